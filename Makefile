@@ -1,0 +1,108 @@
+# headrace: every target sets up what it needs. `make help` lists them.
+#
+# The environment in .venv is made once: the stamp below is newer than what it was made from, so that a second run
+# installs nothing. `make fresh` removes it. PYTHON=/path/to/python chooses the interpreter.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+VENV  := .venv
+BIN   := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP   := $(BIN)/python -m pip --disable-pip-version-check
+
+# Arguments for `make bench`, e.g. make bench NAME=gate ARGS="--full --json gate.json"
+NAME ?= all
+ARGS ?=
+
+.PHONY: help demo test lab bench doctor fresh setup lock \
+        check-lint check-types check-imports check-project check-unit check-litmus check-datasets check-notebooks
+
+help:  ## say what each target does (the default)
+	@echo "headrace: make TARGET, where TARGET is one of"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
+
+demo: $(STAMP)  ## real flights and tweets from Spark through the elastic engine and back, in under a minute
+	@$(BIN)/headrace demo $(ARGS)
+
+test: check-lint check-types check-imports check-project check-unit check-litmus check-datasets check-notebooks  ## check everything, stage by stage
+	@echo "== all stages passed"
+
+lab: $(STAMP)  ## JupyterLab on the notebooks
+	@$(BIN)/headrace lab $(ARGS)
+
+bench: $(STAMP)  ## measure the parts (NAME=gate for one of them, ARGS="--full" for the large sizes)
+	@$(BIN)/headrace bench $(NAME) $(ARGS)
+
+doctor: $(STAMP)  ## say what works on this machine and what to install
+	@$(BIN)/headrace doctor $(ARGS)
+
+setup: $(STAMP)  ## make the environment, and nothing else
+
+fresh:  ## remove the environment and every cache in this folder
+	rm -rf $(VENV) .pytest_cache .hypothesis .ruff_cache .import_linter_cache build dist
+	find toolkit widgets datasets tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+lock:  ## resolve the locked versions again (needs python3.11, python3.12 and python3.13)
+	python3.13 .ci/lock.py python3.11 python3.12 python3.13
+
+$(STAMP): requirements.lock pyproject.toml
+	@if ! $(BIN)/python -c 'import pip' 2>/dev/null; then \
+	  found=; \
+	  for python in $(PYTHON) python3.13 python3.12 python3.11 python3; do \
+	    if "$$python" -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; \
+	    then found=$$python; break; fi; \
+	  done; \
+	  if [ -z "$$found" ]; then \
+	    echo "No Python 3.11, 3.12 or 3.13 with venv was found on the PATH." >&2; \
+	    echo "Debian, Ubuntu: apt install python3 python3-venv. macOS: brew install python@3.13." >&2; \
+	    echo "Or name one: make PYTHON=/path/to/python3.12 ..." >&2; \
+	    exit 1; \
+	  fi; \
+	  echo "== environment: $(VENV), from $$("$$found" --version)"; \
+	  rm -rf $(VENV); \
+	  "$$found" -m venv $(VENV); \
+	fi
+	@echo "== install: requirements.lock (once; takes a few minutes)"
+	@$(PIP) install --quiet --requirement requirements.lock
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# The stages of `make test`. One pytest run each, so that a stage's closing line tells what it ran.
+
+check-lint: $(STAMP)  ## stage: ruff
+	@echo "== lint: ruff"
+	@$(BIN)/ruff check .
+
+check-types: $(STAMP)  ## stage: the type checker, on the handles
+	@echo "== types: basedpyright"
+	@$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+check-imports: $(STAMP)  ## stage: the direction of imports between the rooms
+	@echo "== imports: import-linter"
+	@$(BIN)/lint-imports
+
+# $(call stage,NAME,FOLDER,PYTEST ARGUMENTS): a folder that is not there yet is said, not hidden.
+define stage
+	@echo "== $(1): pytest $(2)"
+	@if [ -n "$$(find $(2) \( -name 'test_*.py' -o -name '*.ipynb' \) -print -quit 2>/dev/null)" ]; \
+	then $(BIN)/python -m pytest -q $(3) $(2); else echo "nothing in $(2) yet"; fi
+endef
+
+check-project: $(STAMP)  ## stage: the project's own files
+	$(call stage,project,tests/project)
+
+check-unit: $(STAMP)  ## stage: units, oracles, properties, interleavings
+	$(call stage,unit,tests/headrace)
+
+check-litmus: $(STAMP)  ## stage: real threads on real cores
+	$(call stage,litmus,tests/litmus)
+
+check-datasets: $(STAMP)  ## stage: the generators
+	$(call stage,datasets,tests/datasets)
+
+check-notebooks: $(STAMP)  ## stage: every notebook, from the top
+	$(call stage,notebooks,notebooks,--nbmake --nbmake-timeout=600)

@@ -1,0 +1,35 @@
+"""Streams to try the engines on: seeded generators, and one real data set.
+
+Every function returns a `Dataset`: a schema and a recipe for its rows, sorted by the event time column
+``ts``. Nothing is generated before the rows are asked for, with ``batches(size)``, ``to_arrow()``,
+``to_parquet(path)`` or ``to_spark(spark)``.
+
+===========  ==========================================  ==============================================
+function     columns                                     what it is
+===========  ==========================================  ==============================================
+``tweets``   ts, user, text                              words by Zipf's law, hashtags, bursts
+``joins``    ts, x, y (left); ts, a, b, c, d (right)     the two inputs of the band join of ScaleJoin
+``trades``   ts, id, price, average                      a stock market, up to 8,000 trades a second
+``flights``  ts and the 19 columns of the file           336,776 real departures from New York in 2013
+===========  ==========================================  ==============================================
+
+Shared by the generators: ``dataset`` (what they return), ``randomness`` (random streams, Zipf's law),
+``arrivals`` (when rows arrive), ``words`` (pronounceable made-up words), ``parameters`` (checks of
+arguments).
+
+What holds for all of them: the rows depend on the parameters alone, never on the batch size; a smaller `n`
+gives the beginning of the same stream; memory stays bounded by the batch size; no engine is imported. The
+rows of one seed are the same wherever NumPy draws the same random numbers, that is for one release of NumPy,
+and mostly across them.
+
+Each module also has ``generate(n, seed, ...)``, the bare iterator of Arrow record batches. A module and its
+function share a name, so import it as ``from headrace_datasets.tweets import generate``.
+"""
+
+from headrace_datasets.dataset import Dataset
+from headrace_datasets.flights import flights
+from headrace_datasets.joins import joins
+from headrace_datasets.trades import trades
+from headrace_datasets.tweets import tweets
+
+__all__ = ["Dataset", "flights", "joins", "trades", "tweets"]

@@ -1,0 +1,112 @@
+"""What every data set is: a schema, and rows that can be generated again and again."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headrace_datasets.parameters import whole_number
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TIME = pa.timestamp("us", tz="UTC")
+"""The type of the column `ts` in every data set."""
+
+PARQUET_ROWS = 131_072
+"""Rows per row group of a written file: some megabytes, and several groups for a reader to share out."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Rows with an event time column `ts`, sorted by it.
+
+    Attributes
+    ----------
+    name : str
+        The call that makes it, such as ``tweets(n=1000, seed=7, rate=30.0)``.
+    schema : pyarrow.Schema
+        Columns and their types.
+
+    Examples
+    --------
+    >>> from headrace_datasets import joins
+    >>> left = joins(n=1_000, seed=7, side="left")
+    >>> left.to_arrow().num_rows
+    1000
+    >>> [batch.num_rows for batch in left.batches(400)]
+    [400, 400, 200]
+    """
+
+    name: str
+    schema: pa.Schema
+    _blocks: Callable[[], Iterator[pa.RecordBatch]] = field(repr=False)
+
+    def batches(self, size: int = 65_536) -> Iterator[pa.RecordBatch]:
+        """Iterate over the rows, `size` at a time; only the last batch may be shorter.
+
+        Each call starts from the first row. Memory is bounded by the batch and one block of the generator.
+        """
+        return _regrouped(self._blocks(), whole_number("size", size, minimum=1))
+
+    def to_arrow(self) -> pa.Table:
+        """Return all rows as an Arrow table."""
+        return pa.Table.from_batches(self._blocks(), self.schema)
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> Path:
+        """Write all rows to one Parquet file with bounded memory, and return its path.
+
+        The file appears under its name only once it is complete.
+        """
+        if not isinstance(path, str | os.PathLike):
+            raise ValueError(
+                f"path is {path!r}, of type {type(path).__name__}; give the name of the file to write"
+            )
+        target = Path(path)
+        part = target.with_name(target.name + ".part")
+        try:
+            with pq.ParquetWriter(part, self.schema) as writer:
+                for batch in self.batches(PARQUET_ROWS):
+                    writer.write_batch(batch)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+        return target
+
+    def to_spark(self, spark: "SparkSession") -> "DataFrame":
+        """Return all rows as a DataFrame of the session `spark`, in order.
+
+        The rows pass through this process's memory. For more rows than fit, write them with `to_parquet` and
+        let Spark read the file.
+        """
+        if not hasattr(spark, "createDataFrame"):
+            raise ValueError(f"spark is {spark!r}; give a SparkSession, such as headrace.spark.session()")
+        return spark.createDataFrame(self.to_arrow())
+
+
+def _regrouped(blocks: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+    """Cut and glue `blocks` into batches of `size` rows."""
+    parts: list[pa.RecordBatch] = []
+    missing = size
+    for block in blocks:
+        start = 0
+        while block.num_rows - start >= missing:
+            parts.append(block.slice(start, missing))
+            start += missing
+            yield _glued(parts)
+            parts, missing = [], size
+        if start < block.num_rows:
+            parts.append(block.slice(start))
+            missing -= block.num_rows - start
+    if parts:
+        yield _glued(parts)
+
+
+def _glued(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(parts) == 1:
+        return parts[0]
+    return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]  # pyarrow 18 has no concat_batches

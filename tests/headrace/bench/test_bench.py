@@ -1,0 +1,114 @@
+"""Each benchmark at a tiny size: it runs, asserts its own results, and reports the documented fields.
+
+Every `measure` compares results with an independent computation before it
+reports; that is what runs here. Figures at these sizes mean nothing, so none
+is looked at. What this cannot see: whether a benchmark measures what it says.
+"""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from headrace import bench
+from headrace.bench import gate, ingress, join, reconfigure, resident, rows
+from headrace.bench.rows import Row
+
+FIELDS = {"bench", "case", "value", "unit", "better", "goal", "baseline", "baseline_name", "ratio"}
+TINY = [name for name in bench.NAMES if name != "wordcount"]
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_example_each_benchmark_reports_rows(name):
+    measured = bench.run(name, tiny=True)
+    assert measured
+    for row in measured:
+        fields = row.to_dict()
+        assert set(fields) == FIELDS
+        assert fields["bench"] == name and fields["case"] and fields["unit"]
+        assert fields["better"] in ("higher", "lower")
+        assert isinstance(fields["value"], float)
+        assert not fields["value"] < 0
+        json.dumps(fields)
+    assert len({row.case for row in measured}) == len(measured)
+
+
+def test_example_ingress_from_spark(spark):
+    measured = {row.case: row for row in ingress.measure(False, tiny=True)}
+    assert measured["Spark DataFrame, words of text"].value > 0
+    assert measured["Spark DataFrame, word count end to end"].ratio > 0
+
+
+# -- the rows themselves
+
+
+def test_example_goal_on_the_ratio():
+    row = Row("b", "c", 9.0, "x", "higher", goal=0.9, baseline=10.0, baseline_name="plain", goal_is_ratio=True)
+    assert row.reached and row.ratio == 0.9
+    assert row.to_dict()["goal"] == 9.0
+    assert Row("b", "c", 2.0, "ms", "lower", goal=1.0).reached is False
+    assert Row("b", "c", math.nan, "ms", "lower", goal=1.0).reached is None
+
+
+def test_example_table_marks_what_misses():
+    lines = []
+    measured = [Row("b", "slow", 2.0, "ms", "lower", 1.0), Row("b", "quick", 0.5, "ms", "lower", 1.0)]
+    rows.print_rows(measured, lines.append)
+    assert [line.endswith("MISSES") for line in lines] == [False, False, True, False]
+
+
+def test_example_main_writes_json(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(bench, "run", lambda name, full: [Row(name, "case", 1.0, "s", baseline=2.0)])
+    path = tmp_path / "rows.json"
+    assert bench.main("gate", json_path=str(path)) == 0
+    assert json.loads(path.read_text()) == [
+        {"bench": "gate", "case": "case", "value": 1.0, "unit": "s", "better": "higher", "goal": None,
+         "baseline": 2.0, "baseline_name": None, "ratio": 0.5}
+    ]  # fmt: skip
+    assert bench.main("all", json_path=str(path)) == 0
+    assert [row["bench"] for row in json.loads(path.read_text())] == list(bench.NAMES)
+    assert bench.main("gates") == 2
+    assert bench.main("gate", json_path=str(tmp_path / "nowhere" / "rows.json")) == 2
+    assert "nowhere" in capsys.readouterr().err
+
+
+# -- what the benchmarks compare with
+
+
+def test_oracle_plain_join_loop():
+    left, right, size = join.make_sides(50, 40, seed=3)
+    # A narrow range of values, so that there are matches.
+    x, a = (t[c].to_numpy() % 40 for t, c in ((left, "x"), (right, "a")))
+    y, b = (t[c].to_numpy() % np.float32(40) for t, c in ((left, "y"), (right, "b")))
+    found = np.zeros(2, np.int64)
+    join.plain_loop(x, y, a, b, 50, found)
+    count, folded = 0, 0
+    for i, left_ts in enumerate(left["ts"].to_pylist()):
+        for j, right_ts in enumerate(right["ts"].to_pylist()):
+            later = max((i, 0), (j, 1), key=lambda at: 2 * at[0] + at[1])
+            if later[0] < 50 or abs(left_ts - right_ts) >= size:
+                continue
+            if abs(int(x[i]) - int(a[j])) <= 10 and abs(float(y[i]) - float(b[j])) <= 10:
+                count += 1
+                refs = (join.LEFT + i, join.RIGHT + j)
+                folded += int(resident.digest_one(*(refs if later == (i, 0) else refs[::-1]), max(left_ts, right_ts)))
+    assert count > 100
+    assert found[0] == count
+    assert int(found[1]) % 2**64 == folded % 2**64
+
+
+def test_oracle_order_of_the_gate():
+    times = [np.array([1, 3, 3]), np.array([2, 3])]
+    refs = [0, 1 << 48, 1, 2, (1 << 48) + 1]
+    folded = 0
+    for ts, ref in zip([1, 2, 3, 3, 3], refs, strict=True):
+        folded = (folded * 31 + (ts ^ ref)) % 2**64
+    assert gate.expected_fold(times) % 2**64 == folded
+
+
+def test_example_wrong_results_are_noticed():
+    case = reconfigure.band_join(2000, window=200)
+    case.results = (case.results[0] + 1, case.results[1])
+    with pytest.raises(AssertionError, match="results instead of"):
+        reconfigure.alternate(case, 1, 2, 1, 0)

@@ -1,0 +1,189 @@
+"""Sinks: what arrives is what was sent, however it was cut; nothing half-written stays.
+
+Property    the same rows give the same file, byte for byte, whatever the batches
+            were; a sink is closed or aborted once, and never while it writes
+Oracle      Arrow reading it back
+"""
+
+import os
+import tempfile
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import headrace as hr
+from headrace.egress import sinks
+from headrace.engine.consumers import SinkConsumer
+from headrace.engine.port import Stopped
+from support.workloads import Steered, eventually
+
+TABLE = pa.table({"ts": range(1_000), "k": [i % 10 for i in range(1_000)]})
+
+
+def write_cut(sink, size, table=TABLE):
+    sink.open(table.schema)
+    for batch in table.to_batches(max_chunksize=size):
+        sink.write(batch)
+    sink.close()
+
+
+def test_example_collect_keeps_order():
+    sink = sinks.CollectSink()
+    write_cut(sink, 7)
+    assert sink.table().equals(TABLE)
+
+
+@pytest.mark.parametrize("size", [1, 13, 1_000])
+def test_agree_collect_spilling_to_disk(size):
+    sink = sinks.CollectSink(spill_bytes=500)
+    write_cut(sink, size)
+    assert sink.table().combine_chunks().equals(TABLE.combine_chunks())
+    file = sink._file
+    assert file.exists() and os.stat(file).st_mode & 0o077 == 0
+    del sink
+    assert not file.exists()
+
+
+def test_example_collect_nothing():
+    sink = sinks.CollectSink()
+    sink.open(TABLE.schema)
+    sink.close()
+    assert sink.table().equals(TABLE.slice(0, 0))
+
+
+def test_agree_parquet_bytes_do_not_depend_on_batches(tmp_path, monkeypatch):
+    monkeypatch.setattr(sinks, "ROW_GROUP", 64)  # so that row groups end inside batches
+    files = []
+    for size in (1, 63, 64, 65, 300, 1_000):
+        path = tmp_path / f"{size}.parquet"
+        write_cut(hr.parquet(path), size)
+        files.append(path.read_bytes())
+    assert len(set(files)) == 1
+    assert pq.read_table(tmp_path / "1.parquet").equals(TABLE)
+
+
+def test_agree_parquet_bytes_of_runs(tmp_path):
+    """Threads, batches, gate and reconfigurations do not show in the file."""
+    files = set()
+    for i, options in enumerate(
+        [
+            {"threads": 1},
+            {"threads": 8, "gate": "scalegate"},
+            {"threads": 2, "mode": "sn"},
+            {"threads": 3, "max_threads": 4, "capacity": 16, "reconfigure": [(50, 1), (500, 4)]},
+        ]
+    ):
+        path = tmp_path / f"{i}.parquet"
+        query = hr.stream(TABLE, event_time="ts", batch_rows=10 + 90 * i).key_by("k").window(20, 10)
+        with query.aggregate(n=hr.count()).start(sink=hr.parquet(path), **options) as run:
+            assert run.wait(30)
+        files.add(path.read_bytes())
+    assert len(files) == 1
+
+
+def test_example_parquet_is_there_only_when_complete(tmp_path):
+    path = tmp_path / "out.parquet"
+    source = Steered(TABLE, [500])
+    run = hr.stream(source, event_time="ts").forward().start(sink=hr.parquet(path))
+    source.let()
+    eventually(lambda: run.metrics().tuples_out == 500)
+    assert not path.exists()
+    run.stop()
+    source.let_all()
+    assert list(tmp_path.iterdir()) == []
+    with hr.stream(TABLE, event_time="ts").forward().start(sink=hr.parquet(path)) as run:
+        assert run.wait(10)
+        assert [p.name for p in tmp_path.iterdir()] == ["out.parquet"]
+    assert pq.read_table(path).equals(TABLE)
+
+
+def test_example_parquet_replaces_an_old_file_only_at_the_end(tmp_path):
+    path = tmp_path / "out.parquet"
+    path.write_text("the old one")
+    sink = hr.parquet(path)
+    sink.open(TABLE.schema)
+    sink.write(TABLE.to_batches()[0])
+    assert path.read_text() == "the old one"
+    sink.abort()
+    assert path.read_text() == "the old one" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_example_discard_counts():
+    sink = hr.discard()
+    write_cut(sink, 7)
+    assert sink.rows == 1_000
+
+
+def test_example_function_gets_batches_in_order():
+    seen = []
+    with hr.stream(TABLE, event_time="ts").forward().start(sink=seen.append, threads=4) as run:
+        assert run.wait(10)
+    assert pa.Table.from_batches(seen).equals(TABLE)
+
+
+def test_no_temporary_file_is_left_by_a_run_that_spills(monkeypatch):
+    monkeypatch.setattr(sinks.CollectSink.__init__, "__defaults__", (1_000,))
+    before = set(Path(tempfile.gettempdir()).glob("headrace-*.arrow"))
+    run = hr.stream(TABLE, event_time="ts").forward().start()
+    assert run.wait(10)
+    assert run.to_arrow().equals(TABLE)
+    run.stop()
+    del run
+    import gc
+
+    gc.collect()
+    assert set(Path(tempfile.gettempdir()).glob("headrace-*.arrow")) <= before
+
+
+class Slow:
+    """A sink that notices when it is used twice at once, or after its end."""
+
+    def __init__(self):
+        self.inside = threading.Event()
+        self.go_on = threading.Event()
+        self.busy = False
+        self.calls = []
+
+    def write(self, batch):
+        self.busy = True
+        self.inside.set()
+        assert self.go_on.wait(20)
+        self.busy = False
+        self.calls.append("write")
+
+    def close(self):
+        self.calls.append("close")
+
+    def abort(self):
+        assert not self.busy
+        self.calls.append("abort")
+
+
+def test_a_sink_is_never_aborted_while_it_writes():
+    sink = Slow()
+    consumer = SinkConsumer(sink, [])
+    writer = threading.Thread(target=consumer.write, args=(TABLE.to_batches()[0],))
+    writer.start()
+    assert sink.inside.wait(10)
+    consumer.abort()  # returns at once
+    assert sink.calls == []
+    sink.go_on.set()
+    writer.join(10)
+    consumer.abort()
+    assert sink.calls == ["write", "abort"]
+    with pytest.raises(Stopped):
+        consumer.write(TABLE.to_batches()[0])
+    with pytest.raises(Stopped):
+        consumer.close()
+    assert sink.calls == ["write", "abort"]
+
+
+def test_a_sink_that_is_closed_is_not_aborted():
+    sink = Slow()
+    consumer = SinkConsumer(sink, [])
+    consumer.close()
+    consumer.abort()
+    assert sink.calls == ["close"]

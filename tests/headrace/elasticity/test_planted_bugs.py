@@ -1,0 +1,190 @@
+"""The schedules find what they are for: bugs planted in the instance loop, each one killed.
+
+A bug is a replacement in the text of the generated operator module, so the
+engine that runs is the real one but for this line. `hunt` runs schedules until
+one of them fails: a wrong result, a lost or doubled epoch, or a run that does
+not end. The same schedules pass without the bug, and with delays alone planted
+where the order of two steps matters.
+"""
+
+import random
+
+import pytest
+
+from headrace.errors import HeadraceError
+from headrace.operators import build
+from headrace.windows import Window
+from support.workloads import SHAPES, Workload, draw_workload
+
+SHAPE = SHAPES[1]
+RUNS = 60
+SECONDS = 4.0
+
+_IMPORTED = "from headrace.memory.event_count import"
+DELAYS = {
+    "before the joiner reads": ("                join_reader(g, r, position, epoch + 1)", "before"),
+    "before the configuration": ("        store_release(c.words, CONFIG, next_config)", "before"),
+    "before the epoch": ("        store_release(c.words, EPOCH, epoch)  # B4", "before"),
+    "before a leaver looks": ("                    if load_acquire(g.reading, me * CELL) != activation:", "before"),
+}
+
+
+def delayed(text: str, *places: str) -> str:
+    """Sleep for a moment at these places, so that whoever may overtake does."""
+    text = text.replace(_IMPORTED, "from headrace.memory.atomics import nanosleep\n" + _IMPORTED, 1)
+    for place in places:
+        line, _ = DELAYS[place]
+        assert text.count(line) == 1, f"{line!r} is not in the loop any more"
+        indent = line[: len(line) - len(line.lstrip())]
+        text = text.replace(line, f"{indent}nanosleep(300_000)\n{line}")
+    return text
+
+
+BUGS = {
+    "a joiner promises nothing": (
+        "                start_mark(o, r, promise(l), l[WATERMARK])\n",
+        "",
+    ),
+    "a joiner starts behind the tuple that triggered": (
+        "join_reader(g, r, position, epoch + 1)",
+        "join_reader(g, r, position + 1, epoch + 1)",
+    ),
+    "a joiner has seen one tuple too many": (
+        "store_relaxed(c.start_seen, r * CELL, l[SEEN])",
+        "store_relaxed(c.start_seen, r * CELL, l[SEEN] + 1)",
+    ),
+    "a joiner does not know the time": (
+        "store_relaxed(c.start_watermark, r * CELL, l[WATERMARK])",
+        "store_relaxed(c.start_watermark, r * CELL, l[WATERMARK] + 5)",
+    ),
+    "a joiner repeats a planned change": (
+        "store_relaxed(c.start_planned, r * CELL, planned)",
+        "store_relaxed(c.start_planned, r * CELL, max(0, planned - 1))",
+    ),
+    "a joiner does not begin": (
+        "            begin(c, l, s, buffer)\n            planned = load_relaxed(c.start_planned, me * CELL)",
+        "            planned = load_relaxed(c.start_planned, me * CELL)",
+    ),
+    "a leaver still holds the output": (
+        "                leave_reader(g, r)\n                start_mark(o, r, END_OF_TIME, END_OF_TIME)",
+        "                leave_reader(g, r)",
+    ),
+    "a leaver goes on": (
+        "                leave_reader(g, r)\n",
+        "",
+    ),
+    "the barrier waits for the new members": (
+        "if before == members(c, config) - 1:",
+        "if before == members(c, next_config) - 1:",
+    ),
+    "sizes are compared, not sets": (
+        "            will = c.member[next_config, r] != 0\n",
+        "            will = c.member[next_config, r] != 0\n"
+        "            if members(c, config) == members(c, next_config):\n"
+        "                will = was\n",
+    ),
+    "who stays keeps the old mapping": (
+        "    take_configuration(c, l, me)\n    acknowledge(c, me, epoch)",
+        "    acknowledge(c, me, epoch)",
+    ),
+    "the first bucket of a share is forgotten": (
+        "                if emit(me, o, s, l, row * (BUCKET_MASK + 1) + l[LOW] + b, p, boundary) < 0:",
+        "                if b > 0 and emit(me, o, s, l, row * (BUCKET_MASK + 1) + l[LOW] + b, p, boundary) < 0:",
+    ),
+    "a window expires one advance late": (
+        "    expired = (ts - l[SIZE]) // l[ADVANCE]\n",
+        "    expired = (ts - l[SIZE]) // l[ADVANCE] - 1\n",
+    ),
+    "the promise is ahead of the windows": (
+        "def promise(l):\n    return l[WATERMARK]",
+        "def promise(l):\n    return l[WATERMARK] + l[SIZE]",
+    ),
+}
+
+RACES = {
+    # What these leave out matters only to a worker that is awake at the wrong moment: hence the delays.
+    "a joiner does not wait for the epoch it joins": (
+        "            if not await_epoch(c, activation - 1):\n                break\n",
+        "",
+        ("before the configuration", "before the epoch"),
+    ),
+    "at the end a leaver takes its own return for having stayed": (
+        "                    if load_acquire(g.reading, me * CELL) != activation:",
+        "                    if load_acquire(g.reading, me * CELL) == 0:",
+        ("before a leaver looks",),
+    ),
+}
+
+
+def workload_of(seed: int) -> Workload:
+    """Small, dense in time, every key moving about."""
+    drawn = draw_workload(SHAPE, seed, most_rows=40, most_sources=2)
+    draw = random.Random(seed)
+    sources = [drawn.sources[0] or draw_workload(SHAPE, 3).sources[0], *drawn.sources[1:]]
+    for source in sources:
+        at = 0
+        for row in source:
+            at += draw.choice([0, 0, 1, 1, 2, 9])
+            row["ts"] = at
+    return Workload(SHAPE, seed, sources, Window(draw.choice([7, 8]), 4), "tags")
+
+
+def schedule_of(draw: random.Random, rows: int) -> list:
+    choice = [1, 2, [1], [0, 2], [1, 2], [1, 3], 4]
+    places = sorted(draw.randint(0, rows + 3) for _ in range(draw.randint(2, 8)))
+    if draw.random() < 0.4:
+        places = [places[0]] * len(places)
+    return [(at, draw.choice(choice)) for at in places]
+
+
+def run_schedule(seed: int) -> None:
+    """One run with planned changes; raises if anything about it is wrong."""
+    draw = random.Random(seed)
+    workload = workload_of(seed)
+    schedule = schedule_of(draw, workload.rows)
+    with workload.query(batch_rows=draw.choice([3, 1 << 16])).start(
+        threads=draw.choice([1, 2, [1, 2]]), max_threads=4, reconfigure=schedule
+    ) as run:
+        assert run.wait(SECONDS), "the run does not end"
+        assert [change.epoch for change in run.changes] == list(range(1, len(schedule) + 1))
+        workload.assert_right(run.to_arrow())
+
+
+def hunt(runs: int = RUNS) -> None:
+    for seed in range(runs):
+        run_schedule(seed)
+
+
+def plant(monkeypatch, change) -> None:
+    whole = build.assemble
+    monkeypatch.setattr(build, "assemble", lambda text, gate: change(whole(text, gate)))
+
+
+def replaced(text: str, old: str, new: str) -> str:
+    assert text.count(old) == 1, f"{old!r} occurs {text.count(old)} times: the bug is out of date"
+    return text.replace(old, new)
+
+
+def test_agree_without_a_bug():
+    hunt()
+
+
+def test_agree_with_delays_alone(monkeypatch):
+    """A pause between adding the joiner to the output and to the input, and at every other turn of the barrier."""
+    plant(monkeypatch, lambda text: delayed(text, *DELAYS))
+    hunt()
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_planted_bug_is_found(monkeypatch, bug):
+    plant(monkeypatch, lambda text: replaced(text, *BUGS[bug]))
+    with pytest.raises((AssertionError, HeadraceError)):
+        hunt()
+
+
+@pytest.mark.parametrize("bug", RACES)
+def test_planted_race_is_found(monkeypatch, bug):
+    old, new, places = RACES[bug]
+    plant(monkeypatch, lambda text: replaced(delayed(text, *places), old, new))
+    with pytest.raises((AssertionError, HeadraceError)):
+        hunt(4 * RUNS)

@@ -1,0 +1,326 @@
+"""Both gates under every schedule of small cases, and with planted bugs.
+
+Property    every reader gets the tuples of all sources, merged by (ts, source,
+            position), each once, then the end; a control record at the same
+            position as every other reader; who joins or leaves in between
+            misses nothing and repeats nothing; nobody waits for ever.
+Oracle      `sorted` (tests/gate_cases.py).
+Schedules   all with at most one preemption of small cases, random and
+            priority schedules of the others; the two shortcuts into small
+            sizes are the arrays (a log of 2 records, pools of 2 nodes) and the
+            constants named in a case.
+Cannot see  orderings weaker than sequential consistency: tests/litmus.
+"""
+
+import pytest
+
+from gate_cases import (
+    EVENT_COUNT,
+    GATES,
+    INSTANCE_LOOP,
+    epochs_case,
+    load,
+    readers_case,
+    sources_case,
+    static_case,
+)
+from interleave import exhaustive, find_failure, sampled
+
+CONSTANTS = {"log": {}, "scalegate": {"NEAR": 1}}
+"""With one step along level 0, even small lists go over the shortcuts."""
+
+both = pytest.mark.parametrize("gate", GATES)
+
+
+def kernels(gate, *planted):
+    return load(gate, *planted, **CONSTANTS[gate])
+
+
+# -- the real text -----------------------------------------------------------------------------------
+
+
+@both
+def test_interleave_one_source_one_reader(gate):
+    case = static_case(gate, kernels(gate), [[1, 2, 2]], 1)
+    assert exhaustive(gate, case, preemptions=2) > 1000
+    sampled(gate, case, 20_000)
+
+
+@both
+def test_interleave_two_sources_with_ties(gate):
+    case = static_case(gate, kernels(gate), [[1, 2], [2, 2]], 1)
+    assert exhaustive(gate, case, preemptions=1) > 500
+    sampled(gate, case, 20_000)
+
+
+@both
+def test_interleave_two_readers(gate):
+    sampled(gate, static_case(gate, kernels(gate), [[1, 3], [2, 2]], 2), 24_000)
+
+
+@both
+def test_interleave_every_record_waits_for_room(gate):
+    sampled(gate, static_case(gate, kernels(gate), [[1, 3, 3, 4], [2, 2]], 2, tight=True), 5_000, longest=20_000)
+
+
+@both
+def test_interleave_an_idle_source_with_heartbeats(gate):
+    case = static_case(gate, kernels(gate), [[1, 4], [2, 3, 3], [2]], 1, beats=(1,))
+    sampled(gate, case, 16_000)
+
+
+@both
+def test_interleave_controls(gate):
+    sampled(gate, static_case(gate, kernels(gate), [[1, 3], [2]], 2, epochs=(1, 2)), 16_000)
+
+
+@both
+def test_interleave_a_control_behind_a_full_gate(gate):
+    case = static_case(gate, kernels(gate), [[1, 2, 3]], 2, epochs=(1,), tight=True)
+    sampled(gate, case, 6_000, longest=20_000)
+
+
+@both
+def test_interleave_a_reader_joins_and_leaves(gate):
+    case = readers_case(gate, kernels(gate), [[1, 3, 4], [2, 2]], [(1, [0], [0, 1]), (3, [0, 1], [0])])
+    sampled(gate, case, 16_000)
+
+
+@both
+def test_interleave_readers_change_places(gate):
+    changes = [(1, [1], [0, 1]), (2, [0, 1], [0]), (4, [0], [1])]
+    case = readers_case(gate, kernels(gate), [[1, 3, 4], [2, 2]], changes, tight=True)
+    sampled(gate, case, 5_000, longest=20_000)
+
+
+@both
+def test_interleave_a_reader_is_back_before_it_saw_that_it_left(gate):
+    changes = [(1, [0], [0, 1]), (2, [0, 1], [0]), (3, [0], [0, 1])]
+    sampled(gate, readers_case(gate, kernels(gate), [[1, 3, 4, 5], [2]], changes), 16_000)
+
+
+@both
+@pytest.mark.parametrize("sets", [([0], [0, 1], [1]), ([1], [0], [1]), ([0, 1], [0], [0, 1])], ids=str)
+def test_interleave_epochs_begin_at_controls(gate, sets):
+    """As in the engine: the members meet at the control record, the last one changes membership."""
+    case = epochs_case(gate, kernels(gate), [[1, 3], [2]], sets)
+    sampled(gate, case, 6_000, longest=20_000)
+
+
+@both
+def test_interleave_epochs_begin_in_a_full_gate(gate):
+    case = epochs_case(gate, kernels(gate), [[1, 2, 3]], ([0], [0, 1], [1]), tight=True)
+    sampled(gate, case, 6_000, longest=20_000)
+
+
+@both
+def test_interleave_a_source_joins_and_leaves(gate):
+    case = sources_case(gate, kernels(gate), [[1, 3, 5]], [2, 4])
+    assert exhaustive(gate, case, preemptions=1) > 500
+    sampled(gate, case, 12_000)
+
+
+@both
+def test_interleave_a_source_joins_below_others(gate):
+    sampled(gate, sources_case(gate, kernels(gate), [[1, 5], [2, 3]], [2, 4], readers=2), 10_000)
+
+
+# -- planted bugs ------------------------------------------------------------------------------------
+
+
+def assert_killed(gate, case, *planted):
+    """The bugs, planted in the text, fail in the case; the text as it is does not."""
+    failure = find_failure(gate, case(gate, kernels(gate, *planted)))
+    assert "replay" in str(failure)
+    sampled(gate, case(gate, kernels(gate)), 1_000, longest=20_000)
+
+
+def two_sources(gate, k):
+    return static_case(gate, k, [[1, 3], [2, 2]], 1)
+
+
+NO_SLACK = {"log": {"ring": 2, "log": 2, "bound": 2}, "scalegate": {"pool": 2, "bound": 2}}
+"""The bound is all there is: a record too many, or one too early, overwrites one that is needed."""
+
+
+def tight_sources(gate, k):
+    return static_case(gate, k, [[1, 2, 4, 5], [2]], 1, **NO_SLACK[gate])
+
+
+def tight_readers(gate, k):
+    return static_case(gate, k, [[1, 2, 3, 4, 5]], 2, limit=1, **NO_SLACK[gate])
+
+
+def with_control(gate, k):
+    return static_case(gate, k, [[1, 3], [2]], 2, epochs=(1,))
+
+
+def rejoining(gate, k):
+    return readers_case(gate, k, [[1, 3, 4, 5], [2]], [(1, [0], [0, 1]), (2, [0, 1], [0]), (3, [0], [0, 1])])
+
+
+def joining_below(gate, k):
+    """The joiner has the lower index: a scan may pass its slot before it joins."""
+    sizes = NO_SLACK[gate] if gate == "log" else {"tight": True}
+    return readers_case(gate, k, [[1, 2, 3, 4, 5, 6]], [(2, [1], [0, 1])], limit=1, **sizes)
+
+
+WRITE = """    for i in range(count):  # A1
+        slot = (head + i) & (capacity - 1)
+        g.ring_ts[source, slot] = ts[start + i]
+        g.ring_ref[source, slot] = first_ref + i * step
+        g.ring_at[source, slot] = at
+"""
+PUBLISH = """    store_release(g.head, source * CELL, head + count)  # A2
+    store_release(g.mark, source * CELL, max(mark, ts[start + count - 1]))  # A3
+"""
+MARKS = """    for s in range(sources):  # M1
+        mark = load_acquire(g.mark, s * CELL)
+        if mark < limit_ts:
+            limit_ts = mark
+            limit_source = s
+"""
+HEADS = """    for s in range(sources):  # M2
+        at[s] = load_relaxed(g.merged, s * CELL)
+        until[s] = load_acquire(g.head, s * CELL)
+        key[s] = g.ring_ts[s, at[s] & mask] if at[s] < until[s] else _NOTHING
+"""
+INSERTS = """    for i in range(count):
+        _insert("""
+PROMISE = "    store_release(g.mark, source * CELL, max(mark, ts[start + count - 1]))  # A3\n"
+CURSOR = "    store_release(g.cursor, reader * CELL, position)  # J1\n"
+ACTIVATION = "    store_release(g.reading, reader * CELL, activation)  # J2\n"
+
+PUBLISH_BEFORE_WRITE = {
+    "log": [(WRITE + PUBLISH, PUBLISH + WRITE)],
+    "scalegate": [(INSERTS, PROMISE + INSERTS)],
+}
+WATERMARK_AFTER_HEAD = {
+    "log": [(MARKS + HEADS, HEADS + MARKS)],
+    "scalegate": [
+        (
+            "            limit_source = new_source\n            continue\n",
+            """            limit_source = new_source
+            if ts > limit_ts or (ts == limit_ts and (after >> shift) > limit_source):
+                break
+""",
+        )
+    ],
+}
+OFF_BY_ONE_IN_THE_BOUND = {
+    "log": [("    return max(0, room)\n", "    return max(0, room + 1)\n")],
+    "scalegate": [("min(consumed + limit, oldest + (1 << shift))", "min(consumed, oldest) + limit + 2")],
+}
+LOST_CONTROL_RECORD = {
+    # Written without the flag, so a merge in progress writes over it.
+    "log": [
+        (
+            "    if not _take_flag(g):\n        return 0\n    end = load_relaxed(g.words, END)\n    smallest",
+            "    end = load_relaxed(g.words, END)\n    smallest",
+        )
+    ],
+    # Placed where some reader has already been.
+    "scalegate": [("        if largest == boundary:\n", "        if True:\n")],
+}
+EARLY_RECLAMATION = {
+    "log": [("smallest = min(smallest, load_acquire(g.cursor", "smallest = max(slowest, load_acquire(g.cursor")],
+    "scalegate": [("smallest = min(smallest, load_acquire(g.passed", "smallest = max(slowest, load_acquire(g.passed")],
+}
+MEMBERSHIP_WITHOUT_THE_SEQLOCK = {
+    "log": [(" or before & 1 != 0 or load_acquire(g.words, VERSION) != before:\n", ":\n")],
+    "scalegate": [
+        ("if before & 1 == 0 and smallest >= 0 and load_acquire(g.words, VERSION) == before:", "if smallest >= 0:")
+    ],
+}
+
+
+@both
+def test_interleave_catches_publish_before_write(gate):
+    assert_killed(gate, two_sources, *PUBLISH_BEFORE_WRITE[gate])
+
+
+@both
+def test_interleave_catches_a_dropped_recheck_before_sleeping(gate):
+    """In the engine's own function: it sleeps without looking once more."""
+    recheck = "    start, count = peek(g, me, position, 1)\n    if count > 0 or stopped(c):\n        cancel"
+    dropped = "    if stopped(c):\n        cancel"
+    assert_killed(gate, two_sources, (INSTANCE_LOOP, recheck, dropped))
+
+
+@both
+def test_interleave_catches_a_ticket_drawn_too_late(gate):
+    late = "    again = load_acquire(event, index)\n    futex_wait(event, index, again, timeout_ns)"
+    assert_killed(gate, two_sources, (EVENT_COUNT, "    futex_wait(event, index, ticket, timeout_ns)", late))
+
+
+@both
+def test_interleave_catches_a_flag_instead_of_an_activation_id(gate):
+    assert_killed(gate, rejoining, (ACTIVATION, ACTIVATION.replace("activation)", "1)")))
+
+
+@both
+def test_interleave_catches_the_cursor_after_the_activation(gate):
+    assert_killed(gate, rejoining, (CURSOR + ACTIVATION, ACTIVATION + CURSOR))
+
+
+@both
+def test_interleave_catches_the_watermark_read_after_the_head(gate):
+    assert_killed(gate, two_sources, *WATERMARK_AFTER_HEAD[gate])
+
+
+@both
+def test_interleave_catches_an_off_by_one_in_the_bound(gate):
+    assert_killed(gate, tight_sources, *OFF_BY_ONE_IN_THE_BOUND[gate])
+
+
+def test_interleave_catches_an_off_by_one_in_the_bound_of_a_ring():
+    free = "    free = load_acquire(g.merged, source * CELL) + capacity - head\n    if free < count:"
+    assert_killed("log", tight_sources, (free, free.replace("- head\n", "- head + 1\n")))
+
+
+@both
+def test_interleave_catches_a_lost_control_record(gate):
+    assert_killed(gate, with_control, *LOST_CONTROL_RECORD[gate])
+
+
+@both
+def test_interleave_catches_early_reclamation(gate):
+    assert_killed(gate, tight_readers, *EARLY_RECLAMATION[gate])
+
+
+def test_interleave_catches_reclamation_of_the_node_a_reader_stands_on():
+    kept = "        if stamp == smallest:\n            break  # consumed, but a reader stands on it\n"
+    assert_killed("scalegate", tight_readers, (kept, ""))
+
+
+@both
+def test_interleave_catches_membership_read_without_the_seqlock(gate):
+    assert_killed(gate, joining_below, *MEMBERSHIP_WITHOUT_THE_SEQLOCK[gate])
+
+
+def test_interleave_catches_a_merge_that_nobody_does():
+    """The holder of the flag does not look whether somebody found it taken."""
+    last = "        if load_relaxed(g.words, AGAIN) == 0:\n            return total"
+    assert_killed("log", two_sources, (last, last.replace("if load_relaxed(g.words, AGAIN) == 0:", "if True:")))
+
+
+def test_interleave_catches_a_claim_after_the_boundary_is_read():
+    claim = "    store_release(g.claim, reader * CELL, position + count)  # C1\n    fence()\n"
+    node = "    state[NODE] = node\n    state[FILLED] = position + count\n    return position + count\n"
+    assert_killed("scalegate", with_control, (claim, ""), (node, claim + node))
+
+
+def test_interleave_catches_an_unconfirmed_boundary_taken_for_final():
+    wait = "            if delivered >= confirmed:\n                return position\n"
+    assert_killed("scalegate", with_control, (wait, ""))
+
+
+def test_interleave_catches_a_shortcut_to_a_node_that_is_not_linked():
+    check = """            if load_acquire(g.nodes, found * NODE_WORDS + STAMP) < 0:  # U2
+                break
+"""
+
+    def case(gate, k):
+        return static_case(gate, k, [[1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6]], 1, pool=2, bound=2)
+
+    assert_killed("scalegate", case, (check, ""))

@@ -1,0 +1,224 @@
+"""Readers: every kind of input gives the same batches, and bad ones one line of error.
+
+Property    Rows and schema are those of the table, whatever holds it.
+Oracle      The Arrow table itself.
+Cannot see  Spark DataFrames: tests/headrace/spark/test_source.py.
+"""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from headrace.errors import InputError, SchemaError, UnsupportedTypeError
+from headrace.ingress.readers import open_input
+
+TABLE = pa.table(
+    {
+        "ts": pa.array([3, 1, 2, 1, 5], pa.int64()),
+        "text": ["c", "a", None, "b", ""],
+        "tags": [["x"], [], None, ["y", "z"], ["x"]],
+    }
+)
+
+
+class Exporter:
+    """Something of another library: it has the Arrow C stream and nothing else."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+@pytest.fixture
+def sources(tmp_path):
+    """Return the table in every form."""
+    pq.write_table(TABLE, tmp_path / "t.parquet", row_group_size=2)
+    with pa.ipc.new_file(tmp_path / "t.arrow", TABLE.schema) as writer:
+        writer.write_table(TABLE)
+    (tmp_path / "folder").mkdir()
+    pq.write_table(TABLE.slice(0, 2), tmp_path / "folder" / "a.parquet")
+    pq.write_table(TABLE.slice(2), tmp_path / "folder" / "b.parquet")
+    batches = TABLE.to_batches(max_chunksize=2)
+    return {
+        "path": tmp_path / "t.parquet",
+        "string": str(tmp_path / "t.parquet"),
+        "ipc": tmp_path / "t.arrow",
+        "folder": tmp_path / "folder",
+        "dataset": ds.dataset(tmp_path / "folder"),
+        "table": TABLE,
+        "batch": TABLE.combine_chunks().to_batches()[0],
+        "reader": TABLE.to_reader(max_chunksize=2),
+        "capsule": Exporter(TABLE),
+        "list": batches,
+        "generator": (batch for batch in batches),
+        "pandas": TABLE.to_pandas(),
+    }
+
+
+FORMS = [
+    "path",
+    "string",
+    "ipc",
+    "folder",
+    "dataset",
+    "table",
+    "batch",
+    "reader",
+    "capsule",
+    "list",
+    "generator",
+    "pandas",
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_agree_every_form(sources, form):
+    reader = open_input(sources[form], batch_rows=3)
+    batches = list(reader)
+    found = pa.Table.from_batches(batches, reader.schema).cast(TABLE.schema)
+    assert found.equals(TABLE)
+    assert all(0 < batch.num_rows <= 3 for batch in batches)
+    assert reader.rows in (None, 5)
+    if reader.is_replayable:
+        assert sum(batch.num_rows for batch in reader) == 5
+    else:
+        with pytest.raises(InputError, match="is a stream and was read already"):
+            iter(reader)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_agree_projection_and_sort(sources, form):
+    reader = open_input(sources[form], columns=["text", "ts"], sort_by="ts")
+    assert reader.schema.names == ["text", "ts"]
+    (batch,) = reader
+    assert batch["ts"].to_pylist() == [1, 1, 2, 3, 5]
+    assert batch["text"].to_pylist() == ["a", "b", None, "c", ""]  # equal times in their order
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_agree_selection_afterwards(sources, form):
+    reader = open_input(sources[form], sort_by="ts").select(["tags", "text"])
+    (batch,) = reader
+    assert batch.schema.names == reader.schema.names == ["tags", "text"]
+    assert batch["text"].to_pylist() == ["a", "b", None, "c", ""]
+    with pytest.raises(SchemaError, match="'user' does not exist"):
+        reader.select(["user"])
+
+
+def test_example_empty_inputs(tmp_path):
+    pq.write_table(TABLE.slice(0, 0), tmp_path / "empty.parquet")
+    for source in (tmp_path / "empty.parquet", TABLE.slice(0, 0), TABLE.slice(0, 0).to_pandas()):
+        reader = open_input(source, sort_by="ts")
+        assert list(reader) == [] and reader.schema.names == TABLE.schema.names and reader.rows == 0
+    assert list(open_input([], schema=TABLE.schema)) == []
+    assert next(iter(open_input([TABLE.slice(0, 0), TABLE.slice(0, 1)])))["ts"].to_pylist() == [3]
+
+
+def test_example_pandas_frames():
+    frame = pd.DataFrame({"ts": pd.to_datetime(["2020-01-01", None]), "x": [1, 2]}, index=[7, 8])
+    reader = open_input(frame)
+    assert reader.schema.names == ["ts", "x"] and reader.schema.metadata is None
+    assert next(iter(reader))["ts"].null_count == 1
+    zones = [pd.Timestamp("2020-01-01 12:00", tz="Europe/Paris"), pd.Timestamp("2020-01-01 12:00", tz="UTC")]
+    (batch,) = open_input(pd.DataFrame({"ts": pd.Series(zones, dtype=object)}))
+    assert [time.timestamp() for time in batch["ts"].to_pylist()] == [zone.timestamp() for zone in zones]
+
+
+def test_example_missing_columns(sources):
+    for form in FORMS:
+        with pytest.raises(
+            SchemaError, match=r"'user' does not exist in input .*: the columns are ts, text, tags"
+        ):
+            open_input(sources[form], columns=["user"])
+    with pytest.raises(SchemaError, match="occurs 2 times"):
+        open_input(pa.table([[1], [2]], names=["a", "a"]), columns=["a"])
+    with pytest.raises(UnsupportedTypeError, match="cannot be sorted by"):
+        list(open_input(TABLE, sort_by="tags"))
+
+
+def one_line(error):
+    text = str(error.value)
+    assert "\n" not in text and text.strip() == text and len(text) < 400
+    return text
+
+
+def test_example_bad_files(tmp_path):
+    good = tmp_path / "good.parquet"
+    pq.write_table(
+        pa.table({"ts": np.arange(10_000), "s": [f"text {i}" for i in range(10_000)]}),
+        good,
+        write_page_checksum=True,
+    )
+    data = good.read_bytes()
+    footer = int.from_bytes(data[-8:-4], "little")
+    cases = {
+        "missing.parquet": None,
+        "empty.parquet": b"",
+        "text.parquet": b"ts,text\n1,a\n",
+        "magic.parquet": b"PAR1",
+        "short.parquet": data[: len(data) // 2],
+        "footer.parquet": data[: -8 - footer] + bytes(footer) + data[-8:],
+        "flipped.parquet": data[:2000] + bytes(byte ^ 0xFF for byte in data[2000:2400]) + data[2400:],
+    }
+    for name, content in cases.items():
+        path = tmp_path / name
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(InputError) as error:
+            list(open_input(path))
+        assert name in one_line(error)
+
+
+def test_example_arrow_that_is_not_valid():
+    bad_offsets = pa.Array.from_buffers(
+        pa.string(), 2, [None, pa.py_buffer(np.array([0, 500, 3], np.int32)), pa.py_buffer(b"abc")]
+    )
+    bad_text = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(np.array([0, 2], np.int32)), pa.py_buffer(b"\xff\xfe")]
+    )
+    bad_list = pa.Array.from_buffers(
+        pa.list_(pa.int64()),
+        3,
+        [None, pa.py_buffer(np.array([0, 9, 1, 1], np.int32))],
+        children=[pa.array([1])],
+    )
+    bad_codes = pa.DictionaryArray.from_arrays(pa.array([0, 7]), pa.array(["a"]), safe=False)
+    for column in (bad_offsets, bad_text, bad_list, bad_codes):
+        good = pa.record_batch({"x": column.slice(0, 0)})
+        bad = pa.RecordBatch.from_arrays([column], names=["x"])
+        with pytest.raises(InputError, match="rows from 0: not valid Arrow data") as error:
+            list(open_input([good, bad]))
+        one_line(error)
+        with pytest.raises(InputError, match="not valid Arrow data"):
+            list(open_input(pa.Table.from_batches([bad])))
+
+
+def test_example_drift_between_batches():
+    first = pa.record_batch({"a": pa.array([1], pa.int64()), "b": ["x"]})
+    wider = pa.record_batch({"b": ["y"], "more": [1], "a": pa.array([2], pa.int32())})
+    assert pa.Table.from_batches(open_input([first, wider])).to_pydict() == {"a": [1, 2], "b": ["x", "y"]}
+    with pytest.raises(SchemaError, match="'b' is missing in a later batch"):
+        list(open_input([first, first.select(["a"])]))
+    with pytest.raises(SchemaError, match="'a' is string in a later batch, int64 before"):
+        list(open_input([first, pa.record_batch({"a": ["one"], "b": ["x"]})]))
+
+
+def test_example_not_an_input():
+    for source in (7, {"ts": [1]}, b"data", [1], [], object()):
+        with pytest.raises(InputError) as error:
+            list(open_input(source))
+        one_line(error)
+
+
+def test_example_an_error_of_the_source_itself_passes():
+    def failing():
+        yield pa.record_batch({"ts": [1]})
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        list(open_input(failing()))

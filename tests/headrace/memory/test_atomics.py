@@ -1,0 +1,477 @@
+"""The atomics: what LLVM is told, what it makes of it, and that updates are not lost.
+
+Property    each atomic is the LLVM instruction its name promises, and stays
+            where it is; updates by several threads are exact.
+Oracle      the text of the LLVM IR and of the machine code; sums and list lengths.
+Cannot see  orderings that x86-64 gives anyway: the IR is all the evidence for
+            other machines.
+"""
+
+import os
+import platform
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba import njit
+
+from headrace.kernel import JIT, kernel
+from headrace.memory import atomics, cells
+from headrace.memory.atomics import (
+    CELL,
+    compare_exchange,
+    exchange,
+    fence,
+    fetch_add,
+    futex_wake,
+    load_acquire,
+    load_relaxed,
+    nanosleep,
+    now_ns,
+    pause,
+    store_relaxed,
+    store_release,
+)
+from interleave import Kernels, exhaustive, find_failure, sampled
+
+compiled = pytest.mark.skipif(not JIT, reason="the interpreter has no LLVM IR")
+
+
+@kernel
+def every_atomic(a, event):
+    store_release(a, 0, load_acquire(a, 1))
+    store_relaxed(a, 2, load_relaxed(a, 3))
+    fetch_add(a, 4, 5)
+    exchange(a, 5, 6)
+    compare_exchange(a, 6, 7, 8)
+    fence()
+    pause()
+    nanosleep(1)
+    futex_wake(event, 0, 1)
+    return now_ns()
+
+
+@kernel
+def spin(a):
+    """The loop of numba#1351: a plain load is hoisted out of it and it never ends."""
+    count = 0
+    while load_acquire(a, 0) == 0:
+        count += 1
+    return count
+
+
+@kernel
+def spin_relaxed(a):
+    count = 0
+    while load_relaxed(a, 0) == 0:
+        count += 1
+    return count
+
+
+@kernel
+def count_up(a, times):
+    for _ in range(times):
+        fetch_add(a, 0, 1)
+
+
+@kernel
+def count_up_by_compare(a, times):
+    for _ in range(times):
+        while True:
+            old = load_acquire(a, 0)
+            if compare_exchange(a, 0, old, old + 1):
+                break
+
+
+@kernel
+def push_all(words, following, first, count):
+    """Treiber's stack: a lost update loses a node, and LLVM cannot fold the loop."""
+    for node in range(first, first + count):
+        while True:
+            top = load_acquire(words, 0)
+            following[node] = top
+            if compare_exchange(words, 0, top, node):
+                break
+
+
+@kernel
+def push_all_badly(words, following, first, count):
+    for node in range(first, first + count):
+        top = load_acquire(words, 0)
+        following[node] = top
+        store_release(words, 0, node)
+
+
+def compiled_afresh(function, *arguments):
+    """The kernel outside the cache: Numba does not show what it has loaded from there."""
+    fresh = njit(nogil=True, error_model="numpy")(function.py_func)
+    fresh(*arguments)
+    return fresh
+
+
+def ir_of(function, *arguments):
+    return next(iter(compiled_afresh(function, *arguments).inspect_llvm().values()))
+
+
+def asm_of(function, *arguments):
+    return next(iter(compiled_afresh(function, *arguments).inspect_asm().values()))
+
+
+# -- what LLVM is told -------------------------------------------------------------------------------
+
+
+@compiled
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        r"load atomic i64, .* acquire, align 8",
+        r"load atomic i64, .* monotonic, align 8",
+        r"store atomic i64 .* release, align 8",
+        r"store atomic i64 .* monotonic, align 8",
+        r"atomicrmw add .* acq_rel",
+        r"atomicrmw xchg .* seq_cst",
+        r"cmpxchg .* acq_rel acquire",
+        r"fence seq_cst",
+    ],
+)
+def test_example_ir_has_the_instruction(instruction):
+    ir = ir_of(every_atomic, np.zeros(8, np.int64), np.zeros(1, np.int32))
+    assert re.search(instruction, ir), instruction
+
+
+@compiled
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="x86-64 machine code")
+def test_example_machine_code_has_the_locked_instructions():
+    asm = asm_of(every_atomic, np.zeros(8, np.int64), np.zeros(1, np.int32))
+    for instruction in (r"lock\s+cmpxchg", r"lock\s+(x?add|inc)", r"xchg", r"mfence|lock\s+or", r"pause"):
+        assert re.search(instruction, asm), instruction
+
+
+@compiled
+@pytest.mark.parametrize("function", [spin, spin_relaxed])
+def test_example_a_spin_loop_keeps_its_load(function):
+    """It ends when another thread stores: a hoisted load would never see that."""
+    a = np.ones(1, np.int64)
+    assert "load atomic" in ir_of(function, a)
+    a[0] = 0
+    thread = threading.Thread(target=function, args=(a,), daemon=True)
+    thread.start()
+    time.sleep(0.02)
+    atomics_store(a)
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+@kernel
+def atomics_store(a):
+    store_release(a, 0, 1)
+
+
+@compiled
+def test_example_the_argument_of_the_gates_is_in_their_ir():
+    """The orderings that the comments in the kernel files cite are what LLVM is given."""
+    from headrace.gates import MergedLog, ScaleGate
+
+    for gate in (MergedLog(2, 1, 16), ScaleGate(2, 1, 16)):
+        kernels, g = gate._kernels, gate.arrays
+        ts = np.arange(4)
+        add = ir_of(kernels.add, g, 0, ts, 0, 2, 0)
+        peek = ir_of(kernels.peek, g, 0, 0, 1)
+        advance = ir_of(kernels.advance, g, 0, 0)
+        assert re.search(r"store atomic i64 .* release", add), "A2, A3"
+        assert re.search(r"load atomic i64, .* acquire", add), "M0, A0"
+        assert re.search(r"cmpxchg .* acq_rel acquire", add), "the flag; A2 of the skip list"
+        assert re.search(r"load atomic i64, .* acquire", peek), "R1, R2"
+        assert re.search(r"store atomic i64 .* release", advance), "R3"
+        assert "fence seq_cst" in add and "fence seq_cst" in advance, "before waiters are looked for"
+
+
+# -- values ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint64, np.uint8])
+def test_example_values(dtype):
+    a = np.zeros(4, dtype)
+    values = one_of_each(a)
+    assert values == (0, 7, 7, 9, True, False)
+    assert a.tolist() == [7, 9, 3, 0]
+
+
+@kernel
+def one_of_each(a):
+    store_release(a, 0, 7)
+    old = fetch_add(a, 1, 7)
+    seen = load_acquire(a, 0)
+    before = exchange(a, 1, 9)
+    store_relaxed(a, 3, 0)
+    hit = compare_exchange(a, 2, 0, 3)
+    miss = compare_exchange(a, 2, 0, 4)
+    return old, seen, before, load_relaxed(a, 1), hit, miss
+
+
+@kernel
+def first_of(view, address):
+    return view(address, 1)[0]
+
+
+@kernel
+def views(address):
+    return (
+        atomics.view_i64(address, 1)[0],
+        atomics.view_i32(address, 2)[1],
+        atomics.view_u8(address, 8)[0],
+        atomics.view_f64(address, 1)[0],
+    )
+
+
+def test_example_views_read_memory_by_address():
+    a = np.array([5, 7], np.int32)
+    whole, second, byte, real = views(a.ctypes.data)
+    assert (whole, second, byte) == (a.view(np.int64)[0], 7, 5)
+    assert real == a.view(np.float64)[0]
+
+
+@kernel
+def clock():
+    return now_ns()
+
+
+def test_example_the_clock_is_that_of_python():
+    before = time.monotonic_ns()
+    now = clock()
+    assert before <= now <= time.monotonic_ns()
+
+
+def test_example_cells():
+    for count in (0, 1, 3, 100):
+        a = cells.aligned(count, np.int64)
+        assert a.size == count and a.ctypes.data % 128 == 0 and not a.any()
+        assert cells.padded_cells(count).size == count * CELL
+        big = cells.reserved(count, np.int32)
+        assert big.size == count and big.flags.writeable
+    huge = cells.reserved(1 << 27, np.int64)  # 1 GiB of address space
+    huge[1 << 26] = 1
+    assert huge[1 << 26] == 1 and huge[0] == 0
+
+
+# -- several threads ---------------------------------------------------------------------------------
+
+
+def run_together(function, arguments):
+    threads = [threading.Thread(target=function, args=a) for a in arguments]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@compiled
+@pytest.mark.stress
+@pytest.mark.parametrize("function", [count_up, count_up_by_compare])
+def test_litmus_counters_are_exact(function):
+    """What it cannot see: LLVM may fold a plain loop into one add, so see the stack below."""
+    a = np.zeros(1, np.int64)
+    function(a, 0)
+    run_together(function, [(a, 500_000)] * 3)
+    assert a[0] == 1_500_000
+
+
+def stack_length(words, following):
+    length, node = 0, int(words[0])
+    while node >= 0:
+        length, node = length + 1, int(following[node])
+    return length
+
+
+@compiled
+@pytest.mark.stress
+def test_litmus_no_push_is_lost():
+    count, threads = 200_000, 3
+    words, following = np.full(1, -1, np.int64), np.zeros(count * threads, np.int64)
+    push_all(words, following, 0, 0)
+    run_together(push_all, [(words, following, t * count, count) for t in range(threads)])
+    assert stack_length(words, following) == count * threads
+
+
+@compiled
+@pytest.mark.stress
+def test_litmus_the_stack_shows_a_lost_push():
+    """The test above can fail: without the compare, pushes are lost."""
+    count = 1_000_000
+    push_all_badly(np.full(1, -1, np.int64), np.zeros(1, np.int64), 0, 0)
+    for _ in range(20):
+        words, following = np.full(1, -1, np.int64), np.zeros(count * 2, np.int64)
+        run_together(push_all_badly, [(words, following, t * count, count) for t in range(2)])
+        if stack_length(words, following) < count * 2:
+            return
+    pytest.skip("this machine did not run both threads at once")
+
+
+# -- every schedule ----------------------------------------------------------------------------------
+
+
+def push(words, following, first, count):
+    for node in range(first, first + count):
+        while True:
+            top = load_acquire(words, 0)
+            following[node] = top
+            if compare_exchange(words, 0, top, node):
+                break
+
+
+def push_badly(words, following, first, count):
+    for node in range(first, first + count):
+        top = load_acquire(words, 0)
+        following[node] = top
+        store_release(words, 0, node)
+
+
+def stack_case(program, threads, count):
+    k = Kernels(programs=[program], shared=("following",))
+
+    def build():
+        words, following = [-1], [0] * (threads * count)
+
+        def check():
+            assert stack_length(words, following) == threads * count
+
+        return [getattr(k, program.__name__)(words, following, t * count, count) for t in range(threads)], check
+
+    return build
+
+
+def test_interleave_every_schedule_of_the_stack():
+    assert exhaustive("stack", stack_case(push, 2, 2)) > 10_000
+    assert exhaustive("stack", stack_case(push, 3, 1)) > 10_000
+
+
+def test_interleave_larger_stacks():
+    sampled("stack", stack_case(push, 3, 2), 80_000)
+
+
+def test_interleave_catches_a_push_without_compare():
+    find_failure("stack", stack_case(push_badly, 2, 1))
+
+
+# -- futex and its fallback --------------------------------------------------------------------------
+
+_FUTEX = '''
+import sys, threading, time
+{before}
+import numpy as np
+from headrace.kernel import kernel, JIT
+from headrace.memory import atomics
+from headrace.memory.atomics import futex_wait, futex_wake, store_release
+
+@kernel
+def sleep(event, timeout_ns):
+    futex_wait(event, 0, 0, timeout_ns)
+
+@kernel
+def wake(event):
+    store_release(event, 0, 1)
+    futex_wake(event, 0, 10)
+
+event = np.zeros(1, np.int32)
+sleep(event, 1)
+began = time.monotonic()
+sleep(event, 50_000_000)
+assert 0.03 < time.monotonic() - began < 2, "the timeout"
+threads = [threading.Thread(target=sleep, args=(event, 20_000_000_000)) for _ in range(3)]
+for t in threads: t.start()
+time.sleep(0.05)
+assert all(t.is_alive() for t in threads)
+wake(event)
+began = time.monotonic()
+for t in threads: t.join(10)
+assert time.monotonic() - began < 5 and not any(t.is_alive() for t in threads), "the wake"
+sleep(event, 20_000_000_000)  # the word differs: returns at once
+assert time.monotonic() - began < 5
+print("ok", JIT, atomics.HAS_FUTEX)
+'''
+_NO_FUTEX = "import platform; platform.system = lambda: 'Elsewhere'"
+
+
+def run_python(code, tmp_path, **environment):
+    path = os.pathsep.join(p for p in sys.path if p)
+    script = tmp_path / "script.py"  # a file: cached kernels need one
+    script.write_text(code)
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    environment = {**os.environ, "PYTHONPATH": path, **cache, **environment}
+    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "before, environment, said",
+    [
+        ("", {}, f"ok True {platform.system() == 'Linux'}"),
+        (_NO_FUTEX, {}, "ok True False"),
+        ("", {"NUMBA_DISABLE_JIT": "1"}, f"ok False {platform.system() == 'Linux'}"),
+    ],
+    ids=["futex", "fallback", "interpreter"],
+)
+def test_example_sleep_and_wake(before, environment, said, tmp_path):
+    assert run_python(_FUTEX.format(before=before), tmp_path, **environment) == said
+
+
+def test_example_event_count_without_a_futex(tmp_path):
+    """A gate's threads sleep and wake through the portable fallback too."""
+    code = f'''
+{_NO_FUTEX}
+import threading
+import numpy as np
+from headrace.memory import atomics
+assert not atomics.HAS_FUTEX
+from headrace.kernel import kernel
+from headrace.memory.event_count import prepare, signal, sleep, cancel
+from headrace.memory.atomics import fetch_add, load_acquire
+
+@kernel
+def wait(words, event, wanted):
+    while load_acquire(words, 16) < wanted:
+        ticket = prepare(words, 0, event, 0)
+        if load_acquire(words, 16) >= wanted:
+            cancel(words, 0)
+        else:
+            sleep(words, 0, event, 0, ticket, 1_000_000)
+
+@kernel
+def produce(words, event, count):
+    for _ in range(count):
+        fetch_add(words, 16, 1)
+        signal(words, 0, event, 0)
+
+words, event = np.zeros(32, np.int64), np.zeros(1, np.int32)
+produce(words, event, 0); wait(words, event, 0)
+threads = [threading.Thread(target=wait, args=(words, event, 2000)) for _ in range(3)]
+threads += [threading.Thread(target=produce, args=(words, event, 1000)) for _ in range(2)]
+for t in threads: t.start()
+for t in threads: t.join(60)
+assert not any(t.is_alive() for t in threads) and words[0] == 0
+print("ok")
+'''
+    assert run_python(code, tmp_path) == "ok"
+
+
+# -- without the compiler ----------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not JIT, reason="this is the run without the compiler")
+def test_agree_everything_runs_without_the_compiler(tmp_path):
+    """The handles' suites, ring and gates, in an interpreter with NUMBA_DISABLE_JIT=1."""
+    here = Path(__file__).parent
+    suites = [here / "test_ring.py", here.parent / "gates" / "test_gates.py", Path(__file__)]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *map(str, suites)]
+    command += ["-k", "(example or oracle) and not sleep_and_wake and not without_a_futex and not bad_"]
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    root = here.parents[2]
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert int(re.search(r"(\d+) passed", done.stdout).group(1)) > 40

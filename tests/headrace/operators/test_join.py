@@ -1,0 +1,209 @@
+"""Joins against the sequential definition.
+
+Property    the engine's rows are the reference's, in its order, bit for bit, for
+            any predicate kind, column type, number of sources and threads, and
+            any planned reconfiguration.
+Oracle      `headrace.reference.join`, evaluated on the same Python values.
+Not seen    speed; predicates that read strings (refused, see the codegen tests).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import headrace as hr
+from headrace import reference
+from headrace.errors import FunctionError, ParameterError, SchemaError
+
+SETTINGS = settings(max_examples=25, deadline=None, derandomize=True)
+
+
+def rows_of(table: pa.Table) -> list[tuple[int, dict]]:
+    return [(row["ts"], {k: v for k, v in row.items() if k != "ts"}) for row in table.to_pylist()]
+
+
+def expected(lefts, rights, within, predicate) -> list[dict]:
+    matches = reference.join([rows_of(t) for t in lefts], [rows_of(t) for t in rights], within, predicate)
+    return [{"ts": m.ts, **m.left, **m.right} for m in matches]
+
+
+def stream(tables):
+    return hr.stream(list(tables), event_time="ts")
+
+
+@st.composite
+def sides(draw, columns, max_rows=60):
+    """One or two sources: sorted times with many ties and gaps, negative ones too; columns from small ranges."""
+    tables = []
+    for _ in range(draw(st.integers(1, 2))):
+        n = draw(st.integers(0, max_rows))
+        gaps = draw(st.lists(st.sampled_from([0, 0, 1, 2, 7]), min_size=n, max_size=n))
+        data = {"ts": pa.array(np.cumsum(gaps) - 40, pa.int64())}
+        for name, (kind, values) in columns.items():
+            data[name] = pa.array(draw(st.lists(values, min_size=n, max_size=n)), kind)
+        tables.append(pa.table(data))
+    return tables
+
+
+@st.composite
+def schedules(draw):
+    times = sorted(draw(st.lists(st.integers(0, 130), max_size=4)))
+    return [(t, draw(st.integers(1, 8))) for t in times]
+
+
+def check(query, rows, threads, schedule):
+    table = query.to_arrow(threads=threads, max_threads=8, reconfigure=schedule)
+    assert table.num_rows == len(rows)
+    for got, want in zip(table.to_pylist(), rows, strict=True):
+        assert got == pytest.approx(want, abs=0, nan_ok=True) or got == want
+
+
+SMALL = st.integers(0, 12)
+FLOATS = st.sampled_from([0.0, 0.5, 1.0, 1.0000001, 1.5, 2.0, 3.25, -0.0, math.inf, math.nan])
+NARROW_LEFT = {"x": (pa.int32(), SMALL), "y": (pa.float32(), FLOATS)}
+NARROW_RIGHT = {"a": (pa.int32(), SMALL), "b": (pa.float32(), FLOATS)}
+
+
+def close(x, a, width):
+    return x is not None and a is not None and abs(float(x) - float(a)) <= width
+
+
+class TestBand:
+    @SETTINGS
+    @given(sides(NARROW_LEFT), sides(NARROW_RIGHT), st.sampled_from([1, 5, 30, 1000]), st.integers(1, 8), schedules())
+    def test_oracle_narrow_bands(self, lefts, rights, within, threads, schedule):
+        query = stream(lefts).join(stream(rights), within, hr.band("x", "a", 1) & hr.band("y", "b", 0.5))
+        rows = expected(lefts, rights, within, lambda l, r: close(l["x"], r["a"], 1) and close(l["y"], r["b"], 0.5))
+        check(query, rows, threads, schedule)
+
+    @SETTINGS
+    @given(
+        sides({"x": (pa.int64(), st.sampled_from([0, 5, 2**62, -(2**62), 2**63 - 1, -(2**63), None]))}),
+        sides({"a": (pa.int64(), st.sampled_from([0, 7, 2**62 + 3, -(2**62), 2**63 - 1, -(2**63), None]))}),
+        st.integers(1, 8),
+        schedules(),
+    )
+    def test_oracle_wide_band_with_nulls_and_extremes(self, lefts, rights, threads, schedule):
+        query = stream(lefts).join(stream(rights), 20, hr.band("x", "a", 3))
+        rows = expected(
+            lefts, rights, 20,
+            lambda l, r: l["x"] is not None and r["a"] is not None and abs(l["x"] - r["a"]) <= 3,
+        )  # fmt: skip
+        check(query, rows, threads, schedule)
+
+    def test_example_the_distance_in_time_is_strict(self):
+        #   left  0
+        #   right       9  10      within 10: 9 - 0 < 10 matches, 10 - 0 does not
+        left, right = pa.table({"ts": [0], "x": [1]}), pa.table({"ts": [9, 10], "a": [1, 1]})
+        query = stream([left]).join(stream([right]), 10, hr.band("x", "a", 0))
+        assert query.to_arrow().to_pylist() == [{"ts": 10, "x": 1, "a": 1}]
+
+    def test_example_int32_bounds_do_not_wrap(self):
+        low, high = -(2**31), 2**31 - 1
+        left = pa.table({"ts": [0, 1], "x": pa.array([low, high], pa.int32())})
+        right = pa.table({"ts": [2, 3], "a": pa.array([high, low], pa.int32())})
+        query = stream([left]).join(stream([right]), 10, hr.band("x", "a", 10))
+        assert query.to_arrow().to_pylist() == [{"ts": 3, "x": high, "a": high}, {"ts": 4, "x": low, "a": low}]
+
+
+class TestEquality:
+    @SETTINGS
+    @given(
+        sides({"id": (pa.string(), st.sampled_from(["a", "b", "é", ""])), "v": (pa.int64(), SMALL)}, 40),
+        sides({"id": (pa.string(), st.sampled_from(["a", "b", "é", "zz"])), "w": (pa.int64(), SMALL)}, 40),
+        st.integers(1, 8),
+        schedules(),
+    )
+    def test_oracle_strings(self, lefts, rights, threads, schedule):
+        query = stream(lefts).join(stream(rights), 15, on="id", prefixes=("l_", "r_"))
+        rows = [
+            {"ts": m.ts, **{f"l_{k}": v for k, v in m.left.items()}, **{f"r_{k}": v for k, v in m.right.items()}}
+            for m in reference.join(
+                [rows_of(t) for t in lefts], [rows_of(t) for t in rights], 15, lambda l, r: l["id"] == r["id"]
+            )
+        ]
+        check(query, rows, threads, schedule)
+
+
+class TestUserPredicate:
+    @SETTINGS
+    @given(sides(NARROW_LEFT), sides(NARROW_RIGHT), st.integers(1, 8), schedules())
+    def test_oracle_a_function(self, lefts, rights, threads, schedule):
+        query = stream(lefts).join(stream(rights), 30, lambda l, r: l.x < r.a and r.b > l.y)
+        rows = expected(lefts, rights, 30, lambda l, r: l["x"] < r["a"] and r["b"] > l["y"])
+        check(query, rows, threads, schedule)
+
+    def test_example_a_function_that_divides(self):
+        left = pa.table({"ts": [0, 1], "x": [10, 20]})
+        right = pa.table({"ts": [2, 3], "a": [5, 10]})
+        query = stream([left]).join(stream([right]), 10, lambda l, r: l.x // r.a == 2)
+        assert query.to_arrow(threads=3).to_pylist() == [
+            {"ts": 3, "x": 10, "a": 5},
+            {"ts": 4, "x": 20, "a": 10},
+        ]
+
+    def test_example_a_function_that_fails_names_line_and_tuples(self):
+        left = pa.table({"ts": [0], "x": [10]})
+        right = pa.table({"ts": [2], "a": [0]})
+        query = stream([left]).join(stream([right]), 10, lambda l, r: l.x // r.a == 2)
+        with pytest.raises(FunctionError, match="division") as caught:
+            query.to_arrow(threads=2)
+        assert caught.value.tuple == {"l.x": 10, "r.a": 0}
+        assert caught.value.file.endswith("test_join.py") and caught.value.line > 0
+
+
+class TestSelfJoin:
+    @SETTINGS
+    @given(sides({"x": (pa.int32(), SMALL)}, 30), st.integers(1, 8), schedules())
+    def test_oracle_self_join(self, tables, threads, schedule):
+        source = stream(tables)
+        query = source.join(source, 12, hr.band("x", "x", 1))
+        rows = [
+            {"ts": m.ts, "l_x": m.left["x"], "r_x": m.right["x"]}
+            for m in reference.self_join(
+                [rows_of(t) for t in tables], 12, lambda l, r: abs(l["x"] - r["x"]) <= 1
+            )
+        ]
+        check(query, rows, threads, schedule)
+
+
+def test_agree_long_windows_over_many_chunks():
+    """Windows longer than a chunk of the store, with reconfigurations and freed chunks."""
+    rng = np.random.default_rng(5)
+    n = 50_000
+
+    def side(x, seed):
+        r = np.random.default_rng(seed)
+        return pa.table({"ts": np.sort(r.integers(0, 10 * n, n)), x: r.integers(0, 30_000, n).astype(np.int32)})
+
+    left, right = side("x", 1), side("a", 2)
+    query = stream([left]).join(stream([right]), 200_000, hr.band("x", "a", 0))
+    one = query.to_arrow(threads=1)
+    places, threads = np.sort(rng.integers(0, 2 * n, 12)), rng.integers(1, 9, 12)
+    schedule = [(int(p), int(t)) for p, t in zip(places, threads, strict=True)]
+    assert one.num_rows > 10_000
+    assert query.to_arrow(threads=3, max_threads=8, reconfigure=schedule).equals(one)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda l, r: l.join(r, 10), ParameterError, "where="),
+        (lambda l, r: l.join(r, 0, hr.band("x", "a", 1)), ParameterError, "within=0"),
+        (lambda l, r: l.join(r, 10, hr.band("nope", "a", 1)), SchemaError, "'nope'"),
+        (lambda l, r: l.join(r, 10, on=("x", "nope")), SchemaError, "'nope'"),
+        (lambda l, r: l.join(r.select("ts", x="a"), 10, hr.band("x", "x", 1)), SchemaError, "prefixes="),
+        (lambda l, r: l.join(r, 10, where=7), ParameterError, "where=7"),
+    ],
+)
+def test_bad_joins_name_the_fault(call, error, words):
+    left = stream([pa.table({"ts": [0], "x": [1]})])
+    right = stream([pa.table({"ts": [0], "a": [1]})])
+    with pytest.raises(error, match=words):
+        call(left, right)

@@ -1,0 +1,208 @@
+"""The output gate's rings and promises: nothing comes out too early, nothing is lost, nobody sleeps for ever.
+
+Property    a record is drained no later than the promise that covers it is
+            seen; the watermark passed on is never ahead of the promises; every
+            record is drained once, in its instance's order
+Schedules   of the file's own text (`interleave`): rings of two records, two
+            instances that write at once or hand over at a change of members
+Planted     each ordering label of the file's argument, dropped or swapped
+Cannot see  weak memory (the labels say release and acquire)
+"""
+
+# ruff: noqa: F821  (the names are the explored kernels')
+
+import pytest
+
+from headrace.progress import END_OF_TIME, MIN_TIME
+from interleave import Kernels, copied, exhaustive, find_failure, sampled
+
+OUTPUT = "headrace.operators.output"
+GO = 40  # a word of the gate's that no kernel uses
+WORDS = 48
+
+
+# -- programs ----------------------------------------------------------------------------------------
+
+
+def write(o, me, primaries, head):
+    """Write records one by one, each promised at once. Returns the head."""
+    for p in primaries:
+        slot = reserve_slot(o, me, head)
+        if slot < 0:
+            return -1
+        o.primary[me, slot] = p
+        head += 1
+        publish(o, me, head, p, p)
+    return head
+
+
+def write_all(o, me, primaries):
+    head = write(o, me, primaries, 0)
+    publish(o, me, head, END_OF_TIME, END_OF_TIME)
+
+
+def hand_over(o, words, me, primaries, joiner, last):
+    """Write, then leave while `joiner` joins: both under the membership seqlock."""
+    write(o, me, primaries, 0)
+    fetch_add(words, VERSION, 1)
+    start_mark(o, joiner, last, last)
+    start_mark(o, me, END_OF_TIME, END_OF_TIME)
+    fetch_add(words, VERSION, 1)
+    store_release(words, GO, 1)
+
+
+def take_over(o, words, me, primaries):
+    while load_acquire(words, GO) == 0:
+        pause()
+    head = write(o, me, primaries, 0)
+    publish(o, me, head, END_OF_TIME, END_OF_TIME)
+
+
+def collect(o, words, got, wrong):
+    """The collector: wait, drain; note what came behind a promise that covers it."""
+    covered = MIN_TIME
+    wanted = END_OF_TIME
+    while True:
+        bound, watermark = await_release(o, words, wanted, 0)
+        if watermark > bound:
+            wrong.append((watermark, bound))
+        wanted = END_OF_TIME
+        for r in range(len(o.head)):
+            tail = load_relaxed(o.tail, r)
+            head = load_acquire(o.head, r)
+            while tail < head:
+                p = o.primary[r][tail & 1]
+                if p <= covered:
+                    wrong.append((p, covered))
+                got[r].append(p)
+                if p > bound:
+                    wanted = min(wanted, p)
+                tail += 1
+                drained(o, r, tail)
+        covered = bound
+        if bound == END_OF_TIME:
+            return
+
+
+PROGRAMS = (write, write_all, hand_over, take_over, collect)
+
+
+def kernels(planted=()):
+    return Kernels(
+        OUTPUT, "headrace.memory.event_count", programs=PROGRAMS, shared={"primary"}, planted=planted,
+        constants={"GO": GO},
+    )  # fmt: skip
+
+
+def arrays(k, active):
+    def ring():
+        return [[0, 0], [0, 0]]
+
+    mark = [MIN_TIME if r in active else END_OF_TIME for r in range(2)]
+    words = [0] * k.WORD_COUNT
+    words[k.WANTED] = END_OF_TIME
+    return k.OutArrays(
+        words=words, event=[0] * 64, head=[0, 0], tail=[0, 0], mark=mark, mark_ts=mark[:],
+        primary=ring(), a=ring(), b=ring(), c=ring(), at=ring(),
+    )  # fmt: skip
+
+
+def both_write(k, first, second):
+    template = arrays(k, (0, 1))
+
+    def build():
+        o, words = copied(template), [0] * WORDS
+        got, wrong = [[], []], []
+        threads = [k.write_all(o, 0, first), k.write_all(o, 1, second), k.collect(o, words, got, wrong)]
+        return threads, lambda: check(got, wrong, [first, second])
+
+    return build
+
+
+def one_hands_over(k, first, second):
+    """Instance 1 leaves and 0 joins: a glance from 0 to 1 could see neither."""
+    template = arrays(k, (1,))
+
+    def build():
+        o, words = copied(template), [0] * WORDS
+        got, wrong = [[], []], []
+        threads = [
+            k.hand_over(o, words, 1, first, 0, first[-1]),
+            k.take_over(o, words, 0, second),
+            k.collect(o, words, got, wrong),
+        ]
+        return threads, lambda: check(got, wrong, [second, first])
+
+    return build
+
+
+def check(got, wrong, wanted):
+    assert not wrong, f"behind a promise that covers it: {wrong}"
+    assert got == wanted, f"drained {got}, written {wanted}"
+
+
+# -- every schedule, and many --------------------------------------------------------------------------
+
+
+def test_interleave_every_schedule_of_few_preemptions():
+    k = kernels()
+    assert exhaustive("output rings", both_write(k, [5], [7]), preemptions=2) > 500
+    assert exhaustive("output rings", one_hands_over(k, [5], [7]), preemptions=2) > 500
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_interleave_sampled(seed):
+    k = kernels()
+    assert sampled("output rings", both_write(k, [1, 2, 3, 9], [2, 4, 5]), 4_000, seed=seed * 100_000) >= 3_900
+    assert sampled("output rings", one_hands_over(k, [1, 2, 3], [4, 5, 8]), 4_000, seed=seed * 100_000) >= 3_900
+
+
+PLANTED = {
+    "W2 after W3: a promise without its records": (
+        "    if fresh:\n        store_release(o.head, me * CELL, head)  # W2\n    if mark > before:\n"
+        "        store_release(o.mark, me * CELL, mark)  # W3\n",
+        "    if mark > before:\n        store_release(o.mark, me * CELL, mark)  # W3\n"
+        "    if fresh:\n        store_release(o.head, me * CELL, head)  # W2\n",
+    ),
+    "W4 before W3: the watermark runs ahead": (
+        "    if mark > before:\n        store_release(o.mark, me * CELL, mark)  # W3\n"
+        "    if watermark > load_relaxed(o.mark_ts, me * CELL):\n"
+        "        store_release(o.mark_ts, me * CELL, watermark)  # W4\n",
+        "    if watermark > load_relaxed(o.mark_ts, me * CELL):\n"
+        "        store_release(o.mark_ts, me * CELL, watermark)  # W4\n"
+        "    if mark > before:\n        store_release(o.mark, me * CELL, mark)  # W3\n",
+    ),
+    "C1 before C0: the watermark is read last": (
+        "            watermark = min(watermark, load_acquire(o.mark_ts, r * CELL))  # C0\n"
+        "            smallest = min(smallest, load_acquire(o.mark, r * CELL))  # C1\n",
+        "            smallest = min(smallest, load_acquire(o.mark, r * CELL))  # C1\n"
+        "            watermark = min(watermark, load_acquire(o.mark_ts, r * CELL))  # C0\n",
+    ),
+    "no seqlock: half of a change of members is seen": (
+        "        if before & 1 == 0 and load_acquire(g_words, VERSION) == before:\n",
+        "        if True:\n",
+    ),
+    "the ring takes one record too many": (
+        "    if head - load_acquire(o.tail, me * CELL) >= capacity:\n",
+        "    if head - load_acquire(o.tail, me * CELL) > capacity:\n",
+    ),
+    "a full ring does not look again before it sleeps": (
+        "            if head - load_acquire(o.tail, me * CELL) < capacity:\n"
+        "                cancel(o.words, INSTANCES_WAITING)\n                break\n",
+        "            if False:\n                break\n",
+    ),
+    "who drained a full ring wakes nobody": (
+        "    store_release(o.tail, me * CELL, tail)\n    signal(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT)\n",
+        "    store_release(o.tail, me * CELL, tail)\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_interleave_planted_bug_is_found(bug):
+    k = kernels([(OUTPUT, *PLANTED[bug])])
+    if "seqlock" in bug:
+        failure = find_failure("output rings", one_hands_over(k, [1, 2, 3], [4, 5, 8]))
+    else:
+        failure = find_failure("output rings", both_write(k, [1, 2, 3, 9], [2, 4, 5]))
+    assert any(word in str(failure) for word in ("promise", "drained", "deadlock")), failure

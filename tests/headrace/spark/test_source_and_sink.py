@@ -1,0 +1,172 @@
+"""DataFrames to Arrow batches and back.
+
+Property    The rows of a DataFrame arrive in the order of its partitions, with
+            the types `toArrow()` gives; a result becomes a DataFrame of the
+            same rows in the same order, in memory or through Parquet.
+Oracle      DataFrame.toArrow(), the Arrow table itself.
+Cannot see  Memory held in the JVM; a cluster.
+"""
+
+import datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from headrace.errors import InputError, NotSupportedError, OutputError, SchemaError
+from headrace.ingress.readers import open_input
+from headrace.spark import sink, source
+
+
+@pytest.fixture
+def frame(spark):
+    from pyspark.sql import functions as F
+
+    return spark.range(0, 25_000, 1, 4).select(
+        (F.col("id") * 1_000_000).cast("timestamp").alias("ts"),
+        F.expr("cast(date_from_unix_date(int(id)) as timestamp_ntz)").alias("local"),
+        ((F.col("id") * 7919) % 1000).alias("k.ey"),
+        F.when(F.col("id") % 3 != 0, F.concat(F.lit("user "), "id")).alias("user"),
+        F.array(F.lit("a"), F.col("id").cast("string")).alias("tags"),
+        (F.col("id") / 2).alias("x"),
+        (F.col("id") % 2 == 0).alias("b"),
+    )
+
+
+def read(reader):
+    return pa.Table.from_batches(reader, reader.schema)
+
+
+@pytest.mark.parametrize("way", ["java", "python"])
+def test_agree_with_to_arrow(frame, way, monkeypatch):
+    if way == "python":
+        monkeypatch.setattr(source, "_batches", source._python_batches)
+    reader = open_input(frame, batch_rows=3000)
+    expected = frame.toArrow()
+    assert reader.rows is None and reader.is_replayable
+    for _ in range(2):
+        batches = list(reader)
+        assert max(batch.num_rows for batch in batches) <= 3000
+        assert pa.Table.from_batches(batches).cast(expected.schema).equals(expected)
+    part = open_input(frame, columns=["user", "k.ey"])
+    assert read(part).cast(expected.select(["user", "k.ey"]).schema).equals(expected.select(["user", "k.ey"]))
+
+
+def test_example_spark_sorts(frame):
+    table = read(open_input(frame, columns=["x", "k.ey"], sort_by="k.ey"))
+    keys = table["k.ey"].to_pylist()
+    assert keys == sorted(keys) and len(keys) == 25_000
+    assert sum(table["x"].to_pylist()) == sum(range(25_000)) / 2
+
+
+def test_agree_ties_do_not_depend_on_partitions(frame):
+    from pyspark.sql import functions as F
+
+    tied = frame.withColumn("k.ey", F.col("x").cast("int") % 5).withColumn("map", F.create_map("x", "b"))
+    runs = [read(open_input(tied.repartition(n), ["x", "user"], sort_by="k.ey")) for n in (1, 3, 8)]
+    assert runs[0].equals(runs[1]) and runs[0].equals(runs[2])
+
+
+def test_example_selection_afterwards(frame):
+    part = open_input(frame, sort_by="k.ey").select(["x"])
+    assert part.schema.names == ["x"]
+    assert (
+        read(part)["x"].to_pylist() == read(open_input(frame, ["k.ey", "x"], sort_by="k.ey"))["x"].to_pylist()
+    )
+
+
+def test_example_a_reader_given_up_half_way(frame):
+    for _ in range(3):
+        batches = iter(open_input(frame))
+        assert next(batches).num_rows
+        del batches
+
+
+def test_example_several_readers_at_once(frame):
+    """Batches of eight frames, one from each in turn: none waits for another to end."""
+    readers = [iter(open_input(frame, columns=["ts"], batch_rows=1000)) for _ in range(8)]
+    rows = 0
+    for _ in range(25_000 // 1000 + 8):
+        rows += sum(
+            batch.num_rows for batch in (next(reader, None) for reader in readers) if batch is not None
+        )
+    assert rows == 8 * 25_000
+
+
+def test_example_empty_frames(spark, frame):
+    for empty in (
+        frame.limit(0),
+        frame.where("false"),
+        spark.createDataFrame([], "ts timestamp, tags array<string>"),
+    ):
+        reader = open_input(empty, sort_by="ts")
+        assert read(reader).num_rows == 0 and "ts" in reader.schema.names
+    assert open_input(frame.limit(0)).schema.field("ts").type == pa.timestamp("us", "UTC")
+
+
+def test_example_bad_frames(spark, frame):
+    from pyspark.sql import functions as F
+
+    with pytest.raises(SchemaError, match="'user_name' does not exist .*: the columns are ts, local"):
+        open_input(frame, columns=["user_name"])
+    with pytest.raises(SchemaError, match="occurs 2 times"):
+        open_input(frame.select("ts", "ts"), columns=["ts"])
+    with pytest.raises(NotSupportedError, match="streaming DataFrame"):
+        open_input(spark.readStream.format("rate").load())
+    for failing in (
+        frame.select(F.expr("raise_error('boom')").alias("x")),
+        frame.select(F.expr("int('1x')")),
+    ):
+        with pytest.raises(InputError, match="Spark could not produce its rows") as error:
+            list(open_input(failing))
+        assert "\n" not in str(error.value)
+
+
+RESULT = pa.table(
+    {
+        "ts": pa.array([1, 2, 2, None], pa.timestamp("us", "UTC")),
+        "local": pa.array([1, 2, 3, 4], pa.timestamp("ms")),
+        "word": pa.array(["a", None, "c", ""], pa.string()),
+        "n": pa.array([1, -2, 3, None], pa.int64()),
+        "x": pa.array([1.5, float("nan"), None, 0.0]),
+        "tags": pa.array([["a"], [], None, ["b", "c"]], pa.list_(pa.string())),
+        "u": pa.array([1, 2, 3, 65535], pa.uint16()),
+        "code": pa.array(["p", "q", "p", None]).dictionary_encode(),
+        "flag": pa.array([True, False, None, True]),
+    }
+)
+
+
+@pytest.mark.parametrize("in_memory_bytes", [1 << 30, 0])
+def test_agree_results_come_back(spark, in_memory_bytes):
+    big = pa.concat_tables([RESULT] * 500).append_column("row", pa.array(range(2000)))
+    frame = sink.to_dataframe(spark, big, in_memory_bytes=in_memory_bytes)
+    back = frame.toArrow()
+    assert back["row"].to_pylist() == list(range(2000))
+    for name in big.column_names:
+        expected, found = big[name].to_pylist(), back[name].to_pylist()
+        assert [str(value) for value in found] == [str(value) for value in expected], name
+    assert dict(frame.dtypes)["local"] == "timestamp_ntz" and dict(frame.dtypes)["ts"] == "timestamp"
+    again = sink.to_dataframe(spark, iter(big.to_batches(max_chunksize=7)), in_memory_bytes=in_memory_bytes)
+    assert again.count() == 2000
+
+
+def test_example_empty_results(spark):
+    for empty in (RESULT.slice(0, 0), RESULT.slice(0, 0).to_batches()):
+        frame = sink.to_dataframe(spark, empty, schema=RESULT.schema)
+        assert frame.count() == 0 and frame.columns == RESULT.column_names
+    with pytest.raises(OutputError, match="give schema="):
+        sink.to_dataframe(spark, [])
+
+
+def test_example_results_that_spark_lacks(spark):
+    with pytest.raises(OutputError, match="'u' does not fit Spark's int64"):
+        sink.to_dataframe(spark, pa.table({"u": pa.array([2**63], pa.uint64())}))
+    with pytest.raises(OutputError, match="'t' does not fit"):
+        sink.to_dataframe(spark, pa.table({"t": pa.array([1500], pa.timestamp("ns"))}))
+
+
+def test_example_decimals_and_dates_pass_through(spark):
+    frame = spark.createDataFrame([(Decimal("1.50"), datetime.date(2020, 1, 2))], "d decimal(5,2), day date")
+    (batch,) = open_input(frame)
+    assert batch.to_pylist() == [{"d": Decimal("1.50"), "day": datetime.date(2020, 1, 2)}]

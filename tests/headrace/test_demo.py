@@ -1,0 +1,56 @@
+"""The demo, on its smaller inputs, as a user starts it; and that it would notice a wrong result.
+
+Cannot see: the time it takes on the full inputs (under a minute once installed; run it).
+"""
+
+import re
+
+import pyarrow.parquet as pq
+import pytest
+
+from headrace import cli, demo
+from headrace.apps import APPS
+
+
+def test_example_fast_demo(spark, tmp_path, capfd):
+    assert cli.main(["demo", "--fast", "--out", str(tmp_path / "out")]) == 0
+    printed = capfd.readouterr().out
+    assert re.search(r"from 1 to 4 threads", printed) and re.search(r"from 4 to 2 threads", printed)
+    lines = dict(re.split(r"  +", line, maxsplit=1) for line in printed.splitlines() if "  " in line[1:])
+    assert lines["identical to the reference"].split() == ["yes", "yes"]
+    assert lines["rows in"].split() == ["30,000", "20,000"]
+    assert re.match(r"1→4: \d+\.\d\d, 4→2: \d+\.\d\d", lines["reconfigurations (ms)"])
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "flights.parquet", "longest.parquet", "report.html",
+    ]  # fmt: skip
+    assert pq.read_schema(tmp_path / "out" / "flights.parquet").names == ["ts", "airport", "flights", "worst_delay"]
+    assert pq.read_metadata(tmp_path / "out" / "longest.parquet").num_rows > 1000
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "longest tweet of each hashtag" in page and "4 → 2 threads" in page
+
+
+def test_example_a_wrong_result_is_noticed(spark, tmp_path, capfd, monkeypatch):
+    """Plant a mistake: the reference of one application says something else in one place."""
+    right = APPS["longest"].reference
+
+    def wrong(*arguments, **named):
+        rows = right(*arguments, **named)
+        rows[len(rows) // 2]["chars"] += 1
+        return rows
+
+    changed = {**APPS, "longest": type(APPS["longest"])(**{**vars(APPS["longest"]), "reference": wrong})}
+    monkeypatch.setattr(demo, "APPS", changed)
+    monkeypatch.setattr(demo, "FAST_FLIGHTS", 3_000)
+    monkeypatch.setattr(demo, "FAST_PACED_S", 0.3)
+    assert cli.main(["demo", "--fast", "--out", str(tmp_path / "out")]) == 1
+    printed = capfd.readouterr().out
+    assert "WRONG: row" in printed and "column 'chars'" in printed
+    assert re.search(r"identical to the reference +yes +NO: row", printed)
+
+
+@pytest.mark.parametrize("place", ["taken", "/proc/nowhere"])
+def test_example_a_folder_that_cannot_be_made(tmp_path, monkeypatch, capfd, place):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").write_text("a file")
+    assert cli.main(["demo", "--out", place]) == 2
+    assert capfd.readouterr().err.startswith("headrace: folder ")

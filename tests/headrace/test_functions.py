@@ -1,0 +1,247 @@
+"""User functions in the fluent interface: what `hr.operator` accepts, and map, filter, flat_map in a query.
+
+Oracle: `headrace.reference` for what the steps do; the texts of errors as a
+user meets them. Cannot see: what a function may contain (codegen/test_functions),
+nor what the operators compute (operators/test_custom).
+"""
+
+import time
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import headrace as hr
+from headrace import reference
+from headrace.errors import FunctionError, ParameterError, SchemaError
+
+TABLE = pa.table({"ts": [1, 2, 3], "k": ["a", "b", "a"], "x": [5, 6, 7], "tags": [["p"], [], ["q", "p"]]})
+
+
+def rows(**columns):
+    return hr.stream(pa.table({"ts": [1, 2, 3], **columns}), event_time="ts")
+
+
+def count(state, t, emit):
+    state.n += 1
+
+
+def show(key, state, emit):
+    emit(n=state.n)
+
+
+# ------------------------------------------------------------- hr.operator
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({}, "give update= or output="),
+        ({"update": 3}, "update=3: give a function"),
+        ({"update": count, "output": {"n": "int64"}}, "named in emits="),
+        ({"update": count, "emits": ["n"]}, "emits=.*give a dict"),
+        ({"update": count, "emits": {"n": "int63"}}, "n='int63': the kinds are int64"),
+        ({"update": count, "emits": {"a b": "int64"}}, "'a b' is not a Python name"),
+        ({"update": count, "state": {"class": "int64"}}, "'class' is not a Python name"),
+        ({"update": count, "state": {"n": "string"}}, "state: n='string': the kinds"),
+        ({"update": count, "state": {"n": 2**63}}, "whole number within int64"),
+        ({"update": count, "state": {"n": [1]}}, "give a kind .* or a first value"),
+    ],
+)
+def test_example_what_is_not_an_operator(options, text):
+    with pytest.raises(ParameterError, match=text):
+        hr.operator(**options)
+
+
+def test_example_first_values_say_the_kind():
+    operator = hr.operator(state={"a": 3, "b": 0.5, "c": True, "d": "float32", "e": "bool"}, update=count)
+    assert {name: (field.kind, field.first) for name, field in operator.state.items()} == {
+        "a": ("int64", 3),
+        "b": ("float64", 0.5),
+        "c": ("bool", True),
+        "d": ("float32", 0.0),
+        "e": ("bool", False),
+    }
+
+
+def applied(keys=("k",), instances="multi", **options):
+    return (
+        hr.stream(TABLE, event_time="ts")
+        .key_by(*keys)
+        .window(10, instances=instances)
+        .apply(hr.operator(**options))
+    )
+
+
+def reads_text(state, t, emit):
+    emit(n=t.k)
+
+
+def reads_nothing_known(state, t, emit):
+    state.n += t.y
+
+
+def reads_no_state(state, t, emit):
+    state.m += 1
+
+
+def emits_other(state, t, emit):
+    emit(m=1)
+
+
+def reads_key(key, state, emit):
+    emit(n=key)
+
+
+def too_few(state):
+    state.n = 1
+
+
+STATE = {"state": {"n": "int64"}, "emits": {"n": "int64"}}
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "line"),
+    [
+        ({"update": reads_text}, "t.k: a string column", 1),
+        ({"update": reads_nothing_known}, "t has no field 'y'; it has", 1),
+        ({"update": reads_no_state}, "state has no field 'm'; it has n", 1),
+        ({"update": emits_other}, "there is no such output field; they are n", 1),
+        ({"update": too_few}, r"takes 1 parameters: it is called with \(state, t, emit\)", 0),
+        ({"update": count, "output": reads_key}, "a key of type string cannot be read", 1),
+    ],
+)
+def test_example_a_wrong_function_is_an_error_where_it_is_applied(options, text, line):
+    with pytest.raises(FunctionError, match=text) as caught:
+        applied(**STATE, **options)
+    function = options.get("output") or options["update"]
+    assert caught.value.line == function.__code__.co_firstlineno + line
+    assert caught.value.file == __file__
+
+
+def test_example_slide_needs_one_instance_per_key():
+    with pytest.raises(ParameterError, match='instances="single"'):
+        applied(update=count, slide=lambda key, state, left: None, **STATE)
+
+
+def test_example_a_result_column_named_like_a_key():
+    with pytest.raises(ParameterError, match="two result columns would be called 'k'"):
+        applied(state={"n": "int64"}, emits={"k": "int64"}, update=count)
+
+
+def test_example_apply_wants_an_operator():
+    with pytest.raises(ParameterError, match=r"give what hr.operator\(...\) returns"):
+        hr.stream(TABLE, event_time="ts").window(10).apply(count)
+
+
+def test_example_inputs_must_have_keys_alike():
+    one, other = rows(k=["a", "b", "c"]), rows(k=[1, 2, 3])
+    with pytest.raises(SchemaError, match="k: string and k: int64 differ"):
+        hr.inputs(one.key_by("k"), other.key_by("k"))
+    with pytest.raises(SchemaError, match="k: string and j: string differ"):
+        hr.inputs(one.key_by("k"), one.key_by(j="k"))
+    with pytest.raises(ParameterError, match="nulls='error' and 'drop'"):
+        hr.inputs(one.key_by("k"), one.key_by("k", nulls="drop"))
+    with pytest.raises(SchemaError, match="'us' and 'ms'"):
+        timed = hr.stream(pa.table({"ts": pa.array([1], pa.timestamp("us"))}), event_time="ts")
+        hr.inputs(timed, one)
+
+
+# -------------------------------------------------------- map, filter, flat_map
+
+
+def heavy(t):
+    return t.x > 2 and not t.b
+
+
+def halves(t, emit):
+    emit(part=t.x // 2, index=0)
+    emit(part=t.x - t.x // 2, index=1)
+
+
+def scaled(t):
+    return t.part * 1.5
+
+
+ROWS = st.tuples(
+    st.integers(-50, 50),
+    st.fixed_dictionaries({"x": st.integers(-9, 9), "b": st.booleans(), "s": st.text(max_size=3)}),
+)
+SCHEMA = pa.schema({"ts": pa.int64(), "x": pa.int64(), "b": pa.bool_(), "s": pa.string()})
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@given(st.lists(ROWS, max_size=30), st.integers(1, 4))
+def test_oracle_steps_before_and_after_an_operator(drawn, threads):
+    source = sorted(drawn, key=lambda row: row[0])
+    table = pa.Table.from_pylist([{"ts": ts, **payload} for ts, payload in source], SCHEMA)
+    query = (
+        hr.stream(table, event_time="ts").filter(heavy).flat_map(halves, part="int64", index="int32")
+        .map(scaled, part="float64").forward().filter(lambda t: t.part > 2.0)
+    )  # fmt: skip
+    kept = reference.filter_tuples(source, lambda p: p["x"] > 2 and not p["b"])
+    parts = reference.flat_map_tuples(
+        kept,
+        lambda p: [p | {"part": p["x"] // 2, "index": 0}, p | {"part": p["x"] - p["x"] // 2, "index": 1}],
+    )
+    scaled_parts = reference.map_tuples(parts, lambda p: p | {"part": p["part"] * 1.5})
+    result = reference.filter_tuples(scaled_parts, lambda p: p["part"] > 2.0)
+    assert query.to_arrow(threads=threads).to_pylist() == [{"ts": ts, **payload} for ts, payload in result]
+
+
+def test_example_steps_that_follow_each_other_are_one_loop():
+    from headrace.query import FunctionStep, plan
+
+    query = plan(
+        rows(x=[1, 2, 3]).map(lambda t: t.x + 1, y="int64").filter(lambda t: t.y > 2)
+        .filter(hr.col("x") > 0).map(lambda t: t.y * t.x, z="int64")._node
+    )  # fmt: skip
+    (branch,) = query.branches["forward"]
+    assert [len(s.operations) if isinstance(s, FunctionStep) else "expression" for s in branch.steps] == [
+        2,
+        "expression",
+        1,
+    ]
+
+
+def test_example_a_wrong_step_is_an_error_where_it_is_written():
+    with pytest.raises(FunctionError, match="t has no field 'y'"):
+        rows(x=[1, 2, 3]).filter(lambda t: t.y > 2)
+    with pytest.raises(ParameterError, match="name the columns it computes"):
+        rows(x=[1, 2, 3]).map(lambda t: t.x)
+    with pytest.raises(ParameterError, match="the kinds are"):
+        rows(x=[1, 2, 3]).map(lambda t: t.x, y="int")
+    with pytest.raises(ParameterError, match="give a function of a tuple"):
+        rows(x=[1, 2, 3]).map("x", y="int64")
+
+
+def never(t):
+    n = t.x
+    while n < 100:
+        n = n * 1
+    return n > 0
+
+
+def test_example_a_step_that_never_returns_can_be_stopped_and_started_again():
+    query = rows(x=[1, 2, 3]).filter(never)
+    for _ in range(2):
+        with query.start() as run:
+            assert not run.wait(0.2)
+            begun = time.monotonic()
+            run.stop()
+            while run._pool.alive and time.monotonic() - begun < 5:
+                time.sleep(0.01)
+            assert not run._pool.alive
+        assert time.monotonic() - begun < 1.5
+
+
+def divides(t):
+    return 10 // t.x > 0
+
+
+def test_example_a_failing_step_shows_line_and_tuple():
+    with pytest.raises(FunctionError, match="ZeroDivisionError") as caught:
+        rows(x=[1, 0, 3], s=["a", "b", "c"]).filter(divides).to_arrow()
+    assert caught.value.line == divides.__code__.co_firstlineno + 1
+    assert caught.value.tuple == {"ts": 2, "x": 0, "s": "b"}

@@ -1,0 +1,131 @@
+"""The history of a run and the report made of it.
+
+Method: a real run that is paced and reconfigured, sampled; then what the samples and the page must
+say, read from the page's own text and from Bokeh's models. Cannot see: how it looks (look at it:
+``headrace demo --fast`` and a browser).
+"""
+
+import math
+import re
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace.errors import OutputError
+from headrace.history import Sampler
+from headrace.report import Record, _plots, describe, write_html
+from headrace.runtime.changes import Change
+
+ROWS = 20_000
+
+
+@pytest.fixture(scope="module")
+def record():
+    """A run of about a second: 1 thread, then 3."""
+    table = pa.table({"ts": range(ROWS), "k": [f"k{i % 50}" for i in range(ROWS)]})
+    query = hr.stream(table, event_time="ts").key_by("k").window(100).aggregate(n=hr.count())
+    with query.start(threads=1, max_threads=3, rate=ROWS) as run:
+        sampler = Sampler(run, every_s=0.02)
+        changes = []
+
+        def steer(metrics):
+            if not changes and metrics.operators["aggregate"].processed > ROWS // 2:
+                changes.append(run.reconfigure(threads=3))
+
+        sampler.follow(steer)
+        return Record("counting", "Count & compare <rows>.", sampler, ROWS, run.changes)
+
+
+def test_example_history_adds_up(record):
+    frame = record.history.to_pandas()
+    assert len(frame) > 10
+    assert frame["processed"].iloc[-1] == ROWS
+    assert (frame.diff().dropna()[["seconds", "processed", "tuples_out"]] >= 0).all(axis=None)
+    intervals = frame["seconds"].diff().fillna(frame["seconds"].iloc[0])
+    assert (frame["tuples_per_s"] * intervals).sum() == pytest.approx(ROWS)
+    loads = frame[[c for c in frame if c.startswith("load_")]].mul(intervals, axis=0).sum()
+    assert loads.sum() == pytest.approx(ROWS)
+    assert loads["load_1"] > 0
+    assert set(frame["threads"]) == {1, 3}
+    latency = frame[["latency_p50_ms", "latency_p99_ms"]].dropna()
+    assert len(latency) and (latency["latency_p50_ms"] <= latency["latency_p99_ms"]).all()
+    assert 0.5 < frame["seconds"].iloc[-1] < 60
+
+
+def test_example_a_long_history_becomes_coarser(record):
+    sampler = Sampler(record.history.run, every_s=0.01, limit=10)
+    for _ in range(40):
+        sampler.sample()
+    assert len(sampler) <= 10
+    assert sampler.every_s > 0.01
+    assert sampler.to_pandas()["processed"].iloc[-1] == ROWS
+
+
+def test_example_a_history_of_nothing():
+    table = pa.table({"ts": pa.array([], pa.int64()), "k": pa.array([], pa.string())})
+    with hr.stream(table, event_time="ts").key_by("k").window(10).aggregate(n=hr.count()).start() as run:
+        sampler = Sampler(run)
+        sampler.follow()
+    assert len(sampler.to_pandas()) == 0
+    assert _plots(Record("empty", "", sampler, 0), "empty").name == "empty"
+
+
+def test_example_figures(record):
+    figures = record.figures()
+    assert figures["rows in"] == "20,000"
+    assert figures["identical to the reference"] == "yes"
+    assert re.fullmatch(r"1→3: \d+\.\d\d", figures["reconfigurations (ms)"])
+    assert 0 < float(figures["latency p50 (ms)"]) <= float(figures["latency p99 (ms)"])
+    record = Record("x", "", record.history, ROWS, [], "row 3, column 'n': 1, but the reference has 2")
+    assert record.figures()["identical to the reference"].startswith("NO: row 3")
+    assert describe(Change("a", 2, 2, outcome="superseded")) == "2→2: superseded"
+
+
+def test_example_page_stands_alone(record, tmp_path):
+    path = write_html(tmp_path / "report.html", "A <report>", [record, record])
+    text = path.read_text()
+    assert "<h1>A &lt;report&gt;</h1>" in text and "Count &amp; compare &lt;rows&gt;." in text
+    # Scripts and styles are in the page: nothing is fetched when it is opened.
+    assert not re.search(r"<(script|link|img|iframe)[^>]+(src|href)=", text)
+    assert text.count("<h2>counting</h2>") == 2
+    for word in ("Throughput", "Latency of results", "Load of each thread", "tuples per second", "milliseconds",
+                 "updates per second", "active threads", "seconds since the first tuple", "1 → 3"):  # fmt: skip
+        assert word in text or word.encode("ascii", "backslashreplace").decode() in text
+
+
+def test_example_plots_mark_the_change(record):
+    from bokeh.models import Label, Span
+    from bokeh.plotting import figure
+
+    grid = _plots(record, "plots")
+    plots = list(grid.select({"type": figure}))
+    assert len(plots) == 4
+    change = record.changes[0]
+    at = record.history.seconds_of(change.completed_ns)
+    for plot in plots:
+        spans = [span for span in plot.center if isinstance(span, Span)]
+        labels = [label for label in plot.center if isinstance(label, Label)]
+        assert [span.location for span in spans] == [at]
+        assert [label.text for label in labels] == ["1 → 3"]
+        assert plot.y_range.start <= labels[0].y <= plot.y_range.end
+        assert plot.xaxis[0].axis_label and plot.yaxis[0].axis_label
+        assert math.isfinite(plot.y_range.end)
+    assert np.isclose(at, record.history.seconds_of(change.completed_ns))
+    assert 0 < at < record.history.to_pandas()["seconds"].max()
+
+
+def test_example_a_page_that_cannot_be_written(record, tmp_path):
+    with pytest.raises(OutputError, match="writable"):
+        write_html(tmp_path / "nowhere" / "report.html", "x", [record])
+
+
+def test_example_a_failing_run_ends_the_history():
+    table = pa.table({"ts": [1, 2, 3], "k": ["a", None, "b"]})
+    begun = time.monotonic()
+    counts = hr.stream(table, event_time="ts").key_by("k").window(10).aggregate(n=hr.count())
+    with counts.start() as run, pytest.raises(hr.HeadraceError, match="null"):
+        Sampler(run).follow()
+    assert time.monotonic() - begun < 60

@@ -1,0 +1,174 @@
+"""Which windows a tuple falls into, and how durations are read.
+
+Oracle: the definition, ``l*WA <= ts < l*WA + WS`` tried for every l near ts.
+Cannot see: whether operators use the indices well; that is tested with them.
+"""
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace import windows
+from headrace.errors import EventTimeError, ParameterError
+from headrace.windows import (
+    Window,
+    earliest_index,
+    latest_index,
+    left_boundary,
+    parse_duration,
+    parse_time_unit,
+    right_boundary,
+)
+from planted_mistakes import assert_found
+
+
+@st.composite
+def cases(draw):
+    advance = draw(st.integers(1, 12))
+    size = advance + draw(st.integers(0, 40))
+    return draw(st.integers(-200, 200)), size, advance
+
+
+def check_indices(case):
+    ts, size, advance = case
+    by_definition = [i for i in range(-300, 300) if i * advance <= ts < i * advance + size]
+    assert list(range(earliest_index(ts, size, advance), latest_index(ts, advance) + 1)) == by_definition
+    for i in by_definition:
+        assert left_boundary(i, advance) == i * advance
+        assert right_boundary(i, size, advance) == i * advance + size
+
+
+def test_example_size_not_a_multiple_of_advance():
+    # time     -4 -3 -2 -1  0  1  2  3  4  5  6
+    # l = -2   [-------------)
+    # l = -1         [-------------)
+    # l =  0               [-------------)
+    # l =  1                     [-------------)
+    def falls_into(ts):
+        return list(range(earliest_index(ts, 5, 2), latest_index(ts, 2) + 1))
+
+    assert falls_into(-1) == [-2, -1]
+    assert falls_into(0) == [-2, -1, 0]
+    assert falls_into(1) == [-1, 0]
+    assert falls_into(2) == [-1, 0, 1]
+
+
+def test_example_at_both_boundaries():
+    # [0, 10) holds 0 and 9; 10 begins the next one.
+    assert [latest_index(ts, 10) for ts in (-1, 0, 9, 10)] == [-1, 0, 0, 1]
+    assert [earliest_index(ts, 10, 10) for ts in (-1, 0, 9, 10)] == [-1, 0, 0, 1]
+
+
+@given(cases())
+def test_oracle_definition(case):
+    check_indices(case)
+
+
+@pytest.mark.parametrize(
+    "text, mistake",
+    [
+        ("(ts - size) // advance + 1", "(ts - size) // advance"),
+        ("(ts - size) // advance + 1", "-((size - ts) // advance)"),
+        ("return ts // advance", "return int(ts / advance)"),
+        ("index * advance + size", "index * advance + size - 1"),
+    ],
+)
+def test_planted_mistake_is_found(text, mistake):
+    assert_found(windows, text, mistake, check_indices, cases())
+
+
+compiled_earliest = numba.njit("int64(int64, int64, int64)")(earliest_index)
+compiled_latest = numba.njit("int64(int64, int64)")(latest_index)
+
+
+@given(cases())
+def test_agree_compiled(case):
+    ts, size, advance = case
+    assert compiled_earliest(ts, size, advance) == earliest_index(ts, size, advance)
+    assert compiled_latest(ts, advance) == latest_index(ts, advance)
+
+
+@pytest.mark.parametrize(
+    "duration, unit, expected",
+    [
+        ("500ms", "ms", 500),
+        ("60s", "ms", 60_000),
+        ("30min", "us", 1_800_000_000),
+        ("1h", "s", 3_600),
+        ("2d", "h", 48),
+        (" 5 s ", "s", 5),
+        ("0s", "ms", 0),
+        ("2000us", "ms", 2),
+        (17, "ms", 17),
+        ("17", "us", 17),
+        (np.int32(3), "ms", 3),
+        ("1ns", "ns", 1),
+    ],
+)
+def test_example_durations(duration, unit, expected):
+    result = parse_duration(duration, unit)
+    assert result == expected and type(result) is int
+
+
+@pytest.mark.parametrize(
+    "duration, part",
+    [
+        ("1 fortnight", "not a duration"),
+        ("1.5h", "not a duration"),
+        ("", "not a duration"),
+        ("h", "not a duration"),
+        (1.0, "not a duration"),
+        (True, "not a duration"),
+        (None, "not a duration"),
+        ("500us", "not a whole number of ms"),
+        ("-1s", "must not be negative"),
+        (-1, "must not be negative"),
+        (2**62, "below 2**62"),
+        ("9" * 30 + "d", "below 2**62"),
+        ("9" * 5000 + "d", "below 2**62"),
+    ],
+)
+def test_bad_durations_name_parameter_value_and_fix(duration, part):
+    with pytest.raises(ParameterError) as caught:
+        parse_duration(duration, "ms", "lateness")
+    text = str(caught.value)
+    assert text.startswith(f"lateness = {duration!r}: ") and part in text and "\n" not in text
+
+
+def test_bad_unit():
+    with pytest.raises(ParameterError, match="time_unit = 'minutes': give one of ns, us, ms, s, min, h, d"):
+        parse_time_unit("minutes")
+
+
+def test_example_window():
+    assert Window.parse("1h", "30min") == Window(3_600_000, 1_800_000)
+    assert Window.parse("1h", unit="us") == Window(3_600_000_000, 3_600_000_000)
+    assert Window(2, 1).is_overlapping and not Window(2, 2).is_overlapping
+    assert type(Window(np.int64(5), 5).size) is int
+
+
+@pytest.mark.parametrize(
+    "size, advance, text",
+    [
+        (0, 0, "size = 0: must be at least 1"),
+        (5, 0, "advance = 0: must be at least 1"),
+        (5, -1, "advance = -1: must not be negative"),
+        (5, 6, "size = 5 is below advance = 6"),
+        (2**62, 1, "size = 4611686018427387904: too long"),
+        ("1h", 1, "size = '1h': must be an integer"),
+    ],
+)
+def test_bad_window(size, advance, text):
+    with pytest.raises(ParameterError) as caught:
+        Window(size, advance)
+    assert str(caught.value).startswith(text)
+
+
+def test_times_must_leave_room_for_the_window():
+    window = Window(10, 10)
+    window.check_times(-(2**62) + 11, 2**62 - 11)
+    for ts in (2**62 - 10, -(2**62) + 10):
+        with pytest.raises(EventTimeError, match=r"event time .* must be below 2\*\*62"):
+            window.check_times(0, ts)

@@ -1,0 +1,55 @@
+"""Show that a check can fail: run it while a mistake is planted in the code under test.
+
+A mistake is a replacement in a module's source text. The functions of the
+module are given the code compiled from the changed text, so everybody who
+imported them runs the mistake too; they are put back afterwards. The functions
+must be plain Python, at the top level of their module.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType, ModuleType
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis.strategies import SearchStrategy
+
+
+@contextlib.contextmanager
+def planted(module: ModuleType, text: str, mistake: str) -> Iterator[None]:
+    """Run `module` with `text`, which must occur in its source, replaced by `mistake`."""
+    source = inspect.getsource(module)
+    assert text in source, f"{text!r} is not in {module.__name__}: the mistake is out of date"
+    changed = compile(source.replace(text, mistake), inspect.getsourcefile(module), "exec")
+    codes = {code.co_name: code for code in changed.co_consts if isinstance(code, CodeType)}
+    kept = {}
+    for function in vars(module).values():
+        if isinstance(function, FunctionType) and function.__module__ == module.__name__:
+            if function.__name__ in codes:
+                kept[function] = function.__code__
+    try:
+        for function in kept:
+            function.__code__ = codes[function.__name__]
+        yield
+    finally:
+        for function, code in kept.items():
+            function.__code__ = code
+
+
+def assert_found(
+    module: ModuleType,
+    text: str,
+    mistake: str,
+    check: Callable,
+    cases: SearchStrategy,
+    found_by: type[Exception] | tuple[type[Exception], ...] = AssertionError,
+) -> None:
+    """Assert that `check`, over drawn cases, fails while the mistake is planted."""
+    drawn = settings(
+        max_examples=300, phases=[Phase.generate], database=None, derandomize=True, deadline=None
+    )(given(cases)(check))
+    with planted(module, text, mistake), pytest.raises(found_by):
+        drawn()

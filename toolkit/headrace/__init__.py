@@ -1,0 +1,85 @@
+"""headrace: elastic, deterministic, stateful stream processing on a multicore machine.
+
+A tuple crosses the house in this order::
+
+    stream  query              the fluent interface, and the plan it makes
+    spark                      sessions; DataFrames in and out
+    ingress                    any table -> event times, dense key ids, columns
+    gates                      the tuple buffer: merges sources, feeds instances
+    operators                  O+ and its specialisations: kernels, one loop for all
+    egress                     the output gate: order by content, then the sink
+    engine                     starts it all and is the run a user holds
+
+beside it::
+
+    elasticity                 who owns which keys, and changing that while running
+    codegen  expressions       user functions and column expressions
+    runtime  memory            threads, changes, sinks; atomics, cells, waiting
+    reference                  what every operator means, in plain Python: the oracle
+    apps  bench  cli           the papers' applications and experiments, the command
+    tuples windows progress errors counters kernel     the leaves
+
+Examples
+--------
+>>> import headrace as hr, pyarrow as pa
+>>> posts = pa.table({"ts": [0, 1, 2], "tags": [["a"], ["a", "b"], ["b"]], "chars": [5, 9, 7]})
+>>> longest = (hr.stream(posts, event_time="ts")
+...     .key_by(tag=hr.each("tags")).window(size=2).aggregate(chars=hr.max("chars"), n=hr.count()))
+>>> longest.to_arrow(threads=2).to_pylist()[0]
+{'ts': 2, 'tag': 'a', 'chars': 9, 'n': 2}
+"""
+
+from headrace import spark
+from headrace.egress.sinks import discard, parquet
+from headrace.elasticity.mapping import Mapping
+from headrace.errors import HeadraceError
+from headrace.expressions import (
+    band,
+    col,
+    count,
+    count_distinct,
+    each,
+    equal,
+    first,
+    hashtags,
+    last,
+    lit,
+    max,
+    mean,
+    min,
+    pairs,
+    sum,
+    words,
+)
+from headrace.functions import operator
+from headrace.stream import Stream, inputs, stream
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "HeadraceError",
+    "Mapping",
+    "Stream",
+    "band",
+    "col",
+    "count",
+    "count_distinct",
+    "discard",
+    "each",
+    "equal",
+    "first",
+    "hashtags",
+    "inputs",
+    "last",
+    "lit",
+    "max",
+    "mean",
+    "min",
+    "operator",
+    "pairs",
+    "parquet",
+    "spark",
+    "stream",
+    "sum",
+    "words",
+]

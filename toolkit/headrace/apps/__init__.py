@@ -1,0 +1,30 @@
+"""The papers' applications, and one on real data: what ``headrace run`` runs.
+
+=============  ===================================  =========================================
+application    operator                             what it shows
+=============  ===================================  =========================================
+``wordcount``  A+, keys are words                   many keys in a tuple
+``paircount``  A+, keys are pairs of words          very many keys in a tuple
+``longest``    A+, keys are hashtags                few keys in a tuple; the paper's example
+``forward``    Operator 15                          the gate by itself
+``scalejoin``  J, two bands                         pure comparing
+``hedge``      self-join, a user's predicate        bursts
+``flights``    A+, keys are both ends of a flight   real data
+=============  ===================================  =========================================
+
+Each file reads like the operator's definition in the paper and names its
+reference, the plain Python that says what the result is. ``inputs`` opens
+files for them, ``compare`` holds a result against the reference, ``command``
+is ``headrace run``.
+"""
+
+from headrace.apps import flights, forward, hedge, longest, paircount, scalejoin, wordcount
+from headrace.apps.app import App
+
+APPS: dict[str, App] = {
+    module.APP.name: module.APP
+    for module in (wordcount, paircount, longest, forward, scalejoin, hedge, flights)
+}
+"""Name on the command line -> application."""
+
+__all__ = ["APPS", "App"]

@@ -1,0 +1,162 @@
+"""What an application is: the inputs it needs, its windows and options, its query, its reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.errors import SchemaError
+from headrace.stream import Stream
+
+EVENT_TIME = "ts"
+"""The event time column of every application, of its inputs and of its output."""
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return pa.types.is_timestamp(kind) or pa.types.is_integer(kind)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+
+
+KINDS: dict[str, Callable[[pa.DataType], bool]] = {
+    "timestamp or integer": _is_time,
+    "text": _is_text,
+    "integer": pa.types.is_integer,
+    "float": pa.types.is_floating,
+    "number": _is_number,
+    "bool": pa.types.is_boolean,
+    "integer or text": lambda kind: pa.types.is_integer(kind) or _is_text(kind),
+    "timestamp or text": lambda kind: pa.types.is_timestamp(kind) or _is_text(kind),
+}
+"""What a column may be asked to be -> whether a type is that."""
+
+TIME = (EVENT_TIME, "timestamp or integer")
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of one application, such as ``--band``."""
+
+    name: str
+    default: Any
+    read: Callable[[str], Any]
+    """From the text on the command line; raises ValueError with what to give instead."""
+    help: str
+
+
+@dataclass(frozen=True)
+class App:
+    """An application of the command line.
+
+    Parameters
+    ----------
+    name, help : str
+    left : sequence of (column, kind), or None
+        What the input must have, and all that is read of it; None: `ts`, and everything is read.
+    build : function of streams
+        Gives the query. Takes the windows and options of the application by name.
+    reference : function of sources
+        Gives its expected rows, by `headrace.reference`; takes the same names, and `unit`.
+    size, advance : str, optional
+        The windows' defaults; None where it has none.
+    right : sequence of (column, kind), optional
+        Of the second input.
+    has_right : bool or None
+        Whether there is a second input; None: there may be.
+    prepare : function of a table, optional
+        Makes the input from the file's columns; the table is then held in memory.
+    default_input : function, optional
+        Gives the input when no file is named.
+    """
+
+    name: str
+    help: str
+    left: Sequence[tuple[str, str]] | None
+    build: Callable[..., Stream]
+    reference: Callable[..., list[dict[str, Any]]]
+    size: str | None = None
+    advance: str | None = None
+    right: Sequence[tuple[str, str]] | None = None
+    has_right: bool | None = False
+    options: Sequence[Option] = ()
+    prepare: Callable[[pa.Table], pa.Table] | None = None
+    default_input: Callable[[], pa.Table] | None = None
+    is_self_join: bool = False
+
+    def parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Complete what was given (None: not given) with the defaults.
+
+        Examples
+        --------
+        >>> from headrace.apps import APPS
+        >>> APPS["paircount"].parameters({"size": "1h", "distance": None})
+        {'size': '1h', 'advance': '60s', 'distance': 3}
+        """
+        defaults = {"size": self.size, "advance": self.advance} | {o.name: o.default for o in self.options}
+        values = {name: value for name, value in defaults.items() if value is not None}
+        return {name: value if given.get(name) is None else given[name] for name, value in values.items()}
+
+    def needs(self, side: int) -> Sequence[tuple[str, str]]:
+        """Columns of an input, 0 or 1, that must be there."""
+        wanted = self.right if side else self.left
+        return (TIME,) if wanted is None else wanted
+
+    def columns(self, side: int) -> list[str] | None:
+        """Columns to read of an input; None: all."""
+        wanted = self.right if side else self.left
+        return None if wanted is None else [name for name, _ in wanted]
+
+    def check(self, schema: pa.Schema, side: int, name: str) -> None:
+        """Raise `SchemaError` for the first column of an input that is missing or of another kind."""
+        needs = self.needs(side)
+        listed = ", ".join(f"{column} ({kind})" for column, kind in needs)
+        for column, kind in needs:
+            found = schema.get_all_field_indices(column)
+            if len(found) != 1:
+                problem = f"there are {len(found)} columns" if found else "there is no column"
+                raise SchemaError(
+                    f"input {name}: {problem} {column!r}; {self.name} needs {listed};"
+                    f" the file has {', '.join(schema.names) or 'none'}"
+                )
+            present = schema.field(found[0]).type
+            if not KINDS[kind](present):
+                raise SchemaError(
+                    f"input {name}: column {column!r} is {present}; {self.name} needs {listed}; cast it"
+                )
+
+
+def sources(tables: Sequence[pa.Table], columns: Sequence[str] | None = None) -> list[list[tuple[int, dict]]]:
+    """Give tables the form of the reference's sources: ``(ts, payload)``.
+
+    Parameters
+    ----------
+    tables : sequence of pa.Table
+        One for each source.
+    columns : sequence of str, optional
+        The payload; all but the event time by default.
+    """
+    return [_source(table, columns) for table in tables]
+
+
+def _source(table: pa.Table, columns: Sequence[str] | None) -> list[tuple[int, dict]]:
+    names = [n for n in (columns or table.column_names) if n != EVENT_TIME]
+    ts = integers(table.column(EVENT_TIME)).to_pylist()
+    values = zip(*(table.column(name).to_pylist() for name in names), strict=True) if names else [()] * len(ts)
+    return [(at, dict(zip(names, row, strict=True))) for at, row in zip(ts, values, strict=True)]
+
+
+def integers(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Event times as the integers they are in the engine: microseconds for timestamps."""
+    if pa.types.is_timestamp(times.type):
+        times = times.cast(pa.timestamp("us", times.type.tz))
+    return times.cast(pa.int64())

@@ -1,0 +1,232 @@
+"""``headrace run``: one application, from files to a file."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from headrace.apps import APPS
+from headrace.apps.app import App
+from headrace.errors import HeadraceError, OutputError, ParameterError
+
+PROGRESS_DELAY_S = 1.0
+"""A run that ends sooner shows no progress bar."""
+
+_POLL_S = 0.1
+
+
+@dataclass
+class Request:
+    """What was asked for on the command line; the names are the flags'."""
+
+    app: str
+    out: str
+    left: str | None = None
+    right: str | None = None
+    report: str | None = None
+    threads: int = 1
+    max_threads: int | None = None
+    reconfigure: str | None = None
+    mode: str = "vsn"
+    gate: str = "log"
+    sources: int = 1
+    batch: int | None = None
+    rate: float | None = None
+    advance: str | int | None = None
+    size: str | int | None = None
+    spark: str | None = None
+    options: dict[str, Any] | None = None
+
+
+def parse_schedule(text: str | None) -> list[tuple[Fraction, int]]:
+    """Read ``"10%:4,50%:1"``: shares of the input, strictly rising, and the threads from there on.
+
+    Examples
+    --------
+    >>> parse_schedule("10%:4, 50.5%:1")
+    [(Fraction(1, 10), 4), (Fraction(101, 200), 1)]
+    """
+    schedule: list[tuple[Fraction, int]] = []
+    if text is None:
+        return schedule
+    for entry in text.split(","):
+        share_text, _, threads_text = entry.strip().partition(":")
+        number, sign, rest = share_text.strip().partition("%")
+        fix = 'write shares and threads as in "10%:4,50%:1"'
+        if not sign or rest or not _is_decimal(number):
+            raise ParameterError(f"--reconfigure {text!r}: {entry.strip()!r} has no percentage; {fix}")
+        if not (threads_text.strip().isascii() and threads_text.strip().isdecimal()) or int(threads_text) < 1:
+            raise ParameterError(
+                f"--reconfigure {text!r}: {entry.strip()!r} has no number of threads from 1; {fix}"
+            )
+        share = Fraction(number) / 100
+        if not 0 <= share <= 1:
+            raise ParameterError(f"--reconfigure {text!r}: {share_text} is not between 0% and 100%; {fix}")
+        if schedule and share <= schedule[-1][0]:
+            raise ParameterError(
+                f"--reconfigure {text!r}: percentages must rise, and {share_text} does not; put them in order"
+            )
+        schedule.append((share, int(threads_text)))
+    return schedule
+
+
+def _is_decimal(text: str) -> bool:
+    whole, _, decimals = text.strip().partition(".")
+    digits = whole + decimals
+    return digits.isascii() and digits.isdecimal() and bool(whole)
+
+
+def run(request: Request) -> dict[str, Any]:
+    """Run an application to its end.
+
+    Returns
+    -------
+    dict
+        The report that ``--report`` writes.
+    """
+    app = APPS[request.app]
+    schedule = parse_schedule(request.reconfigure)
+    threads = max([request.threads, *(count for _, count in schedule)])
+    max_threads = threads if request.max_threads is None else request.max_threads
+    if max_threads < threads:
+        raise ParameterError(
+            f"--max-threads {max_threads}: {threads} threads are asked for; give at least that, or leave it out"
+        )
+    _check_paths(app, request)
+
+    from headrace.apps.inputs import open_inputs
+    from headrace.egress.sinks import parquet
+
+    sink = parquet(request.out)
+    sink.check()
+    with _report_file(request.report) as write_report:
+        spark = _session(request.spark) if request.spark else None
+        inputs = open_inputs(app, request.left, request.right, request.sources, request.batch, spark)
+        given = {"size": request.size, "advance": request.advance, **(request.options or {})}
+        query = app.build(*inputs.streams, **app.parameters(given))
+        # A self-join is fed the stream twice, and counts its tuples so.
+        feeds = 2 if app.is_self_join else 1
+        planned = [(feeds * math.ceil(share * inputs.rows), count) for share, count in schedule]
+        rate = None if request.rate is None else request.rate / inputs.sources
+        with query.start(
+            threads=request.threads,
+            max_threads=max_threads,
+            reconfigure=planned,
+            sink=sink,
+            gate=request.gate,
+            mode=request.mode,
+            rate=rate,
+        ) as started:
+            _follow(started, app.name, inputs.rows, feeds)
+            report = summarize(started, app, inputs.rows, request.threads)
+        write_report(report)
+    return report
+
+
+def _check_paths(app: App, request: Request) -> None:
+    if request.left is None and app.default_input is None:
+        raise ParameterError(f"{app.name} needs an input; give --in FILE.parquet")
+    if app.has_right and request.right is None:
+        raise ParameterError(f"{app.name} joins two inputs; give the second one with --right FILE.parquet")
+    if app.has_right is False and request.right is not None:
+        raise ParameterError(f"{app.name} has one input; leave out --right {request.right}")
+    inputs = [os.path.realpath(path) for path in (request.left, request.right) if path]
+    for flag, path in (("--out", request.out), ("--report", request.report)):
+        if path is not None and (not os.path.basename(path) or os.path.isdir(path)):
+            raise OutputError(f"{flag} {path!r} is a directory; give the name of a file")
+    out = os.path.realpath(request.out)
+    if out in inputs:
+        raise OutputError(f"--out {request.out} is also an input; give another path")
+    if request.report is not None and os.path.realpath(request.report) in [out, *inputs]:
+        raise OutputError(f"--report {request.report} is also the output or an input; give another path")
+
+
+def _session(master: str) -> Any:
+    from headrace.spark.session import session
+
+    try:
+        return session("headrace run", master=master)
+    except HeadraceError:
+        raise
+    except Exception as error:  # py4j's and Spark's own have no common class; the Java side says the cause
+        cause = str(getattr(error, "java_exception", None) or error).strip().splitlines()[0]
+        raise ParameterError(
+            f"--spark {master!r}: Spark does not start ({cause}); give a master such as local[2]"
+        ) from error
+
+
+@contextmanager
+def _report_file(path: str | None) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Find out now whether the report can be written; it appears only when complete."""
+    if path is None:
+        yield lambda report: None
+        return
+    target = Path(path)
+    part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
+    try:
+        part.touch()
+    except OSError as error:
+        raise OutputError(
+            f"report {path!r} cannot be written ({error.strerror}); give a file in a directory that is writable"
+        ) from None
+
+    def write(report: dict[str, Any]) -> None:
+        part.write_text(json.dumps(report, indent=2, allow_nan=False) + "\n")
+        os.replace(part, target)
+
+    try:
+        yield write
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _follow(started: Any, name: str, rows: int, feeds: int) -> None:
+    """Wait for the end; on a terminal, show how far a long run has come."""
+    if not sys.stderr.isatty():
+        started.wait()
+        return
+    from tqdm import tqdm
+
+    with tqdm(total=rows, desc=name, unit=" tuples", unit_scale=True, delay=PROGRESS_DELAY_S, leave=False) as bar:
+        while not started.wait(_POLL_S):
+            operator = next(iter(started.metrics().operators.values()))
+            bar.set_postfix(threads=operator.threads, refresh=False)
+            bar.update(min(rows, operator.processed // feeds) - bar.n)
+
+
+def summarize(started: Any, app: App, rows: int, threads: int) -> dict[str, Any]:
+    """Make the report of a finished run."""
+    metrics = started.metrics()
+    operator = next(iter(metrics.operators.values()))
+    seconds = metrics.seconds
+    is_join = app.has_right is True or app.is_self_join
+    changes = sorted(started.changes, key=lambda c: c.requested_ns if c.planned_at is None else c.planned_at)
+    return {
+        "app": app.name,
+        "tuples_in": rows,
+        "tuples_out": metrics.tuples_out,
+        "dropped": metrics.dropped,
+        "seconds": seconds,
+        "tuples_per_s": rows / seconds if seconds > 0 else None,
+        "latency_ms": {name: _finite(operator.latency_ms.get(name)) for name in ("p50", "p99", "max")},
+        "comparisons_per_s": operator.comparisons / seconds if is_join and seconds > 0 else None,
+        "reconfigurations": [
+            {"from": c.from_threads, "to": c.to_threads, "ms": _finite(c.ms), "outcome": c.outcome} for c in changes
+        ],
+        "imbalance_cv": operator.imbalance_cv,
+        "threads": threads,
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no NaN."""
+    return value if value is not None and math.isfinite(value) else None

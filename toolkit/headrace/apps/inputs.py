@@ -1,0 +1,150 @@
+"""From the files named on the command line to the streams an application is built on.
+
+A file is read through Arrow, or through Spark, as one source or as several:
+row i goes to source ``i % S``, so each is sorted where the file is. With Spark
+the rows come back in the file's own types, so that both ways give one result.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.apps.app import App
+from headrace.errors import SchemaError
+from headrace.ingress.readers import DEFAULT_BATCH_ROWS, Reader, open_input
+from headrace.ingress.times import check_event_time
+from headrace.stream import Stream, stream
+
+
+@dataclass
+class Inputs:
+    """What was opened: the streams, and how many rows their files have."""
+
+    streams: list[Stream]
+    rows: int
+    sources: int
+
+
+def open_inputs(
+    app: App,
+    left: str | None,
+    right: str | None = None,
+    source_count: int = 1,
+    batch_rows: int | None = None,
+    spark: Any = None,
+) -> Inputs:
+    """Open the inputs of an application, check their columns, and cut them into sources.
+
+    Parameters
+    ----------
+    left, right : path or None
+        Files; `left` may be left out where the application has a data set of its own.
+    source_count : int
+        S, for each input.
+    batch_rows : int, optional
+        Rows in a batch that the engine is given.
+    spark : SparkSession, optional
+        Read through it.
+    """
+    opened: list[list[Reader]] = []
+    for side, path in enumerate((left, right) if app.has_right is not False and right is not None else (left,)):
+        reader = _open(app, side, path, spark)
+        if side and app.right is None and not reader.schema.equals(first := opened[0][0].schema):
+            raise SchemaError(
+                f"input {reader.name} has columns {_columns(reader.schema)}, the first input {_columns(first)};"
+                f" {app.name} needs two files of one schema"
+            )
+        opened.append(_sources(reader, source_count, batch_rows))
+    streams = [stream(readers, event_time="ts") for readers in opened]
+    rows = sum(reader.rows for readers in opened for reader in readers)
+    return Inputs(streams, rows, sum(map(len, opened)))
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} ({field.type})" for field in schema)
+
+
+def _open(app: App, side: int, path: str | None, spark: Any) -> Reader:
+    if path is None:
+        assert app.default_input is not None, "the command asks for --in where there is no default"
+        return _held(app.default_input(), app, "flights of 2013", spark)
+    reader = open_input(path)
+    app.check(reader.schema, side, reader.name)
+    columns = app.columns(side)
+    if app.prepare is not None:
+        reader = open_input(path, columns=columns)
+        return _held(pa.Table.from_batches(reader, reader.schema), app, reader.name, spark)
+    reader = open_input(path, columns=columns)
+    check_event_time(reader.schema, "ts")
+    schema = pa.schema([field.with_type(_usual(field.type)) for field in reader.schema])
+    if spark is not None:
+        return _through_spark(reader, schema, path, spark)
+    return reader if schema.equals(reader.schema) else _cast(reader, schema, reader.rows)
+
+
+def _usual(kind: pa.DataType) -> pa.DataType:
+    """Most of Arrow's functions do not know views yet."""
+    return pa.string() if pa.types.is_string_view(kind) else kind
+
+
+def _held(table: pa.Table, app: App, name: str, spark: Any) -> Reader:
+    """Hold a prepared input in memory; through Spark, what was prepared makes the way there and back."""
+    if app.prepare is not None:
+        table = app.prepare(table)
+    if spark is None:
+        return open_input(table, name=name)
+    return _cast(open_input(spark.createDataFrame(table), name=name), table.schema, table.num_rows)
+
+
+def _through_spark(reader: Reader, schema: pa.Schema, path: str, spark: Any) -> Reader:
+    # Spark has no nanoseconds; as integers they survive.
+    spark.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
+    # The Java virtual machine has a working folder of its own, and takes some characters for patterns.
+    frame = spark.read.parquet(re.sub(r"([\\\[\]{}*?])", r"\\\1", os.path.abspath(path)))
+    return _cast(open_input(frame, columns=reader.schema.names, name=reader.name), schema, reader.rows)
+
+
+def _cast(reader: Reader, schema: pa.Schema, rows: int | None) -> Reader:
+    """Bring batches to these types: a DataFrame's back to those its rows had in the file."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in reader:
+            arrays = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    return Reader(schema, reader.name, rows, batches, is_validated=False)
+
+
+def _sources(reader: Reader, count: int, batch_rows: int | None) -> list[Reader]:
+    rows = DEFAULT_BATCH_ROWS if batch_rows is None else batch_rows
+    if count == 1:
+        reader.batch_rows = rows
+        return [reader]
+    return [
+        Reader(
+            reader.schema,
+            f"{reader.name} (source {k})",
+            max(0, -(-(reader.rows - k) // count)),
+            partial(_every, reader, k, count),
+            is_validated=False,
+            batch_rows=rows,
+        )
+        for k in range(count)
+    ]
+
+
+def _every(batches: Iterable[pa.RecordBatch], first: int, count: int) -> Iterator[pa.RecordBatch]:
+    """Give row `first` and every `count`-th one after it."""
+    row = 0
+    for batch in batches:
+        chosen = np.arange((first - row) % count, batch.num_rows, count)
+        row += batch.num_rows
+        yield batch.take(pa.array(chosen))

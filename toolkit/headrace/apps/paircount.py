@@ -1,0 +1,33 @@
+"""paircount: how many tuples contain each ordered pair of nearby words (STRETCH, Operator 14; Q2).
+
+f_MK = the pairs (W[i], W[j]) with i < j and j - i <= distance, each once; a word may pair with
+itself. With distance inf a tuple of n words has up to n(n-1)/2 keys: the heaviest multi-key of them.
+"""
+
+import headrace as hr
+from headrace.apps.app import TIME, App, Option
+from headrace.reference import apps as reference
+
+
+def build(posts: hr.Stream, size: str, advance: str, distance: float) -> hr.Stream:
+    return posts.key_by(hr.pairs("text", distance)).window(size, advance).aggregate(count=hr.count())
+
+
+def read_distance(text: str) -> float:
+    if text.strip().lower() == "inf":
+        return float("inf")
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise ValueError("give a whole number of words from 1, or inf")
+    return int(text)
+
+
+APP = App(
+    name="paircount",
+    help="count the tuples that contain each ordered pair of words",
+    left=(TIME, ("text", "text")),
+    build=build,
+    reference=reference.paircount,
+    size="120s",
+    advance="60s",
+    options=(Option("distance", 3, read_distance, "most words from one to the other: 3, 10, inf (default 3)"),),
+)

@@ -1,0 +1,215 @@
+"""Compiled sources and readers for benchmarks: no Python between one tuple and the next.
+
+The text above the cut mark is for the merged log; `for_gate` gives the same
+for another gate, as a generated module (compiled once and cached).
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from types import ModuleType
+
+import numpy as np
+
+from headrace.codegen.modules import load_module
+from headrace.gates.merged_log_kernel import (
+    DATA_EVENT,
+    HEARTBEAT,
+    READERS_WAITING,
+    SOURCES_WAITING,
+    SPACE_EVENT,
+    add,
+    advance,
+    close_source,
+    lane,
+    peek,
+)
+from headrace.kernel import kernel
+from headrace.memory.atomics import CELL, load_acquire, nanosleep, now_ns, pause
+from headrace.memory.event_count import cancel, prepare, sleep
+from headrace.operators.build import GATES
+from headrace.progress import END_OF_TIME
+
+READ_RECORDS = 1024
+FACTOR = 31
+
+
+@kernel
+def await_room(g, stop):
+    """Sleep until a reader has advanced, at most a millisecond."""
+    ticket = prepare(g.words, SOURCES_WAITING, g.event, SPACE_EVENT)
+    if load_acquire(stop, 0) != 0:
+        cancel(g.words, SOURCES_WAITING)
+        return
+    sleep(g.words, SOURCES_WAITING, g.event, SPACE_EVENT, ticket, 1_000_000)
+
+
+@kernel
+def feed(g, source, ts, first_row, batch, spins, stop, close):
+    """Add all of `ts` as fast as the gate takes it. `spins`: tries before it sleeps, 0 with more threads than cores."""
+    done = 0
+    tries = 0
+    while done < ts.size and load_acquire(stop, 0) == 0:
+        taken = add(g, source, ts, done, min(batch, ts.size - done), first_row + done)
+        done += taken
+        if taken > 0:
+            tries = 0
+        elif tries < spins:
+            tries += 1
+            pause()
+        else:
+            await_room(g, stop)
+    if close:
+        while close_source(g, source) == 0 and load_acquire(stop, 0) == 0:
+            await_room(g, stop)
+    return done
+
+
+@kernel
+def due_tuples(begin, done, total, per_second):
+    """How many of `total` tuples are due at a steady rate; sleeps until one more than `done` is.
+
+    A sleep takes some 100 us, so tuples come in batches of what is due then. It
+    never spins: there may be more threads than cores.
+    """
+    while True:
+        due = min(total, (now_ns() - begin) * per_second // 1_000_000_000 + 1)
+        if due > done:
+            return due
+        nanosleep(max(50_000, begin + (done * 1_000_000_000) // per_second - now_ns()))
+
+
+@kernel
+def feed_paced(g, source, ts, first_row, per_second, stop, close):
+    """Add at a steady rate, drift-free, in batches as small as the clock allows."""
+    begin = now_ns()
+    done = 0
+    while done < ts.size and load_acquire(stop, 0) == 0:
+        due = due_tuples(begin, done, ts.size, per_second)
+        taken = add(g, source, ts, done, due - done, first_row + done)
+        done += taken
+        if taken == 0:
+            await_room(g, stop)
+    if close:
+        while close_source(g, source) == 0 and load_acquire(stop, 0) == 0:
+            await_room(g, stop)
+    return done
+
+
+@kernel
+def feed_cycles(g, source, ts, period, per_second, batch, enough, stop):
+    """Add the same rows again and again, each time `period` later, ``enough[0]`` times.
+
+    That may be lowered meanwhile; a cycle that has begun is finished.
+    `per_second` = 0: as fast as the gate takes it. Returns the number of cycles.
+    """
+    shifted = np.empty(batch, np.int64)
+    begin = now_ns()
+    cycles = 0
+    while load_acquire(stop, 0) == 0 and (cycles == 0 or cycles < load_acquire(enough, 0)):
+        row = 0
+        while row < ts.size and load_acquire(stop, 0) == 0:
+            n = min(batch, ts.size - row)
+            if per_second > 0:
+                fed = cycles * ts.size + row
+                n = min(n, due_tuples(begin, fed, fed + n, per_second) - fed)
+            for i in range(n):
+                shifted[i] = ts[row + i] + cycles * period
+            done = 0
+            while done < n and load_acquire(stop, 0) == 0:
+                taken = add(g, source, shifted, done, n - done, row + done)
+                done += taken
+                if taken == 0:
+                    await_room(g, stop)
+            row += done
+        cycles += 1
+    while close_source(g, source) == 0 and load_acquire(stop, 0) == 0:
+        await_room(g, stop)
+    return cycles
+
+
+@kernel
+def feed_ticks(g, source, ticks, period_ns, begin, stop):
+    """Add one tuple at each tick of the clock; sources of one gate tick together."""
+    ts = np.empty(1, np.int64)
+    for tick in range(ticks):
+        due = begin + tick * period_ns
+        wait = due - now_ns()
+        while wait > 0:
+            nanosleep(wait)
+            wait = due - now_ns()
+        ts[0] = tick
+        while add(g, source, ts, 0, 1, tick) == 0 and load_acquire(stop, 0) == 0:
+            await_room(g, stop)
+    while close_source(g, source) == 0 and load_acquire(stop, 0) == 0:
+        await_room(g, stop)
+
+
+@kernel
+def await_record(g, reader, position, spins, stop):
+    """Sleep until there is a record at `position`, at most a millisecond."""
+    for _ in range(spins):
+        _, count = peek(g, reader, position, 1)
+        if count > 0:
+            return
+        pause()
+    ticket = prepare(g.words, READERS_WAITING, g.event, DATA_EVENT)
+    _, count = peek(g, reader, position, 1)
+    if count > 0 or load_acquire(stop, 0) != 0:
+        cancel(g.words, READERS_WAITING)
+        return
+    sleep(g.words, READERS_WAITING, g.event, DATA_EVENT, ticket, 1_000_000)
+
+
+@kernel
+def read_all(g, reader, spins, waits, out, stop):
+    """Read to the end of the input. Fold the tuples into ``out[reader, 0]``, count them in ``out[reader, 1]``.
+
+    `waits` takes the nanoseconds from each tuple's `add` to its arrival here, as far as it reaches.
+    """
+    row = lane(g, reader)
+    position = load_acquire(g.cursor, reader * CELL)
+    folded = np.int64(0)
+    tuples = 0
+    done = False
+    while not done and load_acquire(stop, 0) == 0:
+        start, count = peek(g, reader, position, READ_RECORDS)
+        if count == 0:
+            await_record(g, reader, position, spins, stop)
+            continue
+        ts = g.out_ts[row, start : start + count]
+        refs = g.out_ref[row, start : start + count]
+        if waits.size > 0:
+            now = now_ns()
+            for i in range(count):
+                if refs[i] >= 0 and tuples + i < waits.size:
+                    waits[tuples + i] = now - g.out_at[row, start + i]
+        taken = 0
+        for i in range(count):
+            if refs[i] >= 0:
+                folded = folded * FACTOR + (ts[i] ^ refs[i])
+                taken += 1
+            elif refs[i] == HEARTBEAT and ts[i] == END_OF_TIME:
+                done = True
+                break
+        tuples += taken
+        position += count
+        advance(g, reader, position)
+    out[reader, 0] = folded
+    out[reader, 1] = tuples
+
+
+# --- cut ---
+
+
+def for_gate(gate: str) -> ModuleType:
+    """Return these kernels for a gate."""
+    module = sys.modules[__name__]
+    if gate == "log":
+        return module
+    text = inspect.getsource(module).partition("# --- cut ---")[0]
+    text = text.replace("gates.merged_log_kernel", f"gates.{GATES[gate]}").replace(
+        "from headrace.kernel import kernel", "from headrace.codegen.modules import compiled as kernel"
+    )
+    return load_module(text, f"feeding_{gate}")

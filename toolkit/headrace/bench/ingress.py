@@ -1,0 +1,150 @@
+"""Each way into the engine: rows a second read and encoded, and word count from text to the end.
+
+Hand-over: what the reading thread of a run does. It reads the columns that the
+operator needs, validates them, checks the event times and encodes keys, batch by
+batch; here nobody takes the batches. The baseline of each row is reading alone.
+The last rows compare whole runs of word count, from text to counted windows,
+with the hand-over of the same batches.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import headrace as hr
+from headrace.bench.rows import Row, median
+from headrace.engine import Operator, Options
+from headrace.query import plan
+
+QUERIES: dict[str, Callable] = {
+    "integer keys": lambda stream: stream.key_by("number").window("1h").aggregate(best=hr.max("chars")),
+    "string keys": lambda stream: stream.key_by("user").window("1h").aggregate(best=hr.max("chars")),
+    "hashtags of text": lambda stream: stream.key_by(tag=hr.hashtags("text")).window("1h").aggregate(n=hr.count()),
+    "words of text": lambda stream: stream.key_by(word=hr.words("text")).window("1h").aggregate(n=hr.count()),
+}
+
+
+def make_table(n: int) -> pa.Table:
+    """Tweets, with the user's number and the length of the text."""
+    from headrace_datasets import tweets
+
+    table = tweets(n=n, seed=7, rate=1000.0).to_arrow()
+    codes = pc.dictionary_encode(table["user"]).combine_chunks().indices.cast(pa.int64())
+    return table.append_column("number", codes).append_column("chars", pc.utf8_length(table["text"]).cast(pa.int64()))
+
+
+def hand_over(source: Any, query: Callable) -> tuple[float, float, int]:
+    """Read, and read and encode, what `query` needs of `source`. Returns both in seconds, and the rows."""
+    planned = plan(query(hr.stream(source, event_time="ts"))._node)
+    node = planned.output
+    operator = Operator(node, planned.branches[node.name], Options())
+    port = operator.ports[0]
+    seconds = []
+    rows = 0
+    for is_encoded in (False, True):
+        reader = port.branch.origin.readers[0]().select(port.encoder.columns_used)
+        rows = 0
+        begin = time.perf_counter()
+        for batch in reader:
+            if is_encoded:
+                rows += sum(len(encoded) for encoded in port.encode(batch))
+            else:
+                rows += batch.num_rows
+        seconds.append(time.perf_counter() - begin)
+    return seconds[0], seconds[1], rows
+
+
+def end_to_end(source: Any, query: Callable) -> tuple[float, int]:
+    """Run a query with its results dropped. Returns seconds from start to end, and the result rows."""
+    stream = query(hr.stream(source, event_time="ts"))
+    begin = time.perf_counter()
+    with stream.start(threads=1, sink=hr.discard()) as run:
+        run.wait()
+        return time.perf_counter() - begin, run.metrics().tuples_out
+
+
+def sources(table: pa.Table, folder: str, with_spark: bool) -> dict[str, Any]:
+    """The same rows in each form."""
+    import pyarrow.parquet as pq
+
+    path = Path(folder) / "tweets.parquet"
+    pq.write_table(table, path, row_group_size=131_072)
+    found: dict[str, Any] = {"Arrow table": table, "Parquet file": path, "pandas frame": table.to_pandas()}
+    if with_spark:
+        spark = hr.spark.session()
+        frame = spark.read.parquet(str(path)).coalesce(1)
+        assert frame.count() == table.num_rows
+        found["Spark DataFrame"] = frame
+    return found
+
+
+def count_words(table: pa.Table) -> int:
+    """Rows that word count must give, in plain Python."""
+    hours = pc.cast(table["ts"], pa.int64()).to_numpy() // 3_600_000_000
+    texts = table["text"].to_pylist()
+    return len({(hour, word) for hour, text in zip(hours, texts, strict=True) for word in text.split()})
+
+
+def measure(full: bool, tiny: bool = False) -> list[Row]:
+    """M rows/s of each hand-over; the ratio of word count end to end."""
+    n, repetitions = (4_000_000, 5) if full else (1_000_000, 3)
+    with_spark = True
+    if tiny:
+        n, repetitions, with_spark = 5_000, 1, _has_session()
+    rows = []
+    table = make_table(n)
+    words = count_words(table.slice(0, 200_000))
+    assert end_to_end(table.slice(0, 200_000), QUERIES["words of text"])[1] == words
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
+        forms = sources(table, folder, with_spark)
+        for form, source in forms.items():
+            for name, query in QUERIES.items():
+                if form != "Arrow table" and name not in ("integer keys", "words of text"):
+                    continue
+                hand_over(source, query)  # compiles, warms the file cache
+                times = [hand_over(source, query) for _ in range(repetitions)]
+                assert all(rows_read == n for _, _, rows_read in times)
+                read, encoded = (n / median([t[i] for t in times]) / 1e6 for i in (0, 1))
+                rows.append(
+                    Row("ingress", f"{form}, {name}", encoded, "M rows/s", baseline=read, baseline_name="reading alone")
+                )
+        query = QUERIES["words of text"]
+        results = None
+        for form in ("Arrow table", "Spark DataFrame"):
+            if form not in forms:
+                continue
+            end_to_end(forms[form], query)
+            whole, handed = [], []
+            for _ in range(repetitions):
+                seconds, found = end_to_end(forms[form], query)
+                results = found if results is None else results
+                assert found == results, (found, results)
+                whole.append(seconds)
+                handed.append(hand_over(forms[form], query)[1])
+            rows.append(
+                Row(
+                    "ingress",
+                    f"{form}, word count end to end",
+                    median(whole),
+                    "s",
+                    "lower",
+                    goal=1.3,
+                    baseline=median(handed),
+                    baseline_name="hand-over",
+                    goal_is_ratio=True,
+                )
+            )
+    return rows
+
+
+def _has_session() -> bool:
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None

@@ -1,0 +1,276 @@
+"""An operator over data that lies encoded in its store: the engine without ingress.
+
+What is timed is what the threads do: one thread per source adds references to
+the gate, instances read, update, expire and write results. A drain drops the
+results, after it has folded their content, or the engine's own collector orders
+and builds them (`collect=True`).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.bench.feeding import for_gate
+from headrace.bench.rows import median
+from headrace.egress.collector import Collector
+from headrace.elasticity.reconfiguration import Reconfigurer
+from headrace.engine import Operator, Options, compile_now
+from headrace.kernel import kernel
+from headrace.memory.atomics import CELL
+from headrace.operators import membership, output
+from headrace.progress import END_OF_TIME
+from headrace.query import plan
+from headrace.runtime.pool import WorkerPool
+
+TIMEOUT_S = 300.0
+
+_A, _B, _C = 0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9, 0x14D049BB133111EB
+
+
+@kernel
+def digest_one(a, b, value):
+    """A number that depends on all of one result; results are summed, so their order does not matter."""
+    mixed = np.int64(a) * _A + np.int64(b) * _B + np.int64(value) * _C
+    return (mixed ^ (mixed >> 29)) * _B
+
+
+@kernel
+def digest(a, b, value):
+    """Sum of `digest_one` over results."""
+    total = np.int64(0)
+    for i in range(a.size):
+        total += digest_one(a[i], b[i], value[i])
+    return total
+
+
+class _Counter:
+    """The end of the stream: counts rows."""
+
+    def __init__(self):
+        self.rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.rows += batch.num_rows
+
+    def progress(self, watermark: int) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Resident:
+    """One operator whose input is encoded and stored before it starts.
+
+    Parameters
+    ----------
+    stream : Stream
+        Ends in one operator.
+    tables : list of pa.Table
+        One per source, as the stream's sources have them.
+    threads, max_threads : int
+    like : Resident, optional
+        Of the same stream and tables: its stores are used, nothing is encoded again.
+    stored : int
+        Rows of each source that a join holds already when it starts: they are
+        compared with, but not fed.
+    collect : bool
+        Run the engine's collector instead of dropping results.
+    **options
+        Of `start`.
+    """
+
+    def __init__(
+        self,
+        stream: Any,
+        tables: list[pa.Table],
+        threads: int,
+        max_threads: int | None = None,
+        *,
+        like: Resident | None = None,
+        stored: int = 0,
+        collect: bool = False,
+        **options: Any,
+    ):
+        query = plan(stream._node)
+        node = query.output
+        self.options = Options(threads=threads, max_threads=max_threads or threads, **options)
+        self.operator = operator = Operator(node, query.branches[node.name], self.options)
+        self._encoded = like
+        self.stored = stored
+        self.ts: list[np.ndarray] = like.ts if like is not None else []
+        if like is None:
+            self._encode(tables)
+        else:
+            operator.directories = like.operator.directories
+            operator.dictionary = like.operator.dictionary
+            operator.program.dictionary = like.operator.dictionary
+        operator.note_ids()
+        if stored:
+            operator.state[2][:, :] = stored
+        self.errors: list[BaseException] = []
+        self.pool = WorkerPool(self.errors.append)
+        self.stop_word = np.zeros(16, np.int64)
+        self.enough = np.zeros(16, np.int64)
+        self.results = 0
+        self.digest = 0
+        self.cycles = 0
+        self.latencies: list[np.ndarray] = []
+        self.drained = threading.Event()
+        self._begin = self._end = 0.0
+        active = len(operator.initial.members)
+        operator.control.words[membership.SPIN] = 40 if active < (os.cpu_count() or 1) else 0
+        compile_now(operator.module.run_instance, operator.arguments(0))
+        operator.compile_handles()
+        digest(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, self._values().dtype))  # compiles
+        operator.reconfigurer = Reconfigurer(
+            node.name,
+            operator.control,
+            operator.gate,
+            operator.kernels,
+            operator.max_threads,
+            operator.initial,
+            [],
+            self.pool.start,
+        )
+        for worker in range(operator.max_threads):
+            arguments = operator.arguments(worker)
+            self.pool.start(f"bench-{worker}", lambda a=arguments: operator.module.run_instance(*a))
+        if collect:
+            self.counter = _Counter()
+            operator.collector = Collector(
+                operator.out,
+                operator.gate.words,
+                list(operator.state[operator.program.first_output :]),
+                operator.finisher,
+                [self.counter],
+                operator.release,
+            )
+            self.pool.start("bench-collector", self._collect)
+        else:
+            self.pool.start("bench-drain", self._drain)
+
+    def _encode(self, tables: list[pa.Table]) -> None:
+        for port, table in zip(self.operator.ports, tables, strict=True):
+            parts = []
+            for batch in table.to_batches():
+                for encoded in port.encode(batch):
+                    port.store.append(
+                        encoded.ts, encoded.keys, encoded.offsets, encoded.columns, encoded.payload
+                    )
+                    parts.append(encoded.ts)
+            self.ts.append(np.concatenate(parts) if parts else np.zeros(0, np.int64))
+
+    def _collect(self) -> None:
+        collector = self.operator.collector
+        collector.run()
+        self.results = self.counter.rows
+        if collector.finished.is_set():
+            self._over()
+
+    def _values(self) -> np.ndarray:
+        """The column of results that is folded besides `a` and `b`."""
+        columns = self.operator.state[self.operator.program.first_output :]
+        return columns[0] if columns else self.operator.out.c
+
+    def _drain(self) -> None:
+        out, operator = self.operator.out, self.operator
+        capacity = out.primary.shape[1]
+        value = self._values()
+        folded = 0
+        while True:
+            bound, _ = output.await_release(out, operator.gate.words, END_OF_TIME, 5_000_000)
+            now = time.monotonic_ns()
+            for r in range(out.primary.shape[0]):
+                tail, head = int(out.tail[r * CELL]), int(out.head[r * CELL])
+                while tail < head:
+                    at = tail & (capacity - 1)
+                    stop = at + min(head - tail, capacity - at)
+                    self.results += stop - at
+                    folded += digest(out.a[r, at:stop], out.b[r, at:stop], value[r, at:stop])
+                    self.latencies.append(now - out.at[r, at:stop])
+                    tail += stop - at
+                    output.drained(out, r, tail)
+            self.digest = folded & (2**64 - 1)
+            if out.words[output.OUT_STOP]:
+                return
+            if bound == END_OF_TIME and not (out.head[::CELL] != out.tail[::CELL]).any():
+                self._over()
+                return
+
+    def _over(self) -> None:
+        self._end = time.perf_counter()
+        self.drained.set()
+
+    def start(self, batch: int = 4096, per_second: int = 0, period: int = 0, cycles: int = 0) -> None:
+        """Begin to feed.
+
+        Parameters
+        ----------
+        batch : int
+            Tuples per call of `add`.
+        per_second : int
+            Tuples a second and source; 0 = as fast as the gate takes them.
+        period : int
+            Feed the rows again and again, each time so much later; 0 = once.
+            Not for joins: a stored row has one time.
+        cycles : int
+            How often; 0 = until `wait` is called.
+        """
+        self.enough[0] = cycles or np.iinfo(np.int64).max
+        gate, stop, loops = self.operator.gate, self.stop_word, for_gate(self.options.gate)
+        calls = []
+        for source, every in enumerate(self.ts):
+            ts = every[self.stored :]
+            if period:
+                calls.append((loops.feed_cycles, (gate, source, ts, period, per_second, 1024, self.enough, stop)))
+            elif per_second:
+                calls.append((loops.feed_paced, (gate, source, ts, self.stored, per_second, stop, True)))
+            else:
+                calls.append((loops.feed, (gate, source, ts, self.stored, batch, 20, stop, True)))
+        for function, arguments in calls:
+            compile_now(function, arguments)
+        self._begin = time.perf_counter()
+        for function, arguments in calls:
+            threading.Thread(target=self._feed, args=(function, arguments), daemon=True).start()
+
+    def _feed(self, function, arguments: tuple) -> None:
+        self.cycles = int(function(*arguments))
+
+    def wait(self) -> float:
+        """Wait for the last result. Returns the seconds since the start, and ends all threads."""
+        if self.enough[0] == np.iinfo(np.int64).max:
+            self.enough[0] = 1
+        limit = time.monotonic() + TIMEOUT_S
+        while not self.drained.wait(0.05):
+            if self.errors or self.operator.control.words[membership.FAILED]:
+                raise RuntimeError(f"the benchmark's operator failed: {self.errors or 'see failure words'}")
+            if time.monotonic() > limit:
+                raise RuntimeError(f"the benchmark's operator gave no result within {TIMEOUT_S:.0f} s")
+        self.close()
+        return self._end - self._begin
+
+    def run(self, batch: int = 4096, per_second: int = 0) -> float:
+        """Feed everything and wait for the last result. Returns seconds."""
+        self.start(batch, per_second)
+        return self.wait()
+
+    def close(self) -> None:
+        """End all threads."""
+        self.stop_word[0] = 1
+        self.operator.reconfigurer.end("unneeded")
+        self.operator.stop()
+        self.pool.wait(2.0)
+
+    def meter(self, column: int) -> int:
+        """Sum of a counter over the instances."""
+        return int(self.operator.control.meter[:, column].sum())
+
+
+__all__ = ["Resident", "digest", "digest_one", "median"]

@@ -1,0 +1,290 @@
+"""The command ``headrace``: demo, run, bench, lab, doctor.
+
+Exit status: 0 done; 1 failure while running; 2 usage, input or output error, with one line on
+stderr that names the fault and the fix; 130 after Ctrl-C. Set HEADRACE_TRACEBACK=1 to see where an
+error came from. What a command needs is imported when it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+from headrace import __version__
+from headrace.errors import HeadraceError, InputError, NotSupportedError, OutputError
+
+DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
+GRACE_S = 0.7
+"""After Ctrl-C, how long the orderly way out may take."""
+
+
+class _Usage(Exception):
+    """A command line that cannot be understood."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports a mistake on one line, with the fix, instead of the whole usage."""
+
+    def error(self, message: str) -> NoReturn:
+        raise _Usage(f"{message}; see `{self.prog} --help`")
+
+
+def _whole(name: str) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdecimal()) or int(text) < 1:
+            raise argparse.ArgumentTypeError(f"{text!r}: give a whole number of {name} from 1")
+        return int(text)
+
+    return read
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = 0.0
+    if not 0 < rate < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r}: give tuples per second, above 0")
+    return rate
+
+
+def _option(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    def checked(text: str) -> Any:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+
+    return checked
+
+
+def parser() -> argparse.ArgumentParser:
+    """Make the parser of the whole command line."""
+    from headrace.apps import APPS
+
+    top = _Parser(
+        prog="headrace",
+        description="Elastic, deterministic, stateful stream processing on a multicore machine.",
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="version", version=f"headrace {__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser, required=True)
+
+    demo = commands.add_parser("demo", help="real data, end to end; writes results and an HTML report", allow_abbrev=False)
+    demo.add_argument("--fast", action="store_true", help="smaller inputs")
+    demo.add_argument("--out", default="headrace-demo", metavar="FOLDER", help="where results go (default: %(default)s)")
+
+    run = commands.add_parser(
+        "run",
+        help="run an application from a Parquet file to a Parquet file",
+        description="Run an application. " + "; ".join(f"{app.name}: {app.help}" for app in APPS.values()) + ".",
+        allow_abbrev=False,
+    )
+    run.add_argument("app", choices=list(APPS), metavar="APP", help=", ".join(APPS))
+    run.add_argument("--in", dest="left", metavar="FILE.parquet", help="input, sorted by event time (`flights` has its own)")
+    run.add_argument("--right", metavar="FILE.parquet", help="second input, of scalejoin and forward")
+    run.add_argument("--out", required=True, metavar="OUT.parquet", help="result; the same bytes whatever the flags below")
+    run.add_argument("--report", metavar="REPORT.json", help="figures of the run")
+    run.add_argument("--threads", type=_whole("threads"), default=1, metavar="N", help="at the start (default 1)")
+    run.add_argument("--max-threads", type=_whole("threads"), metavar="M", help="default: the largest N named")
+    run.add_argument("--reconfigure", metavar='"P%:N,..."', help='"10%%:4,50%%:1": 4 threads from 10 %% of the rows on')
+    run.add_argument("--mode", choices=("vsn", "sn"), default="vsn", help="virtual or plain shared-nothing (default vsn)")
+    run.add_argument("--gate", choices=("log", "scalegate"), default="log", help="tuple buffer (default log)")
+    run.add_argument("--sources", type=_whole("sources"), default=1, metavar="S", help="cut each input into S sources")
+    run.add_argument("--batch", type=_whole("rows"), metavar="B", help="rows given to the engine at a time")
+    run.add_argument("--rate", type=_rate, metavar="R", help="tuples per second; default: as fast as possible")
+    run.add_argument("--advance", metavar="D", help="window advance WA, such as 30min")
+    run.add_argument("--size", metavar="D", help="window size WS, such as 1h")
+    run.add_argument("--spark", metavar="MASTER", help="read through a Spark session, such as local[2]")
+    own = run.add_argument_group("options of one application")
+    for app in APPS.values():
+        for option in app.options:
+            own.add_argument(f"--{option.name}", type=_option(option.read), help=f"{app.name}: {option.help}")
+
+    bench = commands.add_parser("bench", help="measure the parts", allow_abbrev=False)
+    bench.add_argument("name", metavar="NAME|all", help="see `headrace bench list`")
+    bench.add_argument("--full", action="store_true", help="large sizes")
+    bench.add_argument("--json", metavar="FILE", help="write the figures as JSON")
+
+    commands.add_parser("lab", help="JupyterLab on the notebooks, loopback only, with its token", allow_abbrev=False)
+
+    doctor = commands.add_parser("doctor", help="what works on this machine, and what to install", allow_abbrev=False)
+    doctor.add_argument("--spark", action="store_true", help="start Spark as well")
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    try:
+        with _answering_interrupts():
+            asked = parser().parse_args(arguments)
+            return _COMMANDS[asked.command](asked)
+    except SystemExit as end:  # --help and --version
+        return int(end.code or 0)
+    except KeyboardInterrupt:
+        return _said("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has gone, as `headrace doctor | head` does; nothing is left to say.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except (_Usage, InputError, OutputError, NotSupportedError) as error:
+        return _said(error, WRONG)
+    except HeadraceError as error:
+        return _said(error, FAILED)
+    except OSError as error:
+        return _said(f"{error}; check the path, its permissions and the space left", WRONG, error)
+    except MemoryError:
+        return _said("out of memory; use fewer --max-threads, a smaller --size, or a larger machine", FAILED)
+    except ImportError as error:
+        return _said(f"{error}; install what is missing (`headrace doctor` lists it)", WRONG)
+    except Exception as error:
+        return _said(
+            f"{type(error).__name__}: {error}; this should not happen: please report it, with what"
+            " HEADRACE_TRACEBACK=1 shows",
+            FAILED,
+            error,
+        )
+
+
+def _said(fault: object, status: int, cause: BaseException | None = None) -> int:
+    cause = cause or (fault if isinstance(fault, BaseException) else None)
+    if os.environ.get("HEADRACE_TRACEBACK") == "1" and cause is not None:
+        traceback.print_exception(cause)
+    print("headrace: " + " ".join(str(fault).split()), file=sys.stderr, flush=True)
+    return status
+
+
+@contextmanager
+def _answering_interrupts() -> Iterator[None]:
+    """Answer Ctrl-C within a second, even while the main thread is in compiled code.
+
+    Python's own handler waits for the interpreter to get its turn, and a compilation can keep it
+    for seconds. The wake-up descriptor is written by the C handler at once: a thread reads it and
+    gives the orderly way `GRACE_S` to end, then ends the process itself.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    over = threading.Event()
+
+    def watch() -> None:
+        while signum := os.read(reading, 1):
+            if signum[0] in (signal.SIGINT, signal.SIGTERM) and not over.wait(GRACE_S):
+                _end_now(INTERRUPTED if signum[0] == signal.SIGINT else 128 + signal.SIGTERM)
+
+    def terminate(signum, frame):
+        raise SystemExit(128 + signum)
+
+    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
+    terminated = signal.signal(signal.SIGTERM, terminate)
+    watcher = threading.Thread(target=watch, name="headrace-interrupts", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        signal.set_wakeup_fd(before)
+        signal.signal(signal.SIGINT, interrupted)
+        signal.signal(signal.SIGTERM, terminated)
+        os.close(writing)
+        watcher.join(1)
+        os.close(reading)
+
+
+def _end_now(status: int) -> NoReturn:
+    from headrace.runtime import registry
+
+    for run in registry.live_runs():
+        run._sink.abort()
+    sys.stderr.write("headrace: interrupted\n")
+    sys.stderr.flush()
+    os._exit(status)
+
+
+# -- the commands
+
+
+def _demo(asked: argparse.Namespace) -> int:
+    from headrace.demo import main as demo
+
+    return demo(fast=asked.fast, folder=asked.out)
+
+
+def _run(asked: argparse.Namespace) -> int:
+    from headrace.apps import APPS
+    from headrace.apps.command import Request, run
+
+    names = {name for name in vars(Request(asked.app, asked.out)) if name not in ("options", "app", "out")}
+    own = {option.name for option in APPS[asked.app].options}
+    for app in APPS.values():
+        for option in app.options:
+            if option.name not in own and getattr(asked, option.name) is not None:
+                raise _Usage(f"--{option.name} is an option of {app.name}, not of {asked.app}; leave it out")
+    for name in ("size", "advance"):
+        if getattr(asked, name) is not None and getattr(APPS[asked.app], name) is None:
+            raise _Usage(f"--{name}: {asked.app} has no window {name}; leave it out")
+    run(
+        Request(
+            app=asked.app,
+            out=asked.out,
+            options={name: getattr(asked, name) for name in own},
+            **{name: getattr(asked, name) for name in names},
+        )
+    )
+    return DONE
+
+
+def _bench(asked: argparse.Namespace) -> int:
+    from headrace.bench import NAMES
+    from headrace.bench import main as bench
+
+    if asked.name == "list":
+        print("\n".join((*NAMES, "all")))
+        return DONE
+    if asked.name not in (*NAMES, "all"):
+        raise _Usage(f"bench {asked.name!r}: there is no such benchmark; give one of {', '.join((*NAMES, 'all'))}")
+    return bench(asked.name, asked.full, asked.json)
+
+
+def _lab(asked: argparse.Namespace) -> int:
+    folder = notebooks()
+    command = [sys.executable, "-m", "jupyterlab", "--ServerApp.ip=127.0.0.1", f"--ServerApp.root_dir={folder}"]
+    print(f"JupyterLab on {folder}, for this machine only; the address below carries its token.", flush=True)
+    os.execv(sys.executable, command)
+    return DONE
+
+
+def notebooks() -> Path:
+    """Find the notebooks: those of the checkout, else ``notebooks`` here, else this folder."""
+    checkout = Path(__file__).resolve().parents[2] / "notebooks"
+    here = Path.cwd()
+    return next((folder for folder in (checkout, here / "notebooks") if folder.is_dir()), here)
+
+
+def _doctor(asked: argparse.Namespace) -> int:
+    from headrace.doctor import main as doctor
+
+    return doctor(spark=asked.spark)
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "demo": _demo,
+    "run": _run,
+    "bench": _bench,
+    "lab": _lab,
+    "doctor": _doctor,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

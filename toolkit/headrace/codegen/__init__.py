@@ -1,0 +1,7 @@
+"""From a user's plain Python functions to compiled, cached kernels.
+
+`modules` turns generated source into an importable module whose machine code
+is found again by the next process; `functions` captures, checks and rewrites
+user functions so that they can be pasted into such a source; `stateless` fuses
+map, filter and flat_map into one generated loop.
+"""

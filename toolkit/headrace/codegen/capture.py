@@ -1,0 +1,408 @@
+"""Find the source of a user's function, and everything it refers to.
+
+The function may come from a file, a notebook cell, a doctest or ``exec`` with
+registered source; it may be one of several lambdas on a line, which are told
+apart by the columns in their bytecode. What is found is compared with the code
+that is loaded: after an edit without a reload, the wrong text would be compiled.
+
+Names that are not local are frozen: numbers, strings, bools and tuples of them
+become constants, functions are captured in turn, math, numpy and random stay.
+Anything else is an error that names the variable.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+import functools
+import linecache
+import math
+import random
+import types
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numba.core.dispatcher import Dispatcher
+
+from headrace.errors import FunctionError
+
+__all__ = ["CapturedFunction", "capture"]
+
+_MODULES = {math: "math", np: "np", random: "random"}
+
+_BUILTINS = frozenset(
+    {abs, bool, divmod, enumerate, float, int, isinstance, len, list, max, min, pow, print, range, reversed}
+    | {round, sorted, sum, tuple, zip}
+)
+
+_REFUSED: dict[type[ast.AST], str] = {
+    ast.FunctionDef: "defines a function inside: define it outside",
+    ast.AsyncFunctionDef: "defines a coroutine inside: it cannot be compiled",
+    ast.Lambda: "has a lambda inside: define a function outside",
+    ast.ClassDef: "defines a class inside: it cannot be compiled",
+    ast.Try: "uses try: test for the case before it fails",
+    ast.With: "uses with: it cannot be compiled",
+    ast.AsyncWith: "uses async with: it cannot be compiled",
+    ast.AsyncFor: "uses async for: it cannot be compiled",
+    ast.Await: "uses await: it cannot be compiled",
+    ast.Yield: "uses yield: call emit for each result",
+    ast.YieldFrom: "uses yield from: call emit for each result",
+    ast.Import: "imports inside: import at the top of the file or cell",
+    ast.ImportFrom: "imports inside: import at the top of the file or cell",
+    ast.Global: "uses global: keep the value in state",
+    ast.Nonlocal: "uses nonlocal: keep the value in state",
+    ast.Delete: "uses del: it cannot be compiled",
+    ast.NamedExpr: "uses :=, which does not always compile: assign in a statement before",
+    ast.Match: "uses match: write if and elif",
+    ast.TryStar: "uses try: test for the case before it fails",
+}
+
+
+@dataclass(frozen=True)
+class CapturedFunction:
+    """A user function as text: nothing in it refers to live objects any more.
+
+    Attributes
+    ----------
+    name : str
+        As the user wrote it; ``<lambda>`` for a lambda.
+    file, line : str, int
+        Of its ``def`` or ``lambda``.
+    node : ast.FunctionDef
+        Lines count in `file`. A lambda has become a body of one ``return``.
+    parameters : tuple of str
+    constants : dict
+        Expressions that frozen names, and parameters with defaults, stand for.
+    helpers : dict
+        Name -> the user function it is bound to.
+    """
+
+    name: str
+    file: str
+    line: int
+    node: ast.FunctionDef
+    parameters: tuple[str, ...]
+    defaults: dict[str, ast.expr] = field(default_factory=dict)
+    constants: dict[str, ast.expr] = field(default_factory=dict)
+    helpers: dict[str, CapturedFunction] = field(default_factory=dict)
+
+    def error(self, text: str, node: ast.AST | None = None) -> FunctionError:
+        """Make an error at a node of this function."""
+        line = getattr(node, "lineno", self.line)
+        return FunctionError(text, function=self.name, file=self.file, line=line)
+
+
+def capture(function: Callable) -> CapturedFunction:
+    """Capture a plain Python function.
+
+    Parameters
+    ----------
+    function : callable
+        A ``def`` or lambda, or one decorated with ``numba.njit``.
+
+    Raises
+    ------
+    FunctionError
+        It has no source, or uses something that cannot be compiled.
+
+    Examples
+    --------
+    >>> limit = 3
+    >>> captured = capture(lambda t: t.chars > limit)
+    >>> ast.unparse(captured.node.body[0]), ast.unparse(captured.constants["limit"])
+    ('return t.chars > limit', '3')
+    """
+    return _capture(function, ())
+
+
+def _capture(function: Any, callers: tuple[types.CodeType, ...]) -> CapturedFunction:
+    if isinstance(function, Dispatcher):
+        function = function.py_func
+    if not isinstance(function, types.FunctionType):
+        name = getattr(function, "__name__", type(function).__name__)
+        raise FunctionError(
+            f"{function!r} is a {type(function).__name__}, not a function written in Python: "
+            f"wrap it in one, as in lambda t: {name}(t.x)",
+            function=name,
+        )
+    code = function.__code__
+    if code in callers:
+        raise FunctionError(
+            f"{code.co_name} calls itself: a compiled function cannot; use a loop",
+            code.co_name,
+            code.co_filename,
+            code.co_firstlineno,
+        )
+    node = _find(function)
+    body = _as_function(node)
+    captured = CapturedFunction(
+        name=code.co_name,
+        file=code.co_filename,
+        line=node.lineno,
+        node=body,
+        parameters=tuple(argument.arg for argument in (*body.args.posonlyargs, *body.args.args)),
+    )
+    _check_parameters(captured, function)
+    _check_statements(captured)
+    names = [node for node in ast.walk(ast.Module(body.body, [])) if isinstance(node, ast.Name)]
+    local = set(captured.parameters) | {name.id for name in names if not isinstance(name.ctx, ast.Load)}
+    for name in names:
+        if name.id not in local:
+            _resolve(captured, function, name, (*callers, code))
+    return captured
+
+
+# ------------------------------------------------------------------- source
+
+
+@dataclass(frozen=True)
+class _Source:
+    tree: ast.Module
+    codes: tuple[types.CodeType, ...]
+
+
+def _nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _nested_codes(constant)
+
+
+@functools.lru_cache(maxsize=64)
+def _parse(text: str, file: str) -> _Source | None:
+    try:
+        # A notebook cell may await at top level.
+        flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        tree = compile(text, file, "exec", flags, dont_inherit=True)
+        code = compile(text, file, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return None
+    return _Source(tree, tuple(_nested_codes(code)))
+
+
+def _find(function: types.FunctionType) -> ast.FunctionDef | ast.Lambda:
+    code = function.__code__
+    for refresh in (False, True):
+        # Lines read earlier may be those of the loaded function although the file has changed.
+        if refresh:
+            linecache.checkcache(code.co_filename)
+        lines = linecache.getlines(code.co_filename, function.__globals__)
+        source = _parse("".join(lines), code.co_filename) if lines else None
+        if source is not None:
+            nodes = _matching(source.tree, code)
+            if len(nodes) == 1 and _is_loaded(source, nodes[0], code):
+                return nodes[0]
+            if len(nodes) > 1:
+                raise FunctionError(
+                    "several lambdas with the same parameters are on this line and the interpreter "
+                    "keeps no columns: write it as a def",
+                    code.co_name,
+                    code.co_filename,
+                    code.co_firstlineno,
+                )
+    if source is None:
+        text = "its source is not available: define it in a file or a notebook cell, as a def"
+    else:
+        text = "its source was edited after it was loaded: run its cell or import its module again"
+    raise FunctionError(text, code.co_name, code.co_filename, code.co_firstlineno)
+
+
+def _parameter_names(arguments: ast.arguments) -> tuple[str, ...]:
+    return tuple(a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
+
+
+def _matching(tree: ast.Module, code: types.CodeType) -> Sequence[ast.FunctionDef | ast.Lambda]:
+    if code.co_name != "<lambda>":
+        return [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef)
+            and node.name == code.co_name
+            and min([node.lineno, *(d.lineno for d in node.decorator_list)]) == code.co_firstlineno
+        ]
+    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    candidates = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Lambda)
+        and node.lineno == code.co_firstlineno
+        and _parameter_names(node.args) == parameters
+    ]
+    places = {
+        (first, first_column, last, last_column)
+        for first, last, first_column, last_column in code.co_positions()
+        if None not in (first, last, first_column, last_column)
+        and (first, first_column) != (last, last_column)
+    }
+    if not places:
+        return candidates
+    around = [
+        node
+        for node in candidates
+        if all(
+            (node.body.lineno, node.body.col_offset) <= place[:2]
+            and place[2:] <= (node.body.end_lineno, node.body.end_col_offset)
+            for place in places
+        )
+    ]
+    # The bytecode of an inner lambda lies within the outer one too: the innermost is meant.
+    return sorted(around, key=lambda node: (node.body.lineno, node.body.col_offset))[-1:]
+
+
+def _fingerprint(code: types.CodeType) -> tuple:
+    constants = [constant for constant in code.co_consts if not isinstance(constant, types.CodeType)]
+    return code.co_name, code.co_firstlineno, code.co_code, code.co_names, code.co_varnames, repr(constants)
+
+
+def _is_loaded(source: _Source, node: ast.AST, code: types.CodeType) -> bool:
+    if any(isinstance(inner, ast.Assert) for inner in ast.walk(node)):
+        return True  # pytest rewrites assert, so the code differs where the source does not
+    return _fingerprint(code) in map(_fingerprint, source.codes)
+
+
+def _as_function(node: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef:
+    # A copy: what is captured is rewritten in place, the parsed file is kept for the next capture.
+    node = copy.deepcopy(node)
+    if isinstance(node, ast.FunctionDef):
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.AnnAssign):
+                inner.annotation = ast.Constant(None)  # may name types that mean nothing here
+        return node
+    body = ast.copy_location(ast.Return(node.body), node.body)
+    definition = ast.parse("def f(): pass").body[0]
+    assert isinstance(definition, ast.FunctionDef)
+    definition.args, definition.body = node.args, [body]
+    return ast.copy_location(definition, node)
+
+
+def _check_parameters(captured: CapturedFunction, function: types.FunctionType) -> None:
+    arguments = captured.node.args
+    if arguments.vararg or arguments.kwarg:
+        raise captured.error("takes *args or **kwargs: name its parameters")
+    if arguments.kwonlyargs:
+        raise captured.error("has keyword-only parameters: make them ordinary parameters")
+    for decorator in captured.node.decorator_list:
+        text = ast.unparse(decorator)
+        if "jit" not in text:
+            raise captured.error(f"is decorated with @{text}: give the undecorated function", decorator)
+    values = function.__defaults__ or ()
+    last = captured.parameters[len(captured.parameters) - len(values) :]
+    for name, value in zip(last, values, strict=True):
+        frozen = _freeze(value)
+        if frozen is None:
+            raise captured.error(
+                f"the default of {name!r} is a {type(value).__name__}: only numbers, strings, bools and "
+                f"tuples of them can be compiled in"
+            )
+        captured.defaults[name] = frozen
+
+
+def _check_statements(captured: CapturedFunction) -> None:
+    nodes = ast.walk(ast.Module(captured.node.body, []))
+    refused = [node for node in nodes if isinstance(node, ast.stmt | ast.expr) and type(node) in _REFUSED]
+    for node in sorted(refused, key=lambda node: (node.lineno, node.col_offset))[:1]:
+        raise captured.error(_REFUSED[type(node)], node)
+
+
+# -------------------------------------------------------------------- names
+
+
+def _freeze(value: Any) -> ast.expr | None:
+    """Write a value as an expression, or return None."""
+    if value is None or isinstance(value, bool | str):
+        return ast.Constant(value)
+    if type(value) is int and -(2**63) <= value < 2**63:
+        return ast.Constant(value)
+    if type(value) is float:
+        if math.isfinite(value):
+            return ast.Constant(value)
+        return _expression("np.nan" if math.isnan(value) else "np.inf" if value > 0 else "-np.inf")
+    if isinstance(value, np.bool_):
+        return ast.Constant(bool(value))
+    if isinstance(value, np.integer):
+        return _expression(f"np.{value.dtype.name}({int(value)})")
+    if isinstance(value, np.float32 | np.float64):
+        inner = _freeze(float(value))
+        assert inner is not None
+        return _expression(f"np.{value.dtype.name}({ast.unparse(inner)})")
+    if type(value) is tuple:
+        if {type(part) for part in value} == {int, float}:
+            # Compiled code indexes and iterates tuples of one type only.
+            value = tuple(map(float, value))
+        parts = [_freeze(part) for part in value]
+        if all(part is not None for part in parts):
+            return ast.Tuple([part for part in parts if part is not None], ast.Load())
+    return None
+
+
+def _expression(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+def _lookup(captured: CapturedFunction, function: types.FunctionType, node: ast.Name) -> Any:
+    name = node.id
+    code = function.__code__
+    if name in code.co_freevars:
+        assert function.__closure__ is not None
+        try:
+            return function.__closure__[code.co_freevars.index(name)].cell_contents
+        except ValueError:
+            raise captured.error(f"{name!r} is used before it has a value", node) from None
+    if name in function.__globals__:
+        return function.__globals__[name]
+    if hasattr(builtins, name):
+        return getattr(builtins, name)
+    raise captured.error(f"{name!r} is not defined", node)
+
+
+def _resolve(
+    captured: CapturedFunction,
+    function: types.FunctionType,
+    node: ast.Name,
+    callers: tuple[types.CodeType, ...],
+) -> None:
+    name = node.id
+    if name in captured.constants or name in captured.helpers:
+        return
+    value = _lookup(captured, function, node)
+    frozen = _freeze(value)
+    if frozen is not None:
+        captured.constants[name] = frozen
+    elif isinstance(value, types.ModuleType):
+        if value not in _MODULES:
+            raise captured.error(
+                f"{name!r} is the module {value.__name__}: only math, numpy and random can be compiled; "
+                f"import the function or number itself, as in from {value.__name__} import ...",
+                node,
+            )
+        captured.constants[name] = _expression(_MODULES[value])
+    elif (known := _library_name(value)) is not None:
+        captured.constants[name] = _expression(known)
+    elif isinstance(value, types.FunctionType | Dispatcher):
+        captured.helpers[name] = _capture(value, callers)
+    elif isinstance(value, type) and issubclass(value, BaseException) and value.__module__ == "builtins":
+        captured.constants[name] = _expression(value.__name__)
+    elif isinstance(value, Hashable) and value in _BUILTINS:
+        captured.constants[name] = _expression(value.__name__)
+    elif isinstance(value, int):
+        raise captured.error(f"{name!r} = {value}: does not fit in 64 bits", node)
+    else:
+        raise captured.error(
+            f"{name!r} is a {type(value).__name__}: a compiled function can use numbers, strings, bools and "
+            f"tuples of them, other functions, math, numpy and random; pass anything else as a column",
+            node,
+        )
+
+
+def _library_name(value: Any) -> str | None:
+    """Name a function, type or number type of math, numpy or random."""
+    name = getattr(value, "__name__", None)
+    if not isinstance(name, str) or isinstance(value, types.ModuleType):
+        return None
+    for module, prefix in _MODULES.items():
+        if getattr(module, name, None) is value and getattr(builtins, name, None) is not value:
+            return f"{prefix}.{name}"
+    return None

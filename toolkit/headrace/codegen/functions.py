@@ -1,0 +1,472 @@
+"""User functions: plain Python in, text for a generated module out, errors in the user's own lines.
+
+A template decides what the attributes of a function's parameters stand for and
+pastes `GeneratedFunction.source` into its module:
+
+>>> from headrace.codegen.functions import FieldBinding, specialise
+>>> def update(state, t, emit):
+...     if t.chars > state.chars:
+...         state.chars = t.chars
+>>> generated = specialise(
+...     update,
+...     name="user_update",
+...     arguments=("state", "t", "emit"),
+...     bindings={
+...         "state": {"chars": FieldBinding("s_chars[slot]", "s_chars[slot]", kind="int64")},
+...         "t": {"chars": "c_chars[row]"},
+...     },
+...     emits={"chars": "int64"},
+...     emit="emit_row(out, {values})",
+...     parameters=("slot", "row", "s_chars", "c_chars", "out"),
+... )
+>>> print(generated.source)
+@compiled_user
+def user_update(slot, row, s_chars, c_chars, out):  # user_update:1
+    if c_chars[row] > s_chars[slot]:  # user_update:2
+        s_chars[slot] = checked_int64(c_chars[row])  # user_update:3
+
+What a user should know, beyond what an error tells: globals and closures are
+frozen when the operator is made; integers are int64 and wrap around; the order
+of calls to ``random`` depends on the threads, so a function that uses it breaks
+the promise that every run gives the same output.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sys
+import traceback
+import types as python_types
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.codegen import rewrite as _rewrite
+from headrace.codegen.capture import CapturedFunction, capture
+from headrace.codegen.modules import load_module
+from headrace.codegen.rewrite import FieldBinding, Unreadable
+from headrace.errors import FunctionError
+
+__all__ = [
+    "FieldBinding",
+    "GeneratedFunction",
+    "Unreadable",
+    "call_plain",
+    "check_compiles",
+    "explain_failure",
+    "specialise",
+    "translate_error",
+]
+
+_STEPS_TO_EXPLAIN = 1_000_000
+"""Lines a failed function may run in the interpreter before we stop looking for the reason."""
+
+
+@dataclass(frozen=True)
+class GeneratedFunction:
+    """A user function, rewritten for one kernel.
+
+    Attributes
+    ----------
+    name : str
+        What the kernel calls.
+    parameters : tuple of str
+        Of `name`, by position.
+    source : str
+        The function and the helpers it calls, decorated. Each line ends in a
+        marker, which `translate_error` reads wherever the text is pasted.
+    imports : tuple of str
+        Lines that the module needs above it.
+    line_map : dict
+        Line of `source`, from 1 -> (file, line) of the user.
+    reads, writes : dict
+        Role -> names of the fields it reads, and assigns.
+    expression : str or None
+        The returned expression, where the function is nothing else: a template
+        can write it in place of a call.
+    impure : tuple of str
+        Calls whose results differ from run to run, such as ``random.random``.
+    captured : CapturedFunction
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    source: str
+    imports: tuple[str, ...]
+    line_map: Mapping[int, tuple[str, int]]
+    reads: Mapping[str, tuple[str, ...]]
+    writes: Mapping[str, tuple[str, ...]]
+    expression: str | None
+    impure: tuple[str, ...]
+    captured: CapturedFunction
+    markers: Mapping[str, CapturedFunction]
+
+    @property
+    def signature(self) -> str:
+        """The call, as ``name(parameter, ...)``."""
+        return f"{self.name}({', '.join(self.parameters)})"
+
+    @property
+    def preamble(self) -> str:
+        """The imports as text."""
+        return "\n".join(self.imports) + "\n"
+
+
+def specialise(
+    function: Callable,
+    *,
+    name: str,
+    arguments: tuple[str, ...],
+    bindings: Mapping[str, Mapping[str, str | FieldBinding | Unreadable] | str | Unreadable],
+    parameters: tuple[str, ...],
+    emits: Mapping[str, str | None] | Iterable[str] | None = None,
+    emit: str = "emit({values})",
+    poll: str | None = None,
+    returns: str | None = None,
+    decorator: str = "compiled_user",
+) -> GeneratedFunction:
+    """Rewrite a user function for a kernel.
+
+    Parameters
+    ----------
+    function : callable
+        Plain Python: a ``def`` or a lambda.
+    name : str
+        What the generated function is called.
+    arguments : tuple of str
+        The roles of the user's parameters, by position, such as
+        ``("state", "t", "emit")``. The user may name them differently, and
+        leave a last "emit" out.
+    bindings : dict
+        Role -> what it stands for: a dict of field -> expression for a
+        parameter with attributes, an expression for a single value. A field
+        given as text is read-only, except for roles whose name begins with
+        "state"; `FieldBinding` says more, `Unreadable` why it cannot be used.
+    parameters : tuple of str
+        Parameters of the generated function: all names that the texts of
+        bindings, `emit` and `poll` use, apart from those of the module.
+    emits : dict, list or None
+        Names of the output fields, in order, with kinds if they are to be
+        checked; None where the function cannot emit.
+    emit : str
+        Statement(s) for an emission; ``{values}`` stands for all values in
+        order, ``{0}`` for the first one, ``{chars}`` for that of the field chars.
+    poll : str or None
+        Condition, tested at the head of each loop that may be long; where it
+        holds, the function returns, or raises RuntimeError if it owes a value.
+    returns : str or None
+        None: the function returns nothing. A kind, or "truth": it must return
+        such a value on every path. "any": whatever it returns.
+    decorator : str
+        Written above each function; "" for none.
+
+    Raises
+    ------
+    FunctionError
+        With file and line, if the function cannot be compiled this way.
+    """
+    captured = capture(function)
+    objects: dict[str, dict[str, FieldBinding | Unreadable]] = {}
+    values: dict[str, str | Unreadable] = {}
+    for role, binding in bindings.items():
+        if isinstance(binding, str | Unreadable):
+            values[role] = binding
+            continue
+        writable = role.startswith("state")
+        objects[role] = {
+            field: FieldBinding(text, text if writable else None) if isinstance(text, str) else text
+            for field, text in binding.items()
+        }
+    if emits is not None and not isinstance(emits, Mapping):
+        emits = dict.fromkeys(emits)
+    plan = _rewrite.Plan(
+        name=name,
+        objects=objects,
+        values=values,
+        emits=emits,
+        emit=emit,
+        parameters=tuple(parameters),
+        poll=poll,
+        returns=returns,
+        decorator=decorator,
+    )
+    written = _rewrite.rewrite(captured, tuple(arguments), plan)
+    imports = ["import math", "import numpy as np"]
+    if any(call.startswith("random") for call in written.impure):
+        imports.append("import random")
+    if written.checks:
+        imports.append(f"from headrace.codegen.checked import {', '.join(sorted(written.checks))}")
+    if decorator in ("compiled", "compiled_user"):
+        imports.append(f"from headrace.codegen.modules import {decorator}")
+    return GeneratedFunction(
+        name=name,
+        parameters=tuple(parameters),
+        source="\n\n\n".join(written.chunks),
+        imports=tuple(imports),
+        line_map={
+            number: (origin[0].file, origin[1])
+            for number, origin in enumerate(written.lines, start=1)
+            if origin is not None
+        },
+        reads={role: tuple(sorted(fields)) for role, fields in written.reads.items()},
+        writes={role: tuple(sorted(fields)) for role, fields in written.writes.items()},
+        expression=written.expression,
+        impure=tuple(sorted(written.impure)),
+        captured=captured,
+        markers=dict(written.markers),
+    )
+
+
+# ---------------------------------------------------------------- compiling
+
+
+def check_compiles(
+    generated: GeneratedFunction,
+    argument_types: Iterable[Any],
+    context: str = "",
+    debug: bool = False,
+) -> Any:
+    """Compile a generated function, or say in the user's words why not.
+
+    Parameters
+    ----------
+    generated : GeneratedFunction
+    argument_types : iterable of numba types
+        For its parameters, in order.
+    context : str
+        Source of what it calls, such as the template's ``emit_row``.
+
+    Returns
+    -------
+    numba type or None
+        What it returns; None if kernels run as plain Python.
+
+    Raises
+    ------
+    FunctionError
+    """
+    source = f"{generated.preamble}\n\n{context}\n\n{generated.source}\n"
+    module = load_module(source, generated.name, debug=debug)
+    compiled = getattr(module, generated.name)
+    if not hasattr(compiled, "compile"):
+        return None
+    try:
+        compiled.compile(tuple(argument_types))
+    except Exception as error:
+        raise translate_error(error, [generated], module) from error
+    return compiled.overloads[tuple(argument_types)].signature.return_type
+
+
+def _text_of(error: BaseException) -> str:
+    """The one line of a Numba message that tells the user something."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    rejected = re.findall(r"raised a specific error:\s*\w+: (.*)", text)
+    if rejected:
+        return rejected[-1].strip()
+    call = re.search(r"No implementation of function .*\n\s*\n? *>>> (.*)", text)
+    if call:
+        return f"there is no compiled {call[1]}"
+    for line in text.splitlines():
+        line = line.strip()
+        if line and not line.startswith(("Failed in", "During:", ">>>", "File ", "-", "There are", "[1]")):
+            return line.removesuffix(":")
+    return type(error).__name__
+
+
+def translate_error(
+    error: BaseException,
+    functions: Iterable[GeneratedFunction],
+    module: python_types.ModuleType,
+) -> FunctionError:
+    """Trace an error of compiling a generated module to the user's line.
+
+    Parameters
+    ----------
+    error : Exception
+        What Numba raised.
+    functions : list of GeneratedFunction
+        Whose sources were pasted into the module.
+    module : module
+        As returned by `load_module`.
+
+    Returns
+    -------
+    FunctionError
+        Chain it: ``raise translate_error(...) from error``. If the error is in
+        no user function, it names the first one and no line.
+    """
+    functions = list(functions)
+    owners = {marker: owner for each in functions for marker, owner in each.markers.items()}
+    lines = _module_lines(module)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    stem = module.__name__
+    places = re.findall(rf'{stem}[^\n"]*?(?:", line | \()(\d+)', text)
+    location = getattr(error, "loc", None)
+    if location is not None and stem in str(location.filename):
+        places.append(location.line)  # the outermost: a last resort
+    for place in places:
+        number = int(place)
+        if not 1 <= number <= len(lines):
+            continue
+        marker = re.search(r"  # (\w+):(\d+)$", lines[number - 1])
+        if marker and marker[1] in owners:
+            owner = owners[marker[1]]
+            line_of_user = owner.line + int(marker[2]) - 1
+            return FunctionError(f"does not compile: {_text_of(error)}", owner.name, owner.file, line_of_user)
+    first = functions[0].captured
+    return FunctionError(f"does not compile: {_text_of(error)}", first.name, first.file, first.line)
+
+
+def _module_lines(module: python_types.ModuleType) -> list[str]:
+    assert module.__spec__ is not None
+    return [line.rstrip("\n") for line in linecache.getlines(module.__spec__.origin or "")]
+
+
+# ------------------------------------------------------------------ failing
+
+
+class _Fields:
+    """A tuple or state as a user function sees it."""
+
+    def __init__(self, values: Mapping[str, object]):
+        self.__dict__.update(values)
+
+
+class _TooLong(Exception):
+    pass
+
+
+def call_plain(
+    function: Callable,
+    arguments: tuple[str, ...],
+    values: Mapping[str, object],
+    emits: Iterable[str] | None = None,
+) -> tuple[Any, list[dict[str, Any]]]:
+    """Call the user's own Python function on one tuple.
+
+    Parameters
+    ----------
+    function : callable
+        The user's function.
+    arguments : tuple of str
+        Its roles, as given to `specialise`.
+    values : dict
+        Role -> dict of fields, for a parameter with attributes, or a value.
+        None is a null.
+    emits : list of str, optional
+        Names of the output fields.
+
+    Returns
+    -------
+    result, emitted
+        What it returned, and a dict for each emission.
+
+    Raises
+    ------
+    FunctionError
+        With the user's line, the error's text and the offending tuple; also if
+        the function does not end soon.
+    """
+    function = getattr(function, "py_func", function)
+    code = function.__code__
+    names = tuple(emits or ())
+    emitted: list[dict[str, Any]] = []
+
+    def emit(*positional, **named):
+        for name in named:
+            if name not in names:
+                raise TypeError(f"there is no output field {name!r}")
+        emitted.append(dict(zip(names, positional, strict=False)) | named)
+
+    given = code.co_argcount - len(function.__defaults__ or ())
+    call = []
+    for role in arguments[:given]:
+        value = emit if role == "emit" else values.get(role)
+        call.append(_Fields(value) if isinstance(value, Mapping) else value)
+
+    steps = 0
+
+    def trace(frame, event, argument):
+        nonlocal steps
+        steps += 1
+        if steps > _STEPS_TO_EXPLAIN:
+            raise _TooLong
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        return function(*call), emitted
+    except _TooLong:
+        text, line = "does not end: it ran a million lines", code.co_firstlineno
+        raise FunctionError(text, code.co_name, code.co_filename, line, _offending(values)) from None
+    except Exception as error:
+        sys.settrace(before)
+        raise _explained(error, function, _offending(values)) from error
+    finally:
+        sys.settrace(before)
+
+
+def explain_failure(
+    function: Callable,
+    arguments: tuple[str, ...],
+    values: Mapping[str, object],
+    emits: Iterable[str] | None = None,
+    cause: BaseException | None = None,
+) -> FunctionError:
+    """Find out why a compiled function failed on a tuple.
+
+    Compiled code knows neither its line nor a full message, so the user's own
+    Python function is called again on the same values.
+
+    Parameters
+    ----------
+    function, arguments, values, emits
+        As for `call_plain`.
+    cause : Exception, optional
+        What the compiled function raised; said if Python does not fail.
+
+    Returns
+    -------
+    FunctionError
+        With the user's line, the error's text and the offending tuple.
+
+    Examples
+    --------
+    >>> error = explain_failure(lambda t: 10 // t.x, ("t",), {"t": {"x": 0}})
+    >>> error.args[0], error.tuple
+    ('ZeroDivisionError: integer division or modulo by zero', {'x': 0})
+    """
+    try:
+        call_plain(function, arguments, values, emits)
+    except FunctionError as error:
+        return error
+    code = getattr(function, "py_func", function).__code__
+    reason = f"{type(cause).__name__}: {cause}" if cause is not None else "an error"
+    text = (
+        f"failed when compiled with {reason}, though not in plain Python: an integer beyond int64 or int32, "
+        f"a null or an index out of bounds are different there"
+    )
+    return FunctionError(text, code.co_name, code.co_filename, code.co_firstlineno, _offending(values))
+
+
+def _offending(values: Mapping[str, object]) -> dict[str, object]:
+    """The tuple, or both tuples of a join with their roles in front, and the key."""
+    tuples = {role: value for role, value in values.items() if isinstance(value, Mapping) and role != "state"}
+    result: dict[str, object] = {}
+    for role, value in tuples.items():
+        assert isinstance(value, Mapping)
+        result.update(value if len(tuples) == 1 else {f"{role}.{field}": v for field, v in value.items()})
+    result.update({role: v for role, v in values.items() if role == "key"})
+    return result
+
+
+def _explained(error: Exception, function: Callable, offending: dict[str, object]) -> FunctionError:
+    code = function.__code__
+    name, file, line = code.co_name, code.co_filename, code.co_firstlineno
+    for frame in traceback.extract_tb(error.__traceback__):
+        # The innermost line of the user's, not of NumPy's or ours.
+        if frame.filename != __file__ and "site-packages" not in frame.filename and frame.lineno:
+            name, file, line = frame.name, frame.filename, frame.lineno
+    return FunctionError(f"{type(error).__name__}: {error}", name, file, line, offending)

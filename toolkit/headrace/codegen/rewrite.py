@@ -1,0 +1,582 @@
+"""Rewrite a captured user function so that it works on plain arrays.
+
+``state.chars`` becomes ``s_chars[slot]``, ``emit(chars=x)`` the statement the
+kernel's template has for it, a helper is copied in with the same treatment.
+The result is text: functions of arrays and integers, each line marked with the
+line of the user's function that it comes from, as in ``# user_update:3``. Lines
+are counted from the ``def``, so that moving a function in its file does not
+change the text, hence not its hash, hence compiles nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from headrace.codegen.capture import CapturedFunction
+
+__all__ = ["FieldBinding", "Unreadable", "rewrite"]
+
+_SHORT_LOOP = 1024
+"""A loop over ``range`` of a constant up to this is not polled: it ends soon."""
+
+
+@dataclass(frozen=True)
+class FieldBinding:
+    """What an attribute of a parameter stands for.
+
+    Attributes
+    ----------
+    read : str
+        Expression for its value, such as ``"c_flag[row] != 0"``.
+    write : str or None
+        Target of an assignment, such as ``"s_chars[slot]"``; None: read-only.
+    kind : str or None
+        int64, int32, float64, float32 or bool: assigned values are checked.
+    valid : str or None
+        Condition, for values that may be null: ``t.x is None`` becomes its
+        negation, and using a null value raises.
+    """
+
+    read: str
+    write: str | None = None
+    kind: str | None = None
+    valid: str | None = None
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """An attribute or parameter that exists and cannot be used, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything about the surrounding kernel that the rewriting needs."""
+
+    name: str
+    objects: Mapping[str, Mapping[str, FieldBinding | Unreadable]]
+    values: Mapping[str, str | Unreadable]
+    emits: Mapping[str, str | None] | None
+    emit: str
+    parameters: tuple[str, ...]
+    poll: str | None
+    returns: str | None
+    decorator: str
+
+    def words(self) -> set[str]:
+        """Names that locals must not take."""
+        texts = [*self.parameters, self.emit, self.poll or "", "np math random", self.name]
+        for bindings in self.objects.values():
+            for binding in bindings.values():
+                if isinstance(binding, FieldBinding):
+                    texts += [binding.read, binding.write or "", binding.valid or ""]
+        texts += [text for text in self.values.values() if isinstance(text, str)]
+        return set(re.findall(r"[A-Za-z_]\w*", " ".join(texts)))
+
+
+@dataclass
+class Written:
+    """The functions written so far, helpers before those that call them."""
+
+    plan: Plan
+    chunks: list[str] = field(default_factory=list)
+    lines: list[tuple[CapturedFunction, int] | None] = field(default_factory=list)
+    markers: dict[str, CapturedFunction] = field(default_factory=dict)
+    helpers: dict[tuple, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    reads: dict[str, set[str]] = field(default_factory=dict)
+    writes: dict[str, set[str]] = field(default_factory=dict)
+    checks: set[str] = field(default_factory=set)
+    impure: set[str] = field(default_factory=set)
+    expression: str | None = None
+
+
+def rewrite(captured: CapturedFunction, roles: tuple[str, ...], plan: Plan) -> Written:
+    """Rewrite a function and its helpers.
+
+    Parameters
+    ----------
+    captured : CapturedFunction
+    roles : tuple of str
+        What its parameters are, by position: keys of the plan's objects and
+        values, or "emit".
+    plan : Plan
+
+    Raises
+    ------
+    FunctionError
+        With the line of what cannot be compiled.
+    """
+    written = Written(plan)
+    # A parameter with a default is a constant; emit may be left out by who does not emit.
+    given = [name for name in captured.parameters if name not in captured.defaults]
+    needed = len(roles) - (roles[-1:] == ("emit",))
+    if not needed <= len(given) <= len(roles):
+        raise captured.error(f"takes {len(given)} parameters: it is called with ({', '.join(roles)})")
+    bound = dict(zip(given, roles, strict=False))
+    _Function(captured, bound, (), plan.name, plan.returns, written).write()
+    return written
+
+
+class _Function(ast.NodeTransformer):
+    """One function being rewritten: the user's, or a helper for one way it is called."""
+
+    def __init__(self, captured, roles, own, name, returns, written):
+        self.captured: CapturedFunction = captured
+        self.roles: dict[str, str] = roles
+        self.own: tuple[str, ...] = own  # parameters that stay parameters
+        self.name: str = name
+        self.returns: str | None = returns
+        self.written: Written = written
+        self.plan: Plan = written.plan
+        self.temporaries: Counter[str] = Counter()
+        names = [node for node in ast.walk(captured.node) if isinstance(node, ast.Name)]
+        stored = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+        taken = self.plan.words() | set(captured.constants)
+        self.names: dict[str, str] = {}
+        for local in sorted(stored | set(own)):
+            free = local
+            while free in taken or free.startswith("checked_") or re.fullmatch(r"(emit|store)_\d+", free):
+                free += "_"
+            taken.add(free)
+            self.names[local] = free
+        self.passes = self.plan.parameters if self._needs_arrays() else ()
+
+    def _needs_arrays(self) -> bool:
+        """Whether this function works on more than its own parameters."""
+        if self.name == self.plan.name or self.roles or self.captured.helpers:
+            return True
+        loops = any(isinstance(node, ast.While | ast.For) for node in ast.walk(self.captured.node))
+        return loops and self.plan.poll is not None
+
+    # -- writing
+
+    def write(self) -> None:
+        body = self._block(self.captured.node.body)
+        if self.returns not in (None, "helper") and not _always_returns(body):
+            raise self.captured.error("must return a value on every path")
+        parameters = [*self.passes, *(self.names[p] for p in self.own)]
+        definition = ast.parse(f"def {self.name}({', '.join(parameters)}): pass").body[0]
+        assert isinstance(definition, ast.FunctionDef)
+        for parameter, default in self.captured.defaults.items():
+            if parameter in self.names and parameter not in self.own:
+                # The function assigns to it: a local that starts with its default.
+                value = self._text(ast.unparse(default), self.captured.node)
+                body.insert(0, ast.Assign([ast.Name(self.names[parameter], ast.Store())], value))
+        definition.body = body or [ast.Pass()]
+        first = definition.body[0]
+        if self.name == self.plan.name and isinstance(first, ast.Return) and first.value is not None:
+            self.written.expression = ast.unparse(first.value)
+        self._append(definition)
+
+    def _append(self, definition: ast.FunctionDef) -> None:
+        text = ast.unparse(ast.fix_missing_locations(definition))
+        # The text parses to the same statements: walking both pairs new lines with old ones.
+        again = ast.parse(text).body
+        origin: dict[int, int] = {}
+        for new, old in zip(_statements(again), _statements([definition]), strict=True):
+            origin[new.lineno] = old.lineno
+        written = self.written
+        lines = [f"@{self.plan.decorator}"] if self.plan.decorator else []
+        written.lines += [None] * len(lines)
+        for number, line in enumerate(text.split("\n"), start=1):
+            line_of_user = max(origin.get(number, 0), self.captured.line)
+            lines.append(f"{line}  # {self.name}:{line_of_user - self.captured.line + 1}")
+            written.lines.append((self.captured, line_of_user))
+        written.lines += [None, None]
+        written.chunks.append("\n".join(lines))
+        written.markers[self.name] = self.captured
+
+    def _error(self, text: str, node: ast.AST):
+        return self.captured.error(text, node)
+
+    def _temporary(self, prefix: str) -> str:
+        self.temporaries[prefix] += 1
+        return f"{prefix}_{self.temporaries[prefix]}"
+
+    # -- statements
+
+    def _block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        result: list[ast.stmt] = []
+        for statement in statements:
+            new = self.visit(statement)
+            for each in new if isinstance(new, list) else [new]:
+                # What was inserted belongs to the line it was inserted for.
+                for node in ast.walk(each):
+                    if "lineno" in node._attributes and not hasattr(node, "lineno"):
+                        ast.copy_location(node, statement)
+                result.append(each)
+        return result
+
+    def visit_Expr(self, node: ast.Expr):
+        if isinstance(node.value, ast.Constant):
+            return []  # a docstring
+        if self._is_emit(node.value):
+            return self._emit(node.value)
+        return self.generic_visit(node)
+
+    def visit_Return(self, node: ast.Return):
+        if node.value is not None and self._is_emit(node.value):
+            if self.returns not in (None, "helper"):
+                raise self._error("must return a value, not emit", node)
+            return [*self._emit(node.value), ast.copy_location(ast.Return(None), node)]
+        nothing = node.value is None or _is_none(node.value)
+        if self.returns is None:
+            if nothing:
+                return ast.copy_location(ast.Return(None), node)
+            if isinstance(self.captured.node.body[-1], ast.Return) and self.captured.name == "<lambda>":
+                raise self._error("the value of this lambda is not used: it must call emit", node)
+            raise self._error("returns a value, which is not used: assign to state or call emit", node)
+        if self.returns == "helper":
+            return self.generic_visit(node)
+        if nothing:
+            raise self._error("returns nothing here: a value is needed", node)
+        assert node.value is not None
+        value = self.visit(node.value)
+        if self.returns != "any":
+            value = self._checked(self.returns, value)
+        return ast.copy_location(ast.Return(value), node)
+
+    def visit_Assign(self, node: ast.Assign):
+        value = self.visit(node.value)
+        targets, after = self._targets(node.targets)
+        if len(node.targets) == 1 and len(after) == 1 and isinstance(node.targets[0], ast.Attribute):
+            store = after[0]
+            assert isinstance(store, ast.Assign)
+            _replace_name(store, targets[0], value)
+            return [store]
+        return [ast.copy_location(ast.Assign(targets, value), node), *after]
+
+    def visit_AnnAssign(self, node: ast.AnnAssign):
+        if node.value is None:
+            return []
+        return self.visit(ast.copy_location(ast.Assign([node.target], node.value), node))
+
+    def visit_AugAssign(self, node: ast.AugAssign):
+        if not isinstance(node.target, ast.Attribute):
+            self._refuse_parameter(node.target)
+            return self.generic_visit(node)
+        target = node.target
+        current = ast.copy_location(ast.Attribute(target.value, target.attr, ast.Load()), target)
+        combined = ast.copy_location(ast.BinOp(current, node.op, node.value), node)
+        return self.visit(ast.copy_location(ast.Assign([node.target], combined), node))
+
+    def visit_For(self, node: ast.For):
+        iterable = self.visit(node.iter)
+        targets, after = self._targets([node.target])
+        poll = [] if _is_short(iterable) else self._poll(node)
+        body = [*poll, *after, *self._block(node.body)] or [ast.Pass()]
+        return ast.copy_location(ast.For(targets[0], iterable, body, self._block(node.orelse)), node)
+
+    def visit_While(self, node: ast.While):
+        body = [*self._poll(node), *self._block(node.body)] or [ast.Pass()]
+        return ast.copy_location(ast.While(self.visit(node.test), body, self._block(node.orelse)), node)
+
+    def visit_If(self, node: ast.If):
+        body = self._block(node.body) or [ast.copy_location(ast.Pass(), node)]
+        return ast.copy_location(ast.If(self.visit(node.test), body, self._block(node.orelse)), node)
+
+    def _poll(self, node: ast.stmt) -> list[ast.stmt]:
+        """Leave the loop for good once the run is stopped."""
+        if self.plan.poll is None:
+            return []
+        # A value would have to be invented, so a function with one raises instead.
+        valued = any(isinstance(n, ast.Return) and n.value is not None for n in ast.walk(self.captured.node))
+        leave = "raise RuntimeError('stopped')" if valued and self.returns is not None else "return"
+        statements = ast.parse(f"if {self.plan.poll}:\n    {leave}").body
+        for statement in statements:
+            for each in ast.walk(statement):
+                ast.copy_location(each, node)
+        return list(statements)
+
+    # -- assignment to fields
+
+    def _refuse_parameter(self, target: ast.AST) -> None:
+        if isinstance(target, ast.Name) and target.id in self.roles:
+            raise self._error(f"{target.id!r} is assigned: use another name for a local variable", target)
+
+    def _targets(self, targets: list[ast.expr]) -> tuple[list[ast.expr], list[ast.stmt]]:
+        """Replace fields among the targets by temporaries, stored by the statements that follow."""
+        after: list[ast.stmt] = []
+        return [self._target(target, after) for target in targets], after
+
+    def _target(self, target: ast.expr, after: list[ast.stmt]) -> ast.expr:
+        if isinstance(target, ast.Tuple | ast.List):
+            return ast.copy_location(
+                type(target)([self._target(each, after) for each in target.elts], ast.Store()), target
+            )
+        self._refuse_parameter(target)
+        role = self._object_of(target)
+        if role is None:
+            return self.visit(target)
+        assert isinstance(target, ast.Attribute)
+        binding = self._binding(target, role)
+        if binding.write is None:
+            raise self._error(
+                f"{ast.unparse(target)} is assigned: {role} cannot be changed; use a local variable",
+                target,
+            )
+        self.written.writes.setdefault(role, set()).add(target.attr)
+        name = self._temporary("store")
+        value: ast.expr = ast.Name(name, ast.Load())
+        if binding.kind is not None:
+            value = self._checked(binding.kind, value)
+        store = ast.parse(f"{binding.write} = 0").body[0]
+        assert isinstance(store, ast.Assign)
+        store.value = value
+        for each in ast.walk(store):
+            ast.copy_location(each, target)
+        after.append(store)
+        return ast.copy_location(ast.Name(name, ast.Store()), target)
+
+    # -- expressions
+
+    def _checked(self, kind: str, value: ast.expr) -> ast.expr:
+        if kind in ("truth", "bool") and _is_condition(value):
+            return value  # so that a predicate stays an expression that vectorises
+        self.written.checks.add(f"checked_{kind}")
+        call = ast.Call(ast.Name(f"checked_{kind}", ast.Load()), [value], [])
+        return ast.copy_location(call, value) if hasattr(value, "lineno") else call
+
+    def _text(self, text: str, node: ast.AST) -> ast.expr:
+        expression = ast.parse(text, mode="eval").body
+        for each in ast.walk(expression):
+            ast.copy_location(each, node)
+        return expression
+
+    def _object_of(self, node: ast.AST) -> str | None:
+        """The role of x in ``x.field``, if x is a parameter with fields."""
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            role = self.roles.get(node.value.id)
+            if role in self.plan.objects:
+                return role
+        return None
+
+    def _binding(self, node: ast.Attribute, role: str) -> FieldBinding:
+        fields = self.plan.objects[role]
+        binding = fields.get(node.attr)
+        if binding is None:
+            names = ", ".join(fields) or "none"
+            raise self._error(f"{ast.unparse(node)}: {role} has no field {node.attr!r}; it has {names}", node)
+        if isinstance(binding, Unreadable):
+            raise self._error(f"{ast.unparse(node)}: {binding.reason}", node)
+        return binding
+
+    def visit_Attribute(self, node: ast.Attribute):
+        role = self._object_of(node)
+        if role is None:
+            if isinstance(node.value, ast.Name) and self.roles.get(node.value.id) is not None:
+                raise self._error(f"{ast.unparse(node)}: {node.value.id} is a value without fields", node)
+            if isinstance(node.value, ast.Name) and node.value.id in self.captured.helpers:
+                raise self._error(f"{ast.unparse(node)}: attributes of functions cannot be compiled", node)
+            result = self.generic_visit(node)
+            dotted = ast.unparse(result)
+            if dotted.startswith(("np.random.", "random.")):
+                self.written.impure.add(dotted)
+            return result
+        binding = self._binding(node, role)
+        self.written.reads.setdefault(role, set()).add(node.attr)
+        value = self._text(binding.read, node)
+        if binding.valid is not None:
+            self.written.checks.add("checked_present")
+            present = ast.Name("checked_present", ast.Load())
+            return ast.copy_location(ast.Call(present, [value, self._text(binding.valid, node)], []), node)
+        return value
+
+    def visit_Compare(self, node: ast.Compare):
+        if len(node.ops) == 1 and _is_none(node.comparators[0]):
+            role = self._object_of(node.left)
+            if role is not None and isinstance(node.ops[0], ast.Is | ast.IsNot):
+                assert isinstance(node.left, ast.Attribute)
+                binding = self._binding(node.left, role)
+                self.written.reads.setdefault(role, set()).add(node.left.attr)
+                absent = isinstance(node.ops[0], ast.Is)
+                if binding.valid is None:
+                    return ast.copy_location(ast.Constant(not absent), node)
+                return self._text(f"not ({binding.valid})" if absent else f"({binding.valid})", node)
+            if role is not None:
+                raise self._error(f"{ast.unparse(node)}: write `is None` or `is not None`", node)
+        return self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name):
+        name = node.id
+        if name in self.roles:
+            role = self.roles[name]
+            if role in self.plan.objects:
+                names = ", ".join(self.plan.objects[role]) or "none"
+                raise self._error(f"{name!r} can only be used as {name}.field: it has {names}", node)
+            if role == "emit":
+                raise self._error(f"{name!r} can only be called, as a statement of its own", node)
+            value = self.plan.values[role]
+            if isinstance(value, Unreadable):
+                raise self._error(f"{name}: {value.reason}", node)
+            return self._text(value, node)
+        if name in self.names:
+            return ast.copy_location(ast.Name(self.names[name], node.ctx), node)
+        if name in self.captured.constants:
+            text = ast.unparse(self.captured.constants[name])
+            if text.startswith(("np.random.", "random.")):
+                self.written.impure.add(text)  # as in: from random import gauss
+            return self._text(text, node)
+        if name in self.captured.helpers:
+            raise self._error(f"{name!r} is a function and can only be called", node)
+        # What is left is a parameter with a default.
+        return self._text(ast.unparse(self.captured.defaults[name]), node)
+
+    # -- calls
+
+    def visit_Call(self, node: ast.Call):
+        if self._is_emit(node):
+            name = node.func.id if isinstance(node.func, ast.Name) else "emit"
+            raise self._error(f"{name}(...) gives nothing: call it as a statement of its own", node)
+        for argument in node.args:
+            if isinstance(argument, ast.Starred):
+                raise self._error(f"{ast.unparse(argument)} in a call: give the arguments one by one", node)
+        if isinstance(node.func, ast.Name) and node.func.id in self.captured.helpers:
+            return self._call_helper(node, self.captured.helpers[node.func.id])
+        return self.generic_visit(node)
+
+    def _call_helper(self, node: ast.Call, helper: CapturedFunction) -> ast.expr:
+        given: dict[str, ast.expr] = {}
+        if len(node.args) > len(helper.parameters):
+            raise self._error(f"{helper.name} takes {len(helper.parameters)} parameters", node)
+        given.update(zip(helper.parameters, node.args, strict=False))
+        for keyword in node.keywords:
+            if keyword.arg is None or keyword.arg not in helper.parameters or keyword.arg in given:
+                raise self._error(f"{ast.unparse(node)}: {helper.name} has no such parameter to give", node)
+            given[str(keyword.arg)] = keyword.value
+        missing = [p for p in helper.parameters if p not in given and p not in helper.defaults]
+        if missing:
+            raise self._error(f"{ast.unparse(node)}: {', '.join(missing)} is not given", node)
+        roles = {}
+        for parameter, argument in given.items():
+            role = self.roles.get(argument.id) if isinstance(argument, ast.Name) else None
+            if role is not None and (role in self.plan.objects or role == "emit"):
+                roles[parameter] = role
+        own = tuple(p for p in helper.parameters if p in given and p not in roles)
+        # The same text, not the same object: functions of one name and line may differ in what they freeze.
+        frozen = tuple(sorted((name, ast.dump(value)) for name, value in helper.constants.items()))
+        key = (helper.file, helper.line, helper.node.col_offset, frozen, tuple(roles.items()), own)
+        if key not in self.written.helpers:
+            plain = re.sub(r"\W", "", helper.name) or "helper"
+            name = f"{self.plan.name}_{plain}"
+            while name in self.written.markers:
+                name += "_"
+            copy = _Function(helper, roles, own, name, "helper", self.written)
+            copy.write()
+            self.written.helpers[key] = name, copy.passes
+        name, passes = self.written.helpers[key]
+        arguments: list[ast.expr] = [ast.Name(p, ast.Load()) for p in passes]
+        arguments += [self.visit(given[p]) for p in own]
+        return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), arguments, []), node)
+
+    # -- emit
+
+    def _is_emit(self, node: ast.AST) -> bool:
+        return (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and self.roles.get(node.func.id) == "emit"
+        )
+
+    def _emit(self, node: ast.expr) -> list[ast.stmt]:
+        assert isinstance(node, ast.Call)
+        fields = self.plan.emits
+        name = ast.unparse(node.func)
+        if fields is None:
+            raise self._error(f"{name} is not available here", node)
+        if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
+            raise self._error(f"{name}(*...) or {name}(**...): give each output field by name", node)
+        names = ", ".join(fields)
+        if len(node.args) > len(fields):
+            raise self._error(f"{name} gives {len(node.args)} values: the output fields are {names}", node)
+        given: dict[str, ast.expr] = dict(zip(fields, node.args, strict=False))
+        for keyword in node.keywords:
+            if keyword.arg not in fields:
+                raise self._error(
+                    f"{name}({keyword.arg}=...): there is no such output field; they are {names}",
+                    keyword.value,
+                )
+            if keyword.arg in given:
+                raise self._error(f"{name}({keyword.arg}=...): the field is given twice", keyword.value)
+            given[keyword.arg] = keyword.value
+        missing = [field_ for field_ in fields if field_ not in given]
+        if missing:
+            absent = ", ".join(missing)
+            raise self._error(f"{name}(...): {absent} is missing; the output fields are {names}", node)
+        statements: list[ast.stmt] = []
+        values: dict[str, str] = {}
+        # In the order written, as Python evaluates them.
+        for field_, argument in given.items():
+            value = self.visit(argument)
+            kind = fields[field_]
+            if kind is not None:
+                value = self._checked(kind, value)
+            values[field_] = self._temporary("emit")
+            statements.append(ast.Assign([ast.Name(values[field_], ast.Store())], value))
+        in_order = [values[field_] for field_ in fields]
+        text = self.plan.emit.format(*in_order, **(values | {"values": ", ".join(in_order)}))
+        statements += ast.parse(text).body
+        for statement in statements:
+            for each in ast.walk(statement):
+                if "lineno" in each._attributes:
+                    ast.copy_location(each, node)
+        return statements
+
+
+def _replace_name(store: ast.Assign, target: ast.expr, value: ast.expr) -> None:
+    """Put `value` where the temporary `target` is read in ``field = checked(temporary)``."""
+    assert isinstance(target, ast.Name)
+    if isinstance(store.value, ast.Name) and store.value.id == target.id:
+        store.value = value
+    else:
+        assert isinstance(store.value, ast.Call)
+        store.value.args = [value]
+
+
+def _is_condition(node: ast.expr) -> bool:
+    """Whether it can only give a bool."""
+    if isinstance(node, ast.Compare) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
+        return True
+    if isinstance(node, ast.BoolOp):
+        return all(map(_is_condition, node.values))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr | ast.BitXor):
+        return _is_condition(node.left) and _is_condition(node.right)
+    return isinstance(node, ast.Constant) and isinstance(node.value, bool)
+
+
+def _is_none(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _is_short(iterable: ast.expr) -> bool:
+    if isinstance(iterable, ast.Tuple | ast.List):
+        return True
+    if not (isinstance(iterable, ast.Call) and ast.unparse(iterable.func) == "range"):
+        return False
+    bounds = [a.value for a in iterable.args if isinstance(a, ast.Constant) and isinstance(a.value, int)]
+    return len(bounds) == len(iterable.args) and 0 not in bounds[2:] and len(range(*bounds)) <= _SHORT_LOOP
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    for statement in body:
+        yield statement
+        for part in ("body", "orelse"):
+            yield from _statements(getattr(statement, part, []))
+
+
+def _always_returns(body: list[ast.stmt]) -> bool:
+    for statement in body:
+        if isinstance(statement, ast.Return | ast.Raise):
+            return True
+        if isinstance(statement, ast.If) and statement.orelse:
+            if _always_returns(statement.body) and _always_returns(statement.orelse):
+                return True
+        if isinstance(statement, ast.While) and ast.unparse(statement.test) in ("True", "1"):
+            if not any(isinstance(inner, ast.Break) for inner in ast.walk(statement)):
+                return True
+    return False

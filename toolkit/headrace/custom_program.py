@@ -1,0 +1,422 @@
+"""The custom operator for the engine: what its functions read, its state, and why a call failed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.codegen.functions import (
+    FieldBinding,
+    GeneratedFunction,
+    Unreadable,
+    explain_failure,
+    specialise,
+    translate_error,
+)
+from headrace.egress.finishers import CustomResults
+from headrace.errors import FunctionError, HeadraceError, OverflowInputError
+from headrace.functions import CustomOperator
+from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
+from headrace.gates.store import CHUNK_SHIFT, Store
+from headrace.ingress.columns import is_text, value_dtype
+from headrace.ingress.encode import make_dictionary
+from headrace.memory.cells import reserved
+from headrace.operators import aggregate, custom, membership
+from headrace.operators.custom import Column, CustomShape, Function, Input
+from headrace.programs import FREE_WORD, MAX_SLOTS, PRIVATE_WORDS, Program
+from headrace.query import ApplySpec, Branch, OperatorNode
+
+_MAY_RAISE = re.compile(
+    r"[/%]|\*\*|\bmath\.|\bnp\.(?!int64\(|float64\()|\bchecked_(?:present|int32)|\braise\b|\bwhile\b|\bfor\b"
+)
+_KERNEL_WORDS = tuple(custom.CALL.split(", "))
+
+Inputs = Sequence[tuple[pa.Schema, str]]
+
+
+# ------------------------------------------------------------------ binding
+
+
+@dataclass(frozen=True)
+class _Readable:
+    """A column as `update` may see it, over all inputs."""
+
+    kind: str
+    dtypes: tuple[str | None, ...]
+    """As each input's store holds it; None where the input lacks it."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The user's functions, rewritten for the kernels of one operator."""
+
+    update: GeneratedFunction | None
+    output: GeneratedFunction | None
+    slide: GeneratedFunction | None
+    columns: dict[str, _Readable]
+    reads_key: bool
+
+    @property
+    def functions(self) -> list[GeneratedFunction]:
+        return [f for f in (self.update, self.output, self.slide) if f is not None]
+
+
+def bind(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.DataType]) -> Bound:
+    """Rewrite the functions of an operator, once for each kind of input.
+
+    Parameters
+    ----------
+    operator : CustomOperator
+    inputs : sequence of (schema, event time column)
+    key_types : sequence of pa.DataType
+
+    Raises
+    ------
+    FunctionError
+        With the line of what cannot be compiled.
+    """
+    place = (tuple(inputs), tuple(key_types))
+    if place not in operator.bound:
+        operator.bound[place] = _rewritten(operator, inputs, key_types)
+    return operator.bound[place]
+
+
+def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.DataType]) -> Bound:
+    state = {
+        name: FieldBinding(
+            f"s[{place}][p] != 0" if operator.state[name].kind == "bool" else f"s[{place}][p]",
+            f"s[{place}][p]",
+            operator.state[name].kind,
+        )
+        for name, place in zip(operator.state, range(custom.FIRST_FIELD, 1000), strict=False)
+    }
+    first_key = custom.FIRST_FIELD + len(operator.state)
+    key = _key_binding(key_types, first_key)
+    options: dict[str, Any] = {"poll": "stopped(c)", "emits": operator.emits, "emit": custom.EMIT}
+
+    readable, fields = _fields(inputs)
+
+    def written(names: Sequence[str]) -> GeneratedFunction:
+        values = [f"{part}_{name}" for name in names for part in ("c", "n")]
+        return specialise(
+            operator.update,
+            name="user_update",
+            arguments=("state", "t", "emit"),
+            bindings={"state": state, "t": fields},
+            parameters=(*_KERNEL_WORDS, "ts", "source_input", *values),
+            **options,
+        )
+
+    update = output = slide = None
+    names: list[str] = []
+    if operator.update is not None:
+        # What it reads is known once it is rewritten; the second time only that is passed.
+        read = written(list(readable)).reads.get("t", ())
+        names = [name for name in readable if name in read]
+        update = written(names)
+    if operator.output is not None:
+        output = specialise(
+            operator.output,
+            name="user_output",
+            arguments=("key", "state", "emit"),
+            bindings={"key": key, "state": state},
+            parameters=_KERNEL_WORDS,
+            **options,
+        )
+    if operator.slide is not None:
+        slide = specialise(
+            operator.slide,
+            name="user_slide",
+            arguments=("key", "state", "left"),
+            bindings={"key": key, "state": state, "left": "left"},
+            parameters=(*_KERNEL_WORDS, "left"),
+            poll="stopped(c)",
+        )
+    reads_key = any(f is not None and f"s[{first_key}][key]" in f.source for f in (output, slide))
+    return Bound(update, output, slide, {name: readable[name] for name in names}, reads_key)
+
+
+def _key_binding(types: Sequence[pa.DataType], first: int) -> str | Unreadable:
+    if not types:
+        return Unreadable("the stream has no key: add key_by() before the window")
+    parts = []
+    for i, kind in enumerate(types):
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            parts.append(f"s[{first + i}][key]")
+        elif pa.types.is_boolean(kind):
+            parts.append(f"(s[{first + i}][key] != 0)")
+        else:
+            return Unreadable(
+                f"a key of type {kind} cannot be read by a compiled function; every result has the key columns,"
+                " so leave it out"
+            )
+    return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
+
+
+def _fields(inputs: Inputs) -> tuple[dict[str, _Readable], dict[str, FieldBinding | Unreadable]]:
+    """What ``t`` has: columns that may be read, and the binding of every name."""
+    readable: dict[str, _Readable] = {}
+    fields: dict[str, FieldBinding | Unreadable] = {"input": FieldBinding("source_input")}
+    names = list(dict.fromkeys(name for schema, _ in inputs for name in schema.names))
+    for name in names:
+        if not name.isidentifier():
+            continue
+        kinds = [schema.field(name).type if name in schema.names else None for schema, _ in inputs]
+        present = [kind for kind in kinds if kind is not None]
+        is_time = {name == time for (schema, time) in inputs if name in schema.names}
+        if is_time == {True}:
+            fields[name] = FieldBinding("ts")
+            continue
+        if True in is_time:
+            fields[name] = Unreadable("it is the event time of one input and a column of another; use t.ts")
+            continue
+        reason = next((r for r in map(_unreadable, present) if r is not None), None)
+        if reason is not None:
+            fields[name] = Unreadable(reason)
+            continue
+        dtypes = tuple(None if kind is None else value_dtype(kind).name for kind in kinds)
+        known = {dtype for dtype in dtypes if dtype is not None}
+        kind = "float64" if "float64" in known else "int64" if "int64" in known else "bool"
+        readable[name] = _Readable(kind, dtypes)
+        fields[name] = FieldBinding(f"c_{name}", valid=f"n_{name}")
+    fields["ts"] = FieldBinding("ts")
+    readable.pop("ts", None)
+    if "input" in readable:
+        fields["input"] = FieldBinding("c_input", valid="n_input")
+    return readable, fields
+
+
+def _unreadable(kind: pa.DataType) -> str | None:
+    """Why a function cannot read such a column; None if it can."""
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_boolean(plain) or pa.types.is_integer(plain) or pa.types.is_floating(plain):
+        return None
+    if is_text(plain):
+        return (
+            "a string column, which a compiled function cannot read; compute a number from it before, as in"
+            " .select(..., chars=hr.col(...).length())"
+        )
+    return (
+        f"a column of type {kind}, which a compiled function cannot read; cast it to int64 or float64 before"
+    )
+
+
+# ------------------------------------------------------------------ program
+
+
+class CustomProgram(Program):
+    """One custom operator of one run."""
+
+    def __init__(self, node: OperatorNode, spec: ApplySpec, branches: list[Branch], options: Any):
+        self.node, self.spec = node, spec
+        self._branches = branches
+        self.window_size = spec.window.size
+        self.nulls = spec.nulls
+        sides = range(len(spec.keys))
+        firsts = [next(b for b in branches if b.side == side) for side in sides]
+        self._times = [branch.event_time for branch in firsts]
+        schemas = [branch.schema for branch in firsts]
+        self._carried = [schema.names for schema in schemas]
+        key_types = [kind for key in spec.keys[0] for kind in [key.key_type(schemas[0])] * key.width]
+        operator = spec.operator
+        self._operator = operator
+        self.bound = bind(operator, list(zip(schemas, self._times, strict=True)), key_types)
+        self._read = [
+            [name for name, column in self.bound.columns.items() if column.dtypes[side] is not None]
+            for side in sides
+        ]
+        self._dtypes = [
+            {name: np.dtype(self.bound.columns[name].dtypes[side]) for name in self._read[side]}
+            for side in sides
+        ]
+        self.value_columns = max(map(len, self._read))
+        self._multi_key = [
+            bool(keys) and not (spec.nulls == "error" and all(key.is_single for key in keys))
+            for keys in spec.keys
+        ]
+        is_single = spec.instances == "single"
+        slots = 1 if is_single else aggregate.slots_of(spec.window.size, spec.window.advance)
+        if slots > MAX_SLOTS:
+            raise OverflowInputError(
+                f"size={spec.window.size}, advance={spec.window.advance}: {slots:,} windows would be open for each"
+                f" key; give advance >= size / {MAX_SLOTS}"
+            )
+        key_arrays = tuple("float64" if pa.types.is_floating(kind) else "int64" for kind in key_types)
+        self.shape = CustomShape(
+            state=tuple((name, field.kind, field.first) for name, field in operator.state.items()),
+            emits=tuple(operator.emits.items()),
+            inputs=tuple(self._input(side) for side in sides),
+            slots=slots,
+            is_single=is_single,
+            update=_pasted(self.bound.update),
+            output=_pasted(self.bound.output),
+            slide=_pasted(self.bound.slide),
+            key_arrays=key_arrays if self.bound.reads_key else (),
+        )
+        self.dictionary = make_dictionary(schemas[0], spec.keys[0], membership.BUCKETS, options.max_keys)
+        self.id_capacity = (
+            membership.BUCKETS if self.dictionary is None else max(1 << 16, 2 * options.max_keys)
+        )
+        self._key_values = [reserved(self.id_capacity + membership.BUCKETS, d) for d in self.shape.key_arrays]
+        self.first_output = custom.first_output(self.shape)
+        self._state: tuple[np.ndarray, ...] = ()
+
+    def _input(self, side: int) -> Input:
+        read = self._read[side]
+        columns = tuple(
+            Column(
+                name,
+                read.index(name) if name in read else None,
+                column.dtypes[side] or "",
+                column.kind,
+            )
+            for name, column in self.bound.columns.items()
+        )
+        return Input(columns, len(read), self._multi_key[side])
+
+    def keys_of(self, side):
+        return self.spec.keys[side]
+
+    def multi_key_of(self, side):
+        return self._multi_key[side]
+
+    def values_of(self, side):
+        return self._read[side]
+
+    def carried_of(self, side):
+        return self._carried[side]
+
+    def columns_of(self, side):
+        return self._dtypes[side]
+
+    def note_keys(self, ids):
+        """Write the values of keys where kernels read them.
+
+        An id gets another value only after its last window has been emitted.
+        """
+        if self._key_values and self.dictionary is not None:
+            unique = np.unique(ids)
+            for array, part in zip(self._key_values, self.dictionary.decode(unique), strict=True):
+                array[unique] = part.cast(pa.from_numpy_dtype(array.dtype)).to_numpy(zero_copy_only=False)
+
+    def text(self):
+        return custom.generate(self.shape)
+
+    def allocate(self, instances, capacity):
+        sides = [branch.side for branch in self._branches]
+        self._state = custom.allocate_state(
+            self.shape, sides, self._key_values, self.id_capacity, instances, capacity
+        )
+        return self._state
+
+    def look_at(self, state: tuple[np.ndarray, ...]) -> None:
+        """Explain failures from this state: an instance may have its own."""
+        self._state = state
+
+    def finisher(self, stores):
+        return CustomResults(self.node.schema, self.dictionary, len(self.spec.key_names))
+
+    def private(self, worker):
+        words = np.zeros(PRIVATE_WORDS + len(self.shape.state), np.int64)
+        words[FREE_WORD + custom.SIZE] = self.spec.window.size
+        words[FREE_WORD + custom.ADVANCE] = self.spec.window.advance
+        return words
+
+    def scratch(self):
+        return np.zeros(1, np.int32)
+
+    def state_bytes(self, id_limit):
+        return id_limit * self.shape.slots * custom.bytes_per_place(self.shape)
+
+    # -- failures
+
+    def explain_compile_error(self, error: BaseException, module: ModuleType) -> HeadraceError | None:
+        """Say in the user's words why the kernels do not compile."""
+        return translate_error(error, self.bound.functions, module)
+
+    def explain_exception(
+        self, error: BaseException, words: np.ndarray, stores: list[Store]
+    ) -> HeadraceError | None:
+        """A user function raised: call it again in plain Python, on the state it found."""
+        stage = int(words[FREE_WORD + custom.STAGE])
+        if stage == 0:
+            return None
+        key_id, boundary = (int(words[FREE_WORD + at]) for at in (custom.CAUSE_KEY, custom.CAUSE_BOUNDARY))
+        operator, emits = self._operator, list(self.shape.emits)
+        values: dict[str, Any] = {"state": self._state_before(words, stage, key_id, boundary)}
+        key = self._key_of(key_id)
+        if stage == custom.UPDATE:
+            row = self._row_of(int(words[FREE_WORD + custom.CAUSE_REF]), stores)
+            values["t"] = row
+            function, roles = operator.update, ("state", "t", "emit")
+        elif stage == custom.OUTPUT:
+            function, roles = operator.output, ("key", "state", "emit")
+        else:
+            function, roles = operator.slide, ("key", "state", "left")
+            values["left"] = boundary - self.spec.window.size + self.spec.window.advance
+        values["key"] = key
+        explained = explain_failure(function, roles, values, [name for name, _ in emits], error)
+        if stage == custom.UPDATE:
+            return explained
+        # There is no tuple at expiry: the window instance is what it failed on.
+        window = {"ts": boundary, "key": key, **{f"state.{n}": v for n, v in values["state"].items()}}
+        return FunctionError(explained.args[0], explained.function, explained.file, explained.line, window)
+
+    def _state_before(self, words: np.ndarray, stage: int, key_id: int, boundary: int) -> dict[str, Any]:
+        """The fields as the failed call found them: it may have changed some before it failed."""
+        shape = self.shape
+        window = (boundary - self.spec.window.size) // self.spec.window.advance
+        place = key_id if shape.is_single else key_id * shape.slots + window % shape.slots
+        function = {custom.UPDATE: shape.update, custom.OUTPUT: shape.output, custom.SLIDE: shape.slide}[
+            stage
+        ]
+        assert function is not None
+        first = FREE_WORD + custom.SNAPSHOT
+        fields = {}
+        for i, (name, kind, _) in enumerate(shape.state):
+            if name in function.saves:
+                value = words.view(np.float64)[first + i] if kind.startswith("float") else words[first + i]
+            else:
+                value = self._state[custom.FIRST_FIELD + i][place]
+            fields[name] = bool(value) if kind == "bool" else value.item()
+        return fields
+
+    def _key_of(self, key_id: int) -> Any:
+        if self.dictionary is None:
+            return ()
+        parts = [part[0].as_py() for part in self.dictionary.decode(np.array([key_id], np.int32))]
+        return parts[0] if len(parts) == 1 else tuple(parts)
+
+    def _row_of(self, ref: int, stores: list[Store]) -> dict[str, Any]:
+        """The whole tuple, as Python values, times as the function sees them."""
+        source, row = ref >> SOURCE_SHIFT, ref & ROW_MASK
+        side = self._branches[source].side
+        values: dict[str, Any] = {}
+        for name in self._read[side]:
+            found, valid = stores[source].column(name, np.array([row]))
+            missing = valid is not None and valid[0] == 0
+            kind = self.bound.columns[name].kind
+            values[name] = None if missing else bool(found[0]) if kind == "bool" else found[0].item()
+        whole: dict[str, Any] = {}
+        for first, _, batch in list(stores[source].payload):
+            if first <= row < first + batch.num_rows:
+                whole = batch.slice(row - first, 1).to_pylist()[0]
+        chunk = stores[source].chunks[row >> CHUNK_SHIFT]
+        ts = int(chunk.ts[row & (chunk.ts.size - 1)])
+        absent = dict.fromkeys(self.bound.columns)
+        return {"input": side} | absent | whole | values | {self._times[side]: ts, "ts": ts}
+
+
+def _pasted(generated: GeneratedFunction | None) -> Function | None:
+    """What the template needs to know of a rewritten function."""
+    if generated is None:
+        return None
+    code = "\n".join(line.partition("#")[0] for line in generated.source.splitlines())
+    saves = generated.writes.get("state", ()) if _MAY_RAISE.search(code) else ()
+    return Function(generated.preamble + generated.source, "emit_row(" in code, tuple(saves))

@@ -1,0 +1,206 @@
+"""From drained records to ordered result rows, for each kind of operator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.egress.collector import Records
+from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
+from headrace.gates.store import Store
+from headrace.ingress.keys import KeyDictionary
+from headrace.ingress.times import restore_times
+from headrace.operators.aggregate import AggregateColumn
+
+
+def key_ranks(dictionary: KeyDictionary | None, ids: np.ndarray) -> np.ndarray:
+    """Position of each id's key value in the order of values."""
+    if dictionary is None:
+        return np.zeros(len(ids), np.int64)
+    unique, inverse = np.unique(ids, return_inverse=True)
+    ranks = np.empty(len(unique), np.int64)
+    ranks[dictionary.argsort(unique.astype(np.int32))] = np.arange(len(unique))
+    return ranks[inverse]
+
+
+class KeyedResults:
+    """What aggregates and custom operators share: time and key columns, order by (ts, key)."""
+
+    def __init__(self, schema: pa.Schema, dictionary: KeyDictionary | None, key_count: int):
+        self.schema = schema
+        self._dictionary = dictionary
+        self._key_count = key_count
+
+    def head_columns(self, records: Records, times: np.ndarray | None = None) -> list[pa.Array]:
+        """Return the time and key columns; the time is `primary` unless given."""
+        times = records.primary if times is None else times
+        arrays = [restore_times(times, self.schema.field(0).type)]
+        if self._dictionary is not None and self._key_count:
+            decoded = self._dictionary.decode(records.a.astype(np.int32))
+            for i, array in enumerate(decoded):
+                kind = self.schema.field(1 + i).type
+                arrays.append(array if array.type.equals(kind) else array.cast(kind))
+        return arrays
+
+    def order(self, records: Records) -> np.ndarray:
+        ids = records.a
+        if len(records) and records.primary[0] == records.primary[-1] and (records.primary == records.primary[0]).all():
+            if self._dictionary is None:
+                return np.arange(len(records))
+            return self._dictionary.argsort(ids.astype(np.int32))
+        return np.lexsort((key_ranks(self._dictionary, ids), records.primary))
+
+
+class AggregateResults(KeyedResults):
+    """Rows (ts, keys, aggregates).
+
+    Parameters
+    ----------
+    outputs : sequence of (AggregateColumn, value index, count index)
+        Where each aggregate's value and number of non-null values are among
+        the records' value columns.
+    texts : sequence of KeyDictionary or None
+        For each aggregate of a text column: its values are ids of strings.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        dictionary: KeyDictionary | None,
+        key_count: int,
+        outputs: Sequence[tuple[AggregateColumn, int, int | None]],
+        texts: Sequence[KeyDictionary | None] = (),
+    ):
+        super().__init__(schema, dictionary, key_count)
+        self._outputs = outputs
+        self._texts = texts or [None] * len(outputs)
+
+    def build(self, records: Records) -> pa.RecordBatch:
+        arrays = self.head_columns(records)
+        for (aggregate, value, nonnull), texts in zip(self._outputs, self._texts, strict=True):
+            kind = self.schema.field(len(arrays)).type
+            arrays.append(self._column(aggregate, records, value, nonnull, kind, texts))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _column(self, aggregate, records, value, nonnull, kind, texts) -> pa.Array:
+        values = records.values[value]
+        if aggregate.kind in ("count", "count_distinct"):
+            return pa.array(values, pa.int64())
+        counts = records.values[nonnull]
+        empty = counts == 0
+        if texts is not None:
+            present = ~empty
+            (strings,) = texts.decode(values[present])
+            strings = strings if strings.type.equals(kind) else strings.cast(kind)
+            return strings.take(pa.array(np.cumsum(present) - 1, mask=empty))
+        if aggregate.kind == "mean":
+            with np.errstate(divide="ignore", invalid="ignore"):
+                values = values / counts
+        if aggregate.ignore_nan and values.dtype.kind == "f":
+            empty = empty | np.isnan(values)  # NaN is left only where there was nothing else
+        array = pa.array(values, mask=empty if empty.any() else None)
+        if pa.types.is_timestamp(kind):
+            array = restore_times(values, kind)
+            return array if not empty.any() else pa.array(array.to_pylist(), kind, mask=empty)
+        return array if array.type.equals(kind) else array.cast(kind)
+
+
+class CustomResults(KeyedResults):
+    """Rows (ts, keys, what was emitted), by (ts, cause, key, emission).
+
+    `a` is the key, `b` the cause (what `output` emits comes last), `c` numbers
+    the emissions of an instance; the first value column is the boundary.
+    """
+
+    def order(self, records: Records) -> np.ndarray:
+        return np.lexsort((records.c, key_ranks(self._dictionary, records.a), records.b, records.values[0]))
+
+    def build(self, records: Records) -> pa.RecordBatch:
+        arrays = self.head_columns(records, records.values[0])
+        for values in records.values[1:]:
+            kind = self.schema.field(len(arrays)).type
+            arrays.append(pa.array(values.view(np.bool_) if pa.types.is_boolean(kind) else values, kind))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+class ForwardResults:
+    """Rows of the input, in merged order. `primary` is the position, `a` the reference."""
+
+    def __init__(self, schema: pa.Schema, stores: Sequence[Store]):
+        self.schema = schema
+        self._stores = stores
+
+    def order(self, records: Records) -> np.ndarray:
+        return np.argsort(records.primary, kind="stable")
+
+    def build(self, records: Records) -> pa.RecordBatch:
+        return take_rows(self._stores, records.a, self.schema.names, self.schema)
+
+
+class JoinResults:
+    """Rows (ts, left columns, right columns).
+
+    `primary` is the position of the later tuple, `a` its reference, `b` the
+    reference of the earlier one and `c` its event time; the first value column
+    is the event time of the later one, the second one says which side it is.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        stores: Sequence[Store],
+        columns: tuple[list[str], list[str]],
+        dictionary: KeyDictionary | None = None,
+    ):
+        self.schema = schema
+        self._stores = stores
+        self._columns = columns
+        self._dictionary = dictionary
+
+    def order(self, records: Records) -> np.ndarray:
+        keys = (records.b, records.c, records.primary)
+        return np.lexsort(keys)
+
+    def build(self, records: Records) -> pa.RecordBatch:
+        later_ts, later_is_right = records.values[0], records.values[1] != 0
+        left = np.where(later_is_right, records.b, records.a)
+        right = np.where(later_is_right, records.a, records.b)
+        arrays = [restore_times(later_ts + 1, self.schema.field(0).type)]
+        for refs, names in ((left, self._columns[0]), (right, self._columns[1])):
+            if names:
+                part = take_rows(self._stores, refs, names)
+                arrays += part.columns
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def take_rows(
+    stores: Sequence[Store], refs: np.ndarray, names: Sequence[str], schema: pa.Schema | None = None
+) -> pa.RecordBatch:
+    """Gather payload columns of tuples from the stores of their sources, in the order of `refs`."""
+    sources = refs >> SOURCE_SHIFT
+    rows = refs & ROW_MASK
+    present = np.unique(sources)
+    if len(present) == 1:
+        table = stores[int(present[0])].take(rows).select(list(names))
+    else:
+        parts, places = [], []
+        for source in present:
+            where = np.flatnonzero(sources == source)
+            parts.append(stores[int(source)].take(rows[where]).select(list(names)))
+            places.append(where)
+        back = np.empty(len(refs), np.int64)
+        back[np.concatenate(places)] = np.arange(len(refs))
+        table = pa.concat_tables(parts).take(pa.array(back))
+    arrays = [_single(column) for column in table.columns]
+    if schema is None:
+        return pa.RecordBatch.from_arrays(arrays, names=list(names))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _single(column: pa.ChunkedArray) -> pa.Array:
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    combined = column.combine_chunks()
+    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)

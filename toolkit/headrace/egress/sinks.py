@@ -1,0 +1,181 @@
+"""Where results go: memory (spilling to disk), Parquet, a function, nowhere."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headrace.errors import OutputError
+
+DEFAULT_SPILL_BYTES = 1 << 30
+ROW_GROUP = 1 << 17
+
+
+class CollectSink:
+    """Keep all results; beyond `spill_bytes` in a temporary Arrow file, removed with the run."""
+
+    def __init__(self, spill_bytes: int = DEFAULT_SPILL_BYTES):
+        self._limit = spill_bytes
+        self._batches: list[pa.RecordBatch] = []
+        self._bytes = 0
+        self._file: Path | None = None
+        self._writer: pa.ipc.RecordBatchFileWriter | None = None
+        self.schema: pa.Schema | None = None
+
+    def open(self, schema: pa.Schema) -> None:
+        self.schema = schema
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._batches.append(batch)
+        self._bytes += batch.nbytes
+        if self._bytes > self._limit:
+            self._spill()
+
+    def _spill(self) -> None:
+        if self._writer is None:
+            handle, name = tempfile.mkstemp(prefix="headrace-", suffix=".arrow")
+            os.close(handle)
+            self._file = Path(name)
+            self._writer = pa.ipc.new_file(name, self.schema)
+        for batch in self._batches:
+            self._writer.write_batch(batch)
+        self._batches, self._bytes = [], 0
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._spill()
+            self._writer.close()
+
+    def abort(self) -> None:
+        self.close()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Give what was written, in order; to be called after `close`."""
+        if self._file is not None:
+            with pa.memory_map(str(self._file)) as source:
+                reader = pa.ipc.open_file(source)
+                for i in range(reader.num_record_batches):
+                    yield reader.get_batch(i)
+        yield from self._batches
+
+    def table(self) -> pa.Table:
+        return pa.Table.from_batches(list(self.batches()), self.schema)
+
+    def __del__(self):
+        if self._file is not None:
+            self._file.unlink(missing_ok=True)
+
+
+class ParquetSink:
+    """Write one Parquet file; it appears under its name only when complete.
+
+    The bytes depend on the rows alone, not on how they were batched: row groups
+    have a fixed number of rows.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self.path = Path(path)
+        self._temporary = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}.part")
+        self._writer: pq.ParquetWriter | None = None
+        self._held: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def check(self) -> None:
+        """Raise `OutputError` now if the file cannot be written."""
+        try:
+            if self.path.is_dir():
+                raise IsADirectoryError(f"{self.path} is a directory")
+            with open(self._temporary, "wb"):
+                pass
+            self._temporary.unlink()
+        except OSError as error:
+            raise OutputError(
+                f"output {str(self.path)!r} cannot be written ({error.strerror or error});"
+                f" give a file in a directory that exists and is writable"
+            ) from None
+
+    def open(self, schema: pa.Schema) -> None:
+        self.check()
+        self._schema = schema
+        self._writer = pq.ParquetWriter(str(self._temporary), schema, compression="snappy")
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._held.append(batch)
+        self._rows += batch.num_rows
+        while self._rows >= ROW_GROUP:
+            table = pa.Table.from_batches(self._held, self._schema)
+            self._write(table.slice(0, ROW_GROUP))
+            rest = table.slice(ROW_GROUP)
+            self._held, self._rows = rest.to_batches(), rest.num_rows
+
+    def _write(self, table: pa.Table) -> None:
+        try:
+            # One chunk, so that chunk borders cannot show in the file.
+            self._writer.write_table(table.combine_chunks(), row_group_size=ROW_GROUP)
+        except OSError as error:
+            raise OutputError(f"output {str(self.path)!r}: {error}") from error
+
+    def close(self) -> None:
+        if self._rows:
+            self._write(pa.Table.from_batches(self._held, self._schema))
+        self._writer.close()
+        os.replace(self._temporary, self.path)
+
+    def abort(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._temporary.unlink(missing_ok=True)
+
+
+class DiscardSink:
+    """Count results and forget them."""
+
+    def __init__(self):
+        self.rows = 0
+
+    def open(self, schema: pa.Schema) -> None:
+        pass
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.rows += batch.num_rows
+
+    def close(self) -> None:
+        pass
+
+    def abort(self) -> None:
+        pass
+
+
+class FunctionSink:
+    """Call a function with each batch of results, in order, from one thread."""
+
+    def __init__(self, function: Callable[[pa.RecordBatch], object]):
+        self._function = function
+
+    def open(self, schema: pa.Schema) -> None:
+        pass
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._function(batch)
+
+    def close(self) -> None:
+        pass
+
+    def abort(self) -> None:
+        pass
+
+
+def parquet(path: str | os.PathLike[str]) -> ParquetSink:
+    """Write results to one Parquet file, for ``start(sink=hr.parquet(path))``."""
+    return ParquetSink(path)
+
+
+def discard() -> DiscardSink:
+    """Throw results away, for ``start(sink=hr.discard())``: benchmarks and dashboards."""
+    return DiscardSink()

@@ -1,0 +1,1 @@
+"""Who owns which keys, and how that changes while the stream runs."""

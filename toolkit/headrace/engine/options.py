@@ -1,0 +1,106 @@
+"""What `start` may be told, checked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from headrace.elasticity.mapping import Mapping
+from headrace.elasticity.reconfiguration import Configuration, check_threads, resolve
+from headrace.errors import ParameterError
+from headrace.gates import merged_log, merged_log_kernel
+
+DEFAULT_CAPACITY = 1 << 14
+DEFAULT_BOUND_NS = 1_000_000
+DEFAULT_MAX_KEYS = 1 << 24
+
+
+def gate_modules(gate: str) -> tuple[ModuleType, ModuleType]:
+    """Return the handle module and the kernel module of a gate."""
+    if gate == "log":
+        return merged_log, merged_log_kernel
+    if gate == "scalegate":
+        from headrace.gates import scalegate, scalegate_kernel
+
+        return scalegate, scalegate_kernel
+    raise ParameterError(f'gate={gate!r}: give "log" or "scalegate"')
+
+
+def largest_named(threads: Any) -> int:
+    """Return how many threads a pool needs for this wish; 0 if `check_threads` will refuse it anyway."""
+    if isinstance(threads, (int, np.integer)) and not isinstance(threads, bool):
+        return int(threads)
+    if isinstance(threads, (list, tuple, set, range)) and all(isinstance(t, (int, np.integer)) for t in threads):
+        return 1 + max(threads, default=-1)
+    return 0
+
+
+class Options:
+    """Checked options of `start`."""
+
+    def __init__(
+        self,
+        threads: Any = 1,
+        max_threads: int | None = None,
+        mapping: Mapping | None = None,
+        reconfigure: Sequence[tuple[int, int]] = (),
+        sink: Any = None,
+        gate: str = "log",
+        mode: str = "vsn",
+        capacity: int = DEFAULT_CAPACITY,
+        bound_ns: int = DEFAULT_BOUND_NS,
+        max_keys: int = DEFAULT_MAX_KEYS,
+        rate: float | None = None,
+        debug: bool = False,
+        name: str | None = None,
+    ):
+        if mode not in ("vsn", "sn"):
+            raise ParameterError(f'mode={mode!r}: give "vsn" or "sn"')
+        for label, value in (("capacity", capacity), ("max_keys", max_keys)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ParameterError(f"{label}={value!r}: give a whole number from 1")
+        if rate is not None and not rate > 0:
+            raise ParameterError(f"rate={rate!r}: give tuples per second, above 0, or None")
+        gate_modules(gate)
+        self.gate, self.mode, self.sink, self.debug, self.name = gate, mode, sink, debug, name
+        self.capacity, self.bound_ns, self.max_keys, self.rate = capacity, bound_ns, max_keys, rate
+        self._threads = threads if isinstance(threads, dict) else {None: threads}
+        if max_threads is None:
+            wanted = [*self._threads.values(), *(t for _, t in reconfigure)]
+            max_threads = max([os.cpu_count() or 1, *(largest_named(t) for t in wanted)])
+        if isinstance(max_threads, bool) or not isinstance(max_threads, int) or not 1 <= max_threads <= 1024:
+            raise ParameterError(f"max_threads={max_threads!r}: give a whole number from 1 to 1024")
+        self.max_threads = max_threads
+        self._mapping = mapping
+        self._planned: list[tuple[int, Configuration]] = []
+        last = 0
+        for at, wished in reconfigure:
+            if isinstance(at, bool) or not isinstance(at, (int, np.integer)) or at < last:
+                raise ParameterError(
+                    f"reconfigure=[({at!r}, {wished!r})]: give tuple counts as whole numbers, rising from {last}"
+                )
+            members = check_threads(wished, max_threads)
+            self._planned.append((int(at), Configuration(members, Mapping.even(members))))
+            last = int(at)
+
+    def check_operators(self, operators: Sequence[str]) -> None:
+        """Raise `ParameterError` if `threads` names an operator that is not there."""
+        for name in self._threads:
+            if name is not None and name not in operators:
+                raise ParameterError(f"threads={{{name!r}: ...}}: the operators are {', '.join(operators)}")
+
+    def initial(self, operator: str) -> Configuration:
+        """Configuration 0 of an operator."""
+        threads = self._threads.get(operator, self._threads.get(None, 1))
+        members = check_threads(threads, self.max_threads)
+        if self._mapping is None:
+            return Configuration(members, Mapping.even(members))
+        return resolve(list(members), self._mapping, Configuration.even(1), self.max_threads)
+
+    def planned(self, operator: str) -> list[tuple[int, Configuration]]:
+        """(tuple count, configuration), rising."""
+        return self._planned

@@ -1,0 +1,142 @@
+"""The way into an operator: from a source's thread, or from the operator before it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.gates.store import Store
+from headrace.ingress.encode import EncodedBatch, Encoder
+from headrace.memory.atomics import CELL
+from headrace.memory.event_count import cancel, prepare, sleep
+from headrace.query import Branch, SourceNode
+
+if TYPE_CHECKING:
+    from headrace.engine.operator import Operator
+
+_ROOM_WAIT_NS = 2_000_000
+
+
+class Stopped(Exception):
+    """Ends a helper thread of a run that is stopping."""
+
+
+class Port:
+    """One source of an operator's gate: steps, encoding, the store, back-pressure."""
+
+    def __init__(self, operator: Operator, source: int, branch: Branch):
+        self._operator, self.source, self.branch = operator, source, branch
+        program = operator.program
+        self._steps = [step.for_run(operator.control.words) for step in branch.steps]
+        self.encoder = Encoder(
+            schema=branch.schema,
+            event_time=branch.event_time,
+            keys=program.keys_of(branch.side),
+            dictionary=operator.dictionary,
+            values=program.values_of(branch.side),
+            narrow_values=program.narrow_values_of(branch.side),
+            texts=program.texts,
+            carry=program.carried_of(branch.side),
+            time_unit=branch.time_unit,
+            window_size=max(program.retention, program.window_size),
+            nulls=program.nulls,
+            source=branch.origin.names[branch.source_index] if isinstance(branch.origin, SourceNode) else "",
+        )
+        self.store = Store(
+            program.columns_of(branch.side), program.multi_key_of(branch.side), operator.directories[source]
+        )
+        self.added = 0
+        self.filtered = 0
+        self.rate: float | None = None
+        self._rate_start = 0.0
+        self._reached: int | None = None
+
+    # -- as the consumer of an upstream operator
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take an ordered batch; blocks while the gate is full."""
+        for encoded in self.encode(batch):
+            self.feed(encoded)
+
+    def progress(self, watermark: int) -> None:
+        """Nothing with ts <= `watermark` will follow."""
+        self.heartbeat(watermark + 1)
+
+    def close(self) -> None:
+        """End of this source."""
+        operator = self._operator
+        self._reached = self.mark
+        while not operator.kernels.close_source(operator.gate, self.source):
+            self._await_room()
+
+    # -- pieces
+
+    def encode(self, batch: pa.RecordBatch, ts: np.ndarray | None = None) -> Iterable[EncodedBatch]:
+        """Apply the branch's steps and encode."""
+        rows = batch.num_rows
+        for step in self._steps:
+            batch = step.apply(batch)
+        if self._steps:
+            self.filtered += max(0, rows - batch.num_rows)  # flat_map may give more than it takes
+            ts = None
+        return self.encoder.encode(batch, ts)
+
+    def feed(self, encoded: EncodedBatch) -> None:
+        """Store rows and add them to the gate; blocks while it is full."""
+        operator = self._operator
+        operator.note_ids()
+        operator.program.note_keys(encoded.keys)
+        first = self.store.append(
+            encoded.ts, encoded.keys, encoded.offsets, encoded.columns, encoded.payload
+        )
+        count, done = len(encoded), 0
+        while done < count:
+            until = count if self.rate is None else self._allowed(done, count)
+            taken = operator.kernels.add(operator.gate, self.source, encoded.ts, done, until - done, first + done)
+            done += taken
+            self.added += taken
+            if taken == 0:
+                self._await_room()
+
+    def _allowed(self, done: int, count: int) -> int:
+        """Pace: how far into the batch the schedule has come; waits for at least one tuple."""
+        if not self._rate_start:
+            self._rate_start = time.monotonic()
+        while True:
+            due = int((time.monotonic() - self._rate_start) * self.rate) + 1 - self.added
+            if due > 0:
+                return min(count, done + due)
+            if self._operator.is_stopped:
+                raise Stopped
+            time.sleep(min(0.02, max(50e-6, -due / self.rate)))
+
+    def heartbeat(self, ts: int) -> None:
+        """Promise that no later tuple is earlier than `ts`."""
+        operator = self._operator
+        while not operator.kernels.heartbeat(operator.gate, self.source, ts):
+            self._await_room()
+
+    def _await_room(self) -> None:
+        operator = self._operator
+        gate, kernels = operator.gate, operator.kernels
+        if operator.is_stopped:
+            raise Stopped
+        ticket = prepare(gate.words, kernels.SOURCES_WAITING, gate.event, kernels.SPACE_EVENT)
+        if operator.is_stopped:
+            cancel(gate.words, kernels.SOURCES_WAITING)
+            raise Stopped
+        sleep(gate.words, kernels.SOURCES_WAITING, gate.event, kernels.SPACE_EVENT, ticket, _ROOM_WAIT_NS)
+
+    @property
+    def reached(self) -> int:
+        """The promise of this source; after its end the last one before that."""
+        return self.mark if self._reached is None else self._reached
+
+    @property
+    def mark(self) -> int:
+        """The promise of this source."""
+        return int(self._operator.gate.mark[self.source * CELL])

@@ -1,0 +1,330 @@
+"""`mode="sn"`: an operator whose instances share nothing, run by the same engine.
+
+Between the input gate and the instances stands one more thread, the router. It
+is the only reader of the gate; what it copies to an instance goes into that
+instance's queue and stores. Everything after the instances is as under VSN.
+See `headrace.operators.shared_nothing` for what differs and why.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from types import ModuleType
+
+import numpy as np
+
+from headrace.custom_program import CustomProgram
+from headrace.elasticity.reconfiguration import Configuration, write_configuration
+from headrace.engine.operator import Operator, compile_now
+from headrace.errors import HeadraceError
+from headrace.gates import store as stores
+from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
+from headrace.gates.store import CHUNK, CHUNK_SHIFT, Store
+from headrace.join_program import JoinProgram
+from headrace.memory.atomics import CELL
+from headrace.memory.bundle import numbered
+from headrace.memory.event_count import signal
+from headrace.operators import aggregate, custom, instance_queues, membership, output, shared_nothing
+from headrace.operators import router_kernel as router
+from headrace.operators.shared_nothing import TOTAL, KeyedState
+from headrace.programs import FREE_WORD, AggregateProgram, Program
+from headrace.progress import MIN_TIME
+
+
+class PrivateStore(Store):
+    """The rows of one source that one instance was sent, written by the router.
+
+    Python opens, enlarges and frees chunks; the router fills them through the
+    directory. Rows count from 0, or are the source's own if all are sent.
+    """
+
+    def __init__(self, columns, multi_key: bool, directory: np.ndarray):
+        super().__init__(columns, multi_key, directory)
+        self._origins: dict[int, np.ndarray] = {}
+
+    def open(self, number: int, masked: np.ndarray) -> None:
+        """Make chunk `number` writable, with validity masks for these columns."""
+        self._open(number)
+        self._origins[number] = np.empty(CHUNK, np.int64)
+        self.add_masks(masked)
+
+    def origin_address(self, number: int) -> int:
+        """Where the router notes what the rows of a chunk are copies of."""
+        return self._origins[number].ctypes.data
+
+    def origin_of(self, row: int) -> int:
+        """Return the source's own number of a row."""
+        return int(self._origins[row >> CHUNK_SHIFT][row & (CHUNK - 1)])
+
+    def add_masks(self, masked: np.ndarray) -> None:
+        """Give all chunks a validity mask for each of these columns."""
+        for number, chunk in list(self.chunks.items()):
+            missing = [i for i in range(len(self.names)) if masked[i] and chunk.validity[i] is None]
+            for i in missing:
+                chunk.validity[i] = np.ones(CHUNK, np.uint8)
+            if missing:
+                self._publish(number, chunk)
+
+    def grow_keys(self, number: int, used: int, needed: int) -> None:
+        """Make room for `needed` more keys in a chunk; readers of the old buffer keep it."""
+        chunk = self.chunks[number]
+        if used + needed <= chunk.keys.size:
+            return
+        grown = np.empty(max(used + needed, 2 * chunk.keys.size), np.int32)
+        grown[:used] = chunk.keys[:used]
+        chunk.retired.append(chunk.keys)
+        chunk.keys = grown
+        self._keys_hint = max(self._keys_hint, grown.size)
+        self._publish(number, chunk)
+
+    def free(self, rows: int, horizon: int) -> None:
+        """Free the full chunks among the first `rows` rows whose last ts is below `horizon`."""
+        self.rows = rows
+        for number in range(self.first_chunk, rows >> CHUNK_SHIFT):
+            chunk = self.chunks.get(number)
+            if chunk is not None:
+                chunk.last_ts = int(chunk.ts[-1])
+        self.release(horizon)
+        for number in [n for n in self._origins if n < self.first_chunk]:
+            del self._origins[number]
+
+    def follow(self, other: PrivateStore, rows: int, masked: np.ndarray) -> None:
+        """Open the chunks that `other` has, to be filled by the transfer at the barrier."""
+        numbers = sorted(other.chunks)
+        for number in numbers:
+            if number not in self.chunks:
+                self.open(number, masked)
+            if number < rows >> CHUNK_SHIFT:
+                # Its last time decides when it is freed, and too old ones are not transferred.
+                self.chunks[number].ts[-1] = other.chunks[number].ts[-1]
+        self.add_masks(masked)
+        self.first_chunk = numbers[0] if numbers else rows >> CHUNK_SHIFT
+        for number in [n for n in self.chunks if n < self.first_chunk]:
+            del self.chunks[number]
+        for number in [n for n in self._origins if n < self.first_chunk]:
+            del self._origins[number]
+
+
+class SharedNothingOperator(Operator):
+    """An operator with one queue, store and state for each instance."""
+
+    def _build(self) -> ModuleType:
+        program, debug = self.program, self.options.debug
+        table = len(self.state)
+        if isinstance(program, JoinProgram):
+            self._how, text, positions = router.TO_ALL, program.text(), "seen"
+            transfer = shared_nothing.stored_transfer(program.shape, table)
+        elif isinstance(program, CustomProgram):
+            self._how, text, positions = router.TO_OWNERS, shared_nothing.custom_text(program.shape), "ticks"
+            transfer = shared_nothing.keyed_transfer(self._custom_state(program), table)
+        elif isinstance(program, AggregateProgram):
+            self._how, text, positions = router.TO_OWNERS, program.text(), "none"
+            transfer = shared_nothing.keyed_transfer(self._aggregate_state(program), table)
+        else:
+            self._how, text, positions = router.BY_POSITION, program.text(), "seen"
+            transfer = shared_nothing.stateless_transfer(table)
+        self._router = shared_nothing.build_router(self.options.gate, debug)
+        name = (
+            f"{type(program).__name__.removesuffix('Program').lower()} sn"  # one module for equal operators
+        )
+        return shared_nothing.build_instance(text, transfer, positions, name, debug)
+
+    def _aggregate_state(self, program: AggregateProgram) -> KeyedState:
+        opened, sets, distinct = aggregate.state_places(program.shape)
+        arrays = tuple((i, self.state[i].itemsize) for i in range(opened))
+        return KeyedState(program.shape.slots, arrays, opened, sets, distinct)
+
+    def _custom_state(self, program: CustomProgram) -> KeyedState:
+        shape = program.shape
+        places = [custom.PRESENT, *([custom.LATEST] if shape.is_single else [])]
+        places += sorted(custom.field_places(shape).values())
+        return KeyedState(
+            1 if shape.is_single else shape.slots, tuple((i, self.state[i].itemsize) for i in places)
+        )
+
+    def _activate(self, initial: Configuration, planned: Sequence[tuple[int, Configuration]]) -> None:
+        self._allocate()
+        control = self.control
+        write_configuration(control, 0, initial)
+        for row, (at, configuration) in enumerate(planned, start=1):
+            write_configuration(control, row, configuration)
+            control.plan_at[row - 1] = at
+            control.plan_config[row - 1] = row
+        self.kernels.join_reader(self.gate, 0, 0, 1)
+        for member in initial.members:
+            control.start_watermark[member * CELL] = MIN_TIME
+            instance_queues.join_reader(self._queues, member, 0, 1)
+            output.start_mark(self.out, member, self.program.first_promise, MIN_TIME)
+
+    def _allocate(self) -> None:
+        program, instances, sources = self.program, self.max_threads, len(self.ports)
+        self._queues = instance_queues.allocate(
+            instances, self.options.capacity, self.options.bound_ns, self.gate.words
+        )
+        # The instances learn of planned changes from their queues.
+        unplanned = {"plan_at": np.full(1, router.NEVER), "plan_config": np.zeros(1, np.int64)}
+        self._instance_control = membership.ControlArrays(**{**self.control._asdict(), **unplanned})
+        self._transfers = np.zeros((TOTAL + 1, 2), np.int64)
+        self._directories = stores.allocate_directories(instances * sources, program.value_columns).reshape(
+            instances, sources, -1
+        )
+        first_output = program.first_output
+        shared = list(self.state)[first_output:]
+        private = [list(self.state)[:first_output]]
+        private += [list(program.allocate(instances, 1))[:first_output] for _ in range(instances - 1)]
+        table = np.array([[array.ctypes.data for array in arrays] for arrays in private], np.int64)
+        table = table.reshape(instances, -1)
+        self._states = [
+            numbered((*arrays, *shared, table, self._transfers, self._directories)) for arrays in private
+        ]
+        self._private = [
+            [
+                PrivateStore(
+                    program.columns_of(port.branch.side),
+                    program.multi_key_of(port.branch.side),
+                    self._directories[instance, source],
+                )
+                for source, port in enumerate(self.ports)
+            ]
+            for instance in range(instances)
+        ]
+        self._routing = router.allocate(
+            self._how,
+            not isinstance(program, AggregateProgram),
+            instances,
+            [store.multi_key for store in self._private[0]],
+            [store.width for store in self._private[0]],
+            [[dtype.itemsize for dtype in store.dtypes] for store in self._private[0]],
+        )
+        self._memory = threading.Lock()
+        if isinstance(program, CustomProgram):
+            program.look_at(self.state)
+
+    def arguments(self, worker: int) -> tuple:
+        return (
+            worker,
+            self._queues,
+            self._instance_control,
+            self.out,
+            self._directories[worker],
+            self._states[worker],
+            self.program.private(worker),
+            self.program.scratch(),
+        )
+
+    def compile_handles(self) -> None:
+        super().compile_handles()
+        compile_now(self._router.route, self._router_arguments())
+
+    # -- the router
+
+    def _router_arguments(self) -> tuple:
+        return self.gate, self.control, self._queues, self.directories, self._directories, self._routing
+
+    def helpers(self) -> Iterable[tuple[str, Callable[[], None]]]:
+        return (("router", self._route),)
+
+    def _route(self) -> None:
+        arguments = self._router_arguments()
+        while True:
+            status = self._router.route(*arguments)
+            if status == router.OVER:
+                return
+            with self._memory:
+                if status == router.NEEDS_MEMORY:
+                    self._make_room()
+                else:
+                    self._prepare()
+
+    def _members(self, row: int) -> list[int]:
+        return [int(r) for r in np.flatnonzero(self.control.member[row])]
+
+    def _make_room(self) -> None:
+        """Give every member's stores the chunks, masks and key buffers that the next tuples need."""
+        t = self._routing
+        needed = int(t.words[router.KEYS_NEEDED])
+        for r in self._members(int(t.words[router.CONFIG])):
+            for source, store in enumerate(self._private[r]):
+                while t.room[r, source] - t.rows[r, source] < router.BATCH:
+                    number = int(t.room[r, source]) >> CHUNK_SHIFT
+                    store.open(number, t.masked[source])
+                    t.room[r, source] += CHUNK
+                    t.origin[r, source, number & 1] = store.origin_address(number)
+                    t.keys_room[r, source, number & 1] = store.chunks[number].keys.size
+                if store.multi_key:
+                    number = int(t.rows[r, source]) >> CHUNK_SHIFT
+                    store.grow_keys(number, int(t.used[r, source]), needed)
+                    t.keys_room[r, source, number & 1] = store.chunks[number].keys.size
+        for own in self._private:  # of those, too, who are no members now and may be again
+            for masked, store in zip(t.masked, own, strict=True):
+                store.add_masks(masked)
+        t.words[router.KEYS_NEEDED] = 0
+
+    def _prepare(self) -> None:
+        """Before a configuration is in force: joiners that get every tuple need stores as long as the others'."""
+        t = self._routing
+        now, following = int(t.words[router.CONFIG]), int(t.words[router.NEXT_CONFIG])
+        members = self._members(now)
+        if self._how == router.TO_ALL:
+            for r in set(self._members(following)) - set(members):
+                for source, store in enumerate(self._private[r]):
+                    rows = int(t.rows[members[0], source])
+                    store.follow(self._private[members[0]][source], rows, t.masked[source])
+                    t.rows[r, source] = rows
+                    t.room[r, source] = t.room[members[0], source]
+        t.words[router.PREPARED] = following
+
+    # -- what differs in being watched and ended
+
+    def release(self, watermark: int) -> None:
+        super().release(watermark)
+        with self._memory:
+            for rows, own in zip(self._routing.rows, self._private, strict=True):
+                for count, store in zip(rows, own, strict=True):
+                    store.free(int(count), watermark - self.program.retention)
+
+    def stop(self) -> None:
+        super().stop()
+        queues = self._queues
+        signal(queues.words, instance_queues.READERS_WAITING, queues.event, instance_queues.DATA_EVENT)
+        signal(queues.words, instance_queues.ROUTER_WAITING, queues.event, instance_queues.SPACE_EVENT)
+
+    def transfer_of(self, epoch: int) -> tuple[int, int]:
+        """Return (bytes, ns) of the state that moved at an epoch."""
+        moved, ns = self._transfers[epoch % membership.EPOCH_RING]
+        return int(moved), int(ns)
+
+    def depth_tuples(self, members: list[int]) -> int:
+        """Tuples that the slowest of these instances has yet to read, in its queue or before the router."""
+        queues, routing = self._queues, self._routing
+        read = seen = int(routing.words[router.SEEN])
+        for r in members:
+            cursor = int(queues.cursor[r * CELL])
+            if cursor < int(queues.end[r * CELL]):
+                read = min(read, int(queues.out_seen[r, cursor & (queues.out_seen.shape[1] - 1)]))
+        added = sum(port.added for port in self.ports)
+        return max(0, added - min(read, seen))
+
+    def metrics(self):
+        measured = super().metrics()
+        words = self._routing.words
+        moved, ns = self._transfers[TOTAL]
+        return replace(
+            measured,
+            duplication=float(words[router.COPIES]) / max(1, int(words[router.SEEN])),
+            transferred_bytes=int(moved),
+            transferred_ns=int(ns),
+        )
+
+    def explain(self, error: BaseException, worker: int, words: np.ndarray) -> HeadraceError | None:
+        """A custom operator's tuple is a copy: explain the tuple it was copied from, on this worker's state."""
+        program: Program = self.program
+        if isinstance(program, CustomProgram):
+            at = FREE_WORD + custom.CAUSE_REF
+            source, row = int(words[at]) >> SOURCE_SHIFT, int(words[at]) & ROW_MASK
+            if words[FREE_WORD + custom.STAGE] == custom.UPDATE:
+                words[at] = source << SOURCE_SHIFT | self._private[worker][source].origin_of(row)
+            program.look_at(self._states[worker])
+        return super().explain(error, worker, words)

@@ -1,0 +1,114 @@
+"""What can go wrong, one class for each thing a caller may want to catch.
+
+Every message names the parameter or column, the value that was found and what
+to do about it, in that order, on one line: the command line prints it as it is.
+
+Input that is wrong is an `InputError` and also a `ValueError`; the run was not
+started, or stopped before the row in question had any effect.
+
+    ParameterError: advance = 0: must be at least 1; give a duration such as '30min'
+"""
+
+from __future__ import annotations
+
+
+class HeadraceError(Exception):
+    """Everything this package raises on purpose."""
+
+
+class InputError(HeadraceError, ValueError):
+    """A parameter, schema or row that cannot be used as given."""
+
+
+class ParameterError(InputError):
+    """A parameter outside its range, of the wrong type, or in conflict with another."""
+
+
+class SchemaError(InputError):
+    """A column that is missing, named twice, or not of the type its use needs."""
+
+
+class UnsupportedTypeError(SchemaError):
+    """A column type the engine does not carry; the text proposes a cast."""
+
+
+class EventTimeError(InputError):
+    """An event time that is null, NaN, NaT, out of range, or not whole in its unit."""
+
+
+class DisorderError(InputError):
+    """A source that must be sorted by event time and is not."""
+
+
+class LateRowError(InputError):
+    """A row below the watermark, where ``late="error"``."""
+
+
+class KeyNullError(InputError):
+    """A null key or a null element of a key list, where nulls are errors."""
+
+
+class OverflowInputError(InputError):
+    """Something larger than its bound: a tuple than the buffer, a time than 62 bits."""
+
+
+class ReconfigurationError(InputError):
+    """A reconfiguration that cannot be meant: no threads, too many, an absent instance."""
+
+
+class OutputError(HeadraceError, OSError):
+    """A result that cannot be written where it should go."""
+
+
+class AggregateOverflowError(HeadraceError, OverflowError):
+    """A sum of integers that left the range of int64."""
+
+
+class FunctionError(HeadraceError):
+    """A user function that does not compile, or that failed on a tuple.
+
+    Parameters
+    ----------
+    text : str
+        What happened, in one line.
+    function : str
+        Name of the user's function.
+    file, line : str, int
+        Where in the user's own source; line 0 where no line is known.
+    tuple : dict or None
+        The tuple it failed on, as column name -> value; None while compiling.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        function: str = "",
+        file: str = "",
+        line: int = 0,
+        tuple: dict[str, object] | None = None,
+    ):
+        # All of them positional for Exception, so that the error survives pickling.
+        super().__init__(text, function, file, line, tuple)
+        self.function, self.file, self.line, self.tuple = function, file, line, tuple
+
+    def __str__(self) -> str:
+        text = str(self.args[0])
+        if self.function:
+            place = f' (function "{self.function}"'
+            place += f', file "{self.file}", line {self.line})' if self.file else ")"
+            text += place
+        if self.tuple is not None:
+            text += f" on tuple {self.tuple}"
+        return text
+
+
+class RunStoppedError(HeadraceError):
+    """The run was stopped before its end, so what was asked for does not exist."""
+
+
+class RunFailedError(HeadraceError):
+    """The run failed; the cause is chained to this error."""
+
+
+class NotSupportedError(HeadraceError):
+    """A control that this engine, platform or plan lacks; see ``run.capabilities``."""

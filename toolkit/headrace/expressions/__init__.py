@@ -1,0 +1,59 @@
+"""What a user writes about columns.
+
+`columns` are expressions such as ``(col("chars") > 0) & ~col("tag").is_null()``,
+evaluated by Arrow on whole batches before tuples reach the engine. The others
+are descriptions without behaviour, which the plan reads: `predicates` for joins
+(`band`, `equal`), `aggregates` (`count`, `max`, ...), `keys` (`each`, `words`,
+`hashtags`, `pairs`).
+"""
+
+from headrace.expressions.aggregates import (
+    Aggregate,
+    count,
+    count_distinct,
+    first,
+    last,
+    max,
+    mean,
+    min,
+    sum,
+)
+from headrace.expressions.columns import Expression, col, lit
+from headrace.expressions.keys import Each, Hashtags, Pairs, Words, each, hashtags, pairs, words
+from headrace.expressions.predicates import (
+    AndPredicate,
+    BandPredicate,
+    EqualPredicate,
+    Predicate,
+    band,
+    equal,
+)
+
+__all__ = [
+    "Aggregate",
+    "AndPredicate",
+    "BandPredicate",
+    "Each",
+    "EqualPredicate",
+    "Expression",
+    "Hashtags",
+    "Pairs",
+    "Predicate",
+    "Words",
+    "band",
+    "col",
+    "count",
+    "count_distinct",
+    "each",
+    "equal",
+    "first",
+    "hashtags",
+    "last",
+    "lit",
+    "max",
+    "mean",
+    "min",
+    "pairs",
+    "sum",
+    "words",
+]

@@ -1,0 +1,71 @@
+"""Keys that a tuple may have several of (multi key-by, f_MK). Descriptions only."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace.errors import ParameterError
+from headrace.expressions.columns import column_name
+
+
+@dataclass(frozen=True)
+class Each:
+    """Each element of a list column is a key."""
+
+    column: str
+
+
+@dataclass(frozen=True)
+class Words:
+    """Each word of a text, as Python's ``str.split()`` finds them, is a key."""
+
+    column: str
+
+
+@dataclass(frozen=True)
+class Hashtags:
+    """Each word that starts with # and has more, without that #, is a key."""
+
+    column: str
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Each ordered pair of words at most `distance` apart (None: any distance) is a key."""
+
+    column: str
+    distance: int | None
+
+
+def each(column: str) -> Each:
+    """Key by every element of a list column (multi key-by)."""
+    return Each(column_name("each", column))
+
+
+def words(column: str) -> Words:
+    """Key by every word of a text column."""
+    return Words(column_name("words", column))
+
+
+def hashtags(column: str) -> Hashtags:
+    """Key by every hashtag of a text column."""
+    return Hashtags(column_name("hashtags", column))
+
+
+def pairs(column: str, distance: float | str = 3) -> Pairs:
+    """Key by every ordered pair of words whose positions differ by at most `distance`.
+
+    Examples
+    --------
+    >>> pairs("text", distance="inf")
+    Pairs(column='text', distance=None)
+    """
+    name = column_name("pairs", column)
+    if distance == "inf" or (isinstance(distance, float) and distance == math.inf):
+        return Pairs(name, None)
+    if isinstance(distance, bool) or not isinstance(distance, int | np.integer) or distance < 1:
+        raise ParameterError(f"pairs({name!r}, distance={distance!r}): an integer >= 1 or 'inf' is needed")
+    return Pairs(name, int(distance))

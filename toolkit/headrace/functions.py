@@ -1,0 +1,231 @@
+"""User functions in the fluent interface: the custom operator O+, and map, filter and flat_map.
+
+A custom operator is up to three plain functions and what they work on:
+
+=========  ========================  ==================================================
+the paper  function                  called
+=========  ========================  ==================================================
+f_U        update(state, t, emit)    for each tuple, in each window of each of its keys
+f_O        output(key, state, emit)  when a window expires
+f_S        slide(key, state, left)   with one instance per key (WT=single), when it has
+                                     moved on and now begins at `left`
+=========  ========================  ==================================================
+
+``state.name`` are the fields of the window instance, ``t.name`` the columns of
+the tuple, ``t.ts`` its event time as an integer, ``t.input`` which input it came
+from; ``emit(name=value, ...)`` makes a result, at the right boundary of the
+window, to which the engine adds the key columns. The functions are compiled
+(`headrace.codegen.functions` says what that asks of them).
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.errors import ParameterError
+from headrace.query import FunctionStep
+
+KINDS = {
+    "int64": pa.int64(),
+    "int32": pa.int32(),
+    "float64": pa.float64(),
+    "float32": pa.float32(),
+    "bool": pa.bool_(),
+}
+"""Kinds of state and result fields."""
+
+_INT64 = range(-(2**63), 2**63)
+
+
+@dataclass(frozen=True)
+class StateField:
+    """A field of a window instance: its kind, and its value when the window comes to be."""
+
+    kind: str
+    first: int | float | bool
+
+
+@dataclass(frozen=True, eq=False)
+class CustomOperator:
+    """What `operator` returns: hand it to ``keyed.window(...).apply(...)``."""
+
+    name: str
+    state: Mapping[str, StateField]
+    emits: Mapping[str, str]
+    update: Callable | None
+    output: Callable | None
+    slide: Callable | None
+    bound: dict[Any, Any] = field(default_factory=dict, repr=False)
+    """The functions as rewritten so far, by what they are applied to: rewriting reads their source file."""
+
+    @property
+    def output_fields(self) -> list[pa.Field]:
+        """Result columns, beside the event time and the keys."""
+        return [pa.field(name, KINDS[kind]) for name, kind in self.emits.items()]
+
+    def check(
+        self, inputs: Sequence[tuple[pa.Schema, str]], key_types: Sequence[pa.DataType], instances: str
+    ) -> None:
+        """Raise `FunctionError` at the line of what cannot be compiled for these inputs.
+
+        Parameters
+        ----------
+        inputs : sequence of (schema, event time column)
+        key_types : sequence of pa.DataType
+        instances : {"multi", "single"}
+        """
+        from headrace.custom_program import bind
+
+        if self.slide is not None and instances != "single":
+            raise ParameterError(
+                'slide=: windows slide only with one instance per key; write .window(..., instances="single")'
+                " or leave it out"
+            )
+        bind(self, inputs, key_types)
+
+
+def operator(
+    *,
+    state: Mapping[str, Any] | None = None,
+    emits: Mapping[str, str] | None = None,
+    update: Callable | None = None,
+    output: Callable | None = None,
+    slide: Callable | None = None,
+    name: str | None = None,
+) -> CustomOperator:
+    """Make a custom operator from plain functions: O+.
+
+    Parameters
+    ----------
+    state : dict, optional
+        Fields of a window instance: name -> kind ("int64", "int32", "float64",
+        "float32", "bool"; begins at zero) or name -> first value (a whole
+        number, a float or a bool, which says the kind too).
+    emits : dict, optional
+        Columns of the results beside event time and keys: name -> kind.
+    update : function (state, t, emit), optional
+        f_U. Without it a tuple only makes its windows exist.
+    output : function (key, state, emit), optional
+        f_O. Without it nothing is emitted at expiry. An integer, float or bool
+        key can be read, a tuple of them by ``key[0]``; a string cannot, and
+        need not: every result has the key columns.
+    slide : function (key, state, left), optional
+        f_S, for ``instances="single"``: take out of the state what lies before
+        `left`. Without it the state stays as it is. The instance ends when no
+        tuple of its key lies in it any more.
+    name : str, optional
+        Of the operator in the query.
+
+    Returns
+    -------
+    CustomOperator
+
+    Notes
+    -----
+    The paper's default f_U stores the tuple and its default f_S purges stale
+    ones. State has a fixed size here, so there is nothing to store into: to
+    join tuples use `Stream.join`, to look at a whole window its aggregates.
+    In the reference (`headrace.reference.operator`) these defaults exist.
+
+    Examples
+    --------
+    >>> import headrace as hr
+    >>> def update(state, t, emit):
+    ...     if t.chars > state.chars:
+    ...         state.chars = t.chars
+    >>> def output(key, state, emit):
+    ...     emit(chars=state.chars)
+    >>> longest = hr.operator(
+    ...     state={"chars": "int64"}, emits={"chars": "int64"}, update=update, output=output)
+    >>> posts = pa.table({"ts": [0, 1, 2], "tags": [["a"], ["a", "b"], ["b"]], "chars": [5, 9, 7]})
+    >>> tagged = hr.stream(posts, event_time="ts").key_by(tag=hr.each("tags"))
+    >>> tagged.window(size=2).apply(longest).to_arrow().to_pylist()[0]
+    {'ts': 2, 'tag': 'a', 'chars': 9}
+    """
+    for label, value in (("state", state), ("emits", emits)):
+        if value is not None and not isinstance(value, Mapping):
+            raise ParameterError(
+                f'{label}={value!r}: give a dict of names and kinds, as in {{"chars": "int64"}}'
+            )
+    functions = {"update": update, "output": output, "slide": slide}
+    for label, value in functions.items():
+        if isinstance(value, Mapping):
+            raise ParameterError(
+                f"{label}={value!r}: give a function; the columns of results are named in emits="
+            )
+        if value is not None and not callable(value):
+            raise ParameterError(f"{label}={value!r}: give a function")
+    if update is None and output is None:
+        raise ParameterError("operator(): give update= or output=, else it can emit nothing")
+    fields = {field: _state_field(field, value) for field, value in (state or {}).items()}
+    columns = dict(emits or {})
+    for column, kind in columns.items():
+        _check_name(column, "emits")
+        if kind not in KINDS:
+            raise ParameterError(f"emits: {column}={kind!r}: the kinds are {', '.join(KINDS)}")
+    if name is None:
+        given = output or update
+        name = getattr(given, "__name__", "operator")
+        name = name if name.isidentifier() and name not in functions else "operator"
+    return CustomOperator(name, fields, columns, update, output, slide)
+
+
+def _check_name(name: Any, where: str) -> None:
+    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+        raise ParameterError(f"{where}: {name!r} is not a Python name: a function cannot use it")
+
+
+def _state_field(name: Any, value: Any) -> StateField:
+    _check_name(name, "state")
+    if isinstance(value, str):
+        if value not in KINDS:
+            raise ParameterError(f"state: {name}={value!r}: the kinds are {', '.join(KINDS)}")
+        return StateField(value, False if value == "bool" else 0.0 if value.startswith("float") else 0)
+    if isinstance(value, bool):
+        return StateField("bool", value)
+    if isinstance(value, int) and value in _INT64:
+        return StateField("int64", value)
+    if isinstance(value, float):
+        return StateField("float64", value)
+    raise ParameterError(
+        f"state: {name}={value!r}: give a kind ({', '.join(KINDS)}) or a first value (a whole number within"
+        f" int64, a float or a bool)"
+    )
+
+
+def function_step(
+    kind: str, function: Callable, schema: pa.Schema, event_time: str, columns: Mapping[str, str]
+) -> FunctionStep:
+    """Make a stateless step; it is compiled when the query starts, together with its neighbours.
+
+    Parameters
+    ----------
+    kind : {"filter", "map", "flat_map"}
+    function : callable
+        A condition of a tuple, or ``f(t, emit)``.
+    schema : pa.Schema
+        Of the tuples.
+    event_time : str
+    columns : dict
+        Name -> kind of the columns that map and flat_map compute.
+
+    Raises
+    ------
+    FunctionError
+        With the line of what cannot be compiled.
+    """
+    from headrace.codegen.stateless import Filter, FlatMap, Map
+
+    if not callable(function):
+        raise ParameterError(f"{kind}({function!r}): give a function of a tuple")
+    operations = {
+        "filter": lambda: Filter(function),
+        "map": lambda: Map(function, dict(columns)),
+        "flat_map": lambda: FlatMap(function, dict(columns)),
+    }
+    return FunctionStep((operations[kind](),), schema, event_time)

@@ -1,0 +1,511 @@
+"""The merged log: sources publish columns, one thread at a time merges them, all readers scan.
+
+A record is (ts, ref). ref >= 0 is a tuple, ``source << 48 | row``; the others
+are ``HEARTBEAT`` and the control record of epoch e, ``-(1 + e)``.
+
+State       per source  HEAD[s] records published, MARK[s] promise: no later
+                        record has ts < MARK[s], MERGED[s] records merged,
+                        ring_*[s, i % capacity] the records, FEEDING[s] 0 = not
+                        a source, its MARK is then infinite
+            log         END records in the log, out_*[0, i % capacity]
+            per reader  CURSOR[r] records consumed, READING[r] activation id,
+                        0 = not a reader
+            FLAG        1 while somebody merges; AGAIN: somebody found it taken
+            VERSION     odd while membership changes (a seqlock)
+Invariants  I1  MERGED[s] <= HEAD[s] <= MERGED[s] + ring capacity
+            I2  only source s stores HEAD[s], MARK[s]; only the holder of FLAG
+                stores END, MERGED, FLOOR and writes the log
+            I3  END - CURSOR[r] <= log capacity for every active reader
+            I4  the log is sorted by (ts, source, position), controls aside
+Ordering    A1 write ring, A2 store_release HEAD, A3 store_release MARK
+            M1 load_acquire all MARKs, M2 load_acquire all HEADs, M3 read rings
+                    a promise that is seen implies the data it covers: A2 is
+                    before A3, M1 before M2, so no record below the limit is
+                    missed
+            M4 write log, M5 store_release END; M6 store_release MERGED
+            R1 load_acquire END, R2 read log          M5 -> R1: R2 sees M4
+            R3 store_release CURSOR; M0 load_acquire CURSOR
+                    a slot is reused only once every reader has passed it
+            F1 (loser) AGAIN := 1, fence, read FLAG
+            F2 (holder) FLAG := 0, fence, read AGAIN
+                    one of them sees the other: what was published while
+                    somebody merged is merged by him or by the loser
+            J1 store_release CURSOR, J2 store_release READING
+                    who sees the activation sees where it starts. An id, not a
+                    flag: who left and is back at once notices
+            V1 (scan) VERSION even, read READING and CURSOR, VERSION the same
+                    without it a scan that passed the slot of a joiner before
+                    it joined, and its companion after that had gone on, would
+                    take for free what the joiner still reads
+Progress    A taker of FLAG that is preempted delays the merge by its time
+            slice (not lock-free; the skip list in `scalegate` is). Nobody
+            blocks on FLAG: who finds it taken goes on. Only `add_source`
+            waits for it, inside a change of membership, so the holder of FLAG
+            must never wait for membership: it does without a new snapshot.
+Source      STRETCH, Table II and section 6 (what), a merged log instead of the
+            skip list (how). A single source writes the log itself.
+Checked     tests/headrace/gates (both gates), tests/litmus
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from headrace.kernel import kernel
+from headrace.memory.atomics import (
+    CELL,
+    compare_exchange,
+    exchange,
+    fence,
+    fetch_add,
+    load_acquire,
+    load_relaxed,
+    now_ns,
+    pause,
+    store_relaxed,
+    store_release,
+)
+from headrace.memory.bundle import by_reference
+from headrace.memory.event_count import signal
+from headrace.progress import END_OF_TIME
+
+HEARTBEAT = -1
+SOURCE_SHIFT = 48
+ROW_MASK = (1 << SOURCE_SHIFT) - 1
+CONTROL_RESERVE = 64
+"""Log slots that only control records may take: a full log still takes one."""
+
+# Cells of `words`.
+END = 0 * CELL
+FLAG = 1 * CELL
+AGAIN = 2 * CELL
+VERSION = 3 * CELL
+FLOOR = 4 * CELL  # every active reader is at least here (holder of FLAG)
+LAST_TS = 5 * CELL  # ts of the last record in the log (holder of FLAG)
+READERS_WAITING = 6 * CELL
+SOURCES_WAITING = 7 * CELL
+BOUND = 8 * CELL  # tuples the log may hold, at most its capacity less the reserve
+BOUND_NS = 9 * CELL  # the same in time: work waiting for the slowest reader; 0 = no such bound
+LIMIT = 10 * CELL  # tuples allowed in the log now: the smaller of the two bounds (holder of FLAG)
+LAST_SOURCE = 11 * CELL  # source of the last record in the log, controls aside (holder of FLAG)
+WORD_COUNT = 12
+
+# Indices into `event` (int32), a cache line apart.
+DATA_EVENT = 0
+SPACE_EVENT = 32
+
+MERGE_CHUNK = 1024
+LEAST_BOUND = 16
+_NOTHING = np.iinfo(np.int64).max
+
+
+@by_reference
+class LogArrays(NamedTuple):
+    """What the kernels share. Cells are ``CELL`` int64 words apart."""
+
+    words: np.ndarray
+    event: np.ndarray
+    head: np.ndarray
+    mark: np.ndarray
+    merged: np.ndarray
+    feeding: np.ndarray
+    ring_ts: np.ndarray  # int64[sources, ring capacity]
+    ring_ref: np.ndarray
+    ring_at: np.ndarray  # arrival, monotonic ns
+    out_ts: np.ndarray  # int64[1, log capacity]
+    out_ref: np.ndarray
+    out_at: np.ndarray
+    cursor: np.ndarray
+    reading: np.ndarray
+    cost: np.ndarray  # per reader: its recent ns per record, 0 = unknown
+    scratch: np.ndarray  # int64[3, sources], the merger's
+
+
+@kernel
+def lane(g, reader):
+    """Row of `out_*` that `reader` reads: one log for all."""
+    return 0
+
+
+@kernel
+def smallest_cursor(g):
+    """Smallest cursor of the active readers and their largest cost, a consistent snapshot.
+
+    -1 if there is no reader, or if membership changes just now: whoever holds
+    FLAG must not wait for that (`add_source` waits for FLAG), and its end
+    wakes those who found no room.
+    """
+    before = load_acquire(g.words, VERSION)  # V1
+    smallest = _NOTHING
+    slowest = 0
+    for r in range(g.cursor.size // CELL):
+        if load_acquire(g.reading, r * CELL) != 0:
+            smallest = min(smallest, load_acquire(g.cursor, r * CELL))
+            slowest = max(slowest, load_relaxed(g.cost, r * CELL))
+    if smallest == _NOTHING or before & 1 != 0 or load_acquire(g.words, VERSION) != before:
+        return -1, 0
+    return smallest, slowest
+
+
+@kernel
+def _room(g, end):
+    """How many tuples the log takes now. The caller holds FLAG."""
+    limit = load_relaxed(g.words, LIMIT)
+    floor = load_relaxed(g.words, FLOOR)
+    room = floor + limit - end
+    if room * 4 < limit:
+        smallest, slowest = smallest_cursor(g)  # M0
+        if smallest >= 0:
+            floor = smallest
+            store_relaxed(g.words, FLOOR, floor)
+        limit = load_relaxed(g.words, BOUND)
+        target = load_relaxed(g.words, BOUND_NS)
+        if target > 0 and slowest > 0:
+            limit = min(limit, max(LEAST_BOUND, target // slowest))
+        store_relaxed(g.words, LIMIT, limit)
+        room = floor + limit - end
+    return max(0, room)
+
+
+@kernel
+def _take_flag(g):
+    return load_relaxed(g.words, FLAG) == 0 and compare_exchange(g.words, FLAG, 0, 1)
+
+
+@kernel
+def _append_direct(g, ts, start, count, first_ref, step, at):
+    """Write records into the log; the caller holds FLAG and has made sure of the room."""
+    end = load_relaxed(g.words, END)
+    mask = g.out_ts.shape[1] - 1
+    for i in range(count):
+        slot = (end + i) & mask
+        g.out_ts[0, slot] = ts[start + i]
+        g.out_ref[0, slot] = first_ref + i * step
+        g.out_at[0, slot] = at
+    store_relaxed(g.words, LAST_TS, ts[start + count - 1])
+    store_release(g.words, END, end + count)  # M5
+
+
+@kernel
+def _merge_ready(g):
+    """Move ready records from the rings to the log. The caller holds FLAG."""
+    sources = g.head.size // CELL
+    at, until, key = g.scratch[0], g.scratch[1], g.scratch[2]
+    mask = g.ring_ts.shape[1] - 1
+    limit_ts = _NOTHING
+    limit_source = 0
+    for s in range(sources):  # M1
+        mark = load_acquire(g.mark, s * CELL)
+        if mark < limit_ts:
+            limit_ts = mark
+            limit_source = s
+    for s in range(sources):  # M2
+        at[s] = load_relaxed(g.merged, s * CELL)
+        until[s] = load_acquire(g.head, s * CELL)
+        key[s] = g.ring_ts[s, at[s] & mask] if at[s] < until[s] else _NOTHING
+    first = load_relaxed(g.words, END)
+    end = first
+    stop = first + min(_room(g, first), MERGE_CHUNK)
+    log_mask = g.out_ts.shape[1] - 1
+    last_source = 0
+    while end < stop:
+        best = 0
+        best_ts = key[0]
+        next_source = sources
+        next_ts = _NOTHING
+        for s in range(1, sources):
+            t = key[s]
+            if t < best_ts:
+                next_source = best
+                next_ts = best_ts
+                best = s
+                best_ts = t
+            elif t < next_ts:
+                next_source = s
+                next_ts = t
+        if best_ts == _NOTHING or best_ts > limit_ts or (best_ts == limit_ts and best > limit_source):
+            break
+        if next_ts > limit_ts or (next_ts == limit_ts and next_source > limit_source):
+            next_ts = limit_ts
+            next_source = limit_source
+        p = at[best]
+        last = min(until[best], p + stop - end)
+        while p < last:  # a run of one source
+            slot = p & mask
+            t = g.ring_ts[best, slot]
+            if t > next_ts or (t == next_ts and best > next_source):
+                break
+            to = end & log_mask
+            g.out_ts[0, to] = t
+            g.out_ref[0, to] = g.ring_ref[best, slot]
+            g.out_at[0, to] = g.ring_at[best, slot]
+            p += 1
+            end += 1
+        at[best] = p
+        last_source = best
+        key[best] = g.ring_ts[best, p & mask] if p < until[best] else _NOTHING
+    if end > first:
+        store_relaxed(g.words, LAST_TS, g.out_ts[0, (end - 1) & log_mask])
+        store_relaxed(g.words, LAST_SOURCE, last_source)
+        store_release(g.words, END, end)  # M5
+        for s in range(sources):
+            if at[s] != load_relaxed(g.merged, s * CELL):
+                store_release(g.merged, s * CELL, at[s])  # M6
+    return end - first
+
+
+@kernel
+def merge(g):
+    """Merge what is ready, unless somebody else does. Returns the records merged here."""
+    if g.head.size == CELL:
+        return 0  # one source writes the log itself; taking FLAG here would only turn it away
+    total = 0
+    while True:
+        if not _take_flag(g):
+            store_release(g.words, AGAIN, 1)  # F1
+            fence()
+            if not _take_flag(g):
+                return total
+        exchange(g.words, AGAIN, 0)
+        count = _merge_ready(g)
+        store_release(g.words, FLAG, 0)  # F2
+        fence()
+        total += count
+        if count > 0:
+            signal(g.words, READERS_WAITING, g.event, DATA_EVENT)
+            if load_relaxed(g.words, SOURCES_WAITING) != 0:
+                signal(g.words, SOURCES_WAITING, g.event, SPACE_EVENT)
+        if load_relaxed(g.words, AGAIN) == 0:
+            return total
+
+
+@kernel
+def _add_records(g, source, ts, start, count, first_ref, step, mark):
+    sources = g.head.size // CELL
+    if sources == 1:
+        if not _take_flag(g):
+            return 0
+        room = _room(g, load_relaxed(g.words, END))
+        count = min(count, room)
+        if count > 0:
+            _append_direct(g, ts, start, count, first_ref, step, now_ns())
+            head = load_relaxed(g.head, 0) + count
+            store_release(g.head, 0, head)
+            store_release(g.merged, 0, head)
+            store_release(g.mark, 0, max(mark, ts[start + count - 1]))
+        store_release(g.words, FLAG, 0)
+        if count > 0:
+            signal(g.words, READERS_WAITING, g.event, DATA_EVENT)
+        return count
+    capacity = g.ring_ts.shape[1]
+    head = load_relaxed(g.head, source * CELL)
+    free = load_acquire(g.merged, source * CELL) + capacity - head
+    if free < count:
+        merge(g)
+        free = load_acquire(g.merged, source * CELL) + capacity - head
+    count = min(count, free)
+    if count <= 0:
+        return 0
+    at = now_ns()
+    for i in range(count):  # A1
+        slot = (head + i) & (capacity - 1)
+        g.ring_ts[source, slot] = ts[start + i]
+        g.ring_ref[source, slot] = first_ref + i * step
+        g.ring_at[source, slot] = at
+    store_release(g.head, source * CELL, head + count)  # A2
+    store_release(g.mark, source * CELL, max(mark, ts[start + count - 1]))  # A3
+    fence()
+    if (
+        load_relaxed(g.words, READERS_WAITING) != 0
+        or head + count - load_acquire(g.merged, source * CELL) >= MERGE_CHUNK // 4
+    ):
+        merge(g)
+    return count
+
+
+@kernel
+def add(g, source, ts, start, count, first_row):
+    """Publish tuples ``ts[start:start+count]``, rows `first_row`, `first_row` + 1, ...
+
+    Returns
+    -------
+    int
+        How many were taken, 0 when the gate is full. Never blocks.
+    """
+    return _add_records(g, source, ts, start, count, (source << SOURCE_SHIFT) | first_row, 1, -_NOTHING)
+
+
+@kernel
+def heartbeat(g, source, ts):
+    """Promise that no later record of `source` has a smaller ts. 1 if taken, 0 if full."""
+    if load_relaxed(g.mark, source * CELL) >= ts:
+        return 1
+    single = np.empty(1, np.int64)
+    single[0] = ts
+    return _add_records(g, source, single, 0, 1, HEARTBEAT, 0, ts)
+
+
+@kernel
+def close_source(g, source):
+    """End of input: a last heartbeat. 1 if taken, 0 if full."""
+    if load_relaxed(g.mark, source * CELL) > END_OF_TIME:
+        return 1
+    single = np.empty(1, np.int64)
+    single[0] = END_OF_TIME
+    return _add_records(g, source, single, 0, 1, HEARTBEAT, 0, END_OF_TIME + 1)
+
+
+@kernel
+def control(g, epoch):
+    """Place the control record of `epoch` at the end of the log: that position is the boundary.
+
+    It takes a reserved slot, so a full log takes it too, and needs no source to move.
+
+    Returns
+    -------
+    int
+        1 if placed, 0 if somebody merges just now: call again.
+    """
+    if not _take_flag(g):
+        return 0
+    end = load_relaxed(g.words, END)
+    smallest, _ = smallest_cursor(g)
+    if smallest < 0:
+        smallest = load_relaxed(g.words, FLOOR)  # no reader is before it, nor will one start there
+    if end - smallest >= g.out_ts.shape[1]:
+        store_release(g.words, FLAG, 0)
+        return 0
+    slot = end & (g.out_ts.shape[1] - 1)
+    g.out_ts[0, slot] = load_relaxed(g.words, LAST_TS)
+    g.out_ref[0, slot] = -(1 + epoch)
+    g.out_at[0, slot] = now_ns()
+    store_release(g.words, END, end + 1)  # M5
+    store_release(g.words, FLAG, 0)
+    fence()
+    if load_relaxed(g.words, AGAIN) != 0:
+        merge(g)
+    signal(g.words, READERS_WAITING, g.event, DATA_EVENT)
+    if load_relaxed(g.words, SOURCES_WAITING) != 0:
+        signal(g.words, SOURCES_WAITING, g.event, SPACE_EVENT)  # FLAG turned it away
+    return 1
+
+
+@kernel
+def peek(g, reader, position, limit):
+    """Find records to read from `position` on, without consuming them.
+
+    Returns
+    -------
+    start, count : int
+        They are ``out_*[lane, start:start+count]``; count 0 when none is ready.
+    """
+    end = load_acquire(g.words, END)  # R1
+    if end == position:
+        if merge(g) == 0:
+            end = load_acquire(g.words, END)
+            if end == position:
+                return 0, 0
+        end = load_acquire(g.words, END)
+    start = position & (g.out_ts.shape[1] - 1)
+    return start, min(end - position, limit, g.out_ts.shape[1] - start)
+
+
+@kernel
+def advance(g, reader, position):
+    """Publish that everything before `position` is consumed; wake sources that wait for room.
+
+    They are woken when a reader's backlog falls to half of the limit, not at
+    every batch: a full gate means that the slowest reader is still above it.
+    """
+    before = load_relaxed(g.cursor, reader * CELL)
+    store_release(g.cursor, reader * CELL, position)  # R3
+    fence()
+    if load_relaxed(g.words, SOURCES_WAITING) != 0:
+        half_full = load_acquire(g.words, END) - load_relaxed(g.words, LIMIT) // 2
+        if before < half_full <= position:
+            signal(g.words, SOURCES_WAITING, g.event, SPACE_EVENT)
+
+
+@kernel
+def open_membership(g):
+    """Make VERSION odd. False if somebody else changes membership now."""
+    version = load_acquire(g.words, VERSION)
+    return version & 1 == 0 and compare_exchange(g.words, VERSION, version, version + 1)
+
+
+@kernel
+def close_membership(g):
+    """Make VERSION even again, and wake who found it odd or has room now."""
+    fetch_add(g.words, VERSION, 1)
+    signal(g.words, READERS_WAITING, g.event, DATA_EVENT)
+    if load_relaxed(g.words, SOURCES_WAITING) != 0:
+        signal(g.words, SOURCES_WAITING, g.event, SPACE_EVENT)
+
+
+@kernel
+def join_reader(g, reader, position, activation):
+    """Start `reader` at `position`, inclusive. Between open_ and close_membership.
+
+    The cursor is stored first: who sees the activation sees where it starts.
+    """
+    store_release(g.cursor, reader * CELL, position)  # J1
+    store_release(g.reading, reader * CELL, activation)  # J2
+
+
+@kernel
+def leave_reader(g, reader):
+    """Stop counting `reader`'s cursor. Between open_ and close_membership."""
+    store_release(g.reading, reader * CELL, 0)
+
+
+@kernel
+def source_floor(g, source):
+    """Smallest ts a record of `source` may have without going before what is in the log.
+
+    The caller holds FLAG, or nothing merges.
+    """
+    ts = load_relaxed(g.words, LAST_TS)
+    if load_relaxed(g.words, LAST_SOURCE) > source:
+        ts += 1  # (ts, source) would sort before the last record
+    return ts
+
+
+@kernel
+def add_source(g, source):
+    """Let `source` feed the gate. Between open_ and close_membership.
+
+    It starts with the promise that everything in the log comes before its
+    first record, so nothing delivered is ever overtaken.
+
+    Returns
+    -------
+    int
+        1, or 0 if the slot feeds already, is not merged yet, or all input has ended.
+    """
+    if load_acquire(g.feeding, source * CELL) != 0:
+        return 0
+    while not _take_flag(g):
+        pause()
+    taken = 0
+    floor = source_floor(g, source)
+    if floor < END_OF_TIME and load_relaxed(g.merged, source * CELL) == load_acquire(g.head, source * CELL):
+        store_release(g.mark, source * CELL, floor)
+        store_release(g.feeding, source * CELL, 1)
+        taken = 1
+    store_release(g.words, FLAG, 0)
+    fence()
+    if load_relaxed(g.words, AGAIN) != 0:
+        merge(g)
+    return taken
+
+
+@kernel
+def remove_source(g, source):
+    """Stop waiting for `source`: a flush. Between open_ and close_membership.
+
+    `source` adds nothing any more. What it added is merged in its order; then
+    the slot may feed again.
+    """
+    store_release(g.feeding, source * CELL, 0)
+    store_release(g.mark, source * CELL, _NOTHING)
+    merge(g)

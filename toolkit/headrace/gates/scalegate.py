@@ -1,0 +1,115 @@
+"""The tuple buffer as a lock-free skip list: the handle that owns the arrays and checks arguments."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headrace.errors import ParameterError
+from headrace.gates import scalegate_kernel as kernels
+from headrace.gates.scalegate_kernel import ScaleGateArrays
+from headrace.gates.tuple_buffer import TupleBuffer
+from headrace.memory.atomics import CELL
+from headrace.memory.cells import aligned, padded_cells
+from headrace.progress import MIN_TIME
+
+BUFFER = 2048
+"""Records a reader copies out of the list ahead of what it has consumed, at most."""
+
+_LEAST_POOL = 64  # so that the tallest slots are one in 64
+
+
+def allocate(
+    sources: int, readers: int, capacity: int, *, bound: int | None = None, bound_ns: int = 0
+) -> ScaleGateArrays:
+    """Allocate the arrays of a ScaleGate with all sources feeding and no reader yet.
+
+    Parameters
+    ----------
+    sources, readers : int
+        Slots, at least 1.
+    capacity : int
+        Tuples of each source that may wait for the slowest reader.
+    bound : int, optional
+        A smaller limit than the capacity.
+    bound_ns : int
+        Limit in nanoseconds of the slowest reader's work; 0 = none.
+    """
+    for name, value in (("sources", sources), ("readers", readers), ("capacity", capacity)):
+        if value < 1:
+            raise ParameterError(f"{name} = {value!r}: a gate needs at least 1; give {name} >= 1")
+    pool = 1 << max(_LEAST_POOL - 1, capacity).bit_length()  # one more than may wait: a reader stands on it
+    head = sources * pool
+    words = padded_cells(kernels.WORD_COUNT)
+    words[kernels.POOL_SHIFT] = pool.bit_length() - 1
+    words[kernels.BOUND] = min(capacity, bound or capacity)
+    words[kernels.BOUND_NS] = bound_ns
+    nodes = aligned((head + 1) * kernels.NODE_WORDS, np.int64)
+    each = nodes.reshape(head + 1, kernels.NODE_WORDS)
+    each[:, kernels.NEXT :] = kernels.NIL
+    each[:, kernels.STAMP] = -1
+    each[head, kernels.TS] = MIN_TIME
+    each[head, kernels.STAMP] = 1
+    mark = padded_cells(sources)
+    mark[::CELL] = MIN_TIME
+    feeding = padded_cells(sources)
+    feeding[::CELL] = 1
+    source = aligned(sources * kernels.SOURCE_WORDS, np.int64).reshape(sources, kernels.SOURCE_WORDS)
+    source[:, kernels.LAST] = head
+    source[:, kernels.FULL_AT] = words[kernels.BOUND]
+    source[:, kernels.FINGER : kernels.FINGER + kernels.LEVELS] = head
+    stand = padded_cells(readers)
+    stand[::CELL] = head
+    passed = padded_cells(readers)
+    passed[::CELL] = 1
+    buffer = min(BUFFER, pool)
+
+    def row_per_reader(count: int) -> np.ndarray:
+        return aligned(readers * count, np.int64).reshape(readers, count)
+
+    return ScaleGateArrays(
+        words=words,
+        event=aligned(64, np.int32),
+        nodes=nodes,
+        mark=mark,
+        feeding=feeding,
+        source=source,
+        out_ts=row_per_reader(buffer),
+        out_ref=row_per_reader(buffer),
+        out_at=row_per_reader(buffer),
+        out_node=row_per_reader(buffer),
+        cursor=padded_cells(readers),
+        reading=padded_cells(readers),
+        cost=padded_cells(readers),
+        stand=stand,
+        passed=passed,
+        claim=padded_cells(readers),
+        delivered=padded_cells(readers),
+        reader=row_per_reader(kernels.READER_WORDS),
+        boundary=aligned(kernels.CONTROL_RING, np.int64),
+        boundary_epoch=aligned(kernels.CONTROL_RING, np.int64),
+        boundary_at=aligned(kernels.CONTROL_RING, np.int64),
+    )
+
+
+class ScaleGate(TupleBuffer):
+    """The tuple buffer as a lock-free skip list; see `TupleBuffer`.
+
+    Its capacity and bounds hold for each source.
+
+    Examples
+    --------
+    >>> gate = ScaleGate(sources=2, readers=1, capacity=16)
+    >>> gate.add([1, 5], 0), gate.add([3], 1)
+    (2, 1)
+    >>> [gate.get(0).ts for _ in range(2)], gate.get(0)
+    ([1, 3], None)
+    """
+
+    _kernels = kernels
+    arrays: ScaleGateArrays
+
+    def _allocate(self, sources, readers, capacity, bound, bound_ns) -> ScaleGateArrays:
+        return allocate(sources, readers, capacity, bound=bound, bound_ns=bound_ns)
+
+
+__all__ = ["ScaleGate", "allocate"]

@@ -1,0 +1,700 @@
+"""The ScaleGate: a lock-free skip list that sources link into and readers walk along.
+
+A record is (ts, ref), as in `merged_log_kernel`; so are the kernels' names.
+
+State       node        TS, REF, AT (arrival), STAMP, NEXT[0..3], one cache line.
+                        Level 0 is the list, sorted by (ts, source, position);
+                        the levels above are shortcuts. STAMP: -1 not linked
+                        yet, 0 not reached by any reader, k the k-th of the list
+                        (the head is the first). A source's nodes come from its
+                        own pool, in turn; a slot has the same height always.
+            per source  MARK[s] promise: no later record has ts < MARK[s];
+                        FEEDING[s]; private: LAST node, NEXT and OLDEST sequence
+                        number in the pool, a FINGER per level above 0
+            per reader  CURSOR[r] records consumed, STAND[r] the node of the
+                        last of them, PASSED[r] its stamp, READING[r]
+                        activation id; CLAIM[r] records decided on, DELIVERED[r]
+                        controls among them; out_*[r] the records from CURSOR to
+                        FILLED, copied out of the nodes; private: NODE, FILLED
+            control     BOUNDARY[k] position of the k-th control, PROPOSED,
+                        CONFIRMED how many there are
+            VERSION     odd while membership changes (a seqlock)
+Invariants  I1  every node linked by source s is at or before LAST[s], and no
+                reader passes LAST[s] while s feeds: a record after it in the
+                list is above (MARK[s], s), which is not below the limit. So
+                what s walks over, from LAST[s] on, is never recycled under it
+            I2  a node is recycled once the stand of every active reader is
+                after it; only its own source recycles it
+            I3  shortcuts may lead to recycled nodes. A node found through one
+                is stood on only if it is linked and its key lies after
+                LAST[s] and not after the new key: by I1 it is then alive and
+                stays so. A lost or stale shortcut costs steps, never order
+            I4  position p holds the same record for every reader
+Ordering    A1 write node, A2 CAS NEXT[0] of the predecessor, A3 store_release
+            MARK        who sees the promise finds every node it covers
+            R1 load_acquire all MARKs: the limit, R2 load_acquire NEXT[0]
+                        in this order: a node linked after R1 is above the limit
+            R3 store_release STAND, PASSED, CURSOR; A0 load_acquire PASSED
+                        a node is rewritten only once every reader has left it
+            U1 (owner) STAMP := -1, store_release TS := new
+            U2 (finder) load_acquire TS, load_acquire STAMP
+                        who sees the new key sees no link of the old node
+            C1 (reader) CLAIM := end of what it takes, fence, read BOUNDARY
+            C2 (control) BOUNDARY := largest claim, fence, read the claims;
+                        raise and repeat until none is beyond
+                        one of them sees the other: no reader takes a record
+                        beyond the boundary, who claimed it raised it
+            J1 store_release CURSOR, J2 store_release READING
+                        who sees the activation sees where it starts
+            V1 VERSION even, read marks or stands, VERSION the same
+                        a limit knows every source it must wait for; a node is
+                        not recycled under a reader that just joined
+Progress    add is lock-free, peek waits for nobody (a reader at a boundary
+            that is not confirmed yet gets nothing and is woken). Membership
+            and control are rare and exclude each other by a try-lock each.
+Source      Gulisano et al., ScaleGate; STRETCH, section 6 (Elastic ScaleGate).
+            Differs: promises in MARK instead of handles compared with nodes,
+            so heartbeats work and ties are ordered; reclamation; bounds;
+            controls at a position instead of a timestamp.
+Checked     tests/headrace/gates (both gates), tests/litmus
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from headrace.kernel import kernel
+from headrace.memory.atomics import (
+    CELL,
+    compare_exchange,
+    fence,
+    fetch_add,
+    load_acquire,
+    load_relaxed,
+    now_ns,
+    store_relaxed,
+    store_release,
+)
+from headrace.memory.bundle import by_reference
+from headrace.memory.event_count import signal
+from headrace.progress import END_OF_TIME
+
+HEARTBEAT = -1
+SOURCE_SHIFT = 48
+ROW_MASK = (1 << SOURCE_SHIFT) - 1
+
+# Cells of `words`; those that both gates have are at the same place in both.
+CONTROL_FLAG = 1 * CELL
+PROPOSED = 2 * CELL
+VERSION = 3 * CELL
+CONFIRMED = 4 * CELL
+POOL_SHIFT = 5 * CELL  # log2 of the nodes in a source's pool; constant
+READERS_WAITING = 6 * CELL
+SOURCES_WAITING = 7 * CELL
+BOUND = 8 * CELL  # tuples of one source that the slowest reader has not consumed
+BOUND_NS = 9 * CELL  # the same in time, for all sources together; 0 = no such bound
+WORD_COUNT = 12
+
+# Indices into `event` (int32), a cache line apart.
+DATA_EVENT = 0
+SPACE_EVENT = 32
+
+# A node.
+NODE_WORDS = 8
+TS, REF, AT, STAMP, NEXT = 0, 1, 2, 3, 4
+LEVELS = 4
+NIL = -1
+
+# What a source keeps for itself, in `source`.
+LAST, NEXT_SEQ, OLDEST, FULL_AT, FINGER = 0, 1, 2, 3, 4
+SOURCE_WORDS = 16
+
+# What a reader keeps for itself, in `reader`.
+NODE, FILLED, LIMIT_TS, LIMIT_SOURCE = 0, 1, 2, 3
+READER_WORDS = 16
+
+CONTROL_RING = 64
+LEAST_BOUND = 16
+NEAR = 8
+"""Steps along level 0 before the shortcuts are tried."""
+PUBLISH_EVERY = 128
+_NOTHING = np.iinfo(np.int64).max
+
+
+@by_reference
+class ScaleGateArrays(NamedTuple):
+    """What the kernels share. Cells are ``CELL`` int64 words apart."""
+
+    words: np.ndarray
+    event: np.ndarray
+    nodes: np.ndarray  # int64[(sources * pool + 1) * NODE_WORDS]; the last one is the head
+    mark: np.ndarray
+    feeding: np.ndarray
+    source: np.ndarray  # int64[sources, SOURCE_WORDS], each row one source's own
+    out_ts: np.ndarray  # int64[readers, buffer], each row one reader's own
+    out_ref: np.ndarray
+    out_at: np.ndarray
+    out_node: np.ndarray
+    cursor: np.ndarray
+    reading: np.ndarray
+    cost: np.ndarray  # per reader: its recent ns per record, 0 = unknown
+    stand: np.ndarray
+    passed: np.ndarray
+    claim: np.ndarray
+    delivered: np.ndarray
+    reader: np.ndarray  # int64[readers, READER_WORDS], each row one reader's own
+    boundary: np.ndarray  # int64[CONTROL_RING]
+    boundary_epoch: np.ndarray
+    boundary_at: np.ndarray
+
+
+@kernel
+def lane(g, reader):
+    """Row of `out_*` that `reader` reads: its own."""
+    return reader
+
+
+@kernel
+def _height(slot):
+    """Levels of the nodes in a slot: every 4th has two, every 16th three, every 64th four."""
+    if slot & 3 != 0:
+        return 1
+    if slot & 15 != 0:
+        return 2
+    if slot & 63 != 0:
+        return 3
+    return LEVELS
+
+
+# -- sources -----------------------------------------------------------------------------------------
+
+
+@kernel
+def _smallest_passed(g):
+    """Smallest stamp that an active reader stands on, and the largest cost; -1 if there is none."""
+    smallest = _NOTHING
+    slowest = 0
+    for r in range(g.reading.size // CELL):
+        if load_acquire(g.reading, r * CELL) != 0:
+            smallest = min(smallest, load_acquire(g.passed, r * CELL))
+            slowest = max(slowest, load_relaxed(g.cost, r * CELL))
+    if smallest == _NOTHING:
+        return -1, 0
+    return smallest, slowest
+
+
+@kernel
+def _recycle(g, source, smallest, slowest):
+    """Take back the nodes before the one with stamp `smallest`; set how far the source may go."""
+    state = g.source[source]
+    shift = g.words[POOL_SHIFT]
+    oldest = state[OLDEST]
+    consumed = oldest
+    while oldest < state[NEXT_SEQ]:
+        node = (source << shift) | (oldest & ((1 << shift) - 1))
+        stamp = load_acquire(g.nodes, node * NODE_WORDS + STAMP)
+        if stamp <= 0 or stamp > smallest:
+            break
+        consumed = oldest + 1
+        if stamp == smallest:
+            break  # consumed, but a reader stands on it
+        oldest += 1
+    state[OLDEST] = oldest
+    limit = load_relaxed(g.words, BOUND)
+    target = load_relaxed(g.words, BOUND_NS)
+    if target > 0 and slowest > 0:
+        limit = min(limit, max(LEAST_BOUND, target // slowest // (g.mark.size // CELL)))
+    state[FULL_AT] = min(consumed + limit, oldest + (1 << shift))
+
+
+@kernel
+def _room(g, source, wanted):
+    """How many nodes the source may link now; at most `wanted` need be found."""
+    state = g.source[source]
+    room = state[FULL_AT] - state[NEXT_SEQ]
+    if room < wanted:
+        before = load_acquire(g.words, VERSION)
+        smallest, slowest = _smallest_passed(g)  # A0
+        if before & 1 == 0 and smallest >= 0 and load_acquire(g.words, VERSION) == before:
+            _recycle(g, source, smallest, slowest)
+            room = state[FULL_AT] - state[NEXT_SEQ]
+    return max(0, room)
+
+
+@kernel
+def _follow_shortcuts(g, source, ts, level, at):
+    """Go along one level above 0, from `at` or this source's finger. See I3.
+
+    Returns
+    -------
+    before : int
+        The last node of the level that is not after (ts, source).
+    at : int
+        Where level 0 may be entered: as given, or further.
+    """
+    shift = g.words[POOL_SHIFT]
+    at_ts = g.nodes[at * NODE_WORDS + TS]
+    at_source = at >> shift
+    before = g.source[source, FINGER + level]
+    if _height(at & ((1 << shift) - 1)) > level:
+        before = at
+    before_ts = load_acquire(g.nodes, before * NODE_WORDS + TS)
+    before_source = before >> shift
+    while True:
+        found = load_acquire(g.nodes, before * NODE_WORDS + NEXT + level)
+        if found == NIL:
+            break
+        found_ts = load_acquire(g.nodes, found * NODE_WORDS + TS)  # U2
+        found_source = found >> shift
+        if found_ts > ts or (found_ts == ts and found_source > source):
+            break
+        if found_ts < before_ts or (found_ts == before_ts and found_source <= before_source):
+            break  # keys only grow, so this ends: a stale shortcut, or a run of equal times
+        if found_ts > at_ts or (found_ts == at_ts and found_source > at_source):
+            if load_acquire(g.nodes, found * NODE_WORDS + STAMP) < 0:  # U2
+                break
+            at = found
+            at_ts = found_ts
+            at_source = found_source
+        before = found
+        before_ts = found_ts
+        before_source = found_source
+    return before, at
+
+
+@kernel
+def _insert(g, source, ts, ref, arrival):
+    """Link one node; the caller has made sure of the room."""
+    nodes = g.nodes
+    state = g.source[source]
+    shift = g.words[POOL_SHIFT]
+    slot = state[NEXT_SEQ] & ((1 << shift) - 1)
+    node = (source << shift) | slot
+    base = node * NODE_WORDS
+    height = _height(slot)
+    if height > 1:
+        store_release(nodes, base + STAMP, -1)  # U1
+        store_release(nodes, base + TS, ts)
+        for level in range(1, height):
+            store_relaxed(nodes, base + NEXT + level, NIL)
+    else:
+        nodes[base + STAMP] = 0  # no shortcut leads to this slot
+        nodes[base + TS] = ts
+    nodes[base + REF] = ref
+    nodes[base + AT] = arrival  # A1
+    at = state[LAST]
+    after = load_acquire(nodes, at * NODE_WORDS + NEXT)
+    steps = 0
+    while after != NIL and steps < NEAR:
+        after_ts = nodes[after * NODE_WORDS + TS]
+        if after_ts > ts or (after_ts == ts and (after >> shift) > source):
+            break
+        at = after
+        after = load_acquire(nodes, at * NODE_WORDS + NEXT)
+        steps += 1
+    if steps == NEAR:
+        for level in range(LEVELS - 1, 0, -1):
+            before, at = _follow_shortcuts(g, source, ts, level, at)
+            state[FINGER + level] = before
+    else:
+        for level in range(height - 1, 0, -1):
+            before, at = _follow_shortcuts(g, source, ts, level, at)
+            state[FINGER + level] = before
+    while True:
+        after = load_acquire(nodes, at * NODE_WORDS + NEXT)
+        while after != NIL:
+            after_ts = nodes[after * NODE_WORDS + TS]
+            if after_ts > ts or (after_ts == ts and (after >> shift) > source):
+                break
+            at = after
+            after = load_acquire(nodes, at * NODE_WORDS + NEXT)
+        store_relaxed(nodes, base + NEXT, after)
+        if compare_exchange(nodes, at * NODE_WORDS + NEXT, after, node):  # A2
+            break
+    if height > 1:
+        compare_exchange(nodes, base + STAMP, -1, 0)  # unless a reader has numbered it already
+        for level in range(1, height):
+            before = state[FINGER + level]
+            state[FINGER + level] = node
+            if load_acquire(nodes, before * NODE_WORDS + TS) > ts:
+                continue  # recycled under the finger
+            found = load_acquire(nodes, before * NODE_WORDS + NEXT + level)
+            beyond = NIL
+            if found != NIL:
+                found_ts = load_acquire(nodes, found * NODE_WORDS + TS)
+                if found_ts > ts or (found_ts == ts and (found >> shift) > source):
+                    beyond = found
+            store_relaxed(nodes, base + NEXT + level, beyond)
+            compare_exchange(nodes, before * NODE_WORDS + NEXT + level, found, node)  # once: I3
+    state[LAST] = node
+    state[NEXT_SEQ] += 1
+
+
+@kernel
+def _add_records(g, source, ts, start, count, first_ref, step, mark):
+    count = min(count, _room(g, source, count))
+    if count <= 0:
+        return 0
+    at = now_ns()
+    for i in range(count):
+        _insert(g, source, ts[start + i], first_ref + i * step, at)
+        if i & (PUBLISH_EVERY - 1) == PUBLISH_EVERY - 1:
+            store_release(g.mark, source * CELL, ts[start + i])  # A3
+    store_release(g.mark, source * CELL, max(mark, ts[start + count - 1]))  # A3
+    signal(g.words, READERS_WAITING, g.event, DATA_EVENT)
+    return count
+
+
+@kernel
+def add(g, source, ts, start, count, first_row):
+    """Publish tuples ``ts[start:start+count]``, rows `first_row`, `first_row` + 1, ...
+
+    Returns
+    -------
+    int
+        How many were taken, 0 when the gate is full. Never blocks.
+    """
+    return _add_records(g, source, ts, start, count, (source << SOURCE_SHIFT) | first_row, 1, -_NOTHING)
+
+
+@kernel
+def heartbeat(g, source, ts):
+    """Promise that no later record of `source` has a smaller ts. 1 if taken, 0 if full."""
+    if load_relaxed(g.mark, source * CELL) >= ts:
+        return 1
+    single = np.empty(1, np.int64)
+    single[0] = ts
+    return _add_records(g, source, single, 0, 1, HEARTBEAT, 0, ts)
+
+
+@kernel
+def close_source(g, source):
+    """End of input: a last heartbeat. 1 if taken, 0 if full."""
+    if load_relaxed(g.mark, source * CELL) > END_OF_TIME:
+        return 1
+    single = np.empty(1, np.int64)
+    single[0] = END_OF_TIME
+    return _add_records(g, source, single, 0, 1, HEARTBEAT, 0, END_OF_TIME + 1)
+
+
+@kernel
+def merge(g):
+    """Do nothing: linking is merging. The merged log has work to do here."""
+    return 0
+
+
+# -- readers -----------------------------------------------------------------------------------------
+
+
+@kernel
+def _limit(g):
+    """R1: the smallest promise of the feeding sources and the smallest source that has it."""
+    limit_ts = _NOTHING
+    limit_source = 0
+    for s in range(g.mark.size // CELL):
+        if load_acquire(g.feeding, s * CELL) != 0:
+            mark = load_acquire(g.mark, s * CELL)
+            if mark < limit_ts:
+                limit_ts = mark
+                limit_source = s
+    return limit_ts, limit_source
+
+
+@kernel
+def _fill(g, reader, position, most):
+    """Copy ready records, or one control, into the reader's buffer. Returns where it ends now."""
+    state = g.reader[reader]
+    nodes = g.nodes
+    shift = g.words[POOL_SHIFT]
+    capacity = g.out_ts.shape[1]
+    start = position & (capacity - 1)
+    most = min(most, capacity - start)
+    # What is not consumed stays in the buffer: who joins may start there.
+    most = min(most, load_relaxed(g.cursor, reader * CELL) + capacity - position)
+    if most <= 0:
+        return position
+    node = state[NODE]
+    delivered = load_relaxed(g.delivered, reader * CELL)
+    confirmed = load_acquire(g.words, CONFIRMED)  # before BOUNDARY: once confirmed it is final
+    if delivered < load_acquire(g.words, PROPOSED):
+        boundary = load_acquire(g.boundary, delivered & (CONTROL_RING - 1))
+        if boundary <= position:
+            if delivered >= confirmed:
+                return position
+            g.out_ts[reader, start] = nodes[node * NODE_WORDS + TS]
+            g.out_ref[reader, start] = -(1 + g.boundary_epoch[delivered & (CONTROL_RING - 1)])
+            g.out_at[reader, start] = g.boundary_at[delivered & (CONTROL_RING - 1)]
+            g.out_node[reader, start] = node
+            store_release(g.claim, reader * CELL, position + 1)
+            store_release(g.delivered, reader * CELL, delivered + 1)
+            state[FILLED] = position + 1
+            return position + 1
+        most = min(most, boundary - position)
+    stamp = load_relaxed(nodes, node * NODE_WORDS + STAMP)
+    limit_ts = state[LIMIT_TS]
+    limit_source = state[LIMIT_SOURCE]
+    fresh = False
+    count = 0
+    while count < most:
+        after = load_acquire(nodes, node * NODE_WORDS + NEXT)  # R2
+        if after == NIL:
+            break
+        ts = nodes[after * NODE_WORDS + TS]
+        if ts > limit_ts or (ts == limit_ts and (after >> shift) > limit_source):
+            if fresh:
+                break
+            fresh = True
+            before = load_acquire(g.words, VERSION)
+            new_ts, new_source = _limit(g)  # R1; then R2 once more
+            if before & 1 != 0 or load_acquire(g.words, VERSION) != before:
+                break  # membership changes; its end wakes us
+            limit_ts = new_ts
+            limit_source = new_source
+            continue
+        g.out_ts[reader, start + count] = ts
+        g.out_ref[reader, start + count] = nodes[after * NODE_WORDS + REF]
+        g.out_at[reader, start + count] = nodes[after * NODE_WORDS + AT]
+        g.out_node[reader, start + count] = after
+        stamp += 1
+        if load_relaxed(nodes, after * NODE_WORDS + STAMP) <= 0:
+            store_release(nodes, after * NODE_WORDS + STAMP, stamp)  # every reader counts the same
+        node = after
+        count += 1
+    state[LIMIT_TS] = limit_ts
+    state[LIMIT_SOURCE] = limit_source
+    if count == 0:
+        return position
+    store_release(g.claim, reader * CELL, position + count)  # C1
+    fence()
+    if delivered < load_acquire(g.words, PROPOSED):
+        boundary = load_acquire(g.boundary, delivered & (CONTROL_RING - 1))
+        if boundary < position + count:
+            count = max(0, boundary - position)
+            store_release(g.claim, reader * CELL, position + count)
+            if count == 0:
+                return position
+            node = g.out_node[reader, start + count - 1]
+    state[NODE] = node
+    state[FILLED] = position + count
+    return position + count
+
+
+@kernel
+def peek(g, reader, position, limit):
+    """Find records to read from `position` on, without consuming them.
+
+    A reader that does not `advance` gets no more than its buffer holds.
+
+    Returns
+    -------
+    start, count : int
+        They are ``out_*[lane, start:start+count]``; count 0 when none is ready.
+    """
+    filled = g.reader[reader, FILLED]
+    if position >= filled:
+        filled = _fill(g, reader, position, limit)
+    start = position & (g.out_ts.shape[1] - 1)
+    return start, min(filled - position, limit, g.out_ts.shape[1] - start)
+
+
+@kernel
+def advance(g, reader, position):
+    """Publish that everything before `position` is consumed; wake sources that wait for room."""
+    if position > load_relaxed(g.cursor, reader * CELL):
+        node = g.out_node[reader, (position - 1) & (g.out_ts.shape[1] - 1)]
+        stamp = load_relaxed(g.nodes, node * NODE_WORDS + STAMP)
+        store_release(g.stand, reader * CELL, node)  # R3
+        store_release(g.passed, reader * CELL, stamp)
+        store_release(g.cursor, reader * CELL, position)
+    fence()
+    if load_relaxed(g.words, SOURCES_WAITING) != 0:
+        signal(g.words, SOURCES_WAITING, g.event, SPACE_EVENT)
+
+
+@kernel
+def _largest_claim(g, boundary):
+    for r in range(g.claim.size // CELL):
+        boundary = max(boundary, load_acquire(g.claim, r * CELL))
+    return boundary
+
+
+@kernel
+def control(g, epoch):
+    """Place the control record of `epoch` at the first position that no reader has gone beyond.
+
+    It takes no node, so a full gate takes it too, and needs no source to move.
+
+    Returns
+    -------
+    int
+        1 if placed, 0 if somebody else places one just now, or if a reader has
+        too many still to meet: call again.
+    """
+    if load_relaxed(g.words, CONTROL_FLAG) != 0 or not compare_exchange(g.words, CONTROL_FLAG, 0, 1):
+        return 0
+    number = load_relaxed(g.words, PROPOSED)
+    behind = _NOTHING
+    ahead = 0
+    for r in range(g.reading.size // CELL):
+        seen = load_acquire(g.delivered, r * CELL)
+        ahead = max(ahead, seen)
+        if load_acquire(g.reading, r * CELL) != 0:
+            behind = min(behind, seen)
+    if number - min(behind, ahead) >= CONTROL_RING // 2:  # half: who joins may be a little behind
+        store_release(g.words, CONTROL_FLAG, 0)
+        return 0
+    slot = number & (CONTROL_RING - 1)
+    boundary = 0
+    if number > 0:
+        boundary = load_relaxed(g.boundary, (number - 1) & (CONTROL_RING - 1)) + 1
+    boundary = _largest_claim(g, boundary)
+    g.boundary_epoch[slot] = epoch
+    g.boundary_at[slot] = now_ns()
+    store_release(g.boundary, slot, boundary)
+    store_release(g.words, PROPOSED, number + 1)
+    while True:  # C2
+        fence()
+        largest = _largest_claim(g, boundary)
+        if largest == boundary:
+            break
+        boundary = largest
+        store_release(g.boundary, slot, boundary)
+    store_release(g.words, CONFIRMED, number + 1)
+    store_release(g.words, CONTROL_FLAG, 0)
+    signal(g.words, READERS_WAITING, g.event, DATA_EVENT)
+    return 1
+
+
+# -- membership --------------------------------------------------------------------------------------
+
+
+@kernel
+def open_membership(g):
+    """Make VERSION odd. False if somebody else changes membership now."""
+    version = load_acquire(g.words, VERSION)
+    return version & 1 == 0 and compare_exchange(g.words, VERSION, version, version + 1)
+
+
+@kernel
+def close_membership(g):
+    """Make VERSION even again, and wake who found it odd or may go on now."""
+    fetch_add(g.words, VERSION, 1)
+    signal(g.words, READERS_WAITING, g.event, DATA_EVENT)
+    if load_relaxed(g.words, SOURCES_WAITING) != 0:
+        signal(g.words, SOURCES_WAITING, g.event, SPACE_EVENT)
+
+
+@kernel
+def join_reader(g, reader, position, activation):
+    """Start `reader` at `position`, inclusive. Between open_ and close_membership.
+
+    A reader must be at `position`, or have it in its buffer and stand still: it
+    has the node to start from. The cursor is stored before the activation: who
+    sees the activation sees where it starts.
+    """
+    node = NIL
+    stamp = 0
+    # A cursor at `position` will do even of one that has left: while nobody has
+    # gone on, it stands on the same node as those that have not.
+    for r in range(g.reading.size // CELL):
+        if load_acquire(g.cursor, r * CELL) == position:
+            node = load_acquire(g.stand, r * CELL)
+            stamp = load_acquire(g.passed, r * CELL)
+            break
+        if (
+            load_acquire(g.reading, r * CELL) != 0
+            and load_acquire(g.cursor, r * CELL) < position
+            and position <= g.reader[r, FILLED]
+        ):
+            node = g.out_node[r, (position - 1) & (g.out_ts.shape[1] - 1)]
+            stamp = load_acquire(g.nodes, node * NODE_WORDS + STAMP)
+    controls = load_acquire(g.words, CONFIRMED)
+    oldest = max(0, controls - CONTROL_RING)
+    while controls > oldest and load_acquire(g.boundary, (controls - 1) & (CONTROL_RING - 1)) >= position:
+        controls -= 1
+    state = g.reader[reader]
+    state[NODE] = node
+    state[FILLED] = position
+    state[LIMIT_TS] = -_NOTHING
+    state[LIMIT_SOURCE] = 0
+    store_release(g.stand, reader * CELL, node)
+    store_release(g.passed, reader * CELL, stamp)
+    store_release(g.delivered, reader * CELL, controls)
+    store_release(g.claim, reader * CELL, position)
+    store_release(g.cursor, reader * CELL, position)  # J1
+    store_release(g.reading, reader * CELL, activation)  # J2
+
+
+@kernel
+def leave_reader(g, reader):
+    """Stop counting `reader`. Between open_ and close_membership."""
+    store_release(g.reading, reader * CELL, 0)
+
+
+@kernel
+def source_floor(g, source):
+    """Smallest ts a record of `source` may have without going before what may be delivered.
+
+    The caller has VERSION odd: every limit that a reader uses was taken before.
+    """
+    limit_ts, limit_source = _limit(g)
+    if limit_ts == _NOTHING:  # nobody feeds: above all that was promised
+        limit_ts = load_acquire(g.mark, 0)
+        limit_source = 0
+        for s in range(1, g.mark.size // CELL):
+            mark = load_acquire(g.mark, s * CELL)
+            if mark >= limit_ts:
+                limit_ts = mark
+                limit_source = s
+    if limit_source > source:
+        limit_ts += 1
+    return limit_ts
+
+
+@kernel
+def add_source(g, source):
+    """Let `source` feed the gate. Between open_ and close_membership.
+
+    It starts with a heartbeat at the smallest time it may have, linked after
+    everything any reader may have been given; the paper's dummy tuple.
+
+    Returns
+    -------
+    int
+        1, or 0 if the slot feeds already, its records have not all been
+        reached by a reader, it has no free node yet, or all input has ended.
+    """
+    if load_acquire(g.feeding, source * CELL) != 0:
+        return 0
+    state = g.source[source]
+    if load_acquire(g.nodes, state[LAST] * NODE_WORDS + STAMP) <= 0:
+        return 0
+    floor = source_floor(g, source)
+    if floor >= END_OF_TIME:
+        return 0
+    smallest, slowest = _smallest_passed(g)
+    if smallest >= 0:
+        _recycle(g, source, smallest, slowest)
+    if state[FULL_AT] <= state[NEXT_SEQ]:
+        return 0
+    # The foremost stand: alive, since nothing is recycled now that was not behind every reader.
+    foremost = 0
+    for r in range(g.passed.size // CELL):
+        passed = load_acquire(g.passed, r * CELL)
+        if passed > foremost:
+            foremost = passed
+            state[LAST] = load_acquire(g.stand, r * CELL)
+    _insert(g, source, floor, HEARTBEAT, now_ns())
+    store_release(g.mark, source * CELL, floor)
+    store_release(g.feeding, source * CELL, 1)
+    return 1
+
+
+@kernel
+def remove_source(g, source):
+    """Stop waiting for `source`: a flush. Between open_ and close_membership.
+
+    `source` adds nothing any more. What it added is delivered in its order;
+    then the slot may feed again.
+    """
+    store_release(g.feeding, source * CELL, 0)

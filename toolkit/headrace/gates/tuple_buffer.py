@@ -1,0 +1,382 @@
+"""The handle both gates share: Table II's six methods, heartbeats, controls, checks.
+
+A handle owns the arrays; what it does is one kernel call between checks. Its
+methods may be called from any number of threads, with one restriction that the
+paper makes too: a source is fed by one thread at a time, a reader read by one.
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headrace.errors import DisorderError, EventTimeError, ParameterError
+from headrace.memory.atomics import CELL
+from headrace.progress import END_OF_TIME, HEARTBEAT, MIN_TIME, ROW_MASK, SOURCE_SHIFT
+
+
+class Record(NamedTuple):
+    """What a reader gets: a tuple, a heartbeat, or the control record of an epoch."""
+
+    ts: int
+    """Event time; of a heartbeat, the source's new watermark."""
+    ref: int
+    """See `headrace.progress`."""
+
+    @property
+    def is_tuple(self) -> bool:
+        return self.ref >= 0
+
+    @property
+    def is_heartbeat(self) -> bool:
+        return self.ref == HEARTBEAT
+
+    @property
+    def is_end(self) -> bool:
+        """Every tuple of every source has been delivered before this record."""
+        return self.ref == HEARTBEAT and self.ts >= END_OF_TIME
+
+    @property
+    def source(self) -> int:
+        """Of a tuple: the source that added it."""
+        return self.ref >> SOURCE_SHIFT
+
+    @property
+    def row(self) -> int:
+        """Of a tuple: its number among the tuples of its source, from 0."""
+        return self.ref & ROW_MASK
+
+    @property
+    def epoch(self) -> int:
+        """Of a control record: the epoch it begins; 0 for the others."""
+        return max(0, -1 - self.ref)
+
+
+def whole_number(name: str, value: Any, low: int, high: int) -> int:
+    """Return `value` as an int in [low, high], or raise `ParameterError` naming `name`."""
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError:
+        raise ParameterError(f"{name} = {value!r}: must be a whole number; give an int") from None
+    if not low <= number <= high:
+        raise ParameterError(f"{name} = {value!r}: out of range; give {low} to {high}")
+    return number
+
+
+class TupleBuffer:
+    """A tuple buffer (TB): sources add sorted tuples, readers get them merged.
+
+    Parameters
+    ----------
+    sources, readers : int
+        How many feed and read from the start: indices 0, 1, ...
+    capacity : int
+        Bound in tuples; `add` takes no more until the slowest reader moved on.
+    max_sources, max_readers : int, optional
+        Slots for those that are added later; as many as there are at the start.
+    bound : int, optional
+        A limit below the capacity.
+    bound_ns : int
+        Bound in time: work waiting for the slowest reader, by the cost per
+        record that readers report; 0 = none.
+
+    Raises
+    ------
+    ParameterError
+        Naming the parameter that is out of its range.
+
+    Notes
+    -----
+    STRETCH (Gulisano et al.), Table II. Differs: joining readers start at the
+    caller's current position, inclusive, so that the record which made the
+    caller add them is theirs too; time may also be moved by heartbeats.
+    """
+
+    _kernels: ModuleType
+    arrays: Any
+    """The NamedTuple that the kernels take."""
+
+    def __init__(
+        self,
+        sources: int = 1,
+        readers: int = 1,
+        capacity: int = 8192,
+        *,
+        max_sources: int | None = None,
+        max_readers: int | None = None,
+        bound: int | None = None,
+        bound_ns: int = 0,
+    ):
+        sources = whole_number("sources", sources, 1, 1 << 14)
+        readers = whole_number("readers", readers, 1, 1 << 14)
+        capacity = whole_number("capacity", capacity, 1, 1 << 30)
+        slots = sources if max_sources is None else whole_number("max_sources", max_sources, sources, 1 << 14)
+        seats = readers if max_readers is None else whole_number("max_readers", max_readers, readers, 1 << 14)
+        if bound is not None:
+            bound = whole_number("bound", bound, 1, capacity)
+        bound_ns = whole_number("bound_ns", bound_ns, 0, 1 << 62)
+        self.arrays = self._allocate(slots, seats, capacity, bound, bound_ns)
+        self._source_locks = [threading.Lock() for _ in range(slots)]
+        self._reader_locks = [threading.Lock() for _ in range(seats)]
+        self._rows = [0] * slots
+        self._closed = [False] * slots
+        self._activation = 1  # of the newest reader; written between open_ and close_membership
+        self._mine = [0] * seats  # the activation each reader's thread has seen
+        self._position = [0] * seats
+        kernels, g = self._kernels, self.arrays
+        kernels.open_membership(g)
+        for source in range(sources, slots):
+            kernels.remove_source(g, source)
+        for reader in range(readers):
+            kernels.join_reader(g, reader, 0, self._activation)
+        kernels.close_membership(g)
+
+    def _allocate(self, sources, readers, capacity, bound, bound_ns) -> Any:
+        raise NotImplementedError
+
+    # -- sources ---------------------------------------------------------------------------------
+
+    def add(self, t: int | Iterable[int] | np.ndarray, j: int) -> int:
+        """Add the event time of one tuple, or of many, as source `j`.
+
+        Parameters
+        ----------
+        t : int or sequence of int
+            Non-decreasing, also against what `j` added or promised before.
+        j : int
+            A source.
+
+        Returns
+        -------
+        int
+            How many were taken: less than were given (0 for one) when the gate
+            is full. They are the first ones, and get the next row numbers of `j`.
+
+        Raises
+        ------
+        DisorderError
+            If a time is below its predecessor or below a promise of `j`.
+        """
+        j = self._slot("j", j, self._source_locks)
+        ts = np.atleast_1d(np.asarray(t))
+        if ts.size == 0:
+            return 0
+        if ts.dtype.kind not in "iu" or ts.ndim != 1:
+            raise ParameterError(f"t = {t!r}: event times are whole numbers; give an int or a list of them")
+        ts = np.ascontiguousarray(ts, np.int64)
+        if not (ts[0] > MIN_TIME and int(ts.max()) < END_OF_TIME):
+            raise EventTimeError(f"t = {t!r}: out of range; event times stay below 2**62 in magnitude")
+        with self._source_locks[j]:
+            self._check_feeding(j)
+            mark = self._mark(j)
+            if ts[0] < mark or (ts.size > 1 and bool((ts[1:] < ts[:-1]).any())):
+                raise DisorderError(
+                    f"t = {t!r}: below {mark}, which source {j} has added or promised; sort each source by time"
+                )
+            taken = int(self._kernels.add(self.arrays, j, ts, 0, ts.size, self._rows[j]))
+            self._rows[j] += taken
+            return taken
+
+    def heartbeat(self, j: int, ts: int) -> bool:
+        """Promise that source `j` adds nothing below `ts` any more. False if the gate is full."""
+        j = self._slot("j", j, self._source_locks)
+        ts = whole_number("ts", ts, MIN_TIME, END_OF_TIME - 1)
+        with self._source_locks[j]:
+            self._check_feeding(j)
+            return bool(self._kernels.heartbeat(self.arrays, j, ts))
+
+    def close(self, j: int) -> bool:
+        """End the input of source `j`. False if the gate is full: call again."""
+        j = self._slot("j", j, self._source_locks)
+        with self._source_locks[j]:
+            self._check_feeding(j)
+            self._closed[j] = bool(self._kernels.close_source(self.arrays, j))
+            return self._closed[j]
+
+    def control(self, epoch: int) -> bool:
+        """Place the control record of `epoch` where every reader will meet it.
+
+        False if it could not be placed just now: call again.
+        """
+        epoch = whole_number("epoch", epoch, 1, 1 << 40)
+        return bool(self._kernels.control(self.arrays, epoch))
+
+    def add_sources(self, sources: Iterable[int]) -> bool:
+        """Let each of `sources` feed the gate that does not feed it already.
+
+        Their first records must not be below `floor`, which is above
+        everything delivered.
+
+        Returns
+        -------
+        bool
+            True if this call added them all. False, and nothing is changed, if
+            there was nothing to add, if a slot's earlier records are not all
+            delivered yet, or if another thread changes membership just now.
+        """
+        chosen = self._slots("sources", sources, self._source_locks)
+        kernels, g = self._kernels, self.arrays
+        if not kernels.open_membership(g):
+            return False
+        try:
+            added: list[int] = []
+            for source in chosen:
+                if g.feeding[source * CELL]:
+                    continue
+                if not kernels.add_source(g, source):
+                    for earlier in added:
+                        kernels.remove_source(g, earlier)
+                    return False
+                self._closed[source] = False
+                added.append(source)
+            return bool(added)
+        finally:
+            kernels.close_membership(g)
+
+    def remove_sources(self, sources: Iterable[int]) -> bool:
+        """Stop waiting for each of `sources` that feeds the gate; what they added is delivered.
+
+        Returns
+        -------
+        bool
+            True if this call removed them all. False if none of them feeds, or
+            if another thread changes membership just now.
+        """
+        chosen = self._slots("sources", sources, self._source_locks)
+        kernels, g = self._kernels, self.arrays
+        if not kernels.open_membership(g):
+            return False
+        try:
+            removed = 0
+            for source in chosen:
+                with self._source_locks[source]:
+                    if g.feeding[source * CELL]:
+                        kernels.remove_source(g, source)
+                        removed += 1
+            return removed > 0
+        finally:
+            kernels.close_membership(g)
+
+    # -- readers ---------------------------------------------------------------------------------
+
+    def get(self, j: int) -> Record | None:
+        """Return the next record of reader `j`; None if none is ready or `j` is no reader."""
+        j = self._slot("j", j, self._reader_locks)
+        kernels, g = self._kernels, self.arrays
+        with self._reader_locks[j]:
+            activation = int(g.reading[j * CELL])
+            if activation == 0:
+                return None
+            if activation != self._mine[j]:  # (re-)joined: an id, since a flag could not tell
+                self._mine[j] = activation
+                self._position[j] = int(g.cursor[j * CELL])
+            position = self._position[j]
+            start, count = kernels.peek(g, j, position, 1)
+            if count == 0:
+                return None
+            row = kernels.lane(g, j)
+            record = Record(int(g.out_ts[row, start]), int(g.out_ref[row, start]))
+            self._position[j] = position + 1
+            kernels.advance(g, j, position + 1)
+            return record
+
+    def add_readers(self, readers: Iterable[int], j: int) -> bool:
+        """Let each of `readers` read that does not already, from what `j` gets next, inclusive.
+
+        Called by the thread of reader `j`.
+
+        Returns
+        -------
+        bool
+            True if this call added them all. False if there was nothing to
+            add, or if another thread changes membership just now.
+        """
+        chosen = self._slots("readers", readers, self._reader_locks)
+        j = self._slot("j", j, self._reader_locks)
+        kernels, g = self._kernels, self.arrays
+        if not kernels.open_membership(g):
+            return False
+        try:
+            if g.reading[j * CELL] == 0:
+                raise ParameterError(f"j = {j}: not a reader of this gate; readers are {sorted(self.readers)}")
+            position = int(g.cursor[j * CELL])
+            added = 0
+            for reader in chosen:
+                with self._reader_locks[reader]:
+                    if g.reading[reader * CELL] == 0:
+                        self._activation += 1
+                        kernels.join_reader(g, reader, position, self._activation)
+                        added += 1
+            return added > 0
+        finally:
+            kernels.close_membership(g)
+
+    def remove_readers(self, readers: Iterable[int]) -> bool:
+        """Let each of `readers` stop reading; their positions hold nothing back any more.
+
+        Without readers the gate fills up and then takes nothing.
+
+        Returns
+        -------
+        bool
+            True if this call removed them all. False if none of them reads, or
+            if another thread changes membership just now.
+        """
+        chosen = self._slots("readers", readers, self._reader_locks)
+        kernels, g = self._kernels, self.arrays
+        if not kernels.open_membership(g):
+            return False
+        try:
+            removed = 0
+            for reader in chosen:
+                with self._reader_locks[reader]:
+                    if g.reading[reader * CELL] != 0:
+                        kernels.leave_reader(g, reader)
+                        removed += 1
+            return removed > 0
+        finally:
+            kernels.close_membership(g)
+
+    # -- what stands -----------------------------------------------------------------------------
+
+    @property
+    def sources(self) -> set[int]:
+        """Who feeds the gate now."""
+        return {s for s in range(len(self._source_locks)) if self.arrays.feeding[s * CELL]}
+
+    @property
+    def readers(self) -> set[int]:
+        """Who reads the gate now."""
+        return {r for r in range(len(self._reader_locks)) if self.arrays.reading[r * CELL]}
+
+    def floor(self, j: int) -> int:
+        """Smallest time that source `j` may still add."""
+        return self._mark(self._slot("j", j, self._source_locks))
+
+    def _mark(self, source: int) -> int:
+        return int(self.arrays.mark[source * CELL])
+
+    def _check_feeding(self, j: int) -> None:
+        if not self.arrays.feeding[j * CELL]:
+            raise ParameterError(f"j = {j}: not a source of this gate; call add_sources([{j}]) first")
+        if self._closed[j]:
+            raise ParameterError(f"j = {j}: this source is closed; add nothing after close")
+
+    @staticmethod
+    def _slot(name: str, value: Any, slots: list) -> int:
+        return whole_number(name, value, 0, len(slots) - 1)
+
+    @classmethod
+    def _slots(cls, name: str, values: Any, slots: list) -> list[int]:
+        try:
+            listed = list(values)
+        except TypeError:
+            raise ParameterError(f"{name} = {values!r}: give a list of slot numbers") from None
+        return sorted({cls._slot(name, value, slots) for value in listed})

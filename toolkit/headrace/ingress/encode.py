@@ -1,0 +1,500 @@
+"""From Arrow record batches to what the engine reads.
+
+An `Encoder` belongs to one source. It checks event times (type, nulls, range,
+order), turns keys into dense ids, a set of them for each row, and lays the
+columns that kernels need out as contiguous arrays. Everything else stays in
+Arrow and travels by reference as the batch's payload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.errors import (
+    KeyNullError,
+    OverflowInputError,
+    ParameterError,
+    SchemaError,
+    UnsupportedTypeError,
+)
+from headrace.ingress import columns, encode_kernel, words
+from headrace.ingress.keys import DEFAULT_BUCKETS, DEFAULT_LIMIT, KeyDictionary, key_kind
+from headrace.ingress.times import check_event_time, check_sorted, event_times, field_type, time_unit_of
+from headrace.progress import MIN_TIME
+from headrace.windows import DEFAULT_TIME_UNIT
+
+HOW = ("value", "each", "any", "words", "hashtags", "pairs")
+NULLS = ("error", "drop")
+
+
+@dataclass(frozen=True, slots=True)
+class KeySource:
+    """Where one part of the key comes from.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        One column; several for "any".
+    how : str
+        "value": the column's value; "each": every element of a list column;
+        "any": the value of each of the columns; "words", "hashtags": of a text,
+        see `words.py`; "pairs": ordered pairs of words, two key columns.
+    distance : int or None
+        For "pairs": the most that the words are apart; None for any distance.
+    """
+
+    columns: tuple[str, ...]
+    how: str = "value"
+    distance: int | None = None
+
+    def __post_init__(self):
+        if self.how not in HOW:
+            raise ParameterError(f"how = {self.how!r}: give one of {', '.join(HOW)}")
+        if len(self.columns) < 1 or (len(self.columns) > 1 and self.how != "any"):
+            raise ParameterError(f"columns = {self.columns!r}: {self.how!r} takes one column")
+        if self.distance is not None and self.distance < 1:
+            raise ParameterError(f"distance = {self.distance}: must be at least 1, or None for any distance")
+
+    @property
+    def width(self) -> int:
+        """Key columns it makes."""
+        return 2 if self.how == "pairs" else 1
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it makes exactly one key for a row that is not null."""
+        return self.how == "value"
+
+    def key_type(self, schema: pa.Schema) -> pa.DataType:
+        """Return the type of its key columns, or say why there is none."""
+        kinds = [field_type(schema, column, "key") for column in self.columns]
+        kind = kinds[0]
+        if any(not other.equals(kind) for other in kinds):
+            raise SchemaError(
+                f"key columns {', '.join(self.columns)} have types {', '.join(map(str, kinds))}:"
+                f" cast them to one"
+            )
+        name = self.columns[0]
+        if self.how == "each":
+            if not columns.is_list(kind):
+                raise SchemaError(f"key column {name!r} has type {kind}, not a list: leave each() out")
+            kind = kind.value_type
+        elif self.how in ("words", "hashtags", "pairs"):
+            if not columns.is_text(_plain_type(kind)):
+                raise SchemaError(f"text column {name!r} has type {kind}, not string: cast it")
+            kind = _plain_type(kind)
+        elif columns.is_list(kind):
+            raise SchemaError(
+                f"key column {name!r} is a list ({kind}): write hr.each({name!r}) for one key per element"
+            )
+        if key_kind(kind) is None:
+            raise UnsupportedTypeError(f"key column {name!r} has type {kind}: {columns.cast_hint(kind)}")
+        return _plain_type(kind)
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def make_dictionary(
+    schema: pa.Schema,
+    keys: Sequence[KeySource],
+    buckets: int = DEFAULT_BUCKETS,
+    limit: int = DEFAULT_LIMIT,
+) -> KeyDictionary | None:
+    """Return an empty dictionary for keys of these sources; None without keys."""
+    if not keys:
+        return None
+    types = [kind for key in keys for kind in [key.key_type(schema)] * key.width]
+    dictionary = KeyDictionary(
+        tuple(key_kind(kind) or "" for kind in types),
+        buckets,
+        limit,
+        shared=[key.how for key in keys] == ["pairs"],
+    )
+    dictionary.set_types(types)
+    return dictionary
+
+
+@dataclass(slots=True)
+class EncodedBatch:
+    """Rows of one source as the engine reads them.
+
+    Parameters
+    ----------
+    ts : int64[n]
+        Sorted, in the stream's unit.
+    keys : int32[k]
+        Dense ids, no id twice in a row. Zeros if the stream has no keys.
+    offsets : int32[n + 1] or None
+        Row i has ``keys[offsets[i]:offsets[i + 1]]``; None: row i has ``keys[i]``.
+    columns : dict
+        Name -> (values, valid): contiguous, and uint8[n] or None if none is null.
+    payload : pa.RecordBatch
+        The columns carried by reference.
+    first_row : int
+        Row number, in its source, of the first one.
+    """
+
+    ts: np.ndarray
+    keys: np.ndarray
+    offsets: np.ndarray | None
+    columns: dict[str, tuple[np.ndarray, np.ndarray | None]]
+    payload: pa.RecordBatch
+    first_row: int = 0
+
+    def __len__(self) -> int:
+        return self.ts.size
+
+
+@dataclass(slots=True)
+class EncoderCounters:
+    """What an encoder has seen and set aside."""
+
+    rows: int = 0
+    keys: int = 0
+    null_keys: int = 0
+
+
+@dataclass
+class Encoder:
+    """Encode the record batches of one source.
+
+    Parameters
+    ----------
+    schema : pa.Schema
+        Of every batch.
+    event_time : str
+    keys : sequence of KeySource
+        The parts of the key; the keys of a row are the product of its parts' sets.
+    dictionary : KeyDictionary
+        Shared by the sources of a stream; see `make_dictionary`.
+    values, narrow_values : sequence of str
+        Columns that kernels read, as int64, float64 or bool; narrow ones keep
+        int32 and float32.
+    texts : dict of str to KeyDictionary
+        Text columns among `values`: kernels read the ids of their strings.
+    carry : sequence of str
+        Columns of the payload.
+    time_unit : str
+        Of an integer event time.
+    window_size : int
+        In the stream's unit, for the check of the range.
+    nulls : {"error", "drop"}
+        What a null key or element is; dropped ones are counted, their row stays.
+    max_rows : int
+        Rows of an encoded batch; larger input is split.
+    max_tuple_keys : int
+        Keys of one row, before it is an error.
+    max_batch_keys : int
+        Keys (or words) of an encoded batch, beyond which it is split.
+    is_tracked : bool
+        Touch the dictionary's ids with the rows' times.
+    source : str
+        Name for error texts.
+
+    Examples
+    --------
+    >>> batch = pa.record_batch({"ts": [1, 2], "tags": [["a", "b", "a"], []], "n": [7, 8]})
+    >>> keys = (KeySource(("tags",), "each"),)
+    >>> encoder = Encoder(batch.schema, "ts", keys, make_dictionary(batch.schema, keys), values=("n",))
+    >>> (encoded,) = encoder.encode(batch)
+    >>> encoded.ts.tolist(), encoded.offsets.tolist(), encoded.columns["n"][0].tolist()
+    ([1, 2], [0, 2, 2], [7, 8])
+    """
+
+    schema: pa.Schema
+    event_time: str
+    keys: Sequence[KeySource] = ()
+    dictionary: KeyDictionary | None = None
+    values: Sequence[str] = ()
+    narrow_values: Sequence[str] = ()
+    texts: Mapping[str, KeyDictionary] = field(default_factory=dict)
+    carry: Sequence[str] = ()
+    time_unit: str = DEFAULT_TIME_UNIT
+    window_size: int = 0
+    nulls: str = "error"
+    max_rows: int = 1 << 16
+    max_tuple_keys: int = 1 << 20
+    max_batch_keys: int = 1 << 22
+    is_tracked: bool = True
+    source: str = ""
+    counters: EncoderCounters = field(default_factory=EncoderCounters, init=False)
+
+    def __post_init__(self):
+        if self.nulls not in NULLS:
+            raise ParameterError(f"nulls = {self.nulls!r}: give one of {', '.join(NULLS)}")
+        for name in ("max_rows", "max_tuple_keys", "max_batch_keys"):
+            if getattr(self, name) < 1:
+                raise ParameterError(f"{name} = {getattr(self, name)}: must be at least 1")
+        self.time_type = check_event_time(self.schema, self.event_time)
+        self.unit = time_unit_of(self.time_type, self.time_unit)
+        for name in (*self.values, *self.narrow_values):
+            if name not in self.texts:
+                columns.check_value_type(name, field_type(self.schema, name, "value"))
+        for name in self.carry:
+            field_type(self.schema, name, "carried")
+        for key in self.keys:
+            key.key_type(self.schema)
+        if self.keys and self.dictionary is None:
+            self.dictionary = make_dictionary(self.schema, self.keys)
+        self.is_single = self.nulls == "error" and all(key.is_single for key in self.keys)
+        self._carry_indices = [self.schema.get_field_index(name) for name in self.carry]
+        self._last_ts = MIN_TIME
+
+    @property
+    def last_ts(self) -> int:
+        """Event time of the last row; `MIN_TIME` before the first."""
+        return self._last_ts
+
+    def encode(self, batch: pa.RecordBatch, ts: np.ndarray | None = None) -> Iterator[EncodedBatch]:
+        """Yield the rows of a batch, in order, in one encoded batch or more.
+
+        Parameters
+        ----------
+        batch : pa.RecordBatch
+            Valid; see `readers.Reader` for data from files.
+        ts : int64[n], optional
+            Its event times, where they are known already.
+
+        Raises
+        ------
+        InputError
+            Its subclasses, naming column, row and value. Rows before the bad
+            one may have been yielded.
+        """
+        if not batch.schema.equals(self.schema):
+            self._check_schema(batch.schema)
+        for start in range(0, batch.num_rows, self.max_rows):
+            piece = batch.slice(start, self.max_rows)
+            piece_ts = None if ts is None else ts[start : start + self.max_rows]
+            yield from self._encode_piece(piece, piece_ts)
+
+    def _check_schema(self, schema: pa.Schema) -> None:
+        for name in self.columns_used:
+            expected, found = self.schema.field(name).type, field_type(schema, name, "batch")
+            if not expected.equals(found):
+                raise SchemaError(
+                    f"column {name!r} has type {found} in a later batch, {expected} in the schema: cast it"
+                )
+
+    @property
+    def columns_used(self) -> list[str]:
+        """Names of the columns that encoding reads, each once."""
+        used = [self.event_time, *self.values, *self.narrow_values, *self.carry]
+        return list(dict.fromkeys(used + [column for key in self.keys for column in key.columns]))
+
+    def _encode_piece(self, batch: pa.RecordBatch, ts: np.ndarray | None) -> Iterator[EncodedBatch]:
+        first_row = self.counters.rows
+        if ts is None:
+            ts = event_times(self._column(batch, self.event_time), self.event_time, first_row)
+        check_sorted(ts, self.event_time, self._last_ts, self.window_size, first_row, self.source)
+        if ts.size == 0:
+            return
+        for start, stop in self._cuts(batch):
+            whole = stop - start == batch.num_rows
+            rows = batch if whole else batch.slice(start, stop - start)
+            times = ts if whole else ts[start:stop]
+            yield self._encode_rows(rows, times, first_row + start)
+            self.counters.rows = first_row + stop
+            self._last_ts = int(times[-1])
+
+    def _cuts(self, batch: pa.RecordBatch) -> list[tuple[int, int]]:
+        """Split rows so that no piece makes more than `max_batch_keys` keys, by a cheap bound."""
+        rows = batch.num_rows
+        if self.is_single or not self.keys:
+            return [(0, rows)]
+        bound = np.ones(rows, np.int64)
+        for key in self.keys:
+            bound *= np.maximum(self._bound(batch, key), 1)
+        total = np.cumsum(bound)
+        if total[-1] <= self.max_batch_keys:
+            return [(0, rows)]
+        cuts, start = [], 0
+        while start < rows:
+            before = int(total[start - 1]) if start else 0
+            stop = int(np.searchsorted(total, before + self.max_batch_keys, side="right"))
+            stop = max(stop, start + 1)  # a row by itself may pass the bound
+            cuts.append((start, stop))
+            start = stop
+        return cuts
+
+    def _bound(self, batch: pa.RecordBatch, key: KeySource) -> np.ndarray:
+        """Return at least how many keys each row has."""
+        if key.how in ("value", "any"):
+            return np.full(batch.num_rows, len(key.columns), np.int64)
+        array = columns.plain(self._column(batch, key.columns[0]))
+        if key.how == "each":
+            return np.diff(columns.list_parts(array)[1])
+        _, starts, ends = columns.string_spans(array)
+        # Words are a byte and a space at least.
+        tokens = (ends.astype(np.int64) - starts + 1) // 2
+        if key.how != "pairs":
+            return tokens
+        return tokens * (tokens if key.distance is None else np.minimum(tokens, key.distance))
+
+    def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
+        return batch.column(batch.schema.get_field_index(name))
+
+    def _encode_rows(self, batch: pa.RecordBatch, ts: np.ndarray, first_row: int) -> EncodedBatch:
+        keys, offsets = self._encode_keys(batch, ts, first_row)
+        arrays = {}
+        for names, narrow in ((self.values, False), (self.narrow_values, True)):
+            for name in names:
+                array = columns.plain(self._column(batch, name))
+                if name in self.texts:
+                    arrays[name] = (_text_ids(self.texts[name], array, ts), columns.validity(array))
+                    continue
+                arrays[name] = (columns.values(array, name, narrow, first_row), columns.validity(array))
+        payload = batch.select([batch.schema.get_field_index(name) for name in self.carry])
+        self.counters.keys += keys.size
+        return EncodedBatch(ts, keys, offsets, arrays, payload, first_row)
+
+    def _encode_keys(
+        self, batch: pa.RecordBatch, ts: np.ndarray, first_row: int
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        if not self.keys:
+            return np.zeros(ts.size, np.int32), None
+        dictionary = self.dictionary
+        # The lock spans encoding and touching: a recycling thread must not come between them.
+        with dictionary.lock:
+            keys, offsets = self._key_sets(batch, first_row)
+            if self.is_single:
+                if self.is_tracked:
+                    dictionary.touch(keys, ts)
+                return keys, None
+            if offsets is None:
+                offsets = np.arange(ts.size + 1, dtype=np.int32)
+            return dictionary.use_rows(keys, offsets, ts if self.is_tracked else None)
+
+    def _key_sets(self, batch: pa.RecordBatch, first_row: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return ids and offsets of the rows' keys, where a key may still be there twice."""
+        dictionary = self.dictionary
+        parts, offsets = self._part(batch, self.keys[0], 0, first_row)
+        for key in self.keys[1:]:
+            more, more_offsets = self._part(batch, key, parts.shape[1], first_row)
+            if offsets is None and more_offsets is None:
+                parts = np.column_stack((parts, more))
+            else:
+                parts, offsets = self._product(parts, offsets, more, more_offsets, first_row)
+        ids = dictionary.encode_parts(parts) if len(dictionary.kinds) > 1 else parts[:, 0]
+        return ids, offsets
+
+    def _product(self, left, left_offsets, right, right_offsets, first_row):
+        rows = left.shape[0] if left_offsets is None else left_offsets.size - 1
+        every = np.arange(rows + 1, dtype=np.int64)
+        left_offsets = every if left_offsets is None else left_offsets.astype(np.int64)
+        right_offsets = every if right_offsets is None else right_offsets.astype(np.int64)
+        offsets = np.empty(rows + 1, np.int64)
+        self._check_counts(np.diff(left_offsets) * np.diff(right_offsets), first_row)
+        count = encode_kernel.count_products(left_offsets, right_offsets, offsets)
+        products = np.empty((count, left.shape[1] + right.shape[1]), np.int32)
+        encode_kernel.fill_products(left, left_offsets, right, right_offsets, products)
+        return products, offsets
+
+    def _check_counts(self, counts: np.ndarray, first_row: int) -> None:
+        if counts.size and int(counts.max()) > self.max_tuple_keys:
+            row = int(np.argmax(counts > self.max_tuple_keys))
+            raise OverflowInputError(
+                f"row {first_row + row} has {counts[row]} keys, more than max_tuple_keys ="
+                f" {self.max_tuple_keys}: raise it, or shorten the row"
+            )
+
+    def _part(
+        self, batch: pa.RecordBatch, key: KeySource, position: int, first_row: int
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return int32[k, width] inner ids of one part of the key, and offsets; None: one for each row."""
+        arrays = [self._column(batch, name) for name in key.columns]
+        if key.how == "value":
+            ids, valid = self._value_ids(arrays[0], key.columns[0], position, first_row)
+            if valid is None:
+                return ids[:, None], None
+            return ids[valid][:, None], _offsets_of(valid)
+        if key.how == "any":
+            return self._ids_of_any(arrays, key.columns, position, first_row)
+        if key.how == "each":
+            ids, offsets = self._element_ids(arrays[0], key.columns[0], position, first_row)
+            return ids[:, None], offsets
+        text = columns.plain(arrays[0])
+        self._meet_nulls(text, key.columns[0], first_row)
+        data, starts, ends, offsets = words.find_spans(text, only_hashtags=key.how == "hashtags")
+        ids = self.dictionary.encode_spans(position, data, starts, ends)
+        if key.how != "pairs":
+            self._check_counts(np.diff(offsets), first_row)
+            return ids[:, None], offsets
+        counts = np.diff(offsets).astype(np.int64)
+        reach = np.minimum(counts if key.distance is None else key.distance, np.maximum(counts - 1, 0))
+        self._check_counts(reach * (counts - reach) + reach * (reach - 1) // 2, first_row)
+        return words.pairs(ids, offsets, key.distance)
+
+    def _value_ids(self, array, name, position, first_row) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return int32[n] inner ids, and bool[n] where there are nulls (whose id means nothing)."""
+        valid = self._meet_nulls(array, name, first_row)
+        if valid is None:
+            return self.dictionary.encode_column(position, array), None
+        ids = np.zeros(len(array), np.int32)
+        ids[valid] = self.dictionary.encode_column(position, array.drop_null())
+        return ids, valid
+
+    def _ids_of_any(self, arrays, names, position, first_row) -> tuple[np.ndarray, np.ndarray]:
+        ids = np.empty((len(arrays[0]), len(arrays)), np.int32)
+        kept = np.ones(ids.shape, np.bool_)
+        for column, (array, name) in enumerate(zip(arrays, names, strict=True)):
+            ids[:, column], valid = self._value_ids(array, name, position, first_row)
+            if valid is not None:
+                kept[:, column] = valid
+        offsets = np.zeros(ids.shape[0] + 1, np.int32)
+        np.cumsum(kept.sum(axis=1), out=offsets[1:])
+        return ids[kept][:, None], offsets
+
+    def _element_ids(self, array, name, position, first_row) -> tuple[np.ndarray, np.ndarray]:
+        self._meet_nulls(array, name, first_row)
+        elements, offsets = columns.list_parts(array)
+        self._check_counts(np.diff(offsets), first_row)
+        if elements.null_count:
+            if self.nulls == "error":
+                row = int(np.searchsorted(offsets, columns.first_null(elements), side="right")) - 1
+                raise _null_key(name, first_row + row, "has a null element")
+            self.counters.null_keys += elements.null_count
+            kept = np.concatenate(([0], np.cumsum(columns.validity(elements), dtype=np.int64)))
+            elements, offsets = elements.drop_null(), kept[offsets]
+        return self.dictionary.encode_column(position, elements), offsets
+
+    def _meet_nulls(self, array: pa.Array, name: str, first_row: int) -> np.ndarray | None:
+        """Apply the policy to null keys: None if there are none, else bool[n], False at nulls."""
+        if array.null_count == 0:
+            return None
+        if self.nulls == "error":
+            raise _null_key(name, first_row + columns.first_null(array), "is null")
+        self.counters.null_keys += array.null_count
+        return columns.validity(array).view(np.bool_)
+
+
+def _text_ids(dictionary: KeyDictionary, texts: pa.Array, ts: np.ndarray) -> np.ndarray:
+    """Return int64[n] ids of strings, 0 at nulls."""
+    valid = columns.validity(texts)
+    # As for keys: a recycling thread must not come between.
+    with dictionary.lock:
+        ids = dictionary.encode(texts.drop_null())
+        dictionary.touch(ids, ts if valid is None else ts[valid.view(np.bool_)])
+    if valid is None:
+        return ids.astype(np.int64)
+    out = np.zeros(len(texts), np.int64)
+    out[valid.view(np.bool_)] = ids
+    return out
+
+
+def _null_key(name: str, row: int, what: str) -> KeyNullError:
+    return KeyNullError(
+        f"key column {name!r} {what} at row {row}: fill it, filter it out, or set nulls='drop'"
+    )
+
+
+def _offsets_of(kept: np.ndarray) -> np.ndarray:
+    offsets = np.zeros(kept.size + 1, np.int32)
+    np.cumsum(kept, out=offsets[1:])
+    return offsets

@@ -1,0 +1,547 @@
+"""The key dictionary: key values to dense integer ids, and back.
+
+Inside the engine a key is an int32. Its low bits are its bucket, a stable hash
+of the value (`hashing.py` defines it), so the ownership test is arithmetic on
+the id; its other bits count the keys of that bucket, so state is a dense array.
+An id whose key's last window has expired is recycled: live ids, and with them
+the state, grow with the live keys and not with the stream.
+
+A tuple of several columns is encoded by column first; the tuple of inner ids is
+then the key of a second table, hashed by the values' hashes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.errors import (
+    KeyNullError,
+    OverflowInputError,
+    ParameterError,
+    SchemaError,
+    UnsupportedTypeError,
+)
+from headrace.ingress import columns
+from headrace.ingress import keys_kernel as kernels
+from headrace.ingress.keys_kernel import ARENA_DEAD, ARENA_USED, FREE, LIVE, TableArrays
+
+KINDS = ("string", "int", "float")
+DEFAULT_BUCKETS = 1024
+DEFAULT_LIMIT = 2**24
+_LARGEST_ID_COUNT = 2**31
+_SMALLEST_ARENA = 1 << 16
+_NAN_BITS = np.int64(0x7FF8000000000000)
+
+
+def key_kind(kind: pa.DataType) -> str | None:
+    """Return which of `KINDS` a column type is as a key, or None if it cannot be one."""
+    if pa.types.is_dictionary(kind):
+        return key_kind(kind.value_type)
+    if columns.is_string(kind):
+        return "string"
+    if columns.is_whole(kind):
+        return "int"
+    return "float" if pa.types.is_floating(kind) else None
+
+
+class _Table:
+    """The arrays of one table and their growth; what a word means is the subclass's."""
+
+    is_string = False
+
+    def __init__(self, bucket_bits: int, limit: int):
+        self.bucket_bits, self.limit = bucket_bits, limit
+        ids = max(1 << bucket_bits, 64)
+        self.slots = np.zeros(2 * 256, np.uint64)
+        self.hashes = np.zeros(ids, np.uint64)
+        self.stored = np.zeros(ids, np.uint64)
+        self.lengths = np.zeros(ids, np.int32)
+        self.uses = np.full(2 * ids, FREE, np.int64)
+        self.bucket_next = np.zeros(1 << bucket_bits, np.int32)
+        self.bucket_free = np.full(1 << bucket_bits, -1, np.int32)
+        self.arena = np.zeros(_SMALLEST_ARENA if self.is_string else 0, np.uint8)
+        self.counts = np.zeros(kernels.COUNTS, np.int64)
+        self.scratch = np.zeros(2 * kernels.BLOCK, np.uint64)
+
+    @property
+    def arrays(self) -> TableArrays:
+        return TableArrays(
+            self.slots, self.hashes, self.stored, self.lengths, self.uses, self.bucket_next,
+            self.bucket_free, self.arena, self.counts, self.scratch, self.bucket_bits, self.limit,
+        )  # fmt: skip
+
+    @property
+    def last(self) -> np.ndarray:
+        """Event time of the last use by id, a view."""
+        return self.uses[::2]
+
+    @property
+    def live(self) -> int:
+        return int(self.counts[LIVE])
+
+    @property
+    def id_limit(self) -> int:
+        return int(self.bucket_next.max()) << self.bucket_bits
+
+    @property
+    def nbytes(self) -> int:
+        held = (self.slots, self.hashes, self.stored, self.lengths, self.uses, self.arena)
+        return sum(array.nbytes for array in held)
+
+    def run(self, count: int, encode, *inputs) -> np.ndarray:
+        """Call an encoding kernel until it is through, growing what it asks for."""
+        ids = np.empty(count, np.int32)
+        position = 0
+        while True:
+            # In plain Python (NUMBA_DISABLE_JIT=1) the hash's wrap-around would warn.
+            with np.errstate(over="ignore"):
+                position, status = encode(self.arrays, *inputs, ids, position)
+            if status == kernels.DONE:
+                return ids
+            self.grow(status, position, inputs)
+
+    def grow(self, status: int, position: int, inputs) -> None:
+        if status == kernels.NEED_PLACES:
+            wider = np.zeros(4 * self.slots.size, np.uint64)
+            kernels.rehash(self.slots, wider, self.hashes)
+            self.slots = wider
+        elif status == kernels.NEED_IDS:
+            self.grow_ids(2 * self.hashes.size)
+        elif status == kernels.NEED_ARENA:
+            _, starts, ends = inputs
+            needed = int(ends[position]) - int(starts[position])
+            wider = np.zeros(max(2 * self.arena.size, int(self.counts[ARENA_USED]) + needed), np.uint8)
+            wider[: self.arena.size] = self.arena
+            self.arena = wider
+        elif status == kernels.OVER_LIMIT:
+            raise OverflowInputError(
+                f"more than max_keys = {self.limit} keys are live at one time: raise max_keys, or use a"
+                f" smaller window or a coarser key"
+            )
+        else:
+            raise OverflowInputError(
+                f"a key string is longer than {kernels.LONGEST_STRING} bytes: shorten it before the stream"
+            )
+
+    def grow_ids(self, count: int) -> None:
+        if count > _LARGEST_ID_COUNT:
+            raise OverflowInputError(
+                f"ids of {self.live} keys in {1 << self.bucket_bits} buckets leave 31 bits: lower max_keys ="
+                f" {self.limit}, use a coarser key, or fewer buckets"
+            )
+        for name, fill, each in (("hashes", 0, 1), ("stored", 0, 1), ("lengths", 0, 1), ("uses", FREE, 2)):
+            array = getattr(self, name)
+            wider = np.full(each * count, fill, array.dtype)
+            wider[: array.size] = array
+            setattr(self, name, wider)
+
+    def free(self, ids: np.ndarray) -> None:
+        kernels.free_ids(self.arrays, ids, self.is_string)
+
+    def values(self, ids: np.ndarray) -> np.ndarray:
+        return self.stored[ids].view(np.int64)
+
+
+class _StringTable(_Table):
+    is_string = True
+
+    def encode(self, array: pa.Array) -> np.ndarray:
+        return self.encode_spans(*columns.string_spans(array))
+
+    def encode_spans(self, data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        return self.run(starts.size, kernels.encode_strings, data, starts, ends)
+
+    def free(self, ids: np.ndarray) -> None:
+        super().free(ids)
+        dead, used = int(self.counts[ARENA_DEAD]), int(self.counts[ARENA_USED])
+        if 2 * dead > used and used > _SMALLEST_ARENA:
+            arena = np.zeros(max(2 * (used - dead), _SMALLEST_ARENA), np.uint8)
+            self.counts[ARENA_USED] = kernels.compact_arena(self.arrays, arena)
+            self.counts[ARENA_DEAD] = 0
+            self.arena = arena
+
+    def decode(self, ids: np.ndarray, kind: pa.DataType) -> pa.Array:
+        offsets = np.empty(ids.size + 1, np.int64)
+        kernels.measure_strings(self.lengths, ids, offsets)
+        # Strings are written eight bytes at a time, the last one past its end.
+        data = np.empty(int(offsets[-1]) + 8, np.uint8)
+        kernels.gather_strings(self.arrays, ids, offsets, data)
+        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+        narrow = (pa.types.is_string(kind) or pa.types.is_binary(kind)) and offsets[-1] < 2**31
+        if narrow:
+            bounds, layout = offsets.astype(np.int32), pa.string() if is_text else pa.binary()
+        else:
+            bounds, layout = offsets, pa.large_string() if is_text else pa.large_binary()
+        out = pa.Array.from_buffers(layout, ids.size, [None, pa.py_buffer(bounds), pa.py_buffer(data)])
+        return out.cast(kind) if pa.types.is_string_view(kind) else out
+
+    def argsort(self, ids: np.ndarray) -> np.ndarray:
+        """Order by UTF-8 bytes, eight at a time; only what is still tied is looked at again."""
+        words = np.empty(ids.size, np.uint64)
+        kernels.gather_words(self.arrays, ids, 0, words)
+        words.byteswap(inplace=True)
+        order = np.argsort(words, kind="stable")
+        words = words[order]
+        # group[i]: first position whose first 8*depth bytes equal those at i, in the present order.
+        group = _group_starts(words[1:] != words[:-1])
+        depth = 1
+        while True:
+            tied = _tied(group, ids[order])
+            if tied.size == 0:
+                return order
+            chosen = ids[order[tied]]
+            longest = int(self.lengths[chosen].max())
+            more = np.empty(tied.size, np.uint64)
+            if 8 * depth < longest:
+                kernels.gather_words(self.arrays, chosen, depth, more)
+                more.byteswap(inplace=True)
+            else:
+                # The same bytes but for NULs at the end: the shorter one is less.
+                more[:] = self.lengths[chosen]
+            within = np.lexsort((more, group[tied]))
+            order[tied] = order[tied][within]
+            more, old = more[within], group[tied][within]
+            is_new = (more[1:] != more[:-1]) | (old[1:] != old[:-1])
+            group[tied] = tied[_group_starts(is_new)]
+            if 8 * depth >= longest:
+                return order
+            depth += 1
+
+
+def _group_starts(is_new: np.ndarray) -> np.ndarray:
+    """Return, for each of n positions, where its group of equal ones starts."""
+    starts = np.zeros(is_new.size + 1, np.int64)
+    starts[1:] = np.where(is_new, np.arange(1, is_new.size + 1), 0)
+    return np.maximum.accumulate(starts)
+
+
+def _tied(group: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Return the positions in groups that hold more than one id."""
+    differs = np.zeros(ids.size, np.bool_)
+    differs[1:] = (group[1:] == group[:-1]) & (ids[1:] != ids[:-1])
+    if not differs.any():
+        return np.zeros(0, np.int64)
+    is_open = np.zeros(ids.size, np.bool_)
+    is_open[group[differs]] = True
+    return np.flatnonzero(is_open[group])
+
+
+class _IntTable(_Table):
+    def encode(self, array: pa.Array) -> np.ndarray:
+        return self.run(len(array), kernels.encode_words, columns.integers(array, "key").view(np.uint64))
+
+    def decode(self, ids: np.ndarray, kind: pa.DataType) -> pa.Array:
+        values = self.values(ids)
+        if pa.types.is_boolean(kind):
+            return pa.array(values.astype(np.bool_))
+        if pa.types.is_integer(kind):
+            return pa.array(values.astype(kind.to_pandas_dtype()), kind)
+        stored = pa.array(values.astype(np.int32) if kind.bit_width == 32 else values)
+        return stored.view(kind)
+
+    def argsort(self, ids: np.ndarray) -> np.ndarray:
+        return np.argsort(self.values(ids), kind="stable")
+
+
+class _FloatTable(_Table):
+    def encode(self, array: pa.Array) -> np.ndarray:
+        values = columns.floats(array).astype(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
+        bits = values.view(np.int64)
+        return self.run(
+            len(array), kernels.encode_words, np.where(np.isnan(values), _NAN_BITS, bits).view(np.uint64)
+        )
+
+    def decode(self, ids: np.ndarray, kind: pa.DataType) -> pa.Array:
+        return pa.array(self.values(ids).view(np.float64)).cast(kind, safe=False)
+
+    def argsort(self, ids: np.ndarray) -> np.ndarray:
+        return np.argsort(self.values(ids).view(np.float64), kind="stable")  # NaN comes last
+
+
+_TABLES = {"string": _StringTable, "int": _IntTable, "float": _FloatTable}
+
+
+class _TupleTable(_Table):
+    """Tuples of inner ids."""
+
+    def __init__(self, bucket_bits: int, limit: int, inner: Sequence[_Table]):
+        super().__init__(bucket_bits, limit)
+        self.inner = inner
+        self.parts = np.zeros((self.hashes.size, len(inner)), np.int32)
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self.parts.nbytes + sum(table.nbytes for table in set(self.inner))
+
+    def grow_ids(self, count: int) -> None:
+        super().grow_ids(count)
+        wider = np.zeros((count, self.parts.shape[1]), np.int32)
+        wider[: self.parts.shape[0]] = self.parts
+        self.parts = wider
+
+    def encode_parts(self, row_parts: np.ndarray) -> np.ndarray:
+        row_hashes = np.empty(row_parts.shape[0], np.uint64)
+        with np.errstate(over="ignore"):
+            for column, table in enumerate(self.inner):
+                kernels.hash_parts(table.hashes, row_parts[:, column], row_hashes, column + 1)
+
+        def encode(arrays, row_parts, row_hashes, ids, position):
+            # `parts` grows with the ids, so it is looked up for each call.
+            return kernels.encode_parts(arrays, self.parts, row_parts, row_hashes, ids, position)
+
+        return self.run(row_parts.shape[0], encode, row_parts, row_hashes)
+
+    def free(self, ids: np.ndarray) -> None:
+        super().free(ids)
+        for table in set(self.inner):
+            marks = np.zeros(table.last.size, np.uint8)
+            for column, owner in enumerate(self.inner):
+                if owner is table:
+                    kernels.mark_parts(self.parts, self.uses, column, marks)
+            table.free(np.flatnonzero((marks == 0) & (table.last != FREE)).astype(np.int32))
+
+    def argsort(self, ids: np.ndarray) -> np.ndarray:
+        ranks = []
+        for column, table in enumerate(self.inner):
+            inner, back = np.unique(self.parts[ids, column], return_inverse=True)
+            rank = np.empty(inner.size, np.int64)
+            rank[table.argsort(inner)] = np.arange(inner.size)
+            ranks.append(rank[back])
+        return np.lexsort(ranks[::-1])
+
+
+class KeyDictionary:
+    """Dense ids for key values, with the bucket in the low bits, recycled when unused.
+
+    Parameters
+    ----------
+    kinds : tuple of str
+        For each key column "string", "int" (integers of any width, bool, date,
+        time, timestamp) or "float" (NaN keys are one key; -0.0 is 0.0).
+    buckets : int
+        A power of two. Bucket of an id: ``id & (buckets - 1)``.
+    limit : int
+        Keys that may be live at one time (``max_keys``).
+    shared : bool
+        All columns (of one kind) use one inner table, as the two words of a
+        pair do.
+
+    Notes
+    -----
+    Any thread may call any method: `lock` is held during each call. Between the
+    encoding of a key and its `touch` a `recycle` could free its id: whoever
+    shares a dictionary with a recycling thread holds `lock` over both.
+
+    Examples
+    --------
+    >>> dictionary = KeyDictionary(("string",))
+    >>> ids = dictionary.encode(pa.array(["b", "a", "b"]))
+    >>> int(ids[0] == ids[2]), dictionary.decode(ids)[0].to_pylist(), dictionary.size
+    (1, ['b', 'a', 'b'], 2)
+    >>> dictionary.touch(ids, np.array([5, 6, 7])), dictionary.recycle(7)
+    (None, 1)
+    """
+
+    def __init__(
+        self,
+        kinds: Sequence[str],
+        buckets: int = DEFAULT_BUCKETS,
+        limit: int = DEFAULT_LIMIT,
+        shared: bool = False,
+    ):
+        self.kinds = tuple(kinds)
+        if not self.kinds or any(kind not in KINDS for kind in self.kinds):
+            raise ParameterError(f"kinds = {kinds!r}: give one or more of {', '.join(KINDS)}")
+        if buckets < 1 or buckets & (buckets - 1) or buckets > 2**20:
+            raise ParameterError(f"buckets = {buckets}: must be a power of two from 1 to 2**20")
+        if limit < 1:
+            raise ParameterError(f"max_keys = {limit}: must be at least 1")
+        if shared and len(set(self.kinds)) > 1:
+            raise ParameterError(f"kinds = {kinds!r}: columns share a table only if they are of one kind")
+        self.buckets, self.limit = buckets, limit
+        self.bucket_bits = buckets.bit_length() - 1
+        self.types: list[pa.DataType | None] = [None] * len(self.kinds)
+        self.lock = threading.RLock()
+        self._stamp = 1
+        if len(self.kinds) == 1:
+            self._table: _Table = _TABLES[self.kinds[0]](self.bucket_bits, limit)
+            self._inner: list[_Table] = [self._table]
+        else:
+            # Inner ids need no buckets; only tuples count towards the limit.
+            inner = [_TABLES[kind](0, _LARGEST_ID_COUNT) for kind in self.kinds]
+            self._inner = [inner[0]] * len(inner) if shared else inner
+            self._table = _TupleTable(self.bucket_bits, limit, self._inner)
+
+    @property
+    def size(self) -> int:
+        """Keys that have an id at present."""
+        return self._table.live
+
+    @property
+    def id_limit(self) -> int:
+        """All ids given so far are below it, a multiple of `buckets`: the size for dense state."""
+        with self.lock:
+            return self._table.id_limit
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, in bytes."""
+        with self.lock:
+            return self._table.nbytes
+
+    def set_types(self, types: Sequence[pa.DataType]) -> None:
+        """Declare the column types that `decode` returns; else the first array encoded sets them."""
+        for column, kind in enumerate(types):
+            self._note_type(column, kind)
+
+    def encode(self, *arrays: pa.Array | pa.ChunkedArray) -> np.ndarray:
+        """Return the id of each key, new keys getting new ids.
+
+        Parameters
+        ----------
+        arrays : pa.Array
+            One for each key column, all of one length, without nulls. Strings
+            of any layout, integers and times, floats, or dictionary-encoded.
+
+        Returns
+        -------
+        int32[n]
+
+        Raises
+        ------
+        KeyNullError, OverflowInputError, SchemaError, UnsupportedTypeError
+        """
+        if len(arrays) != len(self.kinds):
+            raise ParameterError(f"{len(arrays)} key columns given: this dictionary has {len(self.kinds)}")
+        with self.lock:
+            if len(arrays) == 1:
+                return self._encode_column(0, columns.combine(arrays[0]))
+            parts = [
+                self._encode_column(column, columns.combine(array)) for column, array in enumerate(arrays)
+            ]
+            return self._table.encode_parts(np.column_stack(parts))
+
+    def encode_column(self, column: int, array: pa.Array) -> np.ndarray:
+        """Return inner ids of one key column's values (the ids themselves if there is one column)."""
+        with self.lock:
+            return self._encode_column(column, array)
+
+    def encode_spans(self, column: int, data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Return inner ids of the strings ``data[starts[i]:ends[i]]`` of one key column."""
+        with self.lock:
+            if self.types[column] is None:
+                self._note_type(column, pa.string())
+            return self._inner[column].encode_spans(data, starts, ends)
+
+    def encode_parts(self, parts: np.ndarray) -> np.ndarray:
+        """Return the id of each tuple of inner ids, int32[n, columns]."""
+        with self.lock:
+            return self._table.encode_parts(parts)
+
+    def _encode_column(self, column: int, array: pa.Array) -> np.ndarray:
+        self._note_type(column, array.type)
+        if array.null_count:
+            raise KeyNullError(
+                f"key column {column} is null at row {columns.first_null(array)}: fill it, filter it out, or"
+                f" set nulls='drop'"
+            )
+        if pa.types.is_dictionary(array.type):
+            return self._encode_dictionary(column, array)
+        return self._inner[column].encode(array)
+
+    def _encode_dictionary(self, column: int, array: pa.DictionaryArray) -> np.ndarray:
+        # Only values that occur get an id: an unused one would never be touched, so never be recycled.
+        indices = columns.integers(array.indices, "key")
+        used, back = np.unique(indices, return_inverse=True)
+        return self._encode_column(column, array.dictionary.take(pa.array(used)))[back]
+
+    def _note_type(self, column: int, kind: pa.DataType) -> None:
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        known = self.types[column]
+        if known is not None and known.equals(kind):
+            return
+        if key_kind(kind) is None:
+            raise UnsupportedTypeError(f"a key cannot have type {kind}: {columns.cast_hint(kind)}")
+        if key_kind(kind) != self.kinds[column]:
+            raise SchemaError(f"key column {column} has type {kind}, not {self.kinds[column]}: cast it")
+        if known is None:
+            self.types[column] = kind
+        elif pa.types.is_integer(known) and pa.types.is_integer(kind):
+            self.types[column] = pa.int64()
+        elif pa.types.is_floating(known) and pa.types.is_floating(kind):
+            self.types[column] = pa.float64()
+        elif not (columns.is_text(known) and columns.is_text(kind)):
+            raise SchemaError(
+                f"key column {column} has type {known} in one source and {kind} in another: cast one"
+            )
+
+    def touch(self, ids: np.ndarray, ts: np.ndarray) -> None:
+        """Note that the key of each id was used at an event time; a recycled id must not be touched."""
+        with self.lock:
+            kernels.touch(self._table.uses, ids, ts)
+
+    def use_rows(
+        self, ids: np.ndarray, offsets: np.ndarray, ts: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Keep the first occurrence of each id in each row; `touch` them with the rows' times if given.
+
+        Parameters
+        ----------
+        ids, offsets : int32[k], int[n + 1]
+            Row i has ``ids[offsets[i]:offsets[i + 1]]``.
+        ts : int64[n], optional
+
+        Returns
+        -------
+        ids, offsets : int32[k'], int32[n + 1]
+        """
+        kept, kept_offsets = np.empty(ids.size + 1, np.int32), np.empty(offsets.size, np.int32)
+        with self.lock:
+            times = _NO_TIMES if ts is None else ts
+            kernels.use_rows(
+                self._table.uses, ids, offsets, times, ts is not None, self._stamp, kept, kept_offsets
+            )
+            self._stamp += offsets.size - 1
+        return kept[: kept_offsets[-1]], kept_offsets
+
+    def recycle(self, horizon_ts: int) -> int:
+        """Free the ids whose last use is before an event time, and return how many.
+
+        A freed id is given to the next new key of its bucket: no state, tuple
+        or result may refer to it any more. Ids never touched stay.
+        """
+        with self.lock:
+            table = self._table
+            old = np.flatnonzero((table.last < horizon_ts) & (table.last != FREE)).astype(np.int32)
+            if old.size:
+                table.free(old)
+            return int(old.size)
+
+    def decode(self, ids: np.ndarray) -> list[pa.Array]:
+        """Return the key values of ids, one array for each key column, in the type they came in."""
+        ids = np.ascontiguousarray(ids, np.int32)
+        with self.lock:
+            if isinstance(self._table, _TupleTable):
+                parts = [np.ascontiguousarray(self._table.parts[ids, k]) for k in range(len(self.kinds))]
+            else:
+                parts = [ids]
+            return [
+                table.decode(part, kind if kind is not None else _DEFAULT_TYPES[name])
+                for table, part, kind, name in zip(self._inner, parts, self.types, self.kinds, strict=True)
+            ]
+
+    def argsort(self, ids: np.ndarray) -> np.ndarray:
+        """Return the positions that sort ids by key: strings by code point, numbers by value (NaN last),
+        tuples lexicographically; equal ids keep their order."""
+        ids = np.ascontiguousarray(ids, np.int32)
+        with self.lock:
+            return self._table.argsort(ids)
+
+
+_NO_TIMES = np.zeros(0, np.int64)
+_DEFAULT_TYPES = {"string": pa.string(), "int": pa.int64(), "float": pa.float64()}

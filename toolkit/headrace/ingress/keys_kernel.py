@@ -1,0 +1,417 @@
+"""Kernels of the key dictionary: an open-addressing table from key values to dense ids.
+
+State of one table (`TableArrays`), all of it owned by the handle in `keys.py`:
+
+slots       two uint64 for each place, in one cache line: the word, and
+            ``length << 32 | id + 1`` (0: empty). Linear probing from the low
+            bits of the hash; at most half of the places are taken. Places are
+            emptied by shifting back, so there are no tombstones.
+word        What is compared first. It is the whole key if that has at most
+            eight bytes (short strings, numbers, pairs of ids); otherwise the
+            hash, and the bytes or parts are compared too.
+id          ``slot << bucket_bits | bucket``. Each bucket counts its own slots
+            and keeps a list of freed ids, linked through `lengths`.
+by id       `hashes`; `stored` (the word, or where a long string starts in
+            `arena`); `lengths` (bytes of a string); `uses` (two int64, in one
+            cache line: event time of the last use, `UNTOUCHED` before one,
+            `FREE` if the id is not in use; and the last row it was met in,
+            counted over all batches, which finds repetitions within a row).
+
+The table is larger than the caches as soon as keys are many, so the place of a
+key is asked for some keys ahead of looking at it (pairs of words, 2 M keys: 15
+instead of 25 ns a pair; 110,000 words: 10 instead of 12).
+
+A kernel that needs more room returns how far it came and what it needs: the
+handle grows that array and calls again. Nothing here allocates or raises.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from headrace.ingress.hashing import (
+    SHORT,
+    bucket_of,
+    combine,
+    hash_long,
+    is_equal,
+    load_short,
+    load_word,
+    mix,
+    prefetch,
+    store_word,
+)
+from headrace.kernel import kernel
+
+DONE, NEED_PLACES, NEED_IDS, NEED_ARENA, OVER_LIMIT, TOO_LONG = 0, 1, 2, 3, 4, 5
+LIVE, ARENA_USED, ARENA_DEAD, COUNTS = 0, 1, 2, 3
+FREE = -(2**63)
+UNTOUCHED = 2**63 - 1
+LONGEST_STRING = 2**31 - 64
+AHEAD = 16
+"""Keys between asking for a place of the table and looking at it."""
+BLOCK = 32
+"""Strings that are hashed, and asked for, before the first of them is looked up."""
+
+_LENGTH_SHIFT = np.uint64(32)
+_ID_MASK = np.uint64(0xFFFFFFFF)
+_EMPTY = np.uint64(0)
+
+
+class TableArrays(NamedTuple):
+    """What a kernel sees of one table."""
+
+    slots: np.ndarray  # uint64[2 * places], places a power of two
+    hashes: np.ndarray  # uint64[ids]
+    stored: np.ndarray  # uint64[ids]
+    lengths: np.ndarray  # int32[ids]
+    uses: np.ndarray  # int64[2 * ids]
+    bucket_next: np.ndarray  # int32[buckets], next slot never used
+    bucket_free: np.ndarray  # int32[buckets], first freed id or -1
+    arena: np.ndarray  # uint8[...]
+    counts: np.ndarray  # int64[COUNTS]
+    scratch: np.ndarray  # uint64[2 * BLOCK]
+    bucket_bits: int
+    limit: int
+
+
+@kernel
+def find_room(g, bucket, arena_bytes):
+    """Say whether one more key fits, before anything is written for it."""
+    if g.counts[LIVE] >= g.limit:
+        return OVER_LIMIT
+    if 4 * (g.counts[LIVE] + 1) > g.slots.size:
+        return NEED_PLACES
+    if g.bucket_free[bucket] < 0 and (np.int64(g.bucket_next[bucket]) + 1) << g.bucket_bits > g.hashes.size:
+        return NEED_IDS
+    if g.counts[ARENA_USED] + arena_bytes > g.arena.size:
+        return NEED_ARENA
+    return DONE
+
+
+@kernel
+def take_id(g, bucket, h, length):
+    """Take a free id of a bucket; `find_room` said that there is one."""
+    identity = np.int64(g.bucket_free[bucket])
+    if identity >= 0:
+        g.bucket_free[bucket] = g.lengths[identity]
+    else:
+        identity = (np.int64(g.bucket_next[bucket]) << g.bucket_bits) | bucket
+        g.bucket_next[bucket] += 1
+    g.hashes[identity] = h
+    g.lengths[identity] = length
+    g.uses[2 * identity] = UNTOUCHED
+    g.uses[2 * identity + 1] = 0
+    g.counts[LIVE] += 1
+    return identity
+
+
+@kernel
+def encode_strings(g, data, starts, ends, ids, first):
+    """Write the id of each string ``data[starts[i]:ends[i]]`` from `first` on; new ones get ids.
+
+    Returns
+    -------
+    position, status : int
+        Strings before `position` are done; status says what the next one needs.
+    """
+    mask = np.int64(g.slots.size // 2 - 1)
+    count = starts.size
+    for block in range(first, count, BLOCK):
+        block_end = min(block + BLOCK, count)
+        for i in range(block, block_end):
+            start = np.int64(starts[i])
+            length = np.int64(ends[i]) - start
+            if length <= SHORT:
+                word = load_short(data, start, length)
+                h = mix(word, length)
+            else:
+                h = hash_long(data, start, length)
+                word = h
+            prefetch(g.slots, 2 * np.int64(h & np.uint64(mask)))
+            g.scratch[2 * (i - block)] = word
+            g.scratch[2 * (i - block) + 1] = h
+        for i in range(block, block_end):
+            word, h = g.scratch[2 * (i - block)], g.scratch[2 * (i - block) + 1]
+            start = np.int64(starts[i])
+            length = np.int64(ends[i]) - start
+            tag = np.uint64(length) << _LENGTH_SHIFT
+            place = np.int64(h & np.uint64(mask))
+            while True:
+                entry = g.slots[2 * place + 1]
+                if entry == _EMPTY:
+                    if length > LONGEST_STRING:
+                        return i, TOO_LONG
+                    bucket = bucket_of(h, g.bucket_bits)
+                    status = find_room(g, bucket, 0 if length <= SHORT else length)
+                    if status != DONE:
+                        return i, status
+                    identity = take_id(g, bucket, h, length)
+                    if length <= SHORT:
+                        g.stored[identity] = word
+                    else:
+                        at = g.counts[ARENA_USED]
+                        g.arena[at : at + length] = data[start : start + length]
+                        g.stored[identity] = np.uint64(at)
+                        g.counts[ARENA_USED] = at + length
+                    g.slots[2 * place] = word
+                    g.slots[2 * place + 1] = tag | np.uint64(identity + 1)
+                    ids[i] = identity
+                    break
+                if g.slots[2 * place] == word and entry & ~_ID_MASK == tag:
+                    identity = np.int64(entry & _ID_MASK) - 1
+                    if length <= SHORT or is_equal(
+                        data, start, g.arena, np.int64(g.stored[identity]), length
+                    ):
+                        ids[i] = identity
+                        break
+                place = (place + 1) & mask
+    return count, DONE
+
+
+@kernel
+def encode_words(g, words, ids, first):
+    """Write the id of each 8-byte value, given as uint64; as `encode_strings`."""
+    mask = np.int64(g.slots.size // 2 - 1)
+    count = words.size
+    for i in range(first, count):
+        ahead = mix(words[min(i + AHEAD, count - 1)], SHORT)
+        prefetch(g.slots, 2 * np.int64(ahead & np.uint64(mask)))
+        word = words[i]
+        h = mix(word, SHORT)
+        place = np.int64(h & np.uint64(mask))
+        while True:
+            entry = g.slots[2 * place + 1]
+            if entry == _EMPTY:
+                bucket = bucket_of(h, g.bucket_bits)
+                status = find_room(g, bucket, 0)
+                if status != DONE:
+                    return i, status
+                identity = take_id(g, bucket, h, SHORT)
+                g.stored[identity] = word
+                g.slots[2 * place] = word
+                g.slots[2 * place + 1] = np.uint64(identity + 1)
+                ids[i] = identity
+                break
+            if g.slots[2 * place] == word:
+                ids[i] = np.int64(entry & _ID_MASK) - 1
+                break
+            place = (place + 1) & mask
+    return count, DONE
+
+
+@kernel
+def hash_parts(hashes, ids, row_hashes, count):
+    """Fold the hashes of one column's ids into the hashes of tuples of `count` parts so far."""
+    for i in range(ids.size):
+        part = hashes[ids[i]]
+        row_hashes[i] = part if count == 1 else combine(row_hashes[i], part, count)
+
+
+@kernel
+def encode_parts(g, parts, row_parts, row_hashes, ids, first):
+    """Write the id of each tuple of inner ids; as `encode_strings`.
+
+    Parameters
+    ----------
+    parts : int32[ids, columns]
+        Inner ids by id of the tuple; written for new ones.
+    row_parts : int32[n, columns]
+    row_hashes : uint64[n]
+        Of the values, not of the inner ids.
+    """
+    mask = np.int64(g.slots.size // 2 - 1)
+    columns = row_parts.shape[1]
+    rows = row_parts.shape[0]
+    for i in range(first, rows):
+        ahead = row_hashes[min(i + AHEAD, rows - 1)]
+        prefetch(g.slots, 2 * np.int64(ahead & np.uint64(mask)))
+        h = row_hashes[i]
+        word = h
+        if columns == 2:
+            word = (np.uint64(row_parts[i, 0]) << _LENGTH_SHIFT) | np.uint64(row_parts[i, 1])
+        place = np.int64(h & np.uint64(mask))
+        while True:
+            entry = g.slots[2 * place + 1]
+            if entry == _EMPTY:
+                bucket = bucket_of(h, g.bucket_bits)
+                status = find_room(g, bucket, 0)
+                if status != DONE:
+                    return i, status
+                identity = take_id(g, bucket, h, SHORT)
+                for k in range(columns):
+                    parts[identity, k] = row_parts[i, k]
+                g.slots[2 * place] = word
+                g.slots[2 * place + 1] = np.uint64(identity + 1)
+                ids[i] = identity
+                break
+            if g.slots[2 * place] == word:
+                identity = np.int64(entry & _ID_MASK) - 1
+                is_same = True
+                if columns != 2:
+                    for k in range(columns):
+                        is_same &= parts[identity, k] == row_parts[i, k]
+                if is_same:
+                    ids[i] = identity
+                    break
+            place = (place + 1) & mask
+    return row_parts.shape[0], DONE
+
+
+@kernel
+def rehash(slots, wider, hashes):
+    """Move every entry of a table into an empty one of more places."""
+    mask = np.int64(wider.size // 2 - 1)
+    for old in range(slots.size // 2):
+        entry = slots[2 * old + 1]
+        if entry == _EMPTY:
+            continue
+        place = np.int64(hashes[np.int64(entry & _ID_MASK) - 1] & np.uint64(mask))
+        while wider[2 * place + 1] != _EMPTY:
+            place = (place + 1) & mask
+        wider[2 * place] = slots[2 * old]
+        wider[2 * place + 1] = entry
+
+
+@kernel
+def free_ids(g, ids, is_string):
+    """Take these live ids out of the table and put them on their buckets' lists."""
+    mask = np.int64(g.slots.size // 2 - 1)
+    bucket_mask = (np.int64(1) << g.bucket_bits) - 1
+    for i in range(ids.size):
+        identity = np.int64(ids[i])
+        place = np.int64(g.hashes[identity] & np.uint64(mask))
+        while np.int64(g.slots[2 * place + 1] & _ID_MASK) != identity + 1:
+            place = (place + 1) & mask
+        # Shift back: what follows may fill the hole unless its home place comes after the hole.
+        hole = place
+        while True:
+            place = (place + 1) & mask
+            entry = g.slots[2 * place + 1]
+            if entry == _EMPTY:
+                break
+            home = np.int64(g.hashes[np.int64(entry & _ID_MASK) - 1] & np.uint64(mask))
+            if ((place - home) & mask) >= ((place - hole) & mask):
+                g.slots[2 * hole] = g.slots[2 * place]
+                g.slots[2 * hole + 1] = entry
+                hole = place
+        g.slots[2 * hole + 1] = _EMPTY
+        if is_string and g.lengths[identity] > SHORT:
+            g.counts[ARENA_DEAD] += g.lengths[identity]
+        bucket = identity & bucket_mask
+        g.lengths[identity] = g.bucket_free[bucket]
+        g.bucket_free[bucket] = identity
+        g.uses[2 * identity] = FREE
+        g.counts[LIVE] -= 1
+
+
+@kernel
+def compact_arena(g, arena):
+    """Copy the bytes of live long strings to a new arena and note where they are; returns the bytes used."""
+    used = 0
+    for identity in range(g.hashes.size):
+        if g.uses[2 * identity] == FREE or g.lengths[identity] <= SHORT:
+            continue
+        length = np.int64(g.lengths[identity])
+        start = np.int64(g.stored[identity])
+        arena[used : used + length] = g.arena[start : start + length]
+        g.stored[identity] = np.uint64(used)
+        used += length
+    return used
+
+
+@kernel
+def touch(uses, ids, ts):
+    """Note the last use of each id; a use before the last one changes nothing."""
+    count = ids.size
+    for i in range(count):
+        prefetch(uses, 2 * np.int64(ids[min(i + AHEAD, count - 1)]))
+        at = 2 * np.int64(ids[i])
+        before = uses[at]
+        if ts[i] > before or before == UNTOUCHED:
+            uses[at] = ts[i]
+
+
+@kernel
+def use_rows(uses, ids, offsets, ts, is_tracked, stamp, kept, kept_offsets):
+    """Keep the first occurrence of each id in a row, and note its use.
+
+    Parameters
+    ----------
+    uses : int64[2 * ids]
+        Of `TableArrays`. Written.
+    ids, offsets : int32[k], int[n + 1]
+        Row i has ``ids[offsets[i]:offsets[i + 1]]``.
+    ts : int64[n]
+        Event times of the rows; not read unless `is_tracked`.
+    stamp : int
+        Rows before this batch, counted from 1.
+    kept, kept_offsets : int32[k + 1], int32[n + 1]
+        Written, as `ids` and `offsets`.
+    """
+    used = 0
+    count = ids.size
+    kept_offsets[0] = 0
+    for i in range(offsets.size - 1):
+        now = ts[i] if is_tracked else FREE
+        for j in range(offsets[i], offsets[i + 1]):
+            prefetch(uses, 2 * np.int64(ids[min(j + AHEAD, count - 1)]))
+            at = 2 * np.int64(ids[j])
+            # Branch-free: whether a word repeats is not predictable.
+            kept[used] = ids[j]
+            used += uses[at + 1] != stamp + i
+            uses[at + 1] = stamp + i
+            before = uses[at]
+            if is_tracked and (now > before or before == UNTOUCHED):
+                uses[at] = now
+        kept_offsets[i + 1] = used
+
+
+@kernel
+def mark_parts(parts, uses, column, marks):
+    """Mark the inner ids that live tuples have in a column."""
+    for identity in range(parts.shape[0]):
+        if uses[2 * identity] != FREE:
+            marks[parts[identity, column]] = 1
+
+
+@kernel
+def measure_strings(lengths, ids, offsets):
+    """Write the byte offsets that the strings of `ids` need, one after the other."""
+    offsets[0] = 0
+    for i in range(ids.size):
+        offsets[i + 1] = offsets[i] + lengths[ids[i]]
+
+
+@kernel
+def gather_strings(g, ids, offsets, data):
+    """Copy the bytes of each id's string to ``data[offsets[i]:]``; `data` has 8 bytes to spare."""
+    for i in range(ids.size):
+        identity = ids[i]
+        length = np.int64(g.lengths[identity])
+        if length <= SHORT:
+            # All eight bytes: those past the end are overwritten by the next string.
+            store_word(data, offsets[i], g.stored[identity])
+        else:
+            start = np.int64(g.stored[identity])
+            data[offsets[i] : offsets[i] + length] = g.arena[start : start + length]
+
+
+@kernel
+def gather_words(g, ids, depth, words):
+    """Write bytes 8*depth to 8*depth + 8 of each id's string, little-endian, zero padded."""
+    at = 8 * depth
+    for i in range(ids.size):
+        identity = ids[i]
+        length = np.int64(g.lengths[identity])
+        if length <= SHORT:
+            words[i] = g.stored[identity] if depth == 0 else _EMPTY
+        elif at >= length:
+            words[i] = _EMPTY
+        else:
+            start = np.int64(g.stored[identity]) + at
+            words[i] = (
+                load_word(g.arena, start) if at + 8 <= length else load_short(g.arena, start, length - at)
+            )

@@ -1,0 +1,372 @@
+"""Anything that holds a table, as Arrow record batches in order.
+
+`open_input` takes a Parquet or Arrow IPC path, an Arrow table, batch, reader or
+dataset, a pandas frame, whatever has ``__arrow_c_stream__`` (polars, DuckDB,
+a Spark DataFrame), or an iterable of record batches. The schema is known
+before the first batch. Every batch is validated fully, bad offsets and invalid
+UTF-8 included, before a kernel sees it.
+
+A library with more to say about its own frames registers an opener for the
+root of its package name (`OPENERS`); it is imported only when such a frame comes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from headrace.errors import HeadraceError, InputError, SchemaError, UnsupportedTypeError
+
+DEFAULT_BATCH_ROWS = 1 << 16
+OPENERS: dict[str, str] = {"pyspark": "headrace.spark.source:open_dataframe"}
+"""Root package of a frame's type -> "module:function", called as `open_input` is."""
+
+_MAGIC_PARQUET, _MAGIC_ARROW = b"PAR1", b"ARROW1"
+
+
+@dataclass
+class Reader:
+    """Record batches of one source.
+
+    Parameters
+    ----------
+    schema : pa.Schema
+        Of every batch.
+    name : str
+        For error texts.
+    rows : int or None
+        How many there are, where that is known without reading them.
+    batches : callable
+        Starts a pass; a stream allows one only.
+    is_replayable : bool
+        Whether there may be a second pass.
+    is_validated, batch_rows
+        As in `open_input`.
+    reopen : callable, optional
+        Opens the same source with other columns; see `select`.
+    """
+
+    schema: pa.Schema
+    name: str
+    rows: int | None
+    batches: Callable[[], Iterable[pa.RecordBatch]]
+    is_replayable: bool = True
+    is_validated: bool = True
+    batch_rows: int = DEFAULT_BATCH_ROWS
+    reopen: Callable[[Sequence[str]], Reader] | None = None
+    is_started: bool = False
+
+    def select(self, columns: Sequence[str]) -> Reader:
+        """Return a reader of some of the columns: what is not read, decoded and validated costs nothing.
+
+        Examples
+        --------
+        >>> open_input(pa.table({"ts": [1], "x": [2]})).select(["x"]).schema.names
+        ['x']
+        """
+        if list(columns) == self.schema.names:
+            return self
+        if self.reopen is not None:
+            return self.reopen(columns)
+        selected = open_stream(self.schema, self._begin, columns, self.name, self.is_replayable, self.rows)
+        selected.is_validated, selected.batch_rows = self.is_validated, self.batch_rows
+        return selected
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self._read(self._begin())
+
+    def _begin(self) -> Iterable[pa.RecordBatch]:
+        """Start a pass over the unchecked batches; a stream gives one, to whatever selection of it asks first."""
+        if self.is_started and not self.is_replayable:
+            raise InputError(f"input {self.name} is a stream and was read already: open it again")
+        self.is_started = True
+        with translated_errors(self.name):
+            return self.batches()
+
+    def _read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        row = 0
+        with translated_errors(self.name):
+            for batch in batches:
+                if self.is_validated:
+                    _validate(batch, self.name, row)
+                row += batch.num_rows
+                for start in range(0, batch.num_rows, self.batch_rows):
+                    yield batch.slice(start, self.batch_rows)
+
+
+def _validate(batch: pa.RecordBatch, name: str, row: int) -> None:
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"input {name}, rows from {row}: not valid Arrow data ({first_line(error)}); write it again"
+        ) from None
+
+
+def first_line(error: BaseException) -> str:
+    """Return an error's text as one line, without the dots at its end."""
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(". ") if lines else type(error).__name__
+
+
+@contextmanager
+def translated_errors(name: str) -> Iterator[None]:
+    """Turn what Arrow and the file system raise into an `InputError` of one line."""
+    try:
+        yield
+    except (HeadraceError, GeneratorExit):
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(
+            f"input {name} cannot be read: {first_line(error)}; check the file or write it again"
+        ) from error
+
+
+def open_input(
+    source: Any,
+    columns: Sequence[str] | None = None,
+    sort_by: str | None = None,
+    batch_rows: int = DEFAULT_BATCH_ROWS,
+    name: str = "",
+    validate: bool = True,
+    schema: pa.Schema | None = None,
+) -> Reader:
+    """Return a reader of a table, whatever holds it.
+
+    Parameters
+    ----------
+    source : path, Arrow object, pandas frame, frame with ``__arrow_c_stream__``, or iterable of batches
+    columns : sequence of str, optional
+        Only these, in this order.
+    sort_by : str, optional
+        Sort by this column, equal ones in their order. What is not a Spark
+        DataFrame is held in memory for it.
+    batch_rows : int
+        The most rows of a batch.
+    name : str
+        For error texts; a path's own by default.
+    validate : bool
+        Check every batch fully.
+    schema : pa.Schema, optional
+        Of an iterable of batches that may be empty.
+
+    Raises
+    ------
+    InputError
+        One line: no such file, not Parquet, corrupt, no such column.
+
+    Examples
+    --------
+    >>> reader = open_input(pa.table({"ts": [2, 1], "x": [3, 4]}), columns=["ts"], sort_by="ts")
+    >>> reader.rows, [batch.to_pydict() for batch in reader]
+    (2, [{'ts': [1, 2]}])
+    """
+    if isinstance(source, Reader):
+        return source
+    name = name or _name_of(source)
+    root = type(source).__module__.partition(".")[0]
+    if root in OPENERS:
+        module, _, function = OPENERS[root].partition(":")
+        opener = getattr(importlib.import_module(module), function)
+        return opener(
+            source, columns=columns, sort_by=sort_by, batch_rows=batch_rows, name=name, validate=validate
+        )
+    needed = columns
+    if columns is not None and sort_by is not None and sort_by not in columns:
+        needed = [*columns, sort_by]
+    with translated_errors(name):
+        reader = _open(source, needed, batch_rows, name, schema)
+    reader.is_validated, reader.batch_rows = validate, batch_rows
+    if sort_by is not None:
+        reader = _sorted(reader, sort_by)
+        reader = reader if columns is None else reader.select(columns)
+    if reader.is_replayable:
+        reader.reopen = lambda chosen: open_input(source, chosen, sort_by, batch_rows, name, validate, schema)
+    return reader
+
+
+def _name_of(source: Any) -> str:
+    if isinstance(source, (str, os.PathLike)):
+        return repr(os.fspath(source))
+    return f"<{type(source).__name__}>"
+
+
+def _open(source: Any, columns, batch_rows: int, name: str, schema: pa.Schema | None) -> Reader:
+    if isinstance(source, (str, os.PathLike)):
+        return _open_path(Path(source), columns, batch_rows, name)
+    if isinstance(source, pa.RecordBatch):
+        source = pa.Table.from_batches([source])
+    elif type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns"):
+        source = pa.Table.from_pandas(source, preserve_index=False)
+        source = source.replace_schema_metadata(None)
+    if isinstance(source, pa.Table):
+        table = select(source, columns, name)
+        return Reader(table.schema, name, table.num_rows, lambda: table.to_batches(max_chunksize=batch_rows))
+    if type(source).__module__ == "pyarrow._dataset":
+        return _open_dataset(source, columns, batch_rows, name)
+    if not isinstance(source, pa.RecordBatchReader) and hasattr(source, "__arrow_c_stream__"):
+        source = pa.RecordBatchReader.from_stream(source)
+    if isinstance(source, pa.RecordBatchReader):
+        return open_stream(source.schema, lambda: source, columns, name)
+    if isinstance(source, Iterable) and not isinstance(source, (dict, set, bytes)):
+        return _open_iterable(source, columns, name, schema)
+    raise InputError(
+        f"input {name}: give a Parquet path, an Arrow table, a pandas frame, a DataFrame, or record batches"
+    )
+
+
+def open_stream(
+    schema: pa.Schema,
+    batches: Callable[[], Iterable[pa.RecordBatch]],
+    columns: Sequence[str] | None,
+    name: str,
+    is_replayable: bool = False,
+    rows: int | None = None,
+) -> Reader:
+    """Return a reader of batches that come one after the other."""
+    chosen = select(schema.empty_table(), columns, name).schema
+    if columns is None:
+        return Reader(chosen, name, rows, batches, is_replayable)
+    indices = [schema.get_field_index(column) for column in columns]
+    return Reader(chosen, name, rows, lambda: (batch.select(indices) for batch in batches()), is_replayable)
+
+
+def select(table: pa.Table, columns: Sequence[str] | None, name: str) -> pa.Table:
+    """Return a table of these columns, or raise `SchemaError` with those there are."""
+    if columns is None:
+        return table
+    for column in columns:
+        found = table.schema.get_all_field_indices(column)
+        if len(found) != 1:
+            problem = f"occurs {len(found)} times" if found else "does not exist"
+            raise SchemaError(
+                f"column {column!r} {problem} in input {name}: the columns are"
+                f" {', '.join(table.schema.names) or 'none'}"
+            )
+    return table.select(list(columns))
+
+
+def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
+    if path.is_dir():
+        import pyarrow.dataset as ds  # brings pandas along: not at import time
+
+        return _open_dataset(ds.dataset(path, format="parquet"), columns, batch_rows, name)
+    with path.open("rb") as file:
+        head = file.read(8)
+    if head.startswith(_MAGIC_ARROW):
+        with pa.memory_map(os.fspath(path)) as file:
+            opened = pa.ipc.open_file(file)
+            table = select(opened.read_all(), columns, name)
+        return Reader(table.schema, name, table.num_rows, lambda: table.to_batches(max_chunksize=batch_rows))
+    if not head.startswith(_MAGIC_PARQUET):
+        raise InputError(
+            f"input {name} is neither a Parquet nor an Arrow file: convert it, or check the path"
+        )
+    with pq.ParquetFile(path) as file:
+        schema, rows = file.schema_arrow.remove_metadata(), file.metadata.num_rows
+    chosen = select(schema.empty_table(), columns, name).schema
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            for batch in file.iter_batches(batch_rows, columns=None if columns is None else list(columns)):
+                # Arrow returns columns in the file's order.
+                yield pa.RecordBatch.from_arrays(
+                    [batch.column(field.name) for field in chosen], schema=chosen
+                )
+
+    return Reader(chosen, name, rows, batches)
+
+
+def _open_dataset(dataset: Any, columns, batch_rows: int, name: str) -> Reader:
+    chosen = select(dataset.schema.empty_table(), columns, name).schema.remove_metadata()
+
+    def batches() -> Iterable[pa.RecordBatch]:
+        return dataset.to_batches(columns=chosen.names, batch_size=batch_rows)
+
+    return Reader(chosen, name, dataset.count_rows(), batches)
+
+
+def _open_iterable(source: Iterable, columns, name: str, schema: pa.Schema | None) -> Reader:
+    is_replayable = not isinstance(source, Iterator)
+    iterator = iter(source)
+    first: list[Any] = []
+    if schema is None:
+        first = list(itertools.islice(iterator, 1))
+        if not first:
+            raise InputError(f"input {name} has no batch, so no schema: give schema=..., or an empty batch")
+        schema = _batches_of(first[0], name)[0].schema
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for item in source if is_replayable else itertools.chain(first, iterator):
+            for batch in _batches_of(item, name):
+                yield batch if batch.schema.equals(schema) else _align(batch, schema, name)
+
+    return open_stream(schema, batches, columns, name, is_replayable)
+
+
+def _batches_of(item: Any, name: str) -> list[pa.RecordBatch]:
+    if isinstance(item, pa.RecordBatch):
+        return [item]
+    if isinstance(item, pa.Table):
+        return item.to_batches() or [
+            pa.RecordBatch.from_arrays(
+                [pa.array([], field.type) for field in item.schema], schema=item.schema
+            )
+        ]
+    raise InputError(f"input {name} yields {type(item).__name__}: it must yield Arrow record batches")
+
+
+def _align(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> pa.RecordBatch:
+    """Bring a batch to the first one's schema by widening casts; more columns are left out."""
+    arrays = []
+    for field in schema:
+        if len(batch.schema.get_all_field_indices(field.name)) != 1:
+            raise SchemaError(f"input {name}: column {field.name!r} is missing in a later batch: add it")
+        array = batch.column(field.name)
+        if not array.type.equals(field.type):
+            try:
+                array = pc.cast(array, field.type, safe=True)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                raise SchemaError(
+                    f"input {name}: column {field.name!r} is {array.type} in a later batch,"
+                    f" {field.type} before: cast it"
+                ) from None
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _sorted(reader: Reader, column: str) -> Reader:
+    """Return a reader of the same rows, stably sorted."""
+    kind = select(reader.schema.empty_table(), [column], reader.name).schema.field(0).type
+    inner = reader.batches
+
+    def batches() -> Iterable[pa.RecordBatch]:
+        table = pa.Table.from_batches(inner(), reader.schema)
+        try:
+            # Arrow's sort is stable; combine_chunks keeps `take` from walking chunks for each row.
+            order = pc.sort_indices(table.column(column))
+        except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
+            raise UnsupportedTypeError(
+                f"column {column!r} has type {kind}: it cannot be sorted by; cast it"
+            ) from None
+        return table.combine_chunks().take(order).to_batches(max_chunksize=reader.batch_rows)
+
+    return Reader(
+        reader.schema,
+        reader.name,
+        reader.rows,
+        batches,
+        reader.is_replayable,
+        reader.is_validated,
+        reader.batch_rows,
+    )

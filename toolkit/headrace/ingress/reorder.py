@@ -1,0 +1,211 @@
+"""Bounded repair of disorder at ingress: rows wait until nothing older may come.
+
+At each row the watermark is the largest event time before it, minus the
+lateness; a row below it is late. That is decided row by row, so it does not
+depend on how rows were batched. What is not late leaves in the order of
+(event time, arrival), as soon as the watermark has reached its time.
+
+With lateness 3, arriving from left to right::
+
+    time         5   9   7   5   12  9
+    watermark    -   2   6   6   6   9
+    late                     *            (5 < 6; the last row, 9, is in time)
+
+and 5 7 9 9 leave once the watermark is 9; 12 waits.
+
+What waits is held as sorted runs, in the order of arrival: a batch adds one, and
+what is ready is a slice at the front of each. So a row is sorted once, in its
+batch, and merged once, when it leaves; runs of few rows are merged with their
+neighbours before, so that many small batches do not make many runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.errors import LateRowError, OverflowInputError, ParameterError
+from headrace.ingress.times import check_range
+from headrace.kernel import kernel
+from headrace.progress import END_OF_TIME, MIN_TIME
+
+LATE = ("error", "drop", "side")
+SHORT_RUN = 1 << 13
+"""Rows below which a run is merged with its neighbour."""
+
+
+@kernel
+def find_late(ts, highest, lateness, is_late):
+    """Mark the rows below the watermark at their arrival; returns the largest event time so far."""
+    for i in range(ts.size):
+        is_late[i] = ts[i] < highest - lateness
+        highest = max(highest, ts[i])
+    return highest
+
+
+@dataclass(slots=True)
+class ReorderCounters:
+    """Rows that came in, were released, and were late: rows = released + late + waiting."""
+
+    rows: int = 0
+    released: int = 0
+    late: int = 0
+
+
+class Reorder:
+    """Put rows in order within a lateness.
+
+    Parameters
+    ----------
+    lateness : int
+        In the stream's unit, at least 0.
+    late : {"error", "drop", "side"}
+        What is done with a row below the watermark: an error, counted, or
+        counted and kept for `late_table`.
+    max_waiting : int
+        Rows that may wait, before it is an error.
+    column : str
+        Of the event time, for error texts.
+    window_size : int
+        For the check of the range.
+
+    Examples
+    --------
+    >>> reorder = Reorder(3, "drop")
+    >>> ts = np.array([5, 9, 7, 5, 12, 9])
+    >>> batch, times = reorder.add(pa.record_batch({"row": [0, 1, 2, 3, 4, 5]}), ts)
+    >>> times.tolist(), batch["row"].to_pylist(), reorder.watermark, reorder.counters.late
+    ([5, 7, 9, 9], [0, 2, 1, 5], 9, 1)
+    >>> reorder.finish()[1].tolist()
+    [12]
+    """
+
+    def __init__(
+        self,
+        lateness: int,
+        late: str = "error",
+        max_waiting: int = 1 << 22,
+        column: str = "ts",
+        window_size: int = 0,
+    ):
+        if late not in LATE:
+            raise ParameterError(f"late = {late!r}: give one of {', '.join(LATE)}")
+        if not 0 <= lateness < END_OF_TIME:
+            raise ParameterError(f"lateness = {lateness}: must be from 0 to below 2**62")
+        self.lateness, self.late, self.max_waiting, self.column = lateness, late, max_waiting, column
+        self.window_size = window_size
+        self.counters = ReorderCounters()
+        self._highest = MIN_TIME
+        self._runs: list[tuple[np.ndarray, pa.RecordBatch]] = []
+        self._waiting = 0
+        self._late: list[pa.RecordBatch] = []
+        self._schema: pa.Schema | None = None
+
+    @property
+    def watermark(self) -> int:
+        """No row below it will be released any more; `MIN_TIME` before the first row."""
+        return max(self._highest - self.lateness, MIN_TIME) if self._highest > MIN_TIME else MIN_TIME
+
+    @property
+    def waiting(self) -> int:
+        """Rows held back at present."""
+        return self._waiting
+
+    def add(self, batch: pa.RecordBatch, ts: np.ndarray) -> tuple[pa.RecordBatch, np.ndarray]:
+        """Take rows with their event times; return those that are ready, in order, with theirs.
+
+        Raises
+        ------
+        LateRowError
+            With ``late="error"``.
+        OverflowInputError
+            If more than `max_waiting` rows would wait.
+        """
+        self._schema = batch.schema
+        check_range(ts, self.column, self.window_size, self.counters.rows)
+        is_late = np.empty(ts.size, np.bool_)
+        highest = find_late(ts, self._highest, self.lateness, is_late)
+        late_count = int(is_late.sum())
+        if late_count:
+            batch, ts = self._set_aside(batch, ts, is_late)
+        self._highest = int(highest)
+        self.counters.rows += is_late.size
+        self.counters.late += late_count
+        if ts.size:
+            self._runs.append(_sort(ts, batch))
+            self._waiting += ts.size
+            while len(self._runs) > 1 and self._runs[-1][0].size < SHORT_RUN:
+                if self._runs[-2][0].size > 2 * self._runs[-1][0].size:
+                    break
+                self._runs[-2:] = [_merge(self._runs[-2:])]
+        return self._release(self.watermark)
+
+    def finish(self) -> tuple[pa.RecordBatch | None, np.ndarray]:
+        """Return the rows that still wait, in order; None if there never was a batch."""
+        if self._schema is None:
+            return None, np.zeros(0, np.int64)
+        return self._release(END_OF_TIME)
+
+    def late_table(self) -> pa.Table | None:
+        """Return the late rows kept so far, in order of arrival; None if there never was a batch."""
+        return None if self._schema is None else pa.Table.from_batches(self._late, self._schema)
+
+    def _set_aside(self, batch: pa.RecordBatch, ts: np.ndarray, is_late: np.ndarray):
+        if self.late == "error":
+            index = int(np.argmax(is_late))
+            highest = max(int(ts[:index].max(initial=MIN_TIME)), self._highest)
+            raise LateRowError(
+                f"event_time column {self.column!r}, row {self.counters.rows + index}: {int(ts[index])} is"
+                f" {highest - int(ts[index])} behind {highest}, more than lateness = {self.lateness}:"
+                f" raise lateness, or set late='drop' or late='side'"
+            )
+        if self.late == "side":
+            self._late.append(batch.filter(pa.array(is_late)))
+        return batch.filter(pa.array(~is_late)), ts[~is_late]
+
+    def _release(self, up_to: int) -> tuple[pa.RecordBatch, np.ndarray]:
+        ready, rest = [], []
+        for ts, rows in self._runs:
+            count = int(np.searchsorted(ts, up_to, side="right"))
+            if count:
+                ready.append((ts[:count], rows.slice(0, count)))
+            if count < ts.size:
+                rest.append((ts[count:], rows.slice(count)))
+        released = sum(ts.size for ts, _ in ready)
+        if self._waiting - released > self.max_waiting:
+            raise OverflowInputError(
+                f"{self._waiting - released} rows wait for lateness = {self.lateness} to pass, more than"
+                f" max_waiting = {self.max_waiting}: lower lateness, or sort the input (sort=True)"
+            )
+        self._runs = rest
+        self._waiting -= released
+        self.counters.released += released
+        if not ready:
+            return _empty(self._schema), np.zeros(0, np.int64)
+        ts, rows = ready[0] if len(ready) == 1 else _merge(ready)
+        return rows, ts
+
+
+def _sort(ts: np.ndarray, rows: pa.RecordBatch) -> tuple[np.ndarray, pa.RecordBatch]:
+    """Sort rows by time; stably."""
+    if (ts[1:] >= ts[:-1]).all():
+        return ts, rows
+    order = np.argsort(ts, kind="stable")
+    return ts[order], rows.take(pa.array(order))
+
+
+def _merge(runs: list[tuple[np.ndarray, pa.RecordBatch]]) -> tuple[np.ndarray, pa.RecordBatch]:
+    """Merge sorted runs; of equal times those of an earlier run come first."""
+    pieces = pa.Table.from_batches([rows for _, rows in runs]).combine_chunks().to_batches()
+    if len(pieces) != 1:
+        raise OverflowInputError(
+            "a column of the rows that wait for lateness to pass exceeds 2 GiB: lower lateness, or cast the"
+            " column to large_string"
+        )
+    return _sort(np.concatenate([ts for ts, _ in runs]), pieces[0])
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)

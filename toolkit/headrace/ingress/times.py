@@ -1,0 +1,202 @@
+"""Event time: from a column to int64 in the stream's unit, checked, and back.
+
+A timestamp column counts in microseconds inside the engine, with a zone as an
+instant, without one as UTC; an integer column is taken as it is. Nothing is
+rounded: a time that is not whole in the unit is an error.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.errors import DisorderError, EventTimeError, OutputError, OverflowInputError, SchemaError
+from headrace.ingress import columns
+from headrace.kernel import kernel
+from headrace.progress import END_OF_TIME
+from headrace.windows import DEFAULT_TIME_UNIT, TIMESTAMP_UNIT
+
+_NAT = -(2**63)
+_TO_MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+
+
+def check_event_time(schema: pa.Schema, column: str) -> pa.DataType:
+    """Return the type of the event-time column, or say why it cannot be one.
+
+    Raises
+    ------
+    SchemaError
+        If there is no such column, or two of that name.
+    EventTimeError
+        If it is neither a timestamp nor an integer column.
+    """
+    kind = field_type(schema, column, "event_time")
+    if pa.types.is_timestamp(kind) or pa.types.is_integer(kind):
+        return kind
+    if pa.types.is_floating(kind):
+        fix = "fill or drop missing times (one NaN makes a pandas integer column double) and cast it to int64"
+    elif pa.types.is_date(kind) or columns.is_string(kind):
+        fix = "cast it to timestamp"
+    elif pa.types.is_decimal(kind):
+        fix = "cast it to bigint"
+    else:
+        fix = "give a timestamp or integer column"
+    raise EventTimeError(f"event_time column {column!r} has type {kind}: {fix}")
+
+
+def field_type(schema: pa.Schema, column: str, use: str) -> pa.DataType:
+    """Return the type of a column that must exist once."""
+    found = schema.get_all_field_indices(column)
+    if len(found) == 1:
+        return schema.field(found[0]).type
+    if found:
+        raise SchemaError(f"{use} column {column!r} occurs {len(found)} times: rename the others")
+    raise SchemaError(
+        f"{use} column {column!r} does not exist: the columns are {', '.join(schema.names) or 'none'}"
+    )
+
+
+def time_unit_of(kind: pa.DataType, time_unit: str = DEFAULT_TIME_UNIT) -> str:
+    """Return the stream's unit: microseconds for timestamps, `time_unit` for integers."""
+    return TIMESTAMP_UNIT if pa.types.is_timestamp(kind) else time_unit
+
+
+def event_times(array: pa.Array, column: str, first_row: int = 0) -> np.ndarray:
+    """Return int64[n] event times of a timestamp or integer column; without a copy if it has that form.
+
+    Parameters
+    ----------
+    array : pa.Array
+    column : str
+        For error texts.
+    first_row : int
+        Row number of the first one, for error texts.
+
+    Raises
+    ------
+    EventTimeError
+        A null, NaT, or a nanosecond that is no whole microsecond.
+    OverflowInputError
+        A time that does not fit int64 in the stream's unit.
+    """
+    if array.null_count:
+        row = first_row + columns.first_null(array)
+        raise EventTimeError(
+            f"event_time column {column!r} is null at row {row}: fill it, or filter such rows out"
+        )
+    kind = array.type
+    if not pa.types.is_timestamp(kind):
+        return columns.integers(array, column, first_row)
+    ts = columns.view_buffer(array.buffers()[1], array.offset, len(array), np.int64)
+    if kind.unit == "us" or ts.size == 0:
+        return ts
+    if ts.min() == _NAT:
+        row = first_row + int(np.argmin(ts))
+        raise EventTimeError(
+            f"event_time column {column!r} is NaT at row {row}: fill it, or filter such rows out"
+        )
+    if kind.unit == "ns":
+        whole = ts // 1000
+        if not np.array_equal(whole * 1000, ts):
+            index = int(np.argmax(whole * 1000 != ts))
+            raise EventTimeError(
+                f"event_time column {column!r} is {ts[index]} ns at row {first_row + index}, no whole"
+                f" microsecond: truncate it to microseconds, or cast it to bigint and set time_unit='ns'"
+            )
+        return whole
+    factor = _TO_MICROSECONDS[kind.unit]
+    bound = (2**63 - 1) // factor
+    is_outside = (ts > bound) | (ts < -bound)
+    if is_outside.any():
+        index = int(np.argmax(is_outside))
+        raise OverflowInputError(
+            f"event_time column {column!r} is {ts[index]} {kind.unit} at row {first_row + index}: beyond"
+            f" int64 microseconds; correct it, or cast it to bigint and set time_unit={kind.unit!r}"
+        )
+    return ts * factor
+
+
+@kernel
+def scan_times(ts, previous):
+    """Return the first index below its predecessor (-1: none), the smallest and the largest time."""
+    disorder = -1
+    low, high = ts[0], ts[0]
+    last = previous
+    for i in range(ts.size):
+        if ts[i] < last and disorder < 0:
+            disorder = i
+        last = ts[i]
+        low, high = min(low, last), max(high, last)
+    return disorder, low, high
+
+
+def check_range(ts: np.ndarray, column: str, window_size: int = 0, first_row: int = 0) -> None:
+    """Raise unless every ``|ts| + window_size < 2**62``."""
+    if ts.size == 0:
+        return
+    _check_bounds(ts, int(ts.min()), int(ts.max()), column, window_size, first_row)
+
+
+def _check_bounds(ts: np.ndarray, low: int, high: int, column: str, window_size: int, first_row: int) -> None:
+    bound = END_OF_TIME - window_size
+    if -bound < low and high < bound:
+        return
+    index = int(np.argmax((ts <= -bound) | (ts >= bound)))
+    value = int(ts[index])
+    row = first_row + index
+    if value == _NAT:
+        raise EventTimeError(
+            f"event_time column {column!r} is NaT at row {row}: fill it, or filter such rows out"
+        )
+    raise OverflowInputError(
+        f"event_time column {column!r} is {value} at row {row}: |event time| + window size ({window_size}) must"
+        f" be below 2**62; correct it or use a coarser time unit"
+    )
+
+
+def check_sorted(
+    ts: np.ndarray, column: str, previous: int, window_size: int = 0, first_row: int = 0, source: str = ""
+) -> None:
+    """Raise `DisorderError` unless times do not fall, from `previous` on; check their range too."""
+    if ts.size == 0:
+        return
+    disorder, low, high = scan_times(ts, previous)
+    _check_bounds(ts, low, high, column, window_size, first_row)
+    if disorder >= 0:
+        before = int(ts[disorder - 1]) if disorder else previous
+        where = f"source {source}, " if source else ""
+        raise DisorderError(
+            f"{where}event_time column {column!r}, row {first_row + disorder}: {int(ts[disorder])} comes"
+            f" after {before}; sort the input (sort=True), or allow disorder with lateness=..."
+        )
+
+
+def output_time_type(kind: pa.DataType, step: int = 1) -> pa.DataType:
+    """Return the type for result times that are multiples of `step` in the stream's unit.
+
+    The input's own type if it can hold them (a window that advances by 500 ms
+    has right boundaries that a timestamp in seconds cannot hold), else
+    microseconds with the same zone.
+    """
+    if pa.types.is_timestamp(kind) and kind.unit in _TO_MICROSECONDS and step % _TO_MICROSECONDS[kind.unit]:
+        return pa.timestamp("us", kind.tz)
+    return kind
+
+
+def restore_times(ts: np.ndarray, kind: pa.DataType) -> pa.Array:
+    """Return event times as a column of type `kind`, the inverse of `event_times`.
+
+    Raises
+    ------
+    OutputError
+        If a time is not whole, or out of range, in that type.
+    """
+    ts = np.ascontiguousarray(ts, np.int64)
+    try:
+        if pa.types.is_timestamp(kind):
+            return pa.array(ts).view(pa.timestamp("us", kind.tz)).cast(kind)
+        return pa.array(ts).cast(kind)
+    except pa.ArrowInvalid as error:
+        raise OutputError(
+            f"result times do not fit {kind}: {error}; cast the input's event time to a wider type"
+        ) from None

@@ -1,0 +1,215 @@
+"""J and J+ for the engine: which columns the kernels compare, and in which types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.codegen.functions import explain_failure, specialise
+from headrace.egress.finishers import JoinResults
+from headrace.errors import HeadraceError, SchemaError
+from headrace.expressions import BandPredicate, EqualPredicate, Predicate
+from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
+from headrace.gates.store import Store
+from headrace.ingress.columns import is_text, value_dtype
+from headrace.ingress.encode import KeySource, make_dictionary
+from headrace.memory.bundle import numbered
+from headrace.memory.cells import reserved
+from headrace.operators import join, membership
+from headrace.operators.join import GROUP, Band, JoinShape, UserPredicate
+from headrace.programs import FREE_WORD, PRIVATE_WORDS, Program
+from headrace.query import Branch, JoinSpec, OperatorNode
+
+_MAY_RAISE = re.compile(r"[/%]|\*\*|\bmath\.|\bnp\.|checked_|\bwhile\b|\bfor\b")
+
+
+class JoinProgram(Program):
+    """One join of one run."""
+
+    first_promise = -1
+    load_meter = membership.UPDATES
+
+    def __init__(self, node: OperatorNode, spec: JoinSpec, branches: list[Branch], options: Any):
+        self.node, self.spec = node, spec
+        self.retention = self.window_size = spec.within
+        self._branches = branches
+        self._schemas = [next(b.schema for b in branches if b.side == side) for side in (0, 1)]
+        self._time = [next(b.event_time for b in branches if b.side == side) for side in (0, 1)]
+        self._columns: list[dict[str, np.dtype]] = [{}, {}]
+        self._keys: tuple[list[KeySource], list[KeySource]] = ([], [])
+        bands: list[tuple[str, str, int | float]] = []
+        for left, right in spec.on:
+            self._equal(left, right, bands)
+        function: Callable | None = None
+        if isinstance(spec.where, Predicate):
+            for part in spec.where.parts:
+                if isinstance(part, BandPredicate):
+                    bands.append((part.left, part.right, part.width))
+                elif isinstance(part, EqualPredicate):
+                    self._equal(part.left, part.right, bands)
+        elif spec.where is not None:
+            function = spec.where
+        self._function = function
+        self._bands = [(left, right, self._common(left, right), width) for left, right, width in bands]
+        user = self._user_predicate(function) if function is not None else None
+        names = [list(columns) for columns in self._columns]
+        self.shape = JoinShape(
+            bands=tuple(
+                Band(names[0].index(left), names[1].index(right), dtype.name, _width(width, dtype))
+                for left, right, dtype, width in self._bands
+            ),
+            on_keys=bool(self._keys[0]),
+            user=None
+            if user is None
+            else UserPredicate(
+                user.preamble + user.source,
+                tuple(names[0].index(c) for c in self._read[0]),
+                tuple(names[1].index(c) for c in self._read[1]),
+                bool(_MAY_RAISE.search("\n".join(line.partition("#")[0] for line in user.source.splitlines()))),
+            ),
+            left_dtypes=tuple(d.name for d in self._columns[0].values()),
+            right_dtypes=tuple(d.name for d in self._columns[1].values()),
+        )
+        if self._keys[0]:
+            left_types = [k.key_type(self._schemas[0]) for k in self._keys[0]]
+            right_types = [k.key_type(self._schemas[1]) for k in self._keys[1]]
+            for left, right, pair in zip(left_types, right_types, spec.on, strict=False):
+                if not left.equals(right):
+                    raise SchemaError(f"join(on={pair!r}): types {left} and {right} differ; cast one")
+            self.dictionary = make_dictionary(
+                self._schemas[0], self._keys[0], membership.BUCKETS, options.max_keys
+            )
+            self.id_capacity = 2**31 - 1
+        self.value_columns = max(len(self._columns[0]), len(self._columns[1]))
+        self.first_output = 3
+
+    def _equal(self, left: str, right: str, bands: list) -> None:
+        kinds = [schema.field(name).type for schema, name in zip(self._schemas, (left, right), strict=True)]
+        if any(is_text(_plain(kind)) for kind in kinds):
+            self._keys[0].append(KeySource((left,)))
+            self._keys[1].append(KeySource((right,)))
+        else:
+            bands.append((left, right, 0))
+
+    def _common(self, left: str, right: str) -> np.dtype:
+        """The type both columns are compared in: narrow where both are, no value changed."""
+        a = value_dtype(self._schemas[0].field(left).type, narrow=True)
+        b = value_dtype(self._schemas[1].field(right).type, narrow=True)
+        if a.kind == "f" or b.kind == "f":
+            dtype = np.dtype(np.float32) if a == b == np.float32 else np.dtype(np.float64)
+        elif a == b == np.int32:
+            dtype = a
+        else:
+            dtype = np.dtype(np.int64)
+        for side, name in enumerate((left, right)):
+            self._columns[side][name] = np.promote_types(self._columns[side].get(name, dtype), dtype)
+        return dtype
+
+    def _user_predicate(self, function: Callable):
+        fields: list[list[str]] = []
+        for schema, time in zip(self._schemas, self._time, strict=True):
+            fields.append([f.name for f in schema if f.name != time and _is_number(f.type)])
+
+        def written(read):
+            return specialise(
+                function,
+                name="user_predicate",
+                arguments=("l", "r"),
+                bindings={
+                    "l": {name: f"l_{i}" for i, name in enumerate(read[0])},
+                    "r": {name: f"r_{i}" for i, name in enumerate(read[1])},
+                },
+                parameters=tuple(
+                    [f"l_{i}" for i in range(len(read[0]))] + [f"r_{i}" for i in range(len(read[1]))]
+                ),
+                returns="truth",
+                decorator="compiled_user",
+            )
+
+        trial = written(fields)
+        self._read = (list(trial.reads.get("l", ())), list(trial.reads.get("r", ())))
+        for side, names in enumerate(self._read):
+            for name in names:
+                dtype = value_dtype(self._schemas[side].field(name).type, narrow=True)
+                self._columns[side][name] = np.promote_types(self._columns[side].get(name, dtype), dtype)
+        return written(self._read)
+
+    def keys_of(self, side):
+        return self._keys[side]
+
+    def values_of(self, side):
+        return [n for n, d in self._columns[side].items() if d.itemsize == 8 or d == np.uint8]
+
+    def narrow_values_of(self, side):
+        return [n for n in self._columns[side] if n not in self.values_of(side)]
+
+    def carried_of(self, side):
+        return [f.name for f in self._schemas[side] if f.name != self._time[side]]
+
+    def columns_of(self, side):
+        return dict(self._columns[side])
+
+    def text(self):
+        return join.generate(self.shape)
+
+    def allocate(self, instances, capacity):
+        sides = np.array([b.side for b in self._branches], np.int64)
+        places = (instances, len(self._branches))
+        return (
+            sides,
+            np.zeros(places, np.int64),
+            np.zeros(places, np.int64),
+            reserved(instances * capacity, np.int64).reshape(instances, capacity),
+            reserved(instances * capacity, np.int64).reshape(instances, capacity),
+        )
+
+    def private(self, worker):
+        words = np.zeros(PRIVATE_WORDS, np.int64)
+        words[FREE_WORD] = self.spec.within
+        return words
+
+    def scratch(self):
+        sizes = [2 * membership.BUCKETS]
+        dtypes = join.probe_buffers(self.shape)
+        return numbered(
+            np.zeros(size, dtype)
+            for size, dtype in zip(sizes + [GROUP + join.PROBES] * (len(dtypes) - 1), dtypes, strict=True)
+        )
+
+    def finisher(self, stores):
+        return JoinResults(self.node.schema, stores, (self.carried_of(0), self.carried_of(1)))
+
+    def state_bytes(self, id_limit):
+        return 0
+
+    def explain_exception(
+        self, error: BaseException, words: np.ndarray, stores: list[Store]
+    ) -> HeadraceError | None:
+        """A user predicate raised in a kernel: show its own line and the pair of tuples."""
+        if self._function is None:
+            return None
+        tuples: list[dict[str, Any]] = [{}, {}]
+        for ref in (int(words[FREE_WORD + 2]), int(words[FREE_WORD + 3])):
+            source, row = ref >> SOURCE_SHIFT, ref & ROW_MASK
+            side = self._branches[source].side
+            for name in self._read[side]:
+                values, _ = stores[source].column(name, np.array([row]))
+                tuples[side][name] = values[0].item()
+        return explain_failure(self._function, ("l", "r"), {"l": tuples[0], "r": tuples[1]}, cause=error)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+
+
+def _width(width: int | float, dtype: np.dtype) -> int | float:
+    """Widths of integer bands are whole: rounding down changes no comparison."""
+    return float(width) if dtype.kind == "f" else int(min(width, 2**64))

@@ -1,0 +1,54 @@
+"""The one Numba policy: how every kernel of this package is compiled.
+
+A kernel releases the GIL, is cached on disk, and divides as NumPy does (by zero
+gives inf, not an exception): it returns status codes and raises nothing, since
+raising inside compiled code leaks what it holds.
+
+With ``NUMBA_DISABLE_JIT=1`` the decorators return the function unchanged, and
+`JIT` is False: every kernel then runs as plain Python. ``NUMBA_BOUNDSCHECK=1``
+turns bounds checks on; such code is not cached, because Numba's cache does not
+tell checked from unchecked code.
+
+Numba's cache watches the file a kernel is in, not the kernels it calls. After
+an edit to a called kernel, its callers' ``__pycache__`` must be removed by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import config, njit
+
+JIT: bool = not config.DISABLE_JIT
+"""False if kernels run as plain Python."""
+
+_POLICY: dict[str, Any] = {
+    "nogil": True,
+    "cache": not config.BOUNDSCHECK,
+    "error_model": "numpy",
+}
+
+
+def kernel(function: Callable | None = None, *, inline: bool = False) -> Any:
+    """Compile a function under the policy above, at its first call.
+
+    Parameters
+    ----------
+    function : callable
+        Takes arrays, numbers and named tuples of them.
+    inline : bool
+        Copy the body into each caller before type inference. Only where LLVM
+        does not inline by itself and a measurement says that it pays.
+
+    Examples
+    --------
+    In a file (code typed at a prompt cannot be cached)::
+
+        @kernel
+        def clamp(value, low, high):
+            return min(max(value, low), high)
+    """
+    if function is None:
+        return lambda f: kernel(f, inline=inline)
+    return njit(inline="always" if inline else "never", **_POLICY)(function)

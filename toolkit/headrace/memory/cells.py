@@ -1,0 +1,75 @@
+"""Arrays laid out for sharing: aligned, padded, and reserved without being paid for."""
+
+from __future__ import annotations
+
+import mmap
+import platform
+import sys
+
+import numpy as np
+
+from headrace.memory.atomics import CELL
+
+CACHE_LINE = 64
+
+# Python names this flag from 3.13 on. Without it Linux refuses to reserve more than there is memory.
+_IS_LINUX = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
+_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if _IS_LINUX else 0)
+
+
+def aligned(count: int, dtype, alignment: int = 128) -> np.ndarray:
+    """Allocate a zeroed one-dimensional array whose data starts on `alignment` bytes.
+
+    Parameters
+    ----------
+    count : int
+        Number of elements.
+    dtype : dtype
+        Element type.
+    alignment : int
+        Bytes, a power of two.
+
+    Returns
+    -------
+    ndarray
+        Shape ``(count,)``. It keeps its buffer alive.
+    """
+    dtype = np.dtype(dtype)
+    size = max(1, count) * dtype.itemsize
+    raw = np.zeros(size + alignment, np.uint8)
+    start = -raw.ctypes.data % alignment
+    return raw[start : start + size].view(dtype)[:count]
+
+
+def padded_cells(count: int) -> np.ndarray:
+    """Allocate `count` shared int64 words, each alone on its cache lines.
+
+    Word k lives at index ``k * CELL``.
+    """
+    return aligned(count * CELL, np.int64)
+
+
+def reserved(count: int, dtype) -> np.ndarray:
+    """Reserve zeroed memory that costs nothing until it is touched.
+
+    The operators' dense state is indexed by key id, and how many keys are live
+    at once is not known beforehand. The address space is reserved once; the
+    operating system supplies a page when its first cell is written, so state
+    never has to be moved under running threads.
+
+    Parameters
+    ----------
+    count : int
+        Number of elements reserved.
+    dtype : dtype
+        Element type.
+
+    Returns
+    -------
+    ndarray
+        Shape ``(count,)``, zero, page aligned.
+    """
+    dtype = np.dtype(dtype)
+    size = max(1, count) * dtype.itemsize
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
+    return np.frombuffer(mmap.mmap(-1, size, flags=flags), dtype, count)

@@ -1,0 +1,1 @@
+"""The generalized operator O+ and its specialisations, as kernels generated per shape."""

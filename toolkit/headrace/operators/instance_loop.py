@@ -1,0 +1,276 @@
+"""The loop every instance runs: read the gate, process, expire, promise, reconfigure.
+
+The text of this file below the cut mark is pasted into each generated operator
+module, after the operator's own `begin`, `hand_over`, `process`, `advance_time`, `finish` and
+`promise`, so that the whole loop compiles as one unit and is cached as such.
+Imported as it is, it serves only to be read.
+
+Invariants  I1  between two batches everything the instance owes is published:
+                outputs, promise, cursor, in this order (a cursor that is seen
+                passed implies the promise for what was passed)
+            I2  a special record ends a batch; it is handled alone
+            I3  at a boundary (a control record, or a planned tuple count)
+                every member has the same position, watermark and count of
+                tuples: heartbeats travel in the order, so time does too
+Source      STRETCH, Algorithms 2 and 4, with the corrections named in
+            `membership`.
+"""
+
+import numpy as np
+from headrace.gates.merged_log_kernel import (
+    DATA_EVENT,
+    HEARTBEAT,
+    READERS_WAITING,
+    advance,
+    close_membership,
+    join_reader,
+    lane,
+    leave_reader,
+    open_membership,
+    peek,
+)
+from headrace.kernel import kernel
+from headrace.memory.atomics import (
+    CELL,
+    fetch_add,
+    load_acquire,
+    load_relaxed,
+    now_ns,
+    pause,
+    store_relaxed,
+    store_release,
+)
+from headrace.memory.event_count import cancel, prepare, signal, sleep
+from headrace.operators.membership import (
+    BARRIER,
+    BARRIER_EVENT,
+    BARRIER_WAITING,
+    BATCHES,
+    BUSY_NS,
+    CONFIG,
+    EPOCH,
+    FINISHED,
+    OUTPUTS,
+    SPIN,
+    TUPLES,
+    WAIT_NS,
+    WAIT_NS_TOTAL,
+    acknowledge,
+    await_epoch,
+    install,
+    members,
+    park,
+    stopped,
+    transfer,
+    unpark,
+)
+from headrace.operators.output import publish, start_mark
+from headrace.progress import END_OF_TIME
+
+# --- cut ---
+
+# What an instance keeps for itself, in `l`.
+HEAD, NEXT_WINDOW, LAST_WINDOW, WATERMARK, SEEN, ARRIVAL, LOW, WIDTH, SCATTERED, ME, IN_FORCE, FREE = range(12)
+
+BATCH_RECORDS = 1024
+BATCH_NS = 200_000
+LEAST_BATCH = 8
+NEVER = np.iinfo(np.int64).max
+
+
+@kernel
+def take_configuration(c, l, me):
+    """Read what the configuration in force gives to this instance."""
+    config = load_acquire(c.words, CONFIG)
+    l[IN_FORCE] = config
+    l[LOW] = c.low[config, me]
+    l[WIDTH] = c.width[config, me]
+    l[SCATTERED] = 1 - c.contiguous[config]
+    l[ME] = me
+
+
+@kernel
+def await_records(g, c, me, position):
+    """Sleep until the gate has a record at `position`, or the run stops."""
+    spins = load_acquire(c.words, SPIN)
+    for _ in range(spins):
+        start, count = peek(g, me, position, 1)
+        if count > 0:
+            return
+        pause()
+    ticket = prepare(g.words, READERS_WAITING, g.event, DATA_EVENT)
+    start, count = peek(g, me, position, 1)
+    if count > 0 or stopped(c):
+        cancel(g.words, READERS_WAITING)
+        return
+    sleep(g.words, READERS_WAITING, g.event, DATA_EVENT, ticket, WAIT_NS)
+
+
+@kernel
+def meet(me, g, c, o, s, l, position, planned, next_config):
+    """The barrier between two configurations. False when the run stops first."""
+    config = l[IN_FORCE]
+    epoch = load_acquire(c.words, EPOCH) + 1
+    before = fetch_add(c.words, BARRIER, 1)  # B2
+    if before == 0:
+        c.met_at[epoch % c.met_at.size] = now_ns()
+    if before == members(c, config) - 1:
+        store_relaxed(c.words, BARRIER, 0)
+        install(c, config, next_config, epoch)
+        transfer(me, c, s, config, next_config, epoch)
+        while not open_membership(g):
+            pause()
+        for r in range(c.member.shape[1]):  # B3
+            was = c.member[config, r] != 0
+            will = c.member[next_config, r] != 0
+            if will and not was:
+                store_relaxed(c.start_seen, r * CELL, l[SEEN])
+                store_relaxed(c.start_watermark, r * CELL, l[WATERMARK])
+                store_relaxed(c.start_planned, r * CELL, planned)
+                hand_over(s, me, r)
+                start_mark(o, r, promise(l), l[WATERMARK])
+                join_reader(g, r, position, epoch + 1)
+            elif was and not will:
+                leave_reader(g, r)
+                start_mark(o, r, END_OF_TIME, END_OF_TIME)
+        store_release(c.words, CONFIG, next_config)
+        close_membership(g)
+        store_release(c.words, EPOCH, epoch)  # B4
+        signal(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
+        for r in range(c.member.shape[1]):
+            if c.member[next_config, r] != 0 and c.member[config, r] == 0:
+                unpark(c, r)
+    elif not await_epoch(c, epoch):  # B5
+        return False
+    take_configuration(c, l, me)
+    acknowledge(c, me, epoch)
+    return True
+
+
+@kernel
+def run_instance(me, g, c, o, x, s, l, buffer):
+    """Run until STOP. Returns 0.
+
+    Parameters
+    ----------
+    me : int
+        Worker number.
+    g, c, o : LogArrays or ScaleGateArrays, ControlArrays, OutArrays
+    x : int64[sources, n]
+        Directories of the stores.
+    s : tuple of ndarray
+        The operator's state, shared by all instances.
+    l : int64[]
+        Private.
+    buffer : ndarray or tuple of ndarray
+        Private scratch.
+    """
+    row = lane(g, me)
+    activation = 0
+    position = 0
+    planned = 0
+    last_end = now_ns()
+    while not stopped(c):
+        active = load_acquire(g.reading, me * CELL)
+        if active == 0:
+            activation = 0
+            park(c, g.reading, me)
+            last_end = now_ns()
+            continue
+        if active != activation:
+            activation = active
+            # READING is stored before CONFIG and EPOCH: a worker that is awake must not run ahead of them.
+            if not await_epoch(c, activation - 1):
+                break
+            position = load_acquire(g.cursor, me * CELL)
+            l[SEEN] = load_relaxed(c.start_seen, me * CELL)
+            l[WATERMARK] = load_relaxed(c.start_watermark, me * CELL)
+            take_configuration(c, l, me)
+            begin(c, l, s, buffer)
+            planned = load_relaxed(c.start_planned, me * CELL)
+            acknowledge(c, me, activation - 1)
+        if l[SEEN] == c.plan_at[planned]:
+            next_config = c.plan_config[planned]
+            planned += 1
+            publish(o, me, l[HEAD], promise(l), l[WATERMARK])
+            if not meet(me, g, c, o, s, l, position, planned, next_config):
+                break
+            begin(c, l, s, buffer)
+            continue
+        cost = load_relaxed(g.cost, me * CELL)
+        limit = BATCH_RECORDS
+        if cost > 0:
+            limit = max(LEAST_BATCH, min(limit, BATCH_NS // cost))
+        start, count = peek(g, me, position, limit)
+        if count == 0:
+            await_records(g, c, me, position)
+            now = now_ns()
+            c.meter[me, WAIT_NS_TOTAL] += now - last_end
+            last_end = now
+            continue
+        begun = now_ns()
+        refs = g.out_ref[row, start : start + count]
+        n = 0
+        while n < count and refs[n] >= 0:
+            n += 1
+        n = min(n, c.plan_at[planned] - l[SEEN])
+        if n > 0:
+            if process(me, g, c, o, x, s, l, buffer, row, start, n) < 0:
+                break
+            position += n
+            l[SEEN] += n
+        elif refs[0] == HEARTBEAT:
+            ts = g.out_ts[row, start]
+            l[ARRIVAL] = g.out_at[row, start]
+            if ts == END_OF_TIME:
+                # Planned changes that no tuple reached are applied all the same.
+                while c.plan_at[planned] != NEVER:
+                    planned += 1
+                    if not meet(me, g, c, o, s, l, position, planned, c.plan_config[planned - 1]):
+                        return 0
+                    if load_acquire(g.reading, me * CELL) != activation:
+                        break
+                    begin(c, l, s, buffer)
+                if load_acquire(g.reading, me * CELL) != activation:
+                    continue  # it left, and may have come back: start over there
+                if finish(me, g, c, o, x, s, l, buffer) < 0:
+                    break
+                l[WATERMARK] = END_OF_TIME
+                position += 1
+                advance(g, me, position)
+                publish(o, me, l[HEAD], END_OF_TIME, END_OF_TIME)
+                c.meter[me, OUTPUTS] = l[HEAD]
+                fetch_add(c.words, FINISHED, 1)
+                while not stopped(c):
+                    # Over: nothing can follow. Wait for STOP like a parked worker.
+                    ticket = prepare(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
+                    if stopped(c):
+                        cancel(c.words, BARRIER_WAITING)
+                        break
+                    sleep(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT, ticket, 1_000_000_000)
+                break
+            if advance_time(me, g, c, o, x, s, l, buffer, ts) < 0:
+                break
+            position += 1
+        else:
+            next_config = -1 - refs[0]
+            publish(o, me, l[HEAD], promise(l), l[WATERMARK])
+            position += 1
+            advance(g, me, position)
+            if not meet(me, g, c, o, s, l, position, planned, next_config):
+                break
+            begin(c, l, s, buffer)
+            last_end = now_ns()
+            continue
+        publish(o, me, l[HEAD], promise(l), l[WATERMARK])
+        advance(g, me, position)
+        now = now_ns()
+        c.meter[me, WAIT_NS_TOTAL] += begun - last_end
+        c.meter[me, BUSY_NS] += now - begun
+        c.meter[me, TUPLES] += n
+        c.meter[me, BATCHES] += 1
+        c.meter[me, OUTPUTS] = l[HEAD]
+        last_end = now
+        if n >= LEAST_BATCH or cost == 0:
+            store_relaxed(g.cost, me * CELL, max(1, (3 * cost + (now - begun) // max(1, n)) // 4))
+    return 0

@@ -1,0 +1,255 @@
+"""Which instances are active, what each one owns, and how all change at one position.
+
+A configuration is a row of tables: who is a member, and who owns each bucket.
+Reconfiguring means that all members of the old configuration meet at one
+position of the gate's order; the last to arrive installs the new one.
+
+State       CONFIG row in force, EPOCH how many times it changed, BARRIER
+            arrivals, STOP; per worker START_* (where a joiner begins);
+            PENDING[e % ring] acknowledgements epoch e waits for
+Invariants  I1  between two barriers CONFIG does not change, so each key is
+                updated by exactly one instance: operator state needs no atomics
+            I2  only the last arriver writes between its arrival and EPOCH += 1
+            I3  a worker is active while the gate's READING cell is non-zero;
+                its value is the activation id (a flag could not tell a worker
+                that left and came back from one that stayed)
+Ordering    B1 all state written under the old mapping, B2 fetch_add BARRIER
+            (acq_rel), B3 last arriver: joiners' START_* and cursors, membership,
+            CONFIG, B4 store_release EPOCH; B5 others load_acquire EPOCH
+                    B1 -> B2 -> B4 -> B5: the new owner of a key sees all its state
+Progress    Members wait for the slowest one: the barrier is where a
+            reconfiguration costs time. Waiting ends on STOP.
+Source      STRETCH, Algorithm 4, corrected: the boundary is a position in the
+            order and the same for all, joiners start at it inclusive, and every
+            window that ends at or before the watermark there has been expired
+            by its old owner (see Lemma 3).
+Checked     tests/headrace/elasticity
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from headrace.kernel import kernel
+from headrace.memory.atomics import (
+    CELL,
+    compare_exchange,
+    fetch_add,
+    futex_wait,
+    futex_wake,
+    load_acquire,
+    now_ns,
+    pause,
+    store_relaxed,
+    store_release,
+)
+from headrace.memory.bundle import by_reference
+from headrace.memory.cells import aligned, padded_cells
+from headrace.memory.event_count import cancel, prepare, signal, sleep
+
+BUCKETS = 1024
+EPOCH_RING = 256
+"""Epochs, beside the planned ones, that are remembered until somebody takes note."""
+
+# Cells of `words`.
+STOP = 0 * CELL
+CONFIG = 1 * CELL
+EPOCH = 2 * CELL
+BARRIER = 3 * CELL
+BARRIER_WAITING = 4 * CELL
+IDS = 5 * CELL  # rows of BUCKETS key ids in use: ids are < IDS * BUCKETS
+FAILED = 6 * CELL  # first failure wins
+FINISHED = 7 * CELL  # instances that have seen the end of input
+SPIN = 8 * CELL  # pauses before sleeping; 0 with more threads than cores
+WATCHER_WAITING = 9 * CELL
+WORD_COUNT = 10
+
+# Indices into `event`.
+BARRIER_EVENT = 0
+WATCH_EVENT = 32
+PARK_EVENT = 64  # worker r parks at PARK_EVENT + r * 32
+
+PARK_NS = 1_000_000_000
+WAIT_NS = 20_000_000
+
+# Cells per worker in `meter`, counters only their worker writes.
+TUPLES, UPDATES, COMPARISONS, BUSY_NS, WAIT_NS_TOTAL, BATCHES, OUTPUTS, METER_COUNT = range(8)
+
+# Failure codes and the words of `failure`.
+FUNCTION_FAILED, SUM_OVERFLOW, COUNT_OVERFLOW, KERNEL_FAILED = 1, 2, 3, 4
+FAILURE_CODE, FAILURE_WORKER, FAILURE_REF, FAILURE_TS, FAILURE_KEY, FAILURE_STAGE = range(6)
+
+
+@by_reference
+class ControlArrays(NamedTuple):
+    """Shared by the workers of one operator."""
+
+    words: np.ndarray
+    event: np.ndarray
+    member: np.ndarray  # uint8[configurations, workers]
+    low: np.ndarray  # int64[configurations, workers]: first bucket owned, contiguous mappings
+    width: np.ndarray  # int64[configurations, workers]
+    contiguous: np.ndarray  # uint8[configurations]
+    owner: np.ndarray  # int16[configurations, BUCKETS]
+    start_seen: np.ndarray  # per worker: tuples before its start
+    start_watermark: np.ndarray
+    start_planned: np.ndarray  # planned changes before its start
+    plan_at: np.ndarray  # int64[planned + 1]: tuple counts, then a sentinel
+    plan_config: np.ndarray
+    pending: np.ndarray  # int64 cells[ring]
+    met_at: np.ndarray  # int64[ring]: first arrival at the barrier
+    reached_at: np.ndarray  # int64[ring]: last arrival
+    installed: np.ndarray  # int64[ring, 2]: configurations before and after
+    done_at: np.ndarray  # int64 cells[ring]
+    acknowledged: np.ndarray  # per worker: epoch it runs in
+    failure: np.ndarray  # int64[16]
+    meter: np.ndarray  # int64[workers, 16]
+
+
+def allocate(workers: int, configurations: int, planned: int) -> ControlArrays:
+    """Allocate with configuration 0 in force and nobody active."""
+    plan_at = np.full(planned + 1, np.iinfo(np.int64).max)
+    ring = EPOCH_RING + planned  # all planned ones may be over before anybody takes note of the first
+    return ControlArrays(
+        words=padded_cells(WORD_COUNT),
+        event=aligned(PARK_EVENT + 32 * workers, np.int32),
+        member=np.zeros((configurations, workers), np.uint8),
+        low=np.zeros((configurations, workers), np.int64),
+        width=np.zeros((configurations, workers), np.int64),
+        contiguous=np.zeros(configurations, np.uint8),
+        owner=np.zeros((configurations, BUCKETS), np.int16),
+        start_seen=padded_cells(workers),
+        start_watermark=padded_cells(workers),
+        start_planned=padded_cells(workers),
+        plan_at=plan_at,
+        plan_config=np.zeros(planned + 1, np.int64),
+        pending=padded_cells(ring),
+        met_at=np.zeros(ring, np.int64),
+        reached_at=np.zeros(ring, np.int64),
+        installed=np.zeros((ring, 2), np.int64),
+        done_at=padded_cells(ring),
+        acknowledged=padded_cells(workers),
+        failure=np.zeros(16, np.int64),
+        meter=aligned(workers * 16, np.int64).reshape(workers, 16),
+    )
+
+
+@kernel
+def stopped(c):
+    return load_acquire(c.words, STOP) != 0
+
+
+@kernel
+def park(c, reading, me):
+    """Sleep on the worker's own futex word until it is active or the run stops."""
+    word = PARK_EVENT + me * 32
+    ticket = load_acquire(c.event, word)
+    if load_acquire(reading, me * CELL) == 0 and not stopped(c):
+        futex_wait(c.event, word, ticket, PARK_NS)
+
+
+@kernel
+def unpark(c, worker):
+    fetch_add(c.event, PARK_EVENT + worker * 32, 1)
+    futex_wake(c.event, PARK_EVENT + worker * 32, 1)
+
+
+@kernel
+def acknowledge(c, me, epoch):
+    """Say that `me` runs in (or has left at) `epoch`; the last one stamps the completion."""
+    store_release(c.acknowledged, me * CELL, epoch)
+    cell = (epoch % c.met_at.size) * CELL
+    if epoch > 0 and fetch_add(c.pending, cell, -1) == 1:
+        store_release(c.done_at, cell, now_ns())
+        signal(c.words, WATCHER_WAITING, c.event, WATCH_EVENT)
+
+
+@kernel
+def install(c, config, next_config, epoch):
+    """Last arriver: count the acknowledgements epoch `epoch` needs (I2)."""
+    workers = c.member.shape[1]
+    concerned = 0
+    for r in range(workers):
+        if c.member[config, r] != 0 or c.member[next_config, r] != 0:
+            concerned += 1
+    cell = (epoch % c.met_at.size) * CELL
+    c.reached_at[epoch % c.met_at.size] = now_ns()
+    c.installed[epoch % c.met_at.size, 0] = config
+    c.installed[epoch % c.met_at.size, 1] = next_config
+    store_relaxed(c.done_at, cell, 0)
+    store_release(c.pending, cell, concerned)
+
+
+@kernel
+def transfer(me, c, s, config, next_config, epoch):
+    """Last arriver: state that changes owner stays where it is, all share it. Shared-nothing modules have their own."""
+    return
+
+
+@kernel
+def members(c, config):
+    count = 0
+    for r in range(c.member.shape[1]):
+        if c.member[config, r] != 0:
+            count += 1
+    return count
+
+
+@kernel
+def await_epoch(c, epoch):
+    """Wait until `epoch` is in force. False when the run stops first."""
+    spins = load_acquire(c.words, SPIN)
+    for _ in range(spins):
+        if load_acquire(c.words, EPOCH) >= epoch:
+            return True
+        pause()
+    while True:
+        ticket = prepare(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
+        over = stopped(c)  # first: a run that ended well is stopped after its last epoch
+        if load_acquire(c.words, EPOCH) >= epoch:
+            cancel(c.words, BARRIER_WAITING)
+            return True
+        if over:
+            cancel(c.words, BARRIER_WAITING)
+            return False
+        sleep(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT, ticket, WAIT_NS)
+
+
+@kernel
+def fail(c, code, me, ref, ts, key, stage):
+    """Record the first failure and stop every worker."""
+    if compare_exchange(c.words, FAILED, 0, 1):
+        c.failure[FAILURE_WORKER] = me
+        c.failure[FAILURE_REF] = ref
+        c.failure[FAILURE_TS] = ts
+        c.failure[FAILURE_KEY] = key
+        c.failure[FAILURE_STAGE] = stage
+        c.failure[FAILURE_CODE] = code
+        store_release(c.words, FAILED, 2)
+    stop_workers(c)
+
+
+@kernel
+def stop_workers(c):
+    """Set STOP and wake everybody who waits on the control block."""
+    store_release(c.words, STOP, 1)
+    signal(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
+    signal(c.words, WATCHER_WAITING, c.event, WATCH_EVENT)
+    for r in range(c.member.shape[1]):
+        unpark(c, r)
+
+
+@kernel
+def watch(c, epoch, timeout_ns):
+    """Sleep until epoch `epoch` is complete, an instance finished, or the run stops."""
+    cell = (epoch % c.met_at.size) * CELL
+    ticket = prepare(c.words, WATCHER_WAITING, c.event, WATCH_EVENT)
+    if stopped(c) or (epoch > 0 and load_acquire(c.done_at, cell) != 0):
+        cancel(c.words, WATCHER_WAITING)
+        return
+    sleep(c.words, WATCHER_WAITING, c.event, WATCH_EVENT, ticket, timeout_ns)
+
+
+__all__ = ["ControlArrays", "allocate"]

@@ -1,0 +1,69 @@
+"""Aggregates A and A+: what a window is, said once, without any incremental state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headrace.errors import ParameterError
+from headrace.reference import values
+from headrace.reference.keys import KeyFunction, key_set, no_key
+from headrace.reference.order import Payload, Row, Source, key_order, merge
+from headrace.windows import Window, earliest_index, latest_index, right_boundary
+
+
+def aggregate(
+    sources: Sequence[Source],
+    window: Window,
+    keys: KeyFunction = no_key,
+    aggregates: Mapping[str, tuple[str, str | None]] | None = None,
+    *,
+    null_keys: str = "error",
+    ignore_nan: bool = False,
+) -> list[Row]:
+    """Aggregate each window of each key.
+
+    Parameters
+    ----------
+    sources : list of Source
+    window : Window
+        A tuple falls into every window that contains its event time.
+    keys : function
+        Payload -> keys (`headrace.reference.keys`).
+    aggregates : dict
+        Name of the result -> (function of `values.FUNCTIONS`, column). The
+        column is None for a count of tuples.
+    null_keys : str
+        ``"error"`` or ``"drop"``.
+    ignore_nan : bool
+        Whether min and max skip NaN; otherwise one NaN makes them NaN.
+
+    Returns
+    -------
+    list of Row
+        One for each window and key with at least one tuple, by (right boundary, key).
+    """
+    aggregates = aggregates or {"count": ("count", None)}
+    for name, (function, column) in aggregates.items():
+        if function not in values.FUNCTIONS or (column is None and function != "count"):
+            raise ParameterError(f"aggregate {name} = {(function, column)!r}: give (function, column)")
+
+    contents: dict[tuple[int, Any], list[Payload]] = {}
+    for t in merge(sources):
+        earliest = earliest_index(t.ts, window.size, window.advance)
+        latest = latest_index(t.ts, window.advance)
+        for key in key_set(keys, t.payload, null_keys):
+            for index in range(earliest, latest + 1):
+                boundary = right_boundary(index, window.size, window.advance)
+                contents.setdefault((boundary, key), []).append(t.payload)
+
+    def evaluate(tuples: list[Payload]) -> Payload:
+        return {
+            name: len(tuples)
+            if column is None
+            else values.apply(function, [payload[column] for payload in tuples], ignore_nan)
+            for name, (function, column) in aggregates.items()
+        }
+
+    ordered = sorted(contents, key=lambda place: (place[0], key_order(place[1])))
+    return [Row(boundary, key, evaluate(contents[boundary, key])) for boundary, key in ordered]

@@ -1,0 +1,154 @@
+"""The generalized operator O+ (STRETCH section 4.2, Algorithm 2), for one instance that owns all keys.
+
+Where Algorithm 2 is loose, this is what holds:
+
+- a window expires when its right boundary is <= the watermark, not <: otherwise
+  a tuple at the boundary would update the window it no longer lies in;
+- with one window instance per key (WT=single), the instance is removed when,
+  after sliding, no tuple of the key lies in it: the paper's "state is empty",
+  said without asking what an empty user state is;
+- what update emits is put in order of (event time, position of the tuple, key,
+  emission), before what output emits for that event time. Lemma 2 claims that
+  it is in order already, which overlapping windows break.
+
+Windows, size 4 and advance 2, one key, tuples x at 1 and 3. WT=multi keeps
+all the windows of a key at once; WT=single keeps the earliest and slides it::
+
+    time        -2 -1  0  1  2  3  4  5
+    tuples               x     x
+    l = -1       [-----------)               multi: x1             single: x1
+    l =  0             [-----------)         multi: x1 x3          slides: x1 x3
+    l =  1                   [-----------    multi: x3             slides: x3 (purge x1)
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from headrace.errors import ParameterError
+from headrace.progress import END_OF_TIME
+from headrace.reference.keys import KeyFunction, key_set, no_key
+from headrace.reference.order import Row, Source, key_order, merge
+from headrace.windows import Window, earliest_index, latest_index, left_boundary, right_boundary
+
+Emit = Callable[..., None]
+BY_TUPLE, AT_EXPIRY = 0, 1  # for one event time, what update emits comes first
+ZERO = {"int64": 0, "int32": 0, "float64": 0.0, "float32": 0.0, "bool": False}
+
+
+def operator(
+    inputs: Sequence[Sequence[Source]],
+    window: Window,
+    keys: KeyFunction | Sequence[KeyFunction] = no_key,
+    *,
+    instances: str = "multi",
+    state: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None,
+    update: Callable[[Any, Any, Emit], None] | None = None,
+    output: Callable[[Any, Any, Emit], None] | None = None,
+    slide: Callable[[Any, Any, int], None] | None = None,
+    null_keys: str = "error",
+) -> list[Row]:
+    """Run O+ over I inputs.
+
+    Parameters
+    ----------
+    inputs : list of list of Source
+        I inputs, each of one or more sources; earlier inputs precede later ones.
+    window : Window
+        WS and WA.
+    keys : function, or one for each input
+        f_MK.
+    instances : str
+        WT: ``"multi"``, or ``"single"``.
+    state : dict or function (), optional
+        Name -> kind (starts at zero) or first value; a function makes the dict
+        anew for each window. Without it, the state is ``tuples``, a list for
+        each input, and Table I's defaults hold: `store`, `nothing`, `purge`.
+    update : function (state, t, emit), optional
+        f_U. ``t`` has the columns, ``ts``, and ``input`` (the index of its input).
+    output : function (key, state, emit), optional
+        f_O, called when a window expires.
+    slide : function (key, state, left), optional
+        f_S, called in WT=single when the window has moved on to begin at ``left``.
+
+    Returns
+    -------
+    list of Row
+        What ``emit(name=value, ...)`` was given, at the right boundary of its window.
+    """
+    if instances not in ("multi", "single"):
+        raise ParameterError(f"instances = {instances!r}: give 'multi' or 'single'")
+    update = update or (store if state is None else nothing)
+    output = output or nothing
+    slide = slide or (purge if state is None else nothing)
+    key_functions = [keys] * len(inputs) if callable(keys) else keys
+    input_of_source = [index for index, sources in enumerate(inputs) for _ in sources]
+
+    windows: dict[tuple[int, Any], SimpleNamespace] = {}  # (window index, key) -> what it holds
+    expiry: list[tuple[int, Any, Any]] = []  # heap of (window index, order of the key, key)
+    emitted: list[tuple[Any, Row]] = []  # (place in the output, row)
+
+    def add(index: int, key: Any, held: SimpleNamespace) -> None:
+        windows[index, key] = held
+        heapq.heappush(expiry, (index, key_order(key), key))
+
+    def emitter(index: int, key: Any, cause: tuple[int, ...]) -> Emit:
+        ts = right_boundary(index, window.size, window.advance)
+
+        def emit(**values: Any) -> None:
+            emitted.append(((ts, cause, key_order(key), len(emitted)), Row(ts, key, values)))
+
+        return emit
+
+    def expire(watermark: int) -> None:
+        while expiry and right_boundary(expiry[0][0], window.size, window.advance) <= watermark:
+            index, _, key = heapq.heappop(expiry)
+            held = windows.pop((index, key))
+            output(key, held.state, emitter(index, key, (AT_EXPIRY,)))
+            left = left_boundary(index + 1, window.advance)
+            if instances == "single" and held.latest_ts >= left:
+                slide(key, held.state, left)
+                add(index + 1, key, held)
+
+    for t in merge([source for sources in inputs for source in sources]):
+        expire(t.ts)
+        earliest = earliest_index(t.ts, window.size, window.advance)
+        latest = earliest if instances == "single" else latest_index(t.ts, window.advance)
+        source_input = input_of_source[t.source]
+        view = SimpleNamespace(**({"input": source_input} | t.payload | {"ts": t.ts}))
+        for index in range(earliest, latest + 1):
+            for key in key_set(key_functions[source_input], t.payload, null_keys):
+                if (index, key) not in windows:
+                    add(index, key, SimpleNamespace(state=_first_state(state, len(inputs)), latest_ts=t.ts))
+                held = windows[index, key]
+                held.latest_ts = t.ts
+                update(held.state, view, emitter(index, key, (BY_TUPLE, t.position)))
+    expire(END_OF_TIME)
+    return [row for _, row in sorted(emitted, key=lambda entry: entry[0])]
+
+
+def nothing(*arguments: Any) -> None:
+    """Default of output: emit nothing."""
+
+
+def store(state: Any, t: Any, emit: Emit) -> None:
+    """Default of update: store the tuple with those of its input."""
+    state.tuples[t.input].append(t)
+
+
+def purge(key: Any, state: Any, left: int) -> None:
+    """Default of slide: purge the tuples that lie before the window."""
+    for stored in state.tuples:
+        stored[:] = [t for t in stored if t.ts >= left]
+
+
+def _first_state(
+    state: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None, input_count: int
+) -> SimpleNamespace:
+    if state is None:
+        return SimpleNamespace(tuples=[[] for _ in range(input_count)])
+    first = state() if callable(state) else state
+    return SimpleNamespace(**{name: ZERO.get(v, v) if isinstance(v, str) else v for name, v in first.items()})

@@ -1,0 +1,74 @@
+"""Which runs are alive in this process: stopped at exit, replaced on re-run, unusable after fork."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import weakref
+from typing import Any
+
+from headrace.errors import RunStoppedError
+
+_lock = threading.Lock()
+_runs: weakref.WeakSet[Any] = weakref.WeakSet()
+_by_key: dict[object, weakref.ref[Any]] = {}
+
+
+def register(run: Any, key: object = None) -> None:
+    """Remember a run; another live run of the same key (the same notebook cell) is stopped first."""
+    previous = None
+    with _lock:
+        if key is not None:
+            reference = _by_key.get(key)
+            previous = reference() if reference is not None else None
+            _by_key[key] = weakref.ref(run)
+        _runs.add(run)
+    if previous is not None and previous is not run:
+        previous.stop()
+
+
+def live_runs() -> list[Any]:
+    """Runs of this process that have threads running."""
+    with _lock:
+        return [run for run in _runs if run.state == "running"]
+
+
+def cell_key(depth: int = 2) -> object:
+    """Identify the notebook cell and line a run is started from; None outside notebooks."""
+    if "IPython" not in sys.modules:
+        return None
+    frame = sys._getframe(depth)
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        if "ipykernel" in filename or filename.startswith("<ipython-input"):
+            return filename, frame.f_lineno
+        frame = frame.f_back
+    return None
+
+
+def check_process(pid: int) -> None:
+    """Refuse to use a run in a forked child: its threads exist only in the parent."""
+    if os.getpid() != pid:
+        raise RunStoppedError(
+            f"this run belongs to process {pid} and its threads do not exist in process {os.getpid()};"
+            " start the run after the fork"
+        )
+
+
+def _stop_all() -> None:
+    for run in live_runs():
+        run.stop()
+
+
+def _forget_all() -> None:
+    # In a forked child: the lock may be held by a thread that is not there.
+    global _lock
+    _lock = threading.Lock()
+    _runs.clear()
+    _by_key.clear()
+
+
+atexit.register(_stop_all)
+os.register_at_fork(after_in_child=_forget_all)

@@ -1,0 +1,182 @@
+"""A Spark session for one machine: quiet, on loopback, with Arrow.
+
+PySpark's own defaults listen on every network interface, run the first ``python3`` on the PATH instead of
+the one that asks, log to the notebook, and take the machine's time zone. None of this is needed to use
+headrace: a session of the user's own works everywhere this one does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.errors import NotSupportedError, ParameterError
+from headrace.spark.java import find_java, java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOOPBACK = "127.0.0.1"
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+_starting = threading.Lock()
+
+
+def session(
+    app_name: str = "headrace",
+    *,
+    master: str | None = None,
+    memory: str | None = None,
+    config: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Start Spark on this machine, or give the session that is already running.
+
+    The driver, its block manager and, where it is asked for, the web page listen on loopback only. Only
+    errors are logged. Arrow carries data between Spark and Python; times are in UTC; Python functions
+    inside Spark run under this Python.
+
+    Parameters
+    ----------
+    app_name : str
+        The name Spark shows.
+    master : str, optional
+        Where to run; by default ``"local[N]"``, N being the cores this process may use.
+    memory : str, optional
+        The heap of the Java virtual machine, such as ``"4g"``; by default half of the machine's memory,
+        at most 4 GiB. Spark takes it from the first session of a process: a later one has what the first
+        one was given.
+    config : mapping, optional
+        Spark settings, which win over the ones made here: ``{"spark.ui.enabled": "true"}``.
+
+    Returns
+    -------
+    SparkSession
+        One for the process. Where one is running already, be it the user's own, it is given as it is,
+        with what was asked for here set on it.
+
+    Raises
+    ------
+    NotSupportedError
+        If there is no Java 17 or later, or Spark does not start with it.
+    ParameterError
+        If a running session cannot take a setting that was asked for.
+
+    Examples
+    --------
+    >>> spark = hr.spark.session()                                                      # doctest: +SKIP
+    >>> spark.range(3).count()                                                          # doctest: +SKIP
+    3
+    """
+    asked = {name: _text(value) for name, value in (config or {}).items()}
+    if master is not None:
+        asked["spark.master"] = master
+    if memory is not None:
+        asked["spark.driver.memory"] = memory
+
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    with _starting:
+        _expect_warnings()
+        if SparkContext._active_spark_context is not None:
+            return _adjusted(SparkSession.builder.getOrCreate(), asked)
+        return _started(app_name, asked)
+
+
+def core_count() -> int:
+    """Count the cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _started(app_name: str, asked: Mapping[str, str]) -> SparkSession:
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    java = find_java()
+    builder = SparkSession.builder.appName(app_name)
+    for name, value in (_defaults() | asked).items():
+        builder = builder.config(name, value)
+    # Only what starts the virtual machine reads these; afterwards the environment is as it was found.
+    with _environment(
+        JAVA_HOME=str(java_home(java)),
+        SPARK_LOCAL_IP=LOOPBACK,
+        PYSPARK_PYTHON=os.environ.get("PYSPARK_PYTHON", sys.executable),
+    ):
+        try:
+            return builder.getOrCreate()
+        except PySparkRuntimeError as error:
+            raise NotSupportedError(
+                f"Spark did not start with Java {java.version} at {java.executable} ({java.origin}): "
+                f"{' '.join(str(error).split())}; its own words are above"
+            ) from error
+
+
+def _defaults() -> dict[str, str]:
+    cores = core_count()
+    return {
+        "spark.master": f"local[{cores}]",
+        "spark.driver.memory": _half_of_memory(),
+        "spark.driver.maxResultSize": "0",
+        "spark.driver.host": LOOPBACK,
+        "spark.driver.bindAddress": LOOPBACK,
+        "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # One machine has no use for Spark's 200 shuffle partitions: each costs a task.
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+
+
+def _adjusted(running: SparkSession, asked: Mapping[str, str]) -> SparkSession:
+    for name, value in asked.items():
+        present = running.conf.get(name, None)
+        if present == value:
+            continue
+        if not running.conf.isModifiable(name):
+            raise ParameterError(
+                f"{name} = {value!r}: the Spark session that is running has {present!r} and cannot change "
+                "it; stop it with spark.stop() first, or leave the setting out"
+            )
+        running.conf.set(name, value)
+    return running
+
+
+def _expect_warnings() -> None:
+    """Silence what PySpark says about each new pandas; both work together (requirements.lock is tested)."""
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    warnings.filterwarnings("ignore", "The copy keyword is deprecated", DeprecationWarning)
+
+
+def _half_of_memory() -> str:
+    try:
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        return "1g"
+    return f"{max(1024, min(4096, total // 2**21))}m"
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@contextlib.contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
