@@ -16,7 +16,7 @@ ROOMS = [
     "synchronization", "ingress", "runtime", "codegen", "memory", "reference",
 ]  # fmt: skip
 FILES = [
-    "cli", "demo", "doctor", "history", "report", "stream", "query", "functions", "programs", "join_program", "custom_program",
+    "cli", "demo", "doctor", "history", "report", "stream", "query", "functions",
     "engine", "expressions", "counters", "errors", "kernel", "progress", "tuples", "windows",
 ]  # fmt: skip
 

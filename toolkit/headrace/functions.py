@@ -79,7 +79,7 @@ class CustomOperator:
         key_types : sequence of pa.DataType
         instances : {"multi", "single"}
         """
-        from headrace.custom_program import bind
+        from headrace.engine.custom_program import bind
 
         if self.slide is not None and instances != "single":
             raise ParameterError(

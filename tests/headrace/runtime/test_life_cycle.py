@@ -154,15 +154,22 @@ def test_context_manager_stops_on_an_exception():
 
 
 def test_stop_while_the_sink_holds_everything_up():
-    """200,000 rows, a sink that waits: rings and gate are full, every thread waits for another."""
+    """A sink that waits: the rings fill up, then the gate, and every thread waits for another."""
     opened = threading.Event()
-    table = pa.table({"ts": range(200_000)})
-    run = hr.stream(table, event_time="ts").forward().start(threads=4, capacity=64, sink=lambda batch: opened.wait(20))
-    eventually(lambda: run.metrics().operators["forward"].depth_tuples >= 64)
-    threading.Timer(0.2, opened.set).start()
-    before = time.monotonic()
-    run.stop()
-    assert time.monotonic() - before < 1.5
+    table = pa.table({"ts": range(1_000_000)})
+    # A slow sink makes tuples look costly, which would lower a bound in time: only the bound in tuples is meant here.
+    run = hr.stream(table, event_time="ts").forward().start(
+        threads=4, capacity=64, bound_ns=0, sink=lambda batch: opened.wait(20)
+    )
+    try:
+        eventually(lambda: run.metrics().operators["forward"].depth_tuples >= 64)
+        threading.Timer(0.2, opened.set).start()
+        before = time.monotonic()
+        run.stop()
+        assert time.monotonic() - before < 1.5
+    finally:
+        opened.set()  # whatever failed, what follows finds no thread of this run
+        run.stop()
 
 
 def test_stop_from_the_sink_itself():

@@ -26,7 +26,7 @@ from headrace.memory.atomics import CELL
 from headrace.memory.bundle import numbered
 from headrace.memory.event_count import cancel, prepare, signal, sleep
 from headrace.operators import build, membership, output
-from headrace.programs import Program, program_of
+from headrace.engine.programs import Program, program_of
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.query import Branch, OperatorNode
 

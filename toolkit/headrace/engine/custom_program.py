@@ -29,7 +29,7 @@ from headrace.ingress.encode import make_dictionary
 from headrace.memory.cells import reserved
 from headrace.operators import aggregate, custom, membership
 from headrace.operators.custom import Column, CustomShape, Function, Input
-from headrace.programs import FREE_WORD, MAX_SLOTS, PRIVATE_WORDS, Program
+from headrace.engine.programs import FREE_WORD, MAX_SLOTS, PRIVATE_WORDS, Program
 from headrace.query import ApplySpec, Branch, OperatorNode
 
 _MAY_RAISE = re.compile(

@@ -21,7 +21,7 @@ from headrace.memory.bundle import numbered
 from headrace.memory.cells import reserved
 from headrace.operators import join, membership
 from headrace.operators.join import GROUP, Band, JoinShape, UserPredicate
-from headrace.programs import FREE_WORD, PRIVATE_WORDS, Program
+from headrace.engine.programs import FREE_WORD, PRIVATE_WORDS, Program
 from headrace.query import Branch, JoinSpec, OperatorNode
 
 _MAY_RAISE = re.compile(r"[/%]|\*\*|\bmath\.|\bnp\.|checked_|\bwhile\b|\bfor\b")

@@ -259,11 +259,11 @@ def program_of(node: OperatorNode, branches: list[Branch], options: Any) -> Prog
     if isinstance(spec, ForwardSpec):
         return ForwardProgram(node, spec, branches, options)
     if isinstance(spec, JoinSpec):
-        from headrace.join_program import JoinProgram
+        from headrace.engine.join_program import JoinProgram
 
         return JoinProgram(node, spec, branches, options)
     assert isinstance(spec, ApplySpec)
-    from headrace.custom_program import CustomProgram
+    from headrace.engine.custom_program import CustomProgram
 
     return CustomProgram(node, spec, branches, options)
 
