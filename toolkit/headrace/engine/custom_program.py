@@ -20,6 +20,7 @@ from headrace.codegen.functions import (
     translate_error,
 )
 from headrace.egress.finishers import CustomResults
+from headrace.engine.programs import FREE_WORD, MAX_SLOTS, PRIVATE_WORDS, Program
 from headrace.errors import FunctionError, HeadraceError, OverflowInputError
 from headrace.functions import CustomOperator
 from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
@@ -29,7 +30,6 @@ from headrace.ingress.encode import make_dictionary
 from headrace.memory.cells import reserved
 from headrace.operators import aggregate, custom, membership
 from headrace.operators.custom import Column, CustomShape, Function, Input
-from headrace.engine.programs import FREE_WORD, MAX_SLOTS, PRIVATE_WORDS, Program
 from headrace.query import ApplySpec, Branch, OperatorNode
 
 _MAY_RAISE = re.compile(

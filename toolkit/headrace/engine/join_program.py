@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from headrace.codegen.functions import explain_failure, specialise
 from headrace.egress.finishers import JoinResults
+from headrace.engine.programs import FREE_WORD, PRIVATE_WORDS, Program
 from headrace.errors import HeadraceError, SchemaError
 from headrace.expressions import BandPredicate, EqualPredicate, Predicate
 from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
@@ -21,7 +22,6 @@ from headrace.memory.bundle import numbered
 from headrace.memory.cells import reserved
 from headrace.operators import join, membership
 from headrace.operators.join import GROUP, Band, JoinShape, UserPredicate
-from headrace.engine.programs import FREE_WORD, PRIVATE_WORDS, Program
 from headrace.query import Branch, JoinSpec, OperatorNode
 
 _MAY_RAISE = re.compile(r"[/%]|\*\*|\bmath\.|\bnp\.|checked_|\bwhile\b|\bfor\b")

@@ -19,6 +19,7 @@ from headrace.elasticity.reconfiguration import (
 )
 from headrace.engine.options import Options, gate_modules
 from headrace.engine.port import Port
+from headrace.engine.programs import Program, program_of
 from headrace.errors import HeadraceError, OverflowInputError
 from headrace.gates import merged_log_kernel
 from headrace.gates import store as stores
@@ -26,7 +27,6 @@ from headrace.memory.atomics import CELL
 from headrace.memory.bundle import numbered
 from headrace.memory.event_count import cancel, prepare, signal, sleep
 from headrace.operators import build, membership, output
-from headrace.engine.programs import Program, program_of
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.query import Branch, OperatorNode
 

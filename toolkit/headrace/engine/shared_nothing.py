@@ -15,21 +15,21 @@ from types import ModuleType
 
 import numpy as np
 
-from headrace.engine.custom_program import CustomProgram
 from headrace.elasticity.reconfiguration import Configuration, write_configuration
+from headrace.engine.custom_program import CustomProgram
+from headrace.engine.join_program import JoinProgram
 from headrace.engine.operator import Operator, compile_now
+from headrace.engine.programs import FREE_WORD, AggregateProgram, Program
 from headrace.errors import HeadraceError
 from headrace.gates import store as stores
 from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
 from headrace.gates.store import CHUNK, CHUNK_SHIFT, Store
-from headrace.engine.join_program import JoinProgram
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import numbered
 from headrace.memory.event_count import signal
 from headrace.operators import aggregate, custom, instance_queues, membership, output, shared_nothing
 from headrace.operators import router_kernel as router
 from headrace.operators.shared_nothing import TOTAL, KeyedState
-from headrace.engine.programs import FREE_WORD, AggregateProgram, Program
 from headrace.progress import MIN_TIME
 
 
