@@ -8,9 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from headrace.counters import coefficient_of_variation
+from headrace.elasticity import balancing
 from headrace.errors import ReconfigurationError
 
 BUCKETS = 1024
+MOST_INSTANCES = 1024
+GOOD_ENOUGH = 0.05
 
 
 class Mapping:
@@ -40,9 +44,10 @@ class Mapping:
                 f"mapping: a table of {BUCKETS} integers is needed, got shape {table.shape} of {table.dtype};"
                 f" start from Mapping.even(n)"
             )
-        if table.min() < 0:
+        if table.min() < 0 or table.max() >= MOST_INSTANCES:
+            wrong = int(np.flatnonzero((table < 0) | (table >= MOST_INSTANCES))[0])
             raise ReconfigurationError(
-                f"mapping: bucket {int(table.argmin())} has owner {int(table.min())}; owners count from 0"
+                f"mapping: bucket {wrong} has owner {int(table[wrong])}; owners count from 0 to {MOST_INSTANCES - 1}"
             )
         self._owners = table.astype(np.int16)
         self._owners.flags.writeable = False
@@ -59,6 +64,68 @@ class Mapping:
         if not members or members[0] < 0:
             raise ReconfigurationError(f"mapping: instances {list(members)}; at least one is needed, from 0")
         return cls(np.asarray(members)[np.arange(BUCKETS) * len(members) // BUCKETS])
+
+    @classmethod
+    def balanced(
+        cls,
+        loads: Sequence[float] | np.ndarray,
+        instances: int | Iterable[int],
+        *,
+        start: Mapping | None = None,
+        contiguous: bool | None = None,
+        slack: float = GOOD_ENOUGH,
+    ) -> Mapping:
+        """Share measured loads as equally as whole buckets allow.
+
+        Parameters
+        ----------
+        loads : sequence of float, 1,024 of them
+            What each bucket costs, in any unit: ``bucket_load`` of an operator's metrics.
+        instances : int or iterable of int
+            How many instances, or which.
+        start : Mapping, optional
+            The mapping in force. It is kept as it is when it is within `slack`, and otherwise as few
+            buckets move as it takes.
+        contiguous : bool, optional
+            True: one range of buckets for each instance, which is the cheapest to test for. False: buckets
+            are placed singly, the heaviest first (LPT). By default ranges, unless they leave the heaviest
+            instance more than `slack` above the mean and single buckets do better.
+        slack : float
+            How far the heaviest instance may be above the mean, a fraction, before buckets are moved
+            to make it lighter.
+
+        Raises
+        ------
+        ReconfigurationError
+            Not 1,024 loads, a negative or infinite one, or no instance.
+
+        Examples
+        --------
+        >>> loads = [0] * 1024
+        >>> loads[:4] = [30, 10, 10, 10]
+        >>> mapping = Mapping.balanced(loads, 2)
+        >>> mapping.predicted_imbalance(loads), mapping.owners[:4].tolist()
+        ((0.0, 1.0), [0, 1, 1, 1])
+        """
+        weights = check_loads(loads)
+        members = cls.even(instances).instances
+        if weights.sum() == 0:
+            return cls.even(members) if start is None or not set(start.instances) <= set(members) else start
+        candidates = []
+        if start is not None and set(start.instances) <= set(members):
+            if contiguous is not True or start.ranges() is not None:
+                candidates.append(start)
+        old = None if start is None else start.owners
+        if contiguous is not False:
+            candidates.append(cls(balancing.contiguous(weights, members, old, slack)))
+        if contiguous is not True:
+            candidates.append(cls(balancing.placed(weights, members, old, slack)))
+
+        def rank(mapping: Mapping) -> tuple[float, int]:
+            excess = max(slack, balancing.heaviest(weights, mapping.owners, members) - 1)
+            return excess, 0 if start is None else start.differing(mapping)
+
+        return min(candidates, key=rank)  # of equals the first: what is in force, then ranges
 
     @property
     def owners(self) -> np.ndarray:
@@ -90,10 +157,59 @@ class Mapping:
         }
 
     def move(self, buckets: Iterable[int], to: int) -> Mapping:
-        """Return the mapping in which instance `to` owns these buckets."""
-        table = self._owners.copy()
-        table[list(buckets)] = to
+        """Return the mapping in which instance `to` owns these buckets.
+
+        Raises
+        ------
+        ReconfigurationError
+            A bucket outside 0 to 1,023, or a negative instance.
+        """
+        chosen = [int(bucket) for bucket in buckets]
+        wrong = [bucket for bucket in chosen if not 0 <= bucket < BUCKETS]
+        if wrong:
+            raise ReconfigurationError(f"move: bucket {wrong[0]} is not there; buckets count from 0 to {BUCKETS - 1}")
+        table = self._owners.astype(np.int64)
+        table[chosen] = to
         return Mapping(table)
+
+    def swap(self, a: int, b: int) -> Mapping:
+        """Return the mapping in which instances `a` and `b` own each other's buckets.
+
+        Examples
+        --------
+        >>> Mapping.even([0, 1]).swap(1, 5).instances
+        (0, 5)
+        """
+        table = self._owners.astype(np.int64)
+        table[self._owners == a], table[self._owners == b] = b, a
+        return Mapping(table)
+
+    def predicted_imbalance(
+        self, loads: Sequence[float] | np.ndarray, instances: int | Iterable[int] | None = None
+    ) -> tuple[float, float]:
+        """Say how uneven the instances would be if the buckets go on costing this: a dry run.
+
+        Parameters
+        ----------
+        loads : sequence of float, 1,024 of them
+            What each bucket costs, in any unit.
+        instances : int or iterable of int, optional
+            The active instances, of which some may own nothing; by default those that own something.
+
+        Returns
+        -------
+        cv, max_over_mean : float
+            Coefficient of variation, a fraction, and the heaviest instance over the mean; 0 and 1 are even.
+        """
+        weights = check_loads(loads)
+        members = self.instances if instances is None else Mapping.even(instances).instances
+        absent = sorted(set(self.instances) - set(members))
+        if absent:
+            raise ReconfigurationError(
+                f"predicted_imbalance: instance {absent[0]} owns buckets but is not among {list(members)}"
+            )
+        totals = np.bincount(self._owners, weights, minlength=members[-1] + 1)[list(members)]
+        return coefficient_of_variation(totals), balancing.heaviest(weights, self._owners, members)
 
     def differing(self, other: Mapping) -> int:
         """Buckets that have another owner in `other`."""
@@ -112,3 +228,14 @@ class Mapping:
     def __repr__(self) -> str:
         shares = ", ".join(f"{i}: {n}" for i, n in zip(self.instances, self.shares, strict=True))
         return f"Mapping({{{shares}}} buckets)"
+
+
+def check_loads(loads: Sequence[float] | np.ndarray) -> np.ndarray:
+    """Return loads of buckets as float64[1024], or say what is wrong with them."""
+    weights = np.asarray(loads, np.float64)
+    if weights.shape != (BUCKETS,):
+        raise ReconfigurationError(f"loads: {BUCKETS} numbers are needed, one for each bucket; got shape {weights.shape}")
+    if not np.isfinite(weights).all() or weights.min() < 0:
+        wrong = int(np.flatnonzero(~np.isfinite(weights) | (weights < 0))[0])
+        raise ReconfigurationError(f"loads: bucket {wrong} has load {weights[wrong]}; give finite numbers from 0")
+    return weights
