@@ -43,6 +43,10 @@ OPERATOR = {
     "process": process,
     "advance_time": lambda *_: 0,
     "finish": lambda *_: 0,
+    # Only counts, each worker for itself.
+    "turn": lambda *_: 0,
+    "note_load": lambda *_: None,
+    "settle_load": lambda *_: None,
 }
 
 
@@ -80,7 +84,7 @@ def case(k, tuples, initial, plan):
         plan_at=[*(at for at, _ in plan), NEVER_PLANNED], plan_config=[*range(1, len(sets)), 0],
         pending=[0] * ring, met_at=[0] * ring, reached_at=[0] * ring, installed=[[0, 0] for _ in range(ring)],
         done_at=[0] * ring, acknowledged=[0] * WORKERS, failure=[0] * 16,
-        meter=[[0] * 16 for _ in range(WORKERS)],
+        meter=[[0] * 16 for _ in range(WORKERS)], load=[[0] for _ in range(WORKERS)], layout=[[0, 0, 0]],
     )  # fmt: skip
     mark = [MIN_TIME if r in initial else END_OF_TIME for r in range(WORKERS)]
 
@@ -89,7 +93,7 @@ def case(k, tuples, initial, plan):
 
     out = k.OutArrays(
         words=[0] * 8, event=[0] * 64, head=[0] * WORKERS, tail=[0] * WORKERS, mark=mark, mark_ts=mark[:],
-        primary=rings(), a=rings(), b=rings(), c=rings(), at=rings(),
+        primary=rings(), a=rings(), b=rings(), c=rings(), at=rings(), meter=control.meter,
     )  # fmt: skip
 
     def wanted_owner(at):

@@ -103,7 +103,7 @@ def arrays(k, active):
     words[k.WANTED] = END_OF_TIME
     return k.OutArrays(
         words=words, event=[0] * 64, head=[0, 0], tail=[0, 0], mark=mark, mark_ts=mark[:],
-        primary=ring(), a=ring(), b=ring(), c=ring(), at=ring(),
+        primary=ring(), a=ring(), b=ring(), c=ring(), at=ring(), meter=[[0] * 16, [0] * 16],
     )  # fmt: skip
 
 

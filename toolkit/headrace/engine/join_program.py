@@ -31,7 +31,8 @@ class JoinProgram(Program):
     """One join of one run."""
 
     first_promise = -1
-    load_meter = membership.UPDATES
+    load_by_key = False
+    latest_is_ready = True
 
     def __init__(self, node: OperatorNode, spec: JoinSpec, branches: list[Branch], options: Any):
         self.node, self.spec = node, spec

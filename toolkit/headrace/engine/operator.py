@@ -26,7 +26,7 @@ from headrace.gates import store as stores
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import numbered
 from headrace.memory.event_count import cancel, prepare, signal, sleep
-from headrace.operators import build, membership, output
+from headrace.operators import build, loads, membership, output
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.query import Branch, OperatorNode
 
@@ -49,12 +49,13 @@ class Operator:
         initial = options.initial(self.name)
         planned = options.planned(self.name)
         self.control = membership.allocate(
-            self.max_threads, 1 + len(planned) + SPARE_CONFIGURATIONS, len(planned)
+            self.max_threads, 1 + len(planned) + SPARE_CONFIGURATIONS, len(planned), len(branches)
         )
-        self.out = output.allocate(self.max_threads, OUTPUT_CAPACITY)
+        self.out = output.allocate(self.max_threads, OUTPUT_CAPACITY, self.control.meter)
         self.directories = stores.allocate_directories(len(branches), self.program.value_columns)
         self.state = numbered(self.program.allocate(self.max_threads, OUTPUT_CAPACITY))
         self.ports = [Port(self, i, branch) for i, branch in enumerate(branches)]
+        self._say_where_load_is()
         self.finisher = self.program.finisher([port.store for port in self.ports])
         self.module = self._build()
         self._activate(initial, planned)
@@ -64,6 +65,15 @@ class Operator:
         self.initial, self.planned = initial, planned
         self.reconfigurer: Reconfigurer | None = None
         self.collector: Collector | None = None
+
+    def _say_where_load_is(self) -> None:
+        program = self.program
+        for port in self.ports:
+            how = loads.EVENLY
+            if program.load_by_key:
+                several = program.multi_key_of(port.branch.side)
+                how = loads.SEVERAL_KEYS if several else loads.ONE_KEY
+            self.control.layout[port.source] = how, port.store.width, program.load_meter
 
     def _build(self) -> ModuleType:
         return build.build(self.program.text(), self.options.gate, self.name, debug=self.options.debug)
@@ -185,7 +195,7 @@ class Operator:
         current = self.reconfigurer.current if self.reconfigurer else self.initial
         members = list(current.members)
         load = meter[:, self.program.load_meter]
-        busy, wait = meter[:, membership.BUSY_NS], meter[:, membership.WAIT_NS_TOTAL]
+        busy, wait = meter[:, membership.BUSY_NS], meter[:, membership.IDLE_NS]
         active = load[members].astype(np.float64)
         mean = active.mean() if len(active) else 0.0
         added = sum(port.added for port in self.ports)

@@ -49,6 +49,11 @@ class Program:
     """Index in the state tuple of the first value column of the output."""
     first_promise = MIN_TIME
     load_meter = membership.UPDATES
+    """Counter that says how much an instance has had to do."""
+    load_by_key = True
+    """It is for the buckets of the tuples' keys, not for all buckets in turn."""
+    latest_is_ready = False
+    """The tuple that makes a result ready is the latest one in it."""
     texts: Mapping[str, KeyDictionary] = MappingProxyType({})
     """Text columns whose strings kernels know by id."""
 
@@ -222,6 +227,8 @@ class ForwardProgram(Program):
     """Operator 15."""
 
     multi_key = False
+    load_by_key = False
+    latest_is_ready = True
     first_promise = -1
 
     def __init__(self, node: OperatorNode, spec: ForwardSpec, branches: list[Branch], options: Any):

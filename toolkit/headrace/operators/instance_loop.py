@@ -41,20 +41,25 @@ from headrace.memory.atomics import (
     store_release,
 )
 from headrace.memory.event_count import cancel, prepare, signal, sleep
+from headrace.operators.loads import LOAD_EVERY_NS, note_load, settle_load
 from headrace.operators.membership import (
     BARRIER,
     BARRIER_EVENT,
     BARRIER_WAITING,
     BATCHES,
+    BLOCKED_NS,
     BUSY_NS,
     CONFIG,
     EPOCH,
     FINISHED,
+    IDLE_NS,
+    LOADED_AT,
     OUTPUTS,
+    PARKED_NS,
+    PASSED,
     SPIN,
     TUPLES,
     WAIT_NS,
-    WAIT_NS_TOTAL,
     acknowledge,
     await_epoch,
     install,
@@ -62,6 +67,7 @@ from headrace.operators.membership import (
     park,
     stopped,
     transfer,
+    turn,
     unpark,
 )
 from headrace.operators.output import publish, start_mark
@@ -111,6 +117,7 @@ def meet(me, g, c, o, s, l, position, planned, next_config):
     """The barrier between two configurations. False when the run stops first."""
     config = l[IN_FORCE]
     epoch = load_acquire(c.words, EPOCH) + 1
+    settle_load(me, c, config)
     before = fetch_add(c.words, BARRIER, 1)  # B2
     if before == 0:
         c.met_at[epoch % c.met_at.size] = now_ns()
@@ -127,6 +134,7 @@ def meet(me, g, c, o, s, l, position, planned, next_config):
                 store_relaxed(c.start_seen, r * CELL, l[SEEN])
                 store_relaxed(c.start_watermark, r * CELL, l[WATERMARK])
                 store_relaxed(c.start_planned, r * CELL, planned)
+                c.meter[r, PASSED] = l[SEEN]
                 hand_over(s, me, r)
                 start_mark(o, r, promise(l), l[WATERMARK])
                 join_reader(g, r, position, epoch + 1)
@@ -140,8 +148,11 @@ def meet(me, g, c, o, s, l, position, planned, next_config):
         for r in range(c.member.shape[1]):
             if c.member[next_config, r] != 0 and c.member[config, r] == 0:
                 unpark(c, r)
-    elif not await_epoch(c, epoch):  # B5
-        return False
+    else:
+        turn(c.meter, me, BLOCKED_NS)
+        if not await_epoch(c, epoch):  # B5
+            return False
+        turn(c.meter, me, BUSY_NS)
     take_configuration(c, l, me)
     acknowledge(c, me, epoch)
     return True
@@ -169,16 +180,16 @@ def run_instance(me, g, c, o, x, s, l, buffer):
     activation = 0
     position = 0
     planned = 0
-    last_end = now_ns()
     while not stopped(c):
         active = load_acquire(g.reading, me * CELL)
         if active == 0:
             activation = 0
+            turn(c.meter, me, PARKED_NS)
             park(c, g.reading, me)
-            last_end = now_ns()
             continue
         if active != activation:
             activation = active
+            turn(c.meter, me, BLOCKED_NS)
             # READING is stored before CONFIG and EPOCH: a worker that is awake must not run ahead of them.
             if not await_epoch(c, activation - 1):
                 break
@@ -192,6 +203,7 @@ def run_instance(me, g, c, o, x, s, l, buffer):
         if l[SEEN] == c.plan_at[planned]:
             next_config = c.plan_config[planned]
             planned += 1
+            turn(c.meter, me, BUSY_NS)
             publish(o, me, l[HEAD], promise(l), l[WATERMARK])
             if not meet(me, g, c, o, s, l, position, planned, next_config):
                 break
@@ -203,12 +215,10 @@ def run_instance(me, g, c, o, x, s, l, buffer):
             limit = max(LEAST_BATCH, min(limit, BATCH_NS // cost))
         start, count = peek(g, me, position, limit)
         if count == 0:
+            turn(c.meter, me, IDLE_NS)
             await_records(g, c, me, position)
-            now = now_ns()
-            c.meter[me, WAIT_NS_TOTAL] += now - last_end
-            last_end = now
             continue
-        begun = now_ns()
+        begun = turn(c.meter, me, BUSY_NS)
         refs = g.out_ref[row, start : start + count]
         n = 0
         while n < count and refs[n] >= 0:
@@ -217,6 +227,8 @@ def run_instance(me, g, c, o, x, s, l, buffer):
         if n > 0:
             if process(me, g, c, o, x, s, l, buffer, row, start, n) < 0:
                 break
+            if begun - c.meter[me, LOADED_AT] >= LOAD_EVERY_NS:
+                note_load(me, g, c, x, l[IN_FORCE], row, start, n, begun)
             position += n
             l[SEEN] += n
         elif refs[0] == HEARTBEAT:
@@ -233,6 +245,7 @@ def run_instance(me, g, c, o, x, s, l, buffer):
                     begin(c, l, s, buffer)
                 if load_acquire(g.reading, me * CELL) != activation:
                     continue  # it left, and may have come back: start over there
+                settle_load(me, c, l[IN_FORCE])
                 if finish(me, g, c, o, x, s, l, buffer) < 0:
                     break
                 l[WATERMARK] = END_OF_TIME
@@ -240,6 +253,7 @@ def run_instance(me, g, c, o, x, s, l, buffer):
                 advance(g, me, position)
                 publish(o, me, l[HEAD], END_OF_TIME, END_OF_TIME)
                 c.meter[me, OUTPUTS] = l[HEAD]
+                turn(c.meter, me, PARKED_NS)
                 fetch_add(c.words, FINISHED, 1)
                 while not stopped(c):
                     # Over: nothing can follow. Wait for STOP like a parked worker.
@@ -260,17 +274,15 @@ def run_instance(me, g, c, o, x, s, l, buffer):
             if not meet(me, g, c, o, s, l, position, planned, next_config):
                 break
             begin(c, l, s, buffer)
-            last_end = now_ns()
             continue
         publish(o, me, l[HEAD], promise(l), l[WATERMARK])
+        c.meter[me, PASSED] = l[SEEN]  # before the cursor: the gate holds at least what has not passed
         advance(g, me, position)
-        now = now_ns()
-        c.meter[me, WAIT_NS_TOTAL] += begun - last_end
-        c.meter[me, BUSY_NS] += now - begun
+        now = turn(c.meter, me, IDLE_NS)
         c.meter[me, TUPLES] += n
         c.meter[me, BATCHES] += 1
         c.meter[me, OUTPUTS] = l[HEAD]
-        last_end = now
         if n >= LEAST_BATCH or cost == 0:
             store_relaxed(g.cost, me * CELL, max(1, (3 * cost + (now - begun) // max(1, n)) // 4))
+    turn(c.meter, me, PARKED_NS)
     return 0

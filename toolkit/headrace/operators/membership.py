@@ -74,8 +74,25 @@ PARK_EVENT = 64  # worker r parks at PARK_EVENT + r * 32
 PARK_NS = 1_000_000_000
 WAIT_NS = 20_000_000
 
-# Cells per worker in `meter`, counters only their worker writes.
-TUPLES, UPDATES, COMPARISONS, BUSY_NS, WAIT_NS_TOTAL, BATCHES, OUTPUTS, METER_COUNT = range(8)
+# Words per worker in `meter`, counters that only their worker writes. The first four are the times it spent; the
+# number of one of them is what STATE says it does since SINCE (`turn`).
+(
+    PARKED_NS,  # not active: of no interest
+    BUSY_NS,
+    IDLE_NS,  # waiting for input
+    BLOCKED_NS,  # waiting for room in its output ring, or at the barrier
+    STATE,
+    SINCE,
+    TUPLES,
+    UPDATES,
+    COMPARISONS,
+    BATCHES,
+    OUTPUTS,
+    PASSED,  # tuples of the merged input before its position
+    LOADED,  # of the load, how much the buckets have been given (`loads`)
+    LOADED_AT,  # when that was
+    METER_COUNT,
+) = range(15)
 
 # Failure codes and the words of `failure`.
 FUNCTION_FAILED, SUM_OVERFLOW, COUNT_OVERFLOW, KERNEL_FAILED = 1, 2, 3, 4
@@ -106,9 +123,11 @@ class ControlArrays(NamedTuple):
     acknowledged: np.ndarray  # per worker: epoch it runs in
     failure: np.ndarray  # int64[16]
     meter: np.ndarray  # int64[workers, 16]
+    load: np.ndarray  # int64[workers, BUCKETS]: the worker's load by bucket, as sampled (`loads`)
+    layout: np.ndarray  # int64[sources, 3]: where `loads` finds a tuple's keys, and what load is
 
 
-def allocate(workers: int, configurations: int, planned: int) -> ControlArrays:
+def allocate(workers: int, configurations: int, planned: int, sources: int = 1) -> ControlArrays:
     """Allocate with configuration 0 in force and nobody active."""
     plan_at = np.full(planned + 1, np.iinfo(np.int64).max)
     ring = EPOCH_RING + planned  # all planned ones may be over before anybody takes note of the first
@@ -133,7 +152,20 @@ def allocate(workers: int, configurations: int, planned: int) -> ControlArrays:
         acknowledged=padded_cells(workers),
         failure=np.zeros(16, np.int64),
         meter=aligned(workers * 16, np.int64).reshape(workers, 16),
+        load=aligned(workers * BUCKETS, np.int64).reshape(workers, BUCKETS),
+        layout=np.zeros((sources, 3), np.int64),
     )
+
+
+@kernel
+def turn(meter, me, state):
+    """Book the time since the last turn; from now on worker `me` does `state`. Returns the time."""
+    now = now_ns()
+    was = meter[me, STATE]
+    meter[me, was] += now - meter[me, SINCE]
+    meter[me, STATE] = state
+    meter[me, SINCE] = now
+    return now
 
 
 @kernel

@@ -37,6 +37,7 @@ from headrace.memory.atomics import CELL, load_acquire, load_relaxed, pause, sto
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells, reserved
 from headrace.memory.event_count import cancel, prepare, signal, sleep
+from headrace.operators.membership import BLOCKED_NS, BUSY_NS, turn
 from headrace.progress import END_OF_TIME
 
 # Cells of `words`.
@@ -66,9 +67,10 @@ class OutArrays(NamedTuple):
     b: np.ndarray
     c: np.ndarray
     at: np.ndarray
+    meter: np.ndarray  # the workers' counters, see `membership`
 
 
-def allocate(instances: int, capacity: int) -> OutArrays:
+def allocate(instances: int, capacity: int, meter: np.ndarray) -> OutArrays:
     """Allocate rings of `capacity` (a power of two) records, all instances inactive."""
     words = padded_cells(WORD_COUNT)
     words[WANTED] = END_OF_TIME
@@ -92,6 +94,7 @@ def allocate(instances: int, capacity: int) -> OutArrays:
         b=column(),
         c=column(),
         at=column(),
+        meter=meter,
     )
 
 
@@ -102,6 +105,7 @@ def reserve_slot(o, me, head):
     if head - load_acquire(o.tail, me * CELL) >= capacity:
         store_release(o.head, me * CELL, head)
         signal(o.words, COLLECTOR_WAITING, o.event, RELEASE_EVENT)
+        turn(o.meter, me, BLOCKED_NS)
         while True:
             ticket = prepare(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT)
             if head - load_acquire(o.tail, me * CELL) < capacity:
@@ -111,6 +115,7 @@ def reserve_slot(o, me, head):
                 cancel(o.words, INSTANCES_WAITING)
                 return -1
             sleep(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT, ticket, WAIT_NS)
+        turn(o.meter, me, BUSY_NS)
     return head & (capacity - 1)
 
 

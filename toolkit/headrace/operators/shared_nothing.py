@@ -341,8 +341,8 @@ def assemble(operator_text: str, transfer_text: str, positions: str) -> str:
     text = text.replace("headrace.gates.merged_log_kernel", "headrace.operators.instance_queues")
     for before, after in (
         (
-            "        begun = now_ns()\n",
-            "        begun = now_ns()\n        l[SEEN] = g.out_seen[row, start]\n",
+            "        begun = turn(c.meter, me, BUSY_NS)\n",
+            "        begun = turn(c.meter, me, BUSY_NS)\n        l[SEEN] = g.out_seen[row, start]\n",
         ),
         ("            if process(me, g,", "            if process_routed(me, g,"),
     ):
