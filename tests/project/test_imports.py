@@ -17,7 +17,7 @@ ROOMS = [
 ]  # fmt: skip
 FILES = [
     "cli", "demo", "doctor", "history", "report", "stream", "query", "functions",
-    "engine", "expressions", "counters", "errors", "kernel", "progress", "tuples", "windows",
+    "engine", "expressions", "counters", "errors", "kernel", "progress", "rates", "tuples", "windows",
 ]  # fmt: skip
 
 ROOM_ORDER = "a room imports only rooms below it"

@@ -17,6 +17,7 @@ beside it::
     runtime  memory            threads, changes, sinks; atomics, cells, waiting
     reference                  what every operator means, in plain Python: the oracle
     apps  bench  cli           the papers' applications and experiments, the command
+    rates                      how fast a source is played
     tuples windows progress errors counters kernel     the leaves
 
 Examples
@@ -29,7 +30,7 @@ Examples
 {'ts': 2, 'tag': 'a', 'chars': 9, 'n': 2}
 """
 
-from headrace import spark
+from headrace import rates, spark
 from headrace.egress.sinks import discard, parquet
 from headrace.elasticity.mapping import Mapping
 from headrace.errors import HeadraceError
@@ -78,6 +79,7 @@ __all__ = [
     "operator",
     "pairs",
     "parquet",
+    "rates",
     "spark",
     "stream",
     "sum",

@@ -13,6 +13,7 @@ from headrace.elasticity.mapping import Mapping
 from headrace.elasticity.reconfiguration import Configuration, check_threads, resolve
 from headrace.errors import ParameterError
 from headrace.gates import merged_log, merged_log_kernel
+from headrace.rates import RateSchedule, schedule_of
 
 DEFAULT_CAPACITY = 1 << 14
 DEFAULT_BOUND_NS = 1_000_000
@@ -54,7 +55,7 @@ class Options:
         capacity: int = DEFAULT_CAPACITY,
         bound_ns: int = DEFAULT_BOUND_NS,
         max_keys: int = DEFAULT_MAX_KEYS,
-        rate: float | None = None,
+        rate: float | RateSchedule | None = None,
         debug: bool = False,
         name: str | None = None,
     ):
@@ -63,11 +64,10 @@ class Options:
         for label, value in (("capacity", capacity), ("max_keys", max_keys)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ParameterError(f"{label}={value!r}: give a whole number from 1")
-        if rate is not None and not rate > 0:
-            raise ParameterError(f"rate={rate!r}: give tuples per second, above 0, or None")
         gate_modules(gate)
         self.gate, self.mode, self.sink, self.debug, self.name = gate, mode, sink, debug, name
-        self.capacity, self.bound_ns, self.max_keys, self.rate = capacity, bound_ns, max_keys, rate
+        self.capacity, self.bound_ns, self.max_keys = capacity, bound_ns, max_keys
+        self.rate = schedule_of(rate)
         self._threads = threads if isinstance(threads, dict) else {None: threads}
         if max_threads is None:
             wanted = [*self._threads.values(), *(t for _, t in reconfigure)]

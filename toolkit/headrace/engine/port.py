@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from headrace.engine.player import Player
 from headrace.gates.store import Store
 from headrace.ingress.encode import EncodedBatch, Encoder
 from headrace.memory.atomics import CELL
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from headrace.engine.operator import Operator
 
 _ROOM_WAIT_NS = 2_000_000
+_PACE_WAIT_S = 0.02
 
 
 class Stopped(Exception):
@@ -51,8 +53,7 @@ class Port:
         )
         self.added = 0
         self.filtered = 0
-        self.rate: float | None = None
-        self._rate_start = 0.0
+        self.player = Player(None)
         self._reached: int | None = None
 
     # -- as the consumer of an upstream operator
@@ -94,25 +95,29 @@ class Port:
             encoded.ts, encoded.keys, encoded.offsets, encoded.columns, encoded.payload
         )
         count, done = len(encoded), 0
+        self.player.begin()
         while done < count:
-            until = count if self.rate is None else self._allowed(done, count)
+            until = self._allowed(encoded.ts, done)
             taken = operator.kernels.add(operator.gate, self.source, encoded.ts, done, until - done, first + done)
             done += taken
             self.added += taken
             if taken == 0:
                 self._await_room()
 
-    def _allowed(self, done: int, count: int) -> int:
+    def _allowed(self, ts: np.ndarray, done: int) -> int:
         """Pace: how far into the batch the schedule has come; waits for at least one tuple."""
-        if not self._rate_start:
-            self._rate_start = time.monotonic()
         while True:
-            due = int((time.monotonic() - self._rate_start) * self.rate) + 1 - self.added
+            due, wait_s = self.player.due(self.added, ts, done)
             if due > 0:
-                return min(count, done + due)
+                return done + due
             if self._operator.is_stopped:
                 raise Stopped
-            time.sleep(min(0.02, max(50e-6, -due / self.rate)))
+            time.sleep(min(_PACE_WAIT_S, max(50e-6, wait_s)))
+
+    @property
+    def behind(self) -> int:
+        """Tuples that the schedule says should have been added by now and that wait for room."""
+        return self.player.behind(self.added)
 
     def heartbeat(self, ts: int) -> None:
         """Promise that no later tuple is earlier than `ts`."""

@@ -17,15 +17,18 @@ from headrace.elasticity.reconfiguration import Reconfigurer
 from headrace.engine.consumers import Relay, SinkConsumer
 from headrace.engine.operator import Operator, compile_now
 from headrace.engine.options import Options
+from headrace.engine.player import Origin, Player
 from headrace.engine.port import Stopped
 from headrace.engine.sources import SourceThreads
 from headrace.errors import HeadraceError, NotSupportedError, ParameterError, RunFailedError, RunStoppedError
 from headrace.operators import membership
 from headrace.query import OperatorNode, Query, SourceNode
+from headrace.rates import RateSchedule, schedule_of
 from headrace.runtime import registry
 from headrace.runtime.changes import Change
 from headrace.runtime.pool import WorkerPool
 from headrace.runtime.protocols import Sink
+from headrace.windows import NANOSECONDS
 
 STOP_SECONDS = 2.0
 _POLL_S = 0.1
@@ -57,6 +60,7 @@ class QueryRun:
         self._over = threading.Event()
         self._lock = threading.RLock()
         self._sources: list[SourceThreads] = []
+        self._event_origin = Origin()
         self._pool = WorkerPool(self._fail)
         sink = options.sink if options.sink is not None else CollectSink()
         self._sink: Sink = FunctionSink(sink) if callable(sink) and not hasattr(sink, "write") else sink
@@ -128,7 +132,8 @@ class QueryRun:
         for operator in self._operators.values():
             for port in operator.ports:
                 if isinstance(port.branch.origin, SourceNode):
-                    port.rate = self._options.rate
+                    unit_ns = NANOSECONDS[port.branch.origin.unit]
+                    port.player = Player(self._options.rate, self._event_origin, unit_ns)
                     source = SourceThreads(operator, port, self._fail)
                     self._sources.append(source)
                     self._pool.start(f"{source.name}-reader", source.read)
@@ -310,6 +315,20 @@ class QueryRun:
         return self._costliest().reconfigurer.request(threads, mapping, reason)
 
     @property
+    def rate(self) -> float | None:
+        """Tuples per second and source that are played now; None at full speed, and where event times are played.
+
+        Set it to a number, a schedule of `headrace.rates` or None: it holds from now on.
+        """
+        return self._sources[0].rate if self._sources else None
+
+    @rate.setter
+    def rate(self, rate: float | RateSchedule | None) -> None:
+        schedule = schedule_of(rate)
+        for source in self._sources:
+            source.play(schedule)
+
+    @property
     def changes(self) -> list[Change]:
         """Every reconfiguration so far, of all operators, oldest first."""
         for operator in self._operators.values():
@@ -429,8 +448,8 @@ def start(query: Query, **options: Any) -> QueryRun:
         Work it holds at most, in nanoseconds of its slowest reader.
     max_keys : int
         Keys that may be live at once.
-    rate : float
-        Tuples per second and source, to pace the input.
+    rate : float or schedule of `headrace.rates`
+        Tuples per second and source, to pace the input; `run.rate` changes it.
     debug : bool
         Compile with bounds checks.
     name : str

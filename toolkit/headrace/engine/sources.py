@@ -21,6 +21,7 @@ from headrace.ingress.reorder import Reorder
 from headrace.ingress.times import event_times
 from headrace.progress import MIN_TIME
 from headrace.query import SourceNode
+from headrace.rates import RateSchedule
 
 _QUEUED_BATCHES = 2
 _POLL_S = 0.1
@@ -68,6 +69,15 @@ class SourceThreads:
         """Late rows that were kept, in order of arrival."""
         table = self._reorder.late_table() if self._reorder else None
         return [*([] if table is None else [table]), *self._set_aside]
+
+    @property
+    def rate(self) -> float | None:
+        """Tuples per second that are played now; None at full speed, and where event times are played."""
+        return self._port.player.rate
+
+    def play(self, schedule: RateSchedule | None) -> None:
+        """Play at another rate from now on."""
+        self._port.player.play(schedule, self._port.added)
 
     def read(self) -> None:
         """Body of the reading thread."""

@@ -1,0 +1,279 @@
+"""How fast a source is played: rate schedules.
+
+A schedule says how many tuples are due by a moment, so each tuple has a deadline
+counted from the start: a late wake-up is made up for and never adds to the next
+one. What a full gate delays is delivered as soon as there is room, and counts
+as waiting meanwhile: a slow engine does not slow the schedule down.
+
+    rate  ^          +------+
+          |          |      |
+          |  +-------+      +-----
+          +-----------------------> seconds
+             constant(a), phases([(2, a), (1, b), (1, a)]), bursts(a, b, every_s=3, length_s=1)
+
+Examples
+--------
+>>> import headrace as hr, pyarrow as pa
+>>> table = pa.table({"ts": range(400)})
+>>> steps = hr.rates.phases([(0.1, 1_000), (0.1, 3_000)])
+>>> with hr.stream(table, event_time="ts").forward().start(rate=steps) as run:
+...     done = run.wait()
+>>> round(steps.due_at(400), 3)
+0.2
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace.errors import NotSupportedError, ParameterError
+
+
+class RateSchedule:
+    """Tuples per second over time, for each source; made by the functions of this module.
+
+    A tuple's number counts from 0; the first is due at once.
+    """
+
+    def due_by(self, seconds: float) -> int:
+        """How many tuples are due within so many seconds of the start."""
+        raise NotImplementedError
+
+    def due_at(self, number: int) -> float:
+        """When, in seconds after the start, tuple `number` is due; infinity if never."""
+        raise NotImplementedError
+
+    def rate_at(self, seconds: float) -> float:
+        """Tuples per second that are due around that moment."""
+        raise NotImplementedError
+
+
+class Phases(RateSchedule):
+    """Constant rates one after the other; the last one goes on, or all of them begin again."""
+
+    def __init__(self, phases: Sequence[tuple[float, float]], repeat: bool = False):
+        self.phases = tuple((_positive("seconds", seconds, math.inf), _rate(rate)) for seconds, rate in phases)
+        if not self.phases:
+            raise ParameterError("phases=[]: give at least one (seconds, tuples per second)")
+        self.repeat = repeat
+        last = self.phases[-1][1]
+        if repeat and any(math.isinf(seconds) for seconds, _ in self.phases):
+            raise ParameterError("phases: one that lasts for ever cannot be repeated; give it a length in seconds")
+        if (last == 0 and not repeat) or all(rate == 0 for _, rate in self.phases):
+            raise ParameterError(f"phases={list(self.phases)}: the last rate goes on for ever, so it must be above 0")
+        # What one round of the phases comes to. The last phase is open-ended unless they repeat.
+        closed = self.phases if repeat else self.phases[:-1]
+        self._times = np.concatenate(([0.0], np.cumsum([seconds for seconds, _ in closed])))
+        self._counts = np.concatenate(([0.0], np.cumsum([seconds * rate for seconds, rate in closed])))
+
+    def _position(self, seconds: float) -> tuple[float, float]:
+        """Tuples of the whole rounds before, and seconds into the present round."""
+        if not self.repeat or seconds < self._times[-1]:
+            return 0.0, seconds
+        rounds = math.floor(seconds / self._times[-1])
+        return rounds * float(self._counts[-1]), seconds - rounds * float(self._times[-1])
+
+    def due_by(self, seconds):
+        if seconds < 0:
+            return 0
+        before, within = self._position(seconds)
+        i = min(int(np.searchsorted(self._times, within, side="right")) - 1, len(self.phases) - 1)
+        due = before + self._counts[i] + (within - self._times[i]) * self.phases[i][1]
+        rounding = 1e-9 * (1 + due)
+        # Tuple n is due as n tuples' time has passed; in a pause the one that would begin it waits.
+        return int(due + rounding) + 1 if self.phases[i][1] > 0 else math.ceil(due - rounding)
+
+    def due_at(self, number):
+        rounds = math.floor(number / self._counts[-1] + 1e-12) if self.repeat else 0
+        left = max(0.0, number - rounds * float(self._counts[-1])) if rounds else float(number)
+        # The phase in which the count is reached; those of rate 0 have no tuple of their own.
+        i = min(int(np.searchsorted(self._counts, left, side="right")) - 1, len(self.phases) - 1)
+        start = rounds * float(self._times[-1]) if rounds else 0.0
+        return start + float(self._times[i]) + (left - float(self._counts[i])) / self.phases[i][1]
+
+    def rate_at(self, seconds):
+        _, within = self._position(max(0.0, seconds))
+        return self.phases[min(int(np.searchsorted(self._times, within, side="right")) - 1, len(self.phases) - 1)][1]
+
+    def __repr__(self) -> str:
+        if len(self.phases) == 1 and not self.repeat:
+            return f"constant({self.phases[0][1]:g})"
+        return f"phases({[(s, r) for s, r in self.phases]}{', repeat=True' if self.repeat else ''})"
+
+
+class RecordedTimes(RateSchedule):
+    """Each tuple at a moment of its own; after the last one the mean rate goes on."""
+
+    def __init__(self, seconds: np.ndarray, speed: float):
+        self.speed = speed
+        self._times = (seconds - seconds[0]) / speed
+        span = float(self._times[-1])
+        self._mean = (len(seconds) - 1) / span if span > 0 else math.inf
+
+    def due_by(self, seconds):
+        if seconds < 0:
+            return 0
+        count = int(np.searchsorted(self._times, seconds, side="right"))
+        if count < len(self._times) or math.isinf(self._mean):
+            return count if count < len(self._times) else 1 << 62
+        return count + int((seconds - float(self._times[-1])) * self._mean)
+
+    def due_at(self, number):
+        if number < len(self._times):
+            return float(self._times[number])
+        return float(self._times[-1]) + (number - len(self._times) + 1) / self._mean
+
+    def rate_at(self, seconds):
+        if seconds > self._times[-1]:
+            return self._mean
+        near = np.searchsorted(self._times, [seconds - 0.5, seconds + 0.5])
+        return float(near[1] - near[0])
+
+    def __repr__(self) -> str:
+        return f"recorded({len(self._times)} times, speed={self.speed:g})"
+
+
+class RecordedEvents(RateSchedule):
+    """Each tuple at its own event time; the engine's player knows these, a number alone says nothing."""
+
+    def __init__(self, speed: float):
+        self.speed = speed
+
+    def due_by(self, seconds):
+        raise NotSupportedError("recorded(speed=...): what is due depends on the event times; give recorded(times)")
+
+    due_at = rate_at = due_by
+
+    def __repr__(self) -> str:
+        return f"recorded(speed={self.speed:g})"
+
+
+def constant(rate: float) -> RateSchedule:
+    """Play at `rate` tuples per second and source."""
+    return Phases([(math.inf, _positive("rate", rate, math.inf, open_end=True))])
+
+
+def phases(steps: Iterable[tuple[float, float]], repeat: bool = False) -> RateSchedule:
+    """Play at constant rates one after the other, with abrupt changes.
+
+    Parameters
+    ----------
+    steps : iterable of (seconds, tuples per second)
+        A rate of 0 is a pause. The last one goes on as long as there is input.
+    repeat : bool
+        Begin again after the last one instead.
+
+    Raises
+    ------
+    ParameterError
+        No steps, a length that is not above 0, a negative rate, or a pause that never ends.
+
+    Examples
+    --------
+    >>> steps = phases([(2, 100), (1, 0), (2, 400)])
+    >>> steps.rate_at(1.9), steps.rate_at(2.5), steps.due_at(200)
+    (100.0, 0.0, 3.0)
+    """
+    return Phases([*steps], repeat)
+
+
+def bursts(rate: float, burst: float, every_s: float, length_s: float) -> RateSchedule:
+    """Play at `rate`, and at `burst` for the last `length_s` of every `every_s` seconds."""
+    every_s = _positive("every_s", every_s)
+    if not 0 < length_s < every_s:
+        raise ParameterError(f"length_s={length_s!r}: give seconds above 0 and below every_s={every_s:g}")
+    return Phases([(every_s - length_s, rate), (length_s, burst)], repeat=True)
+
+
+def abrupt(
+    lowest: float = 500,
+    highest: float = 8_000,
+    shortest_s: float = 100,
+    longest_s: float = 300,
+    total_s: float = 1_200,
+    seed: int = 7,
+) -> RateSchedule:
+    """Play phases of random length and random constant rate.
+
+    Notes
+    -----
+    STRETCH (Gulisano et al.), section 8.5, whose figures are the defaults: 20 minutes of phases of
+    100 to 300 s with rates from 500 to 8,000 tuples per second. The same seed gives the same phases.
+    """
+    draw = random.Random(seed)
+    steps, left = [], _positive("total_s", total_s)
+    shortest_s, longest_s = _positive("shortest_s", shortest_s), _positive("longest_s", longest_s)
+    if not 0 < lowest <= highest or shortest_s > longest_s:
+        raise ParameterError(
+            f"lowest={lowest!r}, highest={highest!r}, shortest_s={shortest_s!r}, longest_s={longest_s!r}:"
+            f" give rates above 0 and each pair in rising order"
+        )
+    while left > 0:
+        seconds = min(left, draw.uniform(shortest_s, longest_s))
+        steps.append((seconds, draw.uniform(lowest, highest)))
+        left -= seconds
+    return Phases(steps)
+
+
+def recorded(times: Any = None, speed: float = 1.0) -> RateSchedule:
+    """Play as recorded, `speed` times as fast.
+
+    Parameters
+    ----------
+    times : array of float seconds, or of datetime64, optional
+        When each tuple of a source arrived, not decreasing. Left out: the tuples' own event times.
+        With several sources these have one common beginning, the earliest event time of them.
+    speed : float
+        2 plays an hour in half an hour.
+
+    Examples
+    --------
+    >>> recorded([10.0, 10.5, 12.5], speed=2).due_at(2)
+    1.25
+    """
+    speed = _positive("speed", speed)
+    if times is None:
+        return RecordedEvents(speed)
+    moments = np.asarray(times)
+    if moments.dtype.kind == "M":
+        moments = moments.astype("M8[us]").astype(np.int64) / 1e6
+    moments = moments.astype(np.float64)
+    if moments.ndim != 1 or not moments.size or not np.isfinite(moments).all() or (np.diff(moments) < 0).any():
+        raise ParameterError("times: give at least one moment, in seconds or as datetime64, none before the one before")
+    return RecordedTimes(moments, speed)
+
+
+def schedule_of(rate: Any) -> RateSchedule | None:
+    """Turn what `start(rate=...)` and `run.rate = ...` take into a schedule.
+
+    Raises
+    ------
+    ParameterError
+        Neither None, nor a number above 0, nor a schedule.
+    """
+    if rate is None or isinstance(rate, RateSchedule):
+        return rate
+    if isinstance(rate, bool) or not isinstance(rate, (int, float, np.number)) or not 0 < rate < math.inf:
+        raise ParameterError(
+            f"rate={rate!r}: give tuples per second and source, above 0, a schedule of headrace.rates, or None"
+        )
+    return constant(float(rate))
+
+
+def _positive(name: str, value: Any, most: float = math.inf, open_end: bool = False) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value <= most:
+        raise ParameterError(f"{name}={value!r}: give a number above 0")
+    if open_end and math.isinf(value):
+        raise ParameterError(f"{name}={value!r}: give a number above 0 and below infinity")
+    return float(value)
+
+
+def _rate(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value < math.inf:
+        raise ParameterError(f"rate={value!r}: give tuples per second, from 0 (a pause)")
+    return float(value)
