@@ -14,6 +14,7 @@ from interleave import Kernels, copied
 
 LOG = "headrace.gates.merged_log_kernel"
 SKIP_LIST = "headrace.gates.scalegate_kernel"
+MEMBERSHIP = "headrace.gates.membership_kernel"
 EVENT_COUNT = "headrace.memory.event_count"
 INSTANCE_LOOP = "headrace.operators.instance_loop"
 NOTHING = 2**63 - 1

@@ -251,6 +251,8 @@ class Kernels:
             "kernel": lambda function: function,
             "by_reference": lambda fields: fields,
             "fence": lambda: None,
+            "prefetch": lambda array, index: None,
+            "prefetch_for_write": lambda array, index: None,
             "now_ns": lambda: 0,
             "_fetch_add": _fetch_add,
             "_exchange": _exchange,

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.errors import DisorderError, EventTimeError, InputError, ParameterError
-from headrace.gates import MergedLog, ScaleGate, merged_log_kernel, scalegate_kernel
+from headrace.gates import MergedLog, ScaleGate, membership_kernel, merged_log_kernel, scalegate_kernel
 from headrace.memory.atomics import CELL
 from headrace.progress import END_OF_TIME, HEARTBEAT, MIN_TIME, ROW_MASK, SOURCE_SHIFT
 
@@ -240,12 +240,15 @@ def test_example_a_closed_source_that_is_removed_may_come_back(Gate):
     assert gate.add(9, 0) == 1
 
 
-def test_example_both_gates_put_shared_cells_at_one_place():
-    """A compiled worker may read these without knowing which gate it has."""
-    for name in ("VERSION", "READERS_WAITING", "SOURCES_WAITING", "DATA_EVENT", "SPACE_EVENT", "BOUND", "BOUND_NS"):
-        assert getattr(merged_log_kernel, name) == getattr(scalegate_kernel, name), name
+def test_example_both_gates_have_the_same_kernels():
+    """A compiled worker is written for one and put on the other by its name."""
+    assert set(merged_log_kernel.__all__) - {"LogArrays"} == set(scalegate_kernel.__all__) - {"ScaleGateArrays"}
     for kernels in (merged_log_kernel, scalegate_kernel):
         assert (kernels.HEARTBEAT, kernels.SOURCE_SHIFT, kernels.ROW_MASK) == (HEARTBEAT, SOURCE_SHIFT, ROW_MASK)
+        cells = [getattr(kernels, n) for n in ("END", "FLAG", "AGAIN", "FLOOR", "LAST_TS", "LIMIT", "LAST_SOURCE",
+            "CONTROL_FLAG", "PROPOSED", "CONFIRMED", "POOL_SHIFT") if hasattr(kernels, n)]  # fmt: skip
+        shared = [getattr(membership_kernel, n) for n in ("VERSION", "READERS_WAITING", "SOURCES_WAITING", "BOUND", "BOUND_NS")]
+        assert len({*cells, *shared}) == len(cells) + len(shared)
 
 
 @both
@@ -365,6 +368,22 @@ def scripts(draw):
     )
     capacity = draw(st.sampled_from([1, 3, 8, 100]))
     return sources, readers, capacity, draw(st.integers(-50, 50)), draw(st.lists(actions, max_size=60))
+
+
+@both
+@pytest.mark.parametrize("sources", [2, 3, 5])
+@pytest.mark.parametrize("block", [1, 7, 40])
+def test_oracle_long_runs_of_one_source(Gate, sources, block):
+    """Sources that take turns in blocks of time, equal times at the seams: runs are moved as a whole."""
+    rng = np.random.default_rng(block)
+    ts = np.sort(rng.integers(0, 200, 600))
+    owner = rng.integers(0, sources, 600)[np.arange(600) // block]
+    streams = [ts[owner == s].tolist() for s in range(sources)]
+    gate = Gate(sources, 1, 1024)
+    for s, times in enumerate(streams):
+        assert gate.add(times, s) == len(times)
+        gate.close(s)
+    assert keys(drain(gate, 0)) == merged(*streams)
 
 
 @both

@@ -34,6 +34,8 @@ from headrace.memory.atomics import (
     nanosleep,
     now_ns,
     pause,
+    prefetch,
+    prefetch_for_write,
     store_relaxed,
     store_release,
 )
@@ -51,6 +53,8 @@ def every_atomic(a, event):
     compare_exchange(a, 6, 7, 8)
     fence()
     pause()
+    prefetch(a, 0)
+    prefetch_for_write(a, 0)
     nanosleep(1)
     futex_wake(event, 0, 1)
     return now_ns()
@@ -137,6 +141,8 @@ def asm_of(function, *arguments):
         r"atomicrmw xchg .* seq_cst",
         r"cmpxchg .* acq_rel acquire",
         r"fence seq_cst",
+        r"call void @llvm.prefetch.* i32 0, i32 3, i32 1",
+        r"call void @llvm.prefetch.* i32 1, i32 3, i32 1",
     ],
 )
 def test_example_ir_has_the_instruction(instruction):

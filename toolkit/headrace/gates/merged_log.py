@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from headrace.errors import ParameterError
 from headrace.gates import merged_log_kernel as kernels
+from headrace.gates.allocation import allocate_common
 from headrace.gates.merged_log_kernel import CONTROL_RESERVE, LogArrays
 from headrace.gates.tuple_buffer import TupleBuffer
-from headrace.memory.atomics import CELL
 from headrace.memory.cells import aligned, padded_cells
 from headrace.progress import MIN_TIME
 
@@ -33,35 +32,21 @@ def allocate(
     bound_ns : int
         Limit in nanoseconds of the slowest reader's work; 0 = none.
     """
-    for name, value in (("sources", sources), ("readers", readers), ("capacity", capacity)):
-        if value < 1:
-            raise ParameterError(f"{name} = {value!r}: a gate needs at least 1; give {name} >= 1")
+    common = allocate_common(sources, readers, capacity, bound, bound_ns)
+    common["words"][kernels.LIMIT] = min(capacity, bound or capacity)
+    common["words"][kernels.LAST_TS] = MIN_TIME
     log = power_of_two_at_least(capacity + CONTROL_RESERVE)
     ring = power_of_two_at_least(max(2, capacity)) if sources > 1 else 1
-    words = padded_cells(kernels.WORD_COUNT)
-    words[kernels.BOUND] = words[kernels.LIMIT] = min(capacity, bound or capacity)
-    words[kernels.BOUND_NS] = bound_ns
-    words[kernels.LAST_TS] = MIN_TIME
-    mark = padded_cells(sources)
-    mark[::CELL] = MIN_TIME
-    feeding = padded_cells(sources)
-    feeding[::CELL] = 1
     return LogArrays(
-        words=words,
-        event=aligned(64, np.int32),
+        **common,
         head=padded_cells(sources),
-        mark=mark,
         merged=padded_cells(sources),
-        feeding=feeding,
         ring_ts=aligned(sources * ring, np.int64).reshape(sources, ring),
         ring_ref=aligned(sources * ring, np.int64).reshape(sources, ring),
         ring_at=aligned(sources * ring, np.int64).reshape(sources, ring),
         out_ts=aligned(log, np.int64).reshape(1, log),
         out_ref=aligned(log, np.int64).reshape(1, log),
         out_at=aligned(log, np.int64).reshape(1, log),
-        cursor=padded_cells(readers),
-        reading=padded_cells(readers),
-        cost=padded_cells(readers),
         scratch=aligned(3 * sources, np.int64).reshape(3, sources),
     )
 

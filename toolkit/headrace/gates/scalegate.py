@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from headrace.errors import ParameterError
 from headrace.gates import scalegate_kernel as kernels
+from headrace.gates.allocation import allocate_common
 from headrace.gates.scalegate_kernel import ScaleGateArrays
 from headrace.gates.tuple_buffer import TupleBuffer
 from headrace.memory.atomics import CELL
@@ -34,28 +34,19 @@ def allocate(
     bound_ns : int
         Limit in nanoseconds of the slowest reader's work; 0 = none.
     """
-    for name, value in (("sources", sources), ("readers", readers), ("capacity", capacity)):
-        if value < 1:
-            raise ParameterError(f"{name} = {value!r}: a gate needs at least 1; give {name} >= 1")
+    common = allocate_common(sources, readers, capacity, bound, bound_ns)
     pool = 1 << max(_LEAST_POOL - 1, capacity).bit_length()  # one more than may wait: a reader stands on it
     head = sources * pool
-    words = padded_cells(kernels.WORD_COUNT)
-    words[kernels.POOL_SHIFT] = pool.bit_length() - 1
-    words[kernels.BOUND] = min(capacity, bound or capacity)
-    words[kernels.BOUND_NS] = bound_ns
+    common["words"][kernels.POOL_SHIFT] = pool.bit_length() - 1
     nodes = aligned((head + 1) * kernels.NODE_WORDS, np.int64)
     each = nodes.reshape(head + 1, kernels.NODE_WORDS)
     each[:, kernels.NEXT :] = kernels.NIL
     each[:, kernels.STAMP] = -1
     each[head, kernels.TS] = MIN_TIME
     each[head, kernels.STAMP] = 1
-    mark = padded_cells(sources)
-    mark[::CELL] = MIN_TIME
-    feeding = padded_cells(sources)
-    feeding[::CELL] = 1
     source = aligned(sources * kernels.SOURCE_WORDS, np.int64).reshape(sources, kernels.SOURCE_WORDS)
     source[:, kernels.LAST] = head
-    source[:, kernels.FULL_AT] = words[kernels.BOUND]
+    source[:, kernels.FULL_AT] = min(capacity, bound or capacity)
     source[:, kernels.FINGER : kernels.FINGER + kernels.LEVELS] = head
     stand = padded_cells(readers)
     stand[::CELL] = head
@@ -67,19 +58,13 @@ def allocate(
         return aligned(readers * count, np.int64).reshape(readers, count)
 
     return ScaleGateArrays(
-        words=words,
-        event=aligned(64, np.int32),
+        **common,
         nodes=nodes,
-        mark=mark,
-        feeding=feeding,
         source=source,
         out_ts=row_per_reader(buffer),
         out_ref=row_per_reader(buffer),
         out_at=row_per_reader(buffer),
         out_node=row_per_reader(buffer),
-        cursor=padded_cells(readers),
-        reading=padded_cells(readers),
-        cost=padded_cells(readers),
         stand=stand,
         passed=passed,
         claim=padded_cells(readers),

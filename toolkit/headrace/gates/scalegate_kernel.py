@@ -63,12 +63,29 @@ from typing import NamedTuple
 
 import numpy as np
 
+from headrace.gates.membership_kernel import (
+    DATA_EVENT,
+    HEARTBEAT,
+    NOTHING,
+    READERS_WAITING,
+    ROW_MASK,
+    SOURCE_SHIFT,
+    SOURCES_WAITING,
+    SPACE_EVENT,
+    VERSION,
+    close_membership,
+    open_membership,
+    slowest_reader,
+    smallest_of_readers,
+    tuples_allowed,
+    wake_readers,
+    wake_sources,
+)
 from headrace.kernel import kernel
 from headrace.memory.atomics import (
     CELL,
     compare_exchange,
     fence,
-    fetch_add,
     load_acquire,
     load_relaxed,
     now_ns,
@@ -76,28 +93,13 @@ from headrace.memory.atomics import (
     store_release,
 )
 from headrace.memory.bundle import by_reference
-from headrace.memory.event_count import signal
 from headrace.progress import END_OF_TIME
 
-HEARTBEAT = -1
-SOURCE_SHIFT = 48
-ROW_MASK = (1 << SOURCE_SHIFT) - 1
-
-# Cells of `words`; those that both gates have are at the same place in both.
+# Cells of `words`, beside those of `membership_kernel`; BOUND is that of each source here.
 CONTROL_FLAG = 1 * CELL
 PROPOSED = 2 * CELL
-VERSION = 3 * CELL
 CONFIRMED = 4 * CELL
 POOL_SHIFT = 5 * CELL  # log2 of the nodes in a source's pool; constant
-READERS_WAITING = 6 * CELL
-SOURCES_WAITING = 7 * CELL
-BOUND = 8 * CELL  # tuples of one source that the slowest reader has not consumed
-BOUND_NS = 9 * CELL  # the same in time, for all sources together; 0 = no such bound
-WORD_COUNT = 12
-
-# Indices into `event` (int32), a cache line apart.
-DATA_EVENT = 0
-SPACE_EVENT = 32
 
 # A node.
 NODE_WORDS = 8
@@ -114,11 +116,9 @@ NODE, FILLED, LIMIT_TS, LIMIT_SOURCE = 0, 1, 2, 3
 READER_WORDS = 16
 
 CONTROL_RING = 64
-LEAST_BOUND = 16
 NEAR = 8
 """Steps along level 0 before the shortcuts are tried."""
 PUBLISH_EVERY = 128
-_NOTHING = np.iinfo(np.int64).max
 
 
 @by_reference
@@ -170,20 +170,6 @@ def _height(slot):
 
 
 @kernel
-def _smallest_passed(g):
-    """Smallest stamp that an active reader stands on, and the largest cost; -1 if there is none."""
-    smallest = _NOTHING
-    slowest = 0
-    for r in range(g.reading.size // CELL):
-        if load_acquire(g.reading, r * CELL) != 0:
-            smallest = min(smallest, load_acquire(g.passed, r * CELL))
-            slowest = max(slowest, load_relaxed(g.cost, r * CELL))
-    if smallest == _NOTHING:
-        return -1, 0
-    return smallest, slowest
-
-
-@kernel
 def _recycle(g, source, smallest, slowest):
     """Take back the nodes before the one with stamp `smallest`; set how far the source may go."""
     state = g.source[source]
@@ -200,10 +186,7 @@ def _recycle(g, source, smallest, slowest):
             break  # consumed, but a reader stands on it
         oldest += 1
     state[OLDEST] = oldest
-    limit = load_relaxed(g.words, BOUND)
-    target = load_relaxed(g.words, BOUND_NS)
-    if target > 0 and slowest > 0:
-        limit = min(limit, max(LEAST_BOUND, target // slowest // (g.mark.size // CELL)))
+    limit = tuples_allowed(g, slowest, g.mark.size // CELL)
     state[FULL_AT] = min(consumed + limit, oldest + (1 << shift))
 
 
@@ -213,9 +196,8 @@ def _room(g, source, wanted):
     state = g.source[source]
     room = state[FULL_AT] - state[NEXT_SEQ]
     if room < wanted:
-        before = load_acquire(g.words, VERSION)
-        smallest, slowest = _smallest_passed(g)  # A0
-        if before & 1 == 0 and smallest >= 0 and load_acquire(g.words, VERSION) == before:
+        smallest, slowest = slowest_reader(g, g.passed)  # A0
+        if smallest >= 0:
             _recycle(g, source, smallest, slowest)
             room = state[FULL_AT] - state[NEXT_SEQ]
     return max(0, room)
@@ -341,7 +323,7 @@ def _add_records(g, source, ts, start, count, first_ref, step, mark):
         if i & (PUBLISH_EVERY - 1) == PUBLISH_EVERY - 1:
             store_release(g.mark, source * CELL, ts[start + i])  # A3
     store_release(g.mark, source * CELL, max(mark, ts[start + count - 1]))  # A3
-    signal(g.words, READERS_WAITING, g.event, DATA_EVENT)
+    wake_readers(g)
     return count
 
 
@@ -354,7 +336,7 @@ def add(g, source, ts, start, count, first_row):
     int
         How many were taken, 0 when the gate is full. Never blocks.
     """
-    return _add_records(g, source, ts, start, count, (source << SOURCE_SHIFT) | first_row, 1, -_NOTHING)
+    return _add_records(g, source, ts, start, count, (source << SOURCE_SHIFT) | first_row, 1, -NOTHING)
 
 
 @kernel
@@ -389,7 +371,7 @@ def merge(g):
 @kernel
 def _limit(g):
     """R1: the smallest promise of the feeding sources and the smallest source that has it."""
-    limit_ts = _NOTHING
+    limit_ts = NOTHING
     limit_source = 0
     for s in range(g.mark.size // CELL):
         if load_acquire(g.feeding, s * CELL) != 0:
@@ -507,8 +489,7 @@ def advance(g, reader, position):
         store_release(g.passed, reader * CELL, stamp)
         store_release(g.cursor, reader * CELL, position)
     fence()
-    if load_relaxed(g.words, SOURCES_WAITING) != 0:
-        signal(g.words, SOURCES_WAITING, g.event, SPACE_EVENT)
+    wake_sources(g)
 
 
 @kernel
@@ -533,7 +514,7 @@ def control(g, epoch):
     if load_relaxed(g.words, CONTROL_FLAG) != 0 or not compare_exchange(g.words, CONTROL_FLAG, 0, 1):
         return 0
     number = load_relaxed(g.words, PROPOSED)
-    behind = _NOTHING
+    behind = NOTHING
     ahead = 0
     for r in range(g.reading.size // CELL):
         seen = load_acquire(g.delivered, r * CELL)
@@ -561,27 +542,11 @@ def control(g, epoch):
         store_release(g.boundary, slot, boundary)
     store_release(g.words, CONFIRMED, number + 1)
     store_release(g.words, CONTROL_FLAG, 0)
-    signal(g.words, READERS_WAITING, g.event, DATA_EVENT)
+    wake_readers(g)
     return 1
 
 
 # -- membership --------------------------------------------------------------------------------------
-
-
-@kernel
-def open_membership(g):
-    """Make VERSION odd. False if somebody else changes membership now."""
-    version = load_acquire(g.words, VERSION)
-    return version & 1 == 0 and compare_exchange(g.words, VERSION, version, version + 1)
-
-
-@kernel
-def close_membership(g):
-    """Make VERSION even again, and wake who found it odd or may go on now."""
-    fetch_add(g.words, VERSION, 1)
-    signal(g.words, READERS_WAITING, g.event, DATA_EVENT)
-    if load_relaxed(g.words, SOURCES_WAITING) != 0:
-        signal(g.words, SOURCES_WAITING, g.event, SPACE_EVENT)
 
 
 @kernel
@@ -615,7 +580,7 @@ def join_reader(g, reader, position, activation):
     state = g.reader[reader]
     state[NODE] = node
     state[FILLED] = position
-    state[LIMIT_TS] = -_NOTHING
+    state[LIMIT_TS] = -NOTHING
     state[LIMIT_SOURCE] = 0
     store_release(g.stand, reader * CELL, node)
     store_release(g.passed, reader * CELL, stamp)
@@ -638,7 +603,7 @@ def source_floor(g, source):
     The caller has VERSION odd: every limit that a reader uses was taken before.
     """
     limit_ts, limit_source = _limit(g)
-    if limit_ts == _NOTHING:  # nobody feeds: above all that was promised
+    if limit_ts == NOTHING:  # nobody feeds: above all that was promised
         limit_ts = load_acquire(g.mark, 0)
         limit_source = 0
         for s in range(1, g.mark.size // CELL):
@@ -672,8 +637,8 @@ def add_source(g, source):
     floor = source_floor(g, source)
     if floor >= END_OF_TIME:
         return 0
-    smallest, slowest = _smallest_passed(g)
-    if smallest >= 0:
+    smallest, slowest = smallest_of_readers(g, g.passed)
+    if smallest != NOTHING:
         _recycle(g, source, smallest, slowest)
     if state[FULL_AT] <= state[NEXT_SEQ]:
         return 0
@@ -698,3 +663,31 @@ def remove_source(g, source):
     then the slot may feed again.
     """
     store_release(g.feeding, source * CELL, 0)
+
+
+__all__ = [
+    "ScaleGateArrays",
+    "DATA_EVENT",
+    "HEARTBEAT",
+    "READERS_WAITING",
+    "ROW_MASK",
+    "SOURCES_WAITING",
+    "SOURCE_SHIFT",
+    "SPACE_EVENT",
+    "VERSION",
+    "add",
+    "add_source",
+    "advance",
+    "close_membership",
+    "close_source",
+    "control",
+    "heartbeat",
+    "join_reader",
+    "lane",
+    "leave_reader",
+    "merge",
+    "open_membership",
+    "peek",
+    "remove_source",
+    "source_floor",
+]

@@ -178,6 +178,11 @@ class Store:
         while self.payload and self.payload[0][1] < horizon:
             self.payload.popleft()
 
+    @property
+    def held_bytes(self) -> int:
+        """Memory of the chunks that are kept; of keys, one for each row."""
+        return len(self.chunks) * CHUNK * (12 + sum(dtype.itemsize for dtype in self.dtypes))
+
     def column(self, name: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Gather a kernel column of live rows (with its validity)."""
         index = self.names.index(name)

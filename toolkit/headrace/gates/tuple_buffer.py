@@ -7,9 +7,10 @@ paper makes too: a source is fed by one thread at a time, a reader read by one.
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -223,9 +224,9 @@ class TupleBuffer:
         """
         chosen = self._slots("sources", sources, self._source_locks)
         kernels, g = self._kernels, self.arrays
-        if not kernels.open_membership(g):
-            return False
-        try:
+        with self._membership() as changing:
+            if not changing:
+                return False
             added: list[int] = []
             for source in chosen:
                 if g.feeding[source * CELL]:
@@ -237,8 +238,6 @@ class TupleBuffer:
                 self._closed[source] = False
                 added.append(source)
             return bool(added)
-        finally:
-            kernels.close_membership(g)
 
     def remove_sources(self, sources: Iterable[int]) -> bool:
         """Stop waiting for each of `sources` that feeds the gate; what they added is delivered.
@@ -251,9 +250,9 @@ class TupleBuffer:
         """
         chosen = self._slots("sources", sources, self._source_locks)
         kernels, g = self._kernels, self.arrays
-        if not kernels.open_membership(g):
-            return False
-        try:
+        with self._membership() as changing:
+            if not changing:
+                return False
             removed = 0
             for source in chosen:
                 with self._source_locks[source]:
@@ -261,8 +260,6 @@ class TupleBuffer:
                         kernels.remove_source(g, source)
                         removed += 1
             return removed > 0
-        finally:
-            kernels.close_membership(g)
 
     # -- readers ---------------------------------------------------------------------------------
 
@@ -301,9 +298,9 @@ class TupleBuffer:
         chosen = self._slots("readers", readers, self._reader_locks)
         j = self._slot("j", j, self._reader_locks)
         kernels, g = self._kernels, self.arrays
-        if not kernels.open_membership(g):
-            return False
-        try:
+        with self._membership() as changing:
+            if not changing:
+                return False
             if g.reading[j * CELL] == 0:
                 raise ParameterError(f"j = {j}: not a reader of this gate; readers are {sorted(self.readers)}")
             position = int(g.cursor[j * CELL])
@@ -315,8 +312,6 @@ class TupleBuffer:
                         kernels.join_reader(g, reader, position, self._activation)
                         added += 1
             return added > 0
-        finally:
-            kernels.close_membership(g)
 
     def remove_readers(self, readers: Iterable[int]) -> bool:
         """Let each of `readers` stop reading; their positions hold nothing back any more.
@@ -331,9 +326,9 @@ class TupleBuffer:
         """
         chosen = self._slots("readers", readers, self._reader_locks)
         kernels, g = self._kernels, self.arrays
-        if not kernels.open_membership(g):
-            return False
-        try:
+        with self._membership() as changing:
+            if not changing:
+                return False
             removed = 0
             for reader in chosen:
                 with self._reader_locks[reader]:
@@ -341,8 +336,17 @@ class TupleBuffer:
                         kernels.leave_reader(g, reader)
                         removed += 1
             return removed > 0
+
+    @contextlib.contextmanager
+    def _membership(self) -> Iterator[bool]:
+        """While it lasts nobody else changes membership; False if somebody does already."""
+        if not self._kernels.open_membership(self.arrays):
+            yield False
+            return
+        try:
+            yield True
         finally:
-            kernels.close_membership(g)
+            self._kernels.close_membership(self.arrays)
 
     # -- what stands -----------------------------------------------------------------------------
 

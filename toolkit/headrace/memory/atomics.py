@@ -11,6 +11,7 @@ Ordering    ``load_acquire``   nothing after it moves before it
             ``fetch_add``, ``compare_exchange``   acquire and release
             ``exchange``, ``fence``               sequentially consistent
             ``load_relaxed``, ``store_relaxed``   only not torn, not hoisted
+            ``prefetch``, ``prefetch_for_write``  none: hints
 On x86-64 acquire loads and release stores are plain moves; the orderings still
 bind the compiler, and they are what AArch64 needs.
 
@@ -146,7 +147,27 @@ def _compile_view(dtype):
     return view
 
 
+def _compile_prefetch(for_write):
+    @intrinsic(prefer_literal=False)
+    def fetch(typing_context, array, index):
+        if not _is_cell(array, index):
+            return None
+
+        def generate(context, builder, signature, args):
+            pointer = builder.bitcast(_pointer(context, builder, array, args[0], index, args[1]), _VOID_PTR)
+            hint = _declare(builder, "llvm.prefetch.p0", ir.VoidType(), [_VOID_PTR, _I32, _I32, _I32])
+            # into the nearest cache (3), data (1)
+            builder.call(hint, [pointer, *(ir.Constant(_I32, word) for word in (for_write, 3, 1))])
+            return context.get_dummy_value()
+
+        return types.void(array, index), generate
+
+    return fetch
+
+
 if JIT:
+    prefetch = _compile_prefetch(0)
+    prefetch_for_write = _compile_prefetch(1)
     load_acquire = _compile_load("acquire")
     load_relaxed = _compile_load("monotonic")
     store_release = _compile_store("release")
@@ -342,6 +363,11 @@ else:
 
     def fence():
         pass
+
+    def prefetch(array, index):
+        pass
+
+    prefetch_for_write = prefetch
 
     def pause():
         time.sleep(0)
