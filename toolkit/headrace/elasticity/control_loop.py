@@ -1,0 +1,280 @@
+"""A controller at work on one operator: look, let it decide, ask the engine, write down what came of it.
+
+One thread steps through this at a fixed interval; the steps know no engine: they
+are given readings and a function that makes a request, so tests step them by hand.
+
+Rules       a manual reconfiguration holds the controller off for `hold_s`; the same lock is
+            held from looking at that until the request is made, so the manual one is last
+            what is asked for is brought within 1 to max_threads and to active instances
+            nothing is asked for while a reconfiguration is under way
+            a controller that raises is detached; the run goes on
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from headrace.elasticity.cost_model import CostModel, Prediction
+from headrace.elasticity.decisions import Decision, DecisionLog
+from headrace.elasticity.observation import Observation, Reading, observe, with_cost
+from headrace.elasticity.quality import Quality, quality
+from headrace.elasticity.requests import Request
+from headrace.errors import ParameterError, RunStoppedError
+from headrace.runtime.changes import Change
+
+DEFAULT_INTERVAL_S = 0.2
+DEFAULT_HOLD_S = 30.0
+SETTLED_S = 1.0
+"""After a change, over so long what came of it is measured."""
+_KEPT = 20_000
+_SLICE_S = 0.05
+
+
+class ControlLoop:
+    """A controller attached to an operator; what `run.control` returns.
+
+    Parameters
+    ----------
+    operator : str
+    controller : Controller, function, sequence of them, or None
+        Of several the first that asks for something is followed. None watches only: the cost
+        model is fitted, nothing is decided.
+    read : callable
+        Gives a `Reading`.
+    ask : callable
+        ``ask(threads, mapping, reason)`` gives a `Change`.
+    log : DecisionLog
+    interval_s : float
+        Time between two looks.
+    hold_s : float
+        How long a manual reconfiguration keeps the controller off.
+    """
+
+    def __init__(
+        self,
+        operator: str,
+        controller: Any,
+        read: Callable[[], Reading],
+        ask: Callable[..., Change],
+        log: DecisionLog,
+        interval_s: float = DEFAULT_INTERVAL_S,
+        hold_s: float = DEFAULT_HOLD_S,
+    ):
+        for label, value, least in (("interval_s", interval_s, 1e-3), ("hold_s", hold_s, 0.0)):
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < math.inf:
+                raise ParameterError(f"{label}={value!r}: give seconds, from {least:g}")
+        several = controller if isinstance(controller, Sequence) else [controller]
+        self._deciders = [(_name(c), _decider(c)) for c in several if c is not None]
+        self.operator, self.controller = operator, controller
+        self.name = ", then ".join(name for name, _ in self._deciders) or "watching"
+        self.interval_s, self.hold_s = interval_s, hold_s
+        self.cost_model = CostModel()
+        self._read, self._ask, self._log = read, ask, log
+        self._lock = threading.RLock()
+        self._released = threading.Event()
+        self._held_until_ns = 0
+        self._last: Reading | None = None
+        self._origin_ns = 0
+        self._change: Change | None = None
+        self._learned: Change | None = None
+        self._unsettled: list[tuple[Decision, list[Observation]]] = []
+        self._observations: deque[Observation] = deque(maxlen=_KEPT)
+
+    # -- for the one who attached it
+
+    @property
+    def is_attached(self) -> bool:
+        """False once it was released, replaced, detached for an error, or the run is over."""
+        return not self._released.is_set()
+
+    @property
+    def held_s(self) -> float:
+        """Seconds for which a manual reconfiguration still keeps the controller off; 0 if none does."""
+        return max(0.0, (self._held_until_ns - time.monotonic_ns()) / 1e9)
+
+    @property
+    def observations(self) -> list[Observation]:
+        """What the controller was shown, oldest first; the last 20,000 intervals."""
+        with self._lock:
+            return list(self._observations)
+
+    def predict(self, threads: int) -> Prediction:
+        """Say what so many threads would give with the present work, and how sure that is.
+
+        Raises
+        ------
+        RunStoppedError
+            Nothing was observed yet.
+        """
+        with self._lock:
+            if not self._observations:
+                raise RunStoppedError(f"predict({threads}): nothing was observed yet; wait {self.interval_s:g} s")
+            if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+                raise ParameterError(f"predict(threads={threads!r}): give a whole number from 1")
+            return self.cost_model.predict(self._observations[-1], threads)
+
+    def quality(self, target: float = 0.70, band: tuple[float, float] = (0.45, 0.90)) -> Quality:
+        """Judge the control so far: stability, accuracy, settling time, overshoot."""
+        return quality(self.observations, target, band)
+
+    def release(self, reason: str = "released by hand") -> None:
+        """Detach the controller. Its thread ends within a moment."""
+        with self._lock:
+            if not self._released.is_set():
+                self._released.set()
+                self._write("released", reason)
+
+    # -- for the run
+
+    def override(self, request: Callable[[], Change]) -> Change:
+        """Make a manual request: it is the last word for `hold_s` seconds."""
+        with self._lock:
+            change = request()
+            now = time.monotonic_ns()
+            self._held_until_ns = now + round(self.hold_s * 1e9)
+            self._change = change
+            if self._deciders and not self._released.is_set():
+                self._write(
+                    "held",
+                    f"a manual reconfiguration to {change.to_threads} threads keeps it off for {self.hold_s:g} s",
+                    from_threads=change.from_threads,
+                    to_threads=change.to_threads,
+                    buckets_moved=change.buckets_moved,
+                    at_ns=now,
+                )
+            return change
+
+    def run(self, is_over: Callable[[], bool]) -> None:
+        """Body of its thread: step until it is released or the run is over."""
+        due = time.monotonic()
+        self.step()
+        while not self._released.is_set() and not is_over():
+            due += self.interval_s
+            left = due - time.monotonic()
+            if left < -self.interval_s:
+                due -= left  # it was held up: intervals that passed are not made up for
+            while left > 0 and not is_over():
+                if self._released.wait(min(left, _SLICE_S)):
+                    return
+                left = due - time.monotonic()
+            if not is_over():
+                self.step()
+        self._released.set()
+
+    def step(self) -> None:
+        """Look once, and act on it."""
+        with self._lock:
+            reading = self._read()
+            before, self._last = self._last, reading
+            if before is None:
+                self._origin_ns = reading.at_ns
+                self._write("attached", f"looks every {self.interval_s:g} s", at_ns=reading.at_ns)
+                return
+            is_changing = self._change is not None and not self._change.is_settled
+            observation = observe(before, reading, self._origin_ns, is_changing or before.mapping != reading.mapping)
+            self._learn(observation)
+            observation = with_cost(observation, self.cost_model)
+            self._observations.append(observation)
+            self._realise(observation)
+        # A function of the user's may take its time: who wants to steer by hand does not wait for it.
+        request, name = self._decide(observation)
+        if request is None:
+            return
+        with self._lock:
+            if not self._released.is_set() and reading.at_ns >= self._held_until_ns:
+                self._make(request, name, observation)
+
+    # -- pieces
+
+    def _learn(self, observation: Observation) -> None:
+        if self._change is not None and self._change.is_settled and self._change is not self._learned:
+            self._learned = self._change
+            self.cost_model.add_change(self._change)
+        self.cost_model.add(observation)
+
+    def _decide(self, observation: Observation) -> tuple[Request | None, str]:
+        name = self.name
+        try:
+            for name, decide in self._deciders:
+                request = decide(observation)
+                if request is not None and not isinstance(request, Request):
+                    raise ParameterError(f"{name} returned {request!r}: give a Request or None")
+                if request is not None:
+                    return request, name
+        except Exception as error:  # of the user's function, whatever it is
+            with self._lock:
+                self._released.set()
+                said = f"{type(error).__name__}: {error}"
+                self._write("error", f"failed and was detached, the run goes on: {said}", controller=name, error=error)
+        return None, name
+
+    def _make(self, request: Request, name: str, observation: Observation) -> None:
+        if self._change is not None and not self._change.is_settled:
+            return
+        reason, threads, mapping = request.reason, request.threads, request.mapping
+        if threads is not None and not 1 <= threads <= observation.max_threads:
+            threads = max(1, min(threads, observation.max_threads))
+            reason += f" (asked for {request.threads}, brought within 1 to {observation.max_threads})"
+        members = observation.members if threads is None else tuple(range(threads))
+        if mapping is not None and not set(mapping.instances) <= set(members):
+            # It was made for threads that are not there, or no longer.
+            self._write("held", f"its mapping names instances that are not active: {list(mapping.instances)}", name)
+            return
+        if mapping in (None, observation.mapping) and threads in (None, observation.threads):
+            return
+        change = self._ask(threads, mapping, f"{name}: {reason}")
+        self._change = change
+        decision = self._write(
+            "request",
+            reason,
+            name,
+            metric=request.metric,
+            value=request.value,
+            threshold=request.threshold,
+            from_threads=change.from_threads,
+            to_threads=change.to_threads,
+            buckets_moved=change.buckets_moved,
+            predicted=dict(request.predicted),
+            change=change,
+        )
+        self._unsettled = [(decision, [])]  # of an earlier one, what this one changes is no effect
+
+    def _realise(self, observation: Observation) -> None:
+        """Collect intervals after a change, and note what came of it when they are long enough."""
+        for decision, seen in list(self._unsettled):
+            if observation.is_changing or not decision.change.is_settled:
+                continue
+            seen.append(observation)
+            length = sum(o.interval_s for o in seen)
+            if length < SETTLED_S:
+                continue
+            names = {"load", "imbalance_cv", "latency_p99_ms", *decision.predicted}
+            for name in sorted(n for n in names if hasattr(observation, n)):
+                values = [getattr(o, name) for o in seen if not math.isnan(getattr(o, name))]
+                decision.realised[name] = sum(values) / len(values) if values else math.nan
+            self._unsettled.remove((decision, seen))
+
+    def _write(self, kind: str, reason: str, controller: str = "", at_ns: int = 0, **details: Any) -> Decision:
+        at_ns = at_ns or time.monotonic_ns()
+        at_s = (at_ns - self._origin_ns) / 1e9 if self._origin_ns else 0.0
+        decision = Decision(kind, at_s, at_ns, self.operator, controller or self.name, reason, **details)
+        self._log.add(decision)
+        return decision
+
+
+def _name(controller: Any) -> str:
+    return getattr(controller, "__name__", type(controller).__name__)
+
+
+def _decider(controller: Any) -> Callable[[Observation], Request | None]:
+    decide: Any = getattr(controller, "decide", controller)
+    if not callable(decide):
+        raise ParameterError(
+            f"control({controller!r}): give an object with decide(observation), or a function of an observation"
+        )
+    return decide

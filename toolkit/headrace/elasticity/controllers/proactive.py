@@ -1,0 +1,143 @@
+"""Threads by the work that is coming: what waits, and what the windows will hold."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headrace.elasticity.damping import Damping
+from headrace.elasticity.observation import Observation
+from headrace.elasticity.requests import Request
+from headrace.errors import ParameterError
+from headrace.progress import MIN_TIME
+
+_KEPT = 100_000
+
+
+@dataclass
+class ProactiveJoin:
+    """Keep predicted work within a narrow band of the threads' capacity.
+
+    Predicted is the larger of the work now and the work `horizon_s` from now, at the rate the
+    tuples come (of the rate schedule, where there is one), and what waits is to be worked off
+    within `drain_s`. A join compares each tuple with a window of others: after a change of rate
+    the comparisons follow over the next WS of event time, and they are reckoned with beforehand.
+
+    Parameters
+    ----------
+    upper, lower : float
+        Fractions of the threads' capacity: above more threads, below fewer. A change aims at the
+        middle, so fewer threads are asked for only if they would still stay below `upper`.
+    horizon_s : float
+        How far ahead.
+    drain_s : float
+        Time given to the work that waits.
+    damping : Damping
+        Keeps it from flapping.
+
+    Notes
+    -----
+    STRETCH (Gulisano et al.), section 8.5: band of 70 to 80 %, load from pending and predicted
+    work by the model of its reference 22 (Gulisano, Papadopoulos, Nikolakopoulos,
+    Papatriantafilou, Tsigas: Performance modeling of stream joins, DEBS 2017).
+    """
+
+    upper: float = 0.80
+    lower: float = 0.70
+    horizon_s: float = 2.0
+    drain_s: float = 1.0
+    damping: Damping = field(default_factory=lambda: Damping(up_after_s=0.2, down_after_s=1.0, cooldown_s=0.6))
+    _history: deque[tuple[int, float]] = field(
+        default_factory=lambda: deque(maxlen=_KEPT), init=False, repr=False
+    )
+    _processed: float = field(default=0.0, init=False, repr=False)
+    _pace: float = field(default=0.0, init=False, repr=False)
+
+    def __post_init__(self):
+        if not 0 < self.lower < self.upper <= 1:
+            raise ParameterError(f"upper={self.upper!r}, lower={self.lower!r}: give 0 < lower < upper <= 1")
+        if not self.horizon_s >= 0 or not self.drain_s > 0:
+            raise ParameterError(
+                f"horizon_s={self.horizon_s!r}, drain_s={self.drain_s!r}: give seconds, drain_s above 0"
+            )
+
+    def decide(self, observation: Observation) -> Request | None:
+        self._note(observation)
+        if observation.processed <= 0:
+            self.damping.settled(observation, observation.threads)
+            return None
+        factor, growth = self._factor(observation)
+        load, threads = observation.load_with(observation.threads, factor), observation.threads
+        middle = (self.lower + self.upper) / 2
+        wished, bound = threads, self.upper
+        if load > self.upper:
+            wished = max(threads, observation.fewest_threads(middle, factor))
+        elif load < self.lower:
+            wished, bound = min(threads, observation.fewest_threads(middle, factor)), self.lower
+        number = self.damping.settled(observation, wished)
+        if number is None:
+            return None
+        expected = observation.load_with(number, factor)
+        side = "above" if number > threads else "below"
+        return Request(
+            threads=number,
+            metric="predicted load",
+            value=load,
+            threshold=bound,
+            reason=(
+                f"{observation.coming:,.0f} tuples/s coming, {observation.pending:,} waiting and {growth:.0%} of the present"
+                f" comparisons per tuple make {load:.0%} of what {threads} thread{'s' * (threads > 1)} can do, {side}"
+                f" {bound:.0%}: {number} would have {expected:.0%}"
+            ),
+            predicted={"load": expected},
+        )
+
+    def _note(self, observation: Observation) -> None:
+        """Remember how many tuples there were by which event time, over the last window and one interval."""
+        self._processed += observation.processed * observation.interval_s
+        if observation.watermark <= MIN_TIME:
+            return
+        if self._history and observation.watermark > self._history[-1][0]:
+            self._pace = (observation.watermark - self._history[-1][0]) / observation.interval_s
+        self._history.append((observation.watermark, self._processed))
+        while len(self._history) > 2 and self._history[1][0] <= observation.watermark - observation.window_size:
+            self._history.popleft()
+
+    def _factor(self, observation: Observation) -> tuple[float, float]:
+        """Work to come over work now, and comparisons per tuple then over now."""
+        coming, waiting = observation.coming, observation.pending / self.drain_s
+        if observation.is_source_limited:
+            coming, waiting = min(coming, observation.processed), 0.0
+        growth = self._window_growth(observation, coming)
+        compared = self._compared_share(observation)
+        # load_with counts what arrives and is not processed as load; here it is in `coming` and in `waiting`.
+        due = (coming * max(1.0, 1 + compared * (growth - 1)) + waiting) / observation.processed
+        return due / observation.overload, growth
+
+    def _compared_share(self, observation: Observation) -> float:
+        """Part of the cost of a tuple that comparisons make."""
+        if observation.comparisons <= 0:
+            return 0.0
+        if observation.cost is None or not observation.cost.is_trusted:
+            return 1.0
+        per_tuple = observation.cost.per_tuple_ns(observation, observation.threads)
+        compared = observation.cost.costs["comparison_ns"] * observation.comparisons / observation.processed
+        return compared / per_tuple
+
+    def _window_growth(self, observation: Observation, coming: float) -> float:
+        """Tuples a window holds `horizon_s` from now, over those it holds now."""
+        if observation.comparisons <= 0 or len(self._history) < 2 or self._pace <= 0 or not observation.window_size:
+            return 1.0
+        times, counts = np.array(self._history).T
+        now, ahead = times[-1], self._pace * self.horizon_s
+
+        def upto(time: float) -> float:
+            if time <= now:
+                return float(np.interp(time, times, counts))
+            return counts[-1] + (time - now) / self._pace * coming
+
+        held = counts[-1] - upto(now - observation.window_size)
+        then = upto(now + ahead) - upto(now + ahead - observation.window_size)
+        return then / held if held > 0 else 1.0
