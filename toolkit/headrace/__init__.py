@@ -18,6 +18,7 @@ beside it::
     reference                  what every operator means, in plain Python: the oracle
     apps  bench  cli           the papers' applications and experiments, the command
     rates                      how fast a source is played
+    history  prometheus        what a run's counters said over time; a page for Prometheus
     tuples windows progress errors counters kernel     the leaves
 
 Examples

@@ -20,7 +20,6 @@ from headrace.apps import APPS
 from headrace.apps.app import App, sources
 from headrace.apps.compare import first_difference
 from headrace.errors import OutputError
-from headrace.history import Sampler
 from headrace.report import Record, write_html
 
 TWEETS, FAST_TWEETS, FAST_FLIGHTS = 500_000, 20_000, 30_000
@@ -125,8 +124,8 @@ def _run(job: Job, spark: Any, say: Any) -> Record:
     pace = "at full speed" if job.rate is None else f"paced at {job.rate:,.0f} tuples/s so that it can be watched"
     say(f"{job.title}: {job.rows.num_rows:,} rows on {_threads(job.threads)}, {pace}")
     most = max([job.threads, *(threads for _, threads in job.changes)])
-    with query.start(threads=job.threads, max_threads=most, rate=job.rate) as run:
-        sampler = Sampler(run, every_s=0.05 if job.rate else 0.02)
+    every_s = 0.05 if job.rate else 0.02
+    with query.start(threads=job.threads, max_threads=most, rate=job.rate, sample_every=every_s) as run:
         waiting = list(job.changes)
         asked = []
 
@@ -140,19 +139,20 @@ def _run(job: Job, spark: Any, say: Any) -> Record:
                 say(f"{job.title}: {share:.0%} read; from {run.threads} to {_threads(threads)}, without stopping")
                 asked.append(run.reconfigure(threads=threads, reason="demo"))
 
-        sampler.follow(steer)
+        while not run.wait(every_s):
+            steer(run.metrics())
         frame = run.to_spark(spark)
-        changes = run.changes
+        changes, history = run.changes, run.history
     result = frame.toArrow()  # the comparison covers the way through Spark and back
     pq.write_table(result, job.result)
-    seconds = sampler.samples[-1].metrics.seconds
+    seconds = history.samples[-1].metrics.seconds
     say(f"{job.title}: {result.num_rows:,} results in {seconds:.2f} s, as a DataFrame again; computing the reference")
     expected = job.app.reference(sources([job.rows]), unit="us", **parameters)
     difference = first_difference(result, expected)
     say(f"{job.title}: " + ("identical to the reference" if difference is None else f"WRONG: {difference}"))
     windows = f"windows of {parameters['size']} that advance by {parameters['advance']}"
     text = f"{job.app.help[0].upper()}{job.app.help[1:]}, in {windows}; {pace}."
-    return Record(job.title, text, sampler, job.rows.num_rows, changes, difference)
+    return Record(job.title, text, history, job.rows.num_rows, changes, difference)
 
 
 def _threads(count: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -18,10 +19,11 @@ from typing import Any
 import numpy as np
 
 from headrace.errors import OutputError
-from headrace.history import Sampler
+from headrace.history import History
 from headrace.runtime.changes import Change
 
 WIDTH, HEIGHT = 560, 290
+_PLOTTED = r"seconds|processed|threads|tuples_per_s|latency_p\d\d_ms|load_\d+"
 
 _PAGE = """\
 {% block postamble %}
@@ -59,7 +61,7 @@ class Record:
     ----------
     title, text : str
         What was run, in a word and in a sentence.
-    history : Sampler
+    history : History
         Samples of it; the last one was taken after its end.
     rows_in : int
         Rows of the input.
@@ -70,7 +72,7 @@ class Record:
 
     title: str
     text: str
-    history: Sampler
+    history: History
     rows_in: int
     changes: list[Change] = field(default_factory=list)
     difference: str | None = None
@@ -194,6 +196,7 @@ def _plots(record: Record, name: str) -> Any:
     from bokeh.palettes import Colorblind
 
     frame = record.history.to_pandas()
+    frame = frame[[column for column in frame.columns if re.fullmatch(_PLOTTED, column)]]
     colors = Colorblind[8]
     end = float(frame["seconds"].max()) if len(frame) else 1.0
     x_range = Range1d(0, end * 1.02, bounds=(0, end * 1.1))

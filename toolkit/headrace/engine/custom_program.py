@@ -247,6 +247,7 @@ class CustomProgram(Program):
                 f"size={spec.window.size}, advance={spec.window.advance}: {slots:,} windows would be open for each"
                 f" key; give advance >= size / {MAX_SLOTS}"
             )
+        self.places_per_key = slots
         key_arrays = tuple("float64" if pa.types.is_floating(kind) else "int64" for kind in key_types)
         self.shape = CustomShape(
             state=tuple((name, field.kind, field.first) for name, field in operator.state.items()),

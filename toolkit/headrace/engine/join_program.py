@@ -184,8 +184,8 @@ class JoinProgram(Program):
     def finisher(self, stores):
         return JoinResults(self.node.schema, stores, (self.carried_of(0), self.carried_of(1)))
 
-    def state_bytes(self, id_limit):
-        return 0
+    def stored_tuples(self, state, member):
+        return int(np.maximum(0, state[2][member] - state[1][member]).sum())
 
     def explain_exception(
         self, error: BaseException, words: np.ndarray, stores: list[Store]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -9,7 +10,7 @@ from types import ModuleType
 
 import numpy as np
 
-from headrace.counters import OperatorMetrics, coefficient_of_variation
+from headrace.counters import OperatorMetrics
 from headrace.egress.collector import Collector
 from headrace.elasticity.reconfiguration import (
     SPARE_CONFIGURATIONS,
@@ -17,18 +18,18 @@ from headrace.elasticity.reconfiguration import (
     Reconfigurer,
     write_configuration,
 )
+from headrace.engine.measuring import RECORDS_HELD, count_places, measure
 from headrace.engine.options import Options, gate_modules
 from headrace.engine.port import Port
 from headrace.engine.programs import Program, program_of
 from headrace.errors import HeadraceError, OverflowInputError
-from headrace.gates import merged_log_kernel
 from headrace.gates import store as stores
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import numbered
 from headrace.memory.event_count import cancel, prepare, signal, sleep
 from headrace.operators import build, loads, membership, output
 from headrace.progress import END_OF_TIME, MIN_TIME
-from headrace.query import Branch, OperatorNode
+from headrace.query import Branch, OperatorNode, SourceNode
 
 OUTPUT_CAPACITY = 1 << 16
 
@@ -184,45 +185,55 @@ class Operator:
             time.sleep(1e-5)  # another worker was first, and is still writing what happened
         return self.program.explain(self.control.failure, [port.store for port in self.ports], self.state)
 
-    def depth_tuples(self, members: list[int]) -> int:
-        """Tuples that the slowest of these instances has yet to read."""
-        cursors = self.gate.cursor[::CELL][members]
-        return max(0, int(self.gate.words[merged_log_kernel.END] - cursors.min())) if len(members) else 0
+    # -- what is measured
 
-    def metrics(self) -> OperatorMetrics:
-        """Take a snapshot."""
-        meter = self.control.meter.copy()
-        current = self.reconfigurer.current if self.reconfigurer else self.initial
-        members = list(current.members)
-        load = meter[:, self.program.load_meter]
-        busy, wait = meter[:, membership.BUSY_NS], meter[:, membership.IDLE_NS]
-        active = load[members].astype(np.float64)
-        mean = active.mean() if len(active) else 0.0
-        added = sum(port.added for port in self.ports)
-        depth = self.depth_tuples(members)
-        collector = self.collector
-        total = np.maximum(busy + wait, 1)
-        return OperatorMetrics(
-            name=self.name,
-            threads=len(members),
-            max_threads=self.max_threads,
-            added=added,
-            processed=max(0, added - depth),
-            results=collector.rows if collector else 0,
-            updates=int(meter[:, membership.UPDATES].sum()),
-            comparisons=int(meter[:, membership.COMPARISONS].sum()),
-            watermark=collector.watermark if collector else MIN_TIME,
-            depth_tuples=depth,
-            live_keys=self.dictionary.size if self.dictionary is not None else 1,
-            state_bytes=self.program.state_bytes(self._id_limit),
-            busy_share=[float(x) for x in (busy / total)],
-            load=[int(x) for x in load],
-            imbalance_cv=coefficient_of_variation(active),
-            imbalance_max_mean=float(active.max() / mean) if mean > 0 else 1.0,
-            latency_ms=collector.latency.summary() if collector else {},
-            filtered=sum(port.filtered for port in self.ports),
-            null_keys=sum(port.encoder.counters.null_keys for port in self.ports),
-        )
+    @functools.cached_property
+    def source_names(self) -> list[str]:
+        """A name for each source of the gate, no two alike."""
+        names = []
+        for port in self.ports:
+            origin = port.branch.origin
+            names.append(origin.names[port.branch.source_index] if isinstance(origin, SourceNode) else origin.name)
+        return [name if names.count(name) == 1 else f"{name} {i}" for i, name in enumerate(names)]
+
+    @property
+    def states(self) -> Sequence[tuple[np.ndarray, ...]]:
+        """The states its instances work on: all on one."""
+        return (self.state,)
+
+    def records_held(self, members: list[int]) -> int:
+        """Records in the gate that the slowest of its readers has yet to consume, at least."""
+        return RECORDS_HELD[self.options.gate](self.gate, self.kernels, members)
+
+    def passed_tuples(self, members: list[int]) -> tuple[int, int, int]:
+        """Tuples that every instance, every reader of the gate, and any instance has passed."""
+        passed = self.control.meter[members, membership.PASSED]
+        return int(passed.min()), int(passed.min()), int(passed.max())
+
+    def work_ns(self, members: list[int], depth: int) -> int:
+        """How long the slowest instance will take for the tuples it has yet to pass, as fast as it was lately."""
+        return depth * int(self.gate.cost[::CELL][members].max())
+
+    def faults_at_end(self, members: list[int], added: int) -> list[str]:
+        """What shows, at the end of the input, that some instance did not get all it should have."""
+        passed = self.control.meter[:, membership.PASSED]
+        return [f"instance {r} passed {passed[r]:,} tuples of {added:,}" for r in members if passed[r] != added]
+
+    def state_bytes(self) -> int:
+        """Memory of the window instances and the tuples that are kept; an estimate."""
+        kept = sum(port.store.held_bytes for port in self.ports) if self.program.retention else 0
+        return self.program.state_bytes(self._id_limit) + kept
+
+    def live_windows(self, members: list[int]) -> int:
+        """Window instances that exist; of a join, the tuples it stores."""
+        states, places = self.states, self.program.places_per_key
+        if places:
+            return sum(count_places(state[0], self._id_limit * places) for state in states)
+        return self.program.stored_tuples(states[members[0] % len(states)], members[0])
+
+    def metrics(self, now_ns: int = 0, seconds: float = 0.0, is_finished: bool = False) -> OperatorMetrics:
+        """Take a snapshot; see `measuring.measure`."""
+        return measure(self, now_ns, seconds, is_finished)
 
 
 def compile_now(function, arguments: tuple) -> None:

@@ -13,6 +13,7 @@ from headrace.elasticity.mapping import Mapping
 from headrace.elasticity.reconfiguration import Configuration, check_threads, resolve
 from headrace.errors import ParameterError
 from headrace.gates import merged_log, merged_log_kernel
+from headrace.history import DEFAULT_EVERY_S
 from headrace.rates import RateSchedule, schedule_of
 
 DEFAULT_CAPACITY = 1 << 14
@@ -58,12 +59,16 @@ class Options:
         rate: float | RateSchedule | None = None,
         debug: bool = False,
         name: str | None = None,
+        sample_every: float | None = DEFAULT_EVERY_S,
     ):
         if mode not in ("vsn", "sn"):
             raise ParameterError(f'mode={mode!r}: give "vsn" or "sn"')
         for label, value in (("capacity", capacity), ("max_keys", max_keys)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ParameterError(f"{label}={value!r}: give a whole number from 1")
+        if sample_every is not None and (isinstance(sample_every, bool) or not sample_every > 0):
+            raise ParameterError(f"sample_every={sample_every!r}: give seconds, above 0, or None for no history")
+        self.sample_every = sample_every
         gate_modules(gate)
         self.gate, self.mode, self.sink, self.debug, self.name = gate, mode, sink, debug, name
         self.capacity, self.bound_ns, self.max_keys = capacity, bound_ns, max_keys

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -52,7 +52,12 @@ class Port:
             program.columns_of(branch.side), program.multi_key_of(branch.side), operator.directories[source]
         )
         self.added = 0
+        self.adding = 0  # at most so many more are in the gate already
         self.filtered = 0
+        self.gained = 0
+        self.giver: Any = None
+        """What gives it rows, and counts them: the source's threads, or the collector of the operator before."""
+        self.first_ts: int | None = None
         self.player = Player(None)
         self._reached: int | None = None
 
@@ -82,7 +87,9 @@ class Port:
         for step in self._steps:
             batch = step.apply(batch)
         if self._steps:
-            self.filtered += max(0, rows - batch.num_rows)  # flat_map may give more than it takes
+            # flat_map may give more than it takes
+            self.filtered += max(0, rows - batch.num_rows)
+            self.gained += max(0, batch.num_rows - rows)
             ts = None
         return self.encoder.encode(batch, ts)
 
@@ -95,12 +102,16 @@ class Port:
             encoded.ts, encoded.keys, encoded.offsets, encoded.columns, encoded.payload
         )
         count, done = len(encoded), 0
+        if self.first_ts is None and count:
+            self.first_ts = int(encoded.ts[0])
         self.player.begin()
         while done < count:
             until = self._allowed(encoded.ts, done)
+            self.adding = until - done
             taken = operator.kernels.add(operator.gate, self.source, encoded.ts, done, until - done, first + done)
             done += taken
             self.added += taken
+            self.adding = 0
             if taken == 0:
                 self._await_room()
 
@@ -113,6 +124,21 @@ class Port:
             if self._operator.is_stopped:
                 raise Stopped
             time.sleep(min(_PACE_WAIT_S, max(50e-6, wait_s)))
+
+    @property
+    def arrived(self) -> int | None:
+        """Rows its giver has given; None without one."""
+        return None if self.giver is None else self.giver.rows
+
+    def late_rows(self, policy: str) -> int:
+        """Rows of its source that were late and met with this policy."""
+        node = getattr(self.giver, "node", None)
+        return self.giver.late_rows if node is not None and node.late == policy else 0
+
+    @property
+    def is_closed(self) -> bool:
+        """The source has ended."""
+        return self._reached is not None
 
     @property
     def behind(self) -> int:

@@ -52,6 +52,8 @@ class Program:
     """Counter that says how much an instance has had to do."""
     load_by_key = True
     """It is for the buckets of the tuples' keys, not for all buckets in turn."""
+    places_per_key = 0
+    """Window instances a key may have at once; the first array of the state is non-zero where one is."""
     latest_is_ready = False
     """The tuple that makes a result ready is the latest one in it."""
     texts: Mapping[str, KeyDictionary] = MappingProxyType({})
@@ -97,6 +99,10 @@ class Program:
         return np.empty(1 << 14, np.int32)
 
     def state_bytes(self, id_limit: int) -> int:
+        return 0
+
+    def stored_tuples(self, state: tuple[np.ndarray, ...], member: int) -> int:
+        """Tuples an instance keeps, where it keeps no windows."""
         return 0
 
     def release(self, watermark: int) -> None:
@@ -156,6 +162,7 @@ class AggregateProgram(Program):
                 f"size={spec.window.size}, advance={spec.window.advance}: {slots:,} windows would be open for each"
                 f" key; give advance >= size / {MAX_SLOTS}"
             )
+        self.places_per_key = slots
         self.shape = AggregateShape(tuple(aggregates), slots, self.multi_key, len(names))
         self._schema = node.schema
         self.id_capacity = membership.BUCKETS if self.dictionary is None else max(1 << 16, 2 * options.max_keys)

@@ -7,6 +7,7 @@ import threading
 import time
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from headrace.counters import Metrics, OperatorMetrics
@@ -21,6 +22,7 @@ from headrace.engine.player import Origin, Player
 from headrace.engine.port import Stopped
 from headrace.engine.sources import SourceThreads
 from headrace.errors import HeadraceError, NotSupportedError, ParameterError, RunFailedError, RunStoppedError
+from headrace.history import DEFAULT_EVERY_S, History
 from headrace.operators import membership
 from headrace.query import OperatorNode, Query, SourceNode
 from headrace.rates import RateSchedule, schedule_of
@@ -61,6 +63,7 @@ class QueryRun:
         self._lock = threading.RLock()
         self._sources: list[SourceThreads] = []
         self._event_origin = Origin()
+        self._history = History(self._take_sample, options.sample_every or DEFAULT_EVERY_S)
         self._pool = WorkerPool(self._fail)
         sink = options.sink if options.sink is not None else CollectSink()
         self._sink: Sink = FunctionSink(sink) if callable(sink) and not hasattr(sink, "write") else sink
@@ -120,6 +123,9 @@ class QueryRun:
                 operator.release,
                 is_last=downstream[name] == [self._consumer],
             )
+            for port in operator.ports:
+                if isinstance(port.branch.origin, OperatorNode):
+                    port.giver = self._operators[port.branch.origin.name].collector
         self._started_ns = time.monotonic_ns()
         for name, operator in self._operators.items():
             for worker in range(operator.max_threads):
@@ -138,6 +144,8 @@ class QueryRun:
                     self._sources.append(source)
                     self._pool.start(f"{source.name}-reader", source.read)
                     self._pool.start(f"{source.name}-feeder", source.feed)
+        if self._options.sample_every is not None:
+            self._pool.start("history", lambda: self._history.follow(self._over))
 
     def _worker_body(self, operator: Operator, worker: int):
         arguments = operator.arguments(worker)
@@ -343,17 +351,38 @@ class QueryRun:
 
     def metrics(self) -> Metrics:
         """Take a snapshot of the run's counters."""
-        end = self._ended_ns or time.monotonic_ns()
-        start = min((s.first_add_ns for s in self._sources if s.first_add_ns), default=self._started_ns)
+        state = self._state
+        end, seconds = self._clock()
+        operators = {name: op.metrics(end, seconds, state == "finished") for name, op in self._operators.items()}
         return Metrics(
-            state=self._state,
-            seconds=(end - start) / 1e9,
+            state=state,
+            seconds=seconds,
             tuples_in=sum(source.rows for source in self._sources),
             tuples_out=self._consumer.rows,
             dropped=sum(s.late_rows for s in self._sources if s.node.late == "drop"),
             set_aside=sum(s.late_rows for s in self._sources if s.node.late == "side"),
-            operators={name: op.metrics() for name, op in self._operators.items()},
+            operators=operators,
+            rate=self.rate,
+            at_ns=end,
         )
+
+    def _clock(self) -> tuple[int, float]:
+        """Monotonic time now, or at which the run ended, and the seconds from the first tuple until then."""
+        end = self._ended_ns or time.monotonic_ns()
+        start = min((s.first_add_ns for s in self._sources if s.first_add_ns), default=self._started_ns)
+        return end, (end - start) / 1e9
+
+    @property
+    def history(self) -> History:
+        """Samples of `metrics()` over time; empty with ``start(sample_every=None)``."""
+        registry.check_process(self._pid)
+        if self._over.is_set() and self._options.sample_every is not None:
+            self._history.complete()
+        return self._history
+
+    def _take_sample(self) -> tuple[Metrics, dict[str, np.ndarray]]:
+        latencies = {name: op.collector.latency.counts() for name, op in self._operators.items() if op.collector}
+        return self.metrics(), latencies
 
     # -- results
 
@@ -413,7 +442,8 @@ class OperatorHandle:
         return self._operator.reconfigurer.request(threads, mapping, reason)
 
     def metrics(self) -> OperatorMetrics:
-        return self._operator.metrics()
+        """Take a snapshot of this operator."""
+        return self._run.metrics().operators[self._operator.name]
 
 
 def operator_class(mode: str) -> type[Operator]:
@@ -454,6 +484,8 @@ def start(query: Query, **options: Any) -> QueryRun:
         Compile with bounds checks.
     name : str
         A live run of the same name is stopped first.
+    sample_every : float
+        Seconds between the samples of `run.history`; None: it stays empty.
     """
     checked = Options(**options)
     run = QueryRun(query, checked)

@@ -296,19 +296,42 @@ class SharedNothingOperator(Operator):
         moved, ns = self._transfers[epoch % membership.EPOCH_RING]
         return int(moved), int(ns)
 
-    def depth_tuples(self, members: list[int]) -> int:
-        """Tuples that the slowest of these instances has yet to read, in its queue or before the router."""
-        queues, routing = self._queues, self._routing
-        read = seen = int(routing.words[router.SEEN])
-        for r in members:
-            cursor = int(queues.cursor[r * CELL])
-            if cursor < int(queues.end[r * CELL]):
-                read = min(read, int(queues.out_seen[r, cursor & (queues.out_seen.shape[1] - 1)]))
-        added = sum(port.added for port in self.ports)
-        return max(0, added - min(read, seen))
+    @property
+    def states(self) -> Sequence[tuple[np.ndarray, ...]]:
+        """The state of each instance."""
+        return self._states
 
-    def metrics(self):
-        measured = super().metrics()
+    def records_held(self, members: list[int]) -> int:
+        return super().records_held([0])  # the router is the gate's only reader
+
+    def passed_tuples(self, members: list[int]) -> tuple[int, int, int]:
+        """What an instance has passed is all before the first record in its queue."""
+        queues, routing = self._queues, self._routing
+        read = int(routing.words[router.SEEN])  # first: what is put into a queue later comes after
+        passed = [read]
+        for r in members:
+            cursor, seen = -1, 0
+            while cursor != int(queues.cursor[r * CELL]):  # its slot may have been used again meanwhile
+                cursor = int(queues.cursor[r * CELL])
+                seen = int(queues.out_seen[r, cursor & (queues.out_seen.shape[1] - 1)])
+            if cursor < int(routing.end[r]):
+                passed.append(seen)
+        return min(passed), read, read
+
+    def work_ns(self, members: list[int], depth: int) -> int:
+        """Of the fullest queue, and of the router."""
+        queues, routing = self._queues, self._routing
+        waiting = [int(routing.end[r] - queues.cursor[r * CELL]) * int(queues.cost[r * CELL]) for r in members]
+        routed = max(0, sum(port.added for port in self.ports) - int(routing.words[router.SEEN]))
+        return max(0, *waiting) + routed * int(self.gate.cost[0])
+
+    def faults_at_end(self, members: list[int], added: int) -> list[str]:
+        copies = int(self._routing.words[router.COPIES])
+        taken = int(self.control.meter[:, membership.TUPLES].sum())
+        return [] if copies == taken else [f"the router sent {copies:,} copies, and {taken:,} were processed"]
+
+    def metrics(self, now_ns: int = 0, seconds: float = 0.0, is_finished: bool = False):
+        measured = super().metrics(now_ns, seconds, is_finished)
         words = self._routing.words
         moved, ns = self._transfers[TOTAL]
         return replace(

@@ -44,6 +44,7 @@ class SourceThreads:
         self._operator, self._port, self._fail = operator, port, fail
         self.node = node = port.branch.origin
         self.name = f"{operator.name}-source{port.source}"
+        port.giver = self
         self.rows = 0
         self.first_add_ns = 0
         self.passed_time: list[tuple[str, int, int, int]] = []
