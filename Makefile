@@ -19,7 +19,7 @@ NAME ?= all
 ARGS ?=
 
 .PHONY: help demo test lab bench doctor fresh setup lock \
-        check-lint check-types check-imports check-project check-unit check-litmus check-datasets check-notebooks
+        check-lint check-types check-imports check-project check-unit check-litmus check-datasets check-widgets check-browser check-notebooks dashboard
 
 help:  ## say what each target does (the default)
 	@echo "headrace: make TARGET, where TARGET is one of"
@@ -28,11 +28,14 @@ help:  ## say what each target does (the default)
 demo: $(STAMP)  ## real flights and tweets from Spark through the elastic engine and back, in under a minute
 	@$(BIN)/headrace demo $(ARGS)
 
-test: check-lint check-types check-imports check-project check-unit check-litmus check-datasets check-notebooks  ## check everything, stage by stage
+test: check-lint check-types check-imports check-project check-unit check-litmus check-datasets check-widgets check-browser check-notebooks  ## check everything, stage by stage
 	@echo "== all stages passed"
 
 lab: $(STAMP)  ## JupyterLab on the notebooks
 	@$(BIN)/headrace lab $(ARGS)
+
+dashboard: $(STAMP)  ## the dashboard alone, on a live stream, served by Voila
+	@$(BIN)/voila --Voila.ip=127.0.0.1 --port=8866 notebooks/30_elastic_reconfiguration.ipynb $(ARGS)
 
 bench: $(STAMP)  ## measure the parts (NAME=gate for one of them, ARGS="--full" for the large sizes)
 	@$(BIN)/headrace bench $(NAME) $(ARGS)
@@ -103,6 +106,12 @@ check-litmus: $(STAMP)  ## stage: real threads on real cores
 
 check-datasets: $(STAMP)  ## stage: the generators
 	$(call stage,datasets,tests/datasets)
+
+check-widgets: $(STAMP)  ## stage: the dashboard's callbacks, without a browser
+	$(call stage,widgets,tests/widgets)
+
+check-browser: $(STAMP)  ## stage: the dashboard in a real JupyterLab in a real Chromium (skipped without one)
+	$(call stage,browser,tests/browser)
 
 check-notebooks: $(STAMP)  ## stage: every notebook, from the top
 	$(call stage,notebooks,notebooks,--nbmake --nbmake-timeout=600)

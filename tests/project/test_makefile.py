@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TARGETS = ["demo", "test", "lab", "bench", "fresh", "help", "doctor"]
+TARGETS = ["demo", "test", "lab", "bench", "fresh", "help", "doctor", "dashboard"]
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="run without make")
 
@@ -72,7 +72,7 @@ def test_example_no_python_says_what_to_do(scratch):
 
 def test_example_every_stage_says_its_name():
     text = (ROOT / "Makefile").read_text()
-    for stage in ("lint", "types", "imports", "project", "unit", "litmus", "datasets", "notebooks"):
+    for stage in ("lint", "types", "imports", "project", "unit", "litmus", "datasets", "widgets", "browser", "notebooks"):
         assert f"check-{stage}: $(STAMP)" in text
         assert f"== {stage}:" in text or f"$(call stage,{stage}," in text
 

@@ -1,0 +1,171 @@
+"""The table of reconfigurations: when, who, why, what, how long, and what it did to the stream."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import html
+import io
+import json
+import math
+from typing import Any
+
+import ipywidgets as w
+
+from headrace_widgets.controls import REASON
+from headrace_widgets.feed import SPAN_S, Feed
+from headrace_widgets.panels.panel import milliseconds
+
+AROUND_S = 2.0
+"""Imbalance and latency before and after are means over so long."""
+MOST_ROWS = 20
+COLUMNS = {
+    "at_s": "at (s)",
+    "operator": "operator",
+    "by": "asked by",
+    "reason": "why",
+    "from_threads": "from",
+    "to_threads": "to",
+    "ms": "took",
+    "buckets_moved": "buckets moved",
+    "imbalance_before": "imbalance before",
+    "imbalance_after": "after",
+    "p99_before_ms": "p99 before",
+    "p99_after_ms": "after",
+    "outcome": "outcome",
+}
+
+
+class ChangesTable:
+    """Shows the last reconfigurations; exports all of them as CSV and JSON."""
+
+    def __init__(self, run: Any, feed: Feed):
+        self._run, self._feed = run, feed
+        self._places: dict[int, int | None] = {}
+        self._owners: dict[int, list[int]] = {}
+        self.widget = w.HTML()
+        self._shown: list[dict[str, Any]] | None = None
+
+    def note(self, changes: list[Any]) -> None:
+        """Remember of new changes what only can be known at the time: where in the stream, and which mapping."""
+        metrics = self._feed.metrics
+        for change in changes:
+            if id(change) in self._owners or not change.is_settled:
+                continue
+            self._owners[id(change)] = self._mapping_of(change.operator)
+            known = metrics is not None and change.operator in metrics.operators
+            self._places[id(change)] = metrics.operators[change.operator].added if known else None
+
+    def _mapping_of(self, operator: str) -> list[int]:
+        several = len(getattr(self._run, "operators", ())) > 1
+        return (self._run[operator] if several else self._run).mapping.to_list()
+
+    def records(self) -> list[dict[str, Any]]:
+        """All changes, oldest first, as plain values: what is exported, and what `replay` reads."""
+        controllers = {
+            id(one.change): one.controller for one in getattr(self._run, "decisions", ()) if one.change
+        }
+        return [
+            self._record(change, controllers.get(id(change))) for change in getattr(self._run, "changes", ())
+        ]
+
+    def _record(self, change: Any, controller: str | None) -> dict[str, Any]:
+        feed = self._feed
+        start, end = change.started_ns or change.requested_ns, change.completed_ns or change.requested_ns
+        at, done = feed.seconds_of(start), feed.seconds_of(end)
+        table = feed.tables.get(change.operator)
+        if change.planned_at is not None:
+            by, reason = "plan", f"planned before tuple {change.planned_at:,}"
+        elif change.reason == REASON:
+            by, reason = "dashboard", "by hand"
+        else:
+            by, reason = controller or "call", change.reason or "run.reconfigure"
+
+        def mean(column: str, from_s: float) -> float | None:
+            if table is None or change.outcome != "done":
+                return None
+            value = table.mean(column, from_s, from_s + AROUND_S)
+            return None if math.isnan(value) else value
+
+        return {
+            "at_s": round(feed.seconds_of(change.requested_ns if change.planned_at is None else start), 3),
+            "operator": change.operator,
+            "by": by,
+            "reason": reason,
+            "from_threads": change.from_threads,
+            "to_threads": change.to_threads,
+            "ms": None if math.isnan(change.ms) else change.ms,
+            "buckets_moved": change.buckets_moved,
+            "imbalance_before": mean("cv", at - AROUND_S),
+            "imbalance_after": mean("cv", done + SPAN_S),
+            "p99_before_ms": mean("p99", at - AROUND_S),
+            "p99_after_ms": mean("p99", done + SPAN_S),
+            "outcome": change.outcome,
+            "tuples": self._places.get(id(change)),
+            "owners": self._owners.get(id(change)),
+        }
+
+    def show(self) -> None:
+        """Show the last ones; does nothing where nothing has changed."""
+        records = self.records()
+        if records == self._shown:
+            return
+        self._shown = records
+        self.widget.value = self.html(records[-MOST_ROWS:]) + self._links(records)
+
+    @staticmethod
+    def html(records: list[dict[str, Any]]) -> str:
+        """The table, newest first."""
+        head = "".join(f'<th scope="col">{title}</th>' for title in COLUMNS.values())
+        rows = "".join(
+            "<tr>"
+            + "".join(f"<td>{html.escape(_cell(name, record[name]))}</td>" for name in COLUMNS)
+            + "</tr>"
+            for record in reversed(records)
+        )
+        empty = f'<tr><td colspan="{len(COLUMNS)}">No reconfigurations yet.</td></tr>'
+        return (
+            '<div class="headrace-scroll" tabindex="0" role="region" aria-label="Reconfigurations"><table class="headrace-table">'
+            f"<thead><tr>{head}</tr></thead><tbody>{rows or empty}</tbody></table></div>"
+        )
+
+    def to_csv(self, records: list[dict[str, Any]] | None = None) -> str:
+        """All changes as CSV; a text that a spreadsheet would take for a formula is quoted."""
+        text = io.StringIO()
+        writer = csv.writer(text)
+        writer.writerow(COLUMNS)
+        for record in self.records() if records is None else records:
+            writer.writerow([_safe(record[name]) for name in COLUMNS])
+        return text.getvalue()
+
+    def _links(self, records: list[dict[str, Any]]) -> str:
+        if not records:
+            return ""
+        files = (
+            ("changes.csv", "text/csv", self.to_csv(records)),
+            ("changes.json", "application/json", json.dumps(records)),
+        )
+        links = " ".join(
+            f'<a download="{name}" href="data:{kind};base64,{base64.b64encode(text.encode()).decode()}">{name}</a>'
+            for name, kind, text in files
+        )
+        return (
+            f'<div class="headrace-text">Export: {links}. On another run:'
+            ' <code>headrace_widgets.replay("changes.json", run)</code></div>'
+        )
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return "–"
+    if name == "at_s":
+        return f"{value:,.1f}"
+    if name.startswith("imbalance"):
+        return f"{value:.1%}"
+    if name == "ms" or name.startswith("p99"):
+        return milliseconds(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _safe(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@" and value else value

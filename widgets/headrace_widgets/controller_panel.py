@@ -1,0 +1,120 @@
+"""Controllers: choose one, set its parameters, start and stop it, and read why it did what it did."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+from collections.abc import Mapping
+from typing import Any
+
+import ipywidgets as w
+
+from headrace_widgets.messages import Messages
+from headrace_widgets.target import Target
+
+BUILT_IN = ("Threshold", "ProactiveJoin", "LoadBalancer")
+MOST_DECISIONS = 6
+
+
+class ControllerPanel:
+    """Steers one operator by policy. What is set by hand elsewhere always wins for a while.
+
+    Parameters
+    ----------
+    target : Target
+    messages : Messages
+    own : mapping of name to controller
+        The user's, offered beside the built-in ones.
+    """
+
+    def __init__(self, target: Target, messages: Messages, own: Mapping[str, Any] | None = None):
+        self._target, self._messages = target, messages
+        self.is_there = hasattr(target.run, "control")
+        self._own = dict(own or {})
+        self._classes = _built_in() if self.is_there else {}
+        names = [*self._classes, *self._own]
+        self.choice = w.Dropdown(
+            options=names, value=names[0] if names else None, description="Controller",
+            tooltip="Policy that changes threads or mapping", layout=w.Layout(width="240px"),
+        )  # fmt: skip
+        self.parameters: dict[str, w.FloatText] = {}
+        self._fields = w.HBox(layout=w.Layout(flex_flow="row wrap"))
+        button = w.Layout(width="90px")
+        self.start = w.Button(
+            description="Start", tooltip="Let the controller steer from now on", layout=button
+        )
+        self.stop = w.Button(
+            description="Stop",
+            tooltip="Detach the controller; what it did stays",
+            layout=button,
+            disabled=True,
+        )
+        self.words = w.HTML()
+        self.loop: Any = None
+        self.choice.observe(messages.guard(lambda _: self._offer()), "value")
+        self.start.on_click(messages.guard(lambda _: self._start()))
+        self.stop.on_click(messages.guard(lambda _: self._stop()))
+        row = w.Layout(width="100%", flex_flow="row wrap", align_items="center")
+        self.widget = w.VBox(
+            [w.HBox([self.choice, self._fields, self.start, self.stop], layout=row), self.words],
+            layout=w.Layout(width="100%"),
+        )
+        if names:
+            self._offer()
+
+    def _offer(self) -> None:
+        """Show the parameters of the chosen controller, with their defaults."""
+        self.parameters = {}
+        kind = self._classes.get(self.choice.value)
+        for one in dataclasses.fields(kind) if kind else ():
+            if one.init and isinstance(one.default, float):
+                self.parameters[one.name] = w.FloatText(
+                    one.default, description=one.name, step=0.05, tooltip=f"{one.name} of {kind.__name__}",
+                    layout=w.Layout(width="150px"), style={"description_width": "75px"},
+                )  # fmt: skip
+        self._fields.children = list(self.parameters.values())
+
+    @property
+    def code(self) -> str:
+        """The line of Python that does what Start does."""
+        name = self.choice.value
+        if name in self._own:
+            return f"run.control({name}{self._target.argument})"
+        given = ", ".join(f"{parameter}={field.value:g}" for parameter, field in self.parameters.items())
+        return f"run.control(hr.controllers.{name}({given}){self._target.argument})"
+
+    def _start(self) -> None:
+        name = self.choice.value
+        self._messages.echo(self.code)
+        controller = self._own.get(name)
+        if controller is None:
+            controller = self._classes[name](**{key: field.value for key, field in self.parameters.items()})
+        self.loop = self._target.run.control(controller, **self._target.keyword)
+
+    def _stop(self) -> None:
+        self._messages.echo(f"run.release({self._target.argument.removeprefix(', ')})")
+        self._target.run.release(**self._target.keyword)
+        self.loop = None
+
+    def update(self) -> None:
+        """Show the last decisions, and whether a controller is at work."""
+        if not self.is_there:
+            return
+        decisions = [one for one in self._target.run.decisions if self._target.concerns(one.operator)]
+        at_work = bool(decisions) and decisions[-1].kind not in ("released", "error")
+        # What was attached or detached by a call shows as well.
+        if self.stop.disabled == at_work:
+            self.stop.disabled = not at_work
+        lines = [html.escape(str(one).strip()) for one in decisions[-MOST_DECISIONS:]]
+        text = "<br>".join(reversed(lines)) or "No decisions yet."
+        text = f'<div class="headrace-decisions" role="log" aria-label="Last decisions">{text}</div>'
+        if self.words.value != text:
+            self.words.value = text
+
+
+def _built_in() -> dict[str, type]:
+    from headrace import (
+        controllers,  # a public name of the engine's; only a run that can be controlled needs it
+    )
+
+    return {name: getattr(controllers, name) for name in BUILT_IN}

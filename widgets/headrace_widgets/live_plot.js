@@ -1,0 +1,199 @@
+// Shows the Bokeh figures of one document, each in a labelled section of a grid, and swaps their columns.
+//
+// The kernel sends one `frame` per update: float32 blocks (one per data source), axis ranges, texts. A page that
+// is opened late or reloaded draws the last frame, which holds the whole visible history: nothing is incremental,
+// so nothing can be missed.
+
+const BEAT_MS = 4000;
+
+// BokehJS comes from the kernel's own Bokeh, once per page: no network, and nothing of it in the saved notebook.
+function loadBokeh(model) {
+  const version = model.get("bokeh_version");
+  if (window.Bokeh?.version === version && window.Bokeh.embed) return Promise.resolve(window.Bokeh);
+  window.headraceBokeh ??= new Promise((done) => {
+    const take = (message, buffers) => {
+      if (message.kind !== "bokeh" || window.headraceBokehTaken) return;
+      window.headraceBokehTaken = true;
+      model.off("msg:custom", take);
+      const url = URL.createObjectURL(new Blob(buffers, { type: "text/javascript" }));
+      const script = document.createElement("script");
+      script.onload = () => { URL.revokeObjectURL(url); done(window.Bokeh); };
+      script.src = url;
+      document.head.appendChild(script);
+    };
+    model.on("msg:custom", take);
+    model.send({ kind: "bokeh" });
+  });
+  return window.headraceBokeh;
+}
+
+function connected(element) {
+  return new Promise((done) => {
+    const look = () => (element.isConnected ? done() : requestAnimationFrame(look));
+    look();
+  });
+}
+
+function columnsOf(packed) {
+  const { columns, rows, block } = packed;
+  const bytes = block.buffer.slice(block.byteOffset, block.byteOffset + block.byteLength);
+  const all = new Float32Array(bytes);
+  return Object.fromEntries(columns.map((name, i) => [name, all.subarray(i * rows, (i + 1) * rows)]));
+}
+
+function theme(element) {
+  const style = getComputedStyle(element);
+  const read = (name, otherwise) => style.getPropertyValue(name).trim() || otherwise;
+  return {
+    ink: read("--headrace-ink", "#222"),
+    faint: read("--headrace-faint", "#999"),
+    grid: read("--headrace-grid", "#ddd"),
+  };
+}
+
+// Figures are transparent; what is drawn over the page takes the page's colours.
+function paint(document_, element) {
+  const { ink, faint, grid } = theme(element);
+  for (const model of document_._all_models.values()) {
+    const has = (name) => name in model.properties;
+    if (has("axis_label_text_color")) {
+      model.setv({
+        axis_label_text_color: ink, major_label_text_color: ink, axis_line_color: faint,
+        major_tick_line_color: faint, minor_tick_line_color: null,
+      });
+    } else if (has("grid_line_color")) {
+      model.grid_line_color = grid;
+    }
+    for (const tag of model.tags ?? []) {
+      if (tag === "ink-text") model.text_color = ink;
+      if (tag === "ink-line") model.line_color = ink;
+    }
+  }
+}
+
+function section(panel) {
+  const part = document.createElement("section");
+  part.className = "headrace-panel";
+  part.dataset.panel = panel.key;
+  const heading = document.createElement("h4");
+  heading.id = `headrace-${crypto.getRandomValues(new Uint32Array(2)).join("-")}`;
+  heading.textContent = panel.title;
+  part.setAttribute("aria-labelledby", heading.id);
+  const legend = document.createElement("ul");
+  legend.className = "headrace-legend";
+  for (const { label, colour, dash, area } of panel.legend) {
+    const entry = document.createElement("li");
+    const swatch = document.createElement("span");
+    swatch.style.borderTop = `${area ? 9 : 3}px ${dash} ${colour}`;
+    entry.append(swatch, label);
+    legend.append(entry);
+  }
+  const plot = document.createElement("div");
+  plot.className = "headrace-plot";
+  plot.setAttribute("aria-hidden", "true");
+  const text = document.createElement("p");
+  text.className = "headrace-text";
+  text.setAttribute("role", "status");
+  part.append(heading, legend, plot, text);
+  return { part, plot, text };
+}
+
+async function render({ model, el }) {
+  el.classList.add("headrace-grid");
+  const Bokeh = await loadBokeh(model);
+  await connected(el);
+  const panels = model.get("panels");
+  const sections = panels.map(section);
+  const cells = document.createElement("div");
+  cells.className = panels.length > 1 ? "headrace-cells" : "headrace-cells headrace-single";
+  cells.append(...sections.map((one) => one.part));
+  el.replaceChildren(cells);
+
+  const scene = structuredClone(model.get("document"));
+  const roots = Object.fromEntries(panels.map((panel, i) => [panel.root, sections[i].plot]));
+  const item = { docid: "scene", root_ids: panels.map((panel) => panel.root), roots };
+  const [views] = await Bokeh.embed.embed_items({ scene }, [item]);
+  const document_ = views.roots[0].model.document;
+  paint(document_, el);
+
+  const named = new Map();
+  const find = (name) => {
+    if (!named.has(name)) named.set(name, document_.get_model_by_name(name));
+    return named.get(name);
+  };
+
+  let waiting = false;
+  const draw = () => {
+    waiting = false;
+    const frame = model.get("frame");
+    if (!frame.sources) return;
+    for (const [name, [start, end]] of Object.entries(frame.ranges)) find(name)?.setv({ start, end });
+    for (const [name, packed] of Object.entries(frame.sources)) {
+      const source = find(name);
+      if (source) source.data = columnsOf(packed);
+    }
+  };
+  const mark = () => {
+    for (const [name, data] of Object.entries(model.get("labels"))) {
+      const source = find(name);
+      if (source) source.data = data;
+    }
+  };
+  const say = () => {
+    const texts = model.get("texts");
+    panels.forEach((panel, i) => {
+      const text = texts[panel.key] ?? "";
+      if (sections[i].text.textContent !== text) sections[i].text.textContent = text;
+    });
+  };
+  const onFrame = () => {
+    if (!waiting) { waiting = true; requestAnimationFrame(draw); }
+  };
+  draw(); mark(); say();
+  model.on("change:frame", onFrame);
+  model.on("change:labels", mark);
+  model.on("change:texts", say);
+
+  // What the user selects, of the source that may be selected.
+  const selectable = find("selectable");
+  const choose = () => {
+    model.set("selected", [...selectable.selected.indices].sort((a, b) => a - b));
+    model.save_changes();
+  };
+  const chosen = () => {
+    const now = model.get("selected");
+    const shown = [...selectable.selected.indices].sort((a, b) => a - b);
+    if (now.join() !== shown.join()) selectable.selected.indices = now;
+  };
+  if (selectable) {
+    selectable.selected.change.connect(choose);
+    model.on("change:selected", chosen);
+    chosen();
+  }
+
+  const themed = new MutationObserver(() => paint(document_, el));
+  themed.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-jp-theme-name", "class"] });
+  const preferred = window.matchMedia("(prefers-color-scheme: dark)");
+  const repaint = () => paint(document_, el);
+  preferred.addEventListener("change", repaint);
+
+  // Tells the kernel that somebody looks. It fails once the kernel is gone, and then there is nobody to tell.
+  const beat = () => {
+    try { model.send({ kind: "alive" }); } catch { clearInterval(timer); }
+  };
+  const timer = setInterval(beat, BEAT_MS);
+  beat();
+
+  return () => {
+    clearInterval(timer);
+    themed.disconnect();
+    preferred.removeEventListener("change", repaint);
+    model.off("change:frame", onFrame);
+    model.off("change:labels", mark);
+    model.off("change:texts", say);
+    if (selectable) model.off("change:selected", chosen);
+    document_.clear();
+  };
+}
+
+export default { render };

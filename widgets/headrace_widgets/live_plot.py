@@ -1,0 +1,111 @@
+"""Bokeh figures in a widget of their own: the page builds them once, the kernel swaps their columns.
+
+One `push` is one message, however many figures there are: a data source is one
+block of float32, and the figures share sources. The state of the widget is the
+last frame, so a page that is reloaded shows at once what the old one showed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import bokeh
+import numpy as np
+import traitlets as t
+from bokeh.document import Document
+from bokeh.models import Legend
+from bokeh.plotting import figure as Figure
+from bokeh.resources import Resources
+
+_HERE = Path(__file__).parent
+
+
+class LivePlot(anywidget.AnyWidget):
+    """Figures in a grid, each with a title and its values in words.
+
+    Parameters
+    ----------
+    figures : mapping of key to (title, figure)
+        In the order shown. Data sources and ranges that are pushed to carry a `name`; a source called
+        "selectable" reports what the user selects in `selected`. Legends leave their figures and are shown
+        as text: Bokeh would build them anew with every change of a column.
+    """
+
+    _esm = _HERE / "live_plot.js"
+    _css = _HERE / "live_plot.css"
+
+    bokeh_version = t.Unicode(bokeh.__version__.split("+")[0]).tag(sync=True)
+    document = t.Dict().tag(sync=True)
+    panels = t.List().tag(sync=True)
+    frame = t.Dict().tag(sync=True)
+    labels = t.Dict().tag(sync=True)
+    """Source name -> columns that hold texts: sent when they change, not with every frame."""
+    texts = t.Dict().tag(sync=True)
+    selected = t.List().tag(sync=True)
+
+    def __init__(self, figures: Mapping[str, tuple[str, Figure]], **options: Any):
+        scene = Document()
+        legends = []
+        for _, figure in figures.values():
+            legends.append(take_legend(figure))
+            scene.add_root(figure)
+        document = scene.to_json(deferred=False)
+        roots = [root["id"] for root in document["roots"]]
+        panels = [
+            {"key": key, "title": title, "root": root, "legend": legend}
+            for (key, (title, _)), root, legend in zip(figures.items(), roots, legends, strict=True)
+        ]
+        self.seen_at: float | None = None
+        """Monotonic time at which a view last reported; None if none has."""
+        super().__init__(document=document, panels=panels, **options)
+        self.on_msg(self._receive)
+
+    def _receive(self, _widget: Any, message: dict, _buffers: Sequence[bytes]) -> None:
+        kind = message.get("kind")
+        if kind == "alive":
+            self.seen_at = time.monotonic()
+        elif kind == "bokeh":
+            script = Resources(mode="inline", components=["bokeh"]).js_raw[0]
+            self.send({"kind": "bokeh"}, buffers=[script.encode()])
+
+    def push(
+        self,
+        sources: Mapping[str, Mapping[str, np.ndarray]],
+        ranges: Mapping[str, tuple[float, float]] | None = None,
+    ) -> None:
+        """Show these columns, and set these ranges, by name. One message."""
+        packed = {}
+        for name, columns in sources.items():
+            block = np.array(list(columns.values()), np.float32)
+            packed[name] = {"columns": list(columns), "rows": int(block.shape[-1]), "block": block.tobytes()}
+        self.frame = {"sources": packed, "ranges": dict(ranges or {})}
+
+
+def take_legend(figure: Figure) -> list[dict[str, Any]]:
+    """Take a figure's legend away and return its entries: label, colour, dash, and whether an area is meant."""
+    entries = []
+    for legend in [part for part in figure.center if isinstance(part, Legend)]:
+        for item in legend.items:
+            glyph = item.renderers[0].glyph
+            area = hasattr(glyph, "fill_color")
+            entries.append(
+                {
+                    "label": item.label.value,
+                    "colour": glyph.fill_color if area else glyph.line_color,
+                    "dash": "solid" if area else dash_of(glyph.line_dash),
+                    "area": area,
+                }
+            )
+        figure.center.remove(legend)
+    return entries
+
+
+def dash_of(pattern: list[int]) -> str:
+    """The style sheet's word for a Bokeh dash pattern."""
+    if not pattern:
+        return "solid"
+    return "dotted" if len(pattern) == 2 and pattern[0] <= 2 else "dashed"

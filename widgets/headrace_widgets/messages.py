@@ -1,0 +1,83 @@
+"""What the dashboard says: refusals and errors, and the one-line equivalent of every click."""
+
+from __future__ import annotations
+
+import functools
+import html
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import ipywidgets as w
+
+MOST_LINES = 4
+_KEPT = 1_000
+
+
+class Messages:
+    """A line for what was refused or went wrong, and the last clicks as Python."""
+
+    def __init__(self):
+        self._lines: deque[str] = deque(maxlen=_KEPT)
+        self.lock = threading.RLock()
+        """Held by callbacks and by the refreshing thread: they change the same widgets."""
+        self.problem = w.HTML()
+        self.code = w.HTML()
+        self._show_code()
+
+    def refuse(self, text: str) -> None:
+        """Say why something was not done."""
+        self._show("warning", "Not done", text)
+
+    def fail(self, text: str) -> None:
+        """Say what went wrong."""
+        self._show("error", "Error", text)
+
+    def clear(self) -> None:
+        """The last action went well."""
+        if self.problem.value:
+            self.problem.value = ""
+
+    def _show(self, kind: str, title: str, text: str) -> None:
+        sign = {"warning": "▲", "error": "✖"}[kind]
+        self.problem.value = (
+            f'<div class="headrace-message headrace-{kind}" role="alert">'
+            f"<b>{sign} {title}:</b> {html.escape(text)}</div>"
+        )
+
+    def echo(self, line: str) -> None:
+        """Show the line of Python that does the same as the click."""
+        self._lines.append(line)
+        self._show_code()
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All lines so far, oldest first."""
+        return tuple(self._lines)
+
+    def _show_code(self) -> None:
+        text = (
+            "\n".join(self.lines[-MOST_LINES:])
+            or "# every click appears here as the line of Python that does the same"
+        )
+        self.code.value = (
+            f'<pre class="headrace-code" role="log" aria-label="Clicks as Python">{html.escape(text)}</pre>'
+        )
+
+    def guard(self, action: Callable[..., Any]) -> Callable[..., None]:
+        """Wrap a callback so that what it raises is seen: a widget's callback has nobody else to tell."""
+
+        @functools.wraps(action)
+        def guarded(*arguments: Any) -> None:
+            try:
+                with self.lock:
+                    action(*arguments)
+            except ValueError as error:  # what was asked for cannot be
+                self.refuse(str(error))
+            except Exception as error:
+                self.fail(f"{type(error).__name__}: {error}")
+            else:
+                self.clear()
+
+        return guarded

@@ -1,0 +1,69 @@
+"""The head of the dashboard: state of the run, and whether its books balance."""
+
+from __future__ import annotations
+
+import html
+
+import ipywidgets as w
+
+from headrace.counters import Metrics
+from headrace_widgets.feed import Feed
+from headrace_widgets.panels.panel import amount
+
+_SIGNS = {"running": "▶", "finished": "■", "stopped": "■", "failed": "✖"}
+
+
+class Status:
+    """State, time, counts; and the correctness badge."""
+
+    def __init__(self):
+        self.widget = w.HTML()
+        self.badge = w.HTML()
+        self.failure = w.HTML()
+
+    def show(self, metrics: Metrics, feed: Feed) -> None:
+        """Show the newest counters."""
+        lost = metrics.dropped + metrics.set_aside
+        late = (
+            f", {amount(metrics.dropped)} late rows dropped, {amount(metrics.set_aside)} set aside"
+            if lost
+            else ""
+        )
+        self._set(
+            self.widget,
+            f'<div class="headrace-status headrace-{html.escape(metrics.state)}"><b>headrace</b>'
+            f' <span class="headrace-state">{_SIGNS.get(metrics.state, "")} {html.escape(metrics.state)}</span>'
+            f" {metrics.seconds:,.0f} s, {amount(metrics.tuples_in)} tuples in, {amount(metrics.tuples_out)} results"
+            f"{late}</div>",
+        )
+        holds, why = books(metrics, feed)
+        sign = "✔" if holds else "✖"
+        kind = "good" if holds else "error"
+        self._set(
+            self.badge,
+            f'<div class="headrace-badge headrace-{kind}" role="status" title="{html.escape(why)}">{sign}'
+            f" {'Nothing lost, order kept' if holds else 'The books do not balance'}"
+            f"<span>{html.escape(why)}</span></div>",
+        )
+
+    def show_failure(self, error: BaseException) -> None:
+        """Say what made the run fail; it stays in view."""
+        text = f"{type(error).__name__}: {error}"
+        self._set(
+            self.failure,
+            '<div class="headrace-message headrace-error" role="alert"><b>✖ The run failed:</b>'
+            f" {html.escape(text)}</div>",
+        )
+
+    @staticmethod
+    def _set(widget: w.HTML, value: str) -> None:
+        if widget.value != value:
+            widget.value = value
+
+
+def books(metrics: Metrics, feed: Feed) -> tuple[bool, str]:
+    """Whether every operator's rows are accounted for and its watermark only rose, and the numbers."""
+    parts = [f"{name}: {one.balance}" for name, one in metrics.operators.items() if one.balance is not None]
+    if not feed.watermarks_rose:
+        parts.append("an output watermark went back")
+    return metrics.holds and feed.watermarks_rose, "; ".join(parts)

@@ -1,0 +1,50 @@
+"""The operator that the controls concern, and how a user would write it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Target:
+    """One operator of a run, or the run where it has only one.
+
+    Parameters
+    ----------
+    run : Run
+    operator : str or None
+        None: the run itself, for engines that have no operators to choose from.
+    """
+
+    def __init__(self, run: Any, operator: str | None):
+        self.run, self.operator = run, operator
+        several = operator is not None and len(getattr(run, "operators", ())) > 1
+        self._handle = run[operator] if several else run
+        self.code = f"run[{operator!r}]" if several else "run"
+        """What stands before `.reconfigure(...)`."""
+        self._several = several
+
+    @property
+    def argument(self) -> str:
+        """What a call of the run that takes `operator=` needs in addition."""
+        return f", operator={self.operator!r}" if self._several else ""
+
+    @property
+    def keyword(self) -> dict[str, str]:
+        """The same, for the call itself."""
+        return {"operator": str(self.operator)} if self._several else {}
+
+    @property
+    def threads(self) -> int:
+        return self._handle.threads
+
+    @property
+    def mapping(self) -> Any:
+        return self._handle.mapping
+
+    def reconfigure(self, **wish: Any) -> Any:
+        """As the run's."""
+        return self._handle.reconfigure(**wish)
+
+    def concerns(self, operator: str) -> bool:
+        """Whether something said about an operator is about this one."""
+        return self.operator is None or operator == self.operator

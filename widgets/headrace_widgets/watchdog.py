@@ -1,0 +1,62 @@
+"""Nobody looks any more: stop the run, so that a closed tab does not keep cores busy.
+
+A page that shows the dashboard reports every few seconds. Its reports wait while a cell runs, so silence
+counts only while the kernel has nothing to do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from headrace_widgets import cells
+
+
+class Watchdog:
+    """Calls `on_silence` once when no page has reported for `after_s` seconds.
+
+    It begins with the first report: a notebook that runs without a browser is left alone.
+    """
+
+    def __init__(
+        self, after_s: float | None, seen_at: Callable[[], float | None], on_silence: Callable[[], None]
+    ):
+        if after_s is not None and not after_s > 0:
+            raise ValueError(f"stop_unwatched_after={after_s!r}: give seconds above 0, or None for never")
+        self._after_s, self._seen_at, self._on_silence = after_s, seen_at, on_silence
+        self._idle_since = time.monotonic()
+        self._busy = False
+        self._is_done = after_s is None
+        self._shell: Any = None
+
+    def watch_cells(self) -> None:
+        """Learn from IPython when a cell runs; does nothing elsewhere."""
+        self._shell = cells.shell()
+        if self._shell is not None:
+            self._shell.events.register("pre_run_cell", self._begin)
+            self._shell.events.register("post_run_cell", self._end)
+            self._busy = True  # the cell that makes the dashboard
+
+    def _begin(self, *_: Any) -> None:
+        self._busy = True
+
+    def _end(self, *_: Any) -> None:
+        self._busy, self._idle_since = False, time.monotonic()
+
+    def check(self) -> None:
+        """To be called now and then."""
+        seen = self._seen_at()
+        if self._is_done or self._busy or seen is None:
+            return
+        if time.monotonic() - max(seen, self._idle_since) > self._after_s:
+            self._is_done = True
+            self._on_silence()
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._is_done = True
+        if self._shell is not None:
+            self._shell.events.unregister("pre_run_cell", self._begin)
+            self._shell.events.unregister("post_run_cell", self._end)
+            self._shell = None
