@@ -12,7 +12,7 @@ A tuple crosses the house in this order::
 
 beside it::
 
-    elasticity                 who owns which keys, and changing that while running
+    elasticity                 who owns which keys, changing that while running; controllers that do
     codegen  expressions       user functions and column expressions
     runtime  memory            threads, changes, sinks; atomics, cells, waiting
     reference                  what every operator means, in plain Python: the oracle
@@ -33,6 +33,7 @@ Examples
 
 from headrace import rates, spark
 from headrace.egress.sinks import discard, parquet
+from headrace.elasticity import controllers
 from headrace.elasticity.mapping import Mapping
 from headrace.errors import HeadraceError
 from headrace.expressions import (
@@ -64,6 +65,7 @@ __all__ = [
     "Stream",
     "band",
     "col",
+    "controllers",
     "count",
     "count_distinct",
     "discard",

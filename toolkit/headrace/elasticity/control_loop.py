@@ -53,6 +53,8 @@ class ControlLoop:
         Time between two looks.
     hold_s : float
         How long a manual reconfiguration keeps the controller off.
+    clock_ns : callable
+        The clock of the readings.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class ControlLoop:
         log: DecisionLog,
         interval_s: float = DEFAULT_INTERVAL_S,
         hold_s: float = DEFAULT_HOLD_S,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
     ):
         for label, value, least in (("interval_s", interval_s, 1e-3), ("hold_s", hold_s, 0.0)):
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < math.inf:
@@ -74,7 +77,7 @@ class ControlLoop:
         self.name = ", then ".join(name for name, _ in self._deciders) or "watching"
         self.interval_s, self.hold_s = interval_s, hold_s
         self.cost_model = CostModel()
-        self._read, self._ask, self._log = read, ask, log
+        self._read, self._ask, self._log, self._clock_ns = read, ask, log, clock_ns
         self._lock = threading.RLock()
         self._released = threading.Event()
         self._held_until_ns = 0
@@ -95,7 +98,7 @@ class ControlLoop:
     @property
     def held_s(self) -> float:
         """Seconds for which a manual reconfiguration still keeps the controller off; 0 if none does."""
-        return max(0.0, (self._held_until_ns - time.monotonic_ns()) / 1e9)
+        return max(0.0, (self._held_until_ns - self._clock_ns()) / 1e9)
 
     @property
     def observations(self) -> list[Observation]:
@@ -135,7 +138,7 @@ class ControlLoop:
         """Make a manual request: it is the last word for `hold_s` seconds."""
         with self._lock:
             change = request()
-            now = time.monotonic_ns()
+            now = self._clock_ns()
             self._held_until_ns = now + round(self.hold_s * 1e9)
             self._change = change
             if self._deciders and not self._released.is_set():
@@ -186,7 +189,7 @@ class ControlLoop:
         if request is None:
             return
         with self._lock:
-            if not self._released.is_set() and reading.at_ns >= self._held_until_ns:
+            if not self._released.is_set() and reading.at_ns > self._held_until_ns:
                 self._make(request, name, observation)
 
     # -- pieces
@@ -260,7 +263,7 @@ class ControlLoop:
             self._unsettled.remove((decision, seen))
 
     def _write(self, kind: str, reason: str, controller: str = "", at_ns: int = 0, **details: Any) -> Decision:
-        at_ns = at_ns or time.monotonic_ns()
+        at_ns = at_ns or self._clock_ns()
         at_s = (at_ns - self._origin_ns) / 1e9 if self._origin_ns else 0.0
         decision = Decision(kind, at_s, at_ns, self.operator, controller or self.name, reason, **details)
         self._log.add(decision)

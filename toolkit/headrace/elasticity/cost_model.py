@@ -107,9 +107,12 @@ class CostModel:
             del self._barriers[:-_BARRIERS_KEPT]
 
     def _fit(self) -> np.ndarray:
-        """Solve for each choice of costs that are not zero, and keep the best without a negative one."""
+        """Least squares without negative costs: where one would be, every choice of those that are zero is tried."""
         system = _GUESS_NS[:, None] * self._moments * _GUESS_NS + _GUESS_WEIGHT * np.eye(len(TERMS))
         wanted = _GUESS_NS * self._products + _GUESS_WEIGHT
+        free = np.linalg.solve(system, wanted)
+        if (free >= 0).all():
+            return free * _GUESS_NS
         best, best_value = _GUESS_NS * 0, 0.0
         for used in itertools.product([False, True], repeat=len(TERMS)):
             chosen = np.flatnonzero(used)

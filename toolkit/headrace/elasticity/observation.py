@@ -40,6 +40,8 @@ class Reading:
         Histogram of the latencies so far.
     window_size : int
         WS in the stream's time unit; 0 without windows.
+    cores : int
+        Of the machine.
     """
 
     at_ns: int
@@ -49,6 +51,7 @@ class Reading:
     offered: float | None = None
     latencies: np.ndarray | None = None
     window_size: int = 0
+    cores: int = field(default_factory=lambda: os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
@@ -212,6 +215,7 @@ def observe(before: Reading, now: Reading, origin_ns: int, is_changing: bool = F
         watermark=new.watermark,
         window_size=now.window_size,
         is_changing=is_changing,
+        cores=now.cores,
     )
 
 

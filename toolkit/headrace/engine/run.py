@@ -13,9 +13,12 @@ import pyarrow as pa
 from headrace.counters import Metrics, OperatorMetrics
 from headrace.egress.collector import Collector
 from headrace.egress.sinks import CollectSink, FunctionSink
+from headrace.elasticity.control_loop import ControlLoop
+from headrace.elasticity.decisions import DecisionLog
 from headrace.elasticity.mapping import Mapping
 from headrace.elasticity.reconfiguration import Reconfigurer
 from headrace.engine.consumers import Relay, SinkConsumer
+from headrace.engine.control import THREAD_SUFFIX, Controls
 from headrace.engine.operator import Operator, compile_now
 from headrace.engine.options import Options
 from headrace.engine.player import Origin, Player
@@ -65,6 +68,7 @@ class QueryRun:
         self._event_origin = Origin()
         self._history = History(self._take_sample, options.sample_every or DEFAULT_EVERY_S)
         self._pool = WorkerPool(self._fail)
+        self._controls = Controls(self._pool.start, self._over.is_set)
         sink = options.sink if options.sink is not None else CollectSink()
         self._sink: Sink = FunctionSink(sink) if callable(sink) and not hasattr(sink, "write") else sink
         self._started_ns = time.monotonic_ns()
@@ -223,7 +227,8 @@ class QueryRun:
         own = threading.current_thread().name
 
         def is_users(name: str) -> bool:
-            return name.endswith("-reader") or f"headrace-{name}" == own  # in the user's iterator, or in this call
+            # In the user's iterator or the user's controller, or in this call.
+            return name.endswith(("-reader", THREAD_SUFFIX)) or f"headrace-{name}" == own
 
         left = [name for name in self._pool.wait(STOP_SECONDS, is_users) if not is_users(name)]
         if left:
@@ -320,7 +325,48 @@ class QueryRun:
             instance that is not active.
         """
         registry.check_process(self._pid)
-        return self._costliest().reconfigurer.request(threads, mapping, reason)
+        return self._controls.manually(self._costliest(), threads, mapping, reason)
+
+    def control(self, controller: Any, operator: str | None = None, **options: Any) -> ControlLoop:
+        """Let a controller steer an operator from now on.
+
+        Parameters
+        ----------
+        controller : Controller, function, list of them, or None
+            Of `headrace.controllers`, or your own: a function of an `Observation`, or an object
+            with ``decide(observation)``, that returns a `Request` or None. Of a list the first
+            that asks for something is followed. None only watches and fits the cost model.
+        operator : str, optional
+            By default the only, or the costliest up to now. A controller it had before is released.
+        interval_s : float
+            Time between two looks, 0.2 s by default.
+        hold_s : float
+            How long a manual `reconfigure` keeps the controller off, 30 s by default.
+
+        Returns
+        -------
+        ControlLoop
+            What it saw, its cost model, its quality. What it decided is in `decisions`.
+
+        Raises
+        ------
+        ParameterError
+            No such operator, or nothing that could decide.
+        RunStoppedError
+            The run is over.
+        """
+        registry.check_process(self._pid)
+        chosen = self._costliest() if operator is None else self[operator]._operator
+        return self._controls.attach(chosen, controller, **options)
+
+    def release(self, operator: str | None = None) -> None:
+        """Detach the controller of an operator, by default all of them; what they did stays."""
+        self._controls.release(None if operator is None else self[operator]._operator.name)
+
+    @property
+    def decisions(self) -> DecisionLog:
+        """What controllers decided, why, and what came of it; ``print(run.decisions)``, ``.to_pandas()``."""
+        return self._controls.decisions
 
     @property
     def rate(self) -> float | None:
@@ -439,7 +485,7 @@ class OperatorHandle:
 
     def reconfigure(self, threads: Any = None, mapping: Mapping | None = None, reason: str = "") -> Change:
         """Change this operator's threads or mapping; see `QueryRun.reconfigure`."""
-        return self._operator.reconfigurer.request(threads, mapping, reason)
+        return self._run._controls.manually(self._operator, threads, mapping, reason)
 
     def metrics(self) -> OperatorMetrics:
         """Take a snapshot of this operator."""
