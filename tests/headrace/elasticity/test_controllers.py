@@ -7,6 +7,7 @@ Oracle      the paper's Table IV; the load a plant has by construction
 Cannot see  how a real machine answers: test_control_of_a_run.py
 """
 
+import itertools
 import math
 
 import numpy as np
@@ -43,10 +44,10 @@ def steps(*phases):
 def turns(plant, threads=1):
     """How often the number of threads, `threads` at the start, changed its direction."""
     signs = [s for s in np.sign(np.diff([threads, *(n for _, n in plant.requests)])) if s]
-    return sum(a != b for a, b in zip(signs, signs[1:], strict=False))
+    return sum(a != b for a, b in itertools.pairwise(signs))
 
 
-AT_ONCE = dict(up_after_s=0, down_after_s=0, cooldown_s=0)
+AT_ONCE = {"up_after_s": 0, "down_after_s": 0, "cooldown_s": 0}
 
 
 # -- the paper's rules -------------------------------------------------------------
@@ -234,10 +235,10 @@ def test_property_every_request_is_one_the_engine_takes(controller, phases, nois
     assert kinds <= {"attached", "request"}, [str(d) for d in loop._log]
     rest = controller.damping.cooldown_s if hasattr(controller, "damping") else controller.cooldown_s
     times = [when for when, _ in plant.requests]
-    assert all(b - a >= rest - 1e-6 for a, b in zip(times, times[1:], strict=False))
+    assert all(b - a >= rest - 1e-6 for a, b in itertools.pairwise(times))
     if isinstance(controller, (Threshold, ProactiveJoin)) and controller.damping.max_step:
         sizes = [1, *(n for _, n in plant.requests)]
-        assert all(abs(b - a) <= controller.damping.max_step for a, b in zip(sizes, sizes[1:], strict=False))
+        assert all(abs(b - a) <= controller.damping.max_step for a, b in itertools.pairwise(sizes))
 
 
 def test_recorded_spikes_shorter_than_the_window_change_nothing():

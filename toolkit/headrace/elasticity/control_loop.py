@@ -245,7 +245,9 @@ class ControlLoop:
             predicted=dict(request.predicted),
             change=change,
         )
-        self._unsettled = [(decision, [])]  # of an earlier one, what this one changes is no effect
+        for earlier, seen in self._unsettled:  # what this one changes is no effect of it
+            _note_effect(earlier, seen)
+        self._unsettled = [(decision, [])]
 
     def _realise(self, observation: Observation) -> None:
         """Collect intervals after a change, and note what came of it when they are long enough."""
@@ -253,14 +255,9 @@ class ControlLoop:
             if observation.is_changing or not decision.change.is_settled:
                 continue
             seen.append(observation)
-            length = sum(o.interval_s for o in seen)
-            if length < SETTLED_S:
-                continue
-            names = {"load", "imbalance_cv", "latency_p99_ms", *decision.predicted}
-            for name in sorted(n for n in names if hasattr(observation, n)):
-                values = [getattr(o, name) for o in seen if not math.isnan(getattr(o, name))]
-                decision.realised[name] = sum(values) / len(values) if values else math.nan
-            self._unsettled.remove((decision, seen))
+            if sum(o.interval_s for o in seen) >= SETTLED_S:
+                _note_effect(decision, seen)
+                self._unsettled.remove((decision, seen))
 
     def _write(self, kind: str, reason: str, controller: str = "", at_ns: int = 0, **details: Any) -> Decision:
         at_ns = at_ns or self._clock_ns()
@@ -268,6 +265,14 @@ class ControlLoop:
         decision = Decision(kind, at_s, at_ns, self.operator, controller or self.name, reason, **details)
         self._log.add(decision)
         return decision
+
+
+def _note_effect(decision: Decision, seen: list[Observation]) -> None:
+    """Write down the means of what was seen since the change; nothing if nothing was."""
+    names = {"load", "imbalance_cv", "latency_p99_ms", *decision.predicted}
+    for name in sorted(n for n in names if seen and hasattr(seen[0], n)):
+        values = [getattr(o, name) for o in seen if not math.isnan(getattr(o, name))]
+        decision.realised[name] = sum(values) / len(values) if values else math.nan
 
 
 def _name(controller: Any) -> str:

@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 
 TERMS = ("scan_ns", "update_ns", "comparison_ns")
 _GUESS_NS = np.array([5.0, 10.0, 0.2])
-_GUESS_WEIGHT = 0.02
-"""Of a guess against one sample: 50 samples that agree outweigh it."""
+"""Only their ratio counts: their size is fitted first."""
+_GUESS_SPREAD = 3.0
+"""Standard deviation of a cost around the guess, as a multiple of it."""
+_LEAST_SCATTER = 1e-4
 _FORGET = 0.995
 _RESIDUAL_GAIN = 0.025
 _LEAST_BUSY = 0.005
@@ -106,23 +108,28 @@ class CostModel:
             self._barriers.append((change.completed_ns - change.started_ns) / 1e6)
             del self._barriers[:-_BARRIERS_KEPT]
 
+    def _guess(self) -> tuple[np.ndarray, float]:
+        """The guesses at the size that fits best, and what being wrong by all of one weighs, in samples."""
+        power = float(_GUESS_NS @ self._moments @ _GUESS_NS)
+        size = float(_GUESS_NS @ self._products) / power if power > 0 else 1.0
+        return _GUESS_NS * size, max(_LEAST_SCATTER, self._residual) / _GUESS_SPREAD**2
+
     def _fit(self) -> np.ndarray:
         """Least squares without negative costs: where one would be, every choice of those that are zero is tried."""
-        system = _GUESS_NS[:, None] * self._moments * _GUESS_NS + _GUESS_WEIGHT * np.eye(len(TERMS))
-        wanted = _GUESS_NS * self._products + _GUESS_WEIGHT
+        guess, weight = self._guess()
+        system = guess[:, None] * self._moments * guess + weight * np.eye(len(TERMS))
+        wanted = guess * self._products + weight
         free = np.linalg.solve(system, wanted)
         if (free >= 0).all():
-            return free * _GUESS_NS
-        best, best_value = _GUESS_NS * 0, 0.0
+            return free * guess
+        best, best_value = guess, math.inf
         for used in itertools.product([False, True], repeat=len(TERMS)):
             chosen = np.flatnonzero(used)
-            if chosen.size == 0:
-                continue
             scaled = np.linalg.solve(system[np.ix_(chosen, chosen)], wanted[chosen])
             value = -float(wanted[chosen] @ scaled)  # of the objective, up to what all have in common
             if (scaled >= 0).all() and value < best_value:
                 best, best_value = np.zeros(len(TERMS)), value
-                best[chosen] = scaled * _GUESS_NS[chosen]
+                best[chosen] = scaled * guess[chosen]
         return best
 
     # -- answers
@@ -160,10 +167,11 @@ class CostModel:
         per_tuple = float(work @ self._costs)
         capacity = min(threads, observation.cores) * 1e9 / per_tuple if per_tuple > 0 else math.inf
         # How well the samples pin this mixture of costs down, beside what they scatter by.
-        system = self._moments + _GUESS_WEIGHT * np.diag(1 / _GUESS_NS**2)
-        spread = float(work @ np.linalg.solve(system, work)) / max(per_tuple, 1e-12) ** 2
-        scatter = self._residual if self.samples else 1.0
-        error = math.sqrt(scatter * (1 + spread) + _GUESS_WEIGHT * spread)
+        guess, weight = self._guess()
+        system = self._moments + weight * np.diag(1 / guess**2)
+        scatter = max(_LEAST_SCATTER, self._residual) if self.samples else 1.0
+        spread = scatter * float(work @ np.linalg.solve(system, work)) / max(per_tuple, 1e-12) ** 2
+        error = math.sqrt(scatter + spread)
         return Prediction(threads, capacity, observation.coming / capacity, error)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from headrace.elasticity.damping import Damping
-from headrace.elasticity.mapping import Mapping
+from headrace.elasticity.mapping import BUCKETS, Mapping
 from headrace.elasticity.observation import Observation
 from headrace.elasticity.requests import Request
 from headrace.errors import ParameterError
@@ -27,7 +26,8 @@ class LoadBalancer:
         Least part of the imbalance that the new mapping must be predicted to take away. Where one
         key is too heavy for its share nothing helps, and nothing is moved.
     window_s : float
-        Loads are added up over so long; the imbalance must be above the limit over all of it.
+        Loads that old count for half. They are sampled, and what is moved for a sample's noise is moved in
+        vain: the less there is to do, the longer this should be. Nothing is asked for before it has passed.
     cooldown_s : float
         Rest after a change.
     """
@@ -36,27 +36,27 @@ class LoadBalancer:
     gain: float = 0.30
     window_s: float = 2.0
     cooldown_s: float = 2.0
-    _recent: deque[tuple[float, np.ndarray]] = field(default_factory=deque, init=False, repr=False)
+    _loads: np.ndarray = field(default_factory=lambda: np.zeros(BUCKETS), init=False, repr=False)
+    _seen_s: float = field(default=0.0, init=False, repr=False)
 
     def __post_init__(self):
-        if not 0 < self.limit_cv < math.inf or not 0 < self.gain < 1:
+        if not 0 < self.limit_cv < math.inf or not 0 < self.gain < 1 or not 0 < self.window_s < math.inf:
             raise ParameterError(
-                f"limit_cv={self.limit_cv!r}, gain={self.gain!r}: give fractions above 0, gain below 1"
+                f"limit_cv={self.limit_cv!r}, gain={self.gain!r}, window_s={self.window_s!r}:"
+                f" give numbers above 0, gain below 1"
             )
-        self._damping = Damping(self.window_s, self.window_s, self.cooldown_s)
+        self._damping = Damping(cooldown_s=self.cooldown_s)
 
     def decide(self, observation: Observation) -> Request | None:
-        if self._damping.is_resting(observation):
-            self._recent.clear()
+        resting = self._damping.is_resting(observation)
+        if observation.bucket_load is not None:
+            # What a bucket costs does not depend on who owns it: it is remembered across changes.
+            self._loads *= 0.5 ** (observation.interval_s / self.window_s)
+            self._loads += observation.bucket_load
+            self._seen_s += observation.interval_s
+        if resting or observation.threads < 2 or self._seen_s < self.window_s - 1e-9:
             return None
-        if observation.bucket_load is None or observation.threads < 2:
-            return None
-        self._recent.append((observation.at_s - observation.interval_s, observation.bucket_load))
-        while len(self._recent) > 1 and self._recent[1][0] <= observation.at_s - self.window_s + 1e-9:
-            self._recent.popleft()
-        if observation.at_s - self._recent[0][0] < self.window_s - 1e-9:
-            return None
-        loads = np.sum([load for _, load in self._recent], axis=0)
+        loads = self._loads
         now, most = observation.mapping.predicted_imbalance(loads, observation.members)
         if now <= self.limit_cv:
             return None
@@ -64,7 +64,6 @@ class LoadBalancer:
         then, _ = mapping.predicted_imbalance(loads, observation.members)
         if then > (1 - self.gain) * now:
             return None
-        self._recent.clear()
         moved = observation.mapping.differing(mapping)
         return Request(
             mapping=mapping,
@@ -72,7 +71,7 @@ class LoadBalancer:
             value=now,
             threshold=self.limit_cv,
             reason=(
-                f"the threads' loads varied by {now:.0%} over {self.window_s:g} s, above {self.limit_cv:.0%}, the"
+                f"the threads' loads varied by {now:.0%} lately, above {self.limit_cv:.0%}, the"
                 f" heaviest had {most:.2f} times the mean: moving {moved} bucket{'s' * (moved > 1)} makes it {then:.0%}"
             ),
             predicted={"imbalance_cv": then},
