@@ -49,11 +49,11 @@ CHILD = """
 import json, sys, time, warnings
 import numpy as np
 from headrace.codegen.modules import load_module
-source, debug = json.loads(sys.stdin.read())
+source, debug, entry = json.loads(sys.stdin.read())
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     began = time.perf_counter()
-    module = load_module(source, "total", debug=debug)
+    module = load_module(source, "total", debug=debug, entry=entry)
     answer = int(module.total(np.arange(10), 2))
     seconds = time.perf_counter() - began
 stats = module.total.stats
@@ -72,10 +72,10 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
-def child(source=SOURCE, debug=False, **environment):
+def child(source=SOURCE, debug=False, entry=None, **environment):
     done = subprocess.run(
         [sys.executable, "-c", CHILD],
-        input=json.dumps([source, debug]),
+        input=json.dumps([source, debug, entry]),
         capture_output=True,
         text=True,
         env=os.environ | environment,
@@ -93,6 +93,29 @@ def test_example_second_process_compiles_nothing(cache):
     assert (second["hits"], second["misses"]) == (1, 0)
     assert first["name"] == second["name"]
     assert second["warnings"] == []
+
+
+@needs_compiler
+@pytest.mark.parametrize("debug", [False, True])
+def test_example_parts_are_linked_into_the_entry(cache, debug):
+    """The machine code that is kept is the entry's alone, and holds all it needs."""
+    first, second = child(entry="total", debug=debug), child(entry="total", debug=debug)
+    assert first["answer"] == second["answer"] == 20
+    assert (first["misses"], second["hits"]) == (1, 1)
+    assert first["name"] != child()["name"]
+    kept = {path.name.split("-")[0].rpartition(".")[2] for path in (cache_directory() / "__pycache__").glob("*.nbi")}
+    assert kept == {"total", "helper"}  # the module without an entry keeps both
+    assert len(list((cache_directory() / "__pycache__").glob("*helper*.nbi"))) == 1
+
+
+@needs_compiler
+def test_example_parts_raise_what_they_raised_and_refuse_python(cache):
+    module = load_module(SOURCE, "total", entry="total")
+    with pytest.raises(ZeroDivisionError):
+        module.total(np.arange(10), 0)
+    assert module.total(np.arange(10), 2) == 20
+    with pytest.raises(TypeError):
+        module.helper(4, 2)
 
 
 @needs_compiler

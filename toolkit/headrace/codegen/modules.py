@@ -53,6 +53,7 @@ from numba.core.caching import (
 )
 from numba.core.compiler_lock import global_compiler_lock
 
+from headrace.codegen import parts
 from headrace.kernel import JIT
 
 __all__ = ["cache_directory", "compiled", "compiled_user", "load_module"]
@@ -62,6 +63,7 @@ _MODULES_KEPT = 1000
 
 _DEBUG = "__headrace_debug__"
 _CACHED = "__headrace_cached__"
+_ENTRY = "__headrace_entry__"
 
 _lock = threading.RLock()
 _loaded: dict[str, types.ModuleType] = {}
@@ -211,12 +213,12 @@ def _module_identity(name: str) -> tuple[str, frozenset[str]]:
 
 
 @functools.lru_cache(maxsize=256)
-def _identity(source: str, debug: bool) -> str:
+def _identity(source: str, debug: bool, entry: str | None = None) -> str:
     """The content hash. A changed kernel of ours must reach its callers' machine code,
     which Numba's own cache does not notice, so what is imported is part of it."""
     digest = hashlib.sha256()
     digest.update(_platform_identity().encode())
-    digest.update(f"\ndebug={debug}\n".encode())
+    digest.update(f"\ndebug={debug} entry={entry}\n".encode())
     digest.update(source.encode())
     reached: set[str] = set()
     waiting = _imports(source, "")
@@ -300,13 +302,15 @@ def _compile(function: Callable, error_model: str, inline: str) -> Callable:
     if not JIT:
         return function
     namespace = function.__globals__
+    is_part = namespace.get(_ENTRY) not in (None, function.__name__)
     dispatcher = njit(
         nogil=True,
         error_model=error_model,
         inline=inline,
         boundscheck=bool(namespace.get(_DEBUG, False)),
+        **(parts.OPTIONS if is_part else {}),
     )(function)
-    if namespace.get(_CACHED, False):
+    if namespace.get(_CACHED, False) and not is_part:
         try:
             dispatcher._cache = _ModuleCache(function)
         except Exception as error:  # the file may have been deleted just now
@@ -351,7 +355,9 @@ def compiled_user(function: Callable) -> Any:
 # ------------------------------------------------------------------ loading
 
 
-def load_module(source: str, name_hint: str = "kernel", debug: bool = False) -> types.ModuleType:
+def load_module(
+    source: str, name_hint: str = "kernel", debug: bool = False, entry: str | None = None
+) -> types.ModuleType:
     """Import a generated source so that its compiled code is found by every later process.
 
     The source decorates its functions with `compiled` or `compiled_user`,
@@ -367,6 +373,9 @@ def load_module(source: str, name_hint: str = "kernel", debug: bool = False) -> 
         Goes into the file's name, for readers of profiles and tracebacks.
     debug : bool
         Compile with bounds checks. It is another module with another name.
+    entry : str, optional
+        The only function that Python calls: the others become its parts, see
+        `headrace.codegen.parts`. Without it every function can be called.
 
     Returns
     -------
@@ -385,14 +394,14 @@ def load_module(source: str, name_hint: str = "kernel", debug: bool = False) -> 
     42
     """
     hint = re.sub(r"[^A-Za-z0-9]+", "_", name_hint).strip("_")[:32] or "kernel"
-    name = f"op_{hint}_{_identity(source, debug)}"
+    name = f"op_{hint}_{_identity(source, debug, entry)}"
     with _lock:
         if name not in _loaded:
-            _loaded[name] = _import(source, name, debug)
+            _loaded[name] = _import(source, name, debug, entry)
         return _loaded[name]
 
 
-def _import(source: str, name: str, debug: bool) -> types.ModuleType:
+def _import(source: str, name: str, debug: bool, entry: str | None) -> types.ModuleType:
     directory = _prepare_directory()
     path = None
     if directory is not None:
@@ -414,6 +423,7 @@ def _import(source: str, name: str, debug: bool) -> types.ModuleType:
     module = importlib.util.module_from_spec(spec)
     module.__dict__[_DEBUG] = debug
     module.__dict__[_CACHED] = path is not None
+    module.__dict__[_ENTRY] = entry
     # Numba's cache pickles types defined here by module name.
     sys.modules[name] = module
     try:

@@ -45,4 +45,4 @@ def assemble(operator_text: str, gate: str) -> str:
 
 def build(operator_text: str, gate: str, name: str, debug: bool = False) -> ModuleType:
     """Compile (or find in the cache) the module whose `run_instance` is the instance."""
-    return load_module(assemble(operator_text, gate), name, debug=debug)
+    return load_module(assemble(operator_text, gate), name, debug=debug, entry="run_instance")

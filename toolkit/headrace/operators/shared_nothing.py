@@ -101,6 +101,44 @@ if moved_sets < 0:
 moved += max(0, moved_sets)
 """
 
+_LISTS_IMPORTS = """
+from headrace.operators.membership import fail
+from headrace.operators.stored import STORED_FULL, TOP, give_chain, take_node
+
+POOL_WORDS = 3 * (TOP + CELL)
+NODES = 1 << 33  # views need a size; the arrays are as long as the limit says
+
+"""
+
+_LISTS_VIEWS = """
+following = view_i64(arrays[old, {following}], NODES)
+following_new = view_i64(arrays[new, {following}], NODES)
+below = view_i64(arrays[old, {following} + 1], NODES)
+below_new = view_i64(arrays[new, {following} + 1], NODES)
+pool = view_i64(arrays[old, {following} + 2], POOL_WORDS)
+pool_new = view_i64(arrays[new, {following} + 2], POOL_WORDS)
+own_new = view_i64(arrays[new, {following} + 3], c.member.shape[1] * CELL)
+"""
+
+_LISTS = """
+node = b_{first}[p]
+last = 0
+while node != 0:
+    copy = take_node(following_new, below_new, pool_new, own_new, new)
+    if copy == 0:
+        fail(c, STORED_FULL, me, 0, 0, 0, 0)
+        return
+{copies}
+    if last == 0:
+        b_{first}[p] = copy
+    else:
+        following_new[last] = copy
+    last = copy
+    moved += {bytes}
+    node = following[node]
+b_{last}[p] = last
+"""
+
 _STATELESS = """
 @kernel
 def transfer(me, c, s, config, next_config, epoch):
@@ -212,6 +250,26 @@ def process_routed(me, g, c, o, x, s, l, buffer, row, start, count):
 
 
 @dataclasses.dataclass(frozen=True)
+class Lists:
+    """Kept tuples of window instances, as `transfer` copies them from pool to pool.
+
+    Parameters
+    ----------
+    first, last : int
+        Which of the state's arrays hold a list's ends.
+    following : int
+        Index in the state of the first of the four arrays of `stored`.
+    arrays : tuple of (int, int)
+        Index in the state and bytes of an element, by node.
+    """
+
+    first: int
+    last: int
+    following: int
+    arrays: tuple[tuple[int, int], ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class KeyedState:
     """State by key id and window slot, as `transfer` moves it.
 
@@ -227,6 +285,8 @@ class KeyedState:
         Index of the first of the three arrays of sets of distinct values.
     distinct : int
         How many distinct counts there are.
+    lists : Lists or None
+        Of kept tuples.
     """
 
     slots: int
@@ -234,6 +294,7 @@ class KeyedState:
     opened: int | None = None
     sets: int | None = None
     distinct: int = 0
+    lists: Lists | None = None
 
 
 class _HeldBack(CustomShape):
@@ -266,6 +327,26 @@ def keyed_transfer(state: KeyedState, table: int) -> str:
         copies += [f"b_{number}[p] = a_{number}[p]", f"a_{number}[p] = 0"]
     # The first array says what is there: it is cleared last.
     copies = [*copies[2:], *copies[:2]]
+    if state.lists is not None:
+        views += _LISTS_VIEWS.format(following=state.lists.following).strip().split("\n")
+        nodes = []
+        for number, (place, size) in enumerate(state.lists.arrays):
+            for who, name in (("old", "v"), ("new", "w")):
+                views.append(f"{name}_{number} = {_VIEWS[size]}(arrays[{who}, {place}], NODES)")
+            nodes.append(f"w_{number}[copy] = v_{number}[node]")
+        lists = _LISTS.format(
+            first=state.lists.first,
+            last=state.lists.last,
+            copies=indent("\n".join(nodes), 1).rstrip("\n"),
+            bytes=sum(size for _, size in state.lists.arrays),
+        )
+        copies = [
+            f"old_first = a_{state.lists.first}[p]",
+            *copies,
+            *lists.strip().split("\n"),
+            "if old_first != 0:",
+            "    give_chain(below, pool, old_first)",
+        ]
     windows = "" if state.opened is None else _WINDOWS.format(slots=state.slots, opened=state.opened)
     text = _KEYED.format(
         table=table,
@@ -279,6 +360,8 @@ def keyed_transfer(state: KeyedState, table: int) -> str:
         windows=indent(windows, 1).rstrip("\n") if windows else "",
     )
     imports = "" if state.sets is None else _SETS_IMPORTS
+    if state.lists is not None:
+        imports += _LISTS_IMPORTS
     return _note(table) + imports + text
 
 
@@ -356,7 +439,7 @@ def build_instance(
     operator_text: str, transfer_text: str, positions: str, name: str, debug: bool = False
 ) -> ModuleType:
     """Compile the module whose `run_instance` is a shared-nothing instance."""
-    return load_module(assemble(operator_text, transfer_text, positions), name, debug=debug)
+    return load_module(assemble(operator_text, transfer_text, positions), name, debug=debug, entry="run_instance")
 
 
 def build_router(gate: str, debug: bool = False) -> ModuleType:
@@ -366,4 +449,4 @@ def build_router(gate: str, debug: bool = False) -> ModuleType:
     text = text.replace(
         "from headrace.kernel import kernel", "from headrace.codegen.modules import compiled as kernel"
     )
-    return load_module(text.replace("merged_log_kernel", build.GATES[gate]), "router", debug=debug)
+    return load_module(text.replace("merged_log_kernel", build.GATES[gate]), "router", debug=debug, entry="route")
