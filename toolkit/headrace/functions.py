@@ -5,10 +5,12 @@ A custom operator is up to three plain functions and what they work on:
 =========  ========================  ==================================================
 the paper  function                  called
 =========  ========================  ==================================================
-f_U        update(state, t, emit)    for each tuple, in each window of each of its keys
+f_U        update(state, t, emit)    for each tuple, in each window of each of its keys;
+                                     left out without state: keep the tuple
 f_O        output(key, state, emit)  when a window expires
 f_S        slide(key, state, left)   with one instance per key (WT=single), when it has
-                                     moved on and now begins at `left`
+                                     moved on and now begins at `left`; of kept tuples:
+                                     forget those that lie before it
 =========  ========================  ==================================================
 
 ``state.name`` are the fields of the window instance, ``t.name`` the columns of
@@ -27,7 +29,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.errors import ParameterError
+from headrace.errors import OverflowInputError, ParameterError
 from headrace.query import FunctionStep
 
 KINDS = {
@@ -38,6 +40,9 @@ KINDS = {
     "bool": pa.bool_(),
 }
 """Kinds of state and result fields."""
+
+MAX_TUPLES = 100_000_000
+"""Tuples that windows without `update` may keep at once, if not said otherwise."""
 
 _INT64 = range(-(2**63), 2**63)
 
@@ -60,6 +65,9 @@ class CustomOperator:
     update: Callable | None
     output: Callable | None
     slide: Callable | None
+    keeps_tuples: bool = False
+    """Neither state nor update is given: `output` may read the tuples of its window."""
+    max_tuples: int = MAX_TUPLES
     bound: dict[Any, Any] = field(default_factory=dict, repr=False)
     """The functions as rewritten so far, by what they are applied to: rewriting reads their source file."""
 
@@ -96,6 +104,7 @@ def operator(
     update: Callable | None = None,
     output: Callable | None = None,
     slide: Callable | None = None,
+    max_tuples: int = MAX_TUPLES,
     name: str | None = None,
 ) -> CustomOperator:
     """Make a custom operator from plain functions: O+.
@@ -109,15 +118,22 @@ def operator(
     emits : dict, optional
         Columns of the results beside event time and keys: name -> kind.
     update : function (state, t, emit), optional
-        f_U. Without it a tuple only makes its windows exist.
+        f_U. Without it a tuple only makes its windows exist; without `state`
+        too, each window keeps its tuples, the paper's default.
     output : function (key, state, emit), optional
         f_O. Without it nothing is emitted at expiry. An integer, float or bool
         key can be read, a tuple of them by ``key[0]``; a string cannot, and
-        need not: every result has the key columns.
+        need not: every result has the key columns. Kept tuples are read by
+        ``for t in state.tuples:``, in the order of the input, and counted by
+        ``len(state.tuples)``; t has what it has in `update`.
     slide : function (key, state, left), optional
         f_S, for ``instances="single"``: take out of the state what lies before
         `left`. Without it the state stays as it is. The instance ends when no
-        tuple of its key lies in it any more.
+        tuple of its key lies in it any more. Kept tuples leave by themselves.
+    max_tuples : int, optional
+        Most tuples kept at once, one for each of its windows and keys; with
+        ``mode="sn"``, in each instance. More stop the run. Memory is taken as
+        they come: 17 bytes and those of the columns that `output` reads.
     name : str, optional
         Of the operator in the query.
 
@@ -127,10 +143,10 @@ def operator(
 
     Notes
     -----
-    The paper's default f_U stores the tuple and its default f_S purges stale
-    ones. State has a fixed size here, so there is nothing to store into: to
-    join tuples use `Stream.join`, to look at a whole window its aggregates.
-    In the reference (`headrace.reference.operator`) these defaults exist.
+    STRETCH, Table I: the default f_U stores the tuple, the default f_S purges
+    stale ones. Kept tuples cost memory and time for each window they lie in;
+    where a window can be summed up as tuples come, an `update` does so in a few
+    fields. To join tuples use `Stream.join`.
 
     Examples
     --------
@@ -145,6 +161,17 @@ def operator(
     >>> posts = pa.table({"ts": [0, 1, 2], "tags": [["a"], ["a", "b"], ["b"]], "chars": [5, 9, 7]})
     >>> tagged = hr.stream(posts, event_time="ts").key_by(tag=hr.each("tags"))
     >>> tagged.window(size=2).apply(longest).to_arrow().to_pylist()[0]
+    {'ts': 2, 'tag': 'a', 'chars': 9}
+
+    The same by the defaults of Table I:
+
+    >>> def longest_of(key, state, emit):
+    ...     chars = 0
+    ...     for t in state.tuples:
+    ...         chars = max(chars, t.chars)
+    ...     emit(chars=chars)
+    >>> tagged.window(size=2).apply(
+    ...     hr.operator(emits={"chars": "int64"}, output=longest_of)).to_arrow().to_pylist()[0]
     {'ts': 2, 'tag': 'a', 'chars': 9}
     """
     for label, value in (("state", state), ("emits", emits)):
@@ -162,6 +189,15 @@ def operator(
             raise ParameterError(f"{label}={value!r}: give a function")
     if update is None and output is None:
         raise ParameterError("operator(): give update= or output=, else it can emit nothing")
+    keeps_tuples = update is None and state is None
+    if keeps_tuples and slide is not None:
+        raise ParameterError(
+            "slide=: windows without state= and update= keep their tuples, which leave by themselves; give state="
+        )
+    if not isinstance(max_tuples, int) or isinstance(max_tuples, bool) or max_tuples < 1:
+        raise ParameterError(f"max_tuples={max_tuples!r}: give a whole number of tuples, 1 or more")
+    if max_tuples >= 2**31:
+        raise OverflowInputError(f"max_tuples={max_tuples}: at most {2**31 - 1} tuples can be kept")
     fields = {field: _state_field(field, value) for field, value in (state or {}).items()}
     columns = dict(emits or {})
     for column, kind in columns.items():
@@ -172,7 +208,7 @@ def operator(
         given = output or update
         name = getattr(given, "__name__", "operator")
         name = name if name.isidentifier() and name not in functions else "operator"
-    return CustomOperator(name, fields, columns, update, output, slide)
+    return CustomOperator(name, fields, columns, update, output, slide, keeps_tuples, max_tuples)
 
 
 def _check_name(name: Any, where: str) -> None:

@@ -45,12 +45,13 @@ from typing import Any
 from headrace.codegen import rewrite as _rewrite
 from headrace.codegen.capture import CapturedFunction, capture
 from headrace.codegen.modules import load_module
-from headrace.codegen.rewrite import FieldBinding, Unreadable
+from headrace.codegen.rewrite import Binding, FieldBinding, ListBinding, Unreadable
 from headrace.errors import FunctionError
 
 __all__ = [
     "FieldBinding",
     "GeneratedFunction",
+    "ListBinding",
     "Unreadable",
     "call_plain",
     "check_compiles",
@@ -118,7 +119,7 @@ def specialise(
     *,
     name: str,
     arguments: tuple[str, ...],
-    bindings: Mapping[str, Mapping[str, str | FieldBinding | Unreadable] | str | Unreadable],
+    bindings: Mapping[str, Mapping[str, str | Binding] | str | Unreadable],
     parameters: tuple[str, ...],
     emits: Mapping[str, str | None] | Iterable[str] | None = None,
     emit: str = "emit({values})",
@@ -142,7 +143,8 @@ def specialise(
         Role -> what it stands for: a dict of field -> expression for a
         parameter with attributes, an expression for a single value. A field
         given as text is read-only, except for roles whose name begins with
-        "state"; `FieldBinding` says more, `Unreadable` why it cannot be used.
+        "state"; `FieldBinding` says more, `ListBinding` that it holds tuples,
+        `Unreadable` why it cannot be used.
     parameters : tuple of str
         Parameters of the generated function: all names that the texts of
         bindings, `emit` and `poll` use, apart from those of the module.
@@ -167,7 +169,7 @@ def specialise(
         With file and line, if the function cannot be compiled this way.
     """
     captured = capture(function)
-    objects: dict[str, dict[str, FieldBinding | Unreadable]] = {}
+    objects: dict[str, dict[str, Binding]] = {}
     values: dict[str, str | Unreadable] = {}
     for role, binding in bindings.items():
         if isinstance(binding, str | Unreadable):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from headrace.codegen.capture import CapturedFunction
 
-__all__ = ["FieldBinding", "Unreadable", "rewrite"]
+__all__ = ["FieldBinding", "ListBinding", "Unreadable", "rewrite"]
 
 _SHORT_LOOP = 1024
 """A loop over ``range`` of a constant up to this is not polled: it ends soon."""
@@ -55,11 +55,58 @@ class Unreadable:
 
 
 @dataclass(frozen=True)
+class ListBinding:
+    """What an attribute stands for that holds tuples: a list of nodes.
+
+    ``for t in state.tuples`` walks it, ``len(state.tuples)`` counts it. In
+    `following` and in the texts of `fields`, ``{node}`` stands for the node.
+
+    Attributes
+    ----------
+    role : str
+        Under which the fields read are noted.
+    first : str
+        Expression for the first node; 0: there is none.
+    following : str
+        Expression for the next one.
+    count : str
+        Expression for how many there are.
+    fields : dict
+        Field of a tuple -> binding.
+    """
+
+    role: str
+    first: str
+    following: str
+    count: str
+    fields: Mapping[str, FieldBinding | Unreadable]
+
+    def texts(self) -> list[str]:
+        """All its expressions."""
+        fields = [field for field in self.fields.values() if isinstance(field, FieldBinding)]
+        return [self.first, self.following, self.count, *(f.read for f in fields), *(f.valid or "" for f in fields)]
+
+    def of(self, node: str) -> dict[str, FieldBinding | Unreadable]:
+        """The fields of the tuple at a node."""
+        return {
+            name: field
+            if isinstance(field, Unreadable)
+            else FieldBinding(
+                field.read.replace("{node}", node), valid=field.valid and field.valid.replace("{node}", node)
+            )
+            for name, field in self.fields.items()
+        }
+
+
+Binding = FieldBinding | ListBinding | Unreadable
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything about the surrounding kernel that the rewriting needs."""
 
     name: str
-    objects: Mapping[str, Mapping[str, FieldBinding | Unreadable]]
+    objects: Mapping[str, Mapping[str, Binding]]
     values: Mapping[str, str | Unreadable]
     emits: Mapping[str, str | None] | None
     emit: str
@@ -75,6 +122,8 @@ class Plan:
             for binding in bindings.values():
                 if isinstance(binding, FieldBinding):
                     texts += [binding.read, binding.write or "", binding.valid or ""]
+                elif isinstance(binding, ListBinding):
+                    texts += binding.texts()
         texts += [text for text in self.values.values() if isinstance(text, str)]
         return set(re.findall(r"[A-Za-z_]\w*", " ".join(texts)))
 
@@ -133,14 +182,22 @@ class _Function(ast.NodeTransformer):
         self.returns: str | None = returns
         self.written: Written = written
         self.plan: Plan = written.plan
+        self.objects: dict[str, Mapping[str, Binding]] = dict(written.plan.objects)
         self.temporaries: Counter[str] = Counter()
+        loops = [node for node in ast.walk(captured.node) if isinstance(node, ast.For)]
+        # Variables of loops over stored tuples: they stand for a tuple inside the loop, and for nothing outside.
+        self.loop_variables = {
+            node.target.id
+            for node in loops
+            if isinstance(node.target, ast.Name) and self._list_of(node.iter) is not None
+        }
         names = [node for node in ast.walk(captured.node) if isinstance(node, ast.Name)]
         stored = {name.id for name in names if isinstance(name.ctx, ast.Store)}
         taken = self.plan.words() | set(captured.constants)
         self.names: dict[str, str] = {}
         for local in sorted(stored | set(own)):
             free = local
-            while free in taken or free.startswith("checked_") or re.fullmatch(r"(emit|store)_\d+", free):
+            while free in taken or free.startswith("checked_") or re.fullmatch(r"(emit|store|node)_\d+", free):
                 free += "_"
             taken.add(free)
             self.names[local] = free
@@ -266,11 +323,40 @@ class _Function(ast.NodeTransformer):
         return self.visit(ast.copy_location(ast.Assign([node.target], combined), node))
 
     def visit_For(self, node: ast.For):
+        stored = self._list_of(node.iter)
+        if stored is not None:
+            return self._for_each(node, stored)
         iterable = self.visit(node.iter)
         targets, after = self._targets([node.target])
         poll = [] if _is_short(iterable) else self._poll(node)
         body = [*poll, *after, *self._block(node.body)] or [ast.Pass()]
         return ast.copy_location(ast.For(targets[0], iterable, body, self._block(node.orelse)), node)
+
+    def _for_each(self, node: ast.For, stored: ListBinding) -> list[ast.stmt]:
+        """Walk a list of stored tuples: the variable stands for the tuple at a node."""
+        if not isinstance(node.target, ast.Name):
+            raise self._error(f"{ast.unparse(node.target)}: a stored tuple needs one name, as in for t in ...", node)
+        name = node.target.id
+        if name in self.roles:
+            raise self._error(f"{name!r} is used for another tuple already: use another name", node.target)
+        at, here = self._temporary("node"), self._temporary("node")
+        self.objects[here] = stored.of(here)
+        self.written.reads.setdefault(stored.role, set())
+        self.roles[name] = here
+        body = self._block(node.body)
+        del self.roles[name]
+        self.written.reads[stored.role] |= self.written.reads.pop(here, set())
+        # The next node is taken first, so that `continue` goes on to it.
+        step = f"    {here} = {at}\n    {at} = {stored.following.replace('{node}', here)}"
+        walk = ast.parse(f"{at} = {stored.first}\nwhile {at} != 0:\n{step}").body
+        for statement in walk:
+            for each in ast.walk(statement):
+                ast.copy_location(each, node)
+        loop = walk[1]
+        assert isinstance(loop, ast.While)
+        loop.body = [*self._poll(node), *loop.body, *body]
+        loop.orelse = self._block(node.orelse)
+        return walk
 
     def visit_While(self, node: ast.While):
         body = [*self._poll(node), *self._block(node.body)] or [ast.Pass()]
@@ -310,6 +396,8 @@ class _Function(ast.NodeTransformer):
                 type(target)([self._target(each, after) for each in target.elts], ast.Store()), target
             )
         self._refuse_parameter(target)
+        if isinstance(target, ast.Name) and target.id in self.loop_variables:
+            raise self._error(f"{target.id!r} is a stored tuple elsewhere: use another name", target)
         role = self._object_of(target)
         if role is None:
             return self.visit(target)
@@ -317,7 +405,7 @@ class _Function(ast.NodeTransformer):
         binding = self._binding(target, role)
         if binding.write is None:
             raise self._error(
-                f"{ast.unparse(target)} is assigned: {role} cannot be changed; use a local variable",
+                f"{ast.unparse(target)} is assigned: {self._called(role)} cannot be changed; use a local variable",
                 target,
             )
         self.written.writes.setdefault(role, set()).add(target.attr)
@@ -352,18 +440,32 @@ class _Function(ast.NodeTransformer):
         """The role of x in ``x.field``, if x is a parameter with fields."""
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             role = self.roles.get(node.value.id)
-            if role in self.plan.objects:
+            if role in self.objects:
                 return role
         return None
 
+    def _list_of(self, node: ast.AST) -> ListBinding | None:
+        """The binding of ``x.field``, if that holds tuples."""
+        role = self._object_of(node)
+        binding = self.objects[role].get(node.attr) if role and isinstance(node, ast.Attribute) else None
+        return binding if isinstance(binding, ListBinding) else None
+
+    def _called(self, role: str) -> str:
+        """A role in messages."""
+        return role if role in self.plan.objects else "a stored tuple"
+
     def _binding(self, node: ast.Attribute, role: str) -> FieldBinding:
-        fields = self.plan.objects[role]
+        fields = self.objects[role]
         binding = fields.get(node.attr)
         if binding is None:
             names = ", ".join(fields) or "none"
-            raise self._error(f"{ast.unparse(node)}: {role} has no field {node.attr!r}; it has {names}", node)
+            what = self._called(role)
+            raise self._error(f"{ast.unparse(node)}: {what} has no field {node.attr!r}; it has {names}", node)
         if isinstance(binding, Unreadable):
             raise self._error(f"{ast.unparse(node)}: {binding.reason}", node)
+        if isinstance(binding, ListBinding):
+            text = ast.unparse(node)
+            raise self._error(f"{text} can only be used as `for t in {text}:` and `len({text})`", node)
         return binding
 
     def visit_Attribute(self, node: ast.Attribute):
@@ -406,8 +508,8 @@ class _Function(ast.NodeTransformer):
         name = node.id
         if name in self.roles:
             role = self.roles[name]
-            if role in self.plan.objects:
-                names = ", ".join(self.plan.objects[role]) or "none"
+            if role in self.objects:
+                names = ", ".join(self.objects[role]) or "none"
                 raise self._error(f"{name!r} can only be used as {name}.field: it has {names}", node)
             if role == "emit":
                 raise self._error(f"{name!r} can only be called, as a statement of its own", node)
@@ -415,6 +517,8 @@ class _Function(ast.NodeTransformer):
             if isinstance(value, Unreadable):
                 raise self._error(f"{name}: {value.reason}", node)
             return self._text(value, node)
+        if name in self.loop_variables:
+            raise self._error(f"{name!r} is known only inside its loop over stored tuples", node)
         if name in self.names:
             return ast.copy_location(ast.Name(self.names[name], node.ctx), node)
         if name in self.captured.constants:
@@ -438,7 +542,16 @@ class _Function(ast.NodeTransformer):
                 raise self._error(f"{ast.unparse(argument)} in a call: give the arguments one by one", node)
         if isinstance(node.func, ast.Name) and node.func.id in self.captured.helpers:
             return self._call_helper(node, self.captured.helpers[node.func.id])
+        stored = self._list_of(node.args[0]) if len(node.args) == 1 and not node.keywords else None
+        if stored is not None and isinstance(node.func, ast.Name) and self._means(node.func.id, "len"):
+            self.written.reads.setdefault(stored.role, set())
+            return self._text(stored.count, node)
         return self.generic_visit(node)
+
+    def _means(self, name: str, builtin: str) -> bool:
+        """Whether a name, as captured, is this builtin."""
+        constant = self.captured.constants.get(name)
+        return isinstance(constant, ast.Name) and constant.id == builtin
 
     def _call_helper(self, node: ast.Call, helper: CapturedFunction) -> ast.expr:
         given: dict[str, ast.expr] = {}
@@ -455,6 +568,9 @@ class _Function(ast.NodeTransformer):
         roles = {}
         for parameter, argument in given.items():
             role = self.roles.get(argument.id) if isinstance(argument, ast.Name) else None
+            if role is not None and role in self.objects and role not in self.plan.objects:
+                text = ast.unparse(argument)
+                raise self._error(f"{text!r} is a stored tuple: give {helper.name} its values, as in {text}.ts", node)
             if role is not None and (role in self.plan.objects or role == "emit"):
                 roles[parameter] = role
         own = tuple(p for p in helper.parameters if p in given and p not in roles)

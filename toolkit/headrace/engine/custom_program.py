@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import pyarrow as pa
 from headrace.codegen.functions import (
     FieldBinding,
     GeneratedFunction,
+    ListBinding,
     Unreadable,
     explain_failure,
     specialise,
@@ -28,8 +29,8 @@ from headrace.gates.store import CHUNK_SHIFT, Store
 from headrace.ingress.columns import is_text, value_dtype
 from headrace.ingress.encode import make_dictionary
 from headrace.memory.cells import reserved
-from headrace.operators import aggregate, custom, membership
-from headrace.operators.custom import Column, CustomShape, Function, Input
+from headrace.operators import aggregate, custom, membership, stored
+from headrace.operators.custom import Column, CustomShape, Function, Input, Stored
 from headrace.query import ApplySpec, Branch, OperatorNode
 
 _MAY_RAISE = re.compile(
@@ -45,7 +46,7 @@ Inputs = Sequence[tuple[pa.Schema, str]]
 
 @dataclass(frozen=True)
 class _Readable:
-    """A column as `update` may see it, over all inputs."""
+    """A column as the functions may see it, over all inputs."""
 
     kind: str
     dtypes: tuple[str | None, ...]
@@ -60,7 +61,9 @@ class Bound:
     output: GeneratedFunction | None
     slide: GeneratedFunction | None
     columns: dict[str, _Readable]
+    """What `update` reads, or `output` of kept tuples."""
     reads_key: bool
+    stored: Stored | None
 
     @property
     def functions(self) -> list[GeneratedFunction]:
@@ -88,7 +91,7 @@ def bind(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.DataTy
 
 
 def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.DataType]) -> Bound:
-    state = {
+    state: dict[str, FieldBinding | ListBinding] = {
         name: FieldBinding(
             f"s[{place}][p] != 0" if operator.state[name].kind == "bool" else f"s[{place}][p]",
             f"s[{place}][p]",
@@ -96,14 +99,12 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
         )
         for name, place in zip(operator.state, range(custom.FIRST_FIELD, 1000), strict=False)
     }
-    first_key = custom.FIRST_FIELD + len(operator.state)
-    key = _key_binding(key_types, first_key)
     options: dict[str, Any] = {"poll": "stopped(c)", "emits": operator.emits, "emit": custom.EMIT}
-
     readable, fields = _fields(inputs)
 
-    def written(names: Sequence[str]) -> GeneratedFunction:
+    def update_of(names: Sequence[str]) -> GeneratedFunction:
         values = [f"{part}_{name}" for name in names for part in ("c", "n")]
+        assert operator.update is not None
         return specialise(
             operator.update,
             name="user_update",
@@ -113,33 +114,67 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
             **options,
         )
 
-    update = output = slide = None
-    names: list[str] = []
-    if operator.update is not None:
-        # What it reads is known once it is rewritten; the second time only that is passed.
-        read = written(list(readable)).reads.get("t", ())
-        names = [name for name in readable if name in read]
-        update = written(names)
-    if operator.output is not None:
-        output = specialise(
+    def output_of(kept: Stored | None) -> GeneratedFunction:
+        known = state if kept is None else {"tuples": _kept_tuples(kept, fields)}
+        assert operator.output is not None
+        return specialise(
             operator.output,
             name="user_output",
             arguments=("key", "state", "emit"),
-            bindings={"key": key, "state": state},
+            bindings={"key": _key_binding(key_types, first_key), "state": known},
             parameters=_KERNEL_WORDS,
             **options,
         )
+
+    update = output = slide = kept = None
+    names: list[str] = []
+    first_key = custom.FIRST_FIELD + len(operator.state)
+    # What a function reads is known once it is rewritten; the second time only that is passed, or kept.
+    if operator.update is not None:
+        read = update_of(list(readable)).reads.get("t", ())
+        names = [name for name in readable if name in read]
+        update = update_of(names)
+    elif operator.keeps_tuples:
+        every = Stored(tuple((name, column.kind) for name, column in readable.items()), len(inputs) > 1)
+        read = output_of(every).reads
+        if "tuples" in read:
+            names = [name for name in readable if name in read["tuples"]]
+            kept = Stored(tuple((name, readable[name].kind) for name in names), len(inputs) > 1)
+            first_key = custom.FIRST_OF_NODE + len(kept.arrays())
+    if operator.output is not None:
+        output = output_of(kept)
     if operator.slide is not None:
         slide = specialise(
             operator.slide,
             name="user_slide",
             arguments=("key", "state", "left"),
-            bindings={"key": key, "state": state, "left": "left"},
+            bindings={"key": _key_binding(key_types, first_key), "state": state, "left": "left"},
             parameters=(*_KERNEL_WORDS, "left"),
             poll="stopped(c)",
         )
     reads_key = any(f is not None and f"s[{first_key}][key]" in f.source for f in (output, slide))
-    return Bound(update, output, slide, {name: readable[name] for name in names}, reads_key)
+    return Bound(update, output, slide, {name: readable[name] for name in names}, reads_key, kept)
+
+
+def _kept_tuples(kept: Stored, fields: dict[str, FieldBinding | Unreadable]) -> ListBinding:
+    """`state.tuples`: what ``t`` has in `update`, read from the nodes."""
+    places = custom.node_places(kept)
+    source = f"s[{places['input']}][{{node}}]" if kept.with_input else "0"
+    here: dict[str, FieldBinding | Unreadable] = {}
+    for name, field in fields.items():
+        if isinstance(field, Unreadable):
+            here[name] = field
+        elif field.read == "ts":
+            here[name] = FieldBinding(f"s[{places['ts']}][{{node}}]")
+        elif field.read == "source_input":
+            here[name] = FieldBinding(source)
+        elif name in dict(kept.columns):
+            value = f"s[{places[f'c_{name}']}][{{node}}]"
+            if dict(kept.columns)[name] == "bool":
+                value = f"({value} != 0)"
+            here[name] = FieldBinding(value, valid=f"s[{places[f'n_{name}']}][{{node}}] != 0")
+    first, _, count = (f"s[{custom.FIRST_FIELD + i}][p]" for i in range(len(custom.LIST)))
+    return ListBinding("tuples", first, f"s[{custom.FOLLOWING}][{{node}}]", count, here)
 
 
 def _key_binding(types: Sequence[pa.DataType], first: int) -> str | Unreadable:
@@ -250,7 +285,9 @@ class CustomProgram(Program):
         self.places_per_key = slots
         key_arrays = tuple("float64" if pa.types.is_floating(kind) else "int64" for kind in key_types)
         self.shape = CustomShape(
-            state=tuple((name, field.kind, field.first) for name, field in operator.state.items()),
+            state=tuple((name, field.kind, field.first) for name, field in operator.state.items())
+            if self.bound.stored is None
+            else custom.LIST,
             emits=tuple(operator.emits.items()),
             inputs=tuple(self._input(side) for side in sides),
             slots=slots,
@@ -259,6 +296,7 @@ class CustomProgram(Program):
             output=_pasted(self.bound.output),
             slide=_pasted(self.bound.slide),
             key_arrays=key_arrays if self.bound.reads_key else (),
+            stored=self.bound.stored,
         )
         self.dictionary = make_dictionary(schemas[0], spec.keys[0], membership.BUCKETS, options.max_keys)
         self.id_capacity = (
@@ -312,7 +350,7 @@ class CustomProgram(Program):
     def allocate(self, instances, capacity):
         sides = [branch.side for branch in self._branches]
         self._state = custom.allocate_state(
-            self.shape, sides, self._key_values, self.id_capacity, instances, capacity
+            self.shape, sides, self._key_values, self.id_capacity, instances, capacity, self._operator.max_tuples
         )
         return self._state
 
@@ -333,9 +371,21 @@ class CustomProgram(Program):
         return np.zeros(1, np.int32)
 
     def state_bytes(self, id_limit):
-        return id_limit * self.shape.slots * custom.bytes_per_place(self.shape)
+        places = id_limit * self.shape.slots * custom.bytes_per_place(self.shape)
+        if self.shape.stored is None or not self._state:
+            return places
+        return places + int(self._state[custom.POOL][stored.USED]) * self.shape.stored.bytes_per_node
 
     # -- failures
+
+    def explain(self, failure, stores, state):
+        if int(failure[membership.FAILURE_CODE]) == stored.STORED_FULL:
+            return OverflowInputError(
+                f"{self.node.name}: the windows open at event time {int(failure[membership.FAILURE_TS])} keep more"
+                f" than max_tuples={self._operator.max_tuples} tuples; pass operator(..., max_tuples=) a larger one,"
+                f" use smaller windows, or sum them up in update="
+            )
+        return super().explain(failure, stores, state)
 
     def explain_compile_error(self, error: BaseException, module: ModuleType) -> HeadraceError | None:
         """Say in the user's words why the kernels do not compile."""
@@ -366,7 +416,10 @@ class CustomProgram(Program):
         if stage == custom.UPDATE:
             return explained
         # There is no tuple at expiry: the window instance is what it failed on.
-        window = {"ts": boundary, "key": key, **{f"state.{n}": v for n, v in values["state"].items()}}
+        found = values["state"]
+        if self.shape.stored is not None:
+            found = {"tuples": f"{len(found['tuples'])} of them"}  # there may be millions
+        window = {"ts": boundary, "key": key, **{f"state.{n}": v for n, v in found.items()}}
         return FunctionError(explained.args[0], explained.function, explained.file, explained.line, window)
 
     def _state_before(self, words: np.ndarray, stage: int, key_id: int, boundary: int) -> dict[str, Any]:
@@ -374,6 +427,8 @@ class CustomProgram(Program):
         shape = self.shape
         window = (boundary - self.spec.window.size) // self.spec.window.advance
         place = key_id if shape.is_single else key_id * shape.slots + window % shape.slots
+        if shape.stored is not None:
+            return {"tuples": self._tuples_at(place)}
         function = {custom.UPDATE: shape.update, custom.OUTPUT: shape.output, custom.SLIDE: shape.slide}[
             stage
         ]
@@ -387,6 +442,25 @@ class CustomProgram(Program):
                 value = self._state[custom.FIRST_FIELD + i][place]
             fields[name] = bool(value) if kind == "bool" else value.item()
         return fields
+
+    def _tuples_at(self, place: int) -> list[SimpleNamespace]:
+        """The tuples of a window instance, with what the function reads of them."""
+        kept = self.shape.stored
+        assert kept is not None
+        state, places = self._state, custom.node_places(kept)
+        tuples = []
+        node = int(state[custom.FIRST_FIELD][place])
+        while node != 0:
+            ts = int(state[places["ts"]][node])
+            values: dict[str, Any] = {"input": int(state[places["input"]][node]) if kept.with_input else 0}
+            for name, kind in kept.columns:
+                value = state[places[f"c_{name}"]][node]
+                values[name] = bool(value) if kind == "bool" else value.item()
+                if state[places[f"n_{name}"]][node] == 0:
+                    values[name] = None
+            tuples.append(SimpleNamespace(**values | dict.fromkeys(self._times, ts) | {"ts": ts}))
+            node = int(state[custom.FOLLOWING][node])
+        return tuples
 
     def _key_of(self, key_id: int) -> Any:
         if self.dictionary is None:

@@ -29,7 +29,7 @@ from headrace.memory.bundle import numbered
 from headrace.memory.event_count import signal
 from headrace.operators import aggregate, custom, instance_queues, membership, output, shared_nothing
 from headrace.operators import router_kernel as router
-from headrace.operators.shared_nothing import TOTAL, KeyedState
+from headrace.operators.shared_nothing import TOTAL, KeyedState, Lists
 from headrace.progress import MIN_TIME
 
 
@@ -140,9 +140,13 @@ class SharedNothingOperator(Operator):
         shape = program.shape
         places = [custom.PRESENT, *([custom.LATEST] if shape.is_single else [])]
         places += sorted(custom.field_places(shape).values())
-        return KeyedState(
-            1 if shape.is_single else shape.slots, tuple((i, self.state[i].itemsize) for i in places)
-        )
+        lists = None
+        if shape.stored is not None:
+            ends = [places.index(custom.field_places(shape)[name]) for name in ("first", "last")]
+            nodes = sorted(custom.node_places(shape.stored).values())
+            lists = Lists(*ends, custom.FOLLOWING, tuple((i, self.state[i].itemsize) for i in nodes))
+        slots = 1 if shape.is_single else shape.slots
+        return KeyedState(slots, tuple((i, self.state[i].itemsize) for i in places), lists=lists)
 
     def _activate(self, initial: Configuration, planned: Sequence[tuple[int, Configuration]]) -> None:
         self._allocate()

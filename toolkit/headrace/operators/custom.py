@@ -15,12 +15,16 @@ read so far, which every instance numbers alike. In both cases results are
 ordered by (boundary, cause, key, emission); the cause is the tick of the tuple,
 and comes last for what `output` emits.
 
+Without `update` and state, a window instance keeps its tuples (`stored`): the
+state fields are then its list, FIRST, LAST and how many, and the columns that
+`output` reads are copied into the nodes.
+
 This module writes the Python text of the kernels for one set of functions.
 
 Invariants  I1  TICKS of all members are equal at a barrier; a joiner gets the
                 last arriver's (`hand_over`)
             I2  the words CAUSE_* and the snapshot describe the call in progress
-Source      STRETCH section 4.2, Algorithm 2, with the corrections of
+Source      STRETCH section 4.2, Table I, Algorithm 2, with the corrections of
             `headrace.reference.operators`.
 Checked     tests/headrace/operators/test_custom.py
 """
@@ -33,6 +37,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.memory.cells import padded_cells, reserved
+from headrace.operators import stored
 from headrace.operators.aggregate import indent
 from headrace.operators.membership import BUCKETS
 
@@ -113,6 +118,37 @@ class Function:
     saves: tuple[str, ...]
 
 
+LIST = (("first", "int64", 0), ("last", "int64", 0), ("count", "int64", 0))
+"""State fields of a window instance that keeps its tuples."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a kept tuple consists of, beside its event time.
+
+    Parameters
+    ----------
+    columns : tuple of (str, str)
+        (name, kind) of what `output` reads; a validity goes with each.
+    with_input : bool
+        Which input it came from: there are several.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    with_input: bool
+
+    def arrays(self) -> list[tuple[str, str]]:
+        """(name, dtype) of the arrays by node."""
+        pairs = [("ts", "int64"), *([("input", "int64")] if self.with_input else [])]
+        for name, kind in self.columns:
+            pairs += [(f"c_{name}", FIELDS[kind]), (f"n_{name}", "uint8")]
+        return pairs
+
+    @property
+    def bytes_per_node(self) -> int:
+        return 8 + sum(np.dtype(dtype).itemsize for _, dtype in self.arrays())
+
+
 @dataclass(frozen=True)
 class CustomShape:
     """What the generated text depends on; window sizes are not part of it."""
@@ -126,6 +162,7 @@ class CustomShape:
     output: Function | None
     slide: Function | None
     key_arrays: tuple[str, ...] = ()  # dtypes of key values that kernels read
+    stored: Stored | None = None  # then `state` is `LIST` and there is no `update`
 
     @property
     def is_held_back(self) -> bool:
@@ -144,7 +181,22 @@ def field_places(shape: CustomShape) -> dict[str, int]:
 
 def key_place(shape: CustomShape, part: int) -> int:
     """Where in `s` the values of one part of the key are."""
-    return FIRST_FIELD + len(shape.state) + part
+    return FIRST_FIELD + len(shape.state) + _stored_arrays(shape) + part
+
+
+STORED_FIRST = FIRST_FIELD + len(LIST)
+FOLLOWING, BELOW, POOL, OWN, FIRST_OF_NODE = range(STORED_FIRST, STORED_FIRST + 5)
+"""Where in `s` the arrays of kept tuples are."""
+
+
+def node_places(stored_shape: Stored) -> dict[str, int]:
+    """Where in `s` the array of each part of a kept tuple is."""
+    return {name: FIRST_OF_NODE + i for i, (name, _) in enumerate(stored_shape.arrays())}
+
+
+def _stored_arrays(shape: CustomShape) -> int:
+    """How many arrays the kept tuples take in `s`."""
+    return 0 if shape.stored is None else FIRST_OF_NODE - STORED_FIRST + len(shape.stored.arrays())
 
 
 def first_output(shape: CustomShape) -> int:
@@ -205,6 +257,43 @@ def emit_row(me, o, s, l, key, boundary, cause{emit_parameters}):
     o.at[me, slot] = l[ARRIVAL]
 {emit}
     l[HEAD] += 1
+
+"""
+
+_STORE = """
+from headrace.operators.membership import fail
+from headrace.operators.stored import STORED_FULL, give_chain, purge, take_node
+
+
+@kernel
+def store_tuple(me, s, p{parameters}):
+    # f_U: put a node at the end of the list of window instance p. False if there is none left.
+    node = take_node(s[{following}], s[{below}], s[{pool}], s[{own}], me)
+    if node == 0:
+        return False
+{values}
+    if s[{count}][p] == 0:
+        s[{first}][p] = node
+    else:
+        s[{following}][s[{last}][p]] = node
+    s[{last}][p] = node
+    s[{count}][p] += 1
+    return True
+
+
+@kernel
+def purge_tuples(s, p, left):
+    # f_S: the tuples before `left` are no longer in the window.
+    first, count = purge(s[{following}], s[{below}], s[{pool}], s[{ts}], s[{first}][p], left)
+    s[{first}][p] = first
+    s[{count}][p] -= count
+
+
+@kernel
+def forget_tuples(s, p):
+    # The window instance ends.
+    if s[{count}][p] != 0:
+        give_chain(s[{below}], s[{pool}], s[{first}][p])
 
 """
 
@@ -368,7 +457,32 @@ def _record(shape: CustomShape, function: Function, stage: int) -> list[str]:
     return lines
 
 
+def _store_text(shape: CustomShape) -> str:
+    """Kernels that keep tuples, where they are kept."""
+    if shape.stored is None:
+        return ""
+    places = node_places(shape.stored)
+    return _STORE.format(
+        parameters="".join(f", {name}" for name in places),
+        values=indent("\n".join(f"s[{at}][node] = {name}" for name, at in places.items()), 1).rstrip("\n"),
+        following=FOLLOWING,
+        below=BELOW,
+        pool=POOL,
+        own=OWN,
+        ts=places["ts"],
+        **field_places(shape),
+    )
+
+
 def _update_text(shape: CustomShape, number: int) -> str:
+    if shape.stored is not None:
+        values = {"ts": "ts", "input": str(number)}
+        given = ", ".join(values.get(name, name) for name in node_places(shape.stored))
+        return (
+            f"if not store_tuple(me, s, p, {given}):\n"
+            "    fail(c, STORED_FULL, me, first_ref + r, ts, 0, 0)\n"
+            "    return -1"
+        )
     if shape.update is None:
         return "pass"
     lines = ["boundary = window * l[ADVANCE] + l[SIZE]", "cause = 2 * (tick + r - at) + 1"]
@@ -384,16 +498,18 @@ def _close_text(shape: CustomShape) -> str:
     lines = []
     if shape.output is not None:
         lines += [*_record(shape, shape.output, OUTPUT), f"user_output({CALL})"]
+    end = [f"s[{PRESENT}][p] = 0"] if shape.stored is None else ["forget_tuples(s, p)", f"s[{PRESENT}][p] = 0"]
     if not shape.is_single:
-        lines.append(f"s[{PRESENT}][p] = 0")
-        return "\n".join(lines)
+        return "\n".join(lines + end)
     lines += ["left = (window + 1) * l[ADVANCE]", f"if s[{LATEST}][p] >= left:"]
-    if shape.slide is not None:
+    if shape.stored is not None:
+        lines.append("    purge_tuples(s, p, left)")
+    elif shape.slide is not None:
         lines += ["    " + line for line in _record(shape, shape.slide, SLIDE)]
         lines.append(f"    user_slide({CALL}, left)")
     else:
         lines.append("    pass")
-    lines += ["else:", f"    s[{PRESENT}][p] = 0"]
+    lines += ["else:", *("    " + line for line in end)]
     return "\n".join(lines)
 
 
@@ -487,6 +603,7 @@ def generate(shape: CustomShape) -> str:
     for function in (shape.update, shape.output, shape.slide):
         if function is not None:
             text += "\n" + function.text + "\n\n"
+    text += _store_text(shape)
     text += _EXPIRE.format(close=indent(_close_text(shape), 1).rstrip("\n"))
     dispatch = []
     for number in range(len(shape.inputs)):
@@ -508,6 +625,7 @@ def allocate_state(
     max_keys: int,
     instances: int,
     capacity: int,
+    max_tuples: int = 0,
 ) -> tuple[np.ndarray, ...]:
     """Allocate the tuple `s`.
 
@@ -521,10 +639,17 @@ def allocate_state(
         Key ids are below it.
     instances, capacity : int
         Of the output rings.
+    max_tuples : int
+        Most tuples kept at once, where they are.
     """
     keys = (max_keys // BUCKETS + 1) * BUCKETS
     places = keys * (1 if shape.is_single else shape.slots)
     fields = [reserved(places, FIELDS[kind]) for _, kind, _ in shape.state]
+    kept: list[np.ndarray] = []
+    if shape.stored is not None:
+        nodes = stored.nodes_of(max_tuples, instances) + 1
+        kept = [*stored.allocate(max_tuples, instances)]
+        kept += [reserved(nodes, dtype) for _, dtype in shape.stored.arrays()]
     results = ["int64", *(FIELDS[kind] for _, kind in shape.emits)]
     return (
         reserved(places, np.uint8),
@@ -532,6 +657,7 @@ def allocate_state(
         np.array(sides, np.int64),
         reserved(keys if shape.is_single else 1, np.int64),
         *fields,
+        *kept,
         *key_values,
         *(reserved(instances * capacity, dtype).reshape(instances, capacity) for dtype in results),
     )
@@ -549,6 +675,7 @@ __all__ = [
     "CustomShape",
     "Function",
     "Input",
+    "Stored",
     "allocate_state",
     "bytes_per_place",
     "first_output",

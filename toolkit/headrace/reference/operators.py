@@ -65,8 +65,8 @@ def operator(
         WT: ``"multi"``, or ``"single"``.
     state : dict or function (), optional
         Name -> kind (starts at zero) or first value; a function makes the dict
-        anew for each window. Without it, the state is ``tuples``, a list for
-        each input, and Table I's defaults hold: `store`, `nothing`, `purge`.
+        anew for each window. Without it, the state is ``tuples``, a list, and
+        Table I's defaults hold: `store`, `nothing`, `purge`.
     update : function (state, t, emit), optional
         f_U. ``t`` has the columns, ``ts``, and ``input`` (the index of its input).
     output : function (key, state, emit), optional
@@ -122,7 +122,7 @@ def operator(
         for index in range(earliest, latest + 1):
             for key in key_set(key_functions[source_input], t.payload, null_keys):
                 if (index, key) not in windows:
-                    add(index, key, SimpleNamespace(state=_first_state(state, len(inputs)), latest_ts=t.ts))
+                    add(index, key, SimpleNamespace(state=_first_state(state), latest_ts=t.ts))
                 held = windows[index, key]
                 held.latest_ts = t.ts
                 update(held.state, view, emitter(index, key, (BY_TUPLE, t.position)))
@@ -135,20 +135,17 @@ def nothing(*arguments: Any) -> None:
 
 
 def store(state: Any, t: Any, emit: Emit) -> None:
-    """Default of update: store the tuple with those of its input."""
-    state.tuples[t.input].append(t)
+    """Default of update: store the tuple. Its ``input`` tells it from those of other inputs."""
+    state.tuples.append(t)
 
 
 def purge(key: Any, state: Any, left: int) -> None:
     """Default of slide: purge the tuples that lie before the window."""
-    for stored in state.tuples:
-        stored[:] = [t for t in stored if t.ts >= left]
+    state.tuples[:] = [t for t in state.tuples if t.ts >= left]
 
 
-def _first_state(
-    state: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None, input_count: int
-) -> SimpleNamespace:
+def _first_state(state: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None) -> SimpleNamespace:
     if state is None:
-        return SimpleNamespace(tuples=[[] for _ in range(input_count)])
+        return SimpleNamespace(tuples=[])
     first = state() if callable(state) else state
     return SimpleNamespace(**{name: ZERO.get(v, v) if isinstance(v, str) else v for name, v in first.items()})
