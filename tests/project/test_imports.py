@@ -16,7 +16,7 @@ ROOMS = [
     "synchronization", "ingress", "runtime", "codegen", "memory", "reference",
 ]  # fmt: skip
 FILES = [
-    "cli", "demo", "doctor", "history", "prometheus", "report", "stream", "query", "functions",
+    "cli", "counterfactual", "demo", "doctor", "history", "prometheus", "report", "stream", "query", "functions",
     "engine", "expressions", "counters", "errors", "kernel", "progress", "rates", "tuples", "windows",
 ]  # fmt: skip
 

@@ -18,6 +18,7 @@ beside it::
     reference                  what every operator means, in plain Python: the oracle
     apps  bench  cli           the papers' applications and experiments, the command
     rates                      how fast a source is played
+    counterfactual             the same stream under several controllers
     history  prometheus        what a run's counters said over time; a page for Prometheus
     tuples windows progress errors counters kernel     the leaves
 
@@ -32,6 +33,7 @@ Examples
 """
 
 from headrace import rates, spark
+from headrace.counterfactual import compare_controllers
 from headrace.egress.sinks import discard, parquet
 from headrace.elasticity import controllers
 from headrace.elasticity.mapping import Mapping
@@ -65,6 +67,7 @@ __all__ = [
     "Stream",
     "band",
     "col",
+    "compare_controllers",
     "controllers",
     "count",
     "count_distinct",

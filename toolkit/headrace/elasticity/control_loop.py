@@ -279,7 +279,7 @@ def _name(controller: Any) -> str:
     return getattr(controller, "__name__", type(controller).__name__)
 
 
-def _decider(controller: Any) -> Callable[[Observation], Request | None]:
+def _decider(controller: Any) -> Callable[[Observation], Any]:
     decide: Any = getattr(controller, "decide", controller)
     if not callable(decide):
         raise ParameterError(

@@ -1,0 +1,106 @@
+"""Counterfactual replay: the same stream under several plans.
+
+Property    each plan runs the whole stream and gives the same number of results; threads used, changes
+            and regret are those of the plan; controllers start anew in each replay
+Oracle      plans whose threads are known beforehand; figures added up by hand
+Cannot see  which controller is better: a busy machine decides that
+"""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace.counterfactual import COLUMNS, Comparison, Replay
+from headrace.elasticity.controllers import DecisionLog, Observation, Request, Threshold
+from headrace.errors import ParameterError
+from headrace.runtime.changes import Change
+
+ROWS = 12_000
+TABLE = pa.table({"ts": range(ROWS), "k": [i % 11 for i in range(ROWS)]})
+
+
+def counts(source=TABLE):
+    return hr.stream(source, event_time="ts").key_by("k").window(100).aggregate("counts", n=hr.count())
+
+
+class Once:
+    """Asks for two threads, once in its life."""
+
+    def __init__(self):
+        self.asked = False
+
+    def decide(self, observation):
+        if self.asked:
+            return None
+        self.asked = True
+        return Request(threads=2, reason="once")
+
+
+def test_plans_side_by_side():
+    steps = hr.rates.phases([(0.5, 4_000), (0.5, 16_000), (1, 4_000)])
+    once = Once()
+    plans = {"one": 1, "two": 2, "by hand": [(0.3, 2), (0.6, 1)], "once": once, "threshold": Threshold()}
+    found = hr.compare_controllers(counts(), plans, rate=steps, max_threads=2, interval_s=0.05)
+    table = found.table
+    assert list(table.index) == list(plans) and tuple(table.columns) == COLUMNS
+    assert table["results"].nunique() == 1 and table["results"].iloc[0] == 11 * ROWS // 100
+    assert table.loc["one", "mean_threads"] == pytest.approx(1) and table.loc["two", "mean_threads"] == pytest.approx(2)
+    assert table.loc["one", "changes"] == table.loc["two", "changes"] == 0
+    assert 1 < table.loc["by hand", "mean_threads"] < 2 and table.loc["by hand", "reversals"] == 1
+    assert [c.to_threads for c in found.replays["by hand"].changes] == [2, 1]
+    assert 1 < table.loc["once", "mean_threads"] < 2 and not once.asked, "a copy was at work"
+    assert (table["seconds"] >= steps.due_at(ROWS - 1) - 0.01).all(), "played at the given rate"
+    assert (table["regret"] >= 0).all() and (table["regret"] == 0).sum() >= 1
+    assert table["in_target"].between(0, 1).all() and (table["delay_p99_ms"] > 0).all()
+    assert len(found.replays["once"].decisions.of_kind("request")) == 1
+    assert found.replays["two"].quality.thread_seconds > 0
+    assert "by hand" in str(found)
+
+
+def test_what_cannot_be_compared():
+    with pytest.raises(ParameterError, match="plans"):
+        hr.compare_controllers(counts(), {}, rate=1_000)
+    with pytest.raises(ParameterError, match="rate=None"):
+        hr.compare_controllers(counts(), {"fixed": None}, rate=None)
+
+
+# -- the figures ---------------------------------------------------------------
+
+
+def observed(processed, interval_s=1.0):
+    return Observation(at_s=0.0, interval_s=interval_s, threads=1, max_threads=4, utilisation=0.5, processed=processed)
+
+
+def replay(seconds, thread_seconds, delays, processed=None, sizes=()):
+    changes = [Change("counts", a, b) for a, b in zip(sizes[:-1], sizes[1:], strict=True)]
+    processed = processed or [100.0] * len(delays)
+    return Replay(
+        seconds, thread_seconds, changes, DecisionLog(), [observed(n) for n in processed], np.array(delays),
+        {"p50": 1.0, "p99": 2.0, "max": 3.0}, 7,
+    )  # fmt: skip
+
+
+def test_example_regret():
+    #  cheap     1 thread,  4 s, half of it outside the target:   4 + 4 x 2 = 12
+    #  generous  2 threads, 4 s, never outside:                   8 + 0     =  8
+    found = Comparison(
+        {"cheap": replay(4.0, 4.0, [5, 90, 90, 5]), "generous": replay(4.0, 8.0, [5, 5, 5, 5], sizes=(1, 3, 2, 4))},
+        target_ms=50,
+        penalty=4,
+    )
+    table = found.table
+    assert table["cost"].tolist() == [12, 8] and table["regret"].tolist() == [4, 0]
+    assert table["in_target"].tolist() == [0.5, 1.0] and table["mean_threads"].tolist() == [1, 2]
+    assert table["reversals"].tolist() == [0, 2] and table["changes"].tolist() == [0, 3]
+    assert isinstance(table, pd.DataFrame)
+
+
+def test_example_delay_counts_tuples_not_intervals():
+    """An interval in which 3 % of the tuples came is in the 99th percentile, one with half a percent is not."""
+    assert replay(3, 3, [5, 80, 6], [960, 30, 10]).delay_p99_ms == 80
+    assert replay(3, 3, [5, 80, 6], [960, 5, 35]).delay_p99_ms == 6
+    assert math.isnan(replay(1, 1, [], []).delay_p99_ms) and math.isnan(replay(1, 1, []).in_target(5))

@@ -1,0 +1,262 @@
+"""What if another controller had been at work? The same stream once more, under each plan, side by side."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import time
+from collections.abc import Mapping as Dictionary
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace.egress.sinks import discard
+from headrace.elasticity.controllers import DecisionLog, Observation, Quality, Schedule
+from headrace.elasticity.quality import quality
+from headrace.errors import ParameterError, RunFailedError
+from headrace.runtime.changes import Change
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from headrace.stream import Stream
+
+DEFAULT_TARGET_MS = 50.0
+
+COLUMNS = (
+    "seconds", "thread_seconds", "mean_threads", "changes", "reversals", "latency_p50_ms", "latency_p99_ms",
+    "delay_p99_ms", "in_target", "cost", "regret", "results",
+)  # fmt: skip
+"""Of the table, by plan."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The stream under one plan.
+
+    Parameters
+    ----------
+    seconds : float
+        From the first tuple to the end.
+    thread_seconds : float
+        Active threads, added up over that time.
+    changes : list of Change
+        Reconfigurations, of the operator that was steered.
+    decisions : DecisionLog
+    observations : list of Observation
+        Of each interval.
+    delay_ms : float64[intervals]
+        Of each interval: the 99th percentile of latency, and the time that tuples which were due
+        waited before they were added, which latency does not count.
+    latency_ms : dict
+        p50, p99 and max of all results.
+    results : int
+    """
+
+    seconds: float
+    thread_seconds: float
+    changes: list[Change]
+    decisions: DecisionLog
+    observations: list[Observation]
+    delay_ms: np.ndarray
+    latency_ms: dict[str, float]
+    results: int
+
+    @property
+    def quality(self) -> Quality:
+        """Stability, accuracy, settling time, overshoot."""
+        return quality(self.observations)
+
+    def in_target(self, target_ms: float) -> float:
+        """Share of the time in which the delay was at most so long."""
+        lengths = np.array([o.interval_s for o in self.observations])
+        return float(lengths[self.delay_ms <= target_ms].sum() / lengths.sum()) if len(lengths) else math.nan
+
+    @property
+    def delay_p99_ms(self) -> float:
+        """Delay that 99 % of the tuples came with, or less."""
+        weights = np.array([o.processed * o.interval_s for o in self.observations])
+        if not weights.sum() > 0:
+            return math.nan
+        order = np.argsort(self.delay_ms)
+        reached = np.cumsum(weights[order]) >= 0.99 * weights.sum()
+        return float(self.delay_ms[order][int(np.argmax(reached))])
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The same stream under several plans; `table` has them side by side, `replays` the details.
+
+    Parameters
+    ----------
+    replays : dict of str to Replay
+    target_ms : float
+        Delay that is good enough.
+    penalty : float
+        Threads that the time outside the target is taken to be worth.
+    """
+
+    replays: dict[str, Replay]
+    target_ms: float
+    penalty: float
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row for each plan, by its name.
+
+        Returns
+        -------
+        DataFrame
+            seconds; thread_seconds and mean_threads; changes and reversals; latency_p50_ms and
+            latency_p99_ms of the results; delay_p99_ms, which counts what waited outside as well;
+            in_target, the share of the time with a delay of at most `target_ms`; cost =
+            thread_seconds + penalty x seconds outside the target; regret, what the plan cost more
+            than the best of them; results, rows.
+        """
+        import pandas as pd
+
+        rows = {name: self._row(replay) for name, replay in self.replays.items()}
+        least = min(row["cost"] for row in rows.values())
+        for row in rows.values():
+            row["regret"] = row["cost"] - least
+        return pd.DataFrame.from_dict(rows, orient="index", columns=list(COLUMNS)).rename_axis("plan")
+
+    def _row(self, replay: Replay) -> dict[str, float]:
+        within = replay.in_target(self.target_ms)
+        outside_s = (1 - within) * replay.seconds if replay.observations else 0.0
+        sizes = [c.to_threads - c.from_threads for c in replay.changes if c.to_threads != c.from_threads]
+        return {
+            "seconds": replay.seconds,
+            "thread_seconds": replay.thread_seconds,
+            "mean_threads": replay.thread_seconds / replay.seconds if replay.seconds > 0 else math.nan,
+            "changes": len(replay.changes),
+            "reversals": sum((a > 0) != (b > 0) for a, b in itertools.pairwise(sizes)),
+            "latency_p50_ms": replay.latency_ms.get("p50", math.nan),
+            "latency_p99_ms": replay.latency_ms.get("p99", math.nan),
+            "delay_p99_ms": replay.delay_p99_ms,
+            "in_target": within,
+            "cost": replay.thread_seconds + self.penalty * outside_s,
+            "results": replay.results,
+        }
+
+    def __str__(self) -> str:
+        return self.table.to_string(float_format=lambda number: f"{number:.2f}")
+
+
+def compare_controllers(
+    query: Stream,
+    plans: Dictionary[str, Any],
+    *,
+    rate: Any,
+    threads: int = 1,
+    max_threads: int | None = None,
+    operator: str | None = None,
+    target_ms: float = DEFAULT_TARGET_MS,
+    penalty: float | None = None,
+    interval_s: float = 0.1,
+    **options: Any,
+) -> Comparison:
+    """Run the same recorded stream under several controllers or hand-made schedules, one after the other.
+
+    Parameters
+    ----------
+    query : Stream
+        Its inputs must be such that can be read again: tables, frames, files.
+    plans : dict of str to plan
+        By name: None (the threads stay as they are), a number of threads, a schedule
+        ``[(seconds, threads), ...]``, or what `run.control` takes. Each controller is copied first,
+        so what it learned in one replay is not known in another.
+    rate : float or schedule of `headrace.rates`
+        How the stream is played; the same for all.
+    threads, max_threads : int
+        To start with, and at most.
+    operator : str, optional
+        The one that is steered; by default the only one, or the first.
+    target_ms : float
+        Delay that is good enough.
+    penalty : float, optional
+        What a second outside the target costs, in thread-seconds; by default `max_threads`: as much as
+        all threads for that second.
+    interval_s : float
+        Between two looks of the controllers.
+    **options
+        For `start`.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    ParameterError
+        No plan, or no rate: at full speed every plan has as much to do as it can.
+    RunFailedError
+        Two plans gave different numbers of results, which must not be.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> table = pa.table({"ts": range(2000), "k": ["a", "b"] * 1000})
+    >>> counts = hr.stream(table, event_time="ts").key_by("k").window(10).aggregate(n=hr.count())
+    >>> found = hr.compare_controllers(
+    ...     counts, {"one": 1, "two": 2, "by hand": [(0.1, 2)]}, rate=5_000, max_threads=2, interval_s=0.05)
+    >>> found.table["mean_threads"].round(1)[["one", "two"]].tolist(), found.table["results"].nunique()
+    ([1.0, 2.0], 1)
+    """
+    if not plans:
+        raise ParameterError("plans={}: give at least one, such as {'fixed': None}")
+    if rate is None:
+        raise ParameterError("rate=None: give tuples per second or a schedule; at full speed plans cannot be compared")
+    options = {"sink": discard(), **options}
+    replays, most = {}, threads if max_threads is None else max_threads
+    for name, plan in plans.items():
+        size = plan if isinstance(plan, int) and not isinstance(plan, bool) else threads
+        with query.start(threads=size, max_threads=max_threads, rate=rate, **options) as run:
+            begun_ns = time.monotonic_ns()
+            chosen = run.operators[0] if operator is None else operator
+            control = run.control(_controller(plan), chosen, interval_s=interval_s)
+            run.wait()
+            replays[name] = _replay(run, chosen, control, size, begun_ns)
+            most = run.metrics().operators[chosen].max_threads
+    counts = {name: replay.results for name, replay in replays.items()}
+    if len(set(counts.values())) > 1:
+        raise RunFailedError(f"the plans gave different numbers of results: {counts}; can the input be read again?")
+    return Comparison(replays, target_ms, float(most if penalty is None else penalty))
+
+
+def _controller(plan: Any) -> Any:
+    if plan is None or isinstance(plan, int):
+        return None
+    if isinstance(plan, list) and plan and all(isinstance(step, tuple) for step in plan):
+        return Schedule(plan)
+    return copy.deepcopy(plan)
+
+
+def _replay(run: Any, operator: str, control: Any, threads: int, begun_ns: int) -> Replay:
+    metrics = run.metrics()
+    end_ns = metrics.at_ns
+    start_ns = max(begun_ns, end_ns - round(metrics.seconds * 1e9))
+    changes = [c for c in run[operator].changes if c.outcome == "done"]
+    used, at_ns = 0.0, start_ns
+    for change in changes:
+        moment = min(max(change.completed_ns, at_ns), end_ns)
+        used += threads * (moment - at_ns) / 1e9
+        threads, at_ns = change.to_threads, moment
+    used += threads * (end_ns - at_ns) / 1e9
+    observations = [o for o in control.observations if o.processed > 0 or o.pending > 0]
+    delays = [
+        (0.0 if math.isnan(o.latency_p99_ms) else o.latency_p99_ms) + 1e3 * o.pending / max(o.processed, 1e-9)
+        for o in observations
+    ]
+    return Replay(
+        (end_ns - start_ns) / 1e9,
+        used,
+        changes,
+        run.decisions,
+        observations,
+        np.array(delays),
+        metrics.operators[operator].latency_ms,
+        metrics.tuples_out,
+    )
