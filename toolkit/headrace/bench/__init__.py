@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from headrace.bench.rows import Row, print_rows, write_json
 
-NAMES = ("gate", "wordcount", "join", "reconfigure", "latency", "idle", "startup", "ingress", "memory")
+NAMES = ("gate", "wordcount", "join", "reconfigure", "latency", "idle", "startup", "ingress", "memory", "metrics")
 
 
 def run(name: str, full: bool = False, tiny: bool = False) -> list[Row]:

@@ -54,7 +54,8 @@ def measure(operator: Operator, now_ns: int = 0, seconds: float = 0.0, is_finish
     control, collector, program = operator.control, operator.collector, operator.program
     members = list((operator.reconfigurer.current if operator.reconfigurer else operator.initial).members)
     added, passed, balance = _balance(operator, members, is_finished)
-    meter = times(control.meter, now_ns or time.monotonic_ns())
+    buckets = control.load.sum(axis=0)  # before what was counted: they are never given more
+    meter = times(control.meter, now_ns)
     busy, idle, blocked = (meter[:, at] for at in (membership.BUSY_NS, membership.IDLE_NS, membership.BLOCKED_NS))
     total = np.maximum(busy + idle + blocked, 1)
     load = meter[:, program.load_meter]
@@ -88,7 +89,7 @@ def measure(operator: Operator, now_ns: int = 0, seconds: float = 0.0, is_finish
         blocked_ns=blocked.tolist(),
         idle_share=(idle / total).tolist(),
         blocked_share=(blocked / total).tolist(),
-        bucket_load=array("q", control.load.sum(axis=0).tobytes()),
+        bucket_load=array("q", buckets.tobytes()),
         depth_ms=operator.work_ns(members, depth) / 1e6,
         watermark_gap=gaps,
         holds_back=holds_back,
@@ -98,11 +99,12 @@ def measure(operator: Operator, now_ns: int = 0, seconds: float = 0.0, is_finish
     )
 
 
-def times(meter: np.ndarray, now_ns: int) -> np.ndarray:
-    """Copy the workers' counters, with what each is doing just now booked up to `now_ns`."""
+def times(meter: np.ndarray, until_ns: int) -> np.ndarray:
+    """Copy the workers' counters, and book what each is doing just now, up to a time; 0: now."""
     meter = meter.copy()
+    until_ns = until_ns or time.monotonic_ns()  # after the copy: what was booked was before
     rows = np.arange(len(meter))
-    meter[rows, meter[:, membership.STATE]] += np.maximum(0, now_ns - meter[:, membership.SINCE])
+    meter[rows, meter[:, membership.STATE]] += np.maximum(0, until_ns - meter[:, membership.SINCE])
     return meter
 
 

@@ -399,7 +399,8 @@ class QueryRun:
         """Take a snapshot of the run's counters."""
         state = self._state
         end, seconds = self._clock()
-        operators = {name: op.metrics(end, seconds, state == "finished") for name, op in self._operators.items()}
+        until, is_finished = self._ended_ns, state == "finished"
+        operators = {name: op.metrics(until, seconds, is_finished) for name, op in self._operators.items()}
         return Metrics(
             state=state,
             seconds=seconds,
