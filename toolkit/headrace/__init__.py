@@ -34,6 +34,7 @@ Examples
 
 from headrace import rates, spark
 from headrace.counterfactual import compare_controllers
+from headrace.egress.directory import parquet_directory
 from headrace.egress.sinks import discard, parquet
 from headrace.elasticity import controllers
 from headrace.elasticity.mapping import Mapping
@@ -85,6 +86,7 @@ __all__ = [
     "operator",
     "pairs",
     "parquet",
+    "parquet_directory",
     "rates",
     "spark",
     "stream",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,53 +19,68 @@ ROW_GROUP = 1 << 17
 
 
 class CollectSink:
-    """Keep all results; beyond `spill_bytes` in a temporary Arrow file, removed with the run."""
+    """Keep all results; beyond `spill_bytes` in a temporary Arrow file, removed with the run.
+
+    They can be read while more are written: a batch is never changed.
+    """
 
     def __init__(self, spill_bytes: int = DEFAULT_SPILL_BYTES):
         self._limit = spill_bytes
+        self._lock = threading.Lock()
         self._batches: list[pa.RecordBatch] = []
         self._bytes = 0
+        self._spilled = 0  # batches in the file
         self._file: Path | None = None
-        self._writer: pa.ipc.RecordBatchFileWriter | None = None
+        self._out: pa.NativeFile | None = None
+        self._writer: pa.RecordBatchStreamWriter | None = None
         self.schema: pa.Schema | None = None
 
     def open(self, schema: pa.Schema) -> None:
         self.schema = schema
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._batches.append(batch)
-        self._bytes += batch.nbytes
-        if self._bytes > self._limit:
-            self._spill()
+        with self._lock:
+            self._batches.append(batch)
+            self._bytes += batch.nbytes
+            if self._bytes > self._limit:
+                self._spill()
 
     def _spill(self) -> None:
         if self._writer is None:
             handle, name = tempfile.mkstemp(prefix="headrace-", suffix=".arrow")
             os.close(handle)
             self._file = Path(name)
-            self._writer = pa.ipc.new_file(name, self.schema)
+            self._out = pa.OSFile(name, "wb")
+            # A stream, not a file with an index at its end: it can be read before it is finished.
+            self._writer = pa.ipc.new_stream(self._out, self.schema)
         for batch in self._batches:
             self._writer.write_batch(batch)
+        self._spilled += len(self._batches)
         self._batches, self._bytes = [], 0
 
     def close(self) -> None:
-        if self._writer is not None:
-            self._spill()
-            self._writer.close()
+        with self._lock:
+            if self._writer is not None:
+                self._spill()
+                self._writer.close()
+                self._out.close()
 
     def abort(self) -> None:
         self.close()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Give what was written, in order; to be called after `close`."""
-        if self._file is not None:
-            with pa.memory_map(str(self._file)) as source:
-                reader = pa.ipc.open_file(source)
-                for i in range(reader.num_record_batches):
-                    yield reader.get_batch(i)
-        yield from self._batches
+        """Give what has been written so far, in order."""
+        with self._lock:
+            spilled, rest, file = self._spilled, list(self._batches), self._file
+        if file is not None:
+            with pa.memory_map(str(file)) as source:
+                reader = pa.ipc.open_stream(source)
+                for _ in range(spilled):
+                    yield reader.read_next_batch()
+        yield from rest
 
     def table(self) -> pa.Table:
+        """Return what has been written so far."""
         return pa.Table.from_batches(list(self.batches()), self.schema)
 
     def __del__(self):

@@ -202,6 +202,8 @@ class QueryRun:
         self._over.set()
 
     def _end_operators(self) -> None:
+        for source in self._sources:
+            source.stop()
         for operator in self._operators.values():
             operator.stop()
         for operator in self._operators.values():
@@ -276,6 +278,11 @@ class QueryRun:
     def state(self) -> str:
         """running, finished, failed or stopped."""
         return self._state
+
+    @property
+    def time_unit(self) -> str:
+        """Unit of event times and watermarks, such as "us"."""
+        return self._query.output.unit
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -439,15 +446,33 @@ class QueryRun:
         tables = [table for source in self._sources for table in source.late_tables]
         return pa.concat_tables(tables) if tables else None
 
+    def snapshot(self) -> pa.Table:
+        """Return the results released so far: a prefix of what `to_arrow` gives in the end.
+
+        Of a failed or stopped run it gives what had come out before.
+        """
+        registry.check_process(self._pid)
+        return self._collected().table()
+
+    def snapshot_to_spark(self, spark: Any):
+        """Return the results released so far as a DataFrame, in deterministic order."""
+        from headrace.spark.sink import to_dataframe
+
+        return to_dataframe(spark, self.snapshot())
+
+    def _collected(self) -> CollectSink:
+        if not isinstance(self._sink, CollectSink):
+            raise NotSupportedError("results went to the sink= given to start(); leave it out to collect them")
+        return self._sink
+
     def to_arrow(self) -> pa.Table:
         """Return the results of a finished run as an Arrow table."""
         registry.check_process(self._pid)
-        if not isinstance(self._sink, CollectSink):
-            raise NotSupportedError("results went to the sink= given to start(); leave it out to collect them")
+        sink = self._collected()
         self._raise_failure()
         if self._state != "finished":
             raise RunStoppedError(f"the run is {self._state}: call wait() first, results are complete only then")
-        return self._sink.table()
+        return sink.table()
 
     def to_pandas(self):
         """Return the results of a finished run as a pandas frame."""

@@ -1,0 +1,127 @@
+"""Results as a growing directory of Parquet files, which others may follow while the run writes it.
+
+A file appears under its name complete or not at all, and never changes after
+that. Names are numbered in the order of the results, so the files read in the
+order of their names are the result. ``_SUCCESS`` appears when there will be no
+more. ``spark.readStream`` follows such a directory (it leaves out names that
+begin with a dot), and so does anything else that lists it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headrace.errors import OutputError, ParameterError
+
+ROWS_PER_FILE = 1 << 20
+SUCCESS = "_SUCCESS"
+
+
+class DirectorySink:
+    """Write results to numbered Parquet files, for ``start(sink=hr.parquet_directory(path))``.
+
+    Parameters
+    ----------
+    path : path
+        A directory that is empty or does not exist yet.
+    every_s : float
+        Results wait no longer than this for their file.
+    rows_per_file : int
+        A file is written when it has so many rows, however early.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], every_s: float = 1.0, rows_per_file: int = ROWS_PER_FILE):
+        if not every_s > 0:
+            raise ParameterError(f"every_s={every_s!r}: give seconds, above 0")
+        if isinstance(rows_per_file, bool) or not isinstance(rows_per_file, int) or rows_per_file < 1:
+            raise ParameterError(f"rows_per_file={rows_per_file!r}: give a whole number from 1")
+        self.path, self.every_s, self.rows_per_file = Path(path), every_s, rows_per_file
+        self.files = 0
+        self._schema: pa.Schema | None = None
+        self._held: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._timer: threading.Thread | None = None
+        self._error: OutputError | None = None
+
+    def open(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            if any(self.path.iterdir()):
+                raise OutputError(f"output {str(self.path)!r} is not empty; give a directory that is, or a new one")
+        except OSError as error:
+            raise OutputError(
+                f"output {str(self.path)!r} cannot be written ({error.strerror or error}); give another directory"
+            ) from None
+        self._timer = threading.Thread(target=self._keep_up, name="headrace-directory", daemon=True)
+        self._timer.start()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            self._held.append(batch)
+            self._rows += batch.num_rows
+            if self._rows >= self.rows_per_file:
+                self._publish()
+
+    def close(self) -> None:
+        self._end()
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            self._publish()
+            (self.path / SUCCESS).touch()
+
+    def abort(self) -> None:
+        """What was published stays: it is final. There will be no `_SUCCESS`."""
+        self._end()
+
+    def _end(self) -> None:
+        self._over.set()
+        if self._timer is not None and self._timer is not threading.current_thread():
+            self._timer.join()
+
+    def _keep_up(self) -> None:
+        while not self._over.wait(self.every_s):
+            with self._lock:
+                try:
+                    self._publish()
+                except OutputError as error:
+                    self._error = error  # the next write raises it
+                    return
+
+    def _publish(self) -> None:
+        """Write what is held as the next file. The caller holds the lock."""
+        if not self._rows:
+            return
+        name = f"part-{self.files:06d}.parquet"
+        temporary = self.path / f".{name}"
+        try:
+            pq.write_table(pa.Table.from_batches(self._held, self._schema), temporary)
+            os.replace(temporary, self.path / name)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise OutputError(f"output {str(self.path / name)!r} cannot be written: {error}; free space") from error
+        self.files += 1
+        self._held, self._rows = [], 0
+
+
+def parquet_directory(
+    path: str | os.PathLike[str], every_s: float = 1.0, rows_per_file: int = ROWS_PER_FILE
+) -> DirectorySink:
+    """Write results to a directory that grows while the run goes on; see `DirectorySink`.
+
+    Examples
+    --------
+    >>> query.start(sink=hr.parquet_directory("counts"))  # doctest: +SKIP
+    >>> spark.readStream.schema(schema).parquet("counts")  # doctest: +SKIP
+    """
+    return DirectorySink(path, every_s, rows_per_file)
