@@ -67,7 +67,8 @@ def stream(
     ----------
     source : DataFrame, path, Arrow table or reader, pandas frame, or a list of them
         Each is one source, sorted by event time; a list is several sources of
-        one stream, merged in time order.
+        one stream, merged in time order. A streaming DataFrame is read for as
+        long as Spark produces it (`headrace.spark.live`).
     event_time : str
         Column: a timestamp (microseconds inside; without zone = UTC) or an
         integer in `time_unit`. Null is an error.
@@ -76,7 +77,8 @@ def stream(
     sort : bool
         Sort the input by event time first (a DataFrame: by Spark).
     lateness : duration, optional
-        Disorder up to this is repaired on the way in.
+        Disorder up to this is repaired on the way in. Of a streaming DataFrame
+        it is the delay of its ``withWatermark``, if it has one.
     late : {"error", "drop", "side"}
         What happens to a row that comes later than that; "side" keeps it in `run.late`.
     idle_after : duration, optional
@@ -120,7 +122,7 @@ def stream(
         event_time=event_time,
         unit=unit,
         time_unit=time_unit,
-        lateness=None if lateness is None else parse_duration(lateness, unit, "lateness"),
+        lateness=_lateness(readers, event_time) if lateness is None else parse_duration(lateness, unit, "lateness"),
         late=late,
         idle_after=None if idle_after is None else _seconds(idle_after, "idle_after"),
     )
@@ -129,6 +131,12 @@ def stream(
 
 def _reader_of(reader):
     return reader
+
+
+def _lateness(readers, event_time: str) -> int | None:
+    """What the sources themselves say: the delay of a streaming DataFrame's ``withWatermark``, in microseconds."""
+    delays = [reader.delay_us(event_time) for reader in readers if reader.delay_us is not None]
+    return max((delay for delay in delays if delay is not None), default=None)
 
 
 def _seconds(duration: str | float, name: str) -> float:
@@ -517,11 +525,11 @@ def result_type(aggregate: Aggregate, schema: pa.Schema) -> pa.DataType:
         return kind
     plain = kind.value_type if pa.types.is_dictionary(kind) else kind
     if is_text(plain):
-        if aggregate.kind in ("first", "last"):
+        if aggregate.kind in ("first", "last", "min", "max"):
             return plain
         raise UnsupportedTypeError(
-            f"{aggregate!r}: the column is {kind}; strings can be counted, or the first or last one kept; cast it to"
-            f" a number"
+            f"{aggregate!r}: the column is {kind}; strings can be counted, or the first, last, least or greatest one"
+            f" kept; cast it to a number"
         )
     numeric = value_dtype(kind)
     if aggregate.kind == "mean" or numeric.kind == "f":

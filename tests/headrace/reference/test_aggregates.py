@@ -67,17 +67,19 @@ AGGREGATES = {
     "head": ("first", "v"),
     "tail": ("last", "v"),
     "different": ("distinct", "v"),
+    "least": ("min", "k"),
+    "greatest": ("max", "k"),
 }
 SQL = """
     WITH placed AS (
         SELECT *, row_number() OVER (ORDER BY ts, source, row) AS position FROM entries
     ), keyed AS (
-        SELECT DISTINCT ts, position, v, {key} AS key FROM placed
+        SELECT DISTINCT ts, position, v, k, {key} AS key FROM placed
     )
     SELECT l * {advance} + {size} AS ts, key,
            count(*), count(v), sum(v)::BIGINT, min(v), max(v), avg(v),
            first(v ORDER BY position) FILTER (v IS NOT NULL),
-           last(v ORDER BY position) FILTER (v IS NOT NULL), count(DISTINCT v)
+           last(v ORDER BY position) FILTER (v IS NOT NULL), count(DISTINCT v), min(k), max(k)
     FROM keyed JOIN range(-100, 100) AS indices(l) ON l * {advance} <= ts AND ts < l * {advance} + {size}
     GROUP BY l, key ORDER BY l, key
 """

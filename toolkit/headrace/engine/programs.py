@@ -21,6 +21,7 @@ from headrace.gates.store import Store
 from headrace.ingress.columns import is_text, value_dtype
 from headrace.ingress.encode import KeySource, make_dictionary
 from headrace.ingress.keys import KeyDictionary
+from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.operators import aggregate, distinct, forward, membership
 from headrace.operators.aggregate import AggregateColumn, AggregateShape
 from headrace.progress import END_OF_TIME, MIN_TIME
@@ -146,7 +147,11 @@ class AggregateProgram(Program):
             kind = schema.field(name).type
             kind = kind.value_type if pa.types.is_dictionary(kind) else kind
             if is_text(kind):
-                self.texts[name] = KeyDictionary(("string",), 1, options.max_keys)
+                compared = any(w.column == name and w.kind in ("min", "max") for _, w in spec.aggregates)
+                if compared:
+                    self.texts[name] = OrderedTexts(options.max_keys)
+                else:
+                    self.texts[name] = KeyDictionary(("string",), 1, options.max_keys)
                 self.texts[name].set_types([kind])
         self._recycle_at = dict.fromkeys(self.texts, _LEAST_RECYCLED)
         self._names = names
@@ -155,7 +160,8 @@ class AggregateProgram(Program):
         for _, wanted in spec.aggregates:
             column = None if wanted.column is None else names.index(wanted.column)
             dtype = "int64" if wanted.column is None else self._columns[wanted.column].name
-            aggregates.append(AggregateColumn(wanted.kind, column, dtype, wanted.ignore_nan))
+            compared = wanted.column in self.texts
+            aggregates.append(AggregateColumn(wanted.kind, column, dtype, wanted.ignore_nan, compared))
         slots = aggregate.slots_of(spec.window.size, spec.window.advance)
         if slots > MAX_SLOTS:
             raise OverflowInputError(
@@ -180,7 +186,9 @@ class AggregateProgram(Program):
         return aggregate.generate(self.shape)
 
     def allocate(self, instances, capacity):
-        state = aggregate.allocate_state(self.shape, self.id_capacity, instances, capacity)
+        texts = [self.texts[self._names[column]] for column in aggregate.compared_texts(self.shape)]
+        orders = [text.arrays for text in texts if isinstance(text, OrderedTexts)]
+        state = aggregate.allocate_state(self.shape, self.id_capacity, instances, capacity, orders)
         outputs = aggregate.output_columns(self.shape)
         self.first_output = outputs[0][1]
         return state

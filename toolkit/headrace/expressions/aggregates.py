@@ -41,12 +41,12 @@ def sum(column: str) -> Aggregate:
 
 
 def min(column: str, ignore_nan: bool = False) -> Aggregate:
-    """Find the smallest non-null value; NaN if there is one, unless `ignore_nan`."""
+    """Find the smallest non-null value: strings by code point; NaN if there is one, unless `ignore_nan`."""
     return Aggregate("min", column_name("min", column), bool(ignore_nan))
 
 
 def max(column: str, ignore_nan: bool = False) -> Aggregate:
-    """Find the largest non-null value; NaN if there is one, unless `ignore_nan`."""
+    """Find the largest non-null value: strings by code point; NaN if there is one, unless `ignore_nan`."""
     return Aggregate("max", column_name("max", column), bool(ignore_nan))
 
 

@@ -37,12 +37,15 @@ class AggregateColumn:
         int64 or float64, of the value column.
     ignore_nan : bool
         min and max skip NaN.
+    is_text : bool
+        The values are ids of strings.
     """
 
     kind: str
     column: int | None = None
     dtype: str = "int64"
     ignore_nan: bool = False
+    is_text: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,11 @@ def indent(text: str, levels: int) -> str:
     return "".join("    " * levels + line + "\n" for line in text.strip("\n").split("\n"))
 
 
+def compared_texts(shape: AggregateShape) -> list[int]:
+    """Columns of strings that have a min or max."""
+    return sorted({a.column for a in shape.aggregates if a.is_text and a.kind in ("min", "max") and a.column is not None})
+
+
 class _Layout:
     """State and output arrays in the order of the kernel's tuple `s`."""
 
@@ -80,7 +88,10 @@ class _Layout:
         # Sets of distinct values: three arrays of `distinct`.
         self.sets = self.opened + 1
         self.distinct = [i for i, a in enumerate(shape.aggregates) if a.kind == "count_distinct"]
+        # What strings are compared by: three arrays for each column of strings that has a min or max.
         first = self.sets + (3 if self.distinct else 0)
+        self.texts = {column: first + 3 * i for i, column in enumerate(compared_texts(shape))}
+        first += 3 * len(self.texts)
         self.output: list[str] = []
         self.out_value = []
         for aggregate in shape.aggregates:
@@ -117,7 +128,7 @@ def _update_text(shape: AggregateShape, layout: _Layout) -> str:
             elif aggregate.kind in ("sum", "mean"):
                 body += [f"s[{at}][p] += {value}"]
             elif aggregate.kind in ("min", "max"):
-                body += _extreme_text(aggregate, at, value)
+                body += _extreme_text(aggregate, at, value, layout)
             elif aggregate.kind == "first":
                 body += ["if first:", f"    s[{at}][p] = {value}"]
             elif aggregate.kind == "last":
@@ -145,7 +156,12 @@ def _sets(layout: _Layout) -> str:
     return ", ".join(f"s[{layout.sets + i}]" for i in range(3))
 
 
-def _extreme_text(aggregate: AggregateColumn, at: int, value: str) -> list[str]:
+def _extreme_text(aggregate: AggregateColumn, at: int, value: str, layout: _Layout) -> list[str]:
+    if aggregate.is_text:
+        assert aggregate.column is not None
+        by = ", ".join(f"s[{layout.texts[aggregate.column] + i}]" for i in range(3))
+        pair = (value, f"s[{at}][p]") if aggregate.kind == "min" else (f"s[{at}][p]", value)
+        return [f"if first or text_less({by}, {pair[0]}, {pair[1]}):", f"    s[{at}][p] = {value}"]
     sign = "<" if aggregate.kind == "min" else ">"
     better = f"{value} {sign} s[{at}][p]"
     if aggregate.dtype == "float64":
@@ -174,7 +190,7 @@ from headrace.operators.membership import COUNT_OVERFLOW, IDS, SUM_OVERFLOW, UPD
 from headrace.operators.output import reserve_slot
 from headrace.operators.distinct import DISTINCT_FULL, add_value, float_bits, forget_window
 from headrace.operators.ownership import BUCKET_MASK, owns, select_range, select_table
-from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
+{imports}from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
 
 SLOTS = {slots}
 WIDTH_COLUMNS = {width}
@@ -393,6 +409,7 @@ def generate(shape: AggregateShape) -> str:
     emit.append("s[0][p] = 0")
     text = _HEADER.format(
         slots=shape.slots,
+        imports="from headrace.operators.text_order import text_less\n" if layout.texts else "",
         width=width,
         emit=indent("\n".join(emit), 1).rstrip(),
         opened=layout.opened,
@@ -460,9 +477,16 @@ def state_places(shape: AggregateShape) -> tuple[int, int | None, int]:
 
 
 def allocate_state(
-    shape: AggregateShape, max_keys: int, instances: int, capacity: int
+    shape: AggregateShape,
+    max_keys: int,
+    instances: int,
+    capacity: int,
+    texts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]] = (),
 ) -> tuple[np.ndarray, ...]:
-    """Allocate the tuple `s`: state by key and slot, then the output's value columns."""
+    """Allocate the tuple `s`: state by key and slot, then the output's value columns.
+
+    `texts` are the arrays of `text_order` for each column of `compared_texts`.
+    """
     layout = _Layout(shape)
     places = (max_keys // BUCKETS + 1) * BUCKETS * shape.slots
     state = [reserved(places, dtype) for dtype in layout.state]
@@ -470,7 +494,8 @@ def allocate_state(
         reserved(instances * capacity, dtype).reshape(instances, capacity) for dtype in layout.output
     ]
     sets = distinct.allocate(len(layout.distinct), shape.slots) if layout.distinct else ()
-    return (*state, np.zeros(shape.slots, np.int64), *sets, *output)
+    compared = [array for arrays in texts for array in arrays]
+    return (*state, np.zeros(shape.slots, np.int64), *sets, *compared, *output)
 
 
 def output_columns(shape: AggregateShape) -> Sequence[tuple[AggregateColumn, int, int | None]]:

@@ -36,7 +36,7 @@ def mean(values: Sequence[Any]) -> float:
 
 
 def smallest(values: Sequence[Any]) -> Any:
-    """Return the first of the smallest values, or NaN if there is one."""
+    """Return the first of the smallest values (strings by code point), or NaN if there is one."""
     result = values[0]
     for value in values:
         if value < result or value != value:
@@ -47,7 +47,7 @@ def smallest(values: Sequence[Any]) -> Any:
 
 
 def largest(values: Sequence[Any]) -> Any:
-    """Return the first of the largest values, or NaN if there is one."""
+    """Return the first of the largest values (strings by code point), or NaN if there is one."""
     result = values[0]
     for value in values:
         if value > result or value != value:
