@@ -29,8 +29,8 @@ class Plant:
     ----------
     rate : callable
         Tuples per second at a time in seconds.
-    tuple_us : float
-        Work of a tuple, of all threads together.
+    tuple_us : float or callable
+        Work of a tuple, of all threads together; may depend on the time.
     threads, max_threads : int
     noise : float
         Standard deviation of the work of an interval, a fraction.
@@ -47,7 +47,7 @@ class Plant:
     def __init__(
         self,
         rate: Callable[[float], float],
-        tuple_us: float = 100.0,
+        tuple_us: float | Callable[[float], float] = 100.0,
         threads: int = 1,
         max_threads: int = 8,
         noise: float = 0.0,
@@ -79,7 +79,8 @@ class Plant:
         self.now += seconds
         came = self.rate(self.now - seconds / 2) * seconds
         self.arrivals.append((self.now, came))
-        per_tuple_s = (self.tuple_us + self.comparison_us * self.held()) * 1e-6
+        tuple_us = self.tuple_us(self.now) if callable(self.tuple_us) else self.tuple_us
+        per_tuple_s = (tuple_us + self.comparison_us * self.held()) * 1e-6
         per_tuple_s *= max(0.1, self.draw.gauss(1.0, self.noise))
         shares = np.bincount(self.configuration.mapping.owners, self.skew, minlength=self.max_threads)
         # The slowest thread holds all up.

@@ -38,7 +38,7 @@ def interval(threads, rate, scan, update, comparison, per_tuple=(4.0, 0.0), nois
 def trained(costs, threads=(1, 2, 4), samples=60, noise=0.0, per_tuple=((4.0, 0.0), (1.0, 0.0))):
     model, rng = CostModel(), np.random.default_rng(1)
     for i in range(samples):
-        mix = per_tuple[i % len(per_tuple)]
+        mix = per_tuple[i // len(threads) % len(per_tuple)]
         model.add(interval(threads[i % len(threads)], None, *costs, mix, noise, rng))
     return model
 
@@ -125,6 +125,6 @@ def test_property_never_negative_and_right_where_it_was_seen(scan, update, compa
         now = interval(n, 1e5, scan, update, comparison, (1.0, 200.0))
         prediction = model.predict(now, n)
         truth = n * 1e9 / (n * scan + update + 200 * comparison)
-        if noise == 0:  # what the samples leave open, the error covers
+        if noise == 0:
             assert prediction.capacity == pytest.approx(truth, rel=0.1)
         assert prediction.error >= 0 and prediction.capacity > 0

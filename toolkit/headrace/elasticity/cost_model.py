@@ -43,6 +43,7 @@ _LEAST_BUSY = 0.005
 """Samples of threads that were busy for less of an interval are mostly the clock's noise."""
 _TRUSTED_SAMPLES = 10
 _TRUSTED_ERROR = 0.25
+_TRUSTED_GROWTH = 0.05
 _BARRIERS_KEPT = 50
 
 
@@ -92,13 +93,15 @@ class CostModel:
         """Learn from an interval in which nothing was reconfigured."""
         if observation.is_changing or observation.threads > observation.cores:
             return  # threads that share a core are busy waiting for it
+        self._moments *= _FORGET
+        self._products *= _FORGET
         for features, busy_ns in _samples(observation):
             predicted = float(features @ self._costs)
             if self.samples:
                 error = ((predicted - busy_ns) / busy_ns) ** 2
                 self._residual += max(_RESIDUAL_GAIN, 1 / self.samples) * (min(error, 4.0) - self._residual)
-            self._moments = _FORGET * self._moments + np.outer(features, features) / busy_ns**2
-            self._products = _FORGET * self._products + features / busy_ns
+            self._moments += np.outer(features, features) / busy_ns**2
+            self._products += features / busy_ns
             self.samples += 1
         self._costs = self._fit()
 
@@ -112,7 +115,7 @@ class CostModel:
         """The guesses at the size that fits best, and what being wrong by all of one weighs, in samples."""
         power = float(_GUESS_NS @ self._moments @ _GUESS_NS)
         size = float(_GUESS_NS @ self._products) / power if power > 0 else 1.0
-        return _GUESS_NS * size, max(_LEAST_SCATTER, self._residual) / _GUESS_SPREAD**2
+        return _GUESS_NS * size, self._scatter / _GUESS_SPREAD**2
 
     def _fit(self) -> np.ndarray:
         """Least squares without negative costs: where one would be, every choice of those that are zero is tried."""
@@ -158,6 +161,27 @@ class CostModel:
         """Work of one tuple, of all threads together, if there were so many of them."""
         return float(_work(observation, threads) @ self._costs)
 
+    def growth(self, observation: Observation, threads: int) -> float | None:
+        """Work of one tuple with so many threads, over that with the present ones; None if it cannot tell.
+
+        It cannot while the samples do not say which part of the cost every thread has for itself.
+        """
+        per_tuple = self.per_tuple_ns(observation, observation.threads)
+        work, now = _work(observation, threads), _work(observation, observation.threads)
+        if not self.is_trusted or per_tuple <= 0 or self._vagueness_ns(work - now) > _TRUSTED_GROWTH * per_tuple:
+            return None
+        return float(work @ self._costs) / per_tuple
+
+    def _vagueness_ns(self, work: np.ndarray) -> float:
+        """How well the samples pin the cost of a mixture of work down: its standard deviation."""
+        guess, weight = self._guess()
+        system = self._moments + weight * np.diag(1 / guess**2)
+        return math.sqrt(self._scatter * float(work @ np.linalg.solve(system, work)))
+
+    @property
+    def _scatter(self) -> float:
+        return max(_LEAST_SCATTER, self._residual) if self.samples else 1.0
+
     def predict(self, observation: Observation, threads: int) -> Prediction:
         """Say what `threads` threads would give with the work of this interval.
 
@@ -166,12 +190,7 @@ class CostModel:
         work = _work(observation, threads)
         per_tuple = float(work @ self._costs)
         capacity = min(threads, observation.cores) * 1e9 / per_tuple if per_tuple > 0 else math.inf
-        # How well the samples pin this mixture of costs down, beside what they scatter by.
-        guess, weight = self._guess()
-        system = self._moments + weight * np.diag(1 / guess**2)
-        scatter = max(_LEAST_SCATTER, self._residual) if self.samples else 1.0
-        spread = scatter * float(work @ np.linalg.solve(system, work)) / max(per_tuple, 1e-12) ** 2
-        error = math.sqrt(scatter + spread)
+        error = math.hypot(math.sqrt(self._scatter), self._vagueness_ns(work) / max(per_tuple, 1e-12))
         return Prediction(threads, capacity, observation.coming / capacity, error)
 
 

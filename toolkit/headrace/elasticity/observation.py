@@ -161,14 +161,12 @@ class Observation:
 
         Notes
         -----
-        Measured load, spread over the other number: all of it if there is no cost model that can
-        be trusted; else every thread has the cost of reading each tuple for itself. More threads
-        than cores share the cores.
+        Measured load, spread over the other number: all of it while the cost model cannot tell;
+        else every thread has the cost of reading each tuple for itself. More threads than cores
+        share the cores.
         """
-        share = 1.0
-        if self.cost is not None and self.cost.is_trusted:
-            share = self.cost.per_tuple_ns(self, threads) / self.cost.per_tuple_ns(self, self.threads)
-        work = self.load * min(self.threads, self.cores) * share * factor
+        growth = None if self.cost is None else self.cost.growth(self, threads)
+        work = self.load * min(self.threads, self.cores) * factor * (1.0 if growth is None else growth)
         return work / min(threads, self.cores)
 
     def fewest_threads(self, target: float, factor: float = 1.0) -> int:

@@ -180,6 +180,8 @@ class Reconfigurer:
                 len(target.members),
                 newest.mapping.differing(target.mapping),
                 reason=reason,
+                members=target.members,
+                mapping=target.mapping,
             )
             self.changes.append(change)
             if self._ended is not None:
@@ -269,6 +271,8 @@ class Reconfigurer:
             started_ns=met_ns,
             planned_at=self._planned[after - 1][0],
             reason="planned",
+            members=new.members,
+            mapping=new.mapping,
         )
         self.changes.append(change)
         return change
