@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import open_ports
+from browser.kernel import Kernel
 
 START_S = 90
+HEIGHT = 1300
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 GET_ONE = (
     "no Chromium was found; Debian, Ubuntu: apt install chromium, or set HEADRACE_CHROMIUM=/path/to/chromium"
@@ -34,7 +36,7 @@ QUIET = {
     "docmanager-extension/plugin": {"autosave": True},
 }
 _LOOPBACK = re.compile(
-    r"^(https?|wss?)://(127\.0\.0\.1|localhost)(:\d+)?(/|$)|^(data|blob|about|devtools|chrome):"
+    r"^(https?|wss?)://(127\.0\.0\.1|localhost)(:\d+)?(/|$)|^(data|blob|about|devtools|chrome|file):"
 )
 
 
@@ -119,19 +121,36 @@ def until(condition: Callable[[], Any], seconds: float, what: str = "") -> Any:
         time.sleep(0.1)
 
 
-class Page:
-    """A notebook in JupyterLab, and what went wrong in the browser meanwhile."""
+class Visit:
+    """A notebook in JupyterLab, its dashboard, its kernel, and what went wrong in the browser meanwhile.
 
-    def __init__(self, browser: Any, shots: Path, width: int = 1600, height: int = 1200):
-        self.context = browser.new_context(viewport={"width": width, "height": height})
+    Parameters
+    ----------
+    browser : Browser
+    address : str
+        Of the server, with the word NOTEBOOK in it.
+    folder : Path
+        What the server serves.
+    shots : Path
+        Where pictures go.
+    """
+
+    def __init__(self, browser: Any, address: str, folder: Path, shots: Path):
+        self._address, self._folder, self._shots = address, folder, shots
         self.outside: list[str] = []
         self.problems: list[str] = []
-        self.context.route(re.compile(".*"), self._let_loopback)
-        self.page = self.context.new_page()
-        self.page.set_default_timeout(60_000)
-        self.page.on("console", self._note)
-        self.page.on("pageerror", lambda error: self.problems.append(f"uncaught: {error}"))
-        self._shots = shots
+        self._context = browser.new_context(viewport={"width": 1600, "height": HEIGHT})
+        self._context.set_default_timeout(90_000)
+        self._context.route(re.compile(".*"), self._let_loopback)
+        self.page = self._new_page()
+        self._kernel: Kernel | None = None
+
+    def _new_page(self) -> Any:
+        page = self._context.new_page()
+        page.on("console", self._note)
+        page.on("pageerror", lambda error: self.problems.append(f"uncaught: {error}"))
+        page.on("dialog", lambda dialog: dialog.accept())
+        return page
 
     def _let_loopback(self, route: Any) -> None:
         if _LOOPBACK.match(route.request.url):
@@ -144,35 +163,71 @@ class Page:
         if message.type == "error":
             self.problems.append(f"{message.text} ({message.location.get('url', '')})")
 
-    def open(self, address: str) -> None:
-        """Open the notebook and wait for its kernel."""
-        self.page.goto(address)
-        self.until_idle()
+    def close(self) -> None:
+        """Let go of the kernel and the page."""
+        self.forget_kernel()
+        self._context.close()
 
-    def until_idle(self, seconds: float = 120) -> None:
+    def forget_kernel(self) -> None:
+        """It is about to end, or to be replaced by another."""
+        if self._kernel is not None:
+            self._kernel.close()
+            self._kernel = None
+
+    # -- JupyterLab
+
+    def open(self, notebook: str) -> None:
+        """Open a notebook and wait for its kernel."""
+        self.page.goto(self._address.replace("NOTEBOOK", notebook))
+        self.until_idle()
+        self._collapse_side_bar()
+
+    def _collapse_side_bar(self) -> None:
+        bar = self.page.locator("#jp-left-stack")
+        if bar.is_visible():
+            self.page.keyboard.press("Control+b")
+            bar.wait_for(state="hidden")
+
+    def until_idle(self) -> None:
         """The kernel is there and has nothing to do: before that a click on Run All is lost without a word."""
-        self.page.get_by_text(re.compile(r"ipykernel\) \| Idle")).first.wait_for(timeout=seconds * 1000)
+        self.page.get_by_text(re.compile(r"ipykernel\) \| Idle")).first.wait_for()
+
+    def reload(self, notebook: str) -> None:
+        """Save, as a person would, and load the page again."""
+        self.menu("File", "Save Notebook")
+        self.page.locator(f".jp-mod-dirty:has-text('{notebook[:10]}')").wait_for(state="detached")
+        self.page.reload()
+        self.until_idle()
+        self._collapse_side_bar()
 
     def menu(self, *names: str) -> None:
         """Choose from JupyterLab's menus."""
         self.page.locator("#jp-MainMenu").get_by_text(names[0], exact=True).click()
-        for depth, name in enumerate(names[1:], start=1):
-            item = (
-                self.page.locator(".lm-Menu")
-                .nth(depth - 1)
-                .locator(".lm-Menu-itemLabel")
-                .get_by_text(name, exact=True)
-            )
-            item.hover()
-            if depth == len(names) - 1:
+        for depth, name in enumerate(names[1:]):
+            items = self.page.locator(".lm-Menu").nth(depth).locator(".lm-Menu-itemLabel")
+            item = items.get_by_text(name, exact=True)
+            if depth == len(names) - 2:
                 item.click()
             else:
-                self.page.keyboard.press("ArrowRight")
+                item.hover()
+                self.page.locator(".lm-Menu").nth(depth + 1).wait_for()
 
-    def shot(self, name: str) -> None:
-        """Keep a picture of the dashboard."""
-        self._shots.mkdir(parents=True, exist_ok=True)
-        self.page.screenshot(path=self._shots / f"{name}.png")
+    @property
+    def kernel(self) -> Kernel:
+        """The notebook's kernel, asked beside the browser."""
+        if self._kernel is None:
+            self._kernel = Kernel(self._folder / ".jupyter" / "runtime")
+        return self._kernel
+
+    # -- the dashboard
+
+    @property
+    def dashboard(self) -> Any:
+        return self.page.locator(".headrace-dashboard")
+
+    def button(self, name: str, exact: bool = True) -> Any:
+        """A button of the dashboard."""
+        return self.dashboard.get_by_role("button", name=name, exact=exact)
 
     def bokeh(self, script: str, argument: Any = None) -> Any:
         """Evaluate a function of (models, argument): all models BokehJS shows on the page, by name."""
@@ -180,13 +235,77 @@ class Page:
             """([script, argument]) => {
                 const models = {};
                 for (const view of window.Bokeh?.index?.roots ?? [])
-                    for (const model of view.model.document._all_models.values())
+                    for (const model of view.model.document?._all_models.values() ?? [])
                         if (model.name) models[model.name] = model;
-                return eval(script)(models, argument);
+                return models.series ? eval(script)(models, argument) : null;
             }""",
             [script, argument],
         )
 
     def series(self, column: str) -> list[float]:
         """A column of the time plots."""
-        return self.bokeh("(models, name) => Array.from(models.series?.data?.[name] ?? [])", column)
+        values = self.bokeh("(models, name) => Array.from(models.series.data[name] ?? [])", column) or []
+        return [] if len(values) == 1 else values
+
+    def until_rows(self, count: int, seconds: float) -> None:
+        """The plots have so many rows."""
+        until(lambda: len(self.series("t")) >= count, seconds, f"{count} rows in the plots; {self.problems}")
+
+    def panel_texts(self) -> dict[str, str]:
+        """What each plot says in words."""
+        panels = self.dashboard.locator(".headrace-panel")
+        return panels.evaluate_all(
+            "(all) => Object.fromEntries(all.map((p) => [p.dataset.panel, p.querySelector('[role=status]').textContent]))"
+        )
+
+    def drag_over_cells(self, panel: str, first: tuple[float, float], last: tuple[float, float]) -> None:
+        """Select cells of a plot with the mouse, from one (x, y) of its data to another, both inside."""
+        plot = self.dashboard.locator(f"[data-panel={panel}] .headrace-plot")
+        plot.scroll_into_view_if_needed()
+        place = """(plot, [x, y]) => {
+            const view = window.Bokeh.index.roots.find((one) => plot.contains(one.el));
+            const box = view.el.getBoundingClientRect();
+            return [box.x + view.frame.x_scale.compute(x), box.y + view.frame.y_scale.compute(y)];
+        }"""
+        a = plot.evaluate(place, [first[0] - 0.3, first[1] - 0.3])
+        b = plot.evaluate(place, [last[0] + 0.3, last[1] + 0.3])
+        self.page.mouse.move(*a)
+        self.page.mouse.down()
+        self.page.mouse.move((a[0] + b[0]) / 2, (a[1] + b[1]) / 2, steps=4)
+        self.page.mouse.move(*b, steps=4)
+        self.page.mouse.up()
+
+    def stable(self, value: Callable[[], Any]) -> Any:
+        """Wait until two looks, half a second apart, see the same value; return it."""
+
+        def same() -> tuple | None:
+            before = value()
+            self.page.wait_for_timeout(500)
+            return (before,) if value() == before else None
+
+        return until(same, 30, "a value that stands still")[0]
+
+    def resize(self, width: int) -> None:
+        """Make the window so wide and wait until the plots have followed."""
+        self.page.set_viewport_size({"width": width, "height": HEIGHT})
+        self.stable(lambda: self.dashboard.bounding_box()["width"])
+
+    def shot(self, name: str) -> None:
+        """Keep a picture of the whole dashboard: the window is made as high as it takes."""
+        self._shots.mkdir(parents=True, exist_ok=True)
+        width = self.page.viewport_size["width"]
+        box = self.dashboard.bounding_box()
+        self.page.set_viewport_size({"width": width, "height": int(box["height"]) + 250})
+        self.dashboard.scroll_into_view_if_needed()
+        self.stable(lambda: self.dashboard.bounding_box()["y"])
+        self.dashboard.screenshot(path=self._shots / f"{name}.png")
+        self.page.set_viewport_size({"width": width, "height": HEIGHT})
+
+    def look_at(self, file: Path, name: str) -> None:
+        """Open a saved page by itself, from disk; its plots must draw, without errors and without a network."""
+        page = self._new_page()
+        page.set_viewport_size({"width": 1200, "height": HEIGHT})
+        page.goto(file.as_uri())
+        page.wait_for_function("() => window.Bokeh?.documents?.[0]?.is_idle")
+        page.screenshot(path=self._shots / f"{name}.png", full_page=True)
+        page.close()

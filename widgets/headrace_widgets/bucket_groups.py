@@ -94,9 +94,9 @@ def from_text(text: str) -> list[int]:
     for part in text.replace(";", ",").split(","):
         if not part.strip():
             continue
-        first, _, last = part.partition("-")
+        first, dash, last = part.partition("-")
         try:
-            a, b = int(first), int(last or first)
+            a, b = int(first), int(last if dash else first)
         except ValueError:
             raise ValueError(f"buckets: {part.strip()!r} is no bucket; write for example 0-15, 40") from None
         if not 0 <= a <= b < BUCKETS:

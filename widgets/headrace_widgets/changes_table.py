@@ -41,24 +41,16 @@ class ChangesTable:
 
     def __init__(self, run: Any, feed: Feed):
         self._run, self._feed = run, feed
-        self._places: dict[int, int | None] = {}
-        self._owners: dict[int, list[int]] = {}
+        self._places: dict[int, int] = {}
         self.widget = w.HTML()
-        self._shown: list[dict[str, Any]] | None = None
+        self._drawn: tuple | None = None
 
     def note(self, changes: list[Any]) -> None:
-        """Remember of new changes what only can be known at the time: where in the stream, and which mapping."""
+        """Remember where in the stream new changes took place: only now is it known."""
         metrics = self._feed.metrics
-        for change in changes:
-            if id(change) in self._owners or not change.is_settled:
-                continue
-            self._owners[id(change)] = self._mapping_of(change.operator)
-            known = metrics is not None and change.operator in metrics.operators
-            self._places[id(change)] = metrics.operators[change.operator].added if known else None
-
-    def _mapping_of(self, operator: str) -> list[int]:
-        several = len(getattr(self._run, "operators", ())) > 1
-        return (self._run[operator] if several else self._run).mapping.to_list()
+        for change in changes[len(self._places) :]:
+            if metrics is not None and change.operator in metrics.operators:
+                self._places[id(change)] = metrics.operators[change.operator].added
 
     def records(self) -> list[dict[str, Any]]:
         """All changes, oldest first, as plain values: what is exported, and what `replay` reads."""
@@ -101,16 +93,21 @@ class ChangesTable:
             "p99_before_ms": mean("p99", at - AROUND_S),
             "p99_after_ms": mean("p99", done + SPAN_S),
             "outcome": change.outcome,
-            "tuples": self._places.get(id(change)),
-            "owners": self._owners.get(id(change)),
+            "tuples": self._places.get(id(change)) if change.planned_at is None else change.planned_at,
+            "members": list(change.members),
+            "owners": runs_of(change.mapping.to_list()) if change.mapping is not None else None,
         }
 
-    def show(self) -> None:
-        """Show the last ones; does nothing where nothing has changed."""
-        records = self.records()
-        if records == self._shown:
+    def show(self, changes: list[Any]) -> None:
+        """Show the last ones; costs nothing where nothing has changed."""
+        # What a change did to the stream is known some seconds after it.
+        known = max(self._feed.newest_s - AROUND_S - SPAN_S, 0.0)
+        after = sum(self._feed.seconds_of(change.completed_ns) < known for change in changes[-MOST_ROWS:])
+        drawn = (len(changes), tuple(change.outcome for change in changes[-MOST_ROWS:]), after)
+        if drawn == self._drawn:
             return
-        self._shown = records
+        self._drawn = drawn
+        records = self.records()
         self.widget.value = self.html(records[-MOST_ROWS:]) + self._links(records)
 
     @staticmethod
@@ -169,3 +166,14 @@ def _cell(name: str, value: Any) -> str:
 
 def _safe(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@" and value else value
+
+
+def runs_of(owners: list[int]) -> list[list[int]]:
+    """[owner, how many buckets in a row], from bucket 0 on: a mapping in few numbers."""
+    runs: list[list[int]] = []
+    for owner in owners:
+        if runs and runs[-1][0] == owner:
+            runs[-1][1] += 1
+        else:
+            runs.append([owner, 1])
+    return runs

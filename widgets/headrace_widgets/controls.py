@@ -56,8 +56,7 @@ class ThreadsControl:
             [self.minus, self.slider, self.plus, self.entry],
             layout=w.Layout(align_items="center", flex="1 1 380px"),
         )
-        for part in (self.minus, self.slider, self.plus, self.entry):
-            part.add_class("headrace-threads")
+        self.widget.add_class("headrace-threads")
         self._shown = _Shown()
         self._change: Any = None
         self._wanted = now
@@ -122,6 +121,7 @@ class RateControl:
             [self.slider, self.entry, w.HTML("tuples/s")],
             layout=w.Layout(align_items="center", flex="1 1 380px"),
         )
+        self.widget.add_class("headrace-rate")
         self._shown = _Shown()
         moved = messages.guard(lambda change: self.request(change["new"]))
         for part in (self.slider, self.entry):

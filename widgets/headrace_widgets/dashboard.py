@@ -26,7 +26,7 @@ from headrace_widgets.mapping_panel import MappingPanel
 from headrace_widgets.messages import Messages
 from headrace_widgets.plots import Figures, Plots, TimeView
 from headrace_widgets.saved_page import save_page
-from headrace_widgets.status import Status
+from headrace_widgets.status import Status, books_of
 from headrace_widgets.target import Target
 from headrace_widgets.watchdog import Watchdog
 
@@ -202,7 +202,7 @@ class Dashboard:
                 self.mapping.update(metrics.operators[self.operator])
             self.controller.update()
             self.changes.note(changes)
-            self.changes.show()
+            self.changes.show(changes)
             self.history.show(self.feed.tables[self.operator].last.get("t", 0.0))
         self.costs_ms.append((time.thread_time_ns() - start) / 1e6)
 
@@ -243,9 +243,10 @@ class Dashboard:
             path = Path(f"headrace-{self.operator}-{time.strftime('%Y%m%d-%H%M%S')}.html")
         decisions = list(getattr(self.run, "decisions", ()))
         changes = list(getattr(self.run, "changes", ()))
-        return save_page(
-            path, f"headrace: {self.operator}", self._figures(), changes, self.changes.records(), decisions
-        )
+        holds, books = books_of(self.run.metrics(), self.feed)
+        summary = f"{time.strftime('%Y-%m-%d %H:%M:%S')}. {'Nothing lost, order kept' if holds else 'Wrong books'}: {books}."
+        title, records = f"headrace: {self.operator}", self.changes.records()
+        return save_page(path, title, summary, self._figures(), changes, records, decisions)
 
     def close(self) -> None:
         """Stop updating and remove the widgets; the run goes on."""

@@ -124,6 +124,10 @@ class Feed:
         threads = self.threads_of(name)
         load = np.array(now.load, np.float64) - then.load
         active = load[now.members]
+        # Who came or left meanwhile had less time than the others: that is no imbalance.
+        uneven = (np.nan, np.nan)
+        if now.members == then.members:
+            uneven = coefficient_of_variation(active), max_over_mean(active)
         rate = sample.metrics.rate
         self.tables[name].append(
             [
@@ -133,8 +137,7 @@ class Feed:
                 (now.results - then.results) / seconds,
                 *self._latency(name, sample, before),
                 now.threads,
-                coefficient_of_variation(active),
-                max_over_mean(active),
+                *uneven,
                 now.depth_tuples,
                 now.depth_ms,
                 np.nan if rate is None else rate,
@@ -158,6 +161,11 @@ class Feed:
         self.sources[name] = tuple(operator.watermark_gap)
         gaps = [f"gap_{source}" for source in self.sources[name]]
         self.tables[name] = Table([*MEASURES, *per_thread, *gaps], self._limit)
+
+    @property
+    def newest_s(self) -> float:
+        """Seconds from the first tuple to the newest sample."""
+        return self.seconds_of(self._seen_ns) if self._seen_ns else 0.0
 
     def seconds_of(self, at_ns: int) -> float:
         """A monotonic time in seconds since the first tuple."""

@@ -34,6 +34,7 @@ class HistoryControls:
             0.0, min=0.0, max=1.0, step=0.1, description="up to (s)", readout_format=",.1f", disabled=True,
             tooltip="The moment at which the plots end", layout=w.Layout(flex="1 1 220px", min_width="200px"),
         )  # fmt: skip
+        self.scrub.add_class("headrace-scrub")
         self.fit = w.Button(
             description="Fit axes",
             tooltip="Let the axes begin anew from what is shown",

@@ -16,6 +16,7 @@ from headrace_widgets.panels import Scene, make_panels
 from headrace_widgets.panels.panel import CHANGE_COLUMNS, GrowingRange
 
 MOST_POINTS = 600
+MOST_MARKERS = 200
 TEXT_EVERY_S = 2.0
 """Texts are read out by screen readers: seldom enough to listen to."""
 _WHOLE = ("busy",)
@@ -37,9 +38,13 @@ class TimeView:
         self.end_s: float | None = None
         """None: now."""
 
+    def last_shown(self, now_s: float) -> float:
+        """The moment up to which there is something to see, in seconds since the first tuple."""
+        return now_s if self.end_s is None else min(self.end_s, now_s)
+
     def range(self, now_s: float) -> tuple[float, float]:
-        """Start and end in seconds since the first tuple."""
-        end = now_s if self.end_s is None else min(self.end_s, now_s)
+        """Ends of the time axis; at first it reaches beyond what is there, so that it does not jump."""
+        end = self.last_shown(now_s)
         if self.span_s is None:
             return 0.0, max(end, 1.0)
         start = max(0.0, end - self.span_s)
@@ -127,6 +132,7 @@ class Plots:
         self.widget = LivePlot(figures.built)
         self._drawn: tuple | None = None
         self._said_at = 0.0
+        self._marked: tuple | None = None
 
     def fit(self) -> None:
         """Let the axes begin anew from what is shown."""
@@ -139,18 +145,25 @@ class Plots:
         if not now:
             return
         start, end = self._view.range(now["t"])
-        state = (now["t"] if self._view.end_s is None else None, start, end)
+        last = self._view.last_shown(now["t"])
+        state = (start, end, last)
         if state == self._drawn:
             return
         self._drawn = state
-        columns = self._figures.columns(start, end, MOST_POINTS)
+        columns = self._figures.columns(start, last, MOST_POINTS)
         self.widget.push(columns, self._figures.ranges(columns["series"], start, end))
         if self._view.end_s is not None or time.monotonic() - self._said_at >= TEXT_EVERY_S:
             self._said_at = time.monotonic()
-            self.widget.texts = self._figures.texts(self._figures.row_at(end))
+            self.widget.texts = self._figures.texts(self._figures.row_at(last))
 
     def mark(self, changes: list[Any]) -> None:
-        """Show these reconfigurations on the time axis."""
-        columns = markers(changes, self._figures.feed)
-        if self.widget.labels.get("changes") != columns:
-            self.widget.labels = {"changes": columns}
+        """Show these reconfigurations of the operator on the time axis, the newest where there are many."""
+        own = [
+            change
+            for change in changes
+            if change.operator == self._figures.operator and change.outcome == "done"
+        ]
+        marked = (len(own), self._figures.feed.origin_ns)
+        if marked != self._marked and self._figures.feed.origin_ns is not None:
+            self._marked = marked
+            self.widget.labels = {"changes": markers(own[-MOST_MARKERS:], self._figures.feed)}

@@ -37,7 +37,7 @@ def replay(changes: str | Path | list[dict[str, Any]], run: Any) -> threading.Th
     the very tuple matters, plan it: ``start(reconfigure=[(tuples, threads), ...])``.
     """
     records = json.loads(Path(changes).read_text()) if isinstance(changes, (str, Path)) else changes
-    needed = {"operator", "to_threads", "tuples", "owners", "outcome"}
+    needed = {"operator", "members", "owners", "tuples", "outcome"}
     if not isinstance(records, list) or not all(
         isinstance(one, dict) and needed <= one.keys() for one in records
     ):
@@ -59,5 +59,7 @@ def _play(records: list[dict[str, Any]], run: Any) -> None:
                 return
             time.sleep(_POLL_S)
         handle = run[name] if several else run
-        mapping = type(handle.mapping)(record["owners"])
-        handle.reconfigure(threads=list(mapping.instances), mapping=mapping, reason="replay").wait()
+        owners = [owner for owner, count in record["owners"] for _ in range(count)]
+        handle.reconfigure(
+            threads=record["members"], mapping=type(handle.mapping)(owners), reason="replay"
+        ).wait()

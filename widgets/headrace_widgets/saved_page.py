@@ -7,27 +7,46 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bokeh.embed import file_html
-from bokeh.layouts import column, gridplot
-from bokeh.models import Div
+from bokeh.embed import components
 from bokeh.resources import INLINE
 
 from headrace_widgets.changes_table import ChangesTable
 from headrace_widgets.plots import Figures, markers
 
-_STYLE = """
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>{title}</title>
 <style>
-body { font-family: sans-serif; margin: 16px; }
-table { border-collapse: collapse; font-size: 12px; }
-td, th { padding: 2px 8px; border-bottom: 1px solid #ddd; text-align: left; }
-pre { background: #f4f4f4; padding: 8px; }
+body {{ font-family: sans-serif; margin: 16px; color: #212121; }}
+h3 {{ font-size: 14px; margin: 8px 0 0; }}
+.plots {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(420px, 1fr)); gap: 4px 16px; }}
+.plots p {{ font-size: 12px; color: #616161; margin: 0; }}
+table {{ border-collapse: collapse; font-size: 12px; }}
+td, th {{ padding: 2px 8px; border-bottom: 1px solid #dddddd; text-align: left; }}
+pre {{ background: #f4f4f4; padding: 8px; white-space: pre-wrap; }}
 </style>
+{bokeh}
+</head>
+<body>
+<h1>{title}</h1>
+<p>{summary}</p>
+<div class="plots">{plots}</div>
+<h2>Reconfigurations</h2>
+{table}
+<h2>Decisions of controllers</h2>
+<pre>{decisions}</pre>
+{script}
+</body>
+</html>
 """
 
 
 def save_page(
     path: str | Path,
     title: str,
+    summary: str,
     figures: Figures,
     changes: list[Any],
     records: list[dict[str, Any]],
@@ -53,23 +72,26 @@ def save_page(
     figures.scene.changes.data = markers(changes, figures.feed)
     figures.scene.x_range.update(start=0.0, end=end)
     ranges = figures.ranges(columns["series"], 0.0, end)
-    plots = []
     for panel in figures.panels:
-        name, plot = figures.built[panel.key]
         if panel.key in ranges:
             low, high = ranges[panel.key]
-            plot.y_range.update(start=low, end=high)
-        plot.title.text = f"{name}. {panel.text(figures.last)}" if figures.last else name
-        plot.title.text_font_size = "12px"
-        plots.append(plot)
-    words = "\n".join(str(one) for one in decisions) or "No controller was at work."
-    page = column(
-        gridplot(plots, ncols=2, sizing_mode="stretch_width", toolbar_location="right"),
-        Div(text=f"<h2>Reconfigurations</h2>{ChangesTable.html(records)}", sizing_mode="stretch_width"),
-        Div(text=f"<h2>Decisions</h2><pre>{html.escape(words)}</pre>", sizing_mode="stretch_width"),
-        sizing_mode="stretch_width",
+            figures.built[panel.key][1].y_range.update(start=low, end=high)
+    script, parts = components({key: plot for key, (_, plot) in figures.built.items()})
+    plots = "".join(
+        f"<section><h3>{html.escape(panel.title)}</h3>{parts[panel.key]}"
+        f"<p>{html.escape(panel.text(figures.last)) if figures.last else ''}</p></section>"
+        for panel in figures.panels
     )
-    text = file_html(page, INLINE, title=title).replace("</head>", f"{_STYLE}</head>", 1)
+    words = "\n".join(str(one).strip() for one in decisions) or "No controller was at work."
+    text = _PAGE.format(
+        title=html.escape(title),
+        summary=html.escape(summary),
+        bokeh=INLINE.render(),
+        plots=plots,
+        table=ChangesTable.html(records),
+        decisions=html.escape(words),
+        script=script,
+    )
     part = target.with_name(target.name + ".part")
     part.write_text(text, encoding="utf-8")
     part.replace(target)

@@ -36,7 +36,7 @@ class Status:
             f" {metrics.seconds:,.0f} s, {amount(metrics.tuples_in)} tuples in, {amount(metrics.tuples_out)} results"
             f"{late}</div>",
         )
-        holds, why = books(metrics, feed)
+        holds, why = books_of(metrics, feed)
         sign = "✔" if holds else "✖"
         kind = "good" if holds else "error"
         self._set(
@@ -61,7 +61,7 @@ class Status:
             widget.value = value
 
 
-def books(metrics: Metrics, feed: Feed) -> tuple[bool, str]:
+def books_of(metrics: Metrics, feed: Feed) -> tuple[bool, str]:
     """Whether every operator's rows are accounted for and its watermark only rose, and the numbers."""
     parts = [f"{name}: {one.balance}" for name, one in metrics.operators.items() if one.balance is not None]
     if not feed.watermarks_rose:

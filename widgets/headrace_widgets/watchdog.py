@@ -16,7 +16,8 @@ from headrace_widgets import cells
 class Watchdog:
     """Calls `on_silence` once when no page has reported for `after_s` seconds.
 
-    It begins with the first report: a notebook that runs without a browser is left alone.
+    It begins with the first report: a notebook that runs without a browser is left alone. `after_s` may be set
+    anew at any time; None is never.
     """
 
     def __init__(
@@ -24,10 +25,10 @@ class Watchdog:
     ):
         if after_s is not None and not after_s > 0:
             raise ValueError(f"stop_unwatched_after={after_s!r}: give seconds above 0, or None for never")
-        self._after_s, self._seen_at, self._on_silence = after_s, seen_at, on_silence
+        self.after_s, self._seen_at, self._on_silence = after_s, seen_at, on_silence
         self._idle_since = time.monotonic()
         self._busy = False
-        self._is_done = after_s is None
+        self._is_done = False
         self._shell: Any = None
 
     def watch_cells(self) -> None:
@@ -47,9 +48,9 @@ class Watchdog:
     def check(self) -> None:
         """To be called now and then."""
         seen = self._seen_at()
-        if self._is_done or self._busy or seen is None:
+        if self._is_done or self._busy or seen is None or self.after_s is None:
             return
-        if time.monotonic() - max(seen, self._idle_since) > self._after_s:
+        if time.monotonic() - max(seen, self._idle_since) > self.after_s:
             self._is_done = True
             self._on_silence()
 

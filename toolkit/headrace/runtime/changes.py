@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 OUTCOMES = ("pending", "in flight", "done", "no change", "superseded", "unneeded", "failed")
 
@@ -31,6 +32,10 @@ class Change:
         has left at) the new epoch.
     planned_at : int or None
         Tuple count it was planned for; None for a request.
+    members : tuple of int
+        The instances that are active after it.
+    mapping : Mapping
+        Who owns which bucket after it.
     transferred_bytes, transferred_ns : int
         State moved between instances: 0 under VSN; what it cost under SN.
     """
@@ -46,6 +51,8 @@ class Change:
     epoch: int = 0
     planned_at: int | None = None
     reason: str = ""
+    members: tuple[int, ...] = ()
+    mapping: Any = None
     transferred_bytes: int = 0
     transferred_ns: int = 0
     _settled: threading.Event = field(default_factory=threading.Event, repr=False)

@@ -83,4 +83,4 @@ class Busy:
             for i in range(self._threads)
             if now[f"busy_{i}"] + now[f"blocked_{i}"] > 0.005
         ]
-        return f"Threads {'; '.join(parts)}; the others idle." if parts else "All threads idle."
+        return f"Thread {'; '.join(parts)}; the others idle." if parts else "All threads are idle."

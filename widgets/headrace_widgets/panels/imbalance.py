@@ -49,6 +49,8 @@ class Imbalance:
         return 1.15 * max(largest(shown, "cv"), self._limit)
 
     def text(self, now: Mapping[str, float]) -> str:
+        if now["cv"] != now["cv"]:
+            return "Threads have just changed."
         side = "above" if now["cv"] > self._limit else "within"
         return (
             f"{now['cv']:.1%}, {side} the limit of {self._limit:.0%}; the busiest thread has"

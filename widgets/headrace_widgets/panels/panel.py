@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-from bokeh.models import ColumnDataSource, CrosshairTool, FixedTicker, HoverTool, Range1d
+from bokeh.models import ColumnDataSource, CrosshairTool, FixedTicker, HoverTool, LinearScale, Range1d
 from bokeh.plotting import figure
 
 from headrace_widgets import palette
@@ -97,6 +97,7 @@ def time_figure(scene: Scene, key: str, unit: str, **options) -> figure:
     """A figure over the shared time axis, with a marker for each reconfiguration."""
     made = plain(key, unit, x_range=scene.x_range, x_axis_label="time since the first tuple (s)", **options)
     made.extra_y_ranges = {"markers": Range1d(0, 1)}
+    made.extra_y_scales = {"markers": LinearScale()}  # whatever the scale of the axis
     marker = made.segment(
         "t", 0, "t", "top", source=scene.changes, y_range_name="markers", color=palette.CHANGE, width=2,
         line_dash="dashed",

@@ -1,0 +1,272 @@
+"""Method: the notebook is opened in a real JupyterLab in a real Chromium and used as a person would use it.
+
+What the page shows is read from BokehJS's own models, what the engine does from the kernel, beside the
+browser. Every request that leaves the machine is blocked and recorded; there must be none, and no error in the
+browser's console. The tests are one visit: they run in the order of the file, on one page. Pictures are kept
+in build/screenshots.
+
+What this cannot see: other browsers, screen readers at work, and whether it looks well: look at the pictures.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from browser import lab
+from browser.lab import until
+
+ROOT = Path(__file__).resolve().parents[2]
+NAME = "30_elastic_reconfiguration.ipynb"
+SMALL = {"rate": "1_000", "minutes": "20", "work": "300", "posts_compared": "2_000", "max_threads": "4"}
+SLOW = 90
+"""Seconds: a machine of two cores that compiles and draws at the same time."""
+
+pytestmark = pytest.mark.skipif(lab.chromium() is None, reason=lab.GET_ONE)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The notebook in small size, in a folder of its own."""
+    place = tmp_path_factory.mktemp("lab")
+    notebook = json.loads((ROOT / "notebooks" / NAME).read_text())
+    (cell,) = [c for c in notebook["cells"] if "parameters" in c.get("metadata", {}).get("tags", ())]
+    text = "".join(cell["source"])
+    for name, value in SMALL.items():
+        text, count = re.subn(rf"(?m)^{name} = \S+", f"{name} = {value}", text)
+        assert count == 1, f"no parameter {name}"
+    cell["source"] = text
+    (place / NAME).write_text(json.dumps(notebook))
+    return place
+
+
+@pytest.fixture(scope="module")
+def visit(folder):
+    """The page, with every cell run and the dashboard in view."""
+    from playwright.sync_api import sync_playwright
+
+    with lab.jupyter_lab(folder) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=lab.chromium(), args=lab.FLAGS)
+        visit = lab.Visit(browser, address, folder, ROOT / "build" / "screenshots")
+        try:
+            visit.open(NAME)
+            visit.menu("Run", "Run All Cells")
+            visit.until_rows(20, 3 * SLOW)
+            yield visit
+        finally:
+            visit.close()
+            browser.close()
+
+
+def test_example_the_plots_follow_the_stream(visit):
+    counted, before = visit.kernel.ask("run.metrics().tuples_in"), visit.series("t")[-1]
+    until(lambda: visit.series("t")[-1] > before + 2, SLOW, "the plots go on")
+    until(lambda: visit.kernel.ask("run.metrics().tuples_in") > counted, SLOW, "and so does the engine")
+    until(lambda: 700 < visit.series("input_rate")[-1] < 1_300, SLOW, "the rate is that of the player")
+    assert visit.series("threads")[-1] == 1
+    assert visit.panel_texts()["threads"].startswith("1 of at most 4 threads")
+    assert len(visit.panel_texts()) == 9
+    assert "Nothing lost, order kept" in visit.dashboard.inner_text()
+    visit.shot("light-1600")
+
+
+def test_example_slider_by_keyboard(visit):
+    handle = visit.dashboard.locator(".headrace-threads .noUi-handle").first
+    handle.focus()
+    visit.page.keyboard.press("ArrowRight")
+    until(lambda: visit.kernel.ask("run.threads") == 2, SLOW, "two threads")
+    visit.page.keyboard.press("ArrowRight")
+    until(lambda: visit.kernel.ask("run.threads") == 3, SLOW, "three threads")
+    until(lambda: visit.series("threads")[-1] == 3, SLOW, "the plot shows three")
+    until(lambda: visit.bokeh("(models) => models.changes.data.label") == ["1→2", "2→3"], SLOW, "two markers")
+    until(lambda: "run.reconfigure(threads=3)" in visit.dashboard.inner_text(), SLOW, "the line of Python")
+    until(lambda: min(visit.series(f"load_{i}")[-1] for i in range(3)) > 0, SLOW, "three threads have work")
+
+
+def test_example_plus_and_a_refusal_in_words(visit):
+    visit.button("+").click()
+    until(lambda: visit.kernel.ask("run.threads") == 4, SLOW, "four threads")
+    until(lambda: visit.series("threads")[-1] == 4, SLOW, "the plot shows four")
+    entry = visit.dashboard.locator(".headrace-threads input[type=number]")
+    entry.fill("9")
+    entry.press("Enter")
+    alert = visit.dashboard.get_by_role("alert")
+    alert.wait_for()
+    assert "threads=9" in alert.inner_text()
+    assert "max_threads=4" in alert.inner_text()
+    assert visit.kernel.ask("run.threads") == 4
+    until(lambda: entry.input_value() == "4", SLOW, "the entry shows what is")
+
+
+def test_example_move_buckets_in_the_heat_map(visit):
+    owner = visit.kernel.ask("int(run.mapping.owners[200])")
+    to = (owner + 1) % 4
+    visit.drag_over_cells("mapping", (12, owner), (13, owner))
+    field = visit.dashboard.get_by_role("textbox", name="Buckets")
+    until(lambda: field.input_value() == "192-223", SLOW, f"the selection is named: {field.input_value()}")
+    visit.dashboard.get_by_label("to thread").select_option(str(to))
+    visit.button("Move").click()
+    predicted = visit.dashboard.get_by_text(re.compile("Predicted: imbalance"))
+    predicted.wait_for()
+    assert "32 buckets move" in predicted.inner_text()
+    assert visit.kernel.ask("int(run.mapping.owners[200])") == owner, "a draft changes nothing"
+    visit.shot("draft-1600")
+    visit.button("Apply").click()
+    until(
+        lambda: visit.kernel.ask("set(run.mapping.owners[192:224].tolist())") == {to},
+        SLOW,
+        "the buckets moved",
+    )
+    wanted = f"run.reconfigure(mapping=run.mapping.move(range(192, 224), to={to}))"
+    until(lambda: wanted in visit.dashboard.inner_text(), SLOW, "the line of Python")
+    shade = "(models, at) => Number.isFinite(models.selectable.data.shade[at])"
+    until(lambda: visit.bokeh(shade, to * 64 + 12), SLOW, "the heat map shows the new owner")
+    until(lambda: not visit.bokeh(shade, owner * 64 + 12), SLOW, "and not the old one")
+
+
+def test_example_balance_and_discard(visit):
+    before = visit.kernel.ask("run.mapping.to_list()")
+    visit.button("Balance").click()
+    visit.dashboard.get_by_text(re.compile("Predicted: imbalance")).wait_for()
+    visit.button("Discard").click()
+    visit.dashboard.get_by_text(re.compile("Predicted: imbalance")).wait_for(state="detached")
+    assert visit.kernel.ask("run.mapping.to_list()") == before
+
+
+def test_example_rate_by_hand(visit):
+    entry = visit.dashboard.locator(".headrace-rate input[type=number]")
+    entry.fill("400")
+    entry.press("Enter")
+    until(lambda: visit.kernel.ask("run.rate") == 400, SLOW, "the engine plays 400 tuples/s")
+    until(lambda: 250 < visit.series("input_rate")[-1] < 550, SLOW, "the plot shows it")
+
+
+def test_example_a_controller_explains_itself(visit):
+    visit.dashboard.get_by_label("Controller").select_option("Threshold")
+    visit.button("Start").click()
+    until(lambda: visit.kernel.ask("run.threads") < 4, SLOW, "too many threads for 400 tuples/s")
+    log = visit.dashboard.get_by_role("log", name="Last decisions")
+    until(lambda: "the load of 4 threads was" in log.inner_text(), SLOW, "the decision in words")
+    visit.button("Stop", exact=True).click()
+    until(lambda: visit.kernel.ask("run.decisions[-1].kind") == "released", SLOW, "the controller is gone")
+    until(
+        lambda: "Threshold" in visit.dashboard.locator(".headrace-table").inner_text(),
+        SLOW,
+        "who asked for it",
+    )
+
+
+def test_example_the_view_moves_while_a_cell_is_busy(visit):
+    visit.kernel.begin("import time as _t; _end = _t.monotonic() + 6\nwhile _t.monotonic() < _end: pass")
+    before = visit.series("t")[-1]
+    visit.page.wait_for_function(
+        "() => document.querySelector('[data-status=busy], .jp-Notebook-ExecutionIndicator[data-status=busy]') !== null"
+    )
+    start = visit.series("t")[-1]
+    until(
+        lambda: visit.series("t")[-1] > max(before, start) + 2, 5, "the plots move while the kernel is busy"
+    )
+    visit.until_idle()
+
+
+def test_example_pause_scrub_and_save(visit, folder):
+    visit.button("Pause").click()
+    end = visit.stable(lambda: visit.bokeh("(models) => models.x.end"))
+    counted = visit.kernel.ask("run.metrics().tuples_in")
+    until(lambda: visit.kernel.ask("run.metrics().tuples_in") > counted + 400, SLOW, "the stream goes on")
+    assert visit.bokeh("(models) => models.x.end") == end
+    visit.dashboard.get_by_label("Show", exact=True).select_option("10 s")
+    until(
+        lambda: visit.bokeh("(models) => models.x.end - models.x.start") == pytest.approx(10),
+        SLOW,
+        "ten seconds",
+    )
+    scrub = visit.dashboard.locator(".headrace-scrub .noUi-handle")
+    scrub.focus()
+    visit.page.keyboard.press("Home")
+    until(lambda: visit.bokeh("(models) => models.x.start") == 0, SLOW, "back at the beginning")
+    visit.button("Go on").click()
+    visit.dashboard.get_by_label("Show", exact=True).select_option("all")
+    until(
+        lambda: visit.bokeh("(models) => models.x.start") == 0 and visit.series("t")[-1] > end,
+        SLOW,
+        "all of it",
+    )
+    visit.button("Save page").click()
+    saved = until(lambda: next(folder.glob("headrace-score-*.html"), None), SLOW, "the page is written")
+    visit.look_at(saved, "saved-page")
+
+
+def test_example_dark_theme(visit):
+    colour = """(models) => {
+        const all = [...models.x.document._all_models.values()];
+        return all.find((model) => model.type === "LinearAxis").major_label_text_color;
+    }"""
+    light = visit.bokeh(colour)
+    visit.menu("Settings", "Theme", "JupyterLab Dark")
+    until(lambda: visit.bokeh(colour) != light, SLOW, "the axes follow the theme")
+    visit.shot("dark-1600")
+    visit.menu("Settings", "Theme", "JupyterLab Light")
+    until(lambda: visit.bokeh(colour) == light, SLOW, "and follow it back")
+
+
+def test_example_a_narrow_window(visit):
+    visit.resize(900)
+    visit.shot("light-900")
+    width = "(e) => [e.scrollWidth, e.clientWidth]"
+    scroll, client = visit.dashboard.evaluate(width)
+    assert scroll <= client + 1, f"the dashboard is {scroll} px wide in {client}"
+    visit.resize(1600)
+
+
+def test_example_a_reload_brings_the_history_back(visit):
+    before = visit.series("t")
+    visit.reload(NAME)
+    visit.until_rows(len(before) // 4, SLOW)  # all of the time; how many points are drawn of it varies
+    assert visit.series("t")[0] == before[0]
+    until(lambda: visit.series("t")[-1] > before[-1] + 1, SLOW, "the plots go on after it")
+    visit.shot("reloaded-1600")
+
+
+def test_example_running_the_cell_again_replaces_run_and_dashboard(visit):
+    visit.kernel.run("first = run")
+    cell = visit.page.locator(".jp-CodeCell").filter(has_text="dashboard = Dashboard(run)").last
+    cell.locator(".cm-content").click()
+    visit.page.keyboard.press("Control+Enter")
+    until(
+        lambda: visit.kernel.ask("run is not first and first.state") == "stopped",
+        SLOW,
+        "the first run was stopped",
+    )
+    until(lambda: visit.page.locator(".headrace-dashboard").count() == 1, SLOW, "one dashboard")
+    assert visit.kernel.ask("run.state") == "running"
+    visit.until_rows(5, SLOW)
+
+
+def test_example_restart_of_the_kernel(visit):
+    before = until(
+        lambda: visit.series("t")[-1] > 3 and visit.series("t")[-1], SLOW, "some seconds of the old run"
+    )
+    visit.forget_kernel()
+    visit.menu("Kernel", "Restart Kernel and Run All Cells…")
+    visit.page.get_by_role("button", name="Confirm Kernel Restart").click()
+    # The new kernel's dashboard takes the old one's place, and its time begins at 0.
+    until(lambda: 0 < len(visit.series("t")) and visit.series("t")[-1] < before, 3 * SLOW, "a new run")
+    visit.until_rows(5, 3 * SLOW)
+    assert visit.kernel.ask("run.state") == "running"
+    assert visit.dashboard.count() == 1
+
+
+def test_example_closing_the_page_stops_the_run(visit):
+    assert visit.kernel.ask("run.state") == "running"
+    visit.kernel.run("dashboard.watchdog.after_s = 8")
+    visit.page.close()
+    until(lambda: visit.kernel.ask("run.state") == "stopped", SLOW, "nobody looks, nothing runs")
+
+
+def test_example_no_error_and_no_request_outside(visit):
+    assert visit.problems == []
+    assert visit.outside == []

@@ -1,0 +1,380 @@
+"""Method: a dashboard on a real run, its widgets set and clicked as a browser would, without one.
+
+The run's input comes when the test lets it (`Steered`) or at a rate; what a click does is read from the run.
+What this cannot see: anything in the browser; tests/browser drives a real one.
+"""
+
+import json
+import re
+import threading
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace_widgets import Dashboard, cells, replay
+from support.workloads import Steered, eventually
+
+ROWS = 200_000
+TABLE = pa.table({"ts": pa.array(range(ROWS)), "k": pa.array([f"k{i % 97}" for i in range(ROWS)])})
+
+
+def start(source=None, **options):
+    stream = hr.stream(iter(TABLE.to_batches(500)) if source is None else source, event_time="ts")
+    counts = stream.key_by("k").window(1_000).aggregate(n=hr.count())
+    return counts.start(**{"threads": 1, "max_threads": 4, "sink": hr.discard()} | options)
+
+
+@pytest.fixture
+def run():
+    with start(rate=2_000) as run:
+        yield run
+
+
+@pytest.fixture
+def dashboard(run):
+    dashboard = Dashboard(run, stop_unwatched_after=None)
+    yield dashboard
+    dashboard.close()
+
+
+def rows(dashboard):
+    return dashboard.plots.widget.frame.get("sources", {}).get("series", {}).get("rows", 0)
+
+
+def shown(dashboard, column):
+    packed = dashboard.plots.widget.frame["sources"]["series"]
+    block = np.frombuffer(packed["block"], np.float32).reshape(len(packed["columns"]), packed["rows"])
+    return block[packed["columns"].index(column)]
+
+
+def problem(dashboard):
+    return dashboard.messages.problem.value
+
+
+def test_example_plots_follow_the_run(run, dashboard):
+    eventually(lambda: rows(dashboard) > 5, 60)
+    assert shown(dashboard, "threads")[-1] == 1
+    assert (np.diff(shown(dashboard, "t")) > 0).all()
+    eventually(lambda: 1_000 < shown(dashboard, "input_rate")[-1] < 3_000, 60)
+    eventually(
+        lambda: set(dashboard.plots.widget.texts) == {p["key"] for p in dashboard.plots.widget.panels}, 60
+    )
+    assert "Nothing lost, order kept" in dashboard.status.badge.value
+    assert problem(dashboard) == ""
+
+
+def test_example_what_was_before_is_shown():
+    """A dashboard that is opened late has the history of the run."""
+    with start(rate=2_000) as run:
+        eventually(lambda: len(run.history) > 20, 60)
+        dashboard = Dashboard(run, stop_unwatched_after=None)
+        try:
+            assert rows(dashboard) > 10
+        finally:
+            dashboard.close()
+
+
+def test_example_minus_plus_slider_entry(run, dashboard):
+    threads = dashboard.threads
+    threads.plus.click()
+    eventually(lambda: run.threads == 2, 60)
+    threads.plus.click()
+    eventually(lambda: run.threads == 3, 60)
+    eventually(lambda: (threads.slider.value, threads.entry.value) == (3, 3), 60)
+    threads.slider.value = 4
+    eventually(lambda: run.threads == 4, 60)
+    eventually(lambda: threads.plus.disabled, 60)
+    threads.entry.value = 2
+    eventually(lambda: run.threads == 2, 60)
+    threads.minus.click()
+    eventually(lambda: run.threads == 1, 60)
+    eventually(lambda: threads.minus.disabled, 60)
+    assert dashboard.messages.lines == tuple(f"run.reconfigure(threads={n})" for n in (2, 3, 4, 2, 1))
+    labels = ["1→2", "2→3", "3→4", "4→2", "2→1"]
+    eventually(lambda: dashboard.plots.widget.labels.get("changes", {}).get("label") == labels, 60)
+
+
+def test_example_a_refusal_says_why_and_the_controls_return(run, dashboard):
+    dashboard.threads.entry.value = 9
+    assert "threads=9" in problem(dashboard)
+    assert "max_threads" in problem(dashboard)
+    assert dashboard.threads.entry.value == 1
+    assert run.threads == 1
+    dashboard.threads.plus.click()
+    assert problem(dashboard) == ""  # the next thing that works clears it
+
+
+def test_example_a_call_elsewhere_moves_the_slider(run, dashboard):
+    run.reconfigure(threads=3).wait(60)
+    eventually(lambda: dashboard.threads.slider.value == 3, 60)
+    assert dashboard.messages.lines == ()  # shown, not asked for
+
+
+def test_example_rate(run, dashboard):
+    dashboard.rate.entry.value = 700
+    assert run.rate == 700
+    run.rate = 1_500
+    eventually(lambda: dashboard.rate.entry.value == 1_500, 60)
+    dashboard.rate.entry.value = -1
+    assert "rate" in problem(dashboard)
+    assert run.rate == 1_500
+    eventually(lambda: dashboard.rate.entry.value == 1_500, 60)
+    assert dashboard.messages.lines == ("run.rate = 700", "run.rate = -1")
+
+
+def test_example_no_rate_no_control():
+    source = Steered(TABLE)
+    with start(source) as run:
+        dashboard = Dashboard(run, stop_unwatched_after=None)
+        try:
+            assert not dashboard.rate.is_there
+        finally:
+            dashboard.close()
+            source.let_all()
+
+
+def test_example_move_predict_apply(run, dashboard):
+    panel = dashboard.mapping
+    run.reconfigure(threads=2).wait(60)
+    eventually(lambda: panel.to.options == (0, 1), 60)
+    before = run.mapping
+    panel.plot.selected = [0, 1]  # the first two groups of thread 0
+    assert panel.buckets.value == "0-31"
+    panel.to.value = 1
+    panel.move.click()
+    assert run.mapping == before
+    assert "32 buckets move" in panel.prediction.value
+    panel.apply.click()
+    eventually(lambda: run.mapping == before.move(range(32), to=1), 60)
+    assert dashboard.messages.lines == ("run.reconfigure(mapping=run.mapping.move(range(0, 32), to=1))",)
+    assert panel.apply.disabled
+    assert panel.prediction.value == "" or eventually(lambda: panel.prediction.value == "", 60)
+
+
+def test_example_balance_predicts_what_it_does(run, dashboard):
+    panel = dashboard.mapping
+    run.reconfigure(threads=2, mapping=hr.Mapping.even(2).move(range(1_000), to=0)).wait(60)
+    eventually(lambda: panel.to.options == (0, 1), 60)
+    eventually(lambda: panel._loads.loads.sum() > 2_000, 60)
+    loads, before = panel._loads.loads, run.mapping
+    assert before.predicted_imbalance(loads)[0] > 0.5
+    panel.balance.click()
+    panel.apply.click()
+    eventually(lambda: run.mapping != before, 60)
+    assert run.mapping.predicted_imbalance(loads)[0] < 0.2
+    assert dashboard.messages.lines[0].startswith("run.reconfigure(mapping=hr.Mapping.balanced(run.metrics()")
+
+
+def test_example_bad_buckets_and_discard(run, dashboard):
+    panel = dashboard.mapping
+    panel.buckets.value = "7-3"
+    panel.move.click()
+    assert "buckets" in problem(dashboard)
+    panel.buckets.value = "0-3"
+    panel.move.click()
+    panel.discard.click()
+    assert panel.apply.disabled
+    assert panel.shown == run.mapping
+
+
+def test_example_a_draft_is_dropped_when_the_mapping_changes(run, dashboard):
+    panel = dashboard.mapping
+    panel.buckets.value = "0-3"
+    panel.move.click()
+    run.reconfigure(threads=3).wait(60)
+    eventually(lambda: panel.apply.disabled, 60)
+    eventually(lambda: "discarded" in problem(dashboard), 60)
+
+
+def test_example_controller(run, dashboard):
+    panel = dashboard.controller
+    panel.choice.value = "Threshold"
+    assert panel.parameters["upper"].value == 0.9
+    panel.parameters["upper"].value = 0.1  # below lower
+    panel.start.click()
+    assert "upper" in problem(dashboard)
+    panel.parameters["upper"].value = 0.95
+    panel.start.click()
+    eventually(lambda: "attached" in [one.kind for one in run.decisions], 60)
+    eventually(lambda: not panel.stop.disabled, 60)
+    eventually(lambda: "Threshold" in panel.words.value, 60)
+    panel.stop.click()
+    eventually(lambda: panel.stop.disabled, 60)
+    assert dashboard.messages.lines[-2:] == (
+        "run.control(hr.controllers.Threshold(upper=0.95, target=0.7, lower=0.45))",
+        "run.release()",
+    )
+
+
+def test_example_a_controller_of_the_users():
+    def none_ever(observation):
+        return None
+
+    with start(rate=2_000) as run:
+        dashboard = Dashboard(run, stop_unwatched_after=None, controllers={"none_ever": none_ever})
+        try:
+            dashboard.controller.choice.value = "none_ever"
+            dashboard.controller.start.click()
+            assert dashboard.messages.lines == ("run.control(none_ever)",)
+            eventually(lambda: len(run.decisions) == 1, 60)
+        finally:
+            dashboard.close()
+
+
+def test_example_pause_span_scrub(run, dashboard):
+    eventually(lambda: rows(dashboard) > 20, 60)
+    dashboard.history.pause.value = True
+    end = dashboard.plots.widget.frame["ranges"]["x"]
+    eventually(lambda: dashboard.feed.tables[dashboard.operator].last["t"] > dashboard.view.end_s + 1, 60)
+    dashboard.history.span.value = "10 s"
+    dashboard.history.scrub.value = 1.0
+    eventually(lambda: max(shown(dashboard, "t")) < 1.5, 60)
+    assert dashboard.plots.widget.frame["ranges"]["x"] == (0.0, 10.0)
+    dashboard.history.pause.value = False
+    eventually(lambda: shown(dashboard, "t")[-1] > end[0] + 1, 60)
+    assert dashboard.history.scrub.disabled
+
+
+def test_example_save_one_offline_page(run, dashboard, tmp_path):
+    dashboard.threads.plus.click()
+    eventually(lambda: rows(dashboard) > 10 and run.threads == 2, 60)
+    page = dashboard.save(tmp_path / "page.html").read_text()
+    for wanted in ("Input rate and throughput", "Reconfigurations", "dashboard", "bokeh"):
+        assert wanted in page
+    assert not re.search(r"<(script|link|img|iframe)[^>]*(src|href)=", page.replace("<script src=", ""))
+    assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_example_the_table_and_replay_on_another_run(run, dashboard, tmp_path):
+    run.reconfigure(threads=3, reason="=SUM(A1)").wait(60)
+    run.reconfigure(mapping=run.mapping.move(range(10), to=2)).wait(60)
+    eventually(lambda: all(one["tuples"] is not None for one in dashboard.changes.records()), 60)
+    first, second = dashboard.changes.records()
+    assert (first["from_threads"], first["to_threads"], first["by"], first["reason"]) == (
+        1,
+        3,
+        "call",
+        "=SUM(A1)",
+    )
+    assert second["buckets_moved"] == run.changes[1].buckets_moved > 0
+    assert sum(count for _, count in second["owners"]) == 1_024
+    assert "'=SUM(A1)" in dashboard.changes.to_csv()
+    eventually(lambda: "changes.json" in dashboard.changes.widget.value, 60)
+    file = tmp_path / "changes.json"
+    file.write_text(json.dumps([first, second]))
+    with start() as other:
+        replay(file, other).join(60)
+        assert [(c.to_threads, c.outcome) for c in other.changes] == [(3, "done"), (3, "done")]
+        assert other.mapping == run.mapping
+    with pytest.raises(ValueError, match="export one from the dashboard"):
+        replay([{"a": 1}], run)
+
+
+def test_example_a_failure_in_a_worker_is_seen():
+    def broken(t, emit):
+        emit(v=1 // (t.v - 3))
+
+    table = pa.table({"ts": pa.array(range(100)), "v": pa.array([5] * 50 + [3] + [5] * 49)})
+    source = Steered(table, [40])
+    run = hr.stream(source, event_time="ts").map(broken, v="int64").forward().start()
+    dashboard = Dashboard(run, stop_unwatched_after=None)
+    try:
+        source.let_all()
+        eventually(lambda: "The run failed" in dashboard.status.failure.value, 60)
+        assert "broken" in dashboard.status.failure.value
+        assert "failed" in dashboard.status.widget.value
+    finally:
+        dashboard.close()
+        run.stop()
+
+
+def test_example_an_exception_in_a_callback_is_seen(run, dashboard, monkeypatch):
+    def refuse(**_):
+        raise OSError("<b>no</b>")
+
+    monkeypatch.setattr(dashboard.threads._target, "reconfigure", refuse)
+    dashboard.threads.plus.click()
+    assert "OSError: &lt;b&gt;no&lt;/b&gt;" in problem(dashboard)
+
+
+def test_example_an_exception_while_updating_is_seen(run, dashboard, monkeypatch):
+    monkeypatch.setattr(dashboard.feed, "poll", lambda: 1 // 0)
+    eventually(lambda: "ZeroDivisionError" in problem(dashboard), 60)
+
+
+def test_example_several_operators():
+    stream = hr.stream(iter(TABLE.to_batches(500)), event_time="ts").key_by("k").window(1_000)
+    query = (
+        stream.aggregate("first", n=hr.count()).key_by("k").window(1_000).aggregate("second", n=hr.sum("n"))
+    )
+    with query.start(threads=1, max_threads=3, rate=2_000, sink=hr.discard()) as run:
+        dashboard = Dashboard(run, stop_unwatched_after=None)
+        try:
+            dashboard.choice.value = "second"
+            assert problem(dashboard) == ""
+            dashboard.threads.plus.click()
+            eventually(lambda: run["second"].threads == 2, 60)
+            assert run["first"].threads == 1
+            assert dashboard.messages.lines == ("run['second'].reconfigure(threads=2)",)
+            eventually(lambda: rows(dashboard) > 3, 60)
+        finally:
+            dashboard.close()
+
+
+def test_example_the_watchdog(run, dashboard):
+    dashboard.watchdog.after_s = 0.3
+    eventually(lambda: rows(dashboard) > 10, 60)
+    assert run.state == "running"  # no page has ever looked
+    dashboard.plots.widget._handle_custom_msg({"kind": "alive"}, [])
+    eventually(lambda: run.state == "stopped", 60)
+    assert "nobody watched" in problem(dashboard)
+
+
+def test_example_silence_in_a_busy_kernel_is_no_silence(run, dashboard):
+    dashboard.watchdog._begin()
+    dashboard.watchdog.after_s = 0.01
+    dashboard.plots.widget._handle_custom_msg({"kind": "alive"}, [])
+    dashboard.watchdog.check()
+    eventually(lambda: rows(dashboard) > 10, 60)
+    assert run.state == "running"
+    dashboard.watchdog._end()
+    eventually(lambda: run.state == "stopped", 60)
+
+
+def test_example_a_cell_run_again_replaces_both(run, monkeypatch):
+    monkeypatch.setattr(cells, "this_cell", lambda: "cell 7")
+    first = Dashboard(run, stop_unwatched_after=None)
+    with start(rate=2_000) as another:
+        second = Dashboard(another, stop_unwatched_after=None)
+        assert run.state == "stopped"
+        assert another.state == "running"
+        assert not first._thread.is_alive()
+        third = Dashboard(another, stop_unwatched_after=None)  # the same run once more: it goes on
+        assert another.state == "running"
+        assert not second._thread.is_alive()
+        third.close()
+
+
+def test_example_nothing_is_left_behind(run):
+    dashboard = Dashboard(run, stop_unwatched_after=None)
+    dashboard.close()
+    dashboard.close()
+    assert "headrace-dashboard" not in [thread.name for thread in threading.enumerate()]
+    assert run.state == "running"
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"refresh_s": 0}, "refresh_s"),
+        ({"imbalance_limit": -1}, "imbalance_limit"),
+        ({"stop_unwatched_after": 0}, "stop_unwatched_after"),
+        ({"operator": "nobody"}, "operator='nobody'"),
+    ],
+)
+def test_example_parameters(run, options, named):
+    with pytest.raises(ValueError, match=named):
+        Dashboard(run, **options)
+    assert "headrace-dashboard" not in [thread.name for thread in threading.enumerate()]
