@@ -27,7 +27,7 @@ from headrace.expressions import (
 )
 from headrace.expressions.columns import Column
 from headrace.ingress.columns import is_text, value_dtype
-from headrace.ingress.encode import KeySource
+from headrace.ingress.encode import NULLS, KeySource
 from headrace.ingress.readers import open_input
 from headrace.ingress.times import check_event_time, output_time_type, time_unit_of
 from headrace.query import (
@@ -271,6 +271,7 @@ class Stream:
         where: Predicate | Callable | None = None,
         on: str | tuple[str, str] | list | None = None,
         prefixes: tuple[str, str] | None = None,
+        nulls: str = "error",
         name: str = "join",
     ) -> Stream:
         """Join with another stream: J and J+.
@@ -286,6 +287,9 @@ class Stream:
             Python function ``lambda l, r: ...``.
         on : str or (left, right), optional
             Columns that must be equal.
+        nulls : {"error", "drop"}
+            What a null in such a column is, as in `key_by`: an error, or a tuple
+            that matches nothing and is counted in the metrics' ``null_keys``.
         prefixes : (str, str)
             Put before the left and right columns' names in the result; needed
             where names collide, ``("l_", "r_")`` for a self-join by default.
@@ -302,6 +306,8 @@ class Stream:
         if units < 1:
             raise ParameterError(f"within={within!r}: must be at least one time unit")
         pairs = _join_columns(on)
+        if nulls not in NULLS:
+            raise ParameterError(f"nulls={nulls!r}: give one of {', '.join(NULLS)}")
         if where is None and not pairs:
             raise ParameterError("join(): give where= (a predicate), on= (columns that must be equal), or both")
         parts = where.parts if isinstance(where, Predicate) else ()
@@ -323,7 +329,7 @@ class Stream:
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
             raise SchemaError(f'join: column {twice!r} is on both sides; pass prefixes=("l_", "r_") or rename it')
-        spec = JoinSpec(units, where, pairs, prefixes)
+        spec = JoinSpec(units, where, pairs, prefixes, nulls)
         return Stream(OperatorNode(name, (left, right), spec, pa.schema(fields), left.event_time, left.unit))
 
     # -- running

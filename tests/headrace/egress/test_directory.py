@@ -65,7 +65,7 @@ def test_agree_a_prefix_is_there_while_the_run_goes_on(tmp_path):
 
 def test_example_a_stopped_run_keeps_what_was_published(tmp_path):
     source, folder = Steered(TABLE, [500]), tmp_path / "out"
-    with counts(source).start(sink=hr.parquet_directory(folder, every_s=0.02)) as run:
+    with counts(source).start(sink=hr.parquet_directory(folder, every_s=0.02)):
         source.let()
         eventually(lambda: files_of(folder))
     assert files_of(folder) and not (folder / "_SUCCESS").exists()

@@ -80,6 +80,11 @@ class SourceThreads:
         """Play at another rate from now on."""
         self._port.player.play(schedule, self._port.added)
 
+    def stop(self) -> None:
+        """The run is over: a reader that waits for more need not."""
+        if self._reader.stop is not None:
+            self._reader.stop()
+
     def read(self) -> None:
         """Body of the reading thread."""
         try:

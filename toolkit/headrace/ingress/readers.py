@@ -8,6 +8,7 @@ UTF-8 included, before a kernel sees it.
 
 A library with more to say about its own frames registers an opener for the
 root of its package name (`OPENERS`); it is imported only when such a frame comes.
+A source that knows how it is read has a method `open_reader`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headrace.errors import HeadraceError, InputError, SchemaError, UnsupportedTypeError
+from headrace.errors import HeadraceError, InputError, NotSupportedError, SchemaError, UnsupportedTypeError
 
 DEFAULT_BATCH_ROWS = 1 << 16
 OPENERS: dict[str, str] = {"pyspark": "headrace.spark.source:open_dataframe"}
@@ -54,6 +55,11 @@ class Reader:
         As in `open_input`.
     reopen : callable, optional
         Opens the same source with other columns; see `select`.
+    stop : callable, optional
+        Lets a source that waits for more end now; called when the run does.
+    delay_us : callable, optional
+        Of a column's name: how late the source says its rows may be, in
+        microseconds, or None.
     """
 
     schema: pa.Schema
@@ -64,6 +70,8 @@ class Reader:
     is_validated: bool = True
     batch_rows: int = DEFAULT_BATCH_ROWS
     reopen: Callable[[Sequence[str]], Reader] | None = None
+    stop: Callable[[], None] | None = None
+    delay_us: Callable[[str], int | None] | None = None
     is_started: bool = False
 
     def select(self, columns: Sequence[str]) -> Reader:
@@ -80,6 +88,7 @@ class Reader:
             return self.reopen(columns)
         selected = open_stream(self.schema, self._begin, columns, self.name, self.is_replayable, self.rows)
         selected.is_validated, selected.batch_rows = self.is_validated, self.batch_rows
+        selected.stop, selected.delay_us = self.stop, self.delay_us
         return selected
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -174,6 +183,10 @@ def open_input(
     if isinstance(source, Reader):
         return source
     name = name or _name_of(source)
+    if hasattr(source, "open_reader"):
+        if sort_by is not None:
+            raise NotSupportedError(f"input {name} has no end to sort before: pass lateness= instead of sort=True")
+        return source.open_reader(columns, batch_rows, name, validate)
     root = type(source).__module__.partition(".")[0]
     if root in OPENERS:
         module, _, function = OPENERS[root].partition(":")

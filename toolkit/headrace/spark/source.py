@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from headrace.errors import HeadraceError, InputError, NotSupportedError, ParameterError
-from headrace.ingress.readers import DEFAULT_BATCH_ROWS, Reader, first_line, open_stream, select
+from headrace.errors import HeadraceError, InputError, ParameterError
+from headrace.ingress.readers import DEFAULT_BATCH_ROWS, Reader, first_line, open_input, open_stream, select
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -60,14 +60,14 @@ def open_dataframe(
     SchemaError
         If a column does not exist or occurs twice.
     NotSupportedError
-        If it is a streaming DataFrame.
+        If a streaming DataFrame is to be sorted.
     """
     if not hasattr(frame, "schema") or not hasattr(frame, "mapInArrow"):
         raise ParameterError(f"input {name} is a {type(frame).__name__}: give a Spark DataFrame")
     if frame.isStreaming:
-        raise NotSupportedError(
-            f"input {name} is a streaming DataFrame: use foreachBatch and start a run on each batch"
-        )
+        from headrace.spark.streaming import LiveInput
+
+        return open_input(LiveInput(frame), columns, sort_by, batch_rows, name, validate)
     given = frame
     with _translated_errors(name):
         schema = _arrow_schema(frame)

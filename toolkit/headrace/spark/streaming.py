@@ -1,0 +1,223 @@
+"""A streaming DataFrame as the source of a run: Spark's micro-batches, one after the other, for as long as they come.
+
+A streaming query of Spark hands each micro-batch to `foreachBatch`; its rows
+cross as Arrow into a short queue, from which the run reads. A full queue keeps
+`foreachBatch` waiting, so back-pressure reaches Spark: it starts no further
+batch and, with a limit such as ``maxFilesPerTrigger``, holds no more of them.
+
+What a restart gives. A batch is handed over whole or not at all, and batches
+have numbers. A query that fails is started again from its checkpoint
+(`restarts` times), while the run goes on; Spark then repeats the batch it had
+not noted as done, and a number that was handed over already is passed by. So
+within one run nothing is lost and nothing comes twice. Across runs the same
+checkpoint goes on after the last noted batch: rows are not repeated, but what
+the earlier run still held in open windows went with it. Without a checkpoint
+of your own every run begins where Spark's source begins.
+
+Memory      two micro-batches
+Time        rows come as disordered as Spark read them; ``withWatermark`` on the
+            frame says by how much, and becomes the stream's `lateness`
+"""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from headrace.errors import InputError, ParameterError
+from headrace.ingress.readers import Reader, first_line, open_stream
+from headrace.spark.source import _arrow_schema, _batches, _translated_errors
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StreamingQuery
+
+_QUEUED = 1
+_POLL_S = 0.1
+_DELAY_KEY = "spark.watermarkDelayMs"
+
+
+class LiveInput:
+    """A streaming DataFrame that a run reads while Spark produces it.
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+        Streaming, and without an aggregation of its own.
+    checkpoint : str, optional
+        Directory in which Spark notes the batches it has done; a temporary one
+        by default.
+    trigger : dict, optional
+        For ``writeStream.trigger``: ``{"processingTime": "1 second"}``,
+        ``{"availableNow": True}`` (what is there now, then the input ends); by
+        default a batch follows the other as soon as there is data.
+    restarts : int
+        How often a query that fails is started again.
+
+    Attributes
+    ----------
+    query : pyspark.sql.streaming.StreamingQuery or None
+        Spark's side, once the run has started: its ``lastProgress``, its ``status``.
+    last_batch : int
+        Number of the newest batch that was handed over; -1 before the first.
+
+    Examples
+    --------
+    >>> frame = spark.readStream.schema("ts long, k string").json("incoming")  # doctest: +SKIP
+    >>> live = hr.spark.live(frame, trigger={"availableNow": True})  # doctest: +SKIP
+    >>> hr.stream(live, event_time="ts", lateness=500).key_by("k")  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        frame: DataFrame,
+        checkpoint: str | None = None,
+        trigger: dict[str, Any] | None = None,
+        restarts: int = 0,
+    ):
+        if not getattr(frame, "isStreaming", False):
+            raise ParameterError(
+                f"frame = {type(frame).__name__}: not a streaming DataFrame; give one of spark.readStream, or hand a"
+                " batch DataFrame to hr.stream itself"
+            )
+        if isinstance(restarts, bool) or not isinstance(restarts, int) or restarts < 0:
+            raise ParameterError(f"restarts = {restarts!r}: give a whole number from 0")
+        self.frame, self.checkpoint, self.trigger, self.restarts = frame, checkpoint, trigger, restarts
+        self.query: StreamingQuery | None = None
+        self.last_batch = -1
+        self.restarted = 0
+        with _translated_errors("<streaming DataFrame>"):
+            self.schema = _arrow_schema(frame)
+        self._queue: queue.Queue[list[pa.RecordBatch]] = queue.Queue(_QUEUED)
+        self._stopped = threading.Event()
+        self._temporary: str | None = None
+        self._cause: Exception | None = None
+
+    def delay_us(self, column: str) -> int | None:
+        """Microseconds of the frame's ``withWatermark`` on this column; None without one."""
+        for field in self.frame.schema:
+            if field.name == column and field.metadata and _DELAY_KEY in field.metadata:
+                return int(field.metadata[_DELAY_KEY]) * 1000
+        return None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Start Spark's query and give its rows until it ends, fails for good, or is stopped."""
+        try:
+            self._start()
+            while not self._stopped.is_set():
+                try:
+                    batches = self._queue.get(timeout=_POLL_S)
+                except queue.Empty:
+                    if self._has_ended():
+                        break
+                    continue
+                yield from batches
+        finally:
+            self._end()
+
+    def stop(self) -> None:
+        """Let the input end, at once for the run; Spark's query ends a moment later. Safe from any thread, and twice."""
+        self._stopped.set()
+
+    def open_reader(self, columns: Sequence[str] | None, batch_rows: int, name: str, validate: bool) -> Reader:
+        """Return the reader of this input; `headrace.ingress.readers.open_input` calls it."""
+        reader = open_stream(self.schema, lambda: self, columns, name)
+        reader.is_validated, reader.batch_rows = validate, batch_rows
+        reader.stop, reader.delay_us = self.stop, self.delay_us
+        return reader
+
+    def _end(self) -> None:
+        self._stopped.set()
+        if self.query is not None:
+            with _quietly():
+                self.query.stop()
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary = None
+
+    def _start(self) -> None:
+        if self.checkpoint is None and self._temporary is None:
+            self._temporary = tempfile.mkdtemp(prefix="headrace-checkpoint-")
+        writer = self.frame.writeStream.foreachBatch(self._take)
+        writer = writer.option("checkpointLocation", self.checkpoint or self._temporary)
+        if self.trigger is not None:
+            writer = writer.trigger(**self.trigger)
+        with _translated_errors("<streaming DataFrame>"):
+            self.query = writer.start()
+
+    def _take(self, frame: DataFrame, batch_id: int) -> None:
+        """Called by Spark, in a thread of its own, with each micro-batch in turn."""
+        try:
+            self._deliver(frame, batch_id)
+        except Exception as error:
+            self._cause = error  # Spark would give its text back among those of its own layers
+            raise
+
+    def _deliver(self, frame: DataFrame, batch_id: int) -> None:
+        if batch_id <= self.last_batch:
+            return  # repeated after a restart
+        # All of it before any of it: a batch that breaks off is repeated from its first row.
+        batches = list(_batches(frame, self.schema))
+        while not self._stopped.is_set():
+            try:
+                self._queue.put(batches, timeout=_POLL_S)
+            except queue.Full:
+                continue
+            self.last_batch = batch_id
+            return
+        raise InputError("the run was stopped")  # so that Spark does not note the batch as done
+
+    def _has_ended(self) -> bool:
+        """Whether nothing more will come. Starts the query again where that is allowed; raises what ended it."""
+        query = self.query
+        if query is None or query.isActive:
+            return False
+        error = query.exception()
+        if error is None or self._stopped.is_set():
+            return self._queue.empty()  # what came between the two looks is still read
+        if not self._queue.empty():
+            return False
+        if self.restarted < self.restarts:
+            self.restarted += 1
+            self._cause = None
+            self._start()
+            return False
+        text = first_line(self._cause or getattr(error, "cause", None) or error)
+        raise InputError(
+            f"input <streaming DataFrame>: Spark's query failed after batch {self.last_batch}: {text};"
+            f" pass restarts= to hr.spark.live to have it started again"
+        ) from (self._cause or error)
+
+
+class _quietly:
+    """A query may have ended, or its JVM be gone, before it is stopped."""
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind, error, traceback) -> bool:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        return isinstance(error, (Py4JError, PySparkException, ConnectionError, EOFError))
+
+
+def live(
+    frame: DataFrame,
+    *,
+    checkpoint: str | None = None,
+    trigger: dict[str, Any] | None = None,
+    restarts: int = 0,
+) -> LiveInput:
+    """Make a streaming DataFrame the source of a run; see `LiveInput` for what a restart gives.
+
+    ``hr.stream(frame, ...)`` does the same with the defaults.
+    """
+    return LiveInput(frame, checkpoint, trigger, restarts)
+
