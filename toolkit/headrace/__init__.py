@@ -32,7 +32,7 @@ Examples
 {'ts': 2, 'tag': 'a', 'chars': 9, 'n': 2}
 """
 
-from headrace import rates, spark
+from headrace import prometheus, rates, spark
 from headrace.counterfactual import compare_controllers
 from headrace.egress.directory import parquet_directory
 from headrace.egress.sinks import discard, parquet
@@ -86,6 +86,7 @@ __all__ = [
     "operator",
     "pairs",
     "parquet",
+    "prometheus",
     "parquet_directory",
     "rates",
     "spark",

@@ -161,10 +161,9 @@ def test_property_books_at_full_speed(gate, mode):
     """Many tuples, looked at as often as can be, while threads come and go; two sources, two operators."""
     n = 150_000
     tables = [pa.table({"ts": np.arange(n) // 10, "k": np.arange(n) % 500}, SCHEMA_K) for _ in range(2)]
-    first = hr.stream(tables, event_time="ts").filter(hr.col("k") < 400).key_by("k").window(100, 50)
-    query = first.aggregate("first", n=hr.count()).filter(hr.col("n") > 0).key_by("n").window(100).aggregate(
-        "second", m=hr.count()
-    )
+    first = hr.stream(tables, event_time="ts").filter(hr.col("k") < 400).key_by("k", nulls="drop").window(100, 50)
+    second = first.aggregate("first", n=hr.count()).filter(hr.col("n") > 0).key_by("n", nulls="drop").window(100, 50)
+    query = second.aggregate("second", m=hr.count())
     with query.start(threads=2, max_threads=4, gate=gate, mode=mode, rate=2 * n) as run:
         metrics = watched(run, random.Random(1))
     check_end(metrics, 2 * n)

@@ -314,11 +314,11 @@ class SharedNothingOperator(Operator):
         read = int(routing.words[router.SEEN])  # first: what is put into a queue later comes after
         passed = [read]
         for r in members:
-            cursor, seen = -1, 0
+            cursor, end, seen = -1, -1, 0
             while cursor != int(queues.cursor[r * CELL]):  # its slot may have been used again meanwhile
-                cursor = int(queues.cursor[r * CELL])
+                cursor, end = int(queues.cursor[r * CELL]), int(routing.end[r])
                 seen = int(queues.out_seen[r, cursor & (queues.out_seen.shape[1] - 1)])
-            if cursor < int(routing.end[r]):
+            if cursor < end:  # as it was before the slot was read: it had been written
                 passed.append(seen)
         return min(passed), read, read
 
