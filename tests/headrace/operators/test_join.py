@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace import reference
-from headrace.errors import FunctionError, ParameterError, SchemaError
+from headrace.errors import FunctionError, KeyNullError, ParameterError, SchemaError
 
 SETTINGS = settings(max_examples=25, deadline=None, derandomize=True)
 
@@ -68,6 +68,9 @@ SMALL = st.integers(0, 12)
 FLOATS = st.sampled_from([0.0, 0.5, 1.0, 1.0000001, 1.5, 2.0, 3.25, -0.0, math.inf, math.nan])
 NARROW_LEFT = {"x": (pa.int32(), SMALL), "y": (pa.float32(), FLOATS)}
 NARROW_RIGHT = {"a": (pa.int32(), SMALL), "b": (pa.float32(), FLOATS)}
+
+
+NULLABLE = {"id": (pa.string(), st.sampled_from(["a", "b", None])), "n": (pa.int32(), st.sampled_from([1, 2, None]))}
 
 
 def close(x, a, width):
@@ -129,6 +132,43 @@ class TestEquality:
             )
         ]
         check(query, rows, threads, schedule)
+
+
+    @SETTINGS
+    @given(sides(NULLABLE, 40), sides(NULLABLE, 40), st.integers(1, 8), schedules(), st.sampled_from(["vsn", "sn"]))
+    def test_oracle_null_keys_are_dropped_and_counted(self, lefts, rights, threads, schedule, mode):
+        """A null in either column, the string's or the number's, is a null key: two of them are not equal."""
+        query = stream(lefts).join(stream(rights), 15, on=["id", "n"], prefixes=("l_", "r_"), nulls="drop")
+        key = reference.columns(reference.column("id"), reference.column("n"))
+        matches = reference.join(
+            [rows_of(t) for t in lefts], [rows_of(t) for t in rights], 15, keys=(key, key), null_keys="drop"
+        )
+        rows = [
+            {"ts": m.ts, **{f"l_{k}": v for k, v in m.left.items()}, **{f"r_{k}": v for k, v in m.right.items()}}
+            for m in matches
+        ]
+        nulls = sum(None in (row["id"], row["n"]) for t in [*lefts, *rights] for row in t.to_pylist())
+        options = {"threads": threads, "max_threads": 8, "reconfigure": schedule, "mode": mode}
+        with query.start(**options) as run:
+            assert run.wait(60)
+            assert run.to_arrow().to_pylist() == rows
+            assert run.metrics().operators["join"].null_keys == nulls
+
+    @pytest.mark.parametrize("kind", [pa.string(), pa.int64(), pa.float32()])
+    @pytest.mark.parametrize("side", [0, 1])
+    def test_example_null_keys_are_an_error(self, kind, side):
+        tables = [pa.table({"ts": [5], "id": pa.array([1], pa.int64()).cast(kind)}) for _ in range(2)]
+        tables[side] = pa.table({"ts": [5, 6], "id": pa.array([1, None], pa.int64()).cast(kind)})
+        query = stream(tables[:1]).join(stream(tables[1:]), 15, on="id", prefixes=("l_", "r_"))
+        with pytest.raises(KeyNullError, match="key column 'id' is null at row 1: .* nulls='drop'"):
+            query.to_arrow()
+
+    def test_example_a_condition_is_no_key(self):
+        """Of numbers: a null there makes the condition false, as in any predicate."""
+        left = pa.table({"ts": [0, 1], "x": pa.array([1, None], pa.int64())})
+        right = pa.table({"ts": [2, 3], "a": pa.array([None, 1], pa.int64())})
+        query = stream([left]).join(stream([right]), 10, hr.equal("x", "a"))
+        assert query.to_arrow().to_pylist() == [{"ts": 4, "x": 1, "a": 1}]
 
 
 class TestUserPredicate:
@@ -200,6 +240,7 @@ def test_agree_long_windows_over_many_chunks():
         (lambda l, r: l.join(r, 10, on=("x", "nope")), SchemaError, "'nope'"),
         (lambda l, r: l.join(r.select("ts", x="a"), 10, hr.band("x", "x", 1)), SchemaError, "prefixes="),
         (lambda l, r: l.join(r, 10, where=7), ParameterError, "where=7"),
+        (lambda l, r: l.join(r, 10, on=("x", "a"), nulls="keep"), ParameterError, "nulls='keep'"),
     ],
 )
 def test_bad_joins_name_the_fault(call, error, words):

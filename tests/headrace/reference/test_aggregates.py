@@ -258,10 +258,11 @@ def test_example_nan_keys_are_one_key_and_zeros_too():
 
 
 def test_example_nulls_are_skipped_and_all_null_is_null():
-    source = [(0, {"v": None}), (1, {"v": 3}), (1, {"v": None}), (5, {"v": None})]
+    values_and_texts = [(0, None, None), (1, 3, "b"), (1, None, None), (5, None, None)]
+    source = [(ts, {"v": v, "k": k}) for ts, v, k in values_and_texts]
     assert results([source], Window(5, 5), aggregates=AGGREGATES) == [
-        (5, (), 3, 1, 3, 3, 3, 3.0, 3, 3, 1),
-        (10, (), 1, 0, None, None, None, None, None, None, 0),
+        (5, (), 3, 1, 3, 3, 3, 3.0, 3, 3, 1, "b", "b"),
+        (10, (), 1, 0, None, None, None, None, None, None, 0, None, None),
     ]
 
 

@@ -37,6 +37,7 @@ class JoinProgram(Program):
     def __init__(self, node: OperatorNode, spec: JoinSpec, branches: list[Branch], options: Any):
         self.node, self.spec = node, spec
         self.retention = self.window_size = spec.within
+        self.nulls = spec.nulls
         self._branches = branches
         self._schemas = [next(b.schema for b in branches if b.side == side) for side in (0, 1)]
         self._time = [next(b.event_time for b in branches if b.side == side) for side in (0, 1)]
@@ -141,6 +142,10 @@ class JoinProgram(Program):
 
     def keys_of(self, side):
         return self._keys[side]
+
+    def equal_columns_of(self, side):
+        keys = [key.columns[0] for key in self._keys[side]]
+        return list(dict.fromkeys([*(pair[side] for pair in self.spec.on), *keys]))
 
     def values_of(self, side):
         return [n for n, d in self._columns[side].items() if d.itemsize == 8 or d == np.uint8]

@@ -46,6 +46,8 @@ class Port:
             time_unit=branch.time_unit,
             window_size=max(program.retention, program.window_size),
             nulls=program.nulls,
+            equal_columns=program.equal_columns_of(branch.side),
+            no_key=-1 - branch.side,  # a left tuple without a key equals no right one without
             source=branch.origin.names[branch.source_index] if isinstance(branch.origin, SourceNode) else "",
         )
         self.store = Store(

@@ -63,6 +63,10 @@ class Program:
     def keys_of(self, side: int) -> Sequence[KeySource]:
         return ()
 
+    def equal_columns_of(self, side: int) -> Sequence[str]:
+        """Columns that a join wants equal, whether kernels know them by id or by value."""
+        return ()
+
     def values_of(self, side: int) -> Sequence[str]:
         return ()
 

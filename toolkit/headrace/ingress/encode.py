@@ -192,6 +192,11 @@ class Encoder:
         Keys of one row, before it is an error.
     max_batch_keys : int
         Keys (or words) of an encoded batch, beyond which it is split.
+    equal_columns : tuple of str
+        Of a join: columns whose null is a null key, whether they are in `keys`
+        or not. A tuple with a dropped key stays and has `no_key` for it.
+    no_key : int
+        Negative, so that no other key is equal to it.
     is_tracked : bool
         Touch the dictionary's ids with the rows' times.
     source : str
@@ -218,6 +223,8 @@ class Encoder:
     time_unit: str = DEFAULT_TIME_UNIT
     window_size: int = 0
     nulls: str = "error"
+    equal_columns: Sequence[str] = ()
+    no_key: int = -1
     max_rows: int = 1 << 16
     max_tuple_keys: int = 1 << 20
     max_batch_keys: int = 1 << 22
@@ -242,7 +249,9 @@ class Encoder:
             key.key_type(self.schema)
         if self.keys and self.dictionary is None:
             self.dictionary = make_dictionary(self.schema, self.keys)
-        self.is_single = self.nulls == "error" and all(key.is_single for key in self.keys)
+        self.is_single = (self.nulls == "error" or bool(self.equal_columns)) and all(
+            key.is_single for key in self.keys
+        )
         self._carry_indices = [self.schema.get_field_index(name) for name in self.carry]
         self._last_ts = MIN_TIME
 
@@ -341,7 +350,12 @@ class Encoder:
         return batch.column(batch.schema.get_field_index(name))
 
     def _encode_rows(self, batch: pa.RecordBatch, ts: np.ndarray, first_row: int) -> EncodedBatch:
-        keys, offsets = self._encode_keys(batch, ts, first_row)
+        complete = self._complete(batch, first_row)
+        if complete is None:
+            keys, offsets = self._encode_keys(batch, ts, first_row)
+        else:
+            keys, offsets = np.full(ts.size, self.no_key, np.int32), None
+            keys[complete] = self._encode_keys(batch.filter(pa.array(complete)), ts[complete], first_row)[0]
         arrays = {}
         for names, narrow in ((self.values, False), (self.narrow_values, True)):
             for name in names:
@@ -353,6 +367,21 @@ class Encoder:
         payload = batch.select([batch.schema.get_field_index(name) for name in self.carry])
         self.counters.keys += keys.size
         return EncodedBatch(ts, keys, offsets, arrays, payload, first_row)
+
+    def _complete(self, batch: pa.RecordBatch, first_row: int) -> np.ndarray | None:
+        """Apply the policy to null keys of a join: None if there are none, else bool[n], False at nulls."""
+        complete = None
+        for name in self.equal_columns:
+            array = columns.plain(self._column(batch, name))
+            if array.null_count == 0:
+                continue
+            if self.nulls == "error":
+                raise _null_key(name, first_row + columns.first_null(array), "is null")
+            valid = columns.validity(array).view(np.bool_)
+            complete = valid if complete is None else complete & valid
+        if complete is not None:
+            self.counters.null_keys += int(complete.size - complete.sum())
+        return complete
 
     def _encode_keys(
         self, batch: pa.RecordBatch, ts: np.ndarray, first_row: int
