@@ -11,8 +11,12 @@ from headrace.egress.collector import Records
 from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
 from headrace.gates.store import Store
 from headrace.ingress.keys import KeyDictionary
+from headrace.ingress.sorting import argsort
 from headrace.ingress.times import restore_times
 from headrace.operators.aggregate import AggregateColumn
+
+FEW_TIMES = 16
+"""Right boundaries in one release for which going through the records once each beats sorting by them."""
 
 
 def key_ranks(dictionary: KeyDictionary | None, ids: np.ndarray) -> np.ndarray:
@@ -45,12 +49,14 @@ class KeyedResults:
         return arrays
 
     def order(self, records: Records) -> np.ndarray:
-        ids = records.a
-        if len(records) and records.primary[0] == records.primary[-1] and (records.primary == records.primary[0]).all():
-            if self._dictionary is None:
-                return np.arange(len(records))
-            return self._dictionary.argsort(ids.astype(np.int32))
-        return np.lexsort((key_ranks(self._dictionary, ids), records.primary))
+        if self._dictionary is None:
+            return argsort(records.primary)
+        by_key = self._dictionary.argsort(records.a.astype(np.int32))
+        times = records.primary[by_key]
+        distinct = np.unique(times)
+        if len(distinct) <= FEW_TIMES:  # as a rule one: a window that ended
+            return np.concatenate([by_key[times == time] for time in distinct]) if len(distinct) else by_key
+        return by_key[argsort(times)]
 
 
 class AggregateResults(KeyedResults):
@@ -115,7 +121,7 @@ class CustomResults(KeyedResults):
     """
 
     def order(self, records: Records) -> np.ndarray:
-        return np.lexsort((records.c, key_ranks(self._dictionary, records.a), records.b, records.values[0]))
+        return argsort(records.values[0], records.b, key_ranks(self._dictionary, records.a), records.c)
 
     def build(self, records: Records) -> pa.RecordBatch:
         arrays = self.head_columns(records, records.values[0])
@@ -133,7 +139,7 @@ class ForwardResults:
         self._stores = stores
 
     def order(self, records: Records) -> np.ndarray:
-        return np.argsort(records.primary, kind="stable")
+        return argsort(records.primary)
 
     def build(self, records: Records) -> pa.RecordBatch:
         return take_rows(self._stores, records.a, self.schema.names, self.schema)
@@ -160,8 +166,7 @@ class JoinResults:
         self._dictionary = dictionary
 
     def order(self, records: Records) -> np.ndarray:
-        keys = (records.b, records.c, records.primary)
-        return np.lexsort(keys)
+        return argsort(records.primary, records.c, records.b)
 
     def build(self, records: Records) -> pa.RecordBatch:
         later_ts, later_is_right = records.values[0], records.values[1] != 0

@@ -28,6 +28,7 @@ from headrace.errors import (
 from headrace.ingress import columns
 from headrace.ingress import keys_kernel as kernels
 from headrace.ingress.keys_kernel import ARENA_DEAD, ARENA_USED, FREE, LIVE, TableArrays
+from headrace.ingress.sorting import argsort, group_starts
 
 KINDS = ("string", "int", "float")
 DEFAULT_BUCKETS = 1024
@@ -184,10 +185,10 @@ class _StringTable(_Table):
         words = np.empty(ids.size, np.uint64)
         kernels.gather_words(self.arrays, ids, 0, words)
         words.byteswap(inplace=True)
-        order = np.argsort(words, kind="stable")
+        order = argsort(words)
         words = words[order]
         # group[i]: first position whose first 8*depth bytes equal those at i, in the present order.
-        group = _group_starts(words[1:] != words[:-1])
+        group = group_starts(words[1:] != words[:-1])
         depth = 1
         while True:
             tied = _tied(group, ids[order])
@@ -206,17 +207,10 @@ class _StringTable(_Table):
             order[tied] = order[tied][within]
             more, old = more[within], group[tied][within]
             is_new = (more[1:] != more[:-1]) | (old[1:] != old[:-1])
-            group[tied] = tied[_group_starts(is_new)]
+            group[tied] = tied[group_starts(is_new)]
             if 8 * depth >= longest:
                 return order
             depth += 1
-
-
-def _group_starts(is_new: np.ndarray) -> np.ndarray:
-    """Return, for each of n positions, where its group of equal ones starts."""
-    starts = np.zeros(is_new.size + 1, np.int64)
-    starts[1:] = np.where(is_new, np.arange(1, is_new.size + 1), 0)
-    return np.maximum.accumulate(starts)
 
 
 def _tied(group: np.ndarray, ids: np.ndarray) -> np.ndarray:
@@ -244,7 +238,7 @@ class _IntTable(_Table):
         return stored.view(kind)
 
     def argsort(self, ids: np.ndarray) -> np.ndarray:
-        return np.argsort(self.values(ids), kind="stable")
+        return argsort(self.values(ids))
 
 
 class _FloatTable(_Table):
@@ -259,7 +253,7 @@ class _FloatTable(_Table):
         return pa.array(self.values(ids).view(np.float64)).cast(kind, safe=False)
 
     def argsort(self, ids: np.ndarray) -> np.ndarray:
-        return np.argsort(self.values(ids).view(np.float64), kind="stable")  # NaN comes last
+        return argsort(self.values(ids).view(np.float64))  # NaN comes last
 
 
 _TABLES = {"string": _StringTable, "int": _IntTable, "float": _FloatTable}
