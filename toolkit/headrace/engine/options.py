@@ -20,6 +20,9 @@ DEFAULT_CAPACITY = 1 << 14
 DEFAULT_BOUND_NS = 1_000_000
 DEFAULT_MAX_KEYS = 1 << 24
 
+PassedTime = Sequence[tuple[str, int, int, int]]
+"""What the clock decided in a run: (operator, source, its rows before, time passed to)."""
+
 
 def gate_modules(gate: str) -> tuple[ModuleType, ModuleType]:
     """Return the handle module and the kernel module of a gate."""
@@ -41,6 +44,13 @@ def largest_named(threads: Any) -> int:
     return 0
 
 
+def _checked_entry(entry: Any) -> tuple[str, int, int, int]:
+    kinds = [type(part) for part in entry] if isinstance(entry, (list, tuple)) else []
+    if kinds != [str, int, int, int] or entry[1] < 0 or entry[2] < 0:
+        raise ParameterError(f"passed_time=[{entry!r}]: give what run.passed_time of the recorded run is")
+    return tuple(entry)
+
+
 class Options:
     """Checked options of `start`."""
 
@@ -57,6 +67,7 @@ class Options:
         bound_ns: int = DEFAULT_BOUND_NS,
         max_keys: int = DEFAULT_MAX_KEYS,
         rate: float | RateSchedule | None = None,
+        passed_time: PassedTime | None = None,
         debug: bool = False,
         name: str | None = None,
         sample_every: float | None = DEFAULT_EVERY_S,
@@ -73,6 +84,7 @@ class Options:
         self.gate, self.mode, self.sink, self.debug, self.name = gate, mode, sink, debug, name
         self.capacity, self.bound_ns, self.max_keys = capacity, bound_ns, max_keys
         self.rate = schedule_of(rate)
+        self.passed_time = None if passed_time is None else [_checked_entry(entry) for entry in passed_time]
         self._threads = threads if isinstance(threads, dict) else {None: threads}
         if max_threads is None:
             wanted = [*self._threads.values(), *(t for _, t in reconfigure)]
@@ -97,6 +109,9 @@ class Options:
         for name in self._threads:
             if name is not None and name not in operators:
                 raise ParameterError(f"threads={{{name!r}: ...}}: the operators are {', '.join(operators)}")
+        for entry in self.passed_time or ():
+            if entry[0] not in operators:
+                raise ParameterError(f"passed_time=[{entry!r}]: the operators are {', '.join(operators)}")
 
     def initial(self, operator: str) -> Configuration:
         """Configuration 0 of an operator."""

@@ -399,7 +399,10 @@ class QueryRun:
 
     @property
     def passed_time(self) -> list[tuple[str, int, int, int]]:
-        """What the wall clock decided (`idle_after`): (operator, source, tuples before, time passed to)."""
+        """What the wall clock decided (`idle_after`): (operator, source, its rows before, time passed to).
+
+        `start(passed_time=...)` replays it.
+        """
         return [entry for source in self._sources for entry in source.passed_time]
 
     def metrics(self) -> Metrics:
@@ -550,6 +553,9 @@ def start(query: Query, **options: Any) -> QueryRun:
         Work it holds at most, in nanoseconds of its slowest reader.
     max_keys : int
         Keys that may be live at once.
+    passed_time : list, optional
+        `run.passed_time` of an earlier run of the same input: idle sources are passed over
+        (`idle_after`) between the same rows, and the clock is not looked at. Same result.
     rate : float or schedule of `headrace.rates`
         Tuples per second and source, to pace the input; `run.rate` changes it.
     debug : bool

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -15,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.engine.operator import Operator
+from headrace.engine.options import PassedTime
 from headrace.engine.port import Port, Stopped
-from headrace.errors import LateRowError
+from headrace.errors import LateRowError, ParameterError
 from headrace.ingress.reorder import Reorder
 from headrace.ingress.times import event_times
 from headrace.progress import MIN_TIME
@@ -48,6 +50,8 @@ class SourceThreads:
         self.rows = 0
         self.first_add_ns = 0
         self.passed_time: list[tuple[str, int, int, int]] = []
+        self._recorded = self._recorded_times(operator.options.passed_time)
+        self._fed = 0
         self._set_aside: list[pa.Table] = []
         self._late_rows = 0
         self._reader = node.readers[port.branch.source_index]()
@@ -59,6 +63,18 @@ class SourceThreads:
             self._reorder = Reorder(
                 node.lateness, node.late, column=node.event_time, window_size=port.encoder.window_size
             )
+
+    def _recorded_times(self, entries: PassedTime | None) -> deque[tuple[int, int]] | None:
+        """What an earlier run decided for this source: (rows before, time passed to); None: the clock decides."""
+        if entries is None:
+            return None
+        mine = [(rows, ts) for name, source, rows, ts in entries if (name, source) == (self._operator.name, self._port.source)]
+        if mine and self.node.idle_after is None:
+            raise ParameterError(
+                f"passed_time: time passed for source {self._port.source} of {self._operator.name!r}, which has no"
+                f" idle_after here; replay the query that was recorded"
+            )
+        return deque(mine)
 
     @property
     def late_rows(self) -> int:
@@ -127,7 +143,7 @@ class SourceThreads:
 
     def feed(self) -> None:
         """Body of the feeding thread."""
-        idle = self.node.idle_after
+        idle = self.node.idle_after if self._recorded is None else None
         since = time.monotonic()
         try:
             while True:
@@ -142,6 +158,8 @@ class SourceThreads:
                 if not self.first_add_ns:
                     self.first_add_ns = time.monotonic_ns()
                 if item is None:
+                    while self._recorded:
+                        self._pass_time_to(self._recorded.popleft()[1])
                     self._port.close()
                     return
                 if isinstance(item, int):
@@ -159,11 +177,25 @@ class SourceThreads:
         others = (port.reached for port in self._operator.ports if port is not self._port)
         furthest = max(others, default=MIN_TIME)
         if furthest > self._port.mark:
-            self._port.heartbeat(furthest)
-            self.passed_time.append((self._operator.name, self._port.source, self._port.added, furthest))
+            self._pass_time_to(furthest)
+
+    def _pass_time_to(self, ts: int) -> None:
+        self._port.heartbeat(ts)
+        self.passed_time.append((self._operator.name, self._port.source, self._fed, ts))
 
     def _feed_in_time(self, batch: pa.RecordBatch) -> None:
-        """Feed rows of a source that may have been passed over as idle; rows behind that time are late."""
+        """Feed rows of a source that may be passed over as idle; a replay passes it over between the same rows."""
+        while self._recorded and self._recorded[0][0] < self._fed + batch.num_rows:
+            rows, ts = self._recorded.popleft()
+            before = max(0, rows - self._fed)
+            self._feed_rows(batch.slice(0, before))
+            batch = batch.slice(before)
+            self._pass_time_to(ts)
+        self._feed_rows(batch)
+
+    def _feed_rows(self, batch: pa.RecordBatch) -> None:
+        """Feed rows; those behind the time that passed are late."""
+        self._fed += batch.num_rows
         ts = event_times(_column(batch, self.node), self.node.event_time)
         late = np.flatnonzero(ts < (self._port.mark if self.passed_time else MIN_TIME))
         if len(late):
