@@ -52,10 +52,12 @@ class KeyedResults:
         if self._dictionary is None:
             return argsort(records.primary)
         by_key = self._dictionary.argsort(records.a.astype(np.int32))
+        if not len(records) or records.primary.min() == records.primary.max():
+            return by_key  # the rule: one window ended
         times = records.primary[by_key]
         distinct = np.unique(times)
-        if len(distinct) <= FEW_TIMES:  # as a rule one: a window that ended
-            return np.concatenate([by_key[times == time] for time in distinct]) if len(distinct) else by_key
+        if len(distinct) <= FEW_TIMES:
+            return np.concatenate([by_key[times == time] for time in distinct])
         return by_key[argsort(times)]
 
 
