@@ -35,7 +35,8 @@ class Plant:
     noise : float
         Standard deviation of the work of an interval, a fraction.
     window_s : float
-        Of a join: tuples within so long are compared; 0 for none. Event time is the clock, in ms.
+        Of a join on a live stream, whose event time is the clock in ms and whose rate nobody knows
+        beforehand: tuples within so long are compared; 0 for none.
     comparison_us : float
         Of each pair.
     skew : array of 1,024 floats, optional
@@ -126,7 +127,7 @@ class Plant:
             metrics=metrics,
             mapping=self.configuration.mapping,
             behind=max(0, waiting - 100),
-            offered=self.rate(self.now),
+            offered=None if self.window_s else self.rate(self.now),
             window_size=int(self.window_s * 1000),
             cores=CORES,
         )

@@ -364,6 +364,13 @@ def test_requests_of_a_users_function_are_brought_within_bounds(asked, got):
     assert ("brought within" in loop._log.of_kind("request")[0].reason) == (asked != got)
 
 
+def test_nothing_is_asked_for_while_a_change_is_under_way():
+    """A function that asks each time, and changes that take 0.5 s: `Plant.ask` raises for two at once."""
+    plant = Plant(lambda now: 1_000, change_s=0.5)
+    play(plant, looped(plant, lambda o: Request(threads=1 + o.threads % 8, reason="restless")), 5)
+    assert 3 <= len(plant.requests) <= 10
+
+
 def test_a_mapping_for_threads_that_are_not_there_is_not_passed_on():
     plant = Plant(lambda now: 1_000, threads=2)
     loop = looped(plant, lambda o: Request(mapping=Mapping.even(5), reason="more"))
@@ -398,3 +405,19 @@ def test_the_log_as_a_table_and_in_words():
     assert row.predicted_load == row.predicted_load and row.realised_load == row.realised_load
     assert "above 90%" in str(loop._log) and "predicted" in str(loop._log)
     assert 0 <= loop._log.prediction_error["load"] < 2
+
+
+def test_proactive_does_not_expect_fuller_windows_of_a_recorded_join():
+    """Played four times as fast, a recorded stream has four times the tuples, and as many to compare each with."""
+    controller = ProactiveJoin(horizon_s=4, damping=Damping(**AT_ONCE))
+    watermark, asked = 0, []
+    for i in range(60):
+        rate = 1_000 if i < 50 else 4_000
+        watermark += rate // 5  # one tuple a unit of event time, whatever the clock says
+        seen = at(
+            1, 0.15 * rate / 1_000, at_s=i / 5, processed=rate, arrived=rate, offered=float(rate),
+            comparisons=rate * 10_000.0, watermark=watermark, window_size=10_000,
+        )  # fmt: skip
+        request = controller.decide(seen)
+        asked.append((seen.at_s, request))
+    assert [when for when, request in asked if request] == [], "0.6 of one thread's work, at most"

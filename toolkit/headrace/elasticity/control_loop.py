@@ -272,7 +272,7 @@ def _note_effect(decision: Decision, seen: list[Observation]) -> None:
     names = {"load", "imbalance_cv", "latency_p99_ms", *decision.predicted}
     for name in sorted(n for n in names if seen and hasattr(seen[0], n)):
         values = [getattr(o, name) for o in seen if not math.isnan(getattr(o, name))]
-        decision.realised[name] = sum(values) / len(values) if values else math.nan
+        decision.realised[name] = float(sum(values) / len(values)) if values else math.nan
 
 
 def _name(controller: Any) -> str:

@@ -125,7 +125,7 @@ class DecisionLog(Sequence[Decision]):
             for name, expected in decision.predicted.items():
                 if not math.isnan(decision.realised.get(name, math.nan)):
                     misses.setdefault(name, []).append(abs(decision.realised[name] - expected))
-        return {name: sum(found) / len(found) for name, found in misses.items()}
+        return {name: float(sum(found) / len(found)) for name, found in misses.items()}
 
     def __str__(self) -> str:
         return "\n".join(str(decision) for decision in self)

@@ -23,7 +23,7 @@ class ProactiveJoin:
     Predicted is the larger of the work now and the work `horizon_s` from now, at the rate the
     tuples come (of the rate schedule, where there is one), and what waits is to be worked off
     within `drain_s`. A join compares each tuple with a window of others: after a change of rate
-    the comparisons follow over the next WS of event time, and they are reckoned with beforehand.
+    of a live stream the comparisons follow over the next WS, and they are reckoned with beforehand.
 
     Parameters
     ----------
@@ -68,7 +68,8 @@ class ProactiveJoin:
         if observation.processed <= 0:
             self.damping.settled(observation, observation.threads)
             return None
-        factor, growth = self._factor(observation)
+        steady, waiting, growth = self._work_to_come(observation)
+        factor = steady + waiting
         load, threads = observation.load_with(observation.threads, factor), observation.threads
         middle = (self.lower + self.upper) / 2
         wished, bound = threads, self.upper
@@ -79,7 +80,7 @@ class ProactiveJoin:
         number = self.damping.settled(observation, wished)
         if number is None:
             return None
-        expected = observation.load_with(number, factor)
+        expected, settled = observation.load_with(number, factor), observation.load_with(number, steady)
         side = "above" if number > threads else "below"
         return Request(
             threads=number,
@@ -91,7 +92,7 @@ class ProactiveJoin:
                 f" comparisons per tuple make {load:.0%} of what {threads} thread{'s' * (threads > 1)} can do, {side}"
                 f" {bound:.0%}: {number} would have {expected:.0%}"
             ),
-            predicted={"load": expected},
+            predicted={"load": settled},  # once what waits is worked off
         )
 
     def _note(self, observation: Observation) -> None:
@@ -105,16 +106,16 @@ class ProactiveJoin:
         while len(self._history) > 2 and self._history[1][0] <= observation.watermark - observation.window_size:
             self._history.popleft()
 
-    def _factor(self, observation: Observation) -> tuple[float, float]:
-        """Work to come over work now, and comparisons per tuple then over now."""
+    def _work_to_come(self, observation: Observation) -> tuple[float, float, float]:
+        """What comes and what waits, over the work now; and comparisons per tuple then over now."""
         coming, waiting = observation.coming, observation.pending / self.drain_s
         if observation.is_source_limited:
             coming, waiting = min(coming, observation.processed), 0.0
         growth = self._window_growth(observation, coming)
         compared = self._compared_share(observation)
-        # load_with counts what arrives and is not processed as load; here it is in `coming` and in `waiting`.
-        due = (coming * max(1.0, 1 + compared * (growth - 1)) + waiting) / observation.processed
-        return due / observation.overload, growth
+        # The load counts what arrives and is not processed; here it is in `coming` and in `waiting`.
+        done = observation.processed * observation.overload
+        return coming * max(1.0, 1 + compared * (growth - 1)) / done, waiting / done, growth
 
     def _compared_share(self, observation: Observation) -> float:
         """Part of the cost of a tuple that comparisons make."""
@@ -127,16 +128,24 @@ class ProactiveJoin:
         return compared / per_tuple
 
     def _window_growth(self, observation: Observation, coming: float) -> float:
-        """Tuples a window holds `horizon_s` from now, over those it holds now."""
+        """Tuples a window holds `horizon_s` from now, over those it holds now.
+
+        A live stream's event time goes with the clock: at a higher rate more tuples fall into a
+        window. Of a recorded one that is played at a given rate it goes with the tuples.
+        """
         if observation.comparisons <= 0 or len(self._history) < 2 or self._pace <= 0 or not observation.window_size:
             return 1.0
         times, counts = np.array(self._history).T
-        now, ahead = times[-1], self._pace * self.horizon_s
+        density = (counts[-1] - counts[-2]) / max(1, times[-1] - times[-2])
+        pace = self._pace if observation.offered is None else coming / max(density, 1e-12)
+        now, ahead = times[-1], pace * self.horizon_s
 
         def upto(time: float) -> float:
+            if time < times[0]:  # before it was attached: as since then
+                return counts[0] - (times[0] - time) * (counts[-1] - counts[0]) / max(1, now - times[0])
             if time <= now:
                 return float(np.interp(time, times, counts))
-            return counts[-1] + (time - now) / self._pace * coming
+            return counts[-1] + (time - now) / pace * coming
 
         held = counts[-1] - upto(now - observation.window_size)
         then = upto(now + ahead) - upto(now + ahead - observation.window_size)
