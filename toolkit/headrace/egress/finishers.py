@@ -51,14 +51,14 @@ class KeyedResults:
     def order(self, records: Records) -> np.ndarray:
         if self._dictionary is None:
             return argsort(records.primary)
-        by_key = self._dictionary.argsort(records.a.astype(np.int32))
-        if not len(records) or records.primary.min() == records.primary.max():
-            return by_key  # the rule: one window ended
-        times = records.primary[by_key]
+        ids, times = records.a.astype(np.int32), records.primary
+        if not len(times) or times.min() == times.max():
+            return self._dictionary.argsort(ids)  # the rule: one window ended
         distinct = np.unique(times)
-        if len(distinct) <= FEW_TIMES:
-            return np.concatenate([by_key[times == time] for time in distinct])
-        return by_key[argsort(times)]
+        if len(distinct) > FEW_TIMES:
+            return argsort(times, key_ranks(self._dictionary, ids))
+        parts = [np.flatnonzero(times == time) for time in distinct]
+        return np.concatenate([part[self._dictionary.argsort(ids[part])] for part in parts])
 
 
 class AggregateResults(KeyedResults):
