@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import TimeoutError
+
 import open_ports
 from browser.kernel import Kernel
 
@@ -212,6 +214,20 @@ class Visit:
                 item.hover()
                 self.page.locator(".lm-Menu").nth(depth + 1).wait_for()
 
+    def run_all(self) -> None:
+        """Run every cell; a click that came too early for JupyterLab, and was lost, is made again."""
+        begun = self.page.locator(".jp-InputPrompt", has_text=re.compile(r"\[[*\d]"))
+
+        def begins() -> bool:
+            self.menu("Run", "Run All Cells")
+            try:
+                begun.first.wait_for(timeout=15_000)
+            except TimeoutError:
+                return False
+            return True
+
+        until(begins, 90, "the first cell runs")
+
     @property
     def kernel(self) -> Kernel:
         """The notebook's kernel, asked beside the browser."""
@@ -248,8 +264,17 @@ class Visit:
         return [] if len(values) == 1 else values
 
     def until_rows(self, count: int, seconds: float) -> None:
-        """The plots have so many rows."""
-        until(lambda: len(self.series("t")) >= count, seconds, f"{count} rows in the plots; {self.problems}")
+        """The plots have so many rows; a cell that fails ends the wait."""
+
+        def enough() -> bool:
+            failed = self.page.locator(
+                ".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.stderr']"
+            )
+            for text in failed.all_inner_texts():
+                assert "Error" not in text, f"a cell failed: {text[-2_000:]}"
+            return len(self.series("t")) >= count
+
+        until(enough, seconds, f"{count} rows in the plots; {self.problems}")
 
     def panel_texts(self) -> dict[str, str]:
         """What each plot says in words."""
@@ -300,6 +325,11 @@ class Visit:
         self.stable(lambda: self.dashboard.bounding_box()["y"])
         self.dashboard.screenshot(path=self._shots / f"{name}.png")
         self.page.set_viewport_size({"width": width, "height": HEIGHT})
+
+    def keep_failure(self) -> None:
+        """Keep a picture of the page as it is."""
+        self._shots.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=self._shots / "failed.png")
 
     def look_at(self, file: Path, name: str) -> None:
         """Open a saved page by itself, from disk; its plots must draw, without errors and without a network."""

@@ -53,8 +53,13 @@ def visit(folder):
         visit = lab.Visit(browser, address, folder, ROOT / "build" / "screenshots")
         try:
             visit.open(NAME)
-            visit.menu("Run", "Run All Cells")
+            visit.run_all()
             visit.until_rows(20, 3 * SLOW)
+        except BaseException:
+            visit.keep_failure()
+            visit.close()
+            raise
+        try:
             yield visit
         finally:
             visit.close()

@@ -44,6 +44,8 @@ FORBIDDEN = [
     ("headrace.memory", "headrace_datasets", DATASETS_USERS),
     ("headrace_datasets", "headrace.gates", "the datasets import no engine"),
     ("headrace.engine", "headrace_widgets", "nothing below the dashboard imports it"),
+    ("headrace_widgets", "headrace.engine", "the dashboard sees counters and public names only"),
+    ("headrace_widgets", "headrace_datasets", "the dashboard sees counters and public names only"),
 ]
 
 ALLOWED = [
