@@ -87,8 +87,8 @@ class History:
     every_s : float
         Time between samples.
     limit : int
-        The most that are kept, some 20 kB for each operator: when there are more, every second one is dropped
-        and `every_s` doubles, so that a long run has a coarse history and not a long one.
+        The most that are kept, some 20 kB for each operator: when there are more, every second one of the older
+        half is dropped, so that a long run has a coarse beginning and its last minute is always fine.
 
     Examples
     --------
@@ -152,8 +152,7 @@ class History:
             self._samples.pop()  # of the same moment: the end of the run
         self._samples.append(Sample(metrics.at_ns, metrics, latencies))
         if len(self._samples) > self.limit:
-            del self._samples[1:-1:2]
-            self.every_s *= 2
+            del self._samples[1 : max(2, len(self._samples) // 2) : 2]
         return metrics
 
     def follow(self, over: threading.Event) -> None:

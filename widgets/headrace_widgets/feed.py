@@ -82,7 +82,7 @@ class Feed:
 
     def _new_samples(self) -> list[Any]:
         history = getattr(self._run, "history", None)
-        if history is not None and (history.samples or self._run.state != "running"):
+        if history is not None and (len(history) or self._run.state != "running"):
             return history.since(self._seen_ns)
         return [Snapshot(time.monotonic_ns(), self._run.metrics())]
 
