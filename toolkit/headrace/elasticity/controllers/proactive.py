@@ -13,7 +13,9 @@ from headrace.elasticity.requests import Request
 from headrace.errors import ParameterError
 from headrace.progress import MIN_TIME
 
-_KEPT = 100_000
+_KEPT = 2_000
+_LATELY = 6
+"""Intervals over which the pace of event time is measured: of one alone it is mostly noise."""
 
 
 @dataclass
@@ -49,11 +51,10 @@ class ProactiveJoin:
     horizon_s: float = 2.0
     drain_s: float = 1.0
     damping: Damping = field(default_factory=lambda: Damping(up_after_s=0.2, down_after_s=1.0, cooldown_s=0.6))
-    _history: deque[tuple[int, float]] = field(
+    _history: deque[tuple[int, float, float]] = field(
         default_factory=lambda: deque(maxlen=_KEPT), init=False, repr=False
     )
     _processed: float = field(default=0.0, init=False, repr=False)
-    _pace: float = field(default=0.0, init=False, repr=False)
 
     def __post_init__(self):
         if not 0 < self.lower < self.upper <= 1:
@@ -100,10 +101,8 @@ class ProactiveJoin:
         self._processed += observation.processed * observation.interval_s
         if observation.watermark <= MIN_TIME:
             return
-        if self._history and observation.watermark > self._history[-1][0]:
-            self._pace = (observation.watermark - self._history[-1][0]) / observation.interval_s
-        self._history.append((observation.watermark, self._processed))
-        while len(self._history) > 2 and self._history[1][0] <= observation.watermark - observation.window_size:
+        self._history.append((observation.watermark, self._processed, observation.at_s))
+        while len(self._history) > _LATELY and self._history[1][0] <= observation.watermark - observation.window_size:
             self._history.popleft()
 
     def _work_to_come(self, observation: Observation) -> tuple[float, float, float]:
@@ -133,11 +132,16 @@ class ProactiveJoin:
         A live stream's event time goes with the clock: at a higher rate more tuples fall into a
         window. Of a recorded one that is played at a given rate it goes with the tuples.
         """
-        if observation.comparisons <= 0 or len(self._history) < 2 or self._pace <= 0 or not observation.window_size:
+        if observation.comparisons <= 0 or len(self._history) < 2 or not observation.window_size:
             return 1.0
-        times, counts = np.array(self._history).T
-        density = (counts[-1] - counts[-2]) / max(1, times[-1] - times[-2])
-        pace = self._pace if observation.offered is None else coming / max(density, 1e-12)
+        times, counts, clock = np.array(self._history).T
+        since = max(0, len(times) - _LATELY)
+        passed, came = times[-1] - times[since], counts[-1] - counts[since]
+        if passed <= 0 or came <= 0:
+            return 1.0
+        pace = passed / (clock[-1] - clock[since]) if observation.offered is None else coming * passed / came
+        if pace <= 0:
+            return 1.0
         now, ahead = times[-1], pace * self.horizon_s
 
         def upto(time: float) -> float:
