@@ -1,0 +1,200 @@
+"""The collector by itself: fed through the output gate's own rings by this test, as instances would.
+
+Property    records come out ordered by content, not by instance; none before all
+            active instances have promised; time is passed on behind the records
+Oracle      the records themselves, sorted in Python
+Cannot see  interleavings of the rings' words: `tests/headrace/operators/test_output.py`
+"""
+
+import random
+import threading
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from headrace.egress.collector import Collector, Records
+from headrace.gates import merged_log
+from headrace.memory.cells import reserved
+from headrace.operators import membership, output
+from headrace.progress import END_OF_TIME, MIN_TIME
+from support.workloads import eventually
+
+CAPACITY = 8
+
+
+class ByPrimary:
+    """Results (primary, a, value), by primary and a."""
+
+    schema = pa.schema({"primary": pa.int64(), "a": pa.int64(), "value": pa.int64()})
+
+    def order(self, records):
+        return np.lexsort((records.a, records.primary))
+
+    def build(self, records):
+        return pa.record_batch([records.primary, records.a, records.values[0]], schema=self.schema)
+
+
+class Seen:
+    """What a consumer is told, in order: rows, ("to", watermark), "closed"."""
+
+    def __init__(self):
+        self.said = []
+
+    def write(self, batch):
+        self.said += [tuple(row.values()) for row in batch.to_pylist()]
+
+    def progress(self, watermark):
+        self.said.append(("to", watermark))
+
+    def close(self):
+        self.said.append("closed")
+
+    @property
+    def rows(self):
+        return [entry for entry in self.said if isinstance(entry, tuple) and entry[0] != "to"]
+
+
+class Instances:
+    """The other side: instances that this test lets write and promise."""
+
+    def __init__(self, active, most=4):
+        self.out = output.allocate(most, CAPACITY, membership.allocate(most, 1, 0).meter)
+        self.values = reserved(most * CAPACITY, np.int64).reshape(most, CAPACITY)
+        self.heads = [0] * most
+        self.seen, self.freed = Seen(), []
+        gate = merged_log.allocate(1, most, 64)
+        self.collector = Collector(
+            self.out, gate.words, [self.values], ByPrimary(), [self.seen], self.freed.append
+        )
+        for r in active:
+            output.start_mark(self.out, r, MIN_TIME, MIN_TIME)
+        self.thread = threading.Thread(target=self.collector.run, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *error):
+        output.stop_output(self.out)
+        self.thread.join(20)
+        assert not self.thread.is_alive()
+
+    def write(self, r, primary, a):
+        """Write a record; it waits for room as an instance does. Its value says who wrote it."""
+        slot = output.reserve_slot(self.out, r, self.heads[r])
+        assert slot >= 0
+        self.out.primary[r, slot], self.out.a[r, slot] = primary, a
+        self.values[r, slot] = 100 * r + a
+        self.heads[r] += 1
+
+    def promise(self, r, mark, watermark=None):
+        output.publish(self.out, r, self.heads[r], mark, mark if watermark is None else watermark)
+
+    def end(self, *members):
+        for r in members:
+            self.promise(r, END_OF_TIME)
+        assert self.collector.finished.wait(20)
+
+
+def test_example_what_one_has_not_promised_is_held_back():
+    """
+    ::
+
+        instance 0   writes 3 5 9     promises 9
+        instance 1   writes 4         promises 4     3 4 may go, 5 9 may not
+    """
+    with Instances([0, 1]) as instances:
+        for primary in (3, 5, 9):
+            instances.write(0, primary, 0)
+        instances.promise(0, 9)
+        instances.write(1, 4, 0)
+        instances.promise(1, 4)
+        eventually(lambda: len(instances.seen.rows) == 2)
+        instances.promise(1, 5)
+        eventually(lambda: len(instances.seen.rows) == 3)
+        assert [row[0] for row in instances.seen.rows] == [3, 4, 5]
+        instances.end(0, 1)
+        assert [row[0] for row in instances.seen.rows] == [3, 4, 5, 9]
+        assert instances.seen.said[-1] == "closed"
+        assert instances.collector.rows == 4
+        assert instances.collector.last_emission_ns > 0
+
+
+def test_example_time_is_passed_on_behind_the_records_it_covers():
+    with Instances([0, 1]) as instances:
+        instances.write(0, 7, 1)
+        instances.promise(0, 7)
+        instances.promise(1, 20)
+        eventually(lambda: ("to", 7) in instances.seen.said)
+        assert instances.seen.said == [(7, 1, 1), ("to", 7)]
+        assert instances.freed == [7]
+        # The smallest watermark, though the promise is ahead of it: promises may be positions.
+        instances.promise(0, 90, 8)
+        eventually(lambda: ("to", 8) in instances.seen.said)
+        instances.end(0, 1)
+        # The end is no time: it is said by closing.
+        assert instances.seen.said == [(7, 1, 1), ("to", 7), ("to", 8), "closed"]
+        assert instances.freed == [7, 8, END_OF_TIME]
+
+
+def test_example_an_instance_that_is_not_active_holds_nothing():
+    with Instances([2]) as instances:
+        instances.write(2, 1, 1)
+        instances.promise(2, 1)
+        eventually(lambda: instances.seen.rows == [(1, 1, 201)])
+        instances.end(2)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_oracle_any_instances_give_the_same_sequence(seed):
+    """More records than the rings hold; who writes what is drawn."""
+    draw = random.Random(seed)
+    records = [(draw.randrange(60), a) for a in range(200)]
+    members = sorted(draw.sample(range(4), draw.randint(1, 4)))
+    with Instances(members) as instances:
+        owner = {record: draw.choice(members) for record in records}
+        for now in range(60):
+            # In any order within a time: the content decides.
+            for record in draw.sample(records, len(records)):
+                if record[0] == now:
+                    instances.write(owner[record], *record)
+                    if draw.random() < 0.5:
+                        instances.promise(owner[record], now - 1)
+            for r in draw.sample(members, len(members)):
+                instances.promise(r, now)
+        instances.end(*members)
+        assert [row[:2] for row in instances.seen.rows] == sorted(records)
+        assert all(row[2] == 100 * owner[row[:2]] + row[1] for row in instances.seen.rows)
+        steps = [entry[1] for entry in instances.seen.said if entry[0] == "to"]
+        assert steps == sorted(set(steps)) and all(step < END_OF_TIME for step in steps)
+        # Behind a time that was passed on, no earlier record.
+        reached = MIN_TIME
+        for entry in instances.seen.said:
+            if entry[0] == "to":
+                reached = entry[1]
+            elif entry != "closed":
+                assert entry[0] > reached
+
+
+def test_example_a_stop_ends_it_without_an_end_of_results():
+    instances = Instances([0, 1])
+    with instances:
+        instances.write(0, 3, 0)
+        instances.promise(0, 3)
+        eventually(lambda: int(instances.out.tail[0]) == 1)
+    assert instances.seen.said == [] and not instances.collector.finished.is_set()
+
+
+def test_example_records_are_taken_and_joined_column_by_column():
+    def records(first, count):
+        columns = [np.arange(first, first + count) + 1000 * i for i in range(5)]
+        return Records(*columns, [np.arange(first, first + count) * 0.5])
+
+    both = Records.concatenate([records(0, 3), records(3, 2)])
+    assert len(both) == 5 and both.values[0].tolist() == [0, 0.5, 1, 1.5, 2]
+    some = both.take(np.array([4, 0]))
+    assert [getattr(some, name).tolist() for name in ("primary", "a", "b", "c", "at")] == [
+        [4 + 1000 * i, 1000 * i] for i in range(5)
+    ]
+    assert some.values[0].tolist() == [2, 0]
