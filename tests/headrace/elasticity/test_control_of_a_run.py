@@ -11,6 +11,7 @@ Cannot see  how fast: nothing here is timed but in minutes
 import os
 import threading
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -80,10 +81,11 @@ def test_a_rate_that_changes_abruptly_is_followed():
     assert result.equals(counts().to_arrow(threads=1))
 
 
-def join(rows=400_000):
-    """Comparisons with 40,000 tuples for each tuple: one thread has more than enough to do at full speed."""
-    left = pa.table({"ts": range(rows), "x": [i * 7_919 % 10_000 for i in range(rows)]})
-    right = pa.table({"ts": range(rows), "a": [i * 104_729 % 10_000 for i in range(rows)]})
+def join():
+    """Comparisons with 40,000 tuples for each of four million: one thread has work for many seconds at full speed."""
+    at = np.arange(ROWS)
+    left = pa.table({"ts": at, "x": at * 7_919 % 10_000})
+    right = pa.table({"ts": at, "a": at * 104_729 % 10_000})
     sides = (hr.stream(table, event_time="ts") for table in (left, right))
     return next(sides).join(next(sides), within=20_000, where=hr.band("x", "a", 0))
 
@@ -118,12 +120,13 @@ def test_threshold_on_a_run_that_idles():
 
 
 def test_schedule_and_cost_model_on_a_run():
-    with counts().start(threads=1, max_threads=3, rate=50_000) as run:
-        control = run.control(Schedule([(0.2, 3), (0.6, 2)]), interval_s=0.05)
-        eventually(lambda: run.threads == 2, 60)
+    with join().start(threads=1, max_threads=3, rate=5_000, sink=hr.discard()) as run:
+        control = run.control(Schedule([(0.2, 3), (3, 1)]), interval_s=0.05)
+        eventually(lambda: len(run.decisions.of_kind("request")) and run.threads == 1, 60)
+        # Intervals with more threads than cores, or next to nothing to do, teach nothing.
         eventually(lambda: control.cost_model.samples > 5 and control.cost_model.barrier_ms > 0, 60)
         few, more = control.predict(1), control.predict(2)
-        assert 0 < few.capacity and few.error > 0 and more.load <= few.load * 1.01
+        assert 0 < few.capacity and few.error > 0 and more.load <= 2.02 * few.load
         assert all(cost >= 0 for cost in control.cost_model.costs.values())
         with pytest.raises(ParameterError, match="threads=0"):
             control.predict(0)
