@@ -13,12 +13,13 @@ from headrace.progress import END_OF_TIME, MIN_TIME
 from interleave import Kernels, copied
 
 LOG = "headrace.gates.merged_log_kernel"
-SKIP_LIST = "headrace.gates.scalegate_kernel"
+SCALEGATE = "headrace.gates.scalegate_kernel"
+SKIP_LIST = "headrace.gates.skip_list_kernel"
 MEMBERSHIP = "headrace.gates.membership_kernel"
 EVENT_COUNT = "headrace.memory.event_count"
 INSTANCE_LOOP = "headrace.operators.instance_loop"
 NOTHING = 2**63 - 1
-GATES = {"log": LOG, "scalegate": SKIP_LIST}
+GATES = {"log": LOG, "scalegate": SCALEGATE}
 
 
 class _Control:

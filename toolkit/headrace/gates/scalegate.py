@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from headrace.gates import scalegate_kernel as kernels
+from headrace.gates import skip_list_kernel as skip_list
 from headrace.gates.allocation import allocate_common
 from headrace.gates.scalegate_kernel import ScaleGateArrays
 from headrace.gates.tuple_buffer import TupleBuffer
@@ -37,17 +38,17 @@ def allocate(
     common = allocate_common(sources, readers, capacity, bound, bound_ns)
     pool = 1 << max(_LEAST_POOL - 1, capacity).bit_length()  # one more than may wait: a reader stands on it
     head = sources * pool
-    common["words"][kernels.POOL_SHIFT] = pool.bit_length() - 1
-    nodes = aligned((head + 1) * kernels.NODE_WORDS, np.int64)
-    each = nodes.reshape(head + 1, kernels.NODE_WORDS)
-    each[:, kernels.NEXT :] = kernels.NIL
-    each[:, kernels.STAMP] = -1
-    each[head, kernels.TS] = MIN_TIME
-    each[head, kernels.STAMP] = 1
-    source = aligned(sources * kernels.SOURCE_WORDS, np.int64).reshape(sources, kernels.SOURCE_WORDS)
-    source[:, kernels.LAST] = head
-    source[:, kernels.FULL_AT] = min(capacity, bound or capacity)
-    source[:, kernels.FINGER : kernels.FINGER + kernels.LEVELS] = head
+    common["words"][skip_list.POOL_SHIFT] = pool.bit_length() - 1
+    nodes = aligned((head + 1) * skip_list.NODE_WORDS, np.int64)
+    each = nodes.reshape(head + 1, skip_list.NODE_WORDS)
+    each[:, skip_list.NEXT :] = skip_list.NIL
+    each[:, skip_list.STAMP] = -1
+    each[head, skip_list.TS] = MIN_TIME
+    each[head, skip_list.STAMP] = 1
+    source = aligned(sources * skip_list.SOURCE_WORDS, np.int64).reshape(sources, skip_list.SOURCE_WORDS)
+    source[:, skip_list.LAST] = head
+    source[:, skip_list.FULL_AT] = min(capacity, bound or capacity)
+    source[:, skip_list.FINGER : skip_list.FINGER + skip_list.LEVELS] = head
     stand = padded_cells(readers)
     stand[::CELL] = head
     passed = padded_cells(readers)

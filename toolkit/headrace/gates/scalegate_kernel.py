@@ -2,15 +2,9 @@
 
 A record is (ts, ref), as in `merged_log_kernel`; so are the kernels' names.
 
-State       node        TS, REF, AT (arrival), STAMP, NEXT[0..3], one cache line.
-                        Level 0 is the list, sorted by (ts, source, position);
-                        the levels above are shortcuts. STAMP: -1 not linked
-                        yet, 0 not reached by any reader, k the k-th of the list
-                        (the head is the first). A source's nodes come from its
-                        own pool, in turn; a slot has the same height always.
+State       the list    see `skip_list_kernel`; here a record is its node
             per source  MARK[s] promise: no later record has ts < MARK[s];
-                        FEEDING[s]; private: LAST node, NEXT and OLDEST sequence
-                        number in the pool, a FINGER per level above 0
+                        FEEDING[s]
             per reader  CURSOR[r] records consumed, STAND[r] the node of the
                         last of them, PASSED[r] its stamp, READING[r]
                         activation id; CLAIM[r] records decided on, DELIVERED[r]
@@ -18,27 +12,15 @@ State       node        TS, REF, AT (arrival), STAMP, NEXT[0..3], one cache line
                         FILLED, copied out of the nodes; private: NODE, FILLED
             control     BOUNDARY[k] position of the k-th control, PROPOSED,
                         CONFIRMED how many there are
-            VERSION     odd while membership changes (a seqlock)
-Invariants  I1  every node linked by source s is at or before LAST[s], and no
-                reader passes LAST[s] while s feeds: a record after it in the
-                list is above (MARK[s], s), which is not below the limit. So
-                what s walks over, from LAST[s] on, is never recycled under it
-            I2  a node is recycled once the stand of every active reader is
-                after it; only its own source recycles it
-            I3  shortcuts may lead to recycled nodes. A node found through one
-                is stood on only if it is linked and its key lies after
-                LAST[s] and not after the new key: by I1 it is then alive and
-                stays so. A lost or stale shortcut costs steps, never order
-            I4  position p holds the same record for every reader
-Ordering    A1 write node, A2 CAS NEXT[0] of the predecessor, A3 store_release
-            MARK        who sees the promise finds every node it covers
+            VERSION     odd while membership changes, see `membership_kernel`
+Invariants  I4  position p holds the same record for every reader
+            I1 to I3 are the list's
+Ordering    A2 link a node, A3 store_release MARK
+                        who sees the promise finds every node it covers
             R1 load_acquire all MARKs: the limit, R2 load_acquire NEXT[0]
                         in this order: a node linked after R1 is above the limit
             R3 store_release STAND, PASSED, CURSOR; A0 load_acquire PASSED
                         a node is rewritten only once every reader has left it
-            U1 (owner) STAMP := -1, store_release TS := new
-            U2 (finder) load_acquire TS, load_acquire STAMP
-                        who sees the new key sees no link of the old node
             C1 (reader) CLAIM := end of what it takes, fence, read BOUNDARY
             C2 (control) BOUNDARY := largest claim, fence, read the claims;
                         raise and repeat until none is beyond
@@ -54,8 +36,8 @@ Progress    add is lock-free, peek waits for nobody (a reader at a boundary
             and control are rare and exclude each other by a try-lock each.
 Source      Gulisano et al., ScaleGate; STRETCH, section 6 (Elastic ScaleGate).
             Differs: promises in MARK instead of handles compared with nodes,
-            so heartbeats work and ties are ordered; reclamation; bounds;
-            controls at a position instead of a timestamp.
+            so heartbeats work and ties are ordered; bounds; controls at a
+            position instead of a timestamp.
 Checked     tests/headrace/gates (both gates), tests/litmus
 """
 
@@ -75,11 +57,25 @@ from headrace.gates.membership_kernel import (
     VERSION,
     close_membership,
     open_membership,
-    slowest_reader,
     smallest_of_readers,
-    tuples_allowed,
     wake_readers,
     wake_sources,
+)
+from headrace.gates.skip_list_kernel import (
+    AT,
+    FULL_AT,
+    LAST,
+    NEXT,
+    NEXT_SEQ,
+    NIL,
+    NODE_WORDS,
+    POOL_SHIFT,
+    REF,
+    STAMP,
+    TS,
+    insert,
+    recycle,
+    room,
 )
 from headrace.kernel import kernel
 from headrace.memory.atomics import (
@@ -89,7 +85,6 @@ from headrace.memory.atomics import (
     load_acquire,
     load_relaxed,
     now_ns,
-    store_relaxed,
     store_release,
 )
 from headrace.memory.bundle import by_reference
@@ -99,25 +94,12 @@ from headrace.progress import END_OF_TIME
 CONTROL_FLAG = 1 * CELL
 PROPOSED = 2 * CELL
 CONFIRMED = 4 * CELL
-POOL_SHIFT = 5 * CELL  # log2 of the nodes in a source's pool; constant
-
-# A node.
-NODE_WORDS = 8
-TS, REF, AT, STAMP, NEXT = 0, 1, 2, 3, 4
-LEVELS = 4
-NIL = -1
-
-# What a source keeps for itself, in `source`.
-LAST, NEXT_SEQ, OLDEST, FULL_AT, FINGER = 0, 1, 2, 3, 4
-SOURCE_WORDS = 16
 
 # What a reader keeps for itself, in `reader`.
 NODE, FILLED, LIMIT_TS, LIMIT_SOURCE = 0, 1, 2, 3
 READER_WORDS = 16
 
 CONTROL_RING = 64
-NEAR = 8
-"""Steps along level 0 before the shortcuts are tried."""
 PUBLISH_EVERY = 128
 
 
@@ -154,172 +136,17 @@ def lane(g, reader):
     return reader
 
 
-@kernel
-def _height(slot):
-    """Levels of the nodes in a slot: every 4th has two, every 16th three, every 64th four."""
-    if slot & 3 != 0:
-        return 1
-    if slot & 15 != 0:
-        return 2
-    if slot & 63 != 0:
-        return 3
-    return LEVELS
-
-
 # -- sources -----------------------------------------------------------------------------------------
 
 
 @kernel
-def _recycle(g, source, smallest, slowest):
-    """Take back the nodes before the one with stamp `smallest`; set how far the source may go."""
-    state = g.source[source]
-    shift = g.words[POOL_SHIFT]
-    oldest = state[OLDEST]
-    consumed = oldest
-    while oldest < state[NEXT_SEQ]:
-        node = (source << shift) | (oldest & ((1 << shift) - 1))
-        stamp = load_acquire(g.nodes, node * NODE_WORDS + STAMP)
-        if stamp <= 0 or stamp > smallest:
-            break
-        consumed = oldest + 1
-        if stamp == smallest:
-            break  # consumed, but a reader stands on it
-        oldest += 1
-    state[OLDEST] = oldest
-    limit = tuples_allowed(g, slowest, g.mark.size // CELL)
-    state[FULL_AT] = min(consumed + limit, oldest + (1 << shift))
-
-
-@kernel
-def _room(g, source, wanted):
-    """How many nodes the source may link now; at most `wanted` need be found."""
-    state = g.source[source]
-    room = state[FULL_AT] - state[NEXT_SEQ]
-    if room < wanted:
-        smallest, slowest = slowest_reader(g, g.passed)  # A0
-        if smallest >= 0:
-            _recycle(g, source, smallest, slowest)
-            room = state[FULL_AT] - state[NEXT_SEQ]
-    return max(0, room)
-
-
-@kernel
-def _follow_shortcuts(g, source, ts, level, at):
-    """Go along one level above 0, from `at` or this source's finger. See I3.
-
-    Returns
-    -------
-    before : int
-        The last node of the level that is not after (ts, source).
-    at : int
-        Where level 0 may be entered: as given, or further.
-    """
-    shift = g.words[POOL_SHIFT]
-    at_ts = g.nodes[at * NODE_WORDS + TS]
-    at_source = at >> shift
-    before = g.source[source, FINGER + level]
-    if _height(at & ((1 << shift) - 1)) > level:
-        before = at
-    before_ts = load_acquire(g.nodes, before * NODE_WORDS + TS)
-    before_source = before >> shift
-    while True:
-        found = load_acquire(g.nodes, before * NODE_WORDS + NEXT + level)
-        if found == NIL:
-            break
-        found_ts = load_acquire(g.nodes, found * NODE_WORDS + TS)  # U2
-        found_source = found >> shift
-        if found_ts > ts or (found_ts == ts and found_source > source):
-            break
-        if found_ts < before_ts or (found_ts == before_ts and found_source <= before_source):
-            break  # keys only grow, so this ends: a stale shortcut, or a run of equal times
-        if found_ts > at_ts or (found_ts == at_ts and found_source > at_source):
-            if load_acquire(g.nodes, found * NODE_WORDS + STAMP) < 0:  # U2
-                break
-            at = found
-            at_ts = found_ts
-            at_source = found_source
-        before = found
-        before_ts = found_ts
-        before_source = found_source
-    return before, at
-
-
-@kernel
-def _insert(g, source, ts, ref, arrival):
-    """Link one node; the caller has made sure of the room."""
-    nodes = g.nodes
-    state = g.source[source]
-    shift = g.words[POOL_SHIFT]
-    slot = state[NEXT_SEQ] & ((1 << shift) - 1)
-    node = (source << shift) | slot
-    base = node * NODE_WORDS
-    height = _height(slot)
-    if height > 1:
-        store_release(nodes, base + STAMP, -1)  # U1
-        store_release(nodes, base + TS, ts)
-        for level in range(1, height):
-            store_relaxed(nodes, base + NEXT + level, NIL)
-    else:
-        nodes[base + STAMP] = 0  # no shortcut leads to this slot
-        nodes[base + TS] = ts
-    nodes[base + REF] = ref
-    nodes[base + AT] = arrival  # A1
-    at = state[LAST]
-    after = load_acquire(nodes, at * NODE_WORDS + NEXT)
-    steps = 0
-    while after != NIL and steps < NEAR:
-        after_ts = nodes[after * NODE_WORDS + TS]
-        if after_ts > ts or (after_ts == ts and (after >> shift) > source):
-            break
-        at = after
-        after = load_acquire(nodes, at * NODE_WORDS + NEXT)
-        steps += 1
-    if steps == NEAR:
-        for level in range(LEVELS - 1, 0, -1):
-            before, at = _follow_shortcuts(g, source, ts, level, at)
-            state[FINGER + level] = before
-    else:
-        for level in range(height - 1, 0, -1):
-            before, at = _follow_shortcuts(g, source, ts, level, at)
-            state[FINGER + level] = before
-    while True:
-        after = load_acquire(nodes, at * NODE_WORDS + NEXT)
-        while after != NIL:
-            after_ts = nodes[after * NODE_WORDS + TS]
-            if after_ts > ts or (after_ts == ts and (after >> shift) > source):
-                break
-            at = after
-            after = load_acquire(nodes, at * NODE_WORDS + NEXT)
-        store_relaxed(nodes, base + NEXT, after)
-        if compare_exchange(nodes, at * NODE_WORDS + NEXT, after, node):  # A2
-            break
-    if height > 1:
-        compare_exchange(nodes, base + STAMP, -1, 0)  # unless a reader has numbered it already
-        for level in range(1, height):
-            before = state[FINGER + level]
-            state[FINGER + level] = node
-            if load_acquire(nodes, before * NODE_WORDS + TS) > ts:
-                continue  # recycled under the finger
-            found = load_acquire(nodes, before * NODE_WORDS + NEXT + level)
-            beyond = NIL
-            if found != NIL:
-                found_ts = load_acquire(nodes, found * NODE_WORDS + TS)
-                if found_ts > ts or (found_ts == ts and (found >> shift) > source):
-                    beyond = found
-            store_relaxed(nodes, base + NEXT + level, beyond)
-            compare_exchange(nodes, before * NODE_WORDS + NEXT + level, found, node)  # once: I3
-    state[LAST] = node
-    state[NEXT_SEQ] += 1
-
-
-@kernel
 def _add_records(g, source, ts, start, count, first_ref, step, mark):
-    count = min(count, _room(g, source, count))
+    count = min(count, room(g, source, count))
     if count <= 0:
         return 0
     at = now_ns()
     for i in range(count):
-        _insert(g, source, ts[start + i], first_ref + i * step, at)
+        insert(g, source, ts[start + i], first_ref + i * step, at)
         if i & (PUBLISH_EVERY - 1) == PUBLISH_EVERY - 1:
             store_release(g.mark, source * CELL, ts[start + i])  # A3
     store_release(g.mark, source * CELL, max(mark, ts[start + count - 1]))  # A3
@@ -639,7 +466,7 @@ def add_source(g, source):
         return 0
     smallest, slowest = smallest_of_readers(g, g.passed)
     if smallest != NOTHING:
-        _recycle(g, source, smallest, slowest)
+        recycle(g, source, smallest, slowest)
     if state[FULL_AT] <= state[NEXT_SEQ]:
         return 0
     # The foremost stand: alive, since nothing is recycled now that was not behind every reader.
@@ -649,7 +476,7 @@ def add_source(g, source):
         if passed > foremost:
             foremost = passed
             state[LAST] = load_acquire(g.stand, r * CELL)
-    _insert(g, source, floor, HEARTBEAT, now_ns())
+    insert(g, source, floor, HEARTBEAT, now_ns())
     store_release(g.mark, source * CELL, floor)
     store_release(g.feeding, source * CELL, 1)
     return 1
