@@ -74,7 +74,7 @@ class Dashboard:
         run: Any,
         operator: str | None = None,
         *,
-        refresh_s: float = 0.15,
+        refresh_s: float = 0.17,
         imbalance_limit: float = 0.2,
         stop_unwatched_after: float | None = 300.0,
         controllers: Mapping[str, Any] | None = None,

@@ -71,6 +71,21 @@ function paint(document_, element) {
   }
 }
 
+// Bokeh looks up each colour and font as a CSS variable first, hundreds of times a drawing, and each look makes the
+// browser bring the styles of all of JupyterLab up to date. Our figures use no such variables.
+const ours = new WeakSet();
+function lookUpNoStyles(view, document_) {
+  ours.add(document_);
+  let kind = view.visuals?.background_fill;
+  while (kind && !Object.hasOwn(kind, "_get_css_value")) kind = Object.getPrototypeOf(kind);
+  if (!kind || kind.headrace) return;
+  const original = kind._get_css_value;
+  kind.headrace = true;
+  kind._get_css_value = function (name) {
+    return ours.has(this.obj?.model?.document) ? "" : original.call(this, name);
+  };
+}
+
 function section(panel) {
   const part = document.createElement("section");
   part.className = "headrace-panel";
@@ -114,6 +129,7 @@ async function render({ model, el }) {
   const item = { docid: "scene", root_ids: panels.map((panel) => panel.root), roots };
   const [views] = await Bokeh.embed.embed_items({ scene }, [item]);
   const document_ = views.roots[0].model.document;
+  lookUpNoStyles(views.roots[0], document_);
   paint(document_, el);
 
   const named = new Map();
@@ -146,8 +162,18 @@ async function render({ model, el }) {
       if (sections[i].text.textContent !== text) sections[i].text.textContent = text;
     });
   };
+  // A page that cannot keep up draws less often: after a drawing it rests for as long as that took.
+  let rest = 0;
+  const timed = () => {
+    const start = performance.now();
+    draw();
+    requestAnimationFrame(() => requestAnimationFrame(() => { rest = performance.now() - start; settled = performance.now(); }));
+  };
+  let settled = 0;
   const onFrame = () => {
-    if (!waiting) { waiting = true; requestAnimationFrame(draw); }
+    if (waiting) return;
+    waiting = true;
+    setTimeout(() => requestAnimationFrame(timed), Math.max(0, settled + rest - performance.now()));
   };
   draw(); mark(); say();
   model.on("change:frame", onFrame);

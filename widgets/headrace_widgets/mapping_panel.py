@@ -23,7 +23,7 @@ from headrace_widgets.messages import Messages
 from headrace_widgets.panels.panel import plain
 from headrace_widgets.target import Target
 
-EVERY_S = 0.5
+EVERY_S = 1.0
 
 
 class MappingPanel:

@@ -15,7 +15,7 @@ from headrace_widgets.live_plot import LivePlot
 from headrace_widgets.panels import Scene, make_panels
 from headrace_widgets.panels.panel import CHANGE_COLUMNS, GrowingRange
 
-MOST_POINTS = 600
+MOST_POINTS = 300
 MOST_MARKERS = 200
 TEXT_EVERY_S = 2.0
 """Texts are read out by screen readers: seldom enough to listen to."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import time
 
 import ipywidgets as w
 
@@ -10,6 +11,7 @@ from headrace.counters import Metrics
 from headrace_widgets.feed import Feed
 from headrace_widgets.panels.panel import amount
 
+EVERY_S = 1.0
 _SIGNS = {"running": "▶", "finished": "■", "stopped": "■", "failed": "✖"}
 
 
@@ -20,9 +22,14 @@ class Status:
         self.widget = w.HTML()
         self.badge = w.HTML()
         self.failure = w.HTML()
+        self._state, self._shown_at = "", 0.0
 
     def show(self, metrics: Metrics, feed: Feed) -> None:
-        """Show the newest counters."""
+        """Show the newest counters, often enough to read: each text makes the browser lay the page out anew."""
+        now = time.monotonic()
+        if metrics.state == self._state and now - self._shown_at < EVERY_S:
+            return
+        self._state, self._shown_at = metrics.state, now
         lost = metrics.dropped + metrics.set_aside
         late = (
             f", {amount(metrics.dropped)} late rows dropped, {amount(metrics.set_aside)} set aside"
