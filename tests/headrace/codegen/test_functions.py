@@ -9,6 +9,7 @@ Cannot see  What Numba makes of library functions nobody used here.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import linecache
@@ -384,11 +385,12 @@ def test_example_helpers_of_one_name_stay_apart():
 
 
 def in_notebook(text, name, number):
-    """Define a function as IPython does: compiled from a cell whose lines linecache has."""
+    """Define a function as IPython does: from a cell whose lines linecache has, compiled statement by statement."""
     file = f"/tmp/ipykernel_1/{number}.py"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     namespace: dict = {}
-    exec(compile(text, file, "exec"), namespace)
+    for statement in ast.parse(text, file).body:
+        exec(compile(ast.Module([statement], []), file, "exec"), namespace)
     return namespace[name]
 
 

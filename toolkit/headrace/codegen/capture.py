@@ -177,10 +177,13 @@ def _parse(text: str, file: str) -> _Source | None:
         # A notebook cell may await at top level.
         flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         tree = compile(text, file, "exec", flags, dont_inherit=True)
-        code = compile(text, file, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        # IPython compiles the statements of a cell one by one, and then the code differs: of `math.sqrt(x)`
+        # the compiler makes something else where it sees `import math` in what it compiles.
+        units = [tree, *(ast.Module([statement], []) for statement in tree.body)]
+        codes = [compile(unit, file, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True) for unit in units]
     except (SyntaxError, ValueError):
         return None
-    return _Source(tree, tuple(_nested_codes(code)))
+    return _Source(tree, tuple(nested for code in codes for nested in _nested_codes(code)))
 
 
 def _find(function: types.FunctionType) -> ast.FunctionDef | ast.Lambda:
