@@ -20,6 +20,7 @@ import pyarrow as pa
 
 import headrace as hr
 from headrace import reference
+from headrace.elasticity.mapping import BUCKETS
 from headrace.windows import Window
 
 SCHEMA = pa.schema(
@@ -295,6 +296,25 @@ def assert_same(got: list[tuple], wanted: list[tuple], about: str) -> None:
         f"{about}: {len(got)} rows, must be {len(wanted)}; too many {got[len(wanted) :][:3]},"
         f" missing {wanted[len(got) :][:3]}"
     )
+
+
+# -- who owns what
+
+
+def scattered(draw: random.Random, threads: int, most: int = 8) -> dict[str, Any]:
+    """Options of `start` under which a few rows meet many instances.
+
+    A stored row's bucket is its number, so under an even mapping the first 128
+    rows of every source are all instance 0's.
+    """
+    members = sorted(draw.sample(range(most), threads))
+    mapping = hr.Mapping([draw.choice(members) for _ in range(BUCKETS)])
+    return {"threads": members, "max_threads": most, "mapping": mapping}
+
+
+def worked(run: Any, name: str) -> int:
+    """How many instances of an operator have had something to do."""
+    return sum(load > 0 for load in run.metrics().operators[name].load)
 
 
 # -- inputs whose arrival a test steers

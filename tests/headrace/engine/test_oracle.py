@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
-from support.workloads import SCHEMA, SHAPES, Steered, assert_same, draw_workload, rows_of
+from support.workloads import SCHEMA, SHAPES, Steered, assert_same, draw_workload, rows_of, scattered, worked
 
 # A seed is not made smaller by making it smaller, so nothing is shrunk.
 DRAWN = settings(
@@ -73,7 +73,14 @@ def test_oracle_forward(gate, seed, threads, batch_rows):
         ((row["ts"], source, position) for source, rows in enumerate(workload.sources) for position, row in enumerate(rows))
     )
     wanted = pa.concat_tables([tables[s].slice(p, 1) for _, s, p in ordered]) if ordered else SCHEMA.empty_table()
-    result = hr.stream(tables, event_time="ts", batch_rows=batch_rows).forward().to_arrow(threads=threads, gate=gate)
+    query = hr.stream(tables, event_time="ts", batch_rows=batch_rows).forward()
+    start = scattered(random.Random(seed), threads)
+    with query.start(gate=gate, **start) as run:
+        assert run.wait(60)
+        result = run.to_arrow()
+        # Tuple number n of the merged input is its bucket's owner's.
+        owners = {start["mapping"].owners[n] for n in range(len(ordered))}
+        assert worked(run, "forward") == len(owners)
     assert result.schema == SCHEMA
     assert_same(rows_of(result), rows_of(wanted), str(workload))
 

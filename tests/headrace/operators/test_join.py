@@ -10,6 +10,7 @@ Not seen    speed; predicates that read strings (refused, see the codegen tests)
 from __future__ import annotations
 
 import math
+import random
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace import reference
 from headrace.errors import FunctionError, KeyNullError, ParameterError, SchemaError
+from support.workloads import scattered, worked
 
 SETTINGS = settings(max_examples=25, deadline=None, derandomize=True)
 
@@ -58,7 +60,9 @@ def schedules(draw):
 
 
 def check(query, rows, threads, schedule):
-    table = query.to_arrow(threads=threads, max_threads=8, reconfigure=schedule)
+    # Planned changes are to even mappings, under which instance 0 owns all these rows: they move all of them.
+    start = scattered(random.Random(len(rows) + threads), threads)
+    table = query.to_arrow(reconfigure=schedule, **start)
     assert table.num_rows == len(rows)
     for got, want in zip(table.to_pylist(), rows, strict=True):
         assert got == pytest.approx(want, abs=0, nan_ok=True) or got == want
@@ -70,7 +74,10 @@ NARROW_LEFT = {"x": (pa.int32(), SMALL), "y": (pa.float32(), FLOATS)}
 NARROW_RIGHT = {"a": (pa.int32(), SMALL), "b": (pa.float32(), FLOATS)}
 
 
-NULLABLE = {"id": (pa.string(), st.sampled_from(["a", "b", None])), "n": (pa.int32(), st.sampled_from([1, 2, None]))}
+NULLABLE = {
+    "id": (pa.string(), st.sampled_from(["a", "b", None])),
+    "n": (pa.int32(), st.sampled_from([1, 2, None])),
+}
 
 
 def close(x, a, width):
@@ -79,10 +86,18 @@ def close(x, a, width):
 
 class TestBand:
     @SETTINGS
-    @given(sides(NARROW_LEFT), sides(NARROW_RIGHT), st.sampled_from([1, 5, 30, 1000]), st.integers(1, 8), schedules())
+    @given(
+        sides(NARROW_LEFT),
+        sides(NARROW_RIGHT),
+        st.sampled_from([1, 5, 30, 1000]),
+        st.integers(1, 8),
+        schedules(),
+    )
     def test_oracle_narrow_bands(self, lefts, rights, within, threads, schedule):
         query = stream(lefts).join(stream(rights), within, hr.band("x", "a", 1) & hr.band("y", "b", 0.5))
-        rows = expected(lefts, rights, within, lambda l, r: close(l["x"], r["a"], 1) and close(l["y"], r["b"], 0.5))
+        rows = expected(
+            lefts, rights, within, lambda l, r: close(l["x"], r["a"], 1) and close(l["y"], r["b"], 0.5)
+        )
         check(query, rows, threads, schedule)
 
     @SETTINGS
@@ -112,7 +127,47 @@ class TestBand:
         left = pa.table({"ts": [0, 1], "x": pa.array([low, high], pa.int32())})
         right = pa.table({"ts": [2, 3], "a": pa.array([high, low], pa.int32())})
         query = stream([left]).join(stream([right]), 10, hr.band("x", "a", 10))
-        assert query.to_arrow().to_pylist() == [{"ts": 3, "x": high, "a": high}, {"ts": 4, "x": low, "a": low}]
+        assert query.to_arrow().to_pylist() == [
+            {"ts": 3, "x": high, "a": high},
+            {"ts": 4, "x": low, "a": low},
+        ]
+
+    @SETTINGS
+    @given(
+        sides({"x": (pa.int32(), SMALL), "f": (pa.float32(), FLOATS), "d": (pa.float64(), FLOATS)}, 30),
+        sides({"a": (pa.int32(), SMALL), "g": (pa.float32(), FLOATS), "e": (pa.float64(), FLOATS)}, 30),
+        st.sampled_from([0, 1, 7, 2**30]),
+        st.sampled_from([0.0, 0.5, 1e-7, 3.0]),
+        st.sampled_from([0.0, 0.5, 2.5, math.inf]),
+    )
+    def test_oracle_any_widths_of_one_shape(self, lefts, rights, whole, narrow, wide):
+        where = hr.band("x", "a", whole) & hr.band("f", "g", narrow) & hr.band("d", "e", wide)
+        rows = expected(
+            lefts, rights, 20,
+            lambda l, r: close(l["x"], r["a"], whole) and close(l["f"], r["g"], narrow) and close(l["d"], r["e"], wide),
+        )  # fmt: skip
+        check(stream(lefts).join(stream(rights), 20, where), rows, 2, [])
+
+    @pytest.mark.parametrize("dtype", ["int32", "float32"])
+    def test_example_another_width_is_no_other_kernel(self, dtype):
+        left = pa.table({"ts": [0, 1, 2], "x": np.array([0, 10, 20], dtype)})
+        right = pa.table({"ts": [3], "a": np.array([0], dtype)})
+        modules = []
+        for width in (0, 10, 19.5 if dtype.startswith("float") else 19, 20):
+            with stream([left]).join(stream([right]), 10, hr.band("x", "a", width)).start() as run:
+                assert run.wait(60)
+                assert run.to_arrow().num_rows == 1 + (width >= 10) + (width >= 20)
+                modules.append(run._operators["join"].module)
+        assert len({module.__name__ for module in modules}) == 1
+
+    @pytest.mark.parametrize(("dtype", "width"), [("int32", 2**31), ("int32", 2**40), ("float32", 3.3e38)])
+    def test_example_a_width_beyond_the_narrow_type(self, dtype, width):
+        ends = {"int32": [-(2**31), 2**31 - 1], "float32": [-1.7e38, 1.7e38]}[dtype]
+        left = pa.table({"ts": [0], "x": np.array(ends[:1], dtype)})
+        right = pa.table({"ts": [1], "a": np.array(ends[1:], dtype)})
+        query = stream([left]).join(stream([right]), 10, hr.band("x", "a", width))
+        distance = abs(float(np.array(ends[1], dtype)) - float(np.array(ends[0], dtype)))
+        assert query.to_arrow().num_rows == int(distance <= width)
 
 
 class TestEquality:
@@ -126,16 +181,25 @@ class TestEquality:
     def test_oracle_strings(self, lefts, rights, threads, schedule):
         query = stream(lefts).join(stream(rights), 15, on="id", prefixes=("l_", "r_"))
         rows = [
-            {"ts": m.ts, **{f"l_{k}": v for k, v in m.left.items()}, **{f"r_{k}": v for k, v in m.right.items()}}
+            {
+                "ts": m.ts,
+                **{f"l_{k}": v for k, v in m.left.items()},
+                **{f"r_{k}": v for k, v in m.right.items()},
+            }
             for m in reference.join(
                 [rows_of(t) for t in lefts], [rows_of(t) for t in rights], 15, lambda l, r: l["id"] == r["id"]
             )
         ]
         check(query, rows, threads, schedule)
 
-
     @SETTINGS
-    @given(sides(NULLABLE, 40), sides(NULLABLE, 40), st.integers(1, 8), schedules(), st.sampled_from(["vsn", "sn"]))
+    @given(
+        sides(NULLABLE, 40),
+        sides(NULLABLE, 40),
+        st.integers(1, 8),
+        schedules(),
+        st.sampled_from(["vsn", "sn"]),
+    )
     def test_oracle_null_keys_are_dropped_and_counted(self, lefts, rights, threads, schedule, mode):
         """A null in either column, the string's or the number's, is a null key: two of them are not equal."""
         query = stream(lefts).join(stream(rights), 15, on=["id", "n"], prefixes=("l_", "r_"), nulls="drop")
@@ -144,12 +208,16 @@ class TestEquality:
             [rows_of(t) for t in lefts], [rows_of(t) for t in rights], 15, keys=(key, key), null_keys="drop"
         )
         rows = [
-            {"ts": m.ts, **{f"l_{k}": v for k, v in m.left.items()}, **{f"r_{k}": v for k, v in m.right.items()}}
+            {
+                "ts": m.ts,
+                **{f"l_{k}": v for k, v in m.left.items()},
+                **{f"r_{k}": v for k, v in m.right.items()},
+            }
             for m in matches
         ]
         nulls = sum(None in (row["id"], row["n"]) for t in [*lefts, *rights] for row in t.to_pylist())
-        options = {"threads": threads, "max_threads": 8, "reconfigure": schedule, "mode": mode}
-        with query.start(**options) as run:
+        start = scattered(random.Random(nulls), threads)
+        with query.start(reconfigure=schedule, mode=mode, **start) as run:
             assert run.wait(60)
             assert run.to_arrow().to_pylist() == rows
             assert run.metrics().operators["join"].null_keys == nulls
@@ -213,6 +281,32 @@ class TestSelfJoin:
         check(query, rows, threads, schedule)
 
 
+@pytest.mark.parametrize("threads", [2, 5, 8])
+def test_agree_few_rows_meet_all_instances(threads):
+    """The mapping these tests begin with gives every instance its share of sixty rows a side."""
+    draw = random.Random(threads)
+    left, right = (
+        pa.table(
+            {
+                "ts": pa.array(sorted(draw.randrange(40) for _ in range(60)), pa.int64()),
+                x: pa.array([draw.randrange(13) for _ in range(60)], pa.int32()),
+                y: pa.array([draw.choice([0.0, 0.5, 2.0]) for _ in range(60)], pa.float32()),
+            }
+        )
+        for x, y in ("xy", "ab")
+    )
+    query = stream([left]).join(stream([right]), 30, hr.band("x", "a", 1) & hr.band("y", "b", 0.5))
+    rows = expected([left], [right], 30, lambda l, r: close(l["x"], r["a"], 1) and close(l["y"], r["b"], 0.5))
+    with query.start(**scattered(draw, threads)) as run:
+        assert run.wait(60)
+        assert worked(run, "join") == threads
+        assert run.to_arrow().to_pylist() == rows
+    with query.start(threads=threads, max_threads=8) as run:
+        assert run.wait(60)
+        assert worked(run, "join") == 1, "an even mapping would do"
+        assert run.to_arrow().to_pylist() == rows
+
+
 def test_agree_long_windows_over_many_chunks():
     """Windows longer than a chunk of the store, with reconfigurations and freed chunks."""
     rng = np.random.default_rng(5)
@@ -220,7 +314,9 @@ def test_agree_long_windows_over_many_chunks():
 
     def side(x, seed):
         r = np.random.default_rng(seed)
-        return pa.table({"ts": np.sort(r.integers(0, 10 * n, n)), x: r.integers(0, 30_000, n).astype(np.int32)})
+        return pa.table(
+            {"ts": np.sort(r.integers(0, 10 * n, n)), x: r.integers(0, 30_000, n).astype(np.int32)}
+        )
 
     left, right = side("x", 1), side("a", 2)
     query = stream([left]).join(stream([right]), 200_000, hr.band("x", "a", 0))

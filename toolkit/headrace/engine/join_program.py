@@ -61,7 +61,7 @@ class JoinProgram(Program):
         names = [list(columns) for columns in self._columns]
         self.shape = JoinShape(
             bands=tuple(
-                Band(names[0].index(left), names[1].index(right), dtype.name, _width(width, dtype))
+                Band(names[0].index(left), names[1].index(right), dtype.name, Band.is_too_wide(dtype.name, width))
                 for left, right, dtype, width in self._bands
             ),
             on_keys=bool(self._keys[0]),
@@ -181,10 +181,10 @@ class JoinProgram(Program):
     def scratch(self):
         sizes = [2 * membership.BUCKETS]
         dtypes = join.probe_buffers(self.shape)
-        return numbered(
-            np.zeros(size, dtype)
-            for size, dtype in zip(sizes + [GROUP + join.PROBES] * (len(dtypes) - 1), dtypes, strict=True)
-        )
+        sizes += [GROUP + join.PROBES] * (len(dtypes) - 1)
+        probes = [np.zeros(size, dtype) for size, dtype in zip(sizes, dtypes, strict=True)]
+        widths = [_width(width, dtype) for _, _, dtype, width in self._bands]
+        return numbered(probes + join.width_arrays(self.shape, widths))
 
     def finisher(self, stores):
         return JoinResults(self.node.schema, stores, (self.carried_of(0), self.carried_of(1)))

@@ -27,7 +27,10 @@ Source      STRETCH, Operator 10 and section 8.3; ScaleJoin. Differs: position
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from headrace.operators.aggregate import indent
 
@@ -38,12 +41,21 @@ PROBES = 4
 
 @dataclass(frozen=True)
 class Band:
-    """abs(left - right) <= width on columns `left` and `right` (indices) of one dtype."""
+    """abs(left - right) <= width on columns `left` and `right` (indices) of one dtype.
+
+    The width itself is data: another one needs no other kernel.
+    """
 
     left: int
     right: int
     dtype: str
-    width: int | float
+    is_wide: bool
+    """The narrow type cannot hold the width: there is no quick test."""
+
+    @staticmethod
+    def is_too_wide(dtype: str, width: int | float) -> bool:
+        """Whether a quick test in this type would overflow."""
+        return (dtype == "int32" and width >= 2**31 - 1) or (dtype == "float32" and width >= 3e38)
 
 
 @dataclass(frozen=True)
@@ -379,6 +391,28 @@ def probe_buffers(shape: JoinShape) -> list[str]:
     return dtypes + ["int32"] * (2 * len(shape.bands))
 
 
+def width_arrays(shape: JoinShape, widths: Sequence[int | float]) -> list[np.ndarray]:
+    """What follows the probe buffers: for each band, its width as the quick and as the exact test need it."""
+    arrays = []
+    for band, width in zip(shape.bands, widths, strict=True):
+        if band.dtype == "int32":
+            values = (np.uint32(0 if band.is_wide else 2 * int(width)), np.int64(min(int(width), 2**63 - 1)))
+        elif band.dtype == "int64":
+            values = (np.uint64(min(int(width), 2**64 - 1)),) * 2
+        elif band.dtype == "float32":
+            values = (np.float32(0) if band.is_wide else _float32_above(width), np.float64(width))
+        else:
+            values = (np.float64(width),) * 2
+        arrays += [np.array([value]) for value in values]
+    return arrays
+
+
+def _width(shape: JoinShape, band_number: int, exact: bool) -> str:
+    """Where a band's width is."""
+    first = 5 + len(shape.left_dtypes) + len(shape.right_dtypes) + 2 * len(shape.bands)
+    return f"buffer[{first + 2 * band_number + int(exact)}][0]"
+
+
 def _lower_end(shape: JoinShape, band_number: int, mine_is_right: bool) -> int:
     """Probe buffer of a band's lower end, probe - width, modulo 2**32: kept, or LLVM subtracts twice a row."""
     return 5 + len(shape.left_dtypes) + len(shape.right_dtypes) + 2 * band_number + int(mine_is_right)
@@ -396,21 +430,24 @@ def generate(shape: JoinShape) -> str:
     return re.sub(r"\bbuffer\[(\d+)\]", r"buffer.f\1", text + _PROCESS)
 
 
-def _exact_band(band: Band, x: str, y: str) -> str:
+def _exact_band(band: Band, x: str, y: str, width: str) -> str:
     if band.dtype.startswith("float"):
-        return f"abs(np.float64({x}) - np.float64({y})) <= {float(band.width)!r}"
+        return f"abs(np.float64({x}) - np.float64({y})) <= {width}"
     if band.dtype == "int64":
         # No overflow: the difference of two int64, larger minus smaller, fits uint64.
         difference = f"(np.uint64({x}) - np.uint64({y}) if {x} >= {y} else np.uint64({y}) - np.uint64({x}))"
-        return f"{difference} <= np.uint64({min(int(band.width), 2**64 - 1)})"
-    return f"abs(np.int64({x}) - np.int64({y})) <= {min(int(band.width), 2**63 - 1)}"
+        return f"{difference} <= {width}"
+    return f"abs(np.int64({x}) - np.int64({y})) <= {width}"
 
 
 def _exact(shape: JoinShape, left_value, right_value, left_key: str, right_key: str) -> str:
     parts = []
     if shape.on_keys:
         parts.append(f"{left_key} == {right_key}")
-    parts += [_exact_band(band, left_value(band.left), right_value(band.right)) for band in shape.bands]
+    parts += [
+        _exact_band(band, left_value(band.left), right_value(band.right), _width(shape, number, exact=True))
+        for number, band in enumerate(shape.bands)
+    ]
     if shape.user is not None:
         arguments = [left_value(i) for i in shape.user.left] + [right_value(i) for i in shape.user.right]
         parts.append(f"user_predicate({', '.join(arguments)})")
@@ -451,6 +488,9 @@ def _direction(shape: JoinShape, mine: _Side, other: _Side, mine_is_right: bool)
         slices.append(f"block_{column} = column_{column}[a:b]")
         names.append(f"block_{column}")
     setup, conditions = [], [[] for _ in range(PROBES)]
+    for number, band in enumerate(shape.bands):
+        # In registers: the blocks' loop reads nothing but the blocks.
+        setup.append(f"w{number} = {_width(shape, number, exact=band.is_wide)}")
     for k in range(PROBES):
         if shape.on_keys:
             setup.append(f"key_{k} = buffer[{mine.first_buffer - 1}][q + {k}]")
@@ -459,16 +499,16 @@ def _direction(shape: JoinShape, mine: _Side, other: _Side, mine_is_right: bool)
             probe = f"buffer[{mine.buffer_of(mine_column(band))}][q + {k}]"
             name = f"p{number}_{k}"
             block = f"block_{other_column(band)}[i]"
-            if band.dtype == "int32" and band.width < 2**31 - 1:
+            if band.dtype == "int32" and not band.is_wide:
                 # One comparison: within [p - w, p + w] as an unsigned distance from the lower end.
                 setup.append(f"{name} = buffer[{_lower_end(shape, number, mine_is_right)}][q + {k}]")
-                conditions[k].append(f"(np.uint32({block} - {name}) <= np.uint32({2 * int(band.width)}))")
-            elif band.dtype == "float32" and band.width < 3e38:
+                conditions[k].append(f"(np.uint32({block} - {name}) <= w{number})")
+            elif band.dtype == "float32" and not band.is_wide:
                 setup.append(f"{name} = {probe}")
-                conditions[k].append(f"(abs({block} - {name}) <= np.float32({_float32_above(band.width)!r}))")
+                conditions[k].append(f"(abs({block} - {name}) <= w{number})")
             else:
                 setup.append(f"{name} = {probe}")
-                conditions[k].append(f"({_exact_band(band, block, name)})")
+                conditions[k].append(f"({_exact_band(band, block, name, f'w{number}')})")
         if shape.user is not None and not shape.user.may_raise:
             own = shape.user.right if mine_is_right else shape.user.left
             others = shape.user.left if mine_is_right else shape.user.right
@@ -489,9 +529,10 @@ def _direction(shape: JoinShape, mine: _Side, other: _Side, mine_is_right: bool)
         ]
         pad.append(f"{place}[count] = {place}[count - 1]")
     for number, band in enumerate(shape.bands):
-        if band.dtype == "int32":
+        if band.dtype == "int32" and not band.is_wide:
             low = f"buffer[{_lower_end(shape, number, mine_is_right)}]"
-            load.append(f"{low}[k] = np.int32(buffer[{mine.buffer_of(mine_column(band))}][k] - {int(band.width)})")
+            width = _width(shape, number, exact=True)
+            load.append(f"{low}[k] = np.int32(buffer[{mine.buffer_of(mine_column(band))}][k] - {width})")
             pad.append(f"{low}[count] = {low}[count - 1]")
     valid_views, valid_conditions = [], []
     for column in used:
@@ -540,9 +581,7 @@ def _direction(shape: JoinShape, mine: _Side, other: _Side, mine_is_right: bool)
     )
 
 
-def _float32_above(width: float) -> float:
+def _float32_above(width: float) -> np.float32:
     """A float32 bound that no rounding of a float32 difference within `width` exceeds."""
-    import numpy as np
-
     bound = np.float32(width) * np.float32(1 + 2**-22)
-    return float(np.nextafter(bound, np.float32(np.inf)))
+    return np.nextafter(bound, np.float32(np.inf))
