@@ -7,15 +7,19 @@ Cannot see  rare interleavings; `test_schedules` and the interleavings of the
             kernels' own text are for these
 """
 
+import inspect
 import random
 import threading
 import time
+from types import ModuleType
 
 import pyarrow as pa
 import pytest
 
 import headrace as hr
+from headrace.elasticity import reconfiguration
 from headrace.errors import FunctionError
+from headrace.operators import build
 from support.workloads import SHAPES, Steered, draw_workload, eventually, is_stuck, processed
 
 KEYS = [f"key {i}" for i in range(40)]
@@ -334,3 +338,80 @@ def test_random_schedules_at_every_single_tuple():
         for at in range(workload.rows + 2):
             got = workload.query().to_arrow(threads=[0, 2], max_threads=4, reconfigure=[(at, [1, 2])])
             workload.assert_right(got)
+
+
+# ------------------------------------------------- the mistakes made, and noticed
+#
+# Those in what workers do at the barrier are planted in `test_planted_bugs` and `test_barrier`.
+
+MISTAKES = {
+    "of the requests that wait, the first one wins": (
+        """                    self._pending[0].settle("superseded")
+                self._pending = (change, target)
+""",
+        """                    change.settle("superseded")
+                else:
+                    self._pending = (change, target)
+""",
+        test_six_requests_before_any_tuple,
+    ),
+    "a request that waited is forgotten": (
+        "                        self._launch(pending, target)\n",
+        "                        pass\n",
+        test_six_requests_before_any_tuple,
+    ),
+    "a mapping alone is no change": (
+        "    return Configuration(members, mapping)\n",
+        "    return current if members == current.members else Configuration(members, mapping)\n",
+        test_mapping_only,
+    ),
+    "sizes are compared, not members": (
+        "elif target == newest:",
+        "elif len(target.members) == len(newest.members):",
+        test_swap_of_the_same_size,
+    ),
+    "what is so already is done again": (
+        "elif target == newest:",
+        "elif False:",
+        test_request_for_what_is,
+    ),
+    "a request after the end waits for ever": (
+        "            if self._ended is not None:\n",
+        "            if False:\n",
+        test_request_after_the_last_tuple,
+    ),
+    "planned changes behind the last tuple are not recorded": (
+        "                    change = self._planned_change(before, after, int(control.met_at[ring]))\n",
+        "                    return\n",
+        test_every_planned_change_is_applied_and_recorded,
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_planted_mistake_is_noticed(monkeypatch, mistake):
+    old, new, check = MISTAKES[mistake]
+    source = inspect.getsource(reconfiguration)
+    assert source.count(old) == 1, f"{old!r} occurs {source.count(old)} times: the mistake is out of date"
+    module = ModuleType(reconfiguration.__name__)
+    exec(compile(source.replace(old, new), "<planted>", "exec"), vars(module))  # our own file
+    module.Configuration = reconfiguration.Configuration  # one class, or nothing is equal to anything
+    monkeypatch.setattr("headrace.engine.run.Reconfigurer", module.Reconfigurer)
+    with pytest.raises(AssertionError):
+        for _ in range(20):  # two requests may be so far apart that neither waits
+            check()
+
+
+def test_planted_silent_instance_is_noticed(monkeypatch):
+    """An instance that has written nothing promises nothing either."""
+    publish = "\n        publish(o, me, l[HEAD], promise(l), l[WATERMARK])\n"  # at the end of a batch
+    whole = build.assemble
+
+    def assemble(text, gate):
+        loop = whole(text, gate)
+        assert loop.count(publish) == 1, "the mistake is out of date"
+        return loop.replace(publish, publish.replace("publish(", "if l[HEAD] > 0: publish("))
+
+    monkeypatch.setattr(build, "assemble", assemble)
+    with pytest.raises(AssertionError, match="still not so"):
+        test_silent_instances_do_not_hold_the_output("vsn")
