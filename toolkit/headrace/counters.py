@@ -221,7 +221,7 @@ class OperatorMetrics:
     holds_back: str | None = None
     """The source that the others wait for; None if there is one source, or none is behind."""
     live_windows: int = 0
-    """Window instances that exist (from 65,536 places on an estimate); of a join: the tuples it stores."""
+    """Window instances that exist (from 16,384 places on an estimate); of a join: the tuples it stores."""
     latest_latency_ms: dict[str, float] = field(default_factory=dict)
     """The papers' latency: emission minus arrival of the latest tuple in the result. Given for joins and
     `forward`, where that is the tuple that made the result ready. For windows it is not: each update would have

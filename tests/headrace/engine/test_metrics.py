@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
+from headrace.engine.measuring import EXACT_PLACES, count_places
 from headrace.engine.port import Port
 from headrace.errors import HeadraceError
 from headrace.operators import build, membership
@@ -364,6 +365,17 @@ def test_example_windows_and_depth_while_they_wait():
         other.let_all()
         assert run.wait(60)
         check_end(run.metrics(), 23)
+
+
+@pytest.mark.parametrize("places", [1, 1000, EXACT_PLACES, EXACT_PLACES + 1, 300_001])
+def test_oracle_places_are_counted(places):
+    """Exactly while there are few; of many a part is looked at, spread over all of them."""
+    present = (np.random.default_rng(places).random(places + 500) < 0.3).astype(np.uint32)
+    present[: places // 2] = 1
+    true = int(present[:places].sum())
+    counted = count_places(present, places)
+    assert counted == true if places <= EXACT_PLACES else abs(counted - true) < 0.03 * true
+    assert count_places(present, 10**9) >= counted  # no more than there are
 
 
 def test_example_a_failed_run_stays_readable():
