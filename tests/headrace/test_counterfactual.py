@@ -6,6 +6,7 @@ Oracle      plans whose threads are known beforehand; figures added up by hand
 Cannot see  which controller is better: a busy machine decides that
 """
 
+import itertools
 import math
 
 import numpy as np
@@ -76,7 +77,7 @@ def observed(processed, interval_s=1.0):
 
 
 def replay(seconds, thread_seconds, delays, processed=None, sizes=()):
-    changes = [Change("counts", a, b) for a, b in zip(sizes[:-1], sizes[1:], strict=True)]
+    changes = [Change("counts", a, b) for a, b in itertools.pairwise(sizes)]
     processed = processed or [100.0] * len(delays)
     return Replay(
         seconds, thread_seconds, changes, DecisionLog(), [observed(n) for n in processed], np.array(delays),
