@@ -26,7 +26,9 @@ def counts(source=TABLE):
 
 
 def files_of(folder):
-    return sorted(path for path in folder.iterdir() if path.suffix == ".parquet" and not path.name.startswith("."))
+    return sorted(
+        path for path in folder.iterdir() if path.suffix == ".parquet" and not path.name.startswith(".")
+    )
 
 
 def read(folder):

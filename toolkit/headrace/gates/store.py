@@ -183,11 +183,6 @@ class Store:
         """Memory of the chunks that are kept; of keys, one for each row."""
         return len(self.chunks) * CHUNK * (12 + sum(dtype.itemsize for dtype in self.dtypes))
 
-    @property
-    def held_bytes(self) -> int:
-        """Memory of the chunks that are kept; of keys, one for each row."""
-        return len(self.chunks) * CHUNK * (12 + sum(dtype.itemsize for dtype in self.dtypes))
-
     def column(self, name: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Gather a kernel column of live rows (with its validity)."""
         index = self.names.index(name)

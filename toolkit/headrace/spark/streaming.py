@@ -36,7 +36,7 @@ from headrace.spark.source import _arrow_schema, _batches, _translated_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _QUEUED = 1
 _POLL_S = 0.1
