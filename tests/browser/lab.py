@@ -201,6 +201,17 @@ class Visit:
         self.page.reload()
         self.until_idle()
         self._collapse_side_bar()
+        self._scroll_to_dashboard()
+
+    def _scroll_to_dashboard(self) -> None:
+        """JupyterLab draws a cell's output only when the cell comes into view."""
+        down = "() => document.querySelector('.jp-NotebookPanel .jp-WindowedPanel-outer')?.scrollTo(0, 1e7)"
+
+        def is_there() -> bool:
+            self.page.evaluate(down)
+            return self.dashboard.count() == 1
+
+        until(is_there, 90, "the dashboard is on the page again")
 
     def menu(self, *names: str) -> None:
         """Choose from JupyterLab's menus."""

@@ -179,10 +179,16 @@ def test_example_the_view_moves_while_a_cell_is_busy(visit):
 
 def test_example_pause_scrub_and_save(visit, folder):
     visit.button("Pause").click()
-    end = visit.stable(lambda: visit.bokeh("(models) => models.x.end"))
+    visit.button("Go on").wait_for()
+    end = visit.kernel.ask("dashboard.view.range(1e9)[1]")
+    until(
+        lambda: visit.bokeh("(models) => models.x.end") == pytest.approx(end),
+        SLOW,
+        "the plots end where they were",
+    )
     counted = visit.kernel.ask("run.metrics().tuples_in")
     until(lambda: visit.kernel.ask("run.metrics().tuples_in") > counted + 400, SLOW, "the stream goes on")
-    assert visit.bokeh("(models) => models.x.end") == end
+    assert visit.bokeh("(models) => models.x.end") == pytest.approx(end)
     visit.dashboard.get_by_label("Show", exact=True).select_option("10 s")
     until(
         lambda: visit.bokeh("(models) => models.x.end - models.x.start") == pytest.approx(10),
@@ -196,7 +202,7 @@ def test_example_pause_scrub_and_save(visit, folder):
     visit.button("Go on").click()
     visit.dashboard.get_by_label("Show", exact=True).select_option("all")
     until(
-        lambda: visit.bokeh("(models) => models.x.start") == 0 and visit.series("t")[-1] > end,
+        lambda: visit.bokeh("(models) => models.x.start") == 0 and visit.series("t")[-1:] > [end],
         SLOW,
         "all of it",
     )
@@ -259,7 +265,7 @@ def test_example_restart_of_the_kernel(visit):
     visit.menu("Kernel", "Restart Kernel and Run All Cells…")
     visit.page.get_by_role("button", name="Confirm Kernel Restart").click()
     # The new kernel's dashboard takes the old one's place, and its time begins at 0.
-    until(lambda: 0 < len(visit.series("t")) and visit.series("t")[-1] < before, 3 * SLOW, "a new run")
+    until(lambda: [0] < visit.series("t")[-1:] < [before], 3 * SLOW, "a new run")
     visit.until_rows(5, 3 * SLOW)
     assert visit.kernel.ask("run.state") == "running"
     assert visit.dashboard.count() == 1

@@ -149,9 +149,9 @@ class MappingPanel:
             f"thread {i}: {int((mapping.owners == i).sum())} buckets, {shares[i]:.0%} of the load"
             for i in mapping.instances
         )
-        texts = {
-            "mapping": ("Draft, not applied. " if self._draft is not None else "In force. ") + words + "."
-        }
+        state = "Draft, not applied" if self._draft is not None else "In force"
+        scale = f"Dark blue: no load; yellow: {grid['share'].max():.1f}% of it"
+        texts = {"mapping": f"{state}: {words}. {scale}."}
         if self.plot.texts != texts:
             self.plot.texts = texts
         self._predict()
