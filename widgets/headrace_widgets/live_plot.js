@@ -10,21 +10,25 @@ const BEAT_MS = 4000;
 function loadBokeh(model) {
   const version = model.get("bokeh_version");
   if (window.Bokeh?.version === version && window.Bokeh.embed) return Promise.resolve(window.Bokeh);
-  window.headraceBokeh ??= new Promise((done) => {
-    const take = (message, buffers) => {
-      if (message.kind !== "bokeh" || window.headraceBokehTaken) return;
-      window.headraceBokehTaken = true;
-      model.off("msg:custom", take);
-      const url = URL.createObjectURL(new Blob(buffers, { type: "text/javascript" }));
-      const script = document.createElement("script");
-      script.onload = () => { URL.revokeObjectURL(url); done(window.Bokeh); };
-      script.src = url;
-      document.head.appendChild(script);
-    };
-    model.on("msg:custom", take);
-    model.send({ kind: "bokeh" });
-  });
-  return window.headraceBokeh;
+  const shared = (window.headraceBokeh ??= Promise.withResolvers());
+  const take = (message, buffers) => {
+    if (message.kind !== "bokeh" || shared.taken) return;
+    shared.taken = true;
+    const url = URL.createObjectURL(new Blob(buffers, { type: "text/javascript" }));
+    const script = document.createElement("script");
+    script.onload = () => { URL.revokeObjectURL(url); shared.resolve(window.Bokeh); };
+    script.src = url;
+    document.head.appendChild(script);
+  };
+  // A page that was just loaded may not be connected to the kernel yet, and then a question is lost: ask again.
+  const ask = () => {
+    if (shared.taken) return;
+    try { model.send({ kind: "bokeh" }); } catch { /* not connected */ }
+    setTimeout(ask, 2000);
+  };
+  model.on("msg:custom", take);
+  ask();
+  return shared.promise.finally(() => model.off("msg:custom", take));
 }
 
 function connected(element) {
