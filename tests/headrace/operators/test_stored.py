@@ -33,7 +33,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace import reference
 from headrace.elasticity.mapping import BUCKETS, Mapping
-from headrace.operators import custom, stored
+from headrace.operators import custom_shape, stored
 from headrace.windows import Window
 from interleave import Kernels, exhaustive, find_failure, sampled
 from support.workloads import Steered, bits, eventually, processed
@@ -376,7 +376,7 @@ def test_agree_a_long_input_keeps_its_memory_and_moves_all_keys():
             assert run.reconfigure(threads=members, mapping=mapping).wait(60)
         source.let_all()
         assert run.wait(60)
-        used = int(run._operators[run.operators[-1]].state[custom.POOL][stored.USED])
+        used = int(run._operators[run.operators[-1]].state[custom_shape.POOL][stored.USED])
         assert run.to_arrow().equals(one)
     # 2,000 tuples lie in a window; those of the next windows come before all of them are given back.
     assert used < 6_000 + 4 * stored.CHAIN

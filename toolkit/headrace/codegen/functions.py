@@ -42,10 +42,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.codegen import rewrite as _rewrite
+from headrace.codegen.bindings import Binding, FieldBinding, ListBinding, Plan, Unreadable
 from headrace.codegen.capture import CapturedFunction, capture
 from headrace.codegen.modules import load_module
-from headrace.codegen.rewrite import Binding, FieldBinding, ListBinding, Unreadable
+from headrace.codegen.rewrite import rewrite
 from headrace.errors import FunctionError
 
 __all__ = [
@@ -182,7 +182,7 @@ def specialise(
         }
     if emits is not None and not isinstance(emits, Mapping):
         emits = dict.fromkeys(emits)
-    plan = _rewrite.Plan(
+    plan = Plan(
         name=name,
         objects=objects,
         values=values,
@@ -193,7 +193,7 @@ def specialise(
         returns=returns,
         decorator=decorator,
     )
-    written = _rewrite.rewrite(captured, tuple(arguments), plan)
+    written = rewrite(captured, tuple(arguments), plan)
     imports = ["import math", "import numpy as np"]
     if any(call.startswith("random") for call in written.impure):
         imports.append("import random")

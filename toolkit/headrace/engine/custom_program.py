@@ -29,8 +29,8 @@ from headrace.gates.store import CHUNK_SHIFT, Store
 from headrace.ingress.columns import is_text, value_dtype
 from headrace.ingress.encode import make_dictionary
 from headrace.memory.cells import reserved
-from headrace.operators import aggregate, custom, membership, stored
-from headrace.operators.custom import Column, CustomShape, Function, Input, Stored
+from headrace.operators import aggregate, custom, custom_shape, membership, stored
+from headrace.operators.custom_shape import Column, CustomShape, Function, Input, Stored
 from headrace.query import ApplySpec, Branch, OperatorNode
 
 _MAY_RAISE = re.compile(
@@ -97,7 +97,7 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
             f"s[{place}][p]",
             operator.state[name].kind,
         )
-        for name, place in zip(operator.state, range(custom.FIRST_FIELD, 1000), strict=False)
+        for name, place in zip(operator.state, range(custom_shape.FIRST_FIELD, 1000), strict=False)
     }
     options: dict[str, Any] = {"poll": "stopped(c)", "emits": operator.emits, "emit": custom.EMIT}
     readable, fields = _fields(inputs)
@@ -128,7 +128,7 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
 
     update = output = slide = kept = None
     names: list[str] = []
-    first_key = custom.FIRST_FIELD + len(operator.state)
+    first_key = custom_shape.FIRST_FIELD + len(operator.state)
     # What a function reads is known once it is rewritten; the second time only that is passed, or kept.
     if operator.update is not None:
         read = update_of(list(readable)).reads.get("t", ())
@@ -140,7 +140,7 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
         if "tuples" in read:
             names = [name for name in readable if name in read["tuples"]]
             kept = Stored(tuple((name, readable[name].kind) for name in names), len(inputs) > 1)
-            first_key = custom.FIRST_OF_NODE + len(kept.arrays())
+            first_key = custom_shape.FIRST_OF_NODE + len(kept.arrays())
     if operator.output is not None:
         output = output_of(kept)
     if operator.slide is not None:
@@ -158,7 +158,7 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
 
 def _kept_tuples(kept: Stored, fields: dict[str, FieldBinding | Unreadable]) -> ListBinding:
     """`state.tuples`: what ``t`` has in `update`, read from the nodes."""
-    places = custom.node_places(kept)
+    places = custom_shape.node_places(kept)
     source = f"s[{places['input']}][{{node}}]" if kept.with_input else "0"
     here: dict[str, FieldBinding | Unreadable] = {}
     for name, field in fields.items():
@@ -173,8 +173,8 @@ def _kept_tuples(kept: Stored, fields: dict[str, FieldBinding | Unreadable]) -> 
             if dict(kept.columns)[name] == "bool":
                 value = f"({value} != 0)"
             here[name] = FieldBinding(value, valid=f"s[{places[f'n_{name}']}][{{node}}] != 0")
-    first, _, count = (f"s[{custom.FIRST_FIELD + i}][p]" for i in range(len(custom.LIST)))
-    return ListBinding("tuples", first, f"s[{custom.FOLLOWING}][{{node}}]", count, here)
+    first, _, count = (f"s[{custom_shape.FIRST_FIELD + i}][p]" for i in range(len(custom_shape.LIST)))
+    return ListBinding("tuples", first, f"s[{custom_shape.FOLLOWING}][{{node}}]", count, here)
 
 
 def _key_binding(types: Sequence[pa.DataType], first: int) -> str | Unreadable:
@@ -287,7 +287,7 @@ class CustomProgram(Program):
         self.shape = CustomShape(
             state=tuple((name, field.kind, field.first) for name, field in operator.state.items())
             if self.bound.stored is None
-            else custom.LIST,
+            else custom_shape.LIST,
             emits=tuple(operator.emits.items()),
             inputs=tuple(self._input(side) for side in sides),
             slots=slots,
@@ -303,7 +303,7 @@ class CustomProgram(Program):
             membership.BUCKETS if self.dictionary is None else max(1 << 16, 2 * options.max_keys)
         )
         self._key_values = [reserved(self.id_capacity + membership.BUCKETS, d) for d in self.shape.key_arrays]
-        self.first_output = custom.first_output(self.shape)
+        self.first_output = custom_shape.first_output(self.shape)
         self._state: tuple[np.ndarray, ...] = ()
 
     def _input(self, side: int) -> Input:
@@ -374,7 +374,7 @@ class CustomProgram(Program):
         places = id_limit * self.shape.slots * custom.bytes_per_place(self.shape)
         if self.shape.stored is None or not self._state:
             return places
-        return places + int(self._state[custom.POOL][stored.USED]) * self.shape.stored.bytes_per_node
+        return places + int(self._state[custom_shape.POOL][stored.USED]) * self.shape.stored.bytes_per_node
 
     # -- failures
 
@@ -439,7 +439,7 @@ class CustomProgram(Program):
             if name in function.saves:
                 value = words.view(np.float64)[first + i] if kind.startswith("float") else words[first + i]
             else:
-                value = self._state[custom.FIRST_FIELD + i][place]
+                value = self._state[custom_shape.FIRST_FIELD + i][place]
             fields[name] = bool(value) if kind == "bool" else value.item()
         return fields
 
@@ -447,9 +447,9 @@ class CustomProgram(Program):
         """The tuples of a window instance, with what the function reads of them."""
         kept = self.shape.stored
         assert kept is not None
-        state, places = self._state, custom.node_places(kept)
+        state, places = self._state, custom_shape.node_places(kept)
         tuples = []
-        node = int(state[custom.FIRST_FIELD][place])
+        node = int(state[custom_shape.FIRST_FIELD][place])
         while node != 0:
             ts = int(state[places["ts"]][node])
             values: dict[str, Any] = {"input": int(state[places["input"]][node]) if kept.with_input else 0}
@@ -459,7 +459,7 @@ class CustomProgram(Program):
                 if state[places[f"n_{name}"]][node] == 0:
                     values[name] = None
             tuples.append(SimpleNamespace(**values | dict.fromkeys(self._times, ts) | {"ts": ts}))
-            node = int(state[custom.FOLLOWING][node])
+            node = int(state[custom_shape.FOLLOWING][node])
         return tuples
 
     def _key_of(self, key_id: int) -> Any:

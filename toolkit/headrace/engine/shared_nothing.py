@@ -27,7 +27,15 @@ from headrace.gates.store import CHUNK, CHUNK_SHIFT, Store
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import numbered
 from headrace.memory.event_count import signal
-from headrace.operators import aggregate, custom, instance_queues, membership, output, shared_nothing
+from headrace.operators import (
+    aggregate,
+    custom,
+    custom_shape,
+    instance_queues,
+    membership,
+    output,
+    shared_nothing,
+)
 from headrace.operators import router_kernel as router
 from headrace.operators.shared_nothing import TOTAL, KeyedState, Lists
 from headrace.progress import MIN_TIME
@@ -138,13 +146,13 @@ class SharedNothingOperator(Operator):
 
     def _custom_state(self, program: CustomProgram) -> KeyedState:
         shape = program.shape
-        places = [custom.PRESENT, *([custom.LATEST] if shape.is_single else [])]
-        places += sorted(custom.field_places(shape).values())
+        places = [custom_shape.PRESENT, *([custom_shape.LATEST] if shape.is_single else [])]
+        places += sorted(custom_shape.field_places(shape).values())
         lists = None
         if shape.stored is not None:
-            ends = [places.index(custom.field_places(shape)[name]) for name in ("first", "last")]
-            nodes = sorted(custom.node_places(shape.stored).values())
-            lists = Lists(*ends, custom.FOLLOWING, tuple((i, self.state[i].itemsize) for i in nodes))
+            ends = [places.index(custom_shape.field_places(shape)[name]) for name in ("first", "last")]
+            nodes = sorted(custom_shape.node_places(shape.stored).values())
+            lists = Lists(*ends, custom_shape.FOLLOWING, tuple((i, self.state[i].itemsize) for i in nodes))
         slots = 1 if shape.is_single else shape.slots
         return KeyedState(slots, tuple((i, self.state[i].itemsize) for i in places), lists=lists)
 

@@ -19,7 +19,7 @@ Without `update` and state, a window instance keeps its tuples (`stored`): the
 state fields are then its list, FIRST, LAST and how many, and the columns that
 `output` reads are copied into the nodes.
 
-This module writes the Python text of the kernels for one set of functions.
+This module writes the Python text of the kernels for one set of functions, a `custom_shape.CustomShape`.
 
 Invariants  I1  TICKS of all members are equal at a barrier; a joiner gets the
                 last arriver's (`hand_over`)
@@ -32,20 +32,33 @@ Checked     tests/headrace/operators/test_custom.py
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from headrace.memory.cells import padded_cells, reserved
 from headrace.operators import stored
 from headrace.operators.aggregate import indent
+from headrace.operators.custom_shape import (
+    BELOW,
+    FIELDS,
+    FOLLOWING,
+    LATEST,
+    OWN,
+    POOL,
+    PRESENT,
+    SIDES,
+    TICK_OF,
+    CustomShape,
+    Function,
+    Input,
+    field_places,
+    first_output,
+    node_places,
+)
 from headrace.operators.membership import BUCKETS
 
 UPDATE, OUTPUT, SLIDE = 1, 2, 3
 """Stages: which user function was being called."""
-
-FIELDS = {"int64": "int64", "int32": "int32", "float64": "float64", "float32": "float32", "bool": "uint8"}
-"""Kind of a state or result field -> how it is stored."""
 
 # Private words after the loop's own: offsets from FREE.
 WORDS = (
@@ -66,142 +79,6 @@ CALL = "me, c, o, s, l, key, p, boundary, cause"
 
 EMIT = "emit_row(me, o, s, l, key, boundary, cause, {values})"
 """What an emission becomes."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column that `update` reads, as one input has it.
-
-    Parameters
-    ----------
-    parameter : str
-        Name of its value among `update`'s parameters; ``n_`` for the validity.
-    index : int or None
-        Among the store's value columns; None: this input lacks it, so it is null.
-    dtype : str
-        int64, float64 or uint8 in the store.
-    kind : str
-        int64, float64 or bool, as the function sees it.
-    """
-
-    parameter: str
-    index: int | None
-    dtype: str
-    kind: str
-
-
-@dataclass(frozen=True)
-class Input:
-    """One of the I inputs."""
-
-    columns: tuple[Column, ...]
-    value_columns: int
-    multi_key: bool
-
-
-@dataclass(frozen=True)
-class Function:
-    """A rewritten user function to paste.
-
-    Parameters
-    ----------
-    text : str
-        With its imports.
-    may_emit : bool
-        It needs the time of arrival of its tuple.
-    saves : tuple of str
-        State fields to save before each call: it may raise after changing them.
-    """
-
-    text: str
-    may_emit: bool
-    saves: tuple[str, ...]
-
-
-LIST = (("first", "int64", 0), ("last", "int64", 0), ("count", "int64", 0))
-"""State fields of a window instance that keeps its tuples."""
-
-
-@dataclass(frozen=True)
-class Stored:
-    """What a kept tuple consists of, beside its event time.
-
-    Parameters
-    ----------
-    columns : tuple of (str, str)
-        (name, kind) of what `output` reads; a validity goes with each.
-    with_input : bool
-        Which input it came from: there are several.
-    """
-
-    columns: tuple[tuple[str, str], ...]
-    with_input: bool
-
-    def arrays(self) -> list[tuple[str, str]]:
-        """(name, dtype) of the arrays by node."""
-        pairs = [("ts", "int64"), *([("input", "int64")] if self.with_input else [])]
-        for name, kind in self.columns:
-            pairs += [(f"c_{name}", FIELDS[kind]), (f"n_{name}", "uint8")]
-        return pairs
-
-    @property
-    def bytes_per_node(self) -> int:
-        return 8 + sum(np.dtype(dtype).itemsize for _, dtype in self.arrays())
-
-
-@dataclass(frozen=True)
-class CustomShape:
-    """What the generated text depends on; window sizes are not part of it."""
-
-    state: tuple[tuple[str, str, object], ...]  # (name, kind, first value)
-    emits: tuple[tuple[str, str], ...]
-    inputs: tuple[Input, ...]
-    slots: int
-    is_single: bool
-    update: Function | None
-    output: Function | None
-    slide: Function | None
-    key_arrays: tuple[str, ...] = ()  # dtypes of key values that kernels read
-    stored: Stored | None = None  # then `state` is `LIST` and there is no `update`
-
-    @property
-    def is_held_back(self) -> bool:
-        """Whether a later tuple may emit for an earlier boundary."""
-        return not self.is_single and self.slots > 1
-
-
-# Places in the kernel's tuple `s`.
-PRESENT, TICK_OF, SIDES, LATEST, FIRST_FIELD = range(5)
-
-
-def field_places(shape: CustomShape) -> dict[str, int]:
-    """Where in `s` the array of each state field is."""
-    return {name: FIRST_FIELD + i for i, (name, _, _) in enumerate(shape.state)}
-
-
-def key_place(shape: CustomShape, part: int) -> int:
-    """Where in `s` the values of one part of the key are."""
-    return FIRST_FIELD + len(shape.state) + _stored_arrays(shape) + part
-
-
-STORED_FIRST = FIRST_FIELD + len(LIST)
-FOLLOWING, BELOW, POOL, OWN, FIRST_OF_NODE = range(STORED_FIRST, STORED_FIRST + 5)
-"""Where in `s` the arrays of kept tuples are."""
-
-
-def node_places(stored_shape: Stored) -> dict[str, int]:
-    """Where in `s` the array of each part of a kept tuple is."""
-    return {name: FIRST_OF_NODE + i for i, (name, _) in enumerate(stored_shape.arrays())}
-
-
-def _stored_arrays(shape: CustomShape) -> int:
-    """How many arrays the kept tuples take in `s`."""
-    return 0 if shape.stored is None else FIRST_OF_NODE - STORED_FIRST + len(shape.stored.arrays())
-
-
-def first_output(shape: CustomShape) -> int:
-    """Where in `s` the result columns begin: the boundary, then what is emitted."""
-    return key_place(shape, len(shape.key_arrays))
 
 
 _HEADER = """
@@ -671,13 +548,7 @@ def bytes_per_place(shape: CustomShape) -> int:
 
 __all__ = [
     "CALL",
-    "Column",
-    "CustomShape",
-    "Function",
-    "Input",
-    "Stored",
     "allocate_state",
     "bytes_per_place",
-    "first_output",
     "generate",
 ]

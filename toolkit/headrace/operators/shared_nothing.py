@@ -29,7 +29,7 @@ import numpy as np
 from headrace.codegen.modules import load_module
 from headrace.operators import build, custom, router_kernel
 from headrace.operators.aggregate import indent
-from headrace.operators.custom import CustomShape
+from headrace.operators.custom_shape import CustomShape
 from headrace.operators.join import JoinShape
 from headrace.operators.membership import EPOCH_RING
 

@@ -1,0 +1,129 @@
+"""What the names in a user function stand for in the kernel it becomes part of, and what came of rewriting it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headrace.codegen.capture import CapturedFunction
+
+
+@dataclass(frozen=True)
+class FieldBinding:
+    """What an attribute of a parameter stands for.
+
+    Attributes
+    ----------
+    read : str
+        Expression for its value, such as ``"c_flag[row] != 0"``.
+    write : str or None
+        Target of an assignment, such as ``"s_chars[slot]"``; None: read-only.
+    kind : str or None
+        int64, int32, float64, float32 or bool: assigned values are checked.
+    valid : str or None
+        Condition, for values that may be null: ``t.x is None`` becomes its
+        negation, and using a null value raises.
+    """
+
+    read: str
+    write: str | None = None
+    kind: str | None = None
+    valid: str | None = None
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """An attribute or parameter that exists and cannot be used, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class ListBinding:
+    """What an attribute stands for that holds tuples: a list of nodes.
+
+    ``for t in state.tuples`` walks it, ``len(state.tuples)`` counts it. In
+    `following` and in the texts of `fields`, ``{node}`` stands for the node.
+
+    Attributes
+    ----------
+    role : str
+        Under which the fields read are noted.
+    first : str
+        Expression for the first node; 0: there is none.
+    following : str
+        Expression for the next one.
+    count : str
+        Expression for how many there are.
+    fields : dict
+        Field of a tuple -> binding.
+    """
+
+    role: str
+    first: str
+    following: str
+    count: str
+    fields: Mapping[str, FieldBinding | Unreadable]
+
+    def texts(self) -> list[str]:
+        """All its expressions."""
+        fields = [field for field in self.fields.values() if isinstance(field, FieldBinding)]
+        return [self.first, self.following, self.count, *(f.read for f in fields), *(f.valid or "" for f in fields)]
+
+    def of(self, node: str) -> dict[str, FieldBinding | Unreadable]:
+        """The fields of the tuple at a node."""
+        return {
+            name: field
+            if isinstance(field, Unreadable)
+            else FieldBinding(
+                field.read.replace("{node}", node), valid=field.valid and field.valid.replace("{node}", node)
+            )
+            for name, field in self.fields.items()
+        }
+
+
+Binding = FieldBinding | ListBinding | Unreadable
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything about the surrounding kernel that the rewriting needs."""
+
+    name: str
+    objects: Mapping[str, Mapping[str, Binding]]
+    values: Mapping[str, str | Unreadable]
+    emits: Mapping[str, str | None] | None
+    emit: str
+    parameters: tuple[str, ...]
+    poll: str | None
+    returns: str | None
+    decorator: str
+
+    def words(self) -> set[str]:
+        """Names that locals must not take."""
+        texts = [*self.parameters, self.emit, self.poll or "", "np math random", self.name]
+        for bindings in self.objects.values():
+            for binding in bindings.values():
+                if isinstance(binding, FieldBinding):
+                    texts += [binding.read, binding.write or "", binding.valid or ""]
+                elif isinstance(binding, ListBinding):
+                    texts += binding.texts()
+        texts += [text for text in self.values.values() if isinstance(text, str)]
+        return set(re.findall(r"[A-Za-z_]\w*", " ".join(texts)))
+
+
+@dataclass
+class Written:
+    """The functions written so far, helpers before those that call them."""
+
+    plan: Plan
+    chunks: list[str] = field(default_factory=list)
+    lines: list[tuple[CapturedFunction, int] | None] = field(default_factory=list)
+    markers: dict[str, CapturedFunction] = field(default_factory=dict)
+    helpers: dict[tuple, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    reads: dict[str, set[str]] = field(default_factory=dict)
+    writes: dict[str, set[str]] = field(default_factory=dict)
+    checks: set[str] = field(default_factory=set)
+    impure: set[str] = field(default_factory=set)
+    expression: str | None = None
