@@ -11,12 +11,16 @@ import importlib
 import json
 import os
 import pty
+import re
 import signal
 import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
+import urllib.error
+import urllib.request
 from fractions import Fraction
 from pathlib import Path
 
@@ -29,6 +33,8 @@ from headrace import cli
 from headrace.apps import APPS
 from headrace.apps.command import parse_schedule
 from headrace.errors import ParameterError
+from open_ports import open_ports
+from support.workloads import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "headrace.cli"]
@@ -470,6 +476,44 @@ def test_example_lab_listens_on_loopback_and_keeps_its_token(monkeypatch):
     assert cli.main(["lab"]) in (0, None)
     assert "--ServerApp.ip=127.0.0.1" in executed[0]
     assert not any("token" in argument for argument in executed[0])
+
+
+def test_example_lab_opens_on_the_notebooks_for_this_machine_only(tmp_path):
+    """The real thing: it comes up, lists the notebooks to whoever has the token, and listens on loopback."""
+    state = {f"JUPYTER_{name}_DIR": str(tmp_path / name) for name in ("CONFIG", "DATA", "RUNTIME")}
+    server = subprocess.Popen(
+        [*COMMAND, "lab"], cwd=tmp_path, env={**ENVIRONMENT, **state, "BROWSER": "true"},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    stuck = threading.Timer(120, server.kill)
+    stuck.start()
+    try:
+        said, address = "", None
+        for line in server.stdout:
+            said += line
+            if address := re.search(r"http://(127\.0\.0\.1:\d+)/lab\?token=(\w{20,})", line):
+                break
+        assert address, said
+        place, token = address.groups()
+        listing = f"http://{place}/api/contents"
+
+        def names():
+            try:
+                with urllib.request.urlopen(f"{listing}?token={token}", timeout=30) as answer:
+                    return {entry["name"] for entry in json.load(answer)["content"]}
+            except urllib.error.URLError:
+                return set()  # it says its address a moment before it listens
+
+        eventually(lambda: "00_first_stream.ipynb" in names(), 60)
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(listing, timeout=30)
+        inside, outside = open_ports(server.pid)
+        assert len(inside) == 1 and outside == []
+    finally:
+        stuck.cancel()
+        server.kill()
+        server.wait(30)
+        server.stdout.close()
 
 
 def test_example_notebooks_are_found(tmp_path, monkeypatch):
