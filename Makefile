@@ -18,8 +18,11 @@ PIP   := $(BIN)/python -m pip --disable-pip-version-check
 NAME ?= all
 ARGS ?=
 
+# What `make notebooks` runs; parameters in ARGS, e.g. make notebooks NOTEBOOKS=notebooks/00_first_stream.ipynb ARGS="-p flights_read 336776"
+NOTEBOOKS ?= $(wildcard notebooks/*.ipynb)
+
 .PHONY: help demo test lab bench doctor fresh setup lock \
-        check-lint check-types check-imports check-project check-unit check-litmus check-datasets check-widgets check-browser check-notebooks dashboard
+        check-lint check-types check-imports check-project check-unit check-litmus check-datasets check-widgets check-browser check-notebooks dashboard notebooks
 
 help:  ## say what each target does (the default)
 	@echo "headrace: make TARGET, where TARGET is one of"
@@ -36,6 +39,16 @@ lab: $(STAMP)  ## JupyterLab on the notebooks
 
 dashboard: $(STAMP)  ## the dashboard alone, on a live stream, served by Voila
 	@$(BIN)/voila --Voila.ip=127.0.0.1 --port=8866 notebooks/30_elastic_reconfiguration.ipynb $(ARGS)
+
+notebooks: $(STAMP)  ## run the notebooks and write them as HTML to build/notebooks (NOTEBOOKS=one.ipynb, ARGS="-p name value")
+	@mkdir -p build/notebooks
+	@for notebook in $(NOTEBOOKS); do \
+	  out=build/notebooks/$$(basename "$$notebook"); echo "== notebook: $$notebook"; \
+	  $(BIN)/papermill --kernel python3 --cwd "$$(dirname "$$notebook")" --execution-timeout 600 --no-progress-bar --log-level ERROR \
+	    $(ARGS) "$$notebook" "$$out"; \
+	  $(BIN)/jupyter nbconvert --log-level ERROR --to html "$$out"; \
+	done
+	@echo "== HTML in build/notebooks"
 
 bench: $(STAMP)  ## measure the parts (NAME=gate for one of them, ARGS="--full" for the large sizes)
 	@$(BIN)/headrace bench $(NAME) $(ARGS)
@@ -113,5 +126,7 @@ check-widgets: $(STAMP)  ## stage: the dashboard's callbacks, without a browser
 check-browser: $(STAMP)  ## stage: the dashboard in a real JupyterLab in a real Chromium (skipped without one)
 	$(call stage,browser,tests/browser)
 
-check-notebooks: $(STAMP)  ## stage: every notebook, from the top
+check-notebooks: $(STAMP)  ## stage: every notebook, stripped of its outputs, and from the top
+	@echo "== notebooks: nbstripout"
+	@$(BIN)/nbstripout --verify notebooks/*.ipynb
 	$(call stage,notebooks,notebooks,--nbmake --nbmake-timeout=600)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TARGETS = ["demo", "test", "lab", "bench", "fresh", "help", "doctor", "dashboard"]
+TARGETS = ["demo", "test", "lab", "bench", "fresh", "help", "doctor", "dashboard", "notebooks"]
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="run without make")
 

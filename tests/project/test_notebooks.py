@@ -1,0 +1,157 @@
+"""Method: notebooks made to fail are run as `make notebooks` runs them, by papermill; and the real ones are read.
+
+A cell raises, and a cell never ends, while a live run has threads and Spark a process of its own. Afterwards
+nothing may be left of them. The real notebooks are run by `make check-notebooks`.
+
+What this cannot see: whether a notebook teaches anything.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from support.workloads import eventually
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+LIVE_RUN = """
+import itertools, os, threading, time
+import pyarrow as pa
+import headrace as hr
+
+def endless():
+    for second in itertools.count():
+        time.sleep(0.05)
+        yield pa.record_batch({"ts": pa.array([second]), "k": pa.array(["a"])})
+
+source = pa.RecordBatchReader.from_batches(pa.schema({"ts": pa.int64(), "k": pa.string()}), endless())
+run = hr.stream(source, event_time="ts").key_by("k").window(10).aggregate(n=hr.count()).start(threads=2)
+while run.metrics().tuples_in < 3:
+    time.sleep(0.05)
+threading.Thread(target=time.sleep, args=(10_000,)).start()   # no daemon: a process that ends by itself waits for it
+pids = [os.getpid()]
+"""
+SPARK = """
+spark = hr.spark.session(memory="512m")
+pids.append(spark.sparkContext._gateway.proc.pid)
+"""
+NOTE_PIDS = 'open("pids.part", "w").write(" ".join(map(str, pids))); os.rename("pids.part", "pids")'
+
+
+def papermill(folder, *cells, timeout_s=600):
+    """Run cells as `make notebooks` does. Returns the exit status, what it wrote, the output file, the processes."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    nbformat.write(notebook, folder / "planted.ipynb")
+    command = [sys.executable, "-m", "papermill", "--kernel", "python3", "--cwd", str(folder), "--no-progress-bar"]
+    command += ["--log-level", "ERROR", "--execution-timeout", str(timeout_s)]
+    done = subprocess.run(
+        [*command, str(folder / "planted.ipynb"), str(folder / "out.ipynb")],
+        cwd=folder, capture_output=True, text=True, timeout=400,
+    )  # fmt: skip
+    pids = [int(pid) for pid in (folder / "pids").read_text().split()]
+    return done.returncode, done.stderr, nbformat.read(folder / "out.ipynb", 4), pids
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{pid}/stat")
+    # A process that has ended and that nobody has waited for yet does nothing any more.
+    return not (state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z")
+
+
+def nothing_is_left(pids):
+    try:
+        eventually(lambda: not any(map(is_alive, pids)), 60)
+    finally:
+        for pid in filter(is_alive, pids):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.spark
+def test_example_a_failing_cell_fails_the_run_and_leaves_nothing(tmp_path):
+    status, said, out, pids = papermill(
+        tmp_path, LIVE_RUN, SPARK, NOTE_PIDS, "raise ValueError('planted')", "open('reached', 'w')"
+    )
+    assert status != 0 and "planted" in said
+    assert len(pids) == 2
+    nothing_is_left(pids)
+    assert not (tmp_path / "reached").exists()
+    assert any("An Exception was encountered" in cell.source for cell in out.cells)
+
+
+def test_example_a_cell_that_never_ends_fails_within_its_time(tmp_path):
+    begun = time.monotonic()
+    status, said, _, pids = papermill(tmp_path, LIVE_RUN, NOTE_PIDS, "run.wait()", timeout_s=60)
+    assert status != 0 and "Timeout" in said
+    assert time.monotonic() - begun > 60  # it is the third cell that the time is up for
+    nothing_is_left(pids)
+
+
+def test_example_make_stops_at_a_notebook_that_fails(tmp_path):
+    """The Makefile's own lines, with an environment that is there already; the HTML of the one before is written."""
+    if shutil.which("make") is None:
+        pytest.skip("run without make")
+    for name in ("Makefile", "pyproject.toml", "requirements.lock"):
+        shutil.copy(ROOT / name, tmp_path)
+    binaries = tmp_path / ".venv" / "bin"
+    binaries.mkdir(parents=True)
+    for name in ("papermill", "jupyter"):
+        (binaries / name).symlink_to(Path(sys.executable).parent / name)
+    (tmp_path / ".venv" / ".installed").touch()
+    for name, cell in (("1_good", "print(6 * n)"), ("2_bad", "1 / 0"), ("3_unseen", "print()")):
+        parameters = nbformat.v4.new_code_cell("n = 1", metadata={"tags": ["parameters"]})
+        notebook = nbformat.v4.new_notebook(cells=[parameters, nbformat.v4.new_code_cell(cell)])
+        notebook.metadata.kernelspec = {"name": "python3", "language": "python", "display_name": "Python 3"}
+        nbformat.write(notebook, tmp_path / f"{name}.ipynb")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    done = subprocess.run(
+        ["make", "notebooks", "NOTEBOOKS=1_good.ipynb 2_bad.ipynb 3_unseen.ipynb", "ARGS=-p n 7"],
+        cwd=tmp_path, env=clean, capture_output=True, text=True, timeout=400,
+    )  # fmt: skip
+    assert done.returncode != 0 and "ZeroDivisionError" in done.stderr
+    written = {path.name for path in (tmp_path / "build" / "notebooks").iterdir()}
+    assert written == {"1_good.ipynb", "1_good.html", "2_bad.ipynb"}
+    assert "42" in (tmp_path / "build" / "notebooks" / "1_good.html").read_text()
+
+
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
+def test_example_a_notebook_keeps_to_the_rules(file):
+    """Parameters first, public names, Bokeh without a network, exercises, links that lead somewhere."""
+    notebook = nbformat.read(file, 4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    assert code[0].metadata.get("tags") == ["parameters"]
+    assert (notebook.metadata.kernelspec.name, notebook.metadata.kernelspec.language) == ("python3", "python")
+    assert notebook.cells[0].source.startswith("# ") and notebook.cells[0].source.splitlines()[0].endswith("?")
+    assert "## Exercises" in text
+    for cell in code:
+        assert cell.outputs == [] and cell.execution_count is None
+        for name in re.findall(r"^\s*(?:from|import) (headrace[\w.]*)", cell.source, flags=re.MULTILINE):
+            assert name in PUBLIC, f"{name} is not public"
+        if "output_notebook(" in cell.source:
+            assert "output_notebook(INLINE" in cell.source
+    for link in re.findall(r"\]\(([^)#]+\.ipynb)\)", text):
+        assert (file.parent / link).exists(), link
+
+
+PUBLIC = {
+    "headrace",
+    "headrace.gates",
+    "headrace.reference",
+    "headrace.reference.apps",
+    "headrace.windows",
+    "headrace_datasets",
+    "headrace_widgets",
+}
