@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.counterfactual import COLUMNS, Comparison, Replay
+from headrace.counterfactual import COLUMNS, Comparison, Replay, _delays_ms
 from headrace.elasticity.controllers import DecisionLog, Observation, Request, Threshold
 from headrace.errors import ParameterError
 from headrace.runtime.changes import Change
@@ -105,3 +105,13 @@ def test_example_delay_counts_tuples_not_intervals():
     assert replay(3, 3, [5, 80, 6], [960, 30, 10]).delay_p99_ms == 80
     assert replay(3, 3, [5, 80, 6], [960, 5, 35]).delay_p99_ms == 6
     assert math.isnan(replay(1, 1, [], []).delay_p99_ms) and math.isnan(replay(1, 1, []).in_target(5))
+
+
+def test_example_delay_of_an_interval_in_which_nothing_went_on():
+    """What waits has waited for that interval more; it does not wait for ever."""
+    rates = [(1_000.0, 100), (0.0, 600), (0.0, 900), (1_000.0, 50)]
+    seen = [
+        Observation(at_s=i, interval_s=0.5, threads=1, max_threads=2, utilisation=1.0, processed=rate, pending=pending)
+        for i, (rate, pending) in enumerate(rates)
+    ]
+    assert _delays_ms(seen) == [100.0, 600.0, 1_100.0, 50.0]

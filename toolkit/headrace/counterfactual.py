@@ -246,17 +246,24 @@ def _replay(run: Any, operator: str, control: Any, threads: int, begun_ns: int) 
         threads, at_ns = change.to_threads, moment
     used += threads * (end_ns - at_ns) / 1e9
     observations = [o for o in control.observations if o.processed > 0 or o.pending > 0]
-    delays = [
-        (0.0 if math.isnan(o.latency_p99_ms) else o.latency_p99_ms) + 1e3 * o.pending / max(o.processed, 1e-9)
-        for o in observations
-    ]
     return Replay(
         (end_ns - start_ns) / 1e9,
         used,
         changes,
         run.decisions,
         observations,
-        np.array(delays),
+        np.array(_delays_ms(observations)),
         metrics.operators[operator].latency_ms,
         metrics.tuples_out,
     )
+
+
+def _delays_ms(observations: list[Observation]) -> list[float]:
+    delays: list[float] = []
+    for o in observations:
+        if o.processed > 0:
+            latency = 0.0 if math.isnan(o.latency_p99_ms) else o.latency_p99_ms
+            delays.append(latency + 1e3 * o.pending / o.processed)
+        else:  # nothing went on: what waits has waited for so much longer
+            delays.append((delays[-1] if delays else 0.0) + 1e3 * o.interval_s)
+    return delays
