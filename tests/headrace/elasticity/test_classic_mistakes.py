@@ -3,23 +3,30 @@
 Property    a request takes effect exactly once, at one position, and nothing
             in the result shows it; requests end with the outcome documented
 Oracle      the same query on one thread, or by hand
+Planted     each mistake, at the end: a few lines of the engine's own text are
+            changed, and the test named after the mistake fails
 Cannot see  rare interleavings; `test_schedules` and the interleavings of the
             kernels' own text are for these
 """
 
+import functools
 import inspect
 import random
+import textwrap
 import threading
 import time
 from types import ModuleType
 
+import numba
 import pyarrow as pa
 import pytest
 
 import headrace as hr
 from headrace.elasticity import reconfiguration
-from headrace.errors import FunctionError
-from headrace.operators import build
+from headrace.engine.port import Port
+from headrace.errors import FunctionError, RunStoppedError
+from headrace.gates import merged_log_kernel
+from headrace.operators import build, membership, shared_nothing
 from support.workloads import SHAPES, Steered, draw_workload, eventually, is_stuck, processed
 
 KEYS = [f"key {i}" for i in range(40)]
@@ -61,6 +68,7 @@ def test_old_request_does_not_win_through_a_slow_source():
         first = run.reconfigure(threads=2)
         fast.let()
         second = run.reconfigure(threads=3)
+        fast.let()
         second.wait(1.0)
         assert (second.outcome, run.threads) == ("done", 3)
         slow.let_all()
@@ -92,13 +100,17 @@ def test_control_record_behind_its_own_heartbeat():
     source = Steered(table(), [50, 50, 50])
     query = counts_of_nothing(source)
     with query.start(threads=1, max_threads=4) as run:
-        for threads in (2, 1, 3):
+        for last, threads in ((49, 2), (99, 1), (149, 3)):
             source.let()
-            eventually(lambda: run.metrics().tuples_in >= 50)
+            eventually(functools.partial(has_reached, run, last))
             assert run.reconfigure(threads=threads).wait(1.0).outcome == "done"
         source.let_all()
         assert run.wait(30)
         assert run.to_arrow().num_rows == 0 and len(run.changes) == 3
+
+
+def has_reached(run, ts):
+    return run.metrics().operators[run.operators[0]].watermark >= ts
 
 
 def counts_of_nothing(source):
@@ -132,8 +144,12 @@ def test_control_record_behind_a_full_log():
 
     with hr.stream(source, event_time="ts").forward().start(threads=2, max_threads=4, capacity=64, sink=sink) as run:
         eventually(lambda: is_stuck(run), 30)
+        rescue = threading.Timer(3.0, opened.set)  # a request that waits for room would wait for ever
+        rescue.daemon = True
+        rescue.start()
         before = time.monotonic()
         change = run.reconfigure(threads=4)
+        rescue.cancel()
         assert time.monotonic() - before < 1.0
         assert change.started_ns > 0 and not change.is_settled
         opened.set()
@@ -302,11 +318,14 @@ FRAGILE = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, update=dividin
 
 
 def test_update_that_fails_at_the_trigger():
-    """The boundary is met, then the first tuple behind it fails: nobody waits at a barrier for ever."""
+    """The boundary is met, then the first tuple behind it fails: nobody waits at a barrier for ever.
+
+    In the first plan the tuple is a joiner's; the others go on to the next boundary, where it does not come.
+    """
     values = [1] * 40 + [0] + [1] * 40
-    source = pa.table({"ts": range(81), "k": [i % 7 for i in range(81)], "v": values})
+    source = pa.table({"ts": range(81), "k": [(i - 1) % 7 for i in range(81)], "v": values})
     query = hr.stream(source, event_time="ts").key_by("k").window(10, 5).apply(FRAGILE)
-    for plan in ([(40, 2)], [(40, 4), (40, 1), (40, 3)], [(40, [3]), (41, 2), (41, 1)]):
+    for plan in ([(40, 4), (41, 2)], [(40, 2)], [(40, 4), (40, 1), (40, 3)], [(40, [3]), (41, 2), (41, 1)]):
         with query.start(threads=1, max_threads=4, reconfigure=plan) as run:
             with pytest.raises(FunctionError, match="dividing") as caught:
                 run.wait(20)
@@ -342,76 +361,227 @@ def test_random_schedules_at_every_single_tuple():
 
 # ------------------------------------------------- the mistakes made, and noticed
 #
-# Those in what workers do at the barrier are planted in `test_planted_bugs` and `test_barrier`.
+# More of those in what workers do at the barrier are planted in `test_planted_bugs` and `test_barrier`.
+
+LAUNCH = """\
+        while self._kernels.control(self._gate, row) == 0:
+            if self._control.words[membership.STOP]:
+                break
+            time.sleep(_RETRY_S)
+"""
+# Not kept back while another is in flight, and sent along with one of two sources: of two requests, the older
+# with source 1.
+TRAVELLING = (
+    (LAUNCH, '        self.__dict__.setdefault("travelling", []).append((self._spare % 2, row))\n'),
+    ("elif self._in_flight is not None:", "elif False:"),
+    ("self._planned_change(before, after, int(control.met_at[ring]))", "self.changes[0]"),
+)
 
 MISTAKES = {
     "of the requests that wait, the first one wins": (
-        """                    self._pending[0].settle("superseded")
+        test_six_requests_before_any_tuple,
+        (
+            """                    self._pending[0].settle("superseded")
                 self._pending = (change, target)
 """,
-        """                    change.settle("superseded")
+            """                    change.settle("superseded")
                 else:
                     self._pending = (change, target)
 """,
-        test_six_requests_before_any_tuple,
+        ),
     ),
     "a request that waited is forgotten": (
-        "                        self._launch(pending, target)\n",
-        "                        pass\n",
         test_six_requests_before_any_tuple,
+        ("                        self._launch(pending, target)\n", "                        pass\n"),
+    ),
+    "each request travels with a source": (test_old_request_does_not_win_through_a_slow_source, *TRAVELLING),
+    "a request needs a tuple to travel with": (test_all_sources_idle, *TRAVELLING),
+    "each source brings a record of its own": (
+        test_three_sources_make_one_epoch_of_each_request,
+        (LAUNCH, "        for _ in range(self._gate.head[::membership.CELL].size):\n" + textwrap.indent(LAUNCH, "    ")),
+        ("planned_at=self._planned[after - 1][0]", "planned_at=None"),
     ),
     "a mapping alone is no change": (
-        "    return Configuration(members, mapping)\n",
-        "    return current if members == current.members else Configuration(members, mapping)\n",
         test_mapping_only,
+        (
+            "    return Configuration(members, mapping)\n",
+            "    return current if members == current.members else Configuration(members, mapping)\n",
+        ),
     ),
     "sizes are compared, not members": (
-        "elif target == newest:",
-        "elif len(target.members) == len(newest.members):",
         test_swap_of_the_same_size,
+        ("elif target == newest:", "elif len(target.members) == len(newest.members):"),
     ),
-    "what is so already is done again": (
-        "elif target == newest:",
-        "elif False:",
-        test_request_for_what_is,
-    ),
+    "what is so already is done again": (test_request_for_what_is, ("elif target == newest:", "elif False:")),
     "a request after the end waits for ever": (
-        "            if self._ended is not None:\n",
-        "            if False:\n",
         test_request_after_the_last_tuple,
+        ("            if self._ended is not None:\n", "            if False:\n"),
     ),
     "planned changes behind the last tuple are not recorded": (
-        "                    change = self._planned_change(before, after, int(control.met_at[ring]))\n",
-        "                    return\n",
         test_every_planned_change_is_applied_and_recorded,
+        (
+            "                    change = self._planned_change(before, after, int(control.met_at[ring]))\n",
+            "                    return\n",
+        ),
     ),
 }
 
 
+def replaced(text, replacements):
+    for old, new in replacements:
+        if text.count(old) != 1:  # no assertion: those are expected here
+            pytest.fail(f"{old!r} occurs {text.count(old)} times: the mistake is out of date")
+        text = text.replace(old, new)
+    return text
+
+
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_planted_mistake_is_noticed(monkeypatch, mistake):
-    old, new, check = MISTAKES[mistake]
-    source = inspect.getsource(reconfiguration)
-    assert source.count(old) == 1, f"{old!r} occurs {source.count(old)} times: the mistake is out of date"
+    check, *replacements = MISTAKES[mistake]
+    source = replaced(inspect.getsource(reconfiguration), replacements)
     module = ModuleType(reconfiguration.__name__)
-    exec(compile(source.replace(old, new), "<planted>", "exec"), vars(module))  # our own file
+    exec(compile(source, "<planted>", "exec"), vars(module))  # our own file
     module.Configuration = reconfiguration.Configuration  # one class, or nothing is equal to anything
     monkeypatch.setattr("headrace.engine.run.Reconfigurer", module.Reconfigurer)
+    whole = Port.feed
+
+    def feed(port, encoded):
+        """Bring the records that travel with this source."""
+        operator = port._operator
+        for source, row in getattr(operator.reconfigurer, "travelling", [])[:]:
+            if source == port.source:
+                operator.reconfigurer.travelling.remove((source, row))
+                while operator.kernels.control(operator.gate, row) == 0:
+                    time.sleep(20e-6)
+        whole(port, encoded)
+
+    monkeypatch.setattr(Port, "feed", feed)
     with pytest.raises(AssertionError):
         for _ in range(20):  # two requests may be so far apart that neither waits
             check()
 
 
-def test_planted_silent_instance_is_noticed(monkeypatch):
-    """An instance that has written nothing promises nothing either."""
-    publish = "\n        publish(o, me, l[HEAD], promise(l), l[WATERMARK])\n"  # at the end of a batch
+RECORD_MISTAKES = {
+    "a record is dropped as old news, as a heartbeat would be": (
+        test_control_record_behind_its_own_heartbeat,
+        (
+            "    end = load_relaxed(g.words, END)\n",
+            """\
+    end = load_relaxed(g.words, END)
+    if load_relaxed(g.mark, 0) >= load_relaxed(g.words, LAST_TS):
+        store_release(g.words, FLAG, 0)
+        return 1
+""",
+        ),
+    ),
+    "a record needs the room of a tuple": (
+        test_control_record_behind_a_full_log,
+        ("    if end - smallest >= g.out_ts.shape[1]:\n", "    if _room(g, end) == 0:\n"),
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", RECORD_MISTAKES)
+def test_planted_mistake_in_control_records_is_noticed(monkeypatch, mistake):
+    check, *replacements = RECORD_MISTAKES[mistake]
+    text = replaced(inspect.getsource(merged_log_kernel.control).removeprefix("@kernel\n"), replacements)
+    space = dict(vars(merged_log_kernel))
+    exec(compile(text, "<planted>", "exec"), space)  # our own file
+    monkeypatch.setattr(merged_log_kernel, "control", numba.njit(nogil=True)(space["control"]))
+    with pytest.raises(AssertionError):
+        check()
+
+
+PUBLISH = "publish(o, me, l[HEAD], promise(l), l[WATERMARK])\n"
+AT_BATCH = f"\n        {PUBLISH}        c.meter[me, PASSED]"
+JOINED = "            acknowledge(c, me, activation - 1)\n"
+AT_BARRIER = "        if not await_epoch(c, epoch):  # B5\n            return False\n"
+DEAF = """\
+        while not await_epoch(c, epoch):
+            ticket = prepare(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
+            sleep(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT, ticket, WAIT_NS)
+"""
+
+LOOP_MISTAKES = {
+    "an instance that has written nothing promises nothing either": (
+        functools.partial(test_silent_instances_do_not_hold_the_output, "vsn"),
+        (AT_BATCH, AT_BATCH.replace("publish(", "if l[HEAD] > 0: publish(")),
+    ),
+    "a joiner takes windows for expired that end at its trigger": (
+        test_windows_that_expire_at_the_trigger,
+        (
+            "store_relaxed(c.start_watermark, r * CELL, l[WATERMARK])",
+            "store_relaxed(c.start_watermark, r * CELL, l[WATERMARK] + l[SIZE])",
+        ),
+    ),
+    "a joiner takes the tuple that triggered for done": (
+        test_moved_key_that_occurs_only_in_the_trigger_tuple,
+        (
+            "            if process(me, g, c, o, x, s, l, buffer, row, start, n) < 0:\n",
+            """\
+            done = 1 if activation > 1 and l[SEEN] == load_relaxed(c.start_seen, me * CELL) else 0
+            if n > done and process(me, g, c, o, x, s, l, buffer, row, start + done, n - done) < 0:
+""",
+        ),
+    ),
+    "emissions wait in their instance until time passes, and leave with it": (
+        test_emissions_of_a_leaver_that_are_held_back,
+        (f"            {PUBLISH}            if not meet(", "            if not meet("),
+        (AT_BATCH, AT_BATCH.replace("publish(", "if n == 0: publish(")),
+    ),
+}
+
+
+def plant_in_loop(monkeypatch, replacements):
     whole = build.assemble
+    monkeypatch.setattr(build, "assemble", lambda text, gate: replaced(whole(text, gate), replacements))
 
-    def assemble(text, gate):
-        loop = whole(text, gate)
-        assert loop.count(publish) == 1, "the mistake is out of date"
-        return loop.replace(publish, publish.replace("publish(", "if l[HEAD] > 0: publish("))
 
-    monkeypatch.setattr(build, "assemble", assemble)
+def be_impatient(monkeypatch):
+    """What a mistake keeps from happening need not be waited for long."""
+    patient = eventually
+    monkeypatch.setitem(globals(), "eventually", lambda condition, seconds=2: patient(condition, 2))
+
+
+@pytest.mark.parametrize("mistake", LOOP_MISTAKES)
+def test_planted_mistake_in_the_loop_is_noticed(monkeypatch, mistake):
+    check, *replacements = LOOP_MISTAKES[mistake]
+    plant_in_loop(monkeypatch, replacements)
+    be_impatient(monkeypatch)
+    with pytest.raises(AssertionError):
+        check()
+
+
+def test_planted_wait_at_the_barrier_for_one_that_failed_is_noticed(monkeypatch):
+    """Whoever waits at the barrier does not look whether the run has stopped."""
+    # Whoever joins begins when somebody waits at the next boundary: then there is one who does, whatever the timing.
+    slowly = "while activation > 1 and load_acquire(c.words, BARRIER) == 0 and not stopped(c):\n                pause()\n"
+    plant_in_loop(monkeypatch, [(AT_BARRIER, DEAF), (JOINED, f"{JOINED}            {slowly}")])
+    monkeypatch.setattr("headrace.engine.run.STOP_SECONDS", 1.0)
+    allocate, controls = membership.allocate, []
+
+    def noted(*sizes):
+        controls.append(allocate(*sizes))
+        return controls[-1]
+
+    monkeypatch.setattr(membership, "allocate", noted)
+    try:
+        with pytest.raises(RunStoppedError, match="did not stop"):
+            test_update_that_fails_at_the_trigger()
+    finally:
+        for control in controls:  # what they wait for: no thread is to outlive this test
+            control.words[membership.EPOCH] += 1
+        eventually(lambda: not any(thread.name.startswith("headrace-operator-") for thread in threading.enumerate()))
+
+
+def test_planted_router_that_keeps_time_from_who_owns_nothing_is_noticed(monkeypatch):
+    load = shared_nothing.load_module
+    mistake = ("if member[r] != 0 and (t.last_ts", "if member[r] != 0 and t.end[r] > 0 and (t.last_ts")
+
+    def planted(text, name, **options):
+        return load(replaced(text, [mistake]) if name == "router" else text, name, **options)
+
+    monkeypatch.setattr(shared_nothing, "load_module", planted)
+    be_impatient(monkeypatch)
     with pytest.raises(AssertionError, match="still not so"):
-        test_silent_instances_do_not_hold_the_output("vsn")
+        test_shared_nothing_instances_that_own_nothing_get_watermarks()
