@@ -53,7 +53,7 @@ def test_example_metadata(wheel):
     assert metadata["Name"] == "headrace"
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == "<3.14,>=3.11"
-    assert set(metadata.get_all("Provides-Extra")) == {"dev", "java"}
+    assert set(metadata.get_all("Provides-Extra")) == {"dev", "java", "prometheus"}
     (scripts,) = [name for name in wheel.namelist() if name.endswith(".dist-info/entry_points.txt")]
     assert "headrace = headrace.cli:main" in wheel.read(scripts).decode()
     assert any(name.endswith("/licenses/LICENSE") for name in wheel.namelist())
