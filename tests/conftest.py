@@ -1,6 +1,22 @@
-"""What several tests share: one Spark session for the whole run, since starting one takes seconds."""
+"""What all tests share: one Spark session, since starting one takes seconds; drawn examples; tidiness."""
 
 import pytest
+from hypothesis import settings
+
+from support.workloads import Steered
+
+settings.register_profile("check", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("campaign", deadline=None, print_blob=True)
+# What fails here fails again. `pytest -m campaign --hypothesis-profile=campaign` draws other examples every time.
+settings.load_profile("check")
+
+
+@pytest.fixture(autouse=True)
+def steered_sources_are_let_go():
+    """Readers that wait for a test to let them on end with it, whatever became of it."""
+    yield
+    for source in list(Steered.made):
+        source.let_all()
 
 
 @pytest.fixture(scope="session")

@@ -40,7 +40,7 @@ def threads_of_ours():
 @pytest.fixture(autouse=True)
 def nothing_is_left():
     yield
-    eventually(lambda: not threads_of_ours(), 10.0)
+    eventually(lambda: not threads_of_ours(), 30.0)
 
 
 @pytest.fixture(scope="module")

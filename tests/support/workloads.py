@@ -12,9 +12,10 @@ import math
 import random
 import struct
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -330,14 +331,17 @@ class Steered:
         Rows of each batch; what is left comes as one more.
 
     `let(n)` lets `n` more batches through, `let_all()` all; the end of input
-    counts as a batch.
+    counts as a batch. After a test all are let through: no reader of its runs
+    is left for the next one.
     """
+
+    made: ClassVar[weakref.WeakSet[Steered]] = weakref.WeakSet()
 
     def __init__(self, table: pa.Table, sizes: list[int] | None = None):
         self.table, self.sizes = table, list(sizes or [])
         self._allowed = threading.Semaphore(0)
         self._open = False
-        self._taken = threading.Event()
+        Steered.made.add(self)
 
     @property
     def batches(self) -> int:

@@ -126,6 +126,14 @@ def test_what_cannot_be_meant(call, message):
         call()
 
 
+def test_example_nothing_is_known_of_the_load():
+    """What is in force stays, unless it is not what was asked for."""
+    scattered = Mapping(np.arange(1024) % 2)
+    assert Mapping.balanced(row([0]), 2, start=scattered) is scattered
+    assert Mapping.balanced(row([0]), 2, start=scattered, contiguous=True) == Mapping.even(2)
+    assert Mapping.balanced(row([0]), 3, start=Mapping.even(4)) == Mapping.even(3)
+
+
 # -- properties ----------------------------------------------------------------
 
 

@@ -39,7 +39,7 @@ def threads_of_ours():
 @pytest.fixture(autouse=True)
 def nothing_is_left():
     yield
-    eventually(lambda: not threads_of_ours(), 5.0)
+    eventually(lambda: not threads_of_ours(), 30.0)
 
 
 def by_rate(low, high):

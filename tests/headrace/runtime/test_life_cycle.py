@@ -41,7 +41,7 @@ def threads_of_ours():
 def nothing_is_left():
     """Every test ends without a thread of ours, and with an engine that works."""
     yield
-    eventually(lambda: not threads_of_ours(), 5.0)
+    eventually(lambda: not threads_of_ours(), 30.0)
     assert query().to_arrow(threads=2).num_rows == 1_000
 
 

@@ -109,12 +109,14 @@ class Mapping:
         """
         weights = check_loads(loads)
         members = cls.even(instances).instances
+        may_stay = (
+            start is not None
+            and set(start.instances) <= set(members)
+            and (contiguous is not True or start.ranges() is not None)
+        )
         if weights.sum() == 0:
-            return cls.even(members) if start is None or not set(start.instances) <= set(members) else start
-        candidates = []
-        if start is not None and set(start.instances) <= set(members):
-            if contiguous is not True or start.ranges() is not None:
-                candidates.append(start)
+            return start if may_stay else cls.even(members)
+        candidates = [start] if may_stay else []
         old = None if start is None else start.owners
         if contiguous is not False:
             candidates.append(cls(balancing.contiguous(weights, members, old, slack)))
