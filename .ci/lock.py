@@ -18,6 +18,9 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
 SERIES = ("3.11", "3.12", "3.13")
 
+CONSTRAINTS = ("soupsieve<3",)  # 3.0 needs Python 3.11.5, and Debian 12 has 3.11.2
+"""Of packages that others bring along."""
+
 HEADER = """\
 # Exact versions of everything headrace needs to run and to be checked, for Python 3.11 to 3.13.
 # Written by .ci/lock.py from the bounds in pyproject.toml: do not edit by hand.
@@ -44,6 +47,8 @@ def resolve(python: str) -> tuple[str, dict[str, str]]:
         # An empty environment, so that what is already installed cannot hide a requirement.
         subprocess.run([python, "-m", "venv", f"{scratch}/venv"], check=True)
         report = f"{scratch}/report.json"
+        constraints = Path(scratch, "constraints.txt")
+        constraints.write_text("\n".join(CONSTRAINTS) + "\n")
         subprocess.run(
             [
                 f"{scratch}/venv/bin/python",
@@ -54,6 +59,8 @@ def resolve(python: str) -> tuple[str, dict[str, str]]:
                 "--dry-run",
                 "--report",
                 report,
+                "--constraint",
+                str(constraints),
                 *requirements(),
             ],
             check=True,
