@@ -109,14 +109,12 @@ class Mapping:
         """
         weights = check_loads(loads)
         members = cls.even(instances).instances
-        may_stay = (
-            start is not None
-            and set(start.instances) <= set(members)
-            and (contiguous is not True or start.ranges() is not None)
-        )
+        kept = None
+        if start is not None and set(start.instances) <= set(members):
+            kept = start if contiguous is not True or start.ranges() is not None else None
         if weights.sum() == 0:
-            return start if may_stay else cls.even(members)
-        candidates = [start] if may_stay else []
+            return cls.even(members) if kept is None else kept
+        candidates = [] if kept is None else [kept]
         old = None if start is None else start.owners
         if contiguous is not False:
             candidates.append(cls(balancing.contiguous(weights, members, old, slack)))
