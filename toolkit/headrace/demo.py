@@ -122,10 +122,11 @@ def _run(job: Job, spark: Any, say: Any) -> Record:
     parameters = job.app.parameters({})
     query = job.app.build(hr.stream(job.frame, event_time="ts"), **parameters)
     pace = "at full speed" if job.rate is None else f"paced at {job.rate:,.0f} tuples/s so that it can be watched"
-    say(f"{job.title}: {job.rows.num_rows:,} rows on {_threads(job.threads)}, {pace}")
+    say(f"{job.title}: compiling its operator where no earlier run did (the first time takes half a minute)")
     most = max([job.threads, *(threads for _, threads in job.changes)])
     every_s = 0.05 if job.rate else 0.02
     with query.start(threads=job.threads, max_threads=most, rate=job.rate, sample_every=every_s) as run:
+        say(f"{job.title}: {job.rows.num_rows:,} rows on {_threads(job.threads)}, {pace}")
         waiting = list(job.changes)
         asked = []
 

@@ -26,7 +26,9 @@ from headrace.errors import (
     SchemaError,
     UnsupportedTypeError,
 )
+from headrace.ingress import keys_kernel as kernels
 from headrace.ingress.keys import KeyDictionary, key_kind
+from headrace.kernel import JIT
 
 P1, P2, P3, FULL = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 2**64 - 1
 
@@ -371,3 +373,13 @@ def test_example_integer_widths_are_one_key():
     dictionary = KeyDictionary(("int",))
     assert dictionary.encode(pa.array([5], pa.int8())) == dictionary.encode(pa.array([5], pa.int64()))
     assert dictionary.decode(np.zeros(0, np.int32))[0].type == pa.int64()
+
+
+@pytest.mark.parametrize("kinds", [("string",), ("int",), ("float",), ("string", "int")])
+def test_example_compiling_ahead_changes_nothing(kinds):
+    """Order and values of no keys: afterwards the first results meet no compiler."""
+    dictionary = KeyDictionary(kinds)
+    dictionary.compile_results()
+    assert dictionary.size == 0
+    if "string" in kinds and JIT:
+        assert all(function.signatures for function in (kernels.gather_words, kernels.measure_strings, kernels.gather_strings))

@@ -137,6 +137,8 @@ class Operator:
             (output.stop_output, (out,)),
         ):
             compile_now(function, arguments)
+        if self.dictionary is not None:
+            self.dictionary.compile_results()
 
     def note_ids(self) -> None:
         """Publish how far key ids reach, before tuples with new ones are."""

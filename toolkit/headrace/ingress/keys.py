@@ -146,6 +146,9 @@ class _Table:
     def values(self, ids: np.ndarray) -> np.ndarray:
         return self.stored[ids].view(np.int64)
 
+    def compile_results(self) -> None:
+        """Compile what `argsort` and `decode` use; here that is NumPy's."""
+
 
 class _StringTable(_Table):
     is_string = True
@@ -164,6 +167,11 @@ class _StringTable(_Table):
             self.counts[ARENA_USED] = kernels.compact_arena(self.arrays, arena)
             self.counts[ARENA_DEAD] = 0
             self.arena = arena
+
+    def compile_results(self) -> None:
+        nothing = np.empty(0, np.int32)
+        kernels.gather_words(self.arrays, nothing, 0, np.empty(0, np.uint64))
+        self.decode(nothing, pa.string())
 
     def decode(self, ids: np.ndarray, kind: pa.DataType) -> pa.Array:
         offsets = np.empty(ids.size + 1, np.int64)
@@ -386,6 +394,12 @@ class KeyDictionary:
         """Memory held, in bytes."""
         with self.lock:
             return self._table.nbytes
+
+    def compile_results(self) -> None:
+        """Compile what `argsort` and `decode` use, so that a run's first results do not wait for the compiler."""
+        with self.lock:
+            for table in self._inner:
+                table.compile_results()
 
     def set_types(self, types: Sequence[pa.DataType]) -> None:
         """Declare the column types that `decode` returns; else the first array encoded sets them."""
