@@ -112,8 +112,10 @@ def test_agree_fast_changes_under_load():
         row["ts"] = at // 3
     workload = Workload(shape, 4, [rows], workload.window, "tags")
     del table
-    done = 0
-    for _ in range(4):
+    done = runs = 0
+    while runs < 4 or done < 20:  # a slow machine makes fewer changes in a run
+        runs += 1
+        assert runs <= 40, f"{done} changes in 40 runs: too few to say anything"
         with workload.query(batch_rows=64).start(threads=1, max_threads=MAX_THREADS, rate=20_000.0) as run:
             while run.state == "running":
                 change = run.reconfigure(threads=members(draw))
@@ -121,7 +123,6 @@ def test_agree_fast_changes_under_load():
                 done += change.outcome == "done"
             assert run.wait(30)
             workload.assert_right(run.to_arrow())
-    assert done >= 20, "too few changes happened to say anything"
 
 
 def test_agree_three_operators_reconfigured_independently():
