@@ -184,10 +184,14 @@ def _platform_identity() -> str:
 
 
 def _imports(source: str, package: str) -> set[str]:
-    """Names of the headrace modules that `source` imports."""
+    """Names of the headrace modules that `source` imports where kernels can see them: at its top level."""
     found = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
+    waiting: list[ast.stmt] = list(ast.parse(source).body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.If, ast.Try)):
+            waiting += [*node.body, *node.orelse]
+        elif isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
