@@ -89,12 +89,15 @@ class Phases(RateSchedule):
         return int(due + rounding) + 1 if self.phases[i][1] > 0 else math.ceil(due - rounding)
 
     def due_at(self, number):
-        rounds = math.floor(number / self._counts[-1] + 1e-12) if self.repeat else 0
+        rounding = 1e-9 * (1 + number)  # as in `due_by`: both must see a tuple on the same side of a pause
+        rounds = math.floor((number + rounding) / self._counts[-1]) if self.repeat else 0
         left = max(0.0, number - rounds * float(self._counts[-1])) if rounds else float(number)
         # The phase in which the count is reached; those of rate 0 have no tuple of their own.
-        i = min(int(np.searchsorted(self._counts, left, side="right")) - 1, len(self.phases) - 1)
+        i = min(int(np.searchsorted(self._counts, left + rounding, side="right")) - 1, len(self.phases) - 1)
+        while self.phases[i][1] == 0:
+            i -= 1
         start = rounds * float(self._times[-1]) if rounds else 0.0
-        return start + float(self._times[i]) + (left - float(self._counts[i])) / self.phases[i][1]
+        return start + float(self._times[i]) + max(0.0, left - float(self._counts[i])) / self.phases[i][1]
 
     def rate_at(self, seconds):
         _, within = self._position(max(0.0, seconds))
