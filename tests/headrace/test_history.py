@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import threading
 import weakref
 
 import numpy as np
@@ -23,6 +22,7 @@ import headrace as hr
 from headrace.counters import Metrics
 from headrace.errors import ParameterError, RunFailedError
 from headrace.history import COLUMNS, History, shares_between
+from support.tidiness import threads_of_ours
 from support.workloads import Steered, eventually
 
 ROWS = 20_000
@@ -31,10 +31,6 @@ TABLE = pa.table({"ts": np.arange(ROWS), "k": np.arange(ROWS) % 50})
 
 def counting(source=TABLE, **options):
     return hr.stream(source, event_time="ts", **options).key_by("k").window(100).aggregate("counts", n=hr.count())
-
-
-def threads_of_ours():
-    return [t.name for t in threading.enumerate() if t.name.startswith("headrace-")]
 
 
 @pytest.fixture(autouse=True)

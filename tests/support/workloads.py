@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import pyarrow as pa
+from hypothesis import HealthCheck, Phase, settings
 
 import headrace as hr
 from headrace import reference
@@ -45,6 +46,16 @@ SINGLE_KEYS = ("none", "text", "number", "float", "composite")
 MULTI_KEYS = ("tags", "numbers", "any", "product", "droppable")
 
 _TEXTS = ["", "a", "b", "B", "ab", "é", "日本", "z" * 11, "z" * 11 + "a", "\U0001f600"]
+
+
+SEEDED = settings(
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow],
+)
+"""For tests that draw a seed: one is not made smaller by making it smaller, so nothing is shrunk."""
 
 
 @dataclass(frozen=True)

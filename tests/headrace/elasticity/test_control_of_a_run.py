@@ -20,6 +20,7 @@ from headrace.elasticity.controllers import Damping, LoadBalancer, ProactiveJoin
 from headrace.elasticity.cost_model import CostModel
 from headrace.elasticity.mapping import BUCKETS, Mapping
 from headrace.errors import ParameterError, RunStoppedError
+from support.tidiness import threads_of_ours
 from support.workloads import eventually
 
 ROWS = 2_000_000
@@ -30,10 +31,6 @@ QUICK = Damping(up_after_s=0.1, down_after_s=0.2, cooldown_s=0.2)
 
 def counts(table=MANY):
     return hr.stream(table, event_time="ts").key_by("k").window(1_000).aggregate("counts", n=hr.count())
-
-
-def threads_of_ours():
-    return [t.name for t in threading.enumerate() if t.name.startswith("headrace-")]
 
 
 @pytest.fixture(autouse=True)

@@ -106,12 +106,10 @@ def test_agree_fast_changes_under_load():
     draw = random.Random(11)
     shape = SHAPES[1]
     workload = draw_workload(shape, 4, most_rows=60)
-    table = workload.tables()[0].slice(0, 0)
     rows = [dict(row) for _ in range(60) for row in workload.sources[0] or draw_workload(shape, 5).sources[0]]
     for at, row in enumerate(rows):
         row["ts"] = at // 3
     workload = Workload(shape, 4, [rows], workload.window, "tags")
-    del table
     done = runs = 0
     while runs < 4 or done < 20:  # a slow machine makes fewer changes in a run
         runs += 1

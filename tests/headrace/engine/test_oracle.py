@@ -13,21 +13,23 @@ import random
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
-from support.workloads import SCHEMA, SHAPES, Steered, assert_same, draw_workload, rows_of, scattered, worked
-
-# A seed is not made smaller by making it smaller, so nothing is shrunk.
-DRAWN = settings(
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow],
-    max_examples=40,
+from support.workloads import (
+    SCHEMA,
+    SEEDED,
+    SHAPES,
+    Steered,
+    assert_same,
+    draw_workload,
+    rows_of,
+    scattered,
+    worked,
 )
+
+DRAWN = settings(SEEDED, max_examples=40)
 
 
 def test_example_windows_of_negative_time():

@@ -21,7 +21,7 @@ import threading
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
@@ -31,16 +31,18 @@ from headrace.errors import FunctionError
 from headrace.gates import store as stores
 from headrace.ingress.keys import KeyDictionary
 from headrace.windows import Window
-from support.workloads import SHAPES, Steered, assert_same, draw_workload, eventually, processed, rows_of
-
-DRAWN = settings(
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow],
-    max_examples=30,
+from support.workloads import (
+    SEEDED,
+    SHAPES,
+    Steered,
+    assert_same,
+    draw_workload,
+    eventually,
+    processed,
+    rows_of,
 )
+
+DRAWN = settings(SEEDED, max_examples=30)
 COUNTS = SHAPES[1]
 MIXED = next(shape for shape in SHAPES if shape.name.startswith("mixed"))
 SINGLE = SHAPES[0]

@@ -24,6 +24,7 @@ import pytest
 import headrace as hr
 from headrace.errors import DisorderError, HeadraceError, NotSupportedError, RunFailedError, RunStoppedError
 from headrace.runtime import registry
+from support.tidiness import threads_of_ours
 from support.workloads import Steered, eventually
 
 TABLE = pa.table({"ts": range(1_000), "k": [i % 10 for i in range(1_000)]})
@@ -31,10 +32,6 @@ TABLE = pa.table({"ts": range(1_000), "k": [i % 10 for i in range(1_000)]})
 
 def query(source=TABLE, **options):
     return hr.stream(source, event_time="ts", **options).key_by("k").window(10).aggregate("counts", n=hr.count())
-
-
-def threads_of_ours():
-    return [t.name for t in threading.enumerate() if t.name.startswith("headrace-")]
 
 
 @pytest.fixture(autouse=True)

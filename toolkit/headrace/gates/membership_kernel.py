@@ -75,10 +75,16 @@ def tuples_allowed(g, cost, sources):
 
 
 @kernel
-def open_membership(g):
+def begin_change(words):
     """Make VERSION odd. False if somebody else changes membership now."""
-    version = load_acquire(g.words, VERSION)
-    return version & 1 == 0 and compare_exchange(g.words, VERSION, version, version + 1)
+    version = load_acquire(words, VERSION)
+    return version & 1 == 0 and compare_exchange(words, VERSION, version, version + 1)
+
+
+@kernel
+def open_membership(g):
+    """Begin a change of who feeds and who reads; see `begin_change`."""
+    return begin_change(g.words)
 
 
 @kernel

@@ -6,6 +6,7 @@ import numpy as np
 
 from headrace.gates import merged_log_kernel as kernels
 from headrace.gates.allocation import allocate_common
+from headrace.gates.membership_kernel import BOUND
 from headrace.gates.merged_log_kernel import CONTROL_RESERVE, LogArrays
 from headrace.gates.tuple_buffer import TupleBuffer
 from headrace.memory.cells import aligned, padded_cells
@@ -33,8 +34,9 @@ def allocate(
         Limit in nanoseconds of the slowest reader's work; 0 = none.
     """
     common = allocate_common(sources, readers, capacity, bound, bound_ns)
-    common["words"][kernels.LIMIT] = min(capacity, bound or capacity)
-    common["words"][kernels.LAST_TS] = MIN_TIME
+    words = common["words"]
+    words[kernels.LIMIT] = words[BOUND]
+    words[kernels.LAST_TS] = MIN_TIME
     log = power_of_two_at_least(capacity + CONTROL_RESERVE)
     ring = power_of_two_at_least(max(2, capacity)) if sources > 1 else 1
     return LogArrays(

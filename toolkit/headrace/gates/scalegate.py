@@ -7,6 +7,7 @@ import numpy as np
 from headrace.gates import scalegate_kernel as kernels
 from headrace.gates import skip_list_kernel as skip_list
 from headrace.gates.allocation import allocate_common
+from headrace.gates.membership_kernel import BOUND
 from headrace.gates.scalegate_kernel import ScaleGateArrays
 from headrace.gates.tuple_buffer import TupleBuffer
 from headrace.memory.atomics import CELL
@@ -47,7 +48,7 @@ def allocate(
     each[head, skip_list.STAMP] = 1
     source = aligned(sources * skip_list.SOURCE_WORDS, np.int64).reshape(sources, skip_list.SOURCE_WORDS)
     source[:, skip_list.LAST] = head
-    source[:, skip_list.FULL_AT] = min(capacity, bound or capacity)
+    source[:, skip_list.FULL_AT] = common["words"][BOUND]
     source[:, skip_list.FINGER : skip_list.FINGER + skip_list.LEVELS] = head
     stand = padded_cells(readers)
     stand[::CELL] = head

@@ -1,7 +1,8 @@
 """Shared-nothing input: one private queue of records per instance, written by the router.
 
 To the instance loop these queues are a gate: `lane` gives an instance its own
-row, and the names below stand in for those of `merged_log_kernel`. A record has
+row, and the names below stand in for those of `merged_log_kernel`; the router is
+what a source is there, and cells and bounds are those of every gate. A record has
 one word more than a gate's: SEEN, how many tuples of the merged input come
 before it, since an instance sees only its share of them.
 
@@ -30,31 +31,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headrace.gates.merged_log_kernel import HEARTBEAT, ROW_MASK, SOURCE_SHIFT, VERSION
-from headrace.kernel import kernel
-from headrace.memory.atomics import (
-    CELL,
-    compare_exchange,
-    fence,
-    fetch_add,
-    load_acquire,
-    load_relaxed,
-    store_release,
+from headrace.gates.membership_kernel import (
+    BOUND,
+    BOUND_NS,
+    DATA_EVENT,
+    HEARTBEAT,
+    READERS_WAITING,
+    ROW_MASK,
+    SOURCE_SHIFT,
+    SPACE_EVENT,
+    VERSION,
+    WORD_COUNT,
+    begin_change,
 )
+from headrace.gates.membership_kernel import SOURCES_WAITING as ROUTER_WAITING
+from headrace.kernel import kernel
+from headrace.memory.atomics import CELL, fence, fetch_add, load_acquire, load_relaxed, store_release
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells, reserved
 from headrace.memory.event_count import signal
-
-# Cells of `words`.
-READERS_WAITING = 0 * CELL
-ROUTER_WAITING = 1 * CELL
-BOUND = 2 * CELL  # records a queue may hold
-BOUND_NS = 3 * CELL  # the same in nanoseconds of its reader's work; 0 = no such bound
-WORD_COUNT = 4
-
-# Indices into `event`.
-DATA_EVENT = 0
-SPACE_EVENT = 32
 
 RESERVE = 64
 """Slots beyond the bound: heartbeats and control records go in whenever one tuple would."""
@@ -128,9 +123,8 @@ def advance(g, reader, position):
 
 @kernel
 def open_membership(g):
-    """Make VERSION odd. False if somebody else changes membership now."""
-    version = load_acquire(g.membership, VERSION)
-    return version & 1 == 0 and compare_exchange(g.membership, VERSION, version, version + 1)
+    """Begin a change of the input gate's membership: the collector reads under its seqlock."""
+    return begin_change(g.membership)
 
 
 @kernel
@@ -151,4 +145,4 @@ def leave_reader(g, reader):
     store_release(g.reading, reader * CELL, 0)
 
 
-__all__ = ["HEARTBEAT", "ROW_MASK", "SOURCE_SHIFT", "QueueArrays", "allocate"]
+__all__ = ["DATA_EVENT", "HEARTBEAT", "READERS_WAITING", "ROW_MASK", "SOURCE_SHIFT", "QueueArrays", "allocate"]

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from headrace.gates.membership_kernel import tuples_allowed
 from headrace.gates.merged_log_kernel import (
     DATA_EVENT,
     HEARTBEAT,
@@ -81,7 +82,6 @@ TO_OWNERS, TO_ALL, BY_POSITION = range(3)
 
 BATCH = 1024
 BATCH_NS = 200_000
-LEAST_BOUND = 16
 NEVER = np.iinfo(np.int64).max
 
 
@@ -175,15 +175,10 @@ def entry(row, width):
 def queue_room(c, q, t):
     """Tuples that fit the fullest queue of a member (I1)."""
     member = c.member[t.words[CONFIG]]
-    bound = load_relaxed(q.words, queues.BOUND)
-    bound_ns = load_relaxed(q.words, queues.BOUND_NS)
-    room = bound
+    room = tuples_allowed(q, 0, 1)
     for r in range(member.size):
         if member[r] != 0:
-            limit = bound
-            cost = load_relaxed(q.cost, r * CELL)
-            if bound_ns > 0 and cost > 0:
-                limit = min(limit, max(LEAST_BOUND, bound_ns // cost))
+            limit = tuples_allowed(q, load_relaxed(q.cost, r * CELL), 1)
             room = min(room, limit + load_acquire(q.cursor, r * CELL) - t.end[r])  # W0
     return room
 
