@@ -109,10 +109,13 @@ def parser() -> argparse.ArgumentParser:
         for option in app.options:
             own.add_argument(f"--{option.name}", type=_option(option.read), help=f"{app.name}: {option.help}")
 
-    bench = commands.add_parser("bench", help="measure the parts", allow_abbrev=False)
+    bench = commands.add_parser("bench", help="measure the parts, repeat the papers' experiments", allow_abbrev=False)
     bench.add_argument("name", metavar="NAME|all", help="see `headrace bench list`")
     bench.add_argument("--full", action="store_true", help="large sizes")
     bench.add_argument("--json", metavar="FILE", help="write the figures as JSON")
+    bench.add_argument(
+        "--out", metavar="FOLDER", default="out/bench", help="where experiments put their reports (default: %(default)s)"
+    )
 
     commands.add_parser("lab", help="JupyterLab on the notebooks, loopback only, with its token", allow_abbrev=False)
 
@@ -254,7 +257,7 @@ def _bench(asked: argparse.Namespace) -> int:
         return DONE
     if asked.name not in (*NAMES, "all"):
         raise _Usage(f"bench {asked.name!r}: there is no such benchmark; give one of {', '.join((*NAMES, 'all'))}")
-    return bench(asked.name, asked.full, asked.json)
+    return bench(asked.name, asked.full, asked.json, asked.out)
 
 
 def _lab(asked: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Benchmarks of the parts: `headrace bench NAME`.
+"""Benchmarks of the parts, and the papers' experiments: `headrace bench NAME`.
 
 Each asserts that its results are correct before it times anything, compares
 with the simplest thing that does the same in the same run, and reports medians
@@ -8,23 +8,38 @@ of several repetitions. Figures are for the machine they were taken on.
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
+from headrace.bench import experiments
+from headrace.bench.experiments import Experiment
 from headrace.bench.rows import Row, print_rows, write_json
 
-NAMES = ("gate", "wordcount", "join", "reconfigure", "latency", "idle", "startup", "ingress", "memory", "metrics")
+PARTS = ("gate", "wordcount", "join", "reconfigure", "latency", "idle", "startup", "ingress", "memory", "metrics")
+NAMES = (*PARTS, *experiments.NAMES)
 
 
 def run(name: str, full: bool = False, tiny: bool = False) -> list[Row]:
-    """Run one benchmark and return its rows; `tiny` only shows that it runs, its figures mean nothing."""
+    """Measure one part and return its rows; `tiny` only shows that it runs, its figures mean nothing."""
     module = importlib.import_module(f"headrace.bench.{name}")
     measure: Callable[..., list[Row]] = module.measure
     return measure(full, tiny=True) if tiny else measure(full)
 
 
-def main(name: str, full: bool = False, json_path: str | None = None) -> int:
-    """Run one benchmark, or all; print the table; write JSON. Returns the exit status."""
+def experiment(name: str, full: bool = False, tiny: bool = False) -> Experiment:
+    """Run one of the papers' experiments; `tiny` as for `run`."""
+    module = importlib.import_module(f"headrace.bench.experiments.{name}")
+    measure: Callable[..., Experiment] = module.measure
+    return measure(full, tiny=tiny)
+
+
+def main(name: str, full: bool = False, json_path: str | None = None, folder: str = "out/bench") -> int:
+    """Run one benchmark, or all; print the table; write JSON. Returns the exit status.
+
+    An experiment also writes ``NAME.json`` and ``NAME.html`` into `folder`.
+    """
     names = NAMES if name == "all" else (name,)
     if name != "all" and name not in NAMES:
         print(f"headrace: bench {name!r}: give one of {', '.join(NAMES)}, or all", file=sys.stderr)
@@ -33,7 +48,13 @@ def main(name: str, full: bool = False, json_path: str | None = None) -> int:
     for each in names:
         if len(names) > 1:
             print(f"bench {each} ...", file=sys.stderr, flush=True)
-        rows += run(each, full)
+        if each not in experiments.NAMES:
+            rows += run(each, full)
+            continue
+        finished = experiment(each, full)
+        rows += finished.rows
+        if not _keep(finished, folder):
+            return 2
     print_rows(rows)
     if json_path:
         try:
@@ -42,3 +63,17 @@ def main(name: str, full: bool = False, json_path: str | None = None) -> int:
             print(f"headrace: bench: --json {json_path}: {error.strerror}; give a writable path", file=sys.stderr)
             return 2
     return 0
+
+
+def _keep(finished: Experiment, folder: str) -> bool:
+    from headrace.bench.experiments.page import write_page
+
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        page = write_page(Path(folder) / f"{finished.name}.html", finished)
+        (Path(folder) / f"{finished.name}.json").write_text(json.dumps(finished.to_dict(), indent=1) + "\n")
+    except OSError as error:
+        print(f"headrace: bench: --out {folder}: {error.strerror}; give a folder that can be written", file=sys.stderr)
+        return False
+    print(f"report: {page}", file=sys.stderr)
+    return True

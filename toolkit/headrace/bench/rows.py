@@ -67,7 +67,8 @@ def median(values: Sequence[float]) -> float:
     return float(np.median(values))
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
+    """Say a figure in few characters; nothing for None."""
     if value is None:
         return ""
     if value != value:
@@ -85,11 +86,11 @@ def print_rows(rows: Sequence[Row], write: Callable[[str], object] = print) -> N
         goal = ""
         if row.goal is not None:
             sign = ">=" if row.better == "higher" else "<="
-            goal = f"{sign} {_number(row.goal)}{' x' if row.goal_is_ratio else ''}"
-        baseline = "" if row.baseline is None else f"{_number(row.baseline)} {row.baseline_name or ''}".strip()
+            goal = f"{sign} {number(row.goal)}{' x' if row.goal_is_ratio else ''}"
+        baseline = "" if row.baseline is None else f"{number(row.baseline)} {row.baseline_name or ''}".strip()
         mark = {True: "", False: "MISSES", None: ""}[row.reached]
         lines.append(
-            (row.bench, row.case, _number(row.value), row.unit, goal, baseline, _number(row.ratio), mark)
+            (row.bench, row.case, number(row.value), row.unit, goal, baseline, number(row.ratio), mark)
         )
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
     for i, line in enumerate(lines):

@@ -1,0 +1,13 @@
+"""The papers' experiments: `headrace bench q1 ... q6, viper`.
+
+Each module has `measure(full, tiny=False) -> Experiment`: it checks results
+before it times anything, measures ours beside what it is compared with in one
+run, and returns rows for the table and figures laid out as in the paper. What
+the paper measured stands beside ours as context; machines are not compared.
+"""
+
+from headrace.bench.experiments.experiment import Experiment, Figure, Line, Paper
+
+NAMES: tuple[str, ...] = ()
+
+__all__ = ["NAMES", "Experiment", "Figure", "Line", "Paper"]

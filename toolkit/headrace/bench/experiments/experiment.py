@@ -1,0 +1,111 @@
+"""What an experiment gives: rows for the table, figures for the report, the paper's own as context."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+
+from headrace.bench.rows import Row
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve of a figure.
+
+    Parameters
+    ----------
+    name : str
+    x, y : sequences of float, of one length
+        NaN in `y` leaves a gap.
+    predicted : bool
+        A model's, not measured: drawn dashed and named so.
+    steps : bool
+        The value holds until the next x: threads over time.
+    """
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    predicted: bool = False
+    steps: bool = False
+
+    def __post_init__(self):
+        if len(self.x) != len(self.y):
+            raise ValueError(f"line {self.name!r}: {len(self.x)} x for {len(self.y)} y; give as many of both")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One plot.
+
+    Parameters
+    ----------
+    title, x_label, y_label : str
+        Labels name the unit.
+    lines : sequence of Line
+    log_x, log_y : bool
+    note : str
+        A sentence under the plot.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: Sequence[Line]
+    log_x: bool = False
+    log_y: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Paper:
+    """What the paper reports for the same experiment, on its own machine.
+
+    Parameters
+    ----------
+    source : str
+        Paper, section and figure.
+    machine : str
+    findings : sequence of str
+        One sentence each, with the paper's figures.
+    """
+
+    source: str
+    machine: str
+    findings: Sequence[str]
+
+
+STRETCH_MACHINE = "2 x Intel Xeon E5-2695 at 2.1 GHz, 36 cores, 72 hardware threads, 64 GB; Java; Flink 1.6.0"
+
+
+@dataclass
+class Experiment:
+    """A finished experiment.
+
+    Parameters
+    ----------
+    name : str
+        As in `headrace bench NAME`.
+    title, text : str
+        The question, and in a few sentences what was run and how to read it.
+    rows : list of Row
+    figures : list of Figure
+        Two to a line of the report.
+    paper : Paper
+    assumptions : list of str
+        What a prediction in it rests on.
+    """
+
+    name: str
+    title: str
+    text: str
+    paper: Paper
+    rows: list[Row] = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
+    assumptions: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict:
+        """All of it as JSON has it; `rows` as `bench --json` writes them."""
+        fields = asdict(self)
+        fields["rows"] = [row.to_dict() for row in self.rows]
+        return fields
