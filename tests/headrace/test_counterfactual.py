@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
+from headrace.controllers import DecisionLog, Observation, Request, Threshold
 from headrace.counterfactual import COLUMNS, Comparison, Replay, _delays_ms
-from headrace.elasticity.controllers import DecisionLog, Observation, Request, Threshold
 from headrace.errors import ParameterError
 from headrace.runtime.changes import Change
 

@@ -3,12 +3,16 @@
 The second part builds a house of empty rooms, with one wrong import, under the project's own contracts.
 """
 
+import importlib
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+
+import headrace as hr
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = [
@@ -16,7 +20,7 @@ ROOMS = [
     "synchronization", "ingress", "runtime", "codegen", "memory", "reference",
 ]  # fmt: skip
 FILES = [
-    "cli", "counterfactual", "demo", "doctor", "history", "prometheus", "report", "stream", "query", "functions",
+    "cli", "controllers", "counterfactual", "demo", "doctor", "history", "prometheus", "report", "stream", "query", "functions",
     "engine", "expressions", "counters", "errors", "kernel", "progress", "rates", "tuples", "windows",
 ]  # fmt: skip
 
@@ -112,6 +116,13 @@ def test_example_what_is_forbidden(house, importer, imported, contract):
     status, broken, text = lint(house, [house])
     assert status == 1, text
     assert contract in broken, text
+
+
+@pytest.mark.parametrize("name", [n for n in hr.__all__ if isinstance(getattr(hr, n), ModuleType)])
+def test_example_what_is_a_module_of_hr_can_be_imported_by_that_name(name):
+    module = importlib.import_module(f"headrace.{name}")
+    assert getattr(hr, name) is module
+    assert all(hasattr(module, public) for public in getattr(module, "__all__", ()))
 
 
 def test_example_rooms_are_known_to_the_contracts():

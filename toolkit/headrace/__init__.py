@@ -12,11 +12,12 @@ A tuple crosses the house in this order::
 
 beside it::
 
-    elasticity                 who owns which keys, changing that while running; controllers that do
+    elasticity                 who owns which keys, changing that while running; policies that do
     codegen  expressions       user functions and column expressions
     runtime  memory            threads, changes, sinks; atomics, cells, waiting
     reference                  what every operator means, in plain Python: the oracle
     apps  bench  cli           the papers' applications and experiments, the command
+    controllers                the public names of the policies, and what one of your own needs
     rates                      how fast a source is played
     counterfactual             the same stream under several controllers
     history  prometheus        what a run's counters said over time; a page for Prometheus
@@ -32,11 +33,10 @@ Examples
 {'ts': 2, 'tag': 'a', 'chars': 9, 'n': 2}
 """
 
-from headrace import prometheus, rates, spark
+from headrace import controllers, prometheus, rates, spark
 from headrace.counterfactual import compare_controllers
 from headrace.egress.directory import parquet_directory
 from headrace.egress.sinks import discard, parquet
-from headrace.elasticity import controllers
 from headrace.elasticity.mapping import Mapping
 from headrace.errors import HeadraceError
 from headrace.expressions import (

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.controllers import DecisionLog, Observation, Quality, Schedule
 from headrace.egress.sinks import discard
-from headrace.elasticity.controllers import DecisionLog, Observation, Quality, Schedule
 from headrace.elasticity.quality import quality
 from headrace.errors import ParameterError, RunFailedError
 from headrace.runtime.changes import Change

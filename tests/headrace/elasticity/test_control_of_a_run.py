@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.elasticity.controllers import Damping, LoadBalancer, ProactiveJoin, Request, Schedule, Threshold
+from headrace.controllers import Damping, LoadBalancer, ProactiveJoin, Request, Schedule, Threshold
 from headrace.elasticity.cost_model import CostModel
 from headrace.elasticity.mapping import BUCKETS, Mapping
 from headrace.errors import ParameterError, RunStoppedError

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.elasticity.controllers import (
+from headrace.controllers import (
     Damping,
     LoadBalancer,
     ProactiveJoin,

@@ -1,0 +1,48 @@
+"""Policies that decide when an operator is reconfigured; attach one with `run.control(controller)`.
+
+    Threshold      between two bounds of the threads' load       STRETCH, section 8.4
+    ProactiveJoin  the load that pending and coming tuples make   STRETCH, section 8.5
+    LoadBalancer   the key mapping only, when loads are uneven
+    Schedule       given sizes at given times
+
+A controller of your own is a function, or an object with `decide`, that is given
+an `Observation` and returns a `Request` or None::
+
+    from headrace.controllers import Request
+
+    def by_latency(observation):
+        if observation.latency_p99_ms > 20 and observation.threads < observation.max_threads:
+            return Request(threads=observation.threads + 1, reason="the slowest results are too slow")
+
+What it asks for is kept within bounds, and an exception detaches it: the run goes
+on, and `run.decisions` says why. `Damping` keeps it from flapping.
+"""
+
+from headrace.elasticity.control_loop import ControlLoop
+from headrace.elasticity.controllers.load_balancer import LoadBalancer
+from headrace.elasticity.controllers.proactive import ProactiveJoin
+from headrace.elasticity.controllers.schedule import Schedule
+from headrace.elasticity.controllers.threshold import Threshold
+from headrace.elasticity.cost_model import CostModel, Prediction
+from headrace.elasticity.damping import Damping
+from headrace.elasticity.decisions import Decision, DecisionLog
+from headrace.elasticity.observation import Observation
+from headrace.elasticity.quality import Quality
+from headrace.elasticity.requests import Controller, Request
+
+__all__ = [
+    "ControlLoop",
+    "Controller",
+    "CostModel",
+    "Damping",
+    "Decision",
+    "DecisionLog",
+    "LoadBalancer",
+    "Observation",
+    "Prediction",
+    "ProactiveJoin",
+    "Quality",
+    "Request",
+    "Schedule",
+    "Threshold",
+]
