@@ -334,6 +334,26 @@ def test_example_the_watchdog(run, dashboard):
     assert "nobody watched" in problem(dashboard)
 
 
+def test_example_nothing_is_drawn_while_nobody_looks_and_all_of_it_when_somebody_does_again(run, dashboard):
+    eventually(lambda: rows(dashboard) > 5, 60)
+    dashboard.watchdog.rest_after_s = 1.0
+    report = lambda: dashboard.plots.widget._handle_custom_msg({"kind": "alive"}, [])  # noqa: E731
+    report()
+    eventually(lambda: dashboard.watchdog.is_resting, 60)
+    counted = run.metrics().tuples_in
+    eventually(lambda: run.metrics().tuples_in > counted + 2_000, 60)  # an update under way has ended
+    frame, heat_map = dashboard.plots.widget.frame, dashboard.mapping.plot.frame
+    eventually(lambda: run.metrics().tuples_in > counted + 6_000, 60)
+    assert dashboard.plots.widget.frame is frame
+    assert dashboard.mapping.plot.frame is heat_map
+    last = shown(dashboard, "t")[-1]
+    report()
+    eventually(lambda: shown(dashboard, "t")[-1] > last + 2, 60)
+    times = shown(dashboard, "t")
+    assert ((times > last) & (times < last + 2)).sum() >= 3  # what was missed meanwhile is there
+    assert run.state == "running"
+
+
 def test_example_silence_in_a_busy_kernel_is_no_silence(run, dashboard):
     dashboard.watchdog._begin()
     dashboard.watchdog.after_s = 0.01

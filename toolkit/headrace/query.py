@@ -20,6 +20,7 @@ import pyarrow as pa
 from headrace.errors import ParameterError, SchemaError
 from headrace.expressions import Aggregate, Expression, Predicate
 from headrace.ingress.encode import KeySource
+from headrace.ingress.readers import numbered
 from headrace.windows import Window
 
 if TYPE_CHECKING:
@@ -222,7 +223,10 @@ class OperatorNode(Node):
 
 @dataclass
 class Branch:
-    """One way into an operator: an external source or another operator, then steps."""
+    """One way into an operator: an external source or another operator, then steps.
+
+    `source` is the name of the external source, which no other of the query has.
+    """
 
     origin: SourceNode | OperatorNode
     source_index: int
@@ -231,6 +235,7 @@ class Branch:
     schema: pa.Schema
     event_time: str
     time_unit: str
+    source: str = ""
 
 
 @dataclass
@@ -285,7 +290,20 @@ def plan(node: Node) -> Query:
         branches[name] = mine
 
     visit(top)
+    _name_sources([branch for mine in branches.values() for branch in mine if isinstance(branch.origin, SourceNode)])
     return Query(operators, branches, fused(steps[::-1]), top)
+
+
+def _name_sources(branches: list[Branch]) -> None:
+    """Give each source its name; one without, or whose name is taken, is told by its number in the query."""
+    taken: set[str] = set()
+    for number, branch in enumerate(branches, 1):
+        assert isinstance(branch.origin, SourceNode)
+        name = numbered(branch.origin.names[branch.source_index], number)
+        while name in taken:
+            name = f"{name} (source {number})"
+        taken.add(name)
+        branch.source = name
 
 
 def _branches(node: Node, steps: tuple[Step, ...], side: int) -> list[Branch]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +28,7 @@ from headrace.expressions import (
 from headrace.expressions.columns import Column
 from headrace.ingress.columns import is_text, value_dtype
 from headrace.ingress.encode import NULLS, KeySource
-from headrace.ingress.readers import open_input
+from headrace.ingress.readers import name_of, numbered, open_input, spoken
 from headrace.ingress.times import check_event_time, output_time_type, time_unit_of
 from headrace.query import (
     AggregateSpec,
@@ -60,6 +60,7 @@ def stream(
     late: str = "error",
     idle_after: str | float | None = None,
     batch_rows: int = 1 << 16,
+    name: str | Sequence[str] | None = None,
 ) -> Stream:
     """Begin a stream.
 
@@ -85,6 +86,9 @@ def stream(
         A source that gives nothing for so long (wall clock) no longer holds back the others.
     batch_rows : int
         Rows read at a time.
+    name : str or list of str, optional
+        What metrics, plots and errors call the source; of several sources a list, one name each. By default
+        a file's path, else its number in the query and what it is: ``source 1 (generator)``.
 
     Examples
     --------
@@ -101,22 +105,22 @@ def stream(
         raise ParameterError(f'late={late!r}: give "error", "drop" or "side"')
     openers: list[Callable[[], Any]] = []
     readers = []
-    for item in sources:
-        reader = open_input(item, sort_by=event_time if sort else None, batch_rows=batch_rows)
+    for item, called in zip(sources, _names(sources, name), strict=True):
+        reader = open_input(item, sort_by=event_time if sort else None, batch_rows=batch_rows, name=called)
         readers.append(reader)
         openers.append(functools.partial(_reader_of, reader))
     schema = readers[0].schema
     for reader in readers[1:]:
         if not reader.schema.equals(schema):
             raise SchemaError(
-                f"source {reader.name} has schema {reader.schema.to_string()!r}, the first one"
+                f"{spoken(reader.name)} has schema {reader.schema.to_string()!r}, the first one"
                 f" {schema.to_string()!r}; cast them to one, or use union() or join()"
             )
     kind = check_event_time(schema, event_time)
     unit = time_unit_of(kind, time_unit)
     node = SourceNode(
         readers=tuple(openers),
-        names=tuple(reader.name for reader in readers),
+        names=tuple(_names(readers, name)),
         rows=tuple(reader.rows for reader in readers),
         schema=schema,
         event_time=event_time,
@@ -127,6 +131,16 @@ def stream(
         idle_after=None if idle_after is None else _seconds(idle_after, "idle_after"),
     )
     return Stream(node)
+
+
+def _names(sources: list[Any], name: str | Sequence[str] | None) -> list[str]:
+    """What the sources are called, as far as is known before the query is."""
+    if name is None:
+        return [numbered(name_of(source), i) for i, source in enumerate(sources, 1)]
+    names = [name] if isinstance(name, str) else list(name)
+    if len(names) != len(sources) or not all(isinstance(one, str) and one for one in names):
+        raise ParameterError(f"name={name!r}: give a text for each of the {len(sources)} sources, in a list if there are several")
+    return names
 
 
 def _reader_of(reader):

@@ -50,7 +50,8 @@ class Dashboard:
         Imbalance (coefficient of variation, a fraction) that is marked as too much.
     stop_unwatched_after : float or None
         Seconds after which the run is stopped when no page shows the dashboard any more; None: never.
-        Counts from the last time a page showed it: a notebook without a browser is left alone.
+        Counts from the last time a page showed it: a notebook without a browser is left alone. Nothing is
+        drawn as soon as no page shows it, and drawing goes on, with all that was missed, when one does again.
     controllers : dict of str to controller, optional
         Controllers of your own, offered beside those of `headrace.controllers`; the names are those of
         your variables.
@@ -174,7 +175,8 @@ class Dashboard:
     def _refresh(self) -> None:
         while not self._closed.wait(self._refresh_s):
             try:
-                self.update()
+                if not self.watchdog.is_resting:
+                    self.update()
                 self.watchdog.check()
             except Exception as error:  # a thread's exception is otherwise seen by nobody
                 if not self._closed.is_set():

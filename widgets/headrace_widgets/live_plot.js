@@ -213,9 +213,13 @@ async function render({ model, el }) {
   };
   const timer = setInterval(beat, BEAT_MS);
   beat();
+  // Timers of a tab in the background run seldom: say at once that it is looked at again.
+  const onVisible = () => { if (document.visibilityState === "visible") beat(); };
+  document.addEventListener("visibilitychange", onVisible);
 
   return () => {
     clearInterval(timer);
+    document.removeEventListener("visibilitychange", onVisible);
     themed.disconnect();
     preferred.removeEventListener("change", repaint);
     model.off("change:frame", onFrame);

@@ -1,7 +1,8 @@
-"""Nobody looks any more: stop the run, so that a closed tab does not keep cores busy.
+"""Nobody looks any more: rest, and in the end stop the run, so that a closed tab does not keep cores busy.
 
 A page that shows the dashboard reports every few seconds. Its reports wait while a cell runs, so silence
-counts only while the kernel has nothing to do.
+counts only while the kernel has nothing to do. Silence is first answered by drawing nothing, until a page
+reports again: that loses nothing, since the run keeps its history. Long silence stops the run.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace_widgets import cells
+
+REST_AFTER_S = 15.0
+"""A page reports every 4 s."""
 
 
 class Watchdog:
@@ -26,6 +30,7 @@ class Watchdog:
         if after_s is not None and not after_s > 0:
             raise ValueError(f"stop_unwatched_after={after_s!r}: give seconds above 0, or None for never")
         self.after_s, self._seen_at, self._on_silence = after_s, seen_at, on_silence
+        self.rest_after_s = REST_AFTER_S
         self._idle_since = time.monotonic()
         self._busy = False
         self._is_done = False
@@ -45,12 +50,24 @@ class Watchdog:
     def _end(self, *_: Any) -> None:
         self._busy, self._idle_since = False, time.monotonic()
 
+    @property
+    def silence_s(self) -> float:
+        """For how long no page has reported although one could have; 0 before the first report."""
+        seen = self._seen_at()
+        if self._busy or seen is None:
+            return 0.0
+        return time.monotonic() - max(seen, self._idle_since)
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether there is nobody to draw for."""
+        return self.silence_s > self.rest_after_s
+
     def check(self) -> None:
         """To be called now and then."""
-        seen = self._seen_at()
-        if self._is_done or self._busy or seen is None or self.after_s is None:
+        if self._is_done or self.after_s is None:
             return
-        if time.monotonic() - max(seen, self._idle_since) > self.after_s:
+        if self.silence_s > self.after_s:
             self._is_done = True
             self._on_silence()
 

@@ -132,7 +132,7 @@ def test_example_pandas_frames():
 def test_example_missing_columns(sources):
     for form in FORMS:
         with pytest.raises(
-            SchemaError, match=r"'user' does not exist in input .*: the columns are ts, text, tags"
+            SchemaError, match=r"'user' does not exist in (input|source) .*: the columns are ts, text, tags"
         ):
             open_input(sources[form], columns=["user"])
     with pytest.raises(SchemaError, match="occurs 2 times"):

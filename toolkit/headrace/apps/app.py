@@ -125,13 +125,13 @@ class App:
             if len(found) != 1:
                 problem = f"there are {len(found)} columns" if found else "there is no column"
                 raise SchemaError(
-                    f"input {name}: {problem} {column!r}; {self.name} needs {listed};"
+                    f"input {name!r}: {problem} {column!r}; {self.name} needs {listed};"
                     f" the file has {', '.join(schema.names) or 'none'}"
                 )
             present = schema.field(found[0]).type
             if not KINDS[kind](present):
                 raise SchemaError(
-                    f"input {name}: column {column!r} is {present}; {self.name} needs {listed}; cast it"
+                    f"input {name!r}: column {column!r} is {present}; {self.name} needs {listed}; cast it"
                 )
 
 

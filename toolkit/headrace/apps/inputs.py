@@ -59,7 +59,7 @@ def open_inputs(
         reader = _open(app, side, path, spark)
         if side and app.right is None and not reader.schema.equals(first := opened[0][0].schema):
             raise SchemaError(
-                f"input {reader.name} has columns {_columns(reader.schema)}, the first input {_columns(first)};"
+                f"input {reader.name!r} has columns {_columns(reader.schema)}, the first input {_columns(first)};"
                 f" {app.name} needs two files of one schema"
             )
         opened.append(_sources(reader, source_count, batch_rows))

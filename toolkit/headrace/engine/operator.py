@@ -195,8 +195,8 @@ class Operator:
         names = []
         for port in self.ports:
             origin = port.branch.origin
-            names.append(origin.names[port.branch.source_index] if isinstance(origin, SourceNode) else origin.name)
-        return [name if names.count(name) == 1 else f"{name} {i}" for i, name in enumerate(names)]
+            names.append(port.branch.source if isinstance(origin, SourceNode) else origin.name)
+        return [name if names.count(name) == 1 else f"{name} {i}" for i, name in enumerate(names, 1)]
 
     @property
     def states(self) -> Sequence[tuple[np.ndarray, ...]]:

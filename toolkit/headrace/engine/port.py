@@ -14,7 +14,7 @@ from headrace.gates.store import Store
 from headrace.ingress.encode import EncodedBatch, Encoder
 from headrace.memory.atomics import CELL
 from headrace.memory.event_count import cancel, prepare, sleep
-from headrace.query import Branch, SourceNode
+from headrace.query import Branch
 
 if TYPE_CHECKING:
     from headrace.engine.operator import Operator
@@ -48,7 +48,7 @@ class Port:
             nulls=program.nulls,
             equal_columns=program.equal_columns_of(branch.side),
             no_key=-1 - branch.side,  # a left tuple without a key equals no right one without
-            source=branch.origin.names[branch.source_index] if isinstance(branch.origin, SourceNode) else "",
+            source=branch.source,
         )
         self.store = Store(
             program.columns_of(branch.side), program.multi_key_of(branch.side), operator.directories[source]

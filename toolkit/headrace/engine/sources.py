@@ -19,6 +19,7 @@ from headrace.engine.operator import Operator
 from headrace.engine.options import PassedTime
 from headrace.engine.port import Port, Stopped
 from headrace.errors import LateRowError, ParameterError
+from headrace.ingress.readers import spoken
 from headrace.ingress.reorder import Reorder
 from headrace.ingress.times import event_times
 from headrace.progress import MIN_TIME
@@ -54,14 +55,19 @@ class SourceThreads:
         self._fed = 0
         self._set_aside: list[pa.Table] = []
         self._late_rows = 0
-        self._reader = node.readers[port.branch.source_index]()
-        if not port.branch.steps and node.late != "side":
-            self._reader = self._reader.select(port.encoder.columns_used)
+        reader = node.readers[port.branch.source_index]()
+        is_whole = port.branch.steps or node.late == "side"
+        columns = reader.schema.names if is_whole else port.encoder.columns_used
+        self._reader = reader.select(columns, port.branch.source)
         self._queue: queue.Queue[Any] = queue.Queue(_QUEUED_BATCHES)
         self._reorder: Reorder | None = None
         if node.lateness is not None:
             self._reorder = Reorder(
-                node.lateness, node.late, column=node.event_time, window_size=port.encoder.window_size
+                node.lateness,
+                node.late,
+                column=node.event_time,
+                window_size=port.encoder.window_size,
+                source=port.branch.source,
             )
 
     def _recorded_times(self, entries: PassedTime | None) -> deque[tuple[int, int]] | None:
@@ -201,7 +207,7 @@ class SourceThreads:
         if len(late):
             if self.node.late == "error":
                 raise LateRowError(
-                    f"source {self._port.source}: {len(late)} rows, the first of event time {ts[late[0]]}, are earlier"
+                    f"{spoken(self._port.branch.source)}: {len(late)} rows, the first of event time {ts[late[0]]}, are earlier"
                     f" than the time that passed while the source was idle (idle_after={self.node.idle_after} s);"
                     f" pass late='drop' or 'side', or a longer idle_after="
                 )

@@ -16,6 +16,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ DEFAULT_BATCH_ROWS = 1 << 16
 OPENERS: dict[str, str] = {"pyspark": "headrace.spark.source:open_dataframe"}
 """Root package of a frame's type -> "module:function", called as `open_input` is."""
 
+_UNNAMED = re.compile(r"source (\d+ )?\(([\w ]+)\)")
 _MAGIC_PARQUET, _MAGIC_ARROW = b"PAR1", b"ARROW1"
 
 
@@ -44,7 +46,7 @@ class Reader:
     schema : pa.Schema
         Of every batch.
     name : str
-        For error texts.
+        For error texts, metrics and plots: a path, what the user says, or ``source 1 (generator)``.
     rows : int or None
         How many there are, where that is known without reading them.
     batches : callable
@@ -54,7 +56,7 @@ class Reader:
     is_validated, batch_rows
         As in `open_input`.
     reopen : callable, optional
-        Opens the same source with other columns; see `select`.
+        Opens the same source with other columns and another name; see `select`.
     stop : callable, optional
         Lets a source that waits for more end now; called when the run does.
     delay_us : callable, optional
@@ -69,24 +71,28 @@ class Reader:
     is_replayable: bool = True
     is_validated: bool = True
     batch_rows: int = DEFAULT_BATCH_ROWS
-    reopen: Callable[[Sequence[str]], Reader] | None = None
+    reopen: Callable[[Sequence[str], str], Reader] | None = None
     stop: Callable[[], None] | None = None
     delay_us: Callable[[str], int | None] | None = None
     is_started: bool = False
 
-    def select(self, columns: Sequence[str]) -> Reader:
+    def select(self, columns: Sequence[str], name: str = "") -> Reader:
         """Return a reader of some of the columns: what is not read, decoded and validated costs nothing.
+
+        Its errors call the source by `name`, where one is given.
 
         Examples
         --------
         >>> open_input(pa.table({"ts": [1], "x": [2]})).select(["x"]).schema.names
         ['x']
         """
-        if list(columns) == self.schema.names:
+        name = name or self.name
+        if list(columns) == self.schema.names and name == self.name:
             return self
         if self.reopen is not None:
-            return self.reopen(columns)
-        selected = open_stream(self.schema, self._begin, columns, self.name, self.is_replayable, self.rows)
+            return self.reopen(columns, name)
+        self.name = name  # what it was opened from is read through it
+        selected = open_stream(self.schema, self._begin, columns, name, self.is_replayable, self.rows)
         selected.is_validated, selected.batch_rows = self.is_validated, self.batch_rows
         selected.stop, selected.delay_us = self.stop, self.delay_us
         return selected
@@ -97,7 +103,7 @@ class Reader:
     def _begin(self) -> Iterable[pa.RecordBatch]:
         """Start a pass over the unchecked batches; a stream gives one, to whatever selection of it asks first."""
         if self.is_started and not self.is_replayable:
-            raise InputError(f"input {self.name} is a stream and was read already: open it again")
+            raise InputError(f"{spoken(self.name)} is a stream and was read already: open it again")
         self.is_started = True
         with translated_errors(self.name):
             return self.batches()
@@ -118,7 +124,7 @@ def _validate(batch: pa.RecordBatch, name: str, row: int) -> None:
         batch.validate(full=True)
     except pa.ArrowInvalid as error:
         raise InputError(
-            f"input {name}, rows from {row}: not valid Arrow data ({first_line(error)}); write it again"
+            f"{spoken(name)}, rows from {row}: not valid Arrow data ({first_line(error)}); write it again"
         ) from None
 
 
@@ -137,7 +143,7 @@ def translated_errors(name: str) -> Iterator[None]:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(
-            f"input {name} cannot be read: {first_line(error)}; check the file or write it again"
+            f"{spoken(name)} cannot be read: {first_line(error)}; check the file or write it again"
         ) from error
 
 
@@ -163,7 +169,7 @@ def open_input(
     batch_rows : int
         The most rows of a batch.
     name : str
-        For error texts; a path's own by default.
+        For error texts and metrics; a path's own by default.
     validate : bool
         Check every batch fully.
     schema : pa.Schema, optional
@@ -182,10 +188,10 @@ def open_input(
     """
     if isinstance(source, Reader):
         return source
-    name = name or _name_of(source)
+    name = name or name_of(source)
     if hasattr(source, "open_reader"):
         if sort_by is not None:
-            raise NotSupportedError(f"input {name} has no end to sort before: pass lateness= instead of sort=True")
+            raise NotSupportedError(f"{spoken(name)} has no end to sort before: pass lateness= instead of sort=True")
         return source.open_reader(columns, batch_rows, name, validate)
     root = type(source).__module__.partition(".")[0]
     if root in OPENERS:
@@ -204,14 +210,40 @@ def open_input(
         reader = _sorted(reader, sort_by)
         reader = reader if columns is None else reader.select(columns)
     if reader.is_replayable:
-        reader.reopen = lambda chosen: open_input(source, chosen, sort_by, batch_rows, name, validate, schema)
+        reader.reopen = lambda chosen, called: open_input(source, chosen, sort_by, batch_rows, called, validate, schema)
     return reader
 
 
-def _name_of(source: Any) -> str:
+def name_of(source: Any) -> str:
+    """Return what a source is called that the user has given no name: its path, or what kind of thing it is.
+
+    Examples
+    --------
+    >>> name_of("trades.parquet"), name_of(iter([])), numbered(name_of(pa.table({})), 2)
+    ('trades.parquet', 'source (list_iterator)', 'source 2 (Table)')
+    """
+    if isinstance(source, Reader):
+        return source.name
     if isinstance(source, (str, os.PathLike)):
-        return repr(os.fspath(source))
-    return f"<{type(source).__name__}>"
+        return os.fspath(source)
+    return f"source ({type(source).__name__})"
+
+
+def numbered(name: str, number: int) -> str:
+    """Return the name of a source that has none of its own with its number; any other as it is."""
+    unnamed = _UNNAMED.fullmatch(name)
+    return name if unnamed is None else f"source {number} ({unnamed[2]})"
+
+
+def spoken(name: str) -> str:
+    """Return what an error text calls a source.
+
+    Examples
+    --------
+    >>> spoken("trades.parquet"), spoken("source 1 (generator)")
+    ("input 'trades.parquet'", 'source 1 (generator)')
+    """
+    return name if _UNNAMED.fullmatch(name) else f"input {name!r}"
 
 
 def _open(source: Any, columns, batch_rows: int, name: str, schema: pa.Schema | None) -> Reader:
@@ -234,7 +266,7 @@ def _open(source: Any, columns, batch_rows: int, name: str, schema: pa.Schema | 
     if isinstance(source, Iterable) and not isinstance(source, (dict, set, bytes)):
         return _open_iterable(source, columns, name, schema)
     raise InputError(
-        f"input {name}: give a Parquet path, an Arrow table, a pandas frame, a DataFrame, or record batches"
+        f"{spoken(name)}: give a Parquet path, an Arrow table, a pandas frame, a DataFrame, or record batches"
     )
 
 
@@ -263,7 +295,7 @@ def select(table: pa.Table, columns: Sequence[str] | None, name: str) -> pa.Tabl
         if len(found) != 1:
             problem = f"occurs {len(found)} times" if found else "does not exist"
             raise SchemaError(
-                f"column {column!r} {problem} in input {name}: the columns are"
+                f"column {column!r} {problem} in {spoken(name)}: the columns are"
                 f" {', '.join(table.schema.names) or 'none'}"
             )
     return table.select(list(columns))
@@ -283,7 +315,7 @@ def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
         return Reader(table.schema, name, table.num_rows, lambda: table.to_batches(max_chunksize=batch_rows))
     if not head.startswith(_MAGIC_PARQUET):
         raise InputError(
-            f"input {name} is neither a Parquet nor an Arrow file: convert it, or check the path"
+            f"{spoken(name)} is neither a Parquet nor an Arrow file: convert it, or check the path"
         )
     with pq.ParquetFile(path) as file:
         schema, rows = file.schema_arrow.remove_metadata(), file.metadata.num_rows
@@ -316,15 +348,16 @@ def _open_iterable(source: Iterable, columns, name: str, schema: pa.Schema | Non
     if schema is None:
         first = list(itertools.islice(iterator, 1))
         if not first:
-            raise InputError(f"input {name} has no batch, so no schema: give schema=..., or an empty batch")
+            raise InputError(f"{spoken(name)} has no batch, so no schema: give schema=..., or an empty batch")
         schema = _batches_of(first[0], name)[0].schema
 
     def batches() -> Iterator[pa.RecordBatch]:
         for item in source if is_replayable else itertools.chain(first, iterator):
-            for batch in _batches_of(item, name):
-                yield batch if batch.schema.equals(schema) else _align(batch, schema, name)
+            for batch in _batches_of(item, reader.name):
+                yield batch if batch.schema.equals(schema) else _align(batch, schema, reader.name)
 
-    return open_stream(schema, batches, columns, name, is_replayable)
+    reader = open_stream(schema, batches, columns, name, is_replayable)
+    return reader
 
 
 def _batches_of(item: Any, name: str) -> list[pa.RecordBatch]:
@@ -336,7 +369,7 @@ def _batches_of(item: Any, name: str) -> list[pa.RecordBatch]:
                 [pa.array([], field.type) for field in item.schema], schema=item.schema
             )
         ]
-    raise InputError(f"input {name} yields {type(item).__name__}: it must yield Arrow record batches")
+    raise InputError(f"{spoken(name)} yields {type(item).__name__}: it must yield Arrow record batches")
 
 
 def _align(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> pa.RecordBatch:
@@ -344,14 +377,14 @@ def _align(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> pa.RecordBatc
     arrays = []
     for field in schema:
         if len(batch.schema.get_all_field_indices(field.name)) != 1:
-            raise SchemaError(f"input {name}: column {field.name!r} is missing in a later batch: add it")
+            raise SchemaError(f"{spoken(name)}: column {field.name!r} is missing in a later batch: add it")
         array = batch.column(field.name)
         if not array.type.equals(field.type):
             try:
                 array = pc.cast(array, field.type, safe=True)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 raise SchemaError(
-                    f"input {name}: column {field.name!r} is {array.type} in a later batch,"
+                    f"{spoken(name)}: column {field.name!r} is {array.type} in a later batch,"
                     f" {field.type} before: cast it"
                 ) from None
         arrays.append(array)

@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.errors import LateRowError, OverflowInputError, ParameterError
+from headrace.ingress.readers import spoken
 from headrace.ingress.times import check_range
 from headrace.kernel import kernel
 from headrace.progress import END_OF_TIME, MIN_TIME
@@ -70,6 +71,8 @@ class Reorder:
         Of the event time, for error texts.
     window_size : int
         For the check of the range.
+    source : str
+        Name of the source, for error texts.
 
     Examples
     --------
@@ -89,13 +92,14 @@ class Reorder:
         max_waiting: int = 1 << 22,
         column: str = "ts",
         window_size: int = 0,
+        source: str = "",
     ):
         if late not in LATE:
             raise ParameterError(f"late = {late!r}: give one of {', '.join(LATE)}")
         if not 0 <= lateness < END_OF_TIME:
             raise ParameterError(f"lateness = {lateness}: must be from 0 to below 2**62")
         self.lateness, self.late, self.max_waiting, self.column = lateness, late, max_waiting, column
-        self.window_size = window_size
+        self.window_size, self.source = window_size, source
         self.counters = ReorderCounters()
         self._highest = MIN_TIME
         self._runs: list[tuple[np.ndarray, pa.RecordBatch]] = []
@@ -156,8 +160,9 @@ class Reorder:
         if self.late == "error":
             index = int(np.argmax(is_late))
             highest = max(int(ts[:index].max(initial=MIN_TIME)), self._highest)
+            where = f"{spoken(self.source)}, " if self.source else ""
             raise LateRowError(
-                f"event_time column {self.column!r}, row {self.counters.rows + index}: {int(ts[index])} is"
+                f"{where}event_time column {self.column!r}, row {self.counters.rows + index}: {int(ts[index])} is"
                 f" {highest - int(ts[index])} behind {highest}, more than lateness = {self.lateness}:"
                 f" raise lateness, or set late='drop' or late='side'"
             )

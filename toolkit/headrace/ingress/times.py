@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from headrace.errors import DisorderError, EventTimeError, OutputError, OverflowInputError, SchemaError
 from headrace.ingress import columns
+from headrace.ingress.readers import spoken
 from headrace.kernel import kernel
 from headrace.progress import END_OF_TIME
 from headrace.windows import DEFAULT_TIME_UNIT, TIMESTAMP_UNIT
@@ -164,7 +165,7 @@ def check_sorted(
     _check_bounds(ts, low, high, column, window_size, first_row)
     if disorder >= 0:
         before = int(ts[disorder - 1]) if disorder else previous
-        where = f"source {source}, " if source else ""
+        where = f"{spoken(source)}, " if source else ""
         raise DisorderError(
             f"{where}event_time column {column!r}, row {first_row + disorder}: {int(ts[disorder])} comes"
             f" after {before}; sort the input (sort=True), or allow disorder with lateness=..."

@@ -22,7 +22,15 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headrace.errors import HeadraceError, InputError, ParameterError
-from headrace.ingress.readers import DEFAULT_BATCH_ROWS, Reader, first_line, open_input, open_stream, select
+from headrace.ingress.readers import (
+    DEFAULT_BATCH_ROWS,
+    Reader,
+    first_line,
+    open_input,
+    open_stream,
+    select,
+    spoken,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,7 +46,7 @@ def open_dataframe(
     columns: Sequence[str] | None = None,
     sort_by: str | None = None,
     batch_rows: int = DEFAULT_BATCH_ROWS,
-    name: str = "<DataFrame>",
+    name: str = "source (DataFrame)",
     validate: bool = True,
 ) -> Reader:
     """Return a reader of a batch DataFrame; `headrace.ingress.readers.open_input` calls it.
@@ -63,7 +71,7 @@ def open_dataframe(
         If a streaming DataFrame is to be sorted.
     """
     if not hasattr(frame, "schema") or not hasattr(frame, "mapInArrow"):
-        raise ParameterError(f"input {name} is a {type(frame).__name__}: give a Spark DataFrame")
+        raise ParameterError(f"{spoken(name)} is a {type(frame).__name__}: give a Spark DataFrame")
     if frame.isStreaming:
         from headrace.spark.streaming import LiveInput
 
@@ -89,7 +97,7 @@ def open_dataframe(
 
     reader = open_stream(schema, batches, None, name, is_replayable=True)
     reader.is_validated, reader.batch_rows = validate, batch_rows
-    reader.reopen = lambda chosen: open_dataframe(given, chosen, sort_by, batch_rows, name, validate)
+    reader.reopen = lambda chosen, called: open_dataframe(given, chosen, sort_by, batch_rows, called, validate)
     return reader
 
 
@@ -210,13 +218,13 @@ class _translated_errors:
 
         if isinstance(error, (Py4JNetworkError, ConnectionError, EOFError)):
             raise InputError(
-                f"input {self.name}: the connection to Spark ended (often for lack of memory): "
+                f"{spoken(self.name)}: the connection to Spark ended (often for lack of memory): "
                 "start a session again, with more memory"
             ) from error
         if isinstance(error, (Py4JError, PySparkException)):
             java = getattr(error, "java_exception", None)
             text = first_line(error) if java is None else _java_text(java, error)
-            raise InputError(f"input {self.name}: Spark could not produce its rows: {text}") from error
+            raise InputError(f"{spoken(self.name)}: Spark could not produce its rows: {text}") from error
 
 
 def _java_text(java, error: BaseException) -> str:

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headrace.errors import InputError, ParameterError
-from headrace.ingress.readers import Reader, first_line, open_stream
+from headrace.ingress.readers import Reader, first_line, open_stream, spoken
 from headrace.spark.source import _arrow_schema, _batches, _translated_errors
 
 if TYPE_CHECKING:
@@ -92,12 +92,18 @@ class LiveInput:
         self.query: StreamingQuery | None = None
         self.last_batch = -1
         self.restarted = 0
-        with _translated_errors("<streaming DataFrame>"):
+        with _translated_errors("source (streaming DataFrame)"):
             self.schema = _arrow_schema(frame)
         self._queue: queue.Queue[list[pa.RecordBatch]] = queue.Queue(_QUEUED)
         self._stopped = threading.Event()
         self._temporary: str | None = None
         self._cause: Exception | None = None
+        self._reader: Reader | None = None
+
+    @property
+    def _name(self) -> str:
+        """What errors call it: its reader knows once the run has numbered its sources."""
+        return "source (streaming DataFrame)" if self._reader is None else self._reader.name
 
     def delay_us(self, column: str) -> int | None:
         """Microseconds of the frame's ``withWatermark`` on this column; None without one."""
@@ -130,6 +136,7 @@ class LiveInput:
         reader = open_stream(self.schema, lambda: self, columns, name)
         reader.is_validated, reader.batch_rows = validate, batch_rows
         reader.stop, reader.delay_us = self.stop, self.delay_us
+        self._reader = reader
         return reader
 
     def _end(self) -> None:
@@ -148,7 +155,7 @@ class LiveInput:
         writer = writer.option("checkpointLocation", self.checkpoint or self._temporary)
         if self.trigger is not None:
             writer = writer.trigger(**self.trigger)
-        with _translated_errors("<streaming DataFrame>"):
+        with _translated_errors(self._name):
             self.query = writer.start()
 
     def _take(self, frame: DataFrame, batch_id: int) -> None:
@@ -190,7 +197,7 @@ class LiveInput:
             return False
         text = first_line(self._cause or getattr(error, "cause", None) or error)
         raise InputError(
-            f"input <streaming DataFrame>: Spark's query failed after batch {self.last_batch}: {text};"
+            f"{spoken(self._name)}: Spark's query failed after batch {self.last_batch}: {text};"
             f" pass restarts= to hr.spark.live to have it started again"
         ) from (self._cause or error)
 

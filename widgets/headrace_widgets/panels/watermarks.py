@@ -43,4 +43,4 @@ class Watermarks:
         widest = max(gaps, key=gaps.__getitem__)
         if gaps[widest] <= 0:
             return "No source is behind another."
-        return f"{widest} is furthest behind: {amount(gaps[widest])} {self._unit}."
+        return f"Furthest behind, by {amount(gaps[widest])} {self._unit}: {widest}."
