@@ -467,7 +467,7 @@ def test_example_bench_is_dispatched(capfd, monkeypatch):
     assert cli.main(["bench", "all"]) == 0
     assert asked == [("gate", True, "g.json"), ("all", False, None)]
     assert cli.main(["bench", "list"]) == 0
-    assert capfd.readouterr().out.split() == [*bench.NAMES, "all"]
+    assert capfd.readouterr().out.split() == [*bench.NAMES, bench.PEERS, "all"]
 
 
 def test_example_lab_listens_on_loopback_and_keeps_its_token(monkeypatch):

@@ -249,14 +249,16 @@ def _run(asked: argparse.Namespace) -> int:
 
 
 def _bench(asked: argparse.Namespace) -> int:
-    from headrace.bench import NAMES
+    from headrace.bench import NAMES, PEERS
     from headrace.bench import main as bench
 
+    names = (*NAMES, PEERS, "all")
+
     if asked.name == "list":
-        print("\n".join((*NAMES, "all")))
+        print("\n".join(names))
         return DONE
-    if asked.name not in (*NAMES, "all"):
-        raise _Usage(f"bench {asked.name!r}: there is no such benchmark; give one of {', '.join((*NAMES, 'all'))}")
+    if asked.name not in names:
+        raise _Usage(f"bench {asked.name!r}: there is no such benchmark; give one of {', '.join(names)}")
     return bench(asked.name, asked.full, asked.json, asked.out)
 
 

@@ -18,6 +18,8 @@ from headrace.bench.experiments import Experiment
 from headrace.bench.rows import Row, print_rows, write_json
 
 PARTS = ("gate", "wordcount", "join", "reconfigure", "latency", "idle", "startup", "ingress", "memory", "metrics")
+PEERS = "peers"
+"""By its name only, not with `all`: it makes environments of its own."""
 NAMES = (*PARTS, *experiments.NAMES)
 
 
@@ -30,7 +32,7 @@ def run(name: str, full: bool = False, tiny: bool = False) -> list[Row]:
 
 def experiment(name: str, full: bool = False, tiny: bool = False) -> Experiment:
     """Run one of the papers' experiments; `tiny` as for `run`."""
-    module = importlib.import_module(f"headrace.bench.experiments.{name}")
+    module = importlib.import_module(f"headrace.bench.{'' if name == PEERS else 'experiments.'}{name}")
     measure: Callable[..., Experiment] = module.measure
     return measure(full, tiny=tiny)
 
@@ -41,14 +43,14 @@ def main(name: str, full: bool = False, json_path: str | None = None, folder: st
     An experiment also writes ``NAME.json`` and ``NAME.html`` into `folder`.
     """
     names = NAMES if name == "all" else (name,)
-    if name != "all" and name not in NAMES:
-        print(f"headrace: bench {name!r}: give one of {', '.join(NAMES)}, or all", file=sys.stderr)
+    if name not in ("all", PEERS, *NAMES):
+        print(f"headrace: bench {name!r}: give one of {', '.join((*NAMES, PEERS))}, or all", file=sys.stderr)
         return 2
     rows: list[Row] = []
     for each in names:
         if len(names) > 1:
             print(f"bench {each} ...", file=sys.stderr, flush=True)
-        if each not in experiments.NAMES:
+        if each not in (*experiments.NAMES, PEERS):
             rows += run(each, full)
             continue
         finished = experiment(each, full)

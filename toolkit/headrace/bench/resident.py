@@ -20,7 +20,8 @@ from headrace.bench.feeding import for_gate
 from headrace.bench.rows import median
 from headrace.egress.collector import Collector
 from headrace.elasticity.reconfiguration import Reconfigurer
-from headrace.engine import Operator, Options, compile_now
+from headrace.engine import Options, compile_now
+from headrace.engine.run import operator_class
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL
 from headrace.operators import membership, output
@@ -80,8 +81,8 @@ class Resident:
     stored : int
         Rows of each source that a join holds already when it starts: they are
         compared with, but not fed.
-    collect : bool
-        Run the engine's collector instead of dropping results.
+    collect : bool or Consumer
+        Run the engine's collector instead of dropping results: its batches are counted, or given to this.
     **options
         Of `start`.
     """
@@ -95,13 +96,14 @@ class Resident:
         *,
         like: Resident | None = None,
         stored: int = 0,
-        collect: bool = False,
+        collect: Any = False,
         **options: Any,
     ):
         query = plan(stream._node)
         node = query.output
         self.options = Options(threads=threads, max_threads=max_threads or threads, **options)
-        self.operator = operator = Operator(node, query.branches[node.name], self.options)
+        kind = operator_class(self.options.mode)
+        self.operator = operator = kind(node, query.branches[node.name], self.options)
         self._encoded = like
         self.stored = stored
         self.ts: list[np.ndarray] = like.ts if like is not None else []
@@ -111,6 +113,8 @@ class Resident:
             operator.directories = like.operator.directories
             operator.dictionary = like.operator.dictionary
             operator.program.dictionary = like.operator.dictionary
+            operator.finisher = like.operator.finisher
+            operator.never_recycle()
         operator.note_ids()
         if stored:
             operator.state[2][:, :] = stored
@@ -138,12 +142,15 @@ class Resident:
             operator.initial,
             [],
             self.pool.start,
+            operator.transfer_of,
         )
         for worker in range(operator.max_threads):
             arguments = operator.arguments(worker)
             self.pool.start(f"bench-{worker}", lambda a=arguments: operator.module.run_instance(*a))
+        for helper, body in operator.helpers():
+            self.pool.start(f"bench-{helper}", body)
         if collect:
-            self.counter = _Counter()
+            self.counter = _Counter() if collect is True else collect
             operator.collector = Collector(
                 operator.out,
                 operator.gate.words,

@@ -25,6 +25,9 @@ class Row:
         What DESIGN asks of `value`, or of `ratio` where `goal_is_ratio`.
     baseline, baseline_name
         The same measured for something simpler, in the same run.
+    goal_is_ratio : bool
+    note : str
+        A few words for the table and the page: under what conditions, or why there is no value (NaN).
     """
 
     bench: str
@@ -36,11 +39,12 @@ class Row:
     baseline: float | None = None
     baseline_name: str | None = None
     goal_is_ratio: bool = False
+    note: str = ""
 
     @property
     def ratio(self) -> float | None:
         """value / baseline."""
-        if not self.baseline:
+        if not self.baseline or (self.note and math.isnan(self.value)):
             return None
         return self.value / self.baseline
 
@@ -56,6 +60,8 @@ class Row:
         """The fields of ``bench --json``; a goal on the ratio is given in the unit of `value`."""
         fields = asdict(self)
         is_ratio = fields.pop("goal_is_ratio")
+        if fields.pop("note") and math.isnan(self.value):
+            fields["value"] = None  # there is none, and the note says why
         if is_ratio and self.goal is not None and self.baseline:
             fields["goal"] = self.goal * self.baseline
         fields["ratio"] = self.ratio
@@ -80,7 +86,7 @@ def number(value: float | None) -> str:
 
 def print_rows(rows: Sequence[Row], write: Callable[[str], object] = print) -> None:
     """Print a table; a row that misses its goal is marked."""
-    head = ("bench", "case", "value", "unit", "goal", "baseline", "ratio", "")
+    head = ("bench", "case", "value", "unit", "goal", "baseline", "ratio", "", "")
     lines = [head]
     for row in rows:
         goal = ""
@@ -89,8 +95,9 @@ def print_rows(rows: Sequence[Row], write: Callable[[str], object] = print) -> N
             goal = f"{sign} {number(row.goal)}{' x' if row.goal_is_ratio else ''}"
         baseline = "" if row.baseline is None else f"{number(row.baseline)} {row.baseline_name or ''}".strip()
         mark = {True: "", False: "MISSES", None: ""}[row.reached]
+        value = "" if row.note and math.isnan(row.value) else number(row.value)
         lines.append(
-            (row.bench, row.case, number(row.value), row.unit, goal, baseline, number(row.ratio), mark)
+            (row.bench, row.case, value, row.unit, goal, baseline, number(row.ratio), mark, row.note)
         )
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
     for i, line in enumerate(lines):

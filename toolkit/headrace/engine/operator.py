@@ -166,6 +166,10 @@ class Operator:
             self._recycle_at = max(1 << 14, 2 * dictionary.size)
         self.program.release(watermark)
 
+    def never_recycle(self) -> None:
+        """Keep every key id: input that was encoded beforehand is used again."""
+        self._recycle_at = END_OF_TIME
+
     @property
     def is_stopped(self) -> bool:
         return bool(self.control.words[membership.STOP])

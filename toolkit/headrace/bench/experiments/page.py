@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +29,7 @@ _PAGE = """\
   table { border-collapse: collapse; margin: 1em 0; }
   th, td { padding: .25em 1em .25em 0; text-align: right; border-bottom: 1px solid #e4e4e4; }
   th { color: #555; font-weight: 600; } th:first-child, td:first-child, td.unit { text-align: left; }
+  td.note { text-align: left; color: #555; font-size: .85em; max-width: 24em; }
   .misses { color: #a00; font-weight: 700; }
 </style>
 {% endblock %}
@@ -42,10 +44,11 @@ _PAGE = """\
 </div>
 <h2>Figures of this run</h2>
 <table>
-<tr><th>case</th><th>value</th><th></th><th>compared with</th><th>ratio</th><th>goal</th></tr>
+<tr><th>case</th><th>value</th><th></th><th>compared with</th><th>ratio</th><th>goal</th><th></th></tr>
 {% for row in rows %}
 <tr><td>{{ row.case | e }}</td><td>{{ row.value }}</td><td class="unit">{{ row.unit | e }}</td>
-<td>{{ row.baseline | e }}</td><td>{{ row.ratio }}</td><td class="{{ row.class }}">{{ row.goal | e }}</td></tr>
+<td>{{ row.baseline | e }}</td><td>{{ row.ratio }}</td><td class="{{ row.class }}">{{ row.goal | e }}</td>
+<td class="note">{{ row.note | e }}</td></tr>
 {% endfor %}
 </table>
 {% if experiment.assumptions %}
@@ -89,11 +92,12 @@ def _cells(row: Any) -> dict[str, str]:
         goal = f"{'≥' if row.better == 'higher' else '≤'} {number(row.goal)}{' x' if row.goal_is_ratio else ''}"
     return {
         "case": row.case,
-        "value": number(row.value),
+        "value": "" if row.note and math.isnan(row.value) else number(row.value),
         "unit": row.unit,
         "baseline": "" if row.baseline is None else f"{number(row.baseline)} {row.baseline_name or ''}",
         "ratio": number(row.ratio),
         "goal": goal,
+        "note": row.note,
         "class": "misses" if row.reached is False else "",
     }
 

@@ -1,0 +1,225 @@
+"""Peers on tiny inputs: the same result by its hash, failures as rows.
+
+Property: the digest every contestant is held against is that of the rows that
+`headrace.reference` gives, and what cannot run, fails or is wrong is a row that
+says so. Oracle: `headrace.reference`, in plain Python. What this cannot see:
+whether a rate is right, and Flink, which is downloaded only by a real run.
+"""
+
+import json
+import math
+import stat
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from headrace import bench
+from headrace.bench.peers import contest, environment, on_duckdb, on_polars, on_spark, ours, workloads
+from headrace.bench.peers.digest import digest, mix, unsigned
+from headrace.bench.peers.process import PeerProcess
+from headrace.bench.rows import print_rows
+from headrace.reference.aggregates import aggregate as reference_aggregate
+from headrace.reference.keys import column, each
+from headrace.windows import Window
+
+
+def tweets(n=300, words=40, seed=3):
+    """Few words, so that they repeat in windows; times over 10 minutes, gaps of more than a window among them."""
+    rng = np.random.default_rng(seed)
+    ts = np.sort(rng.choice([*range(0, 90_000, 7), *range(400_000, 600_000, 11)], n))
+    lists = [sorted(set(rng.integers(0, words, 6).tolist())) for _ in range(n)]
+    return pa.table({"ts": ts, "words": pa.array(lists, pa.list_(pa.int32()))})
+
+
+@pytest.fixture(scope="module")
+def works(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("works")
+    return {
+        "aggregate": workloads.aggregate(workloads.keyed_rows(2000, 50, 300), folder / "aggregate"),
+        "word count": workloads.wordcount(tweets(), folder / "wordcount"),
+    }
+
+
+def reference_rows(work):
+    source = [(row.pop("ts"), row) for row in work.table.to_pylist()]
+    if work.name == "aggregate":
+        wanted = {"sum": ("sum", "value"), "count": ("count", None)}
+        rows = reference_aggregate([source], Window.parse("10s", "10s", "ms"), column("key"), wanted)
+        return [{"ts": row.ts, "key": row.key, **row.values} for row in rows]
+    rows = reference_aggregate([source], Window.parse("120s", "60s", "ms"), each("words"))
+    return [{"ts": row.ts, "word": row.key, **row.values} for row in rows]
+
+
+NAMES = ["aggregate", "word count"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_oracle_the_loop_gives_the_reference(works, name):
+    work = works[name]
+    rows = reference_rows(work)
+    assert len(rows) == work.rows > 100
+    assert digest(pa.Table.from_pylist(rows), work.columns) == work.digest
+    rows[5]["count"] += 1
+    assert digest(pa.Table.from_pylist(rows), work.columns) != work.digest
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_agree_ours_and_batch(works, name):
+    contestants = [ours.Loop(), ours.Ours(1), ours.Ours(2, "sn"), on_duckdb.DuckDB(1), on_duckdb.DuckDB(2)]
+    results = contest.compete(works[name], contestants, 2)
+    assert [result.failure for result in results] == [""] * 5
+    assert all(len(result.seconds) == 2 for result in results)
+    rows = contest.rows_of(works[name], results)
+    assert all(row.value > 0 for row in rows) and rows[1].baseline_name.startswith("plain loop")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_agree_spark(works, name, spark):
+    """`spark` only says that there is a Java; the contestant starts a process of its own."""
+    (result,) = contest.compete(works[name], [on_spark.Spark(2)], 0)
+    assert result.failure == "" and result.start_s > 0
+
+
+def test_oracle_both_digests_are_one():
+    rng = np.random.default_rng(5)
+    table = pa.table({name: rng.integers(-(2**62), 2**62, 500) for name in "abcde"})
+    mixed = sum(int(mix(*row.values())) for row in table.to_pylist())
+    assert unsigned(mixed) == digest(table, list("abcde"))
+    assert digest(table, list("abced")) != digest(table, list("abcde"))
+
+
+class Planted(ours.Loop):
+    """The loop, but for a mistake that depends on how often it ran."""
+
+    def __init__(self, mistake, after=0):
+        super().__init__()
+        self.name, self.mistake, self.runs, self.after, self.ended = "planted", mistake, -after, after, False
+
+    def run(self):
+        answer = super().run()
+        self.runs += 1
+        return self.mistake(answer) if self.runs > 0 else answer
+
+    def end(self):
+        self.ended = True
+
+
+def crash(answer):
+    raise ZeroDivisionError("it broke\nand more")
+
+
+@pytest.mark.parametrize(
+    ("mistake", "after", "words"),
+    [
+        (lambda a: contest.Answer(a.seconds, a.digest ^ 1, a.rows), 0, "FAILED: ValueError: wrong result"),
+        (lambda a: contest.Answer(a.seconds, a.digest, a.rows - 1), 2, "FAILED: ValueError: wrong result"),
+        (crash, 0, "FAILED: ZeroDivisionError: it broke"),
+    ],
+)
+def test_example_a_mistake_is_a_row(works, mistake, after, words):
+    planted, loop = Planted(mistake, after), ours.Loop()
+    results = contest.compete(works["aggregate"], [planted, loop], 3)
+    failed, fine = contest.rows_of(works["aggregate"], results)
+    assert failed.note.startswith(words) and math.isnan(failed.value) and failed.ratio is None
+    assert fine.value > 0 and planted.ended
+    fields = failed.to_dict()
+    assert fields["value"] is None and "note" not in fields
+    json.dumps(fields, allow_nan=False)
+    lines = []
+    print_rows([failed, fine], lines.append)
+    assert lines[2].endswith(failed.note) and "nan" not in lines[2]
+
+
+def test_example_a_failed_peer_is_nobody_s_measure(works):
+    """Ours is compared with the best streaming peer that has a figure."""
+    planted = Planted(crash)
+    planted.kind = "streaming"
+    slow, mine = ours.Loop(), ours.Loop()
+    slow.name, slow.kind, mine.kind = "slow", "streaming", "ours"
+    results = contest.compete(works["aggregate"], [planted, slow, mine], 1)
+    row = contest.rows_of(works["aggregate"], results)[2]
+    assert row.baseline_name == "slow, 1 thread" and row.goal == 1.0 and row.goal_is_ratio
+
+
+def test_example_tiny_run_says_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr(environment, "cache_folder", lambda: tmp_path / "nothing")
+    finished = bench.experiment("peers", tiny=True)
+    rows = {row.case: row for row in finished.rows}
+    assert len(rows) == len(finished.rows) == 12 and len(finished.figures) == 2
+    missing = [row for row in finished.rows if math.isnan(row.value)]
+    assert [row.case.split(":")[1].split()[0] for row in missing] == ["Polars", "Polars"]
+    assert all(row.note.startswith("not run: needs an environment with polars==") for row in missing)
+    assert all(figure.lines for figure in finished.figures)
+    assert not (tmp_path / "nothing").exists()
+
+
+# -- what peers need
+
+
+def test_example_no_javac(monkeypatch, tmp_path):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(contest.NotRun, match="needs javac of Java 17"):
+        environment.find_javac()
+    old = tmp_path / "javac"
+    old.write_text("#!/bin/sh\necho javac 11.0.2\n")
+    old.chmod(old.stat().st_mode | stat.S_IXUSR)
+    with pytest.raises(contest.NotRun, match="needs javac of Java 17"):
+        environment.find_javac()
+    old.write_text("#!/bin/sh\necho javac 21.0.2\n")
+    assert environment.find_javac() == old
+
+
+def test_example_an_environment_that_cannot_be_made(monkeypatch, tmp_path):
+    monkeypatch.setattr(environment, "cache_folder", lambda: tmp_path / "peers")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(contest.NotRun, match="its environment could not be made: .*nosuch"):
+        environment.environment("none", ["nosuch-headrace==1.0"], may_install=True)
+    assert list((tmp_path / "peers").iterdir()) == []
+
+
+def test_example_polars_without_its_environment(works, monkeypatch, tmp_path):
+    monkeypatch.setattr(environment, "cache_folder", lambda: tmp_path)
+    (result,) = contest.compete(works["aggregate"], [on_polars.Polars(1, may_install=False)], 1)
+    assert result.failure.startswith("not run: needs an environment")
+
+
+# -- asking another process
+
+ECHO = """
+import sys
+print("noise"); print("@ok", flush=True)
+for line in sys.stdin:
+    words = line.split()
+    if words[0] == "end": print("SomeError: it was too much"); sys.exit(3)
+    print("noise"); print("@error bad" if words[0] == "bad" else "@ok " + words[1], flush=True)
+"""
+
+
+def test_example_a_process_answers_fails_and_ends():
+    process = PeerProcess([sys.executable, "-c", ECHO])
+    try:
+        assert process.ask("echo", 5) == ["5"]
+        with pytest.raises(RuntimeError, match="^bad$"):
+            process.ask("bad", 1)
+        assert process.ask("echo", 6) == ["6"]
+        with pytest.raises(RuntimeError, match="ended.*SomeError: it was too much"):
+            process.ask("end", 1)
+        with pytest.raises(RuntimeError, match="ended"):
+            process.ask("echo", 7)
+    finally:
+        process.close()
+
+
+def test_example_a_process_that_says_nothing_is_ended():
+    process = PeerProcess([sys.executable, "-c", "print('@ok', flush=True); import time; time.sleep(600)"])
+    with pytest.raises(RuntimeError, match="no answer within"):
+        process.ask("echo", 1, timeout_s=0.1)
+    assert process._process.poll() is not None
+
+
+def test_example_a_program_that_is_not_there():
+    with pytest.raises(contest.NotRun, match="cannot be started"):
+        PeerProcess(["/nowhere/peer"])

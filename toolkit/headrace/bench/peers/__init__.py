@@ -1,0 +1,94 @@
+"""What a user would pick instead, beside ours, in one run: `headrace bench peers`.
+
+All peers get the same generated rows, each in the form it takes best; all give
+the same result, compared by its hash at every run, and take turns. What a peer
+needs and has not is said in its row, and so is a failure.
+
+=================  ==============================================================
+``workloads``      input files, the plain loop, what the result is
+``contest``        contestants, taking turns, rows
+``ours``           the engine, VSN and SN, and the plain loop
+``on_duckdb``      DuckDB, in this process
+``on_polars``      Polars, in an environment of its own (`polars_script`)
+``on_spark``       Spark Structured Streaming, in its own process (`spark_script`)
+``process``        asking a peer in another process
+``environment``    environments made on demand; javac
+=================  ==============================================================
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.bench.experiments import Experiment, Figure, Line, Paper
+from headrace.bench.experiments.experiment import STRETCH_MACHINE
+
+if TYPE_CHECKING:
+    from headrace.bench.peers.contest import Contestant, Result
+    from headrace.bench.peers.workloads import Work
+
+NAME = "peers"
+PAPER = Paper(
+    "STRETCH, section 8.1 and Figure 6: word count and pair count, against Flink",
+    STRETCH_MACHINE,
+    [
+        "Word count: +17 % throughput and -94 % latency against Flink.",
+        "Pair count L, M and H: +137 %, +237 % and +283 % throughput, -89 %, -94 % and -94 % latency.",
+    ],
+)
+TEXT = (
+    "The same rows, the same result, on this machine, in this run. Ours: gate, instances, and the collector that"
+    " orders the result and builds Arrow batches. A rate is the rows of the input over the seconds from the first"
+    " row to the last result, median of runs in which all took turns; start-up and ingestion are in the notes."
+    " Batch engines see the whole input at once and are upper bounds; the plain loop writes no result at all, it"
+    " only hashes it. Ours is compared with the fastest streaming peer, all others with the plain loop. Words are"
+    " numbers and no word is twice in a tweet, for all."
+)
+
+
+def contestants(tiny: bool = False) -> list[Contestant]:
+    """Give everyone, in the order of the table; a tiny run starts no virtual machine and installs nothing."""
+    from headrace.bench.peers.on_duckdb import DuckDB
+    from headrace.bench.peers.on_polars import Polars
+    from headrace.bench.peers.on_spark import Spark
+    from headrace.bench.peers.ours import Loop, Ours
+
+    if tiny:
+        return [Loop(), Ours(1), Ours(2), Ours(2, "sn"), DuckDB(1), Polars(1, may_install=False)]
+    peers: list[Contestant] = [Loop(), Ours(1), Ours(2), Ours(1, "sn"), Ours(2, "sn")]
+    for kind in (Spark, DuckDB, Polars):
+        peers += [kind(1), kind(2)]
+    return peers
+
+
+def measure(full: bool, tiny: bool = False) -> Experiment:
+    """Run every workload with every peer."""
+    from headrace.bench.peers.contest import compete, rows_of
+    from headrace.bench.peers.workloads import make_works
+
+    finished = Experiment(NAME, "What a user would pick instead", TEXT, PAPER)
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
+        for make in make_works(Path(folder), full, tiny):
+            work = make()
+            results = compete(work, contestants(tiny), 1 if tiny else 5 if full else 3)
+            finished.rows += rows_of(work, results)
+            finished.figures.append(_figure(work, results))
+    return finished
+
+
+def _figure(work: Work, results: Sequence[Result]) -> Figure:
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for result in results:
+        if not result.failure:
+            of_name = lines.setdefault(result.contestant.name, [])
+            of_name.append((result.contestant.threads, work.tuples / result.value))
+    return Figure(
+        work.name,
+        "threads",
+        f"{work.unit}/s",
+        [Line(name, *zip(*points, strict=True)) for name, points in lines.items()],
+        log_y=True,
+    )

@@ -1,0 +1,181 @@
+"""Contestants, and how they are run against each other.
+
+All of one workload are loaded first, run once untimed (that is each one's
+warm-up), and then take turns, so that a change of the machine's speed meets
+all of them. A result is compared by its digest each time. Whatever goes wrong
+with a contestant becomes its row and ends nobody else's.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from headrace.bench.peers.workloads import Work
+from headrace.bench.rows import Row, median
+
+BUDGET_S = 20.0
+"""A contestant that has used so much time for its timed runs of one workload is not repeated any more."""
+
+
+class NotRun(Exception):
+    """A peer cannot be run here; the message says what it needs."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one run gave.
+
+    Parameters
+    ----------
+    seconds : float
+        From the first tuple to the last result; start-up and ingestion are not in it.
+    digest : int
+    rows : int
+        Of the result.
+    """
+
+    seconds: float
+    digest: int
+    rows: int
+
+
+class Contestant:
+    """One peer in one configuration.
+
+    Parameters
+    ----------
+    name : str
+        With its version.
+    threads : int
+    kind : {"ours", "loop", "streaming", "batch"}
+    given : str
+        What its input is when the clock starts.
+    """
+
+    def __init__(self, name: str, threads: int, kind: str, given: str):
+        self.name, self.threads, self.kind, self.given = name, threads, kind, given
+
+    def install(self, work: Work) -> None:
+        """See that everything needed is there; raises `NotRun` if it is not, or the workload is not for this peer."""
+
+    def start(self) -> None:
+        """Start what the peer runs in: the start-up time of the table."""
+
+    def load(self, work: Work) -> None:
+        """Take in the files: the ingestion time of the table."""
+        raise NotImplementedError
+
+    def run(self) -> Answer:
+        """Run what was loaded."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Let go of the input, and end what was started."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}, {self.threads} thread{'s' if self.threads > 1 else ''}"
+
+
+@dataclass
+class Result:
+    """How a contestant did; `failure` says why it has no figure."""
+
+    contestant: Contestant
+    start_s: float = math.nan
+    ingestion_s: float = math.nan
+    seconds: list[float] = field(default_factory=list)
+    failure: str = ""
+
+    @property
+    def value(self) -> float:
+        """Median seconds, NaN after a failure."""
+        return math.nan if self.failure or not self.seconds else median(self.seconds)
+
+
+def compete(work: Work, contestants: Sequence[Contestant], repetitions: int) -> list[Result]:
+    """Run all of them on a workload, in turns."""
+    results = [Result(contestant) for contestant in contestants]
+    try:
+        for result in results:
+            _attempt(result, work, lambda r=result: _prepare(r, work))
+        for _ in range(repetitions):
+            for result in results:
+                if not result.failure and sum(result.seconds) < BUDGET_S:
+                    _attempt(result, work, lambda r=result: r.seconds.append(_checked(r, work).seconds))
+    finally:
+        for contestant in contestants:
+            contestant.end()
+    return results
+
+
+def _prepare(result: Result, work: Work) -> None:
+    contestant = result.contestant
+    contestant.install(work)
+    begin = time.perf_counter()
+    contestant.start()
+    started = time.perf_counter()
+    contestant.load(work)
+    result.start_s, result.ingestion_s = started - begin, time.perf_counter() - started
+    _checked(result, work)
+
+
+def _attempt(result: Result, work: Work, action) -> None:
+    try:
+        action()
+    except NotRun as error:
+        result.failure = f"not run: {error}"
+    except Exception as error:  # a peer's failure, of whatever kind, is its result
+        lines = str(error).strip().splitlines() or [""]
+        result.failure = f"FAILED: {type(error).__name__}: {lines[0][:200]}"
+
+
+def _checked(result: Result, work: Work) -> Answer:
+    answer = result.contestant.run()
+    if (answer.rows, answer.digest) != (work.rows, work.digest):
+        raise ValueError(
+            f"wrong result: {answer.rows} rows, hash {answer.digest:016x},"
+            f" instead of {work.rows} rows, hash {work.digest:016x}"
+        )
+    return answer
+
+
+def rows_of(work: Work, results: Sequence[Result]) -> list[Row]:
+    """Make the table's rows: ours against the best streaming peer, the others against the plain loop."""
+    rates = [work.tuples / result.value for result in results]  # NaN stays NaN
+    of_kind = {
+        kind: [
+            (rate, result.contestant.label)
+            for rate, result in zip(rates, results, strict=True)
+            if result.contestant.kind == kind and not math.isnan(rate)
+        ]
+        for kind in ("streaming", "loop")
+    }
+    loop = max(of_kind["loop"], default=(math.nan, ""))
+    best = max(of_kind["streaming"], default=(math.nan, ""))
+    rows = []
+    for rate, result in zip(rates, results, strict=True):
+        contestant = result.contestant
+        is_ours = contestant.kind == "ours" and not math.isnan(best[0])
+        base, base_name = best if is_ours else loop
+        is_compared = contestant.kind != "loop" and not math.isnan(base)
+        repeated = f"{len(result.seconds)} runs" if len(result.seconds) != 1 else "1 run"
+        before = f"start-up {result.start_s:.1f} s, ingestion {result.ingestion_s:.2f} s"
+        note = result.failure or f"given {contestant.given}; {before}; {repeated}"
+        rows.append(
+            Row(
+                "peers",
+                f"{work.name}: {contestant.label}",
+                rate,
+                f"{work.unit}/s",
+                goal=1.0 if is_ours else None,
+                baseline=base if is_compared else None,
+                baseline_name=base_name if is_compared else None,
+                goal_is_ratio=is_ours,
+                note=note,
+            )
+        )
+    return rows

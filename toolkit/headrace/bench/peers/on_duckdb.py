@@ -1,0 +1,62 @@
+"""DuckDB: one query over a table in memory, an upper bound for what streams."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from headrace.bench.peers.contest import Answer, Contestant, NotRun
+from headrace.bench.peers.digest import digest
+from headrace.bench.peers.workloads import Work
+
+QUERIES = {
+    "aggregate": """
+        select (ts // 10000 + 1) * 10000 as ts, key, sum(value)::bigint as sum, count(*) as count
+        from input group by all""",
+    # Panes first: each word is counted once, and each count goes into two windows.
+    "word count": """
+        with panes as (
+            select ts // 60000 as pane, word, count(*) as n
+            from (select ts, unnest(words) as word from input) group by all)
+        select (pane + later + 1) * 60000 as ts, word, sum(n)::bigint as count
+        from panes, (values (0), (1)) as windows(later) group by all""",
+}
+
+
+class DuckDB(Contestant):
+    """Batch: the whole input is there before it begins."""
+
+    def __init__(self, threads: int):
+        self._connection: Any = None
+        try:
+            import duckdb
+        except ImportError:
+            super().__init__("DuckDB", threads, "batch", "")
+            self._duckdb = None
+            return
+        super().__init__(f"DuckDB {duckdb.__version__} (batch)", threads, "batch", "a table in memory")
+        self._duckdb = duckdb
+
+    def install(self, work: Work) -> None:
+        if self._duckdb is None:
+            raise NotRun("needs DuckDB: pip install duckdb")
+        if work.name not in QUERIES:
+            raise NotRun("no query is written for it")
+
+    def load(self, work: Work) -> None:
+        self._work = work
+        self._connection = self._duckdb.connect(config={"threads": self.threads})
+        self._connection.execute("set preserve_insertion_order = false")
+        files = f"{work.parquet}/*.parquet"
+        self._connection.execute("create table input as select * from read_parquet(?)", [files])
+
+    def run(self) -> Answer:
+        begin = time.perf_counter()
+        found = self._connection.sql(QUERIES[self._work.name]).to_arrow_table()
+        seconds = time.perf_counter() - begin
+        return Answer(seconds, digest(found, self._work.columns), found.num_rows)
+
+    def end(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -1,0 +1,53 @@
+"""Spark Structured Streaming over a folder of Parquet files, in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+
+import pyarrow.parquet as pq
+
+from headrace.bench.peers.contest import Answer, Contestant, NotRun
+from headrace.bench.peers.digest import digest
+from headrace.bench.peers.process import PeerProcess
+from headrace.bench.peers.workloads import PARTS, Work
+from headrace.errors import NotSupportedError
+from headrace.spark.java import find_java
+
+WORKLOADS = ("aggregate", "word count")
+
+
+class Spark(Contestant):
+    """Micro-batches of a quarter of the input each; state on the heap, as many partitions as cores."""
+
+    def __init__(self, threads: int):
+        version = importlib.metadata.version("pyspark")
+        given = f"Parquet files, {PARTS} micro-batches, reading included"
+        super().__init__(f"Spark {version} Structured Streaming", threads, "streaming", given)
+        self._process: PeerProcess | None = None
+
+    def install(self, work: Work) -> None:
+        if work.name not in WORKLOADS:
+            raise NotRun("no query is written for it")
+        try:
+            find_java()
+        except NotSupportedError as error:
+            raise NotRun(f"needs Java: {error}") from error
+
+    def start(self) -> None:
+        self._process = PeerProcess([sys.executable, "-m", "headrace.bench.peers.spark_script", str(self.threads)])
+
+    def load(self, work: Work) -> None:
+        self._work = work
+        self._process.ask("load", work.parquet)
+
+    def run(self) -> Answer:
+        result = self._work.folder / f"spark-{self.threads}.parquet"
+        (seconds,) = self._process.ask("run", self._work.name.replace(" ", "_"), result)
+        found = pq.read_table(result)
+        return Answer(float(seconds), digest(found, self._work.columns), found.num_rows)
+
+    def end(self) -> None:
+        if self._process is not None:
+            self._process.close()
+            self._process = None

@@ -1,0 +1,78 @@
+"""Ours, and the plain loop."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+import pyarrow as pa
+
+import headrace as hr
+from headrace.bench.peers.contest import Answer, Contestant
+from headrace.bench.peers.digest import digest
+from headrace.bench.peers.workloads import Work
+from headrace.bench.resident import Resident
+
+
+class Loop(Contestant):
+    """The least that computes the result: one compiled loop over arrays, on one thread, in no way a stream."""
+
+    def __init__(self):
+        super().__init__(f"plain loop (numba {importlib.metadata.version('numba')})", 1, "loop", "arrays")
+
+    def load(self, work: Work) -> None:
+        self._work = work
+
+    def run(self) -> Answer:
+        return Answer(*self._work.loop())
+
+
+class _Kept:
+    """Where the collector's batches go: results are kept, and digested when the clock has stopped."""
+
+    def __init__(self):
+        self.batches: list[pa.RecordBatch] = []
+        self.rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.batches.append(batch)
+        self.rows += batch.num_rows
+
+    def progress(self, watermark: int) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Ours(Contestant):
+    """The engine: gate, instances, and the collector that orders and builds the result as Arrow batches.
+
+    Parameters
+    ----------
+    threads : int
+    mode : {"vsn", "sn"}
+    """
+
+    def __init__(self, threads: int, mode: str = "vsn"):
+        super().__init__(f"headrace {hr.__version__} {mode.upper()}", threads, "ours", "encoded columns")
+        self.mode = mode
+        self._first: Resident | None = None
+
+    def load(self, work: Work) -> None:
+        self._work = work
+        self._stream = work.query(hr.stream(work.table, event_time="ts"))
+        self._first = self._resident(_Kept())
+        self._first.close()
+
+    def _resident(self, kept: _Kept) -> Resident:
+        return Resident(
+            self._stream, [self._work.table], self.threads, like=self._first, collect=kept, mode=self.mode
+        )
+
+    def run(self) -> Answer:
+        kept = _Kept()
+        seconds = self._resident(kept).run()
+        return Answer(seconds, digest(pa.Table.from_batches(kept.batches), self._work.columns), kept.rows)
+
+    def end(self) -> None:
+        self._first = None

@@ -1,0 +1,54 @@
+"""Runs in Polars' own environment, which has Polars and nothing else; asked by `on_polars`.
+
+Requests: ``load FOLDER``, ``run WORKLOAD RESULT_FILE``. The answer to a run is
+the seconds the query took; its result is written to the file afterwards.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+import polars as pl  # pyright: ignore[reportMissingImports]: it is not here, but in the environment of this script
+
+
+def aggregate(rows):
+    window = ((pl.col("ts") // 10_000 + 1) * 10_000).alias("ts")
+    return rows.group_by(window, "key").agg(pl.col("value").sum().alias("sum"), pl.len().alias("count"))
+
+
+def wordcount(rows):
+    # Panes first: each word is counted once, and each count goes into two windows.
+    panes = (
+        rows.select((pl.col("ts") // 60_000).alias("pane"), pl.col("words").alias("word"))
+        .explode("word")
+        .drop_nulls("word")
+        .group_by("pane", "word")
+        .agg(pl.len().cast(pl.Int64).alias("n"))
+    )
+    both = pl.concat([panes.with_columns(((pl.col("pane") + 1 + later) * 60_000).alias("ts")) for later in (0, 1)])
+    return both.group_by("ts", "word").agg(pl.col("n").sum().alias("count"))
+
+
+QUERIES = {"aggregate": aggregate, "word_count": wordcount}
+
+
+def main():
+    frames = {}
+    print(f"@ok {pl.thread_pool_size()}", flush=True)
+    for line in sys.stdin:
+        words = line.split()
+        try:
+            if words[0] == "load":
+                frames = {folder.name: pl.read_parquet(folder) for folder in map(Path, words[1:])}
+                print("@ok", flush=True)
+            elif words[0] == "run":
+                begin = time.perf_counter()
+                found = QUERIES[words[1]](*(frame.lazy() for frame in frames.values())).collect()
+                seconds = time.perf_counter() - begin
+                found.write_parquet(words[2])
+                print(f"@ok {seconds}", flush=True)
+        except Exception as error:
+            print(f"@error {type(error).__name__}: {' '.join(str(error).split())}", flush=True)
+
+
+main()

@@ -1,0 +1,122 @@
+"""Runs Spark Structured Streaming in a process of its own; asked by `on_spark`.
+
+Requests: ``load FOLDER``, ``run WORKLOAD RESULT_FILE``. The source is a folder
+of Parquet files, one to a micro-batch, and a last one with a single row far in
+the future: Spark emits a window when the watermark has passed it, and knows no
+end of input. The answer to a run is the seconds from the first row to the last
+result: what the batches took by Spark's own report.
+"""
+
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import functions as f
+
+from headrace.spark import session
+
+FUTURE_S = 10_000_000
+
+
+def aggregate(rows):
+    grouped = rows.withWatermark("at", "0 seconds").groupBy(f.window("at", "10 seconds"), "key")
+    return grouped.agg(f.sum("value").alias("sum"), f.count(f.lit(1)).alias("count")).select(
+        (f.unix_millis("window.end")).alias("ts"), "key", "sum", "count"
+    )
+
+
+def wordcount(rows):
+    words = rows.select("at", f.explode("words").alias("word")).withWatermark("at", "0 seconds")
+    grouped = words.groupBy(f.window("at", "120 seconds", "60 seconds"), "word")
+    return grouped.agg(f.count(f.lit(1)).alias("count")).select(
+        (f.unix_millis("window.end")).alias("ts"), "word", "count"
+    )
+
+
+QUERIES = {"aggregate": aggregate, "word_count": wordcount}
+
+
+def copy_with_end(source: Path, target: Path) -> None:
+    """Add the row in the future, and see that files are read in their order."""
+    target.mkdir()
+    files = sorted(source.glob("*.parquet"))
+    for number, file in enumerate(files):
+        shutil.copyfile(file, target / file.name)
+        _date(target / file.name, number)
+    last = pq.read_table(files[-1])
+    row = last.slice(last.num_rows - 1)
+    far = pa.array([row.column("ts")[0].as_py() + FUTURE_S * 1000])
+    end = target / "end.parquet"
+    pq.write_table(row.set_column(row.column_names.index("ts"), "ts", far), end)
+    _date(end, len(files))
+
+
+def _date(file: Path, number: int) -> None:
+    import os
+
+    at = time.time() - 1000 + number
+    os.utime(file, (at, at))
+
+
+def run(spark, folder: Path, workload: str, result: str) -> float:
+    """Run the query over all files; write its result. Returns seconds."""
+    schema = spark.read.parquet(str(folder)).schema
+    rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+    timed = rows.withColumn("at", f.timestamp_millis("ts"))
+    checkpoint = tempfile.mkdtemp(prefix="headrace-bench-")
+    try:
+        query = (
+            QUERIES[workload](timed)
+            .writeStream.format("memory")
+            .queryName("found")
+            .outputMode("append")
+            .option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        batches = [p["durationMs"]["triggerExecution"] for p in query.recentProgress]
+        pq.write_table(spark.table("found").toArrow(), result)
+        spark.catalog.dropTempView("found")
+    finally:
+        shutil.rmtree(checkpoint, ignore_errors=True)
+    return sum(batches) / 1000
+
+
+def main(threads: int) -> None:
+    spark = session(
+        "headrace bench peers",
+        master=f"local[{threads}]",
+        config={
+            "spark.sql.shuffle.partitions": threads,
+            "spark.sql.streaming.stateStore.providerClass": (
+                "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+            ),
+            "spark.sql.streaming.metricsEnabled": False,
+            "spark.sql.streaming.numRecentProgressUpdates": 10_000,
+        },
+    )
+    print("@ok", flush=True)
+    folder = Path(tempfile.mkdtemp(prefix="headrace-bench-"))
+    try:
+        for line in sys.stdin:
+            words = line.split()
+            try:
+                if words[0] == "load":
+                    copy_with_end(Path(words[1]), folder / "input")
+                    print("@ok", flush=True)
+                elif words[0] == "run":
+                    print(f"@ok {run(spark, folder / 'input', words[1], words[2])}", flush=True)
+            except Exception as error:
+                print(f"@error {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,211 @@
+"""What the peers compute: input files, the result's columns, and the plain loop that gives the result first.
+
+A workload's input is generated once and written twice, row for row the same:
+as Parquet, and as one file of plain little-endian integers for each column, for
+what reads no Parquet. Words are numbers (the engines' text handling is not what
+is compared), and no word is twice in a tweet: duplicates are removed for all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import headrace as hr
+from headrace.bench.peers.digest import mix, unsigned
+from headrace.bench.wordcount import ADVANCE, SIZE, WORDS, make_tweets
+from headrace.kernel import kernel
+
+KEYS = 10_000
+SPAN = 10_000
+ROWS_PER_SPAN = 400_000
+
+
+@dataclass
+class Work:
+    """One workload on one machine, with its files.
+
+    Parameters
+    ----------
+    name, unit : str
+    table : pa.Table
+    columns : sequence of str
+        Of the result, all integers, in the order of the digest.
+    loop : function
+        Runs the plain loop: () -> (seconds, digest, rows).
+    query : function of a stream
+        Ours.
+    folder : Path
+        Where the files are: `parquet/`, and `NAME.bin` for each column.
+    """
+
+    name: str
+    unit: str
+    table: pa.Table
+    columns: Sequence[str]
+    loop: Callable[[], tuple[float, int, int]]
+    query: Callable[[Any], Any]
+    folder: Path
+    rows: int = field(init=False)
+    digest: int = field(init=False)
+
+    def __post_init__(self):
+        _, self.digest, self.rows = self.loop()
+
+    @property
+    def tuples(self) -> int:
+        """Rows of the input."""
+        return self.table.num_rows
+
+    @property
+    def parquet(self) -> Path:
+        """The input as a folder of Parquet files, in the order of event time."""
+        return self.folder / "parquet"
+
+
+PARTS = 4
+
+
+def _write(table: pa.Table, folder: Path) -> None:
+    (folder / "parquet").mkdir(parents=True)
+    step = -(-table.num_rows // PARTS)
+    for part in range(PARTS):
+        pq.write_table(table.slice(part * step, step), folder / "parquet" / f"{part}.parquet")
+    for name in table.column_names:
+        column = table.column(name).combine_chunks()
+        if pa.types.is_list(column.type):
+            column.values.to_numpy().tofile(folder / f"{name}.bin")
+            column.offsets.to_numpy().tofile(folder / f"{name}.offsets.bin")
+        else:
+            column.to_numpy().tofile(folder / f"{name}.bin")
+
+
+# -- keyed tumbling aggregate
+
+
+@kernel
+def aggregate_loop(ts, keys, values, sums, counts, out):
+    """Sum and count by key in tumbling windows; results are folded into `out` (digest, rows)."""
+    end = (ts[0] // SPAN + 1) * SPAN
+    for i in range(ts.size):
+        if ts[i] >= end:
+            _flush(end, sums, counts, out)
+            end = (ts[i] // SPAN + 1) * SPAN
+        k = keys[i]
+        sums[k] += values[i]
+        counts[k] += 1
+    _flush(end, sums, counts, out)
+
+
+@kernel
+def _flush(end, sums, counts, out):
+    for k in range(counts.size):
+        if counts[k] != 0:
+            out[0] += mix(end, k, sums[k], counts[k], 0)
+            out[1] += 1
+            sums[k] = 0
+            counts[k] = 0
+
+
+def keyed_rows(n: int, keys: int = KEYS, per_span: int = ROWS_PER_SPAN, seed: int = 7) -> pa.Table:
+    """ts (ms), key and value, `per_span` rows in 10 s."""
+    rng = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "ts": np.arange(n, dtype=np.int64) * SPAN // per_span,
+            "key": rng.integers(0, keys, n, dtype=np.int64),
+            "value": rng.integers(0, 1000, n, dtype=np.int64),
+        }
+    )
+
+
+def aggregate(table: pa.Table, folder: Path) -> Work:
+    """Sum and count of `value` by `key` in windows of 10 s."""
+    _write(table, folder)
+    ts, keys, values = (table.column(name).to_numpy() for name in ("ts", "key", "value"))
+    sums, counts = np.zeros(int(keys.max()) + 1, np.int64), np.zeros(int(keys.max()) + 1, np.int64)
+
+    def loop() -> tuple[float, int, int]:
+        out = np.zeros(2, np.int64)
+        begin = time.perf_counter()
+        aggregate_loop(ts, keys, values, sums, counts, out)
+        return time.perf_counter() - begin, unsigned(out[0]), int(out[1])
+
+    def query(stream: Any) -> Any:
+        return stream.key_by("key").window(SPAN).aggregate(sum=hr.sum("value"), count=hr.count())
+
+    return Work("aggregate", "rows", table, ("ts", "key", "sum", "count"), loop, query, folder)
+
+
+# -- word count
+
+
+@kernel
+def wordcount_loop(ts, offsets, words, counts, out):
+    """Count tuples by word in two overlapping windows; results are folded into `out` (digest, rows)."""
+    rows = counts.size // 2
+    window = ts[0] // ADVANCE - 1
+    last = ts[0] // ADVANCE
+    for i in range(ts.size):
+        latest = ts[i] // ADVANCE
+        while window * ADVANCE + SIZE <= ts[i]:
+            if window <= last:
+                _flush_words(window, rows, counts, out)
+            window += 1
+        last = latest
+        for q in range(offsets[i], offsets[i + 1]):
+            p = np.int64(words[q]) * 2
+            counts[p] += 1
+            counts[p + 1] += 1
+    for w in range(window, last + 1):
+        _flush_words(w, rows, counts, out)
+
+
+@kernel
+def _flush_words(window, rows, counts, out):
+    place = window & 1
+    for word in range(rows):
+        p = word * 2 + place
+        if counts[p] != 0:
+            out[0] += mix(window * ADVANCE + SIZE, word, counts[p], 0, 0)
+            out[1] += 1
+            counts[p] = 0
+
+
+def wordcount(table: pa.Table, folder: Path) -> Work:
+    """How many tweets contain each word, WA 60 s, WS 120 s."""
+    _write(table, folder)
+    ts = table.column("ts").to_numpy()
+    lists = table.column("words").combine_chunks()
+    offsets, words = lists.offsets.to_numpy().astype(np.int64), lists.values.to_numpy()
+    counts = np.zeros(2 * WORDS, np.uint32)
+
+    def loop() -> tuple[float, int, int]:
+        out = np.zeros(2, np.int64)
+        begin = time.perf_counter()
+        wordcount_loop(ts, offsets, words, counts, out)
+        return time.perf_counter() - begin, unsigned(out[0]), int(out[1])
+
+    def query(stream: Any) -> Any:
+        return stream.key_by(word=hr.each("words")).window(SIZE, ADVANCE).aggregate(count=hr.count())
+
+    return Work("word count", "tweets", table, ("ts", "word", "count"), loop, query, folder)
+
+
+def make_works(folder: Path, full: bool, tiny: bool) -> Sequence[Callable[[], Work]]:
+    """Give the workloads in order, each to be made when its turn has come."""
+    rows, tweets = (20_000_000, 2_000_000) if full else (4_000_000, 300_000)
+    per_span = ROWS_PER_SPAN
+    if tiny:
+        rows, tweets, per_span = 20_000, 500, 4_000
+    return (
+        lambda: aggregate(keyed_rows(rows, per_span=per_span), folder / "aggregate"),
+        lambda: wordcount(make_tweets(tweets), folder / "wordcount"),
+    )
