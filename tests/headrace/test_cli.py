@@ -462,7 +462,7 @@ def test_example_bench_is_dispatched(capfd, monkeypatch):
     from headrace import bench
 
     asked = []
-    monkeypatch.setattr(bench, "main", lambda name, full, json_path: asked.append((name, full, json_path)) or 0)
+    monkeypatch.setattr(bench, "main", lambda name, full, json_path, folder: asked.append((name, full, json_path)) or 0)
     assert cli.main(["bench", "gate", "--full", "--json", "g.json"]) == 0
     assert cli.main(["bench", "all"]) == 0
     assert asked == [("gate", True, "g.json"), ("all", False, None)]
