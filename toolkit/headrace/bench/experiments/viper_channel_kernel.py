@@ -1,0 +1,116 @@
+"""Determinism in the channel: instances and sinks read gates, which merge by the threads that are there.
+
+    injectors -> gate -> instances -> gate -> sinks
+
+An instance reads all of the first gate and keeps its own cars, a sink all of the second and keeps its own
+segments. The injectors are `bench.feeding`'s. The concurrency is that of the gate (`gates.merged_log_kernel`);
+what is added here:
+
+Invariants  H1  after each batch an instance promises the time it has read up to: sinks wait for no instance
+                that has nothing to tell
+            H2  results are added, in full, before the batch is released (`advance`) and before that promise
+Progress    An instance that waits for room in the second gate does not hold up its peers' reading: their
+            promises reach as far as the first gate's log, so what it has added already is ready, the sinks
+            take it, and there is room.
+"""
+
+import numpy as np
+
+from headrace.bench.experiments.viper_kernel import READ, apply, fold_one
+from headrace.bench.feeding import await_record, await_room
+from headrace.gates.merged_log_kernel import (
+    ROW_MASK,
+    SOURCE_SHIFT,
+    add,
+    advance,
+    close_source,
+    heartbeat,
+    peek,
+)
+from headrace.kernel import kernel
+from headrace.memory.atomics import load_acquire, now_ns
+from headrace.progress import END_OF_TIME
+
+
+@kernel
+def operate(g, out, w, operator, k, stop):
+    """Run instance `k`: read `g`, apply the operator to its own cars, add the results to `out`."""
+    position = 0
+    made = 0
+    times = np.empty(READ, np.int64)
+    own = np.empty(READ, np.int64)
+    done = False
+    while not done and load_acquire(stop, 0) == 0:
+        start, count = peek(g, k, position, READ)
+        if count == 0:
+            await_record(g, k, position, 0, stop)
+            continue
+        ts = g.out_ts[0, start : start + count]
+        refs = g.out_ref[0, start : start + count]
+        at = g.out_at[0, start : start + count]
+        mine = 0
+        for i in range(count):
+            own[mine] = i  # without a branch on whose it is: nobody could predict that
+            if refs[i] >= 0:
+                mine += w.instance[refs[i] >> SOURCE_SHIFT, refs[i] & ROW_MASK] == k
+            elif ts[i] == END_OF_TIME:
+                done = True
+        results = 0
+        for j in range(mine):
+            i = own[j]
+            times[results] = ts[i]
+            results += apply(w, operator, refs[i] >> SOURCE_SHIFT, refs[i] & ROW_MASK, at[i], k, made + results)
+        sent = 0
+        while sent < results and load_acquire(stop, 0) == 0:  # H2
+            taken = add(out, k, times, sent, results - sent, made + sent)
+            sent += taken
+            if taken == 0:
+                await_room(out, stop)
+        made += results
+        reached = ts[count - 1]
+        position += count
+        advance(g, k, position)
+        if not done and w.first.shape[0] > 1:
+            while heartbeat(out, k, reached) == 0 and load_acquire(stop, 0) == 0:  # H1
+                await_room(out, stop)
+    while close_source(out, k) == 0 and load_acquire(stop, 0) == 0:
+        await_room(out, stop)
+
+
+@kernel
+def receive(g, w, s, waits, ended, stop):
+    """Run sink `s`: fold its results into ``ended[s, 0]`` and count them in ``ended[s, 1]``.
+
+    `waits` takes the nanoseconds from each tuple's injection to the arrival of its result, as far as it reaches.
+    """
+    position = 0
+    folded = np.int64(0)
+    received = 0
+    own = np.empty(READ, np.int64)
+    done = False
+    while not done and load_acquire(stop, 0) == 0:
+        start, count = peek(g, s, position, READ)
+        if count == 0:
+            await_record(g, s, position, 0, stop)
+            continue
+        ts = g.out_ts[0, start : start + count]
+        refs = g.out_ref[0, start : start + count]
+        mine = 0
+        for i in range(count):
+            own[mine] = i
+            if refs[i] >= 0:
+                mine += w.sink[refs[i] >> SOURCE_SHIFT, refs[i] & ROW_MASK] == s
+            elif ts[i] == END_OF_TIME:
+                done = True
+        now = now_ns()
+        for j in range(mine):
+            k = refs[own[j]] >> SOURCE_SHIFT
+            row = refs[own[j]] & ROW_MASK
+            folded = fold_one(folded, ts[own[j]], w.first[k, row], w.second[k, row])
+            if received + j < waits.size:
+                waits[received + j] = now - w.born[k, row]
+        received += mine
+        position += count
+        advance(g, s, position)
+    ended[s, 0] = folded
+    ended[s, 1] = received

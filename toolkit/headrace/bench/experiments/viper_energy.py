@@ -1,0 +1,53 @@
+"""Energy counters of the processor (RAPL), where the kernel shows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+POWERCAP = Path("/sys/class/powercap")
+
+
+class EnergyCounters:
+    """The package domains, ``intel-rapl:N`` (AMD's have that name too); those within a package are parts of it.
+
+    Parameters
+    ----------
+    folder : Path
+
+    Attributes
+    ----------
+    available : bool
+        There is one, and it can be read.
+    """
+
+    def __init__(self, folder: Path = POWERCAP):
+        self._domains = []
+        for domain in sorted(folder.glob("intel-rapl:*")):
+            if domain.name.count(":") == 1 and _number(domain / "energy_uj") is not None:
+                self._domains.append(domain)
+
+    @property
+    def available(self) -> bool:
+        return bool(self._domains)
+
+    def read(self) -> list[int]:
+        """Microjoules of each package so far; a counter starts again after its range."""
+        return [_number(domain / "energy_uj") or 0 for domain in self._domains]
+
+    def joules_since(self, before: list[int]) -> float:
+        """Joules of all packages since `before`, which `read` gave; NaN without counters."""
+        if not self._domains:
+            return float("nan")
+        total = 0
+        for domain, was, now in zip(self._domains, before, self.read(), strict=True):
+            around = (_number(domain / "max_energy_range_uj") or 0) if now < was else 0
+            total += now - was + around
+        return total / 1e6
+
+
+def _number(path: Path) -> int | None:
+    """What the file says; None if there is none, or it is root's."""
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,82 @@
+"""The two operators of Linear Road, the data they work on, and what a sink does: the same for both sides.
+
+Tuples lie in columns, written before the start; a channel carries times and references to them. An operator
+writes its results as rows of its own and sends their references on. Both sides call `apply` and `fold_one`,
+so that nothing differs but how tuples travel.
+
+Invariants  I1  a car belongs to one instance, which alone touches its cell of `last`
+            I2  row r of an instance's results is written before a channel publishes its reference
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from headrace.kernel import kernel
+from headrace.memory.bundle import by_reference
+
+POS_REP, NEW_SEG = 0, 1
+SEGMENTS = 100
+
+BATCH = 128  # tuples an injector hands over at once
+READ = 1024  # tuples a reader takes at once
+CAPACITY = 1 << 13  # tuples between one stage and the next
+
+_A, _B, _FACTOR = 0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9, 31
+
+
+@by_reference
+class Work(NamedTuple):
+    """Inputs of all injectors, state, results of all instances: read in place by every thread."""
+
+    ts: np.ndarray  # int64[injectors, rows]: microseconds, no two equal
+    kind: np.ndarray  # int32[injectors, rows], as the seven that follow: the benchmark's type
+    vid: np.ndarray
+    spd: np.ndarray
+    xway: np.ndarray
+    lane: np.ndarray
+    dir: np.ndarray
+    seg: np.ndarray
+    pos: np.ndarray
+    instance: np.ndarray  # uint8[injectors, rows]: whose car it is
+    last: np.ndarray  # int32[vehicles]: the segment a car was last seen in, -1 = none
+    first: np.ndarray  # int64[instances, results]: car and segment
+    second: np.ndarray  # int64[instances, results]: what else the operator tells
+    born: np.ndarray  # int64[instances, results]: when the tuple it stems from was injected, monotonic ns
+    sink: np.ndarray  # uint8[instances, results]: who gets it, by segment
+
+
+@kernel
+def apply(w, operator, source, row, born, instance, made):
+    """Give one tuple to an operator; a result is written to row `made` of the instance. Returns 1 if there is one."""
+    if w.kind[source, row] != 0:
+        return 0
+    vid = np.int64(w.vid[source, row])
+    segment = (np.int64(w.xway[source, row]) * 2 + w.dir[source, row]) * SEGMENTS + w.seg[source, row]
+    if operator == NEW_SEG:
+        second = np.int64(w.last[vid])
+        if second == segment:
+            return 0
+        w.last[vid] = segment  # I1
+    else:
+        second = (np.int64(w.spd[source, row]) << 8 | w.lane[source, row]) << 32 | w.pos[source, row]
+    w.first[instance, made] = vid << 32 | segment
+    w.second[instance, made] = second
+    w.born[instance, made] = born
+    w.sink[instance, made] = segment % w.first.shape[0]
+    return 1
+
+
+@kernel
+def fold_one(folded, ts, first, second):
+    """Add a result to a hash of all before it: another order gives another hash."""
+    return folded * _FACTOR + (ts ^ (first * _A) ^ (second * _B))
+
+
+@kernel
+def fold(ts, first, second):
+    """The hash of a whole sequence."""
+    folded = np.int64(0)
+    for i in range(ts.size):
+        folded = fold_one(folded, ts[i], first[i], second[i])
+    return folded
