@@ -21,7 +21,7 @@ ARGS ?=
 # What `make notebooks` runs; parameters in ARGS, e.g. make notebooks NOTEBOOKS=notebooks/00_first_stream.ipynb ARGS="-p flights_read 336776"
 NOTEBOOKS ?= $(wildcard notebooks/*.ipynb)
 
-.PHONY: help demo test lab bench doctor fresh setup lock \
+.PHONY: help demo test lab bench bench-dashboard doctor fresh setup lock \
         check-lint check-types check-imports check-project check-unit check-litmus check-datasets check-widgets check-browser check-notebooks dashboard notebooks
 
 help:  ## say what each target does (the default)
@@ -52,6 +52,9 @@ notebooks: $(STAMP)  ## run the notebooks and write them as HTML to build/notebo
 
 bench: $(STAMP)  ## measure the parts (NAME=gate for one of them, ARGS="--full" for the large sizes)
 	@$(BIN)/headrace bench $(NAME) $(ARGS)
+
+bench-dashboard: $(STAMP)  ## measure the dashboard in a real browser: updates per second, kernel time of each
+	@PYTHONPATH=tests $(BIN)/python -m browser.measure
 
 doctor: $(STAMP)  ## say what works on this machine and what to install
 	@$(BIN)/headrace doctor $(ARGS)

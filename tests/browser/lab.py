@@ -1,4 +1,4 @@
-"""A real JupyterLab and a real Chromium for a test, on loopback only."""
+"""A real JupyterLab or Voila, and a real Chromium, for a test, on loopback only."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import re
 import secrets
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -22,8 +23,14 @@ from playwright.sync_api import TimeoutError
 import open_ports
 from browser.kernel import Kernel
 
+ROOT = Path(__file__).resolve().parents[2]
+SHOTS = ROOT / "build" / "screenshots"
 START_S = 90
 HEIGHT = 1300
+NOTEBOOK = "30_elastic_reconfiguration.ipynb"
+SMALL = {"rate": "1_000", "minutes": "20", "work": "300", "posts_compared": "2_000", "max_threads": "4"}
+SLOW = 90
+"""Seconds: a machine of two cores that compiles and draws at the same time."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 GET_ONE = (
     "no Chromium was found; Debian, Ubuntu: apt install chromium, or set HEADRACE_CHROMIUM=/path/to/chromium"
@@ -50,10 +57,52 @@ def chromium() -> str | None:
     return next((path for path in map(shutil.which, BROWSERS) if path), None)
 
 
+def copy_small(notebook: str, folder: Path) -> None:
+    """Put a notebook into a folder, with the parameters of `SMALL` in place of its own."""
+    content = json.loads((ROOT / "notebooks" / notebook).read_text())
+    (cell,) = [c for c in content["cells"] if "parameters" in c.get("metadata", {}).get("tags", ())]
+    text = "".join(cell["source"])
+    for name, value in SMALL.items():
+        text, count = re.subn(rf"(?m)^{name} = \S+", f"{name} = {value}", text)
+        assert count == 1, f"no parameter {name}"
+    cell["source"] = text
+    (folder / notebook).write_text(json.dumps(content))
+
+
 @contextmanager
-def jupyter_lab(folder: Path, program: str = "jupyterlab", *arguments: str) -> Iterator[str]:
+def jupyter_lab(folder: Path) -> Iterator[str]:
     """Serve a folder; gives the address, token included. Settings and workspaces are the folder's own."""
     token = secrets.token_hex(16)
+    command = [
+        sys.executable, "-m", "jupyterlab", "--no-browser", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0",
+        f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={folder}", "--ServerApp.allow_root=True",
+    ]  # fmt: skip
+    with _serving(command, folder) as server:
+        yield until(lambda: _address(server, folder, token), START_S)
+
+
+@contextmanager
+def voila(folder: Path, notebook: str) -> Iterator[str]:
+    """Serve a notebook of a folder as `make dashboard` does, on a free port; gives the address."""
+    (line,) = re.findall(r"\$\(BIN\)/voila (.*) \$\(ARGS\)", (ROOT / "Makefile").read_text())
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    arguments = []
+    for word in line.split():
+        if word.endswith(".ipynb"):
+            word = str(folder / notebook)
+        elif word.startswith("--port="):
+            word = f"--port={port}"
+        arguments.append(word)
+    command = [sys.executable, "-m", "voila", "--no-browser", *arguments]
+    with _serving(command, folder) as server:
+        yield until(lambda: _listens(server, folder, port), START_S)
+
+
+@contextmanager
+def _serving(command: list[str], folder: Path) -> Iterator[subprocess.Popen]:
+    """Run a server until the test is over."""
     state = folder / ".jupyter"
     for name, settings in QUIET.items():
         file = state / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
@@ -69,23 +118,33 @@ def jupyter_lab(folder: Path, program: str = "jupyterlab", *arguments: str) -> I
     }
     log = os.open(folder / "server.log", os.O_CREAT | os.O_WRONLY)
     server = subprocess.Popen(
-        [sys.executable, "-m", program, "--no-browser", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0",
-         f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={folder}", "--ServerApp.allow_root=True",
-         *arguments],
-        cwd=folder, env=environ, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+        command, cwd=folder, env=environ, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
         start_new_session=True,
     )  # fmt: skip
     try:
-        yield until(lambda: _address(state / "runtime", token, server, folder), START_S)
+        yield server
     finally:
         _end(server)
         os.close(log)
 
 
-def _address(runtime: Path, token: str, server: subprocess.Popen, folder: Path) -> str | None:
+def _check(server: subprocess.Popen, folder: Path) -> None:
     if server.poll() is not None:
-        raise RuntimeError(f"JupyterLab ended at once:\n{(folder / 'server.log').read_text()[-3000:]}")
-    for file in runtime.glob("jpserver-*.json"):
+        raise RuntimeError(f"the server ended at once:\n{(folder / 'server.log').read_text()[-3000:]}")
+
+
+def _listens(server: subprocess.Popen, folder: Path, port: int) -> str | None:
+    _check(server, folder)
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except OSError:
+        return None
+    return f"http://127.0.0.1:{port}/"
+
+
+def _address(server: subprocess.Popen, folder: Path, token: str) -> str | None:
+    _check(server, folder)
+    for file in (folder / ".jupyter" / "runtime").glob("jpserver-*.json"):
         try:
             url = json.loads(file.read_text())["url"]
             urllib.request.urlopen(f"{url}api/status?token={token}", timeout=5).close()
@@ -194,14 +253,25 @@ class Visit:
         """The kernel is there and has nothing to do: before that a click on Run All is lost without a word."""
         self.page.get_by_text(re.compile(r"ipykernel\) \| Idle")).first.wait_for()
 
-    def reload(self, notebook: str) -> None:
-        """Save, as a person would, and load the page again."""
+    def leave(self, notebook: str) -> None:
+        """Save, as a person would, and go elsewhere; the kernel stays."""
         self.menu("File", "Save Notebook")
         self.page.locator(f".jp-mod-dirty:has-text('{notebook[:10]}')").wait_for(state="detached")
-        self.page.reload()
-        self.until_idle()
-        self._collapse_side_bar()
+        self.page.goto("about:blank")
+
+    def come_back(self, notebook: str) -> None:
+        """Open the notebook again, with its dashboard in view."""
+        self.open(notebook)
         self._scroll_to_dashboard()
+
+    def run_new_cell(self, code: str) -> None:
+        """Write a cell after the last one and run it."""
+        self.page.locator(".jp-Notebook .jp-Cell").last.locator(".jp-InputPrompt, .jp-InputArea-prompt").first.click()
+        self.page.keyboard.press("Escape")
+        self.page.keyboard.press("b")
+        self.page.keyboard.press("Enter")
+        self.page.keyboard.insert_text(code)
+        self.page.keyboard.press("Control+Enter")
 
     def _scroll_to_dashboard(self) -> None:
         """JupyterLab draws a cell's output only when the cell comes into view."""
@@ -294,8 +364,8 @@ class Visit:
             "(all) => Object.fromEntries(all.map((p) => [p.dataset.panel, p.querySelector('[role=status]').textContent]))"
         )
 
-    def drag_over_cells(self, panel: str, first: tuple[float, float], last: tuple[float, float]) -> None:
-        """Select cells of a plot with the mouse, from one (x, y) of its data to another, both inside."""
+    def place_in(self, panel: str, x: float, y: float) -> list[float]:
+        """Where a point of a plot's data is on the page, in pixels."""
         plot = self.dashboard.locator(f"[data-panel={panel}] .headrace-plot")
         plot.scroll_into_view_if_needed()
         place = """(plot, [x, y]) => {
@@ -303,8 +373,12 @@ class Visit:
             const box = view.el.getBoundingClientRect();
             return [box.x + view.frame.x_scale.compute(x), box.y + view.frame.y_scale.compute(y)];
         }"""
-        a = plot.evaluate(place, [first[0] - 0.3, first[1] - 0.3])
-        b = plot.evaluate(place, [last[0] + 0.3, last[1] + 0.3])
+        return plot.evaluate(place, [x, y])
+
+    def drag_over_cells(self, panel: str, first: tuple[float, float], last: tuple[float, float]) -> None:
+        """Select cells of a plot with the mouse, from one (x, y) of its data to another, both inside."""
+        a = self.place_in(panel, first[0] - 0.3, first[1] - 0.3)
+        b = self.place_in(panel, last[0] + 0.3, last[1] + 0.3)
         self.page.mouse.move(*a)
         self.page.mouse.down()
         self.page.mouse.move((a[0] + b[0]) / 2, (a[1] + b[1]) / 2, steps=4)

@@ -10,36 +10,38 @@ What this cannot see: other browsers, screen readers at work, and whether it loo
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
+import time
 
 import pytest
 
 from browser import lab
-from browser.lab import until
-
-ROOT = Path(__file__).resolve().parents[2]
-NAME = "30_elastic_reconfiguration.ipynb"
-SMALL = {"rate": "1_000", "minutes": "20", "work": "300", "posts_compared": "2_000", "max_threads": "4"}
-SLOW = 90
-"""Seconds: a machine of two cores that compiles and draws at the same time."""
+from browser.lab import NOTEBOOK, SLOW, until
+from browser.measure import figures
 
 pytestmark = pytest.mark.skipif(lab.chromium() is None, reason=lab.GET_ONE)
+
+FAILS = """\
+import pyarrow as pa
+
+def divide(state, t, emit):
+    state.n += 1_000 // (t.v - 400)
+
+def result(key, state, emit):
+    emit(n=state.n)
+
+values = pa.table({"ts": range(4_000), "v": range(4_000)})
+divided = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, update=divide, output=result)
+failing = hr.stream(values, event_time="ts").window(100).apply(divided).start(rate=200, sink=hr.discard())
+Dashboard(failing)
+"""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """The notebook in small size, in a folder of its own."""
     place = tmp_path_factory.mktemp("lab")
-    notebook = json.loads((ROOT / "notebooks" / NAME).read_text())
-    (cell,) = [c for c in notebook["cells"] if "parameters" in c.get("metadata", {}).get("tags", ())]
-    text = "".join(cell["source"])
-    for name, value in SMALL.items():
-        text, count = re.subn(rf"(?m)^{name} = \S+", f"{name} = {value}", text)
-        assert count == 1, f"no parameter {name}"
-    cell["source"] = text
-    (place / NAME).write_text(json.dumps(notebook))
+    lab.copy_small(NOTEBOOK, place)
     return place
 
 
@@ -50,9 +52,9 @@ def visit(folder):
 
     with lab.jupyter_lab(folder) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=lab.chromium(), args=lab.FLAGS)
-        visit = lab.Visit(browser, address, folder, ROOT / "build" / "screenshots")
+        visit = lab.Visit(browser, address, folder, lab.SHOTS)
         try:
-            visit.open(NAME)
+            visit.open(NOTEBOOK)
             visit.run_all()
             visit.until_rows(20, 3 * SLOW)
         except BaseException:
@@ -76,6 +78,13 @@ def test_example_the_plots_follow_the_stream(visit):
     assert len(visit.panel_texts()) == 9
     assert "Nothing lost, order kept" in visit.dashboard.inner_text()
     visit.shot("light-1600")
+
+
+def test_example_what_an_update_costs_can_be_measured(visit):
+    rows = {row.case: row for row in figures(visit, 3.0)}
+    assert rows["updates"].value > 0
+    assert rows["drawn by the page"].value > 0
+    assert 0 < rows["kernel time of an update, p50"].value <= rows["kernel time of an update, p90"].value
 
 
 def test_example_slider_by_keyboard(visit):
@@ -109,8 +118,10 @@ def test_example_plus_and_a_refusal_in_words(visit):
 def test_example_move_buckets_in_the_heat_map(visit):
     owner = visit.kernel.ask("int(run.mapping.owners[200])")
     to = (owner + 1) % 4
-    visit.drag_over_cells("mapping", (12, owner), (13, owner))
     field = visit.dashboard.get_by_role("textbox", name="Buckets")
+    visit.page.mouse.click(*visit.place_in("mapping", 13, owner))
+    until(lambda: field.input_value() == "208-223", SLOW, f"a click selects: {field.input_value()}")
+    visit.drag_over_cells("mapping", (12, owner), (13, owner))
     until(lambda: field.input_value() == "192-223", SLOW, f"the selection is named: {field.input_value()}")
     visit.dashboard.get_by_label("to thread").select_option(str(to))
     visit.button("Move").click()
@@ -235,11 +246,27 @@ def test_example_a_narrow_window(visit):
 
 def test_example_a_reload_brings_the_history_back(visit):
     before = visit.series("t")
-    visit.reload(NAME)
+    visit.leave(NOTEBOOK)
+    visit.come_back(NOTEBOOK)
     visit.until_rows(len(before) // 4, SLOW)  # all of the time; how many points are drawn of it varies
     assert visit.series("t")[0] == before[0]
     until(lambda: visit.series("t")[-1] > before[-1] + 1, SLOW, "the plots go on after it")
     visit.shot("reloaded-1600")
+
+
+def test_example_nothing_is_drawn_for_a_closed_page_and_nothing_missed_when_it_is_back(visit):
+    visit.kernel.run("dashboard.watchdog.rest_after_s = 6")
+    drawn = "dashboard.feed.tables['score'].last['t']"
+    visit.leave(NOTEBOOK)
+    until(lambda: visit.kernel.ask("dashboard.watchdog.is_resting"), SLOW, "nobody looks")
+    time.sleep(1)  # an update that was under way has ended
+    last, counted = visit.kernel.ask(f"({drawn}, run.metrics().tuples_in)")
+    until(lambda: visit.kernel.ask("run.metrics().tuples_in") > counted + 1_000, SLOW, "the stream goes on")
+    assert visit.kernel.ask(drawn) == last
+    visit.come_back(NOTEBOOK)
+    until(lambda: visit.series("t")[-1:] > [last + 2], SLOW, "the plots go on")
+    assert any(last < t < last + 2 for t in visit.series("t")), "what was not looked at is there"
+    visit.kernel.run("dashboard.watchdog.rest_after_s = 15")
 
 
 def test_example_running_the_cell_again_replaces_run_and_dashboard(visit):
@@ -269,6 +296,18 @@ def test_example_restart_of_the_kernel(visit):
     visit.until_rows(5, 3 * SLOW)
     assert visit.kernel.ask("run.state") == "running"
     assert visit.dashboard.count() == 1
+
+
+def test_example_an_exception_in_a_worker_appears_in_the_view(visit):
+    visit.run_new_cell(FAILS)
+    dashboard = visit.page.locator(".headrace-dashboard").last
+    alert = dashboard.get_by_role("alert").filter(has_text="The run failed")
+    alert.wait_for()
+    assert "divide" in alert.inner_text()
+    assert "by zero" in alert.inner_text()
+    until(lambda: "failed" in dashboard.locator(".headrace-state").inner_text(), SLOW, "the state is failed")
+    dashboard.screenshot(path=lab.SHOTS / "failed-run-1600.png")
+    assert visit.kernel.ask("run.state") == "running", "the other run goes on"
 
 
 def test_example_closing_the_page_stops_the_run(visit):

@@ -208,6 +208,39 @@ def test_example_controller(run, dashboard):
     )
 
 
+def test_example_damping_of_a_controller(run, dashboard):
+    panel = dashboard.controller
+    panel.choice.value = "ProactiveJoin"
+    assert panel.parameters["cooldown_s"].value == 0.6  # its own default
+    panel.parameters["cooldown_s"].value = -1
+    panel.start.click()
+    assert "cooldown_s=-1" in problem(dashboard)
+    panel.parameters["cooldown_s"].value = 3
+    panel.start.click()
+    assert problem(dashboard) == ""
+    assert dashboard.messages.lines[-1] == (
+        "run.control(hr.controllers.ProactiveJoin(upper=0.8, lower=0.7, horizon_s=2, drain_s=1,"
+        " damping=hr.controllers.Damping(up_after_s=0.2, down_after_s=1, cooldown_s=3)))"
+    )
+    eval(dashboard.messages.lines[-1], {"run": run, "hr": hr})  # the line is Python that does the same
+    eventually(lambda: [one.kind for one in run.decisions].count("attached") == 2, 60)
+
+
+def test_example_a_schedule_as_text(run, dashboard):
+    panel = dashboard.controller
+    panel.choice.value = "Schedule"
+    for text in ("", "0", "0: a", "x: 1", "0: 1.5", "5: 1, 2: 1", "0: 0"):
+        panel.parameters["steps"].value = text
+        panel.start.click()
+        assert "steps" in problem(dashboard), text
+    assert not run.decisions
+    panel.parameters["steps"].value = "0: 3, 0.5: 2"
+    panel.start.click()
+    assert dashboard.messages.lines[-1] == "run.control(hr.controllers.Schedule(steps=[(0.0, 3), (0.5, 2)]))"
+    eventually(lambda: run.threads == 2, 60)
+    eventually(lambda: "the schedule says 2 threads" in panel.words.value, 60)
+
+
 def test_example_a_controller_of_the_users():
     def none_ever(observation):
         return None

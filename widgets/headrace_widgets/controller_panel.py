@@ -12,7 +12,8 @@ import ipywidgets as w
 from headrace_widgets.messages import Messages
 from headrace_widgets.target import Target
 
-BUILT_IN = ("Threshold", "ProactiveJoin", "LoadBalancer")
+BUILT_IN = ("Threshold", "ProactiveJoin", "LoadBalancer", "Schedule")
+DAMPING = ("up_after_s", "down_after_s", "cooldown_s")
 MOST_DECISIONS = 6
 
 
@@ -37,7 +38,8 @@ class ControllerPanel:
             options=names, value=names[0] if names else None, description="Controller",
             tooltip="Policy that changes threads or mapping", layout=w.Layout(width="240px"),
         )  # fmt: skip
-        self.parameters: dict[str, w.FloatText] = {}
+        self.parameters: dict[str, w.FloatText | w.Text] = {}
+        self._damping: Any = None
         self._fields = w.HBox(layout=w.Layout(flex_flow="row wrap"))
         button = w.Layout(width="90px")
         self.start = w.Button(
@@ -64,15 +66,42 @@ class ControllerPanel:
 
     def _offer(self) -> None:
         """Show the parameters of the chosen controller, with their defaults."""
-        self.parameters = {}
+        self.parameters, self._damping = {}, None
         kind = self._classes.get(self.choice.value)
         for one in dataclasses.fields(kind) if kind else ():
-            if one.init and isinstance(one.default, float):
-                self.parameters[one.name] = w.FloatText(
-                    one.default, description=one.name, step=0.05, tooltip=f"{one.name} of {kind.__name__}",
-                    layout=w.Layout(width="150px"), style={"description_width": "75px"},
+            if not one.init:
+                continue
+            if isinstance(one.default, float):
+                self._offer_number(one.name, one.default, f"{one.name} of {self.choice.value}")
+            elif one.name == "damping":
+                self._damping = one.default_factory()  # pyright: ignore[reportCallIssue]
+                for name in DAMPING:
+                    self._offer_number(name, getattr(self._damping, name), f"{name}: keeps it from flapping")
+            elif one.name == "steps":
+                self.parameters["steps"] = w.Text(
+                    "0: 1, 10: 2", description="steps", tooltip="Seconds from its start: threads", continuous_update=False,
+                    layout=w.Layout(width="300px"), style={"description_width": "50px"},
                 )  # fmt: skip
         self._fields.children = list(self.parameters.values())
+
+    def _offer_number(self, name: str, value: float, tooltip: str) -> None:
+        self.parameters[name] = w.FloatText(
+            value, description=name, step=0.05, tooltip=tooltip,
+            layout=w.Layout(width="165px"), style={"description_width": "90px"},
+        )  # fmt: skip
+
+    def _arguments(self) -> dict[str, tuple[Any, str]]:
+        """What the chosen controller is made with, as values and as Python."""
+        given = {
+            name: (steps_of(field.value), repr(steps_of(field.value))) if name == "steps" else (field.value, f"{field.value:g}")
+            for name, field in self.parameters.items()
+        }
+        damping = {name: given.pop(name) for name in DAMPING if self._damping is not None}
+        if any(value != getattr(self._damping, name) for name, (value, _) in damping.items()):
+            text = ", ".join(f"{name}={text}" for name, (_, text) in damping.items())
+            made = type(self._damping)(**{name: value for name, (value, _) in damping.items()})
+            given["damping"] = made, f"hr.controllers.Damping({text})"
+        return given
 
     @property
     def code(self) -> str:
@@ -80,7 +109,7 @@ class ControllerPanel:
         name = self.choice.value
         if name in self._own:
             return f"run.control({name}{self._target.argument})"
-        given = ", ".join(f"{parameter}={field.value:g}" for parameter, field in self.parameters.items())
+        given = ", ".join(f"{parameter}={text}" for parameter, (_, text) in self._arguments().items())
         return f"run.control(hr.controllers.{name}({given}){self._target.argument})"
 
     def _start(self) -> None:
@@ -88,7 +117,7 @@ class ControllerPanel:
         self._messages.echo(self.code)
         controller = self._own.get(name)
         if controller is None:
-            controller = self._classes[name](**{key: field.value for key, field in self.parameters.items()})
+            controller = self._classes[name](**{key: value for key, (value, _) in self._arguments().items()})
         self.loop = self._target.run.control(controller, **self._target.keyword)
 
     def _stop(self) -> None:
@@ -110,6 +139,24 @@ class ControllerPanel:
         text = f'<div class="headrace-decisions" role="log" aria-label="Last decisions">{text}</div>'
         if self.words.value != text:
             self.words.value = text
+
+
+def steps_of(text: str) -> list[tuple[float, int]]:
+    """The steps that ``"0: 1, 10: 4"`` means: (seconds, threads).
+
+    Raises
+    ------
+    ValueError
+        With what is wrong and what is meant.
+    """
+    steps = []
+    for part in text.split(","):
+        at, _, threads = part.partition(":")
+        try:
+            steps.append((float(at), int(threads)))
+        except ValueError:
+            raise ValueError(f"steps: {part.strip()!r} is no step; write seconds: threads, for example 0: 1, 10: 4") from None
+    return steps
 
 
 def _built_in() -> dict[str, type]:

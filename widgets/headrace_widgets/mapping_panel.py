@@ -38,7 +38,7 @@ class MappingPanel:
         self._steps: list[str] = []
         self._drawn_at = 0.0
         self.plot = LivePlot(
-            {"mapping": ("Key mapping: threads and key buckets, coloured by load", self._figure())}
+            {"mapping": ("Key mapping: threads and key buckets, coloured by load; click or drag to select", self._figure())}
         )
         self.plot.observe(messages.guard(lambda change: self._select(change["new"])), "selected")
         self.buckets = w.Text(

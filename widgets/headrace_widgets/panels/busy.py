@@ -83,4 +83,6 @@ class Busy:
             for i in range(self._threads)
             if now[f"busy_{i}"] + now[f"blocked_{i}"] > 0.005
         ]
-        return f"Thread {'; '.join(parts)}; the others idle." if parts else "All threads are idle."
+        if not parts:
+            return "All threads are idle."
+        return f"Thread {'; '.join(parts)}{'; the others idle' * (len(parts) < self._threads)}."

@@ -1,0 +1,47 @@
+"""Method: `make dashboard`'s own command serves the notebook, on another port; a real Chromium looks at it.
+
+What the page shows is read from BokehJS's models. Every request that leaves the machine is blocked, and there
+is one: Voila's own page asks for a style sheet, which it does without.
+What this cannot see: the controls, which are the same widgets as in JupyterLab; test_dashboard uses them there.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from browser import lab
+from browser.lab import NOTEBOOK, SLOW, until
+
+STYLES = [
+    "https://cdn.jsdelivr.net/npm/@fortawesome/fontawesome-free@%5E5/css/all.min.css",
+    "https://cdn.jsdelivr.net/npm/@fortawesome/fontawesome-free@%5E5/css/v4-shims.min.css",
+]
+
+pytestmark = pytest.mark.skipif(lab.chromium() is None, reason=lab.GET_ONE)
+
+
+def test_example_the_dashboard_alone(tmp_path):
+    from playwright.sync_api import sync_playwright
+
+    lab.copy_small(NOTEBOOK, tmp_path)
+    with lab.voila(tmp_path, NOTEBOOK) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=lab.chromium(), args=lab.FLAGS)
+        visit = lab.Visit(browser, address, tmp_path, lab.SHOTS)
+        try:
+            visit.page.goto(address, timeout=3 * SLOW * 1_000)
+            visit.until_rows(5, 3 * SLOW)
+            before = visit.series("t")[-1]
+            until(lambda: visit.series("t")[-1] > before + 2, SLOW, "the plots go on")
+            assert len(visit.panel_texts()) == 9
+            visit.button("+").click()
+            until(lambda: visit.series("threads")[-1] == 2, SLOW, "one thread more")
+            assert "Nothing lost, order kept" in visit.dashboard.inner_text()
+            visit.shot("voila-1600")
+        except BaseException:
+            visit.keep_failure()
+            raise
+        finally:
+            visit.close()
+            browser.close()
+    assert [url for url in visit.outside if url not in STYLES] == []
+    assert [problem for problem in visit.problems if not any(url in problem for url in STYLES)] == []
