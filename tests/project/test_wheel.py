@@ -36,10 +36,10 @@ def test_example_typed(wheel, package):
 
 
 def test_example_every_file_of_the_rooms_is_there(wheel):
-    """Not only Python: Spark's logging settings too."""
+    """Not only Python: Spark's logging settings and the Java jobs for Flink too."""
     for room, package in zip(("toolkit", "widgets", "datasets"), PACKAGES, strict=True):
         for file in (ROOT / room / package).rglob("*"):
-            if file.suffix in (".py", ".properties", ".css", ".js"):
+            if file.suffix in (".py", ".properties", ".css", ".js", ".java"):
                 assert file.relative_to(ROOT / room).as_posix() in wheel.namelist()
 
 

@@ -16,7 +16,16 @@ import pyarrow as pa
 import pytest
 
 from headrace import bench
-from headrace.bench.peers import contest, environment, on_duckdb, on_polars, on_spark, ours, workloads
+from headrace.bench.peers import (
+    contest,
+    environment,
+    on_duckdb,
+    on_flink,
+    on_polars,
+    on_spark,
+    ours,
+    workloads,
+)
 from headrace.bench.peers.digest import digest, mix, unsigned
 from headrace.bench.peers.process import PeerProcess
 from headrace.bench.rows import print_rows
@@ -80,6 +89,18 @@ def test_agree_spark(works, name, spark):
     """`spark` only says that there is a Java; the contestant starts a process of its own."""
     (result,) = contest.compete(works[name], [on_spark.Spark(2)], 0)
     assert result.failure == "" and result.start_s > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "threads"), [("aggregate", "stock", 2), ("word count", "panes", 1), ("word count", "panes", 2)]
+)
+def test_agree_flink_where_it_is_installed(works, name, version, threads):
+    """Only after a real run has made its environment: nothing is downloaded here."""
+    (result,) = contest.compete(works[name], [on_flink.Flink(threads, version, may_install=False)], 1)
+    if result.failure.startswith("not run: needs"):
+        pytest.skip(result.failure)
+    assert result.failure == ""
+    assert [latency.p50 > 0 for latency in result.latencies] == [True] * works[name].is_paced
 
 
 def test_oracle_both_digests_are_one():
@@ -147,15 +168,39 @@ def test_example_tiny_run_says_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(environment, "cache_folder", lambda: tmp_path / "nothing")
     finished = bench.experiment("peers", tiny=True)
     rows = {row.case: row for row in finished.rows}
-    assert len(rows) == len(finished.rows) == 12 and len(finished.figures) == 2
+    assert len(rows) == len(finished.rows) == 7 * 2 + 4 * 2 and len(finished.figures) == 2
     missing = [row for row in finished.rows if math.isnan(row.value)]
-    assert [row.case.split(":")[1].split()[0] for row in missing] == ["Polars", "Polars"]
-    assert all(row.note.startswith("not run: needs an environment with polars==") for row in missing)
+    assert [row.case.split(":")[1].split()[0] for row in missing] == ["Polars", "Flink", "Flink", "Flink"] + ["Polars", "Flink"]
+    assert all(row.note.startswith("not run: needs ") for row in missing)
     assert all(figure.lines for figure in finished.figures)
     assert not (tmp_path / "nothing").exists()
 
 
 # -- what peers need
+
+
+def test_example_flink_without_javac_is_a_row(works, monkeypatch, tmp_path):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(environment, "cache_folder", lambda: tmp_path / "nothing")
+    results = contest.compete(works["aggregate"], [on_flink.Flink(1, "stock")], 1)
+    rows = contest.rows_of(works["aggregate"], results)
+    assert len(rows) == 3 and all(row.note.startswith("not run: needs javac") for row in rows)
+    assert not (tmp_path / "nothing").exists()  # nothing is downloaded in vain
+
+
+def test_example_flink_s_jobs_that_do_not_compile_are_a_row(monkeypatch, tmp_path):
+    """A compiler that refuses them; that it is asked with the real sources is seen by what it writes down."""
+    refusing = tmp_path / "javac"
+    refusing.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\necho "Jobs.java:1: error: no" >&2\nexit 1\n')
+    refusing.chmod(refusing.stat().st_mode | stat.S_IXUSR)
+    python = tmp_path / "bin" / "python"
+    (tmp_path / "lib" / "python3" / "site-packages" / "pyflink" / "lib").mkdir(parents=True)
+    monkeypatch.setattr(on_flink, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(on_flink, "version_of", lambda javac: "javac 17")
+    with pytest.raises(contest.NotRun, match="do not compile: Jobs.java:1: error: no"):
+        on_flink.command(refusing, python)
+    assert "Peer.java" in (tmp_path / "asked").read_text()
 
 
 def test_example_no_javac(monkeypatch, tmp_path):

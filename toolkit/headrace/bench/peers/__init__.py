@@ -10,6 +10,7 @@ needs and has not is said in its row, and so is a failure.
 ``ours``           the engine, VSN and SN, and the plain loop
 ``on_duckdb``      DuckDB, in this process
 ``on_polars``      Polars, in an environment of its own (`polars_script`)
+``on_flink``       Flink: jobs of ours in Java (`flink/`), in its own process
 ``on_spark``       Spark Structured Streaming, in its own process (`spark_script`)
 ``process``        asking a peer in another process
 ``environment``    environments made on demand; javac
@@ -52,13 +53,23 @@ TEXT = (
 def contestants(tiny: bool = False) -> list[Contestant]:
     """Give everyone, in the order of the table; a tiny run starts no virtual machine and installs nothing."""
     from headrace.bench.peers.on_duckdb import DuckDB
+    from headrace.bench.peers.on_flink import Flink
     from headrace.bench.peers.on_polars import Polars
     from headrace.bench.peers.on_spark import Spark
     from headrace.bench.peers.ours import Loop, Ours
 
     if tiny:
-        return [Loop(), Ours(1), Ours(2), Ours(2, "sn"), DuckDB(1), Polars(1, may_install=False)]
+        return [
+            Loop(),
+            Ours(1),
+            Ours(2),
+            Ours(2, "sn"),
+            DuckDB(1),
+            Polars(1, may_install=False),
+            Flink(1, "stock", may_install=False),
+        ]
     peers: list[Contestant] = [Loop(), Ours(1), Ours(2), Ours(1, "sn"), Ours(2, "sn")]
+    peers += [Flink(threads, version) for version in ("stock", "panes") for threads in (1, 2)]
     for kind in (Spark, DuckDB, Polars):
         peers += [kind(1), kind(2)]
     return peers

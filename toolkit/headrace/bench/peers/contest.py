@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from headrace.bench.peers.workloads import Work
@@ -42,6 +42,14 @@ class Answer:
     rows: int
 
 
+@dataclass(frozen=True)
+class Latency:
+    """Milliseconds from the arrival of the tuple that completed a window to each of its results."""
+
+    p50: float
+    p99: float
+
+
 class Contestant:
     """One peer in one configuration.
 
@@ -54,6 +62,9 @@ class Contestant:
     given : str
         What its input is when the clock starts.
     """
+
+    warm_ups = 1
+    """Untimed runs before the timed ones."""
 
     def __init__(self, name: str, threads: int, kind: str, given: str):
         self.name, self.threads, self.kind, self.given = name, threads, kind, given
@@ -72,6 +83,10 @@ class Contestant:
         """Run what was loaded."""
         raise NotImplementedError
 
+    def latency(self, per_second: int) -> tuple[Answer, Latency]:
+        """Run what was loaded at so many rows a second."""
+        raise NotRun("not measured")
+
     def end(self) -> None:
         """Let go of the input, and end what was started."""
 
@@ -88,6 +103,9 @@ class Result:
     start_s: float = math.nan
     ingestion_s: float = math.nan
     seconds: list[float] = field(default_factory=list)
+    half_rate: int = 0
+    latencies: list[Latency] = field(default_factory=list)
+    no_latency: str = ""
     failure: str = ""
 
     @property
@@ -101,11 +119,17 @@ def compete(work: Work, contestants: Sequence[Contestant], repetitions: int) -> 
     results = [Result(contestant) for contestant in contestants]
     try:
         for result in results:
-            _attempt(result, work, lambda r=result: _prepare(r, work))
+            _attempt(result, lambda r=result: _prepare(r, work))
         for _ in range(repetitions):
             for result in results:
                 if not result.failure and sum(result.seconds) < BUDGET_S:
-                    _attempt(result, work, lambda r=result: r.seconds.append(_checked(r, work).seconds))
+                    _attempt(
+                        result, lambda r=result: r.seconds.append(_checked(r.contestant.run(), work).seconds)
+                    )
+        if work.is_paced:
+            _measure_latency(
+                work, [r for r in results if r.contestant.kind in ("ours", "streaming")], repetitions
+            )
     finally:
         for contestant in contestants:
             contestant.end()
@@ -120,21 +144,41 @@ def _prepare(result: Result, work: Work) -> None:
     started = time.perf_counter()
     contestant.load(work)
     result.start_s, result.ingestion_s = started - begin, time.perf_counter() - started
-    _checked(result, work)
+    for _ in range(contestant.warm_ups):
+        _checked(contestant.run(), work)
 
 
-def _attempt(result: Result, work: Work, action) -> None:
+def _measure_latency(work: Work, results: Sequence[Result], repetitions: int) -> None:
+    for _ in range(repetitions):
+        for result in results:
+            if result.failure or result.no_latency:
+                continue
+            result.half_rate = int(work.tuples / result.value / 2)
+            result.no_latency = _failure_of(lambda r=result: _add_latency(r, work))
+
+
+def _add_latency(result: Result, work: Work) -> None:
+    answer, latency = result.contestant.latency(result.half_rate)
+    _checked(answer, work)
+    result.latencies.append(latency)
+
+
+def _attempt(result: Result, action: Callable[[], object]) -> None:
+    result.failure = _failure_of(action)
+
+
+def _failure_of(action: Callable[[], object]) -> str:
     try:
         action()
     except NotRun as error:
-        result.failure = f"not run: {error}"
+        return f"not run: {error}"
     except Exception as error:  # a peer's failure, of whatever kind, is its result
         lines = str(error).strip().splitlines() or [""]
-        result.failure = f"FAILED: {type(error).__name__}: {lines[0][:200]}"
+        return f"FAILED: {type(error).__name__}: {lines[0][:200]}"
+    return ""
 
 
-def _checked(result: Result, work: Work) -> Answer:
-    answer = result.contestant.run()
+def _checked(answer: Answer, work: Work) -> Answer:
     if (answer.rows, answer.digest) != (work.rows, work.digest):
         raise ValueError(
             f"wrong result: {answer.rows} rows, hash {answer.digest:016x},"
@@ -178,4 +222,35 @@ def rows_of(work: Work, results: Sequence[Result]) -> list[Row]:
                 note=note,
             )
         )
+    return rows + (_latency_rows(work, results) if work.is_paced else [])
+
+
+def _latency_rows(work: Work, results: Sequence[Result]) -> list[Row]:
+    """Ours against the streaming peer that answers soonest, each at half of its own rate."""
+    rows = []
+    best = {
+        share: min(
+            (
+                (median([getattr(each, share) for each in result.latencies]), result.contestant.label)
+                for result in results
+                if result.contestant.kind == "streaming" and result.latencies and not result.failure
+            ),
+            default=None,
+        )
+        for share in ("p50", "p99")
+    }
+    for result in results:
+        contestant = result.contestant
+        if contestant.kind not in ("ours", "streaming"):
+            continue
+        failure = result.failure or result.no_latency
+        note = failure or f"at {result.half_rate:,} {work.unit}/s"
+        for share, fastest in best.items():
+            value = math.nan if failure else median([getattr(each, share) for each in result.latencies])
+            case = f"{work.name}, latency at half of its rate: {contestant.label}, {share}"
+            row = Row("peers", case, value, "ms", "lower", note=note)
+            if contestant.kind == "ours" and fastest is not None:
+                row.baseline, row.baseline_name = fastest
+                row.goal, row.goal_is_ratio = 1.0, True
+            rows.append(row)
     return rows

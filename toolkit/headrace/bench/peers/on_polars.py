@@ -32,7 +32,9 @@ class Polars(Contestant):
         self._python = environment("polars", packages, self._may_install)
 
     def start(self) -> None:
-        self._process = PeerProcess([str(self._python), str(SCRIPT)], {"POLARS_MAX_THREADS": str(self.threads)})
+        self._process = PeerProcess(
+            [str(self._python), str(SCRIPT)], {"POLARS_MAX_THREADS": str(self.threads)}
+        )
 
     def load(self, work: Work) -> None:
         self._work = work

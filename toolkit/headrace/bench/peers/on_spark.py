@@ -7,7 +7,7 @@ import sys
 
 import pyarrow.parquet as pq
 
-from headrace.bench.peers.contest import Answer, Contestant, NotRun
+from headrace.bench.peers.contest import Answer, Contestant, Latency, NotRun
 from headrace.bench.peers.digest import digest
 from headrace.bench.peers.process import PeerProcess
 from headrace.bench.peers.workloads import PARTS, Work
@@ -35,7 +35,9 @@ class Spark(Contestant):
             raise NotRun(f"needs Java: {error}") from error
 
     def start(self) -> None:
-        self._process = PeerProcess([sys.executable, "-m", "headrace.bench.peers.spark_script", str(self.threads)])
+        self._process = PeerProcess(
+            [sys.executable, "-m", "headrace.bench.peers.spark_script", str(self.threads)]
+        )
 
     def load(self, work: Work) -> None:
         self._work = work
@@ -46,6 +48,9 @@ class Spark(Contestant):
         (seconds,) = self._process.ask("run", self._work.name.replace(" ", "_"), result)
         found = pq.read_table(result)
         return Answer(float(seconds), digest(found, self._work.columns), found.num_rows)
+
+    def latency(self, per_second: int) -> tuple[Answer, Latency]:
+        raise NotRun("its results come with whole micro-batches, so the latency is the batch one chooses")
 
     def end(self) -> None:
         if self._process is not None:

@@ -25,7 +25,9 @@ def wordcount(rows):
         .group_by("pane", "word")
         .agg(pl.len().cast(pl.Int64).alias("n"))
     )
-    both = pl.concat([panes.with_columns(((pl.col("pane") + 1 + later) * 60_000).alias("ts")) for later in (0, 1)])
+    both = pl.concat(
+        [panes.with_columns(((pl.col("pane") + 1 + later) * 60_000).alias("ts")) for later in (0, 1)]
+    )
     return both.group_by("ts", "word").agg(pl.col("n").sum().alias("count"))
 
 

@@ -44,6 +44,8 @@ class Work:
         Ours.
     folder : Path
         Where the files are: `parquet/`, and `NAME.bin` for each column.
+    is_paced : bool
+        Latency is measured too.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Work:
     loop: Callable[[], tuple[float, int, int]]
     query: Callable[[Any], Any]
     folder: Path
+    is_paced: bool = False
     rows: int = field(init=False)
     digest: int = field(init=False)
 
@@ -141,7 +144,7 @@ def aggregate(table: pa.Table, folder: Path) -> Work:
     def query(stream: Any) -> Any:
         return stream.key_by("key").window(SPAN).aggregate(sum=hr.sum("value"), count=hr.count())
 
-    return Work("aggregate", "rows", table, ("ts", "key", "sum", "count"), loop, query, folder)
+    return Work("aggregate", "rows", table, ("ts", "key", "sum", "count"), loop, query, folder, is_paced=True)
 
 
 # -- word count

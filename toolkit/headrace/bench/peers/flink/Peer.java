@@ -1,0 +1,95 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.file.Path;
+import org.apache.flink.api.common.JobID;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.MemorySize;
+import org.apache.flink.configuration.RestOptions;
+import org.apache.flink.configuration.TaskManagerOptions;
+import org.apache.flink.runtime.jobgraph.JobGraph;
+import org.apache.flink.runtime.jobmaster.JobResult;
+import org.apache.flink.runtime.minicluster.MiniCluster;
+import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+
+
+/**
+ * Flink in one virtual machine, asked by lines: `load WORKLOAD FOLDER`, `run VERSION PARALLELISM ROWS_PER_SECOND`.
+ *
+ * The answer to a run: `@ok SECONDS DIGEST ROWS P50_MS P99_MS`, from the first row that leaves the source to the
+ * end of the input at the last sink. Deploying the job is not in it.
+ */
+public final class Peer {
+    private static final int SLOTS = 2;
+    private static String loaded;
+
+    private Peer() {}
+
+    public static void main(String[] arguments) throws Exception {
+        Configuration settings = new Configuration();
+        settings.set(TaskManagerOptions.NETWORK_MEMORY_MIN, MemorySize.ofMebiBytes(256));
+        settings.set(TaskManagerOptions.NETWORK_MEMORY_MAX, MemorySize.ofMebiBytes(256));
+        settings.set(TaskManagerOptions.MANAGED_MEMORY_SIZE, MemorySize.ofMebiBytes(64));
+        settings.set(RestOptions.BIND_PORT, "0");
+        settings.set(RestOptions.BIND_ADDRESS, "127.0.0.1");
+        settings.set(RestOptions.ADDRESS, "127.0.0.1");
+        MiniClusterConfiguration cluster = new MiniClusterConfiguration.Builder()
+                .setConfiguration(settings)
+                .setNumTaskManagers(1)
+                .setNumSlotsPerTaskManager(SLOTS)
+                .setCommonBindAddress("127.0.0.1")
+                .build();
+        try (MiniCluster flink = new MiniCluster(cluster)) {
+            flink.start();
+            System.out.println("@ok");
+            BufferedReader requests = new BufferedReader(new InputStreamReader(System.in));
+            for (String line = requests.readLine(); line != null; line = requests.readLine()) {
+                System.out.println("@" + answer(flink, line.split(" ")).replace('\n', ' '));
+            }
+        }
+        System.exit(0);
+    }
+
+    private static String answer(MiniCluster flink, String[] words) {
+        try {
+            if (words[0].equals("load")) {
+                Columns.load(words[1], Path.of(words[2]));
+                loaded = words[1];
+                return "ok";
+            }
+            return run(flink, words[1], Integer.parseInt(words[2]), Long.parseLong(words[3]));
+        } catch (Exception error) {
+            Throwable cause = error;
+            while (cause.getCause() != null) {
+                cause = cause.getCause();
+            }
+            return "error " + cause;
+        }
+    }
+
+    private static String run(MiniCluster flink, String version, int parallelism, long perSecond) throws Exception {
+        StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment();
+        env.setParallelism(parallelism);
+        env.getConfig().enableObjectReuse();
+        env.getConfig().setAutoWatermarkInterval(0);
+        env.getConfig().setLatencyTrackingInterval(0);
+        env.setBufferTimeout(perSecond > 0 ? 1 : 100);
+        Jobs.build(env, loaded, version, parallelism, perSecond);
+        Results.reset(perSecond > 0);
+        JobGraph graph = env.getStreamGraph().getJobGraph();
+        JobID job = flink.submitJob(graph).get().getJobID();
+        JobResult result = flink.requestJobResult(job).get();
+        if (!result.isSuccess()) {
+            throw new IllegalStateException(result.getSerializedThrowable().map(Object::toString).orElse("no result"));
+        }
+        double seconds = (Results.lastNs.get() - Results.firstNs.get()) / 1e9;
+        return String.join(
+                " ",
+                "ok",
+                Double.toString(seconds),
+                Long.toUnsignedString(Results.digest.get()),
+                Long.toString(Results.rows.get()),
+                Double.toString(Results.latencyMs(0.5)),
+                Double.toString(Results.latencyMs(0.99)));
+    }
+}
