@@ -158,7 +158,7 @@ def test_a_wrong_order_is_noticed(table, defined):
 def test_a_thread_that_fails_ends_the_run(table, side):
     roads = share_roads(table, 2, 2)
     stop, ended = padded_cells(1), np.zeros((2, 2), np.int64)
-    calls = viper_trial.SIDES[side](roads, POS_REP, [0, 0], [np.zeros(0, np.int64)] * 2, ended, stop)
+    calls = viper_trial.SIDES[side](roads, POS_REP, 0, [np.zeros(0, np.int64)] * 2, ended, stop)
 
     def fail():
         raise ValueError("the bridge is out")
@@ -172,7 +172,7 @@ def test_a_thread_that_fails_ends_the_run(table, side):
 def test_a_run_without_end_is_given_up(table, side):
     roads = share_roads(table, 2, 2)
     stop, ended = padded_cells(1), np.zeros((2, 2), np.int64)
-    calls = viper_trial.SIDES[side](roads, POS_REP, [0, 0], [np.zeros(0, np.int64)] * 2, ended, stop)
+    calls = viper_trial.SIDES[side](roads, POS_REP, 0, [np.zeros(0, np.int64)] * 2, ended, stop)
     del calls[0]  # an injector that never says anything
     begin = time.monotonic()
     with pytest.raises(RuntimeError, match="hanging: .*instance-0"):

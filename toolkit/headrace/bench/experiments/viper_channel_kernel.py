@@ -3,11 +3,11 @@
     injectors -> gate -> instances -> gate -> sinks
 
 An instance reads all of the first gate and keeps its own cars, a sink all of the second and keeps its own
-segments. The injectors are `bench.feeding`'s. The concurrency is that of the gate (`gates.merged_log_kernel`);
+segments. Injectors at full speed are `bench.feeding`'s. The concurrency is that of the gate (`gates.merged_log_kernel`);
 what is added here:
 
-Invariants  H1  after each batch an instance promises the time it has read up to: sinks wait for no instance
-                that has nothing to tell
+Invariants  H1  before it waits, and after a batch without results, an instance promises the time it has read
+                up to: sinks wait for no instance that has nothing to tell
             H2  results are added, in full, before the batch is released (`advance`) and before that promise
 Progress    An instance that waits for room in the second gate does not hold up its peers' reading: their
             promises reach as far as the first gate's log, so what it has added already is ready, the sinks
@@ -16,7 +16,7 @@ Progress    An instance that waits for room in the second gate does not hold up 
 
 import numpy as np
 
-from headrace.bench.experiments.viper_kernel import READ, apply, fold_one
+from headrace.bench.experiments.viper_kernel import READ, apply, begin_all, due_in_order, fold_one
 from headrace.bench.feeding import await_record, await_room
 from headrace.gates.merged_log_kernel import (
     ROW_MASK,
@@ -33,6 +33,28 @@ from headrace.progress import END_OF_TIME
 
 
 @kernel
+def inject_paced(g, source, ts, order, clock, per_second, stop):
+    """Run an injector at a steady rate, `per_second` tuples of all injectors together."""
+    begin = begin_all(clock)
+    done = 0
+    while done < ts.size and load_acquire(stop, 0) == 0:
+        due = due_in_order(order, done, begin, per_second)
+        taken = add(g, source, ts, done, due - done, done)
+        done += taken
+        if taken == 0:
+            await_room(g, stop)
+    while close_source(g, source) == 0 and load_acquire(stop, 0) == 0:
+        await_room(g, stop)
+
+
+@kernel
+def promise(out, k, ts, stop):
+    """Tell the sinks that instance `k` has no result before `ts` any more."""
+    while heartbeat(out, k, ts) == 0 and load_acquire(stop, 0) == 0:
+        await_room(out, stop)
+
+
+@kernel
 def operate(g, out, w, operator, k, stop):
     """Run instance `k`: read `g`, apply the operator to its own cars, add the results to `out`."""
     position = 0
@@ -40,10 +62,16 @@ def operate(g, out, w, operator, k, stop):
     times = np.empty(READ, np.int64)
     own = np.empty(READ, np.int64)
     done = False
+    reached = -1
+    owes = False
     while not done and load_acquire(stop, 0) == 0:
         start, count = peek(g, k, position, READ)
         if count == 0:
-            await_record(g, k, position, 0, stop)
+            if owes:
+                promise(out, k, reached, stop)  # H1
+                owes = False
+            else:
+                await_record(g, k, position, 0, stop)
             continue
         ts = g.out_ts[0, start : start + count]
         refs = g.out_ref[0, start : start + count]
@@ -70,9 +98,10 @@ def operate(g, out, w, operator, k, stop):
         reached = ts[count - 1]
         position += count
         advance(g, k, position)
-        if not done and w.first.shape[0] > 1:
-            while heartbeat(out, k, reached) == 0 and load_acquire(stop, 0) == 0:  # H1
-                await_room(out, stop)
+        owes = not done and w.first.shape[0] > 1
+        if owes and results == 0:
+            promise(out, k, reached, stop)  # H1
+            owes = False
     while close_source(out, k) == 0 and load_acquire(stop, 0) == 0:
         await_room(out, stop)
 

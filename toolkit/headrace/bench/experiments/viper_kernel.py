@@ -4,6 +4,7 @@ Tuples lie in columns, written before the start; a channel carries times and ref
 writes its results as rows of its own and sends their references on. Both sides call `apply` and `fold_one`,
 so that nothing differs but how tuples travel.
 
+State       ``clock[0]`` when the first injector began to keep time, 0 before: all of them keep the same
 Invariants  I1  a car belongs to one instance, which alone touches its cell of `last`
             I2  row r of an instance's results is written before a channel publishes its reference
 """
@@ -12,7 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from headrace.gates.merged_log_kernel import CONTROL_RESERVE
 from headrace.kernel import kernel
+from headrace.memory.atomics import compare_exchange, load_acquire, nanosleep, now_ns
 from headrace.memory.bundle import by_reference
 
 POS_REP, NEW_SEG = 0, 1
@@ -20,7 +23,7 @@ SEGMENTS = 100
 
 BATCH = 128  # tuples an injector hands over at once
 READ = 1024  # tuples a reader takes at once
-CAPACITY = 1 << 13  # tuples between one stage and the next
+CAPACITY = (1 << 13) - CONTROL_RESERVE  # tuples between one stage and the next
 
 _A, _B, _FACTOR = 0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9, 31
 
@@ -38,6 +41,7 @@ class Work(NamedTuple):
     dir: np.ndarray
     seg: np.ndarray
     pos: np.ndarray
+    order: np.ndarray  # int64[injectors, rows]: where the tuple stands among those of all injectors
     instance: np.ndarray  # uint8[injectors, rows]: whose car it is
     last: np.ndarray  # int32[vehicles]: the segment a car was last seen in, -1 = none
     first: np.ndarray  # int64[instances, results]: car and segment
@@ -65,6 +69,31 @@ def apply(w, operator, source, row, born, instance, made):
     w.born[instance, made] = born
     w.sink[instance, made] = segment % w.first.shape[0]
     return 1
+
+
+@kernel
+def begin_all(clock):
+    """The moment from which all injectors count: when the first of them asked for it."""
+    if load_acquire(clock, 0) == 0:
+        compare_exchange(clock, 0, 0, now_ns())
+    return load_acquire(clock, 0)
+
+
+@kernel
+def due_in_order(order, done, begin, per_second):
+    """How many of an injector's tuples are due, at a steady rate of all together; sleeps until one more than `done` is.
+
+    So tuples of all injectors come nearly in the order of their times, and a latency is not that of the
+    injectors' differences.
+    """
+    while True:
+        reached = (now_ns() - begin) * per_second // 1_000_000_000 + 1
+        due = done
+        while due < order.size and order[due] < reached:
+            due += 1
+        if due > done:
+            return due
+        nanosleep(max(50_000, begin + order[done] * 1_000_000_000 // per_second - now_ns()))
 
 
 @kernel

@@ -32,8 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headrace.bench.experiments.viper_kernel import BATCH, apply, fold_one
-from headrace.bench.feeding import due_tuples
+from headrace.bench.experiments.viper_kernel import BATCH, apply, begin_all, due_in_order, fold_one
 from headrace.gates.membership_kernel import NOTHING
 
 # The gate's own: the sides are to differ in who merges, and in nothing else.
@@ -133,20 +132,20 @@ def _release(q, r, tail, head):
 
 
 @kernel
-def inject(q, w, source, ts, thread, injectors, per_second, stop):
+def inject(q, w, source, ts, order, clock, thread, injectors, per_second, stop):
     """Run an injector: put each tuple into the queue of the instance that owns its car.
 
-    `per_second` = 0: as fast as the queues take them.
+    `per_second` tuples of all injectors together; 0 = as fast as the queues take them.
     """
     instances = w.first.shape[0]
     mask = q.ts.shape[1] - 1
     heads = np.zeros(instances, np.int64)
-    begin = now_ns()
+    begin = begin_all(clock)
     done = 0
     while done < ts.size and load_acquire(stop, 0) == 0:
         due = min(ts.size, done + BATCH)
         if per_second > 0:
-            due = due_tuples(begin, done, ts.size, per_second)
+            due = due_in_order(order, done, begin, per_second)
         count = min(due - done, _room(q, source, injectors, instances))
         if count == 0:
             ticket = _ticket(q, thread)

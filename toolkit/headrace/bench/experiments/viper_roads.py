@@ -89,12 +89,13 @@ class Roads:
 
     Attributes
     ----------
-    ts : list of int64[n]
-        Of each injector: a view of its row of ``work.ts``.
+    ts, order : list of int64[n]
+        Of each injector: views of its rows of ``work.ts`` and ``work.order``.
     work : Work
     """
 
     ts: list[np.ndarray]
+    order: list[np.ndarray]
     work: Work
     injectors: int
     instances: int
@@ -123,9 +124,10 @@ def share_roads(table: pa.Table, injectors: int, instances: int) -> Roads:
     work = Work(
         place(columns["ts"], np.int64),
         *(place(columns[name], np.int32) for name in ("type", *COLUMNS)),
+        place(np.arange(table.num_rows), np.int64),
         place(owner, np.uint8),
         np.full(int(columns["vid"].max()) + 1, -1, np.int32),
         *results,
     )
-    ts = [work.ts[s, : len(mine)] for s, mine in enumerate(rows)]
-    return Roads(ts, work, injectors, instances)
+    ts, order = ([column[s, : len(mine)] for s, mine in enumerate(rows)] for column in (work.ts, work.order))
+    return Roads(ts, order, work, injectors, instances)

@@ -51,14 +51,15 @@ class Outcome:
     waits_us: np.ndarray
 
 
-def channel_calls(roads: Roads, operator: int, rates: list[int], waits: list[np.ndarray], ended, stop) -> list[Call]:
+def channel_calls(roads: Roads, operator: int, per_second: int, waits: list[np.ndarray], ended, stop) -> list[Call]:
     """Threads of determinism in the channel: one for each injector, instance and sink."""
     before = _gate(roads.injectors, roads.instances)
     after = _gate(roads.instances, roads.instances)
     calls: list[Call] = []
-    for s, (ts, rate) in enumerate(zip(roads.ts, rates, strict=True)):
-        if rate:
-            calls.append((f"injector-{s}", feeding.feed_paced, (before, s, ts, 0, rate, stop, True)))
+    clock = padded_cells(1)
+    for s, (ts, order) in enumerate(zip(roads.ts, roads.order, strict=True)):
+        if per_second:
+            calls.append((f"injector-{s}", channel.inject_paced, (before, s, ts, order, clock, per_second, stop)))
         else:
             calls.append((f"injector-{s}", feeding.feed, (before, s, ts, 0, BATCH, 0, stop, True)))
     for k in range(roads.instances):
@@ -76,7 +77,7 @@ def _gate(sources: int, readers: int):
     return arrays
 
 
-def operator_calls(roads: Roads, operator: int, rates: list[int], waits: list[np.ndarray], ended, stop) -> list[Call]:
+def operator_calls(roads: Roads, operator: int, per_second: int, waits: list[np.ndarray], ended, stop) -> list[Call]:
     """Threads of determinism in the operator layer: those of the channel's side, and one for each merge operator."""
     injectors, instances, work = roads.injectors, roads.instances, roads.work
     layout = Layout(injectors, instances)
@@ -89,9 +90,11 @@ def operator_calls(roads: Roads, operator: int, rates: list[int], waits: list[np
         layout.writes(thread, [to])
         calls.append((name, operators.merge, (q, layout.merged(first, inputs, to), first, to, thread, chunk, stop)))
 
-    for s, (ts, rate) in enumerate(zip(roads.ts, rates, strict=True)):
+    clock = padded_cells(1)
+    for s, (ts, order) in enumerate(zip(roads.ts, roads.order, strict=True)):
         layout.writes(len(calls), range(s, injectors * instances, injectors))
-        calls.append((f"injector-{s}", operators.inject, (q, work, s, ts, len(calls), injectors, rate, stop)))
+        arguments = (q, work, s, ts, order, clock, len(calls), injectors, per_second, stop)
+        calls.append((f"injector-{s}", operators.inject, arguments))
     for k in range(instances):
         queue = k * injectors
         if injectors > 1:
@@ -178,12 +181,10 @@ def run(side: str, roads: Roads, operator: int, per_second: int = 0, results: np
         If a thread fails or nothing comes for two minutes. Its peers are stopped and waited for.
     """
     roads.reset()
-    total = sum(map(len, roads.ts))
-    rates = [max(1, per_second * len(ts) // total) if per_second else 0 for ts in roads.ts]
     waits = [np.zeros(n, np.int64) for n in (results if results is not None else [0] * roads.instances)]
     ended = np.full((roads.instances, 2), -1)
     stop = padded_cells(1)
-    calls = SIDES[side](roads, operator, rates, waits, ended, stop)
+    calls = SIDES[side](roads, operator, per_second, waits, ended, stop)
     seconds, cpu_s, joules = run_threads(calls, stop)
     return Outcome(ended, seconds, cpu_s, joules, np.concatenate(waits) / 1e3)
 
