@@ -6,7 +6,6 @@ What this cannot see: how the plots look when rows are left out.
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,8 +51,9 @@ def test_example_a_span_reaches_over_both_edges():
 @given(st.integers(20, 500), st.floats(0, 200))
 def test_oracle_thinned_rows_stay_while_the_span_moves(most, start):
     """A point that is drawn must not jump: of two spans, the rows inside both are the same."""
-    table = filled([(0.1 * i, float(i)) for i in range(4_000)], 5_000)
+    drift = np.random.default_rng(7).uniform(0.08, 0.12, 4_000)  # no clock ticks evenly
+    table = filled([(t, float(i)) for i, t in enumerate(np.cumsum(drift))], 5_000)
     one, two = (table.between(s, s + 190, most)["t"] for s in (start, start + 0.7))
-    assert len(one) <= 2 * most + 2
+    assert len(one) <= most + 4
     inside = [{t for t in part if start + 1.5 < t < start + 188} for part in (one, two)]
-    assert inside[0] == inside[1] or pytest.approx(sorted(inside[0])) == sorted(inside[1])
+    assert inside[0] == inside[1]

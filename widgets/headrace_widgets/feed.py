@@ -188,5 +188,5 @@ def latency_between(sample: Any, before: Any, name: str) -> tuple[float, float]:
     """Median and 99th percentile in milliseconds of the results between two samples; NaN without results."""
     if name not in sample.latencies or name not in before.latencies:
         return np.nan, np.nan
-    histogram = LatencyHistogram(sample.latencies[name] - before.latencies[name])
-    return histogram.quantile_ms(0.5), histogram.quantile_ms(0.99)
+    between = LatencyHistogram(sample.latencies[name] - before.latencies[name]).summary()
+    return between["p50"], between["p99"]

@@ -54,16 +54,16 @@ class Table:
     def between(self, start: float, end: float, most: int | None = None) -> dict[str, np.ndarray]:
         """Columns of the rows in a span of time, one more on either side so that lines reach the edges.
 
-        With more than `most` rows in it only every n-th is given, n a power of two, counted by time and
-        not from the span's edge: while the span moves, the rows chosen stay the same.
+        With more than `most` rows in it only the first of each slot is given; slots last a power of two of
+        seconds and begin at 0, not at the span's edge: while the span moves, the rows chosen stay the same.
         """
         times = self._rows[: self._count, 0]
         first = max(0, int(np.searchsorted(times, start)) - 1)
         after = min(self._count, int(np.searchsorted(times, end, "right")) + 1)
         rows = self._rows[first:after]
         if most is not None and len(rows) > most:
-            step = 2 ** int(np.ceil(np.log2(len(rows) / most))) * float(np.median(np.diff(rows[:, 0])))
-            slot = np.floor(rows[:, 0] / step)
+            length = min(end, rows[-1, 0]) - max(start, rows[0, 0])
+            slot = np.floor(rows[:, 0] / 2.0 ** np.ceil(np.log2(length / most)))
             is_first = np.empty(len(rows), bool)
             is_first[0] = is_first[-1] = True
             is_first[1:-1] = slot[1:-1] != slot[:-2]
