@@ -9,6 +9,7 @@ operator moves tuples with the gate's own kernels, so the sides differ in who me
 
 State       per queue q   HEAD tuples written, TAIL tuples read, MARK promise: no later tuple has ts < MARK,
                           NOTHING at the end; ts, ref, at [q, i % capacity] the tuples
+                          (capacity >= 2)
             per thread    how many sleep on its event (0 or 1), and the event
 Invariants  I1  0 <= HEAD - TAIL <= capacity
             I2  one thread writes a queue (HEAD, MARK), one reads it (TAIL)
@@ -25,7 +26,7 @@ Progress    No cycle of full and empty queues stops it: of all writers of a stag
             MARK. By I3 everything j has written is ready wherever it lies, so whoever keeps j waiting can go
             on, unless the stage behind is full; there the same holds, and the last stage always takes.
 Source      Viper paper, sections 3.1 and 4 (which operators, and where).
-Checked     tests/headrace/bench/test_viper.py
+Checked     tests/headrace/bench/test_viper.py, test_viper_interleave.py
 """
 
 from typing import NamedTuple
