@@ -24,6 +24,7 @@ from headrace.bench.peers import (
     on_polars,
     on_spark,
     ours,
+    rescale,
     workloads,
 )
 from headrace.bench.peers.digest import digest, mix, unsigned
@@ -84,11 +85,18 @@ def test_agree_ours_and_batch(works, name):
     assert all(row.value > 0 for row in rows) and rows[1].baseline_name.startswith("plain loop")
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_agree_spark(works, name, spark):
-    """`spark` only says that there is a Java; the contestant starts a process of its own."""
-    (result,) = contest.compete(works[name], [on_spark.Spark(2)], 0)
-    assert result.failure == "" and result.start_s > 0
+def test_agree_spark(works, spark, monkeypatch):
+    """One process for both workloads: starting it is what takes long. `spark` only says that there is a Java."""
+    peer = on_spark.Spark(2)
+    peer.start()
+    try:
+        monkeypatch.setattr(peer, "start", lambda: None)
+        monkeypatch.setattr(peer, "end", lambda: None)
+        results = [contest.compete(works[name], [peer], 0)[0] for name in NAMES]
+    finally:
+        monkeypatch.undo()
+        peer.end()
+    assert [result.failure for result in results] == ["", ""]
 
 
 @pytest.mark.parametrize(
@@ -168,9 +176,10 @@ def test_example_tiny_run_says_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(environment, "cache_folder", lambda: tmp_path / "nothing")
     finished = bench.experiment("peers", tiny=True)
     rows = {row.case: row for row in finished.rows}
-    assert len(rows) == len(finished.rows) == 7 * 2 + 4 * 2 and len(finished.figures) == 2
+    assert len(rows) == len(finished.rows) == 7 * 2 + 4 * 2 + 2 + 4 and len(finished.figures) == 2
     missing = [row for row in finished.rows if math.isnan(row.value)]
-    assert [row.case.split(":")[1].split()[0] for row in missing] == ["Polars", "Flink", "Flink", "Flink"] + ["Polars", "Flink"]
+    names = [row.case.split(": ")[1].split()[0].rstrip(",") for row in missing]
+    assert names == ["Polars", "Flink", "Flink", "Flink", "Polars", "Flink", "Flink", "Flink"]
     assert all(row.note.startswith("not run: needs ") for row in missing)
     assert all(figure.lines for figure in finished.figures)
     assert not (tmp_path / "nothing").exists()
@@ -268,3 +277,40 @@ def test_example_a_process_that_says_nothing_is_ended():
 def test_example_a_program_that_is_not_there():
     with pytest.raises(contest.NotRun, match="cannot be started"):
         PeerProcess(["/nowhere/peer"])
+
+
+# -- changing the parallelism of a running job
+
+
+def test_example_a_change_of_ours_is_followed_by_results():
+    complete, first = rescale.ours("vsn", 2)
+    assert len(complete) == len(first) == 2
+    assert all(0 < done < came for done, came in zip(complete, first, strict=True))
+
+
+def test_example_an_arrival_before_the_moment_does_not_count(monkeypatch):
+    arrivals = rescale._Arrivals()
+    arrivals.write(pa.record_batch({"ts": [1]}))
+    assert arrivals.await_after(0.0) == arrivals.last_s
+    monkeypatch.setattr(rescale, "PATIENCE_S", 0.05)
+    with pytest.raises(RuntimeError, match="no result within"):
+        arrivals.await_after(arrivals.last_s)
+
+
+def test_example_a_peer_that_cannot_change_is_a_row(monkeypatch):
+    def broken(*arguments):
+        raise RuntimeError("it does not move")
+
+    monkeypatch.setattr(rescale, "flink", broken)
+    monkeypatch.setattr(rescale, "ours", lambda mode, repetitions: ([1.0, 3.0, 2.0], [5.0, 4.0, 6.0]))
+    rows = rescale.measure(1, tiny=True)
+    assert [row.note.startswith("FAILED: RuntimeError: it does not move") for row in rows] == [True] * 2 + [False] * 4
+    assert [row.value for row in rows[2:]] == [2.0, 5.0] * 2 and rows[3].baseline is None
+    monkeypatch.setattr(rescale, "flink", lambda *arguments: [700.0, 500.0, 600.0])
+    row = rescale.measure(1, tiny=True)[3]
+    assert row.baseline == 600.0 and row.reached and row.baseline_name == "Flink, adaptive scheduler, tuned"
+
+
+@pytest.mark.campaign
+def test_example_spark_goes_on_with_more_cores(spark):
+    assert rescale.spark(1)[0] > 0

@@ -154,7 +154,7 @@ def _measure_latency(work: Work, results: Sequence[Result], repetitions: int) ->
             if result.failure or result.no_latency:
                 continue
             result.half_rate = int(work.tuples / result.value / 2)
-            result.no_latency = _failure_of(lambda r=result: _add_latency(r, work))
+            result.no_latency = failure_of(lambda r=result: _add_latency(r, work))
 
 
 def _add_latency(result: Result, work: Work) -> None:
@@ -164,10 +164,11 @@ def _add_latency(result: Result, work: Work) -> None:
 
 
 def _attempt(result: Result, action: Callable[[], object]) -> None:
-    result.failure = _failure_of(action)
+    result.failure = failure_of(action)
 
 
-def _failure_of(action: Callable[[], object]) -> str:
+def failure_of(action: Callable[[], object]) -> str:
+    """Do it; say what went wrong, nothing if nothing did."""
     try:
         action()
     except NotRun as error:

@@ -52,9 +52,7 @@ class Flink(Contestant):
     def install(self, work: Work) -> None:
         if work.name not in WORKLOADS:
             raise NotRun("no job is written for it")
-        javac = find_javac()  # first: without it the download is in vain
-        python = environment("flink", [f"apache-flink-libraries=={VERSION}"], self._may_install)
-        self._command = command(javac, python)
+        self._command = installed(self._may_install)
 
     def start(self) -> None:
         self._process = PeerProcess(self._command)
@@ -79,6 +77,23 @@ class Flink(Contestant):
             self._process = None
 
 
+def installed(may_install: bool) -> list[str]:
+    """See that all is there and compiled. Returns the command that starts the jobs' process.
+
+    Raises
+    ------
+    NotRun
+        If something is not there.
+    """
+    javac = find_javac()  # first: without it the download is in vain
+    return command(javac, environment("flink", [f"apache-flink-libraries=={VERSION}"], may_install))
+
+
+def start_process(may_install: bool, *arguments: str) -> PeerProcess:
+    """Start a mini cluster; `adaptive` or `tuned` as argument is another scheduler."""
+    return PeerProcess([*installed(may_install), *arguments])
+
+
 def version_of(javac: Path) -> str:
     """Say which compiler it is."""
     return subprocess.run([javac, "-version"], capture_output=True, text=True, check=True).stdout
@@ -94,9 +109,9 @@ def command(javac: Path, python: Path) -> list[str]:
     """
     (libraries,) = python.parent.parent.glob("lib/python*/site-packages/pyflink/lib")
     sources = sorted(SOURCES.glob("*.java"))
-    content = hashlib.sha256(version_of(javac).encode() + b"".join(each.read_bytes() for each in sources)).hexdigest()[
-        :16
-    ]
+    content = hashlib.sha256(
+        version_of(javac).encode() + b"".join(each.read_bytes() for each in sources)
+    ).hexdigest()[:16]
     classes = cache_folder() / f"flink-jobs-{VERSION}-{content}"
     if not classes.exists():
         with tempfile.TemporaryDirectory(dir=cache_folder()) as folder:

@@ -17,6 +17,20 @@ from headrace.spark.java import find_java
 WORKLOADS = ("aggregate", "word count")
 
 
+def require_java() -> None:
+    """Raise `NotRun` where Spark cannot start."""
+    try:
+        find_java()
+    except NotSupportedError as error:
+        raise NotRun(f"needs Java: {error}") from error
+
+
+def start_process(threads: int, partitions: int) -> PeerProcess:
+    """Start a session with so many cores and partitions of state."""
+    module = "headrace.bench.peers.spark_script"
+    return PeerProcess([sys.executable, "-m", module, str(threads), str(partitions)])
+
+
 class Spark(Contestant):
     """Micro-batches of a quarter of the input each; state on the heap, as many partitions as cores."""
 
@@ -29,15 +43,10 @@ class Spark(Contestant):
     def install(self, work: Work) -> None:
         if work.name not in WORKLOADS:
             raise NotRun("no query is written for it")
-        try:
-            find_java()
-        except NotSupportedError as error:
-            raise NotRun(f"needs Java: {error}") from error
+        require_java()
 
     def start(self) -> None:
-        self._process = PeerProcess(
-            [sys.executable, "-m", "headrace.bench.peers.spark_script", str(self.threads)]
-        )
+        self._process = start_process(self.threads, self.threads)
 
     def load(self, work: Work) -> None:
         self._work = work

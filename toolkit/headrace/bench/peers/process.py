@@ -20,6 +20,7 @@ from headrace.bench.peers.contest import NotRun
 
 START_S = 120.0
 ANSWER_S = 300.0
+END_S = 30.0
 
 
 class PeerProcess:
@@ -109,7 +110,7 @@ class PeerProcess:
         with contextlib.suppress(OSError, ValueError):
             self._process.stdin.close()
         try:
-            self._process.wait(10.0)
+            self._process.wait(END_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

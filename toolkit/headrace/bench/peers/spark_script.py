@@ -1,12 +1,13 @@
 """Runs Spark Structured Streaming in a process of its own; asked by `on_spark`.
 
-Requests: ``load FOLDER``, ``run WORKLOAD RESULT_FILE``. The source is a folder
+Requests: ``load FOLDER``, ``run WORKLOAD RESULT_FILE``, ``begin WORKLOAD FOLDER CHECKPOINT``. The source is a folder
 of Parquet files, one to a micro-batch, and a last one with a single row far in
 the future: Spark emits a window when the watermark has passed it, and knows no
 end of input. The answer to a run is the seconds from the first row to the last
 result: what the batches took by Spark's own report.
 """
 
+import os
 import shutil
 import sys
 import tempfile
@@ -56,8 +57,6 @@ def copy_with_end(source: Path, target: Path) -> None:
 
 
 def _date(file: Path, number: int) -> None:
-    import os
-
     at = time.time() - 1000 + number
     os.utime(file, (at, at))
 
@@ -87,12 +86,25 @@ def run(spark, folder: Path, workload: str, result: str) -> float:
     return sum(batches) / 1000
 
 
-def main(threads: int) -> None:
+def begin(spark, workload: str, folder: str, checkpoint: str) -> None:
+    """Start a query that goes on, from a checkpoint if there is one; wait for its first batch with rows."""
+    schema = spark.read.parquet(folder).schema
+    rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(folder)
+    timed = rows.withColumn("at", f.timestamp_millis("ts"))
+    writer = QUERIES[workload](timed).writeStream.format("noop").outputMode("append")
+    query = writer.option("checkpointLocation", checkpoint).start()
+    while not any(progress["numInputRows"] for progress in query.recentProgress):
+        if query.exception() is not None:
+            raise query.exception()
+        time.sleep(0.01)
+
+
+def main(threads: int, partitions: int) -> None:
     spark = session(
         "headrace bench peers",
         master=f"local[{threads}]",
         config={
-            "spark.sql.shuffle.partitions": threads,
+            "spark.sql.shuffle.partitions": partitions,
             "spark.sql.streaming.stateStore.providerClass": (
                 "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
             ),
@@ -107,7 +119,11 @@ def main(threads: int) -> None:
             words = line.split()
             try:
                 if words[0] == "load":
+                    shutil.rmtree(folder / "input", ignore_errors=True)
                     copy_with_end(Path(words[1]), folder / "input")
+                    print("@ok", flush=True)
+                elif words[0] == "begin":
+                    begin(spark, *words[1:])
                     print("@ok", flush=True)
                 elif words[0] == "run":
                     print(f"@ok {run(spark, folder / 'input', words[1], words[2])}", flush=True)
@@ -119,4 +135,4 @@ def main(threads: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -129,6 +129,11 @@ def keyed_rows(n: int, keys: int = KEYS, per_span: int = ROWS_PER_SPAN, seed: in
     )
 
 
+def aggregate_query(stream: Any) -> Any:
+    """Ours."""
+    return stream.key_by("key").window(SPAN).aggregate(sum=hr.sum("value"), count=hr.count())
+
+
 def aggregate(table: pa.Table, folder: Path) -> Work:
     """Sum and count of `value` by `key` in windows of 10 s."""
     _write(table, folder)
@@ -141,10 +146,16 @@ def aggregate(table: pa.Table, folder: Path) -> Work:
         aggregate_loop(ts, keys, values, sums, counts, out)
         return time.perf_counter() - begin, unsigned(out[0]), int(out[1])
 
-    def query(stream: Any) -> Any:
-        return stream.key_by("key").window(SPAN).aggregate(sum=hr.sum("value"), count=hr.count())
-
-    return Work("aggregate", "rows", table, ("ts", "key", "sum", "count"), loop, query, folder, is_paced=True)
+    return Work(
+        "aggregate",
+        "rows",
+        table,
+        ("ts", "key", "sum", "count"),
+        loop,
+        aggregate_query,
+        folder,
+        is_paced=True,
+    )
 
 
 # -- word count

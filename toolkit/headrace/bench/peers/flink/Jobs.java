@@ -8,6 +8,7 @@ import org.apache.flink.api.java.tuple.Tuple4;
 import org.apache.flink.api.java.typeutils.TupleTypeInfo;
 import org.apache.flink.api.java.typeutils.ValueTypeInfo;
 import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.windowing.ProcessWindowFunction;
 import org.apache.flink.streaming.api.windowing.assigners.SlidingEventTimeWindows;
@@ -20,7 +21,7 @@ import org.apache.flink.util.Collector;
 
 /** Both versions of each workload: `stock` has Flink's own windows, `panes` the operator of an expert. */
 final class Jobs {
-    private static final TypeInformation<Tuple2<IntValue, LongValue>> PAIR =
+    static final TypeInformation<Tuple2<IntValue, LongValue>> PAIR =
             new TupleTypeInfo<>(ValueTypeInfo.INT_VALUE_TYPE_INFO, ValueTypeInfo.LONG_VALUE_TYPE_INFO);
     private static final TypeInformation<Tuple4<LongValue, LongValue, LongValue, LongValue>> RESULT =
             new TupleTypeInfo<>(
@@ -42,17 +43,7 @@ final class Jobs {
                 rows.flatMap(isAggregate ? new ValueOfRow() : new WordsOfRow()).returns(PAIR);
         DataStream<Tuple4<LongValue, LongValue, LongValue, LongValue>> results;
         if (version.equals("stock")) {
-            WindowAssigner<Object, TimeWindow> windows = isAggregate
-                    ? TumblingEventTimeWindows.of(Duration.ofMillis(advance))
-                    : SlidingEventTimeWindows.of(Duration.ofMillis(perWindow * advance), Duration.ofMillis(advance));
-            results = keyed.keyBy(pair -> pair.f0.getValue(), Types.INT)
-                    .window(windows)
-                    .aggregate(
-                            new SumAndCount(),
-                            new WithKey(!isAggregate),
-                            Types.TUPLE(Types.LONG, Types.LONG),
-                            Types.TUPLE(Types.LONG, Types.LONG),
-                            RESULT);
+            results = stock(keyed, isAggregate, advance, perWindow);
         } else {
             // One subtask needs no exchange: everything is one chain of calls on one thread.
             DataStream<Tuple2<IntValue, LongValue>> dealt = parallelism == 1
@@ -61,6 +52,23 @@ final class Jobs {
             results = dealt.transform("panes", RESULT, new Panes(advance, perWindow, parallelism, !isAggregate));
         }
         results.addSink(new Results()).name("results");
+    }
+
+    /** Flink's own windows, with incremental aggregation. */
+    static SingleOutputStreamOperator<Tuple4<LongValue, LongValue, LongValue, LongValue>> stock(
+            DataStream<Tuple2<IntValue, LongValue>> keyed, boolean isAggregate, long advance, int perWindow) {
+        WindowAssigner<Object, TimeWindow> windows = isAggregate
+                ? TumblingEventTimeWindows.of(Duration.ofMillis(advance))
+                : SlidingEventTimeWindows.of(Duration.ofMillis(perWindow * advance), Duration.ofMillis(advance));
+        return keyed.keyBy(pair -> pair.f0.getValue(), Types.INT)
+                .window(windows)
+                .aggregate(
+                        new SumAndCount(),
+                        new WithKey(!isAggregate),
+                        Types.TUPLE(Types.LONG, Types.LONG),
+                        Types.TUPLE(Types.LONG, Types.LONG),
+                        RESULT)
+                .uid("windows");
     }
 
     /** key and value of a row */

@@ -1,8 +1,10 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.file.Path;
+import java.time.Duration;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.JobManagerOptions;
 import org.apache.flink.configuration.MemorySize;
 import org.apache.flink.configuration.RestOptions;
 import org.apache.flink.configuration.TaskManagerOptions;
@@ -14,7 +16,8 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
 
 /**
- * Flink in one virtual machine, asked by lines: `load WORKLOAD FOLDER`, `run VERSION PARALLELISM ROWS_PER_SECOND`.
+ * Flink in one virtual machine, asked by lines: `load WORKLOAD FOLDER`, `run VERSION PARALLELISM ROWS_PER_SECOND`,
+ * `rescale savepoint|adaptive` (the latter with the argument `adaptive` or `tuned`).
  *
  * The answer to a run: `@ok SECONDS DIGEST ROWS P50_MS P99_MS`, from the first row that leaves the source to the
  * end of the input at the last sink. Deploying the job is not in it.
@@ -33,6 +36,14 @@ public final class Peer {
         settings.set(RestOptions.BIND_PORT, "0");
         settings.set(RestOptions.BIND_ADDRESS, "127.0.0.1");
         settings.set(RestOptions.ADDRESS, "127.0.0.1");
+        if (arguments.length > 0) { // adaptive, or tuned: that and no waiting
+            settings.set(JobManagerOptions.SCHEDULER, JobManagerOptions.SchedulerType.Adaptive);
+        }
+        if (arguments.length > 0 && arguments[0].equals("tuned")) {
+            settings.set(JobManagerOptions.SCHEDULER_EXECUTING_COOLDOWN_AFTER_RESCALING, Duration.ZERO);
+            settings.set(JobManagerOptions.SCHEDULER_EXECUTING_RESOURCE_STABILIZATION_TIMEOUT, Duration.ZERO);
+            settings.set(JobManagerOptions.SCHEDULER_RESCALE_TRIGGER_MAX_DELAY, Duration.ZERO);
+        }
         MiniClusterConfiguration cluster = new MiniClusterConfiguration.Builder()
                 .setConfiguration(settings)
                 .setNumTaskManagers(1)
@@ -56,6 +67,9 @@ public final class Peer {
                 Columns.load(words[1], Path.of(words[2]));
                 loaded = words[1];
                 return "ok";
+            }
+            if (words[0].equals("rescale")) {
+                return "ok " + Rescale.run(flink, words[1]);
             }
             return run(flink, words[1], Integer.parseInt(words[2]), Long.parseLong(words[3]));
         } catch (Exception error) {
