@@ -1,28 +1,33 @@
-"""The operator layer's queues and merge operators: schedules of the kernels' own text, planted bugs.
+"""Both sides of the Viper experiment: schedules of the kernels' own text, planted bugs.
 
-Property    Injectors, merge operators, instances and sinks with tiny queues come to their end under every schedule,
-            and each sink gets the merged sequence. Waits never time out here, so a wake-up that is lost, or a
-            cycle of full and empty queues, shows as a deadlock.
+Property    Injectors, merge operators, instances and sinks with tiny queues or gates come to their end under every
+            schedule, and each sink gets the merged sequence. Waits never time out here, so a wake-up that is
+            lost, or a cycle of full and empty queues, shows as a deadlock.
 Oracle      The tuples sorted by (time, injector).
 Cannot see  memory orderings weaker than sequential consistency: the real threads of test_viper.py.
 """
 
+import inspect
 from types import SimpleNamespace
 
 import pytest
 
+from gate_cases import EVENT_COUNT, log_state
+from headrace.bench import feeding
 from interleave import Kernels, exhaustive, find_failure, sampled
 
 QUEUES = "headrace.bench.experiments.viper_operators_kernel"
+CHANNEL = "headrace.bench.experiments.viper_channel_kernel"
+SMALL = {"EVENT": 1, "BATCH": 2, "READ": 2, "_A": 1, "_B": 1}  # a hash that fits 64 bits without wrapping
 
 
 def kernels(*planted):
     return Kernels(
         QUEUES,
-        "headrace.memory.event_count",
+        EVENT_COUNT,
         shared=("ts", "ref", "out_ts", "out_ref"),
         planted=[(QUEUES, *bug) for bug in planted],
-        constants={"EVENT": 1, "BATCH": 2, "_A": 1, "_B": 1},  # a hash that fits 64 bits without wrapping
+        constants=SMALL,
     )
 
 
@@ -121,13 +126,49 @@ def whole(k, sources, owners, capacity, chunk):
             running.append(k.merge(q, m, before, to_sink + s, thread, chunk, stop))
             running.append(k.receive(q, w, s, to_sink + s, thread + 1, chunk, [], ended, stop))
 
-        def check():
-            times = sorted(t for ts in sources for t in ts)
-            for s in range(instances):
-                mine = [t for t in times if t % 2 == s]
-                assert ended[s] == [k.fold(mine, [t % 100 for t in mine], [0] * len(mine)), len(mine)], s
+        return running, lambda: assert_merged(k, sources, ended)
 
-        return running, check
+    return build
+
+
+def assert_merged(k, sources, ended):
+    """Sink s got the tuples of segment s, modulo the number of sinks, in order."""
+    times = sorted(t for ts in sources for t in ts)
+    for s in range(len(ended)):
+        mine = [t for t in times if t % len(ended) == s]
+        assert ended[s] == [k.fold(mine, [t % 100 for t in mine], [0] * len(mine)), len(mine)], s
+
+
+# The channel's kernels import one function from a module that holds more than kernels: its text stands in for it.
+FEEDING = (
+    "from headrace.bench.feeding import await_record\n",
+    inspect.getsource(getattr(feeding.await_record, "py_func", feeding.await_record)),
+)
+
+
+def channel_kernels(*planted):
+    return Kernels(
+        CHANNEL,
+        EVENT_COUNT,
+        shared=("ring_ts", "ring_ref", "out_ts", "out_ref"),
+        planted=[(CHANNEL, *bug) for bug in (FEEDING, *planted)],
+        constants={**SMALL, "CONTROL_RESERVE": 0},
+    )
+
+
+def channel(k, sources, owners, bound):
+    """All stages with gates of `bound` tuples: two instances, two sinks."""
+
+    def build():
+        before = log_state(k, len(sources), 2, ring=bound, log=2 * bound, bound=bound, reading=2)
+        after = log_state(k, 2, 2, ring=bound, log=2 * bound, bound=bound, reading=2)
+        w = work(sources, owners, 2)
+        ended, stop = [[-1, -1] for _ in range(2)], [0]
+        running = [k.inject(before, s, ts, [*range(len(ts))], [0], 0, stop) for s, ts in enumerate(sources)]
+        for i in range(2):
+            running.append(k.operate(before, after, w, 0, i, stop))
+            running.append(k.receive(after, w, i, [], ended, stop))
+        return running, lambda: assert_merged(k, sources, ended)
 
     return build
 
@@ -189,3 +230,35 @@ def test_interleave_catches_a_promise_to_one_reader_only():
     new = "        if news and load_relaxed(q.mark, r * CELL) < mark or mark == NOTHING:\n"
     build = whole(kernels((old, new)), LONG, OWNERS, 2, 2)
     assert "replay" in str(find_failure("viper stages", build, count=200, longest=20_000))
+
+
+@pytest.mark.parametrize("bound", [2, 4])
+def test_interleave_samples_of_the_channel(bound):
+    for sources, owners in ((LONG, OWNERS), (LONG[:1], OWNERS[:1])):
+        build = channel(channel_kernels(), sources, owners, bound)
+        assert sampled("viper channel", build, 200, longest=20_000) >= 200
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        pytest.param(
+            [
+                ("            if owes:\n", "            if False:\n"),
+                ("        if owes and results == 0:\n", "        if False:\n"),
+            ],
+            id="no promise",
+        ),
+        pytest.param([("        reached = ts[count - 1]\n", "        reached = ts[count - 1] + 2\n")], id="too much"),
+        pytest.param(
+            [("        made += results\n", "        made += mine\n        made -= results // 2\n")], id="rows"
+        ),
+        pytest.param(
+            [("        taken = add(g, source, ts, start, count, first_row)\n        if taken > 0", "        if taken > 0")],
+            id="room not looked for again",
+        ),
+    ],
+)
+def test_interleave_catches_in_the_channel(planted):
+    build = channel(channel_kernels(*planted), LONG, OWNERS, 2)
+    assert "replay" in str(find_failure("viper channel", build, count=400, longest=20_000))

@@ -3,24 +3,35 @@
     injectors -> gate -> instances -> gate -> sinks
 
 An instance reads all of the first gate and keeps its own cars, a sink all of the second and keeps its own
-segments. Injectors at full speed are `bench.feeding`'s. The concurrency is that of the gate (`gates.merged_log_kernel`);
-what is added here:
+segments. The concurrency is that of the gate (`gates.merged_log_kernel`); what is added here:
 
 Invariants  H1  before it waits, and after a batch without results, an instance promises the time it has read
                 up to: sinks wait for no instance that has nothing to tell
             H2  results are added, in full, before the batch is released (`advance`) and before that promise
+Waiting     Each wait is tried again between `prepare` and `sleep`, so that no wake-up is lost.
 Progress    An instance that waits for room in the second gate does not hold up its peers' reading: their
             promises reach as far as the first gate's log, so what it has added already is ready, the sinks
             take it, and there is room.
+Checked     tests/headrace/bench/test_viper.py, test_viper_interleave.py
 """
 
 import numpy as np
 
-from headrace.bench.experiments.viper_kernel import READ, apply, begin_all, due_in_order, fold_one
-from headrace.bench.feeding import await_record, await_room
+from headrace.bench.experiments.viper_kernel import (
+    BATCH,
+    READ,
+    WAIT_NS,
+    apply,
+    begin_all,
+    due_in_order,
+    fold_one,
+)
+from headrace.bench.feeding import await_record
 from headrace.gates.merged_log_kernel import (
     ROW_MASK,
     SOURCE_SHIFT,
+    SOURCES_WAITING,
+    SPACE_EVENT,
     add,
     advance,
     close_source,
@@ -29,29 +40,47 @@ from headrace.gates.merged_log_kernel import (
 )
 from headrace.kernel import kernel
 from headrace.memory.atomics import load_acquire, now_ns
+from headrace.memory.event_count import cancel, prepare, sleep
 from headrace.progress import END_OF_TIME
 
 
 @kernel
-def inject_paced(g, source, ts, order, clock, per_second, stop):
-    """Run an injector at a steady rate, `per_second` tuples of all injectors together."""
-    begin = begin_all(clock)
-    done = 0
-    while done < ts.size and load_acquire(stop, 0) == 0:
-        due = due_in_order(order, done, begin, per_second)
-        taken = add(g, source, ts, done, due - done, done)
-        done += taken
-        if taken == 0:
-            await_room(g, stop)
-    while close_source(g, source) == 0 and load_acquire(stop, 0) == 0:
-        await_room(g, stop)
+def add_some(g, source, ts, start, count, first_row, stop):
+    """Add tuples, or sleep until there may be room. Returns how many were taken."""
+    taken = add(g, source, ts, start, count, first_row)
+    if taken == 0:
+        ticket = prepare(g.words, SOURCES_WAITING, g.event, SPACE_EVENT)
+        taken = add(g, source, ts, start, count, first_row)
+        if taken > 0 or load_acquire(stop, 0) != 0:
+            cancel(g.words, SOURCES_WAITING)
+        else:
+            sleep(g.words, SOURCES_WAITING, g.event, SPACE_EVENT, ticket, WAIT_NS)
+    return taken
 
 
 @kernel
-def promise(out, k, ts, stop):
-    """Tell the sinks that instance `k` has no result before `ts` any more."""
-    while heartbeat(out, k, ts) == 0 and load_acquire(stop, 0) == 0:
-        await_room(out, stop)
+def promise(g, source, ts, stop):
+    """Tell the readers that nothing before `ts` comes from `source` any more; END_OF_TIME: nothing at all."""
+    while load_acquire(stop, 0) == 0:
+        ticket = prepare(g.words, SOURCES_WAITING, g.event, SPACE_EVENT)
+        taken = close_source(g, source) if ts == END_OF_TIME else heartbeat(g, source, ts)
+        if taken != 0 or load_acquire(stop, 0) != 0:
+            cancel(g.words, SOURCES_WAITING)
+            return
+        sleep(g.words, SOURCES_WAITING, g.event, SPACE_EVENT, ticket, WAIT_NS)
+
+
+@kernel
+def inject(g, source, ts, order, clock, per_second, stop):
+    """Run an injector: `per_second` tuples of all injectors together; 0 = as fast as the gate takes them."""
+    begin = begin_all(clock)
+    done = 0
+    while done < ts.size and load_acquire(stop, 0) == 0:
+        due = min(ts.size, done + BATCH)
+        if per_second > 0:
+            due = due_in_order(order, done, begin, per_second)
+        done += add_some(g, source, ts, done, due - done, done, stop)
+    promise(g, source, END_OF_TIME, stop)
 
 
 @kernel
@@ -90,10 +119,7 @@ def operate(g, out, w, operator, k, stop):
             results += apply(w, operator, refs[i] >> SOURCE_SHIFT, refs[i] & ROW_MASK, at[i], k, made + results)
         sent = 0
         while sent < results and load_acquire(stop, 0) == 0:  # H2
-            taken = add(out, k, times, sent, results - sent, made + sent)
-            sent += taken
-            if taken == 0:
-                await_room(out, stop)
+            sent += add_some(out, k, times, sent, results - sent, made + sent, stop)
         made += results
         reached = ts[count - 1]
         position += count
@@ -102,8 +128,7 @@ def operate(g, out, w, operator, k, stop):
         if owes and results == 0:
             promise(out, k, reached, stop)  # H1
             owes = False
-    while close_source(out, k) == 0 and load_acquire(stop, 0) == 0:
-        await_room(out, stop)
+    promise(out, k, END_OF_TIME, stop)
 
 
 @kernel

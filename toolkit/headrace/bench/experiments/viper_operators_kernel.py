@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headrace.bench.experiments.viper_kernel import BATCH, apply, begin_all, due_in_order, fold_one
+from headrace.bench.experiments.viper_kernel import BATCH, WAIT_NS, apply, begin_all, due_in_order, fold_one
 from headrace.gates.membership_kernel import NOTHING
 
 # The gate's own: the sides are to differ in who merges, and in nothing else.
@@ -45,7 +45,6 @@ from headrace.memory.event_count import cancel, prepare, signal, sleep
 
 EVENT = 32
 """int32 words between two events: a pair of cache lines."""
-WAIT_NS = 1_000_000
 
 # What a step of a stage returns.
 NOTHING_DONE, PROGRESS, OVER = range(3)

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.bench import feeding
 from headrace.bench.experiments import viper_channel_kernel as channel
 from headrace.bench.experiments import viper_operators_kernel as operators
 from headrace.bench.experiments.viper_energy import EnergyCounters
-from headrace.bench.experiments.viper_kernel import BATCH, CAPACITY, READ
+from headrace.bench.experiments.viper_kernel import CAPACITY, READ
 from headrace.bench.experiments.viper_roads import Roads
 from headrace.engine import compile_now
 from headrace.gates import merged_log
@@ -58,10 +57,7 @@ def channel_calls(roads: Roads, operator: int, per_second: int, waits: list[np.n
     calls: list[Call] = []
     clock = padded_cells(1)
     for s, (ts, order) in enumerate(zip(roads.ts, roads.order, strict=True)):
-        if per_second:
-            calls.append((f"injector-{s}", channel.inject_paced, (before, s, ts, order, clock, per_second, stop)))
-        else:
-            calls.append((f"injector-{s}", feeding.feed, (before, s, ts, 0, BATCH, 0, stop, True)))
+        calls.append((f"injector-{s}", channel.inject, (before, s, ts, order, clock, per_second, stop)))
     for k in range(roads.instances):
         calls.append((f"instance-{k}", channel.operate, (before, after, roads.work, operator, k, stop)))
         calls.append((f"sink-{k}", channel.receive, (after, roads.work, k, waits[k], ended, stop)))
