@@ -202,6 +202,7 @@ class JoinSpec:
     on: tuple[tuple[str, str], ...]
     prefixes: tuple[str, str]
     nulls: str = "error"
+    index: bool = True
 
 
 @dataclass(frozen=True)

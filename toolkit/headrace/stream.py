@@ -286,6 +286,7 @@ class Stream:
         on: str | tuple[str, str] | list | None = None,
         prefixes: tuple[str, str] | None = None,
         nulls: str = "error",
+        index: bool = True,
         name: str = "join",
     ) -> Stream:
         """Join with another stream: J and J+.
@@ -304,6 +305,13 @@ class Stream:
         nulls : {"error", "drop"}
             What a null in such a column is, as in `key_by`: an error, or a tuple
             that matches nothing and is counted in the metrics' ``null_keys``.
+        index : bool
+            Keep stored tuples in cells by the first two conditions that equal
+            columns and bands give, so that a tuple meets only those that can
+            match; the result is the same. The work is divided among threads by
+            cell: False, which compares all pairs and divides them evenly, is
+            better where a band covers most of the values there are.
+            ``mode="sn"`` always compares all pairs.
         prefixes : (str, str)
             Put before the left and right columns' names in the result; needed
             where names collide, ``("l_", "r_")`` for a self-join by default.
@@ -343,7 +351,7 @@ class Stream:
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
             raise SchemaError(f'join: column {twice!r} is on both sides; pass prefixes=("l_", "r_") or rename it')
-        spec = JoinSpec(units, where, pairs, prefixes, nulls)
+        spec = JoinSpec(units, where, pairs, prefixes, nulls, index)
         return Stream(OperatorNode(name, (left, right), spec, pa.schema(fields), left.event_time, left.unit))
 
     # -- running

@@ -132,7 +132,7 @@ def test_example_time_is_passed_on_behind_the_records_it_covers():
         # The smallest watermark, though the promise is ahead of it: promises may be positions.
         instances.promise(0, 90, 8)
         eventually(lambda: ("to", 8) in instances.seen.said)
-        instances.end(0, 1)
+        instances.end(1, 0)  # the one that is behind ends last
         # The end is no time: it is said by closing.
         assert instances.seen.said == [(7, 1, 1), ("to", 7), ("to", 8), "closed"]
         assert instances.freed == [7, 8, END_OF_TIME]

@@ -84,7 +84,7 @@ def join():
     left = pa.table({"ts": at, "x": at * 7_919 % 10_000})
     right = pa.table({"ts": at, "a": at * 104_729 % 10_000})
     sides = (hr.stream(table, event_time="ts") for table in (left, right))
-    return next(sides).join(next(sides), within=20_000, where=hr.band("x", "a", 0))
+    return next(sides).join(next(sides), within=20_000, where=hr.band("x", "a", 0), index=False)
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="a second thread needs a second core")

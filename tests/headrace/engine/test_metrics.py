@@ -191,7 +191,7 @@ def test_property_books_of_joins_forwarding_and_functions(mode):
 
     largest = hr.operator(state={"most": "int64"}, emits={"most": "int64"}, update=update, output=output)
     queries = {
-        "join": sides[0].join(sides[1], 200, hr.band("x", "a", 1)),
+        "join": sides[0].join(sides[1], 200, hr.band("x", "a", 1), index=False),
         "forward": sides[0].flat_map(twice, again="int64").forward(),
         "custom": sides[0].key_by("x").window(500, 250).apply(largest),
     }

@@ -92,9 +92,11 @@ class TestBand:
         st.sampled_from([1, 5, 30, 1000]),
         st.integers(1, 8),
         schedules(),
+        st.booleans(),
     )
-    def test_oracle_narrow_bands(self, lefts, rights, within, threads, schedule):
-        query = stream(lefts).join(stream(rights), within, hr.band("x", "a", 1) & hr.band("y", "b", 0.5))
+    def test_oracle_narrow_bands(self, lefts, rights, within, threads, schedule, index):
+        where = hr.band("x", "a", 1) & hr.band("y", "b", 0.5)
+        query = stream(lefts).join(stream(rights), within, where, index=index)
         rows = expected(
             lefts, rights, within, lambda l, r: close(l["x"], r["a"], 1) and close(l["y"], r["b"], 0.5)
         )
@@ -108,7 +110,7 @@ class TestBand:
         schedules(),
     )
     def test_oracle_wide_band_with_nulls_and_extremes(self, lefts, rights, threads, schedule):
-        query = stream(lefts).join(stream(rights), 20, hr.band("x", "a", 3))
+        query = stream(lefts).join(stream(rights), 20, hr.band("x", "a", 3), index=False)
         rows = expected(
             lefts, rights, 20,
             lambda l, r: l["x"] is not None and r["a"] is not None and abs(l["x"] - r["a"]) <= 3,
@@ -146,7 +148,7 @@ class TestBand:
             lefts, rights, 20,
             lambda l, r: close(l["x"], r["a"], whole) and close(l["f"], r["g"], narrow) and close(l["d"], r["e"], wide),
         )  # fmt: skip
-        check(stream(lefts).join(stream(rights), 20, where), rows, 2, [])
+        check(stream(lefts).join(stream(rights), 20, where, index=False), rows, 2, [])
 
     @pytest.mark.parametrize("dtype", ["int32", "float32"])
     def test_example_another_width_is_no_other_kernel(self, dtype):
@@ -154,7 +156,7 @@ class TestBand:
         right = pa.table({"ts": [3], "a": np.array([0], dtype)})
         modules = []
         for width in (0, 10, 19.5 if dtype.startswith("float") else 19, 20):
-            with stream([left]).join(stream([right]), 10, hr.band("x", "a", width)).start() as run:
+            with stream([left]).join(stream([right]), 10, hr.band("x", "a", width), index=False).start() as run:
                 assert run.wait(60)
                 assert run.to_arrow().num_rows == 1 + (width >= 10) + (width >= 20)
                 modules.append(run._operators["join"].module)
@@ -165,7 +167,7 @@ class TestBand:
         ends = {"int32": [-(2**31), 2**31 - 1], "float32": [-1.7e38, 1.7e38]}[dtype]
         left = pa.table({"ts": [0], "x": np.array(ends[:1], dtype)})
         right = pa.table({"ts": [1], "a": np.array(ends[1:], dtype)})
-        query = stream([left]).join(stream([right]), 10, hr.band("x", "a", width))
+        query = stream([left]).join(stream([right]), 10, hr.band("x", "a", width), index=False)
         distance = abs(float(np.array(ends[1], dtype)) - float(np.array(ends[0], dtype)))
         assert query.to_arrow().num_rows == int(distance <= width)
 
@@ -177,9 +179,10 @@ class TestEquality:
         sides({"id": (pa.string(), st.sampled_from(["a", "b", "é", "zz"])), "w": (pa.int64(), SMALL)}, 40),
         st.integers(1, 8),
         schedules(),
+        st.booleans(),
     )
-    def test_oracle_strings(self, lefts, rights, threads, schedule):
-        query = stream(lefts).join(stream(rights), 15, on="id", prefixes=("l_", "r_"))
+    def test_oracle_strings(self, lefts, rights, threads, schedule, index):
+        query = stream(lefts).join(stream(rights), 15, on="id", prefixes=("l_", "r_"), index=index)
         rows = [
             {
                 "ts": m.ts,
@@ -295,7 +298,8 @@ def test_agree_few_rows_meet_all_instances(threads):
         )
         for x, y in ("xy", "ab")
     )
-    query = stream([left]).join(stream([right]), 30, hr.band("x", "a", 1) & hr.band("y", "b", 0.5))
+    where = hr.band("x", "a", 1) & hr.band("y", "b", 0.5)
+    query = stream([left]).join(stream([right]), 30, where, index=False)
     rows = expected([left], [right], 30, lambda l, r: close(l["x"], r["a"], 1) and close(l["y"], r["b"], 0.5))
     with query.start(**scattered(draw, threads)) as run:
         assert run.wait(60)
@@ -307,7 +311,8 @@ def test_agree_few_rows_meet_all_instances(threads):
         assert run.to_arrow().to_pylist() == rows
 
 
-def test_agree_long_windows_over_many_chunks():
+@pytest.mark.parametrize("index", [True, False])
+def test_agree_long_windows_over_many_chunks(index):
     """Windows longer than a chunk of the store, with reconfigurations and freed chunks."""
     rng = np.random.default_rng(5)
     n = 50_000
@@ -319,7 +324,7 @@ def test_agree_long_windows_over_many_chunks():
         )
 
     left, right = side("x", 1), side("a", 2)
-    query = stream([left]).join(stream([right]), 200_000, hr.band("x", "a", 0))
+    query = stream([left]).join(stream([right]), 200_000, hr.band("x", "a", 0), index=index)
     one = query.to_arrow(threads=1)
     places, threads = np.sort(rng.integers(0, 2 * n, 12)), rng.integers(1, 9, 12)
     schedule = [(int(p), int(t)) for p, t in zip(places, threads, strict=True)]

@@ -80,10 +80,10 @@ def plain_loop(x, y, a, b, window, out):
         find(x[first : i + 1], y[first : i + 1], LEFT + first, a[i], b[i], RIGHT + i, 2 * i + 1, out)
 
 
-def band_join(left: pa.Table, right: pa.Table, size: int) -> Any:
-    """The stream of matches."""
+def band_join(left: pa.Table, right: pa.Table, size: int, index: bool = False) -> Any:
+    """The stream of matches; all pairs are compared unless there is an index."""
     where = hr.band("x", "a", WIDTH) & hr.band("y", "b", WIDTH)
-    return hr.stream(left, event_time="ts").join(hr.stream(right, event_time="ts"), size, where=where)
+    return hr.stream(left, event_time="ts").join(hr.stream(right, event_time="ts"), size, where=where, index=index)
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:

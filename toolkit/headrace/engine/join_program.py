@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pyarrow as pa
 from headrace.codegen.functions import explain_failure, specialise
 from headrace.egress.finishers import JoinResults
 from headrace.engine.programs import FREE_WORD, PRIVATE_WORDS, Program
-from headrace.errors import HeadraceError, SchemaError
+from headrace.errors import HeadraceError, OverflowInputError, SchemaError
 from headrace.expressions import BandPredicate, EqualPredicate, Predicate
 from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
 from headrace.gates.store import Store
@@ -20,8 +21,16 @@ from headrace.ingress.columns import is_text, value_dtype
 from headrace.ingress.encode import KeySource, make_dictionary
 from headrace.memory.bundle import numbered
 from headrace.memory.cells import reserved
-from headrace.operators import join, membership
-from headrace.operators.join import GROUP, Band, JoinShape, UserPredicate
+from headrace.operators import indexed_join, join, membership
+from headrace.operators.join_shape import (
+    GROUP,
+    Band,
+    JoinShape,
+    UserPredicate,
+    first_output,
+    probe_buffers,
+    width_arrays,
+)
 from headrace.query import Branch, JoinSpec, OperatorNode
 
 _MAY_RAISE = re.compile(r"[/%]|\*\*|\bmath\.|\bnp\.|checked_|\bwhile\b|\bfor\b")
@@ -76,6 +85,13 @@ class JoinProgram(Program):
             left_dtypes=tuple(d.name for d in self._columns[0].values()),
             right_dtypes=tuple(d.name for d in self._columns[1].values()),
         )
+        # Instances that share nothing have no index to share: they compare all pairs.
+        if spec.index and options.mode == "vsn":
+            widths = [width for _, _, _, width in self._bands]
+            terms = indexed_join.choose_terms(
+                self.shape.on_keys, list(zip(self.shape.bands, widths, strict=True))
+            )
+            self.shape = replace(self.shape, index=terms)
         if self._keys[0]:
             left_types = [k.key_type(self._schemas[0]) for k in self._keys[0]]
             right_types = [k.key_type(self._schemas[1]) for k in self._keys[1]]
@@ -87,7 +103,7 @@ class JoinProgram(Program):
             )
             self.id_capacity = 2**31 - 1
         self.value_columns = max(len(self._columns[0]), len(self._columns[1]))
-        self.first_output = 3
+        self.first_output = first_output(self.shape)
 
     def _equal(self, left: str, right: str, bands: list) -> None:
         kinds = [schema.field(name).type for schema, name in zip(self._schemas, (left, right), strict=True)]
@@ -160,18 +176,14 @@ class JoinProgram(Program):
         return dict(self._columns[side])
 
     def text(self):
-        return join.generate(self.shape)
+        return indexed_join.generate(self.shape) if self.shape.index else join.generate(self.shape)
 
     def allocate(self, instances, capacity):
         sides = np.array([b.side for b in self._branches], np.int64)
         places = (instances, len(self._branches))
-        return (
-            sides,
-            np.zeros(places, np.int64),
-            np.zeros(places, np.int64),
-            reserved(instances * capacity, np.int64).reshape(instances, capacity),
-            reserved(instances * capacity, np.int64).reshape(instances, capacity),
-        )
+        index = indexed_join.allocate_index(self.shape, instances) if self.shape.index else ()
+        results = [reserved(instances * capacity, np.int64).reshape(instances, capacity) for _ in range(2)]
+        return (sides, np.zeros(places, np.int64), np.zeros(places, np.int64), *index, *results)
 
     def private(self, worker):
         words = np.zeros(PRIVATE_WORDS, np.int64)
@@ -180,17 +192,29 @@ class JoinProgram(Program):
 
     def scratch(self):
         sizes = [2 * membership.BUCKETS]
-        dtypes = join.probe_buffers(self.shape)
+        dtypes = probe_buffers(self.shape)
         sizes += [GROUP + join.PROBES] * (len(dtypes) - 1)
         probes = [np.zeros(size, dtype) for size, dtype in zip(sizes, dtypes, strict=True)]
         widths = [_width(width, dtype) for _, _, dtype, width in self._bands]
-        return numbered(probes + join.width_arrays(self.shape, widths))
+        arrays = probes + width_arrays(self.shape, widths)
+        if self.shape.index:
+            arrays += indexed_join.index_scratch(self.shape, widths)
+        return numbered(arrays)
 
     def finisher(self, stores):
         return JoinResults(self.node.schema, stores, (self.carried_of(0), self.carried_of(1)))
 
     def stored_tuples(self, state, member):
         return int(np.maximum(0, state[2][member] - state[1][member]).sum())
+
+    def explain(self, failure, stores, state):
+        if int(failure[membership.FAILURE_CODE]) == indexed_join.INDEX_FULL:
+            return OverflowInputError(
+                f"join: the tuples within {self.spec.within:,} time units of event time"
+                f" {int(failure[membership.FAILURE_TS])} need more than {indexed_join.MOST_BLOCKS:,} blocks of the"
+                f" index; use a smaller within=, or index=False"
+            )
+        return super().explain(failure, stores, state)
 
     def explain_exception(
         self, error: BaseException, words: np.ndarray, stores: list[Store]

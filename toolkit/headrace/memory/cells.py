@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import platform
 import sys
@@ -49,7 +50,7 @@ def padded_cells(count: int) -> np.ndarray:
     return aligned(count * CELL, np.int64)
 
 
-def reserved(count: int, dtype) -> np.ndarray:
+def reserved(count: int, dtype, huge_pages: bool = False) -> np.ndarray:
     """Reserve zeroed memory that costs nothing until it is touched.
 
     The operators' dense state is indexed by key id, and how many keys are live
@@ -63,6 +64,10 @@ def reserved(count: int, dtype) -> np.ndarray:
         Number of elements reserved.
     dtype : dtype
         Element type.
+    huge_pages : bool
+        Ask for pages of 2 MiB, where the system has them: for what is large
+        and reached into at random, since the addresses of few small pages are
+        known to a core at a time.
 
     Returns
     -------
@@ -72,4 +77,8 @@ def reserved(count: int, dtype) -> np.ndarray:
     dtype = np.dtype(dtype)
     size = max(1, count) * dtype.itemsize
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
-    return np.frombuffer(mmap.mmap(-1, size, flags=flags), dtype, count)
+    memory = mmap.mmap(-1, size, flags=flags)
+    if huge_pages and hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # a kernel without them: advice, no more
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, dtype, count)

@@ -26,87 +26,27 @@ Source      STRETCH, Operator 10 and section 8.3; ScaleJoin. Differs: position
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
-
 from headrace.operators.aggregate import indent
+from headrace.operators.join_shape import (
+    VIEWS,
+    Band,
+    JoinShape,
+    Side,
+    common_text,
+    exact,
+    exact_band,
+    load_tuple,
+    numbered_fields,
+    sides_of,
+    width_of,
+)
 
-GROUP = 64
 BLOCK = 256
 PROBES = 4
 
 
-@dataclass(frozen=True)
-class Band:
-    """abs(left - right) <= width on columns `left` and `right` (indices) of one dtype.
-
-    The width itself is data: another one needs no other kernel.
-    """
-
-    left: int
-    right: int
-    dtype: str
-    is_wide: bool
-    """The narrow type cannot hold the width: there is no quick test."""
-
-    @staticmethod
-    def is_too_wide(dtype: str, width: int | float) -> bool:
-        """Whether a quick test in this type would overflow."""
-        return (dtype == "int32" and width >= 2**31 - 1) or (dtype == "float32" and width >= 3e38)
-
-
-@dataclass(frozen=True)
-class UserPredicate:
-    """A compiled function of the columns used on each side, as text defining `user_predicate`."""
-
-    text: str
-    left: tuple[int, ...]
-    right: tuple[int, ...]
-    may_raise: bool = False
-    """It divides or calls: evaluated pair by pair, with the pair on record, never speculatively."""
-
-
-@dataclass(frozen=True)
-class JoinShape:
-    """What the generated text depends on."""
-
-    bands: tuple[Band, ...]
-    on_keys: bool
-    user: UserPredicate | None
-    left_dtypes: tuple[str, ...]
-    right_dtypes: tuple[str, ...]
-
-
-_VIEWS = {"int64": "view_i64", "int32": "view_i32", "float64": "view_f64", "float32": "view_f32", "uint8": "view_u8"}
-
-_HEADER = '''
-from headrace.gates.store import CHUNK, CHUNK_SHIFT, DIRECTORY_CHUNKS
-from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
-from headrace.memory.atomics import view_f32, view_f64, view_i32, view_i64, view_u8
-from headrace.operators.membership import COMPARISONS, UPDATES
-from headrace.operators.output import reserve_slot
-from headrace.operators.ownership import BUCKET_MASK
-
-GROUP = {group}
+_BEGIN = '''
 BLOCK = {block}
-LEFT_WIDTH = {left_width}
-RIGHT_WIDTH = {right_width}
-SIZE, RUNS, LATER, EARLIER = FREE, FREE + 1, FREE + 2, FREE + 3
-DIRECTORY_MASK = DIRECTORY_CHUNKS - 1
-
-
-@kernel
-def promise(l):
-    return l[SEEN] - 1
-
-
-@kernel
-def hand_over(s, me, joiner):
-    s[1][joiner] = s[1][me]
-    s[2][joiner] = s[2][me]
 
 
 @kernel
@@ -127,61 +67,6 @@ def begin(c, l, s, buffer):
         else:
             b += 1
     l[RUNS] = count
-
-
-@kernel
-def entry(row, width):
-    return ((row >> CHUNK_SHIFT) & DIRECTORY_MASK) * width
-
-
-@kernel
-def forget(me, x, s, horizon):
-    """Move LOW past the rows with ts <= horizon, in every source (I1)."""
-    sides = s[0]
-    for source in range(sides.size):
-        width = LEFT_WIDTH if sides[source] == 0 else RIGHT_WIDTH
-        low = s[1][me, source]
-        merged = s[2][me, source]
-        while low < merged:
-            ts = view_i64(x[source, entry(low, width)], CHUNK)
-            at = low & (CHUNK - 1)
-            stop = min(CHUNK, at + merged - low)
-            if ts[stop - 1] <= horizon:
-                low += stop - at
-                continue
-            while ts[at] <= horizon:
-                at += 1
-                low += 1
-            break
-        s[1][me, source] = low
-
-
-@kernel
-def advance_time(me, g, c, o, x, s, l, buffer, ts):
-    forget(me, x, s, ts - l[SIZE])
-    l[WATERMARK] = ts
-    return 0
-
-
-@kernel
-def finish(me, g, c, o, x, s, l, buffer):
-    return 0
-
-
-@kernel
-def emit(me, o, s, l, seq, at, ref, ts, other_ref, other_ts, is_right):
-    slot = reserve_slot(o, me, l[HEAD])
-    if slot < 0:
-        return -1
-    o.primary[me, slot] = seq
-    o.a[me, slot] = ref
-    o.b[me, slot] = other_ref
-    o.c[me, slot] = other_ts
-    o.at[me, slot] = at
-    s[3][me, slot] = ts
-    s[4][me, slot] = is_right
-    l[HEAD] += 1
-    return 0
 
 '''
 
@@ -345,17 +230,6 @@ def confirm_{other}(
 
 
 @kernel
-def load_{mine}(x, ref, k, buffer):
-    """Copy a {mine} tuple's columns into the probe buffers; False if one is null: it cannot match."""
-    source = ref >> SOURCE_SHIFT
-    row = ref & ROW_MASK
-    base = entry(row, {mine_width})
-    at = row & (CHUNK - 1)
-{load}
-    return True
-
-
-@kernel
 def pad_{mine}(count, buffer):
     """Fill the last group of probes with copies of its last one."""
     while count > 0 and count % {probe_lanes} != 0:
@@ -365,54 +239,6 @@ def pad_{mine}(count, buffer):
 '''
 
 
-@dataclass
-class _Side:
-    """Columns of one side, and where their probe buffers are in `buffer`."""
-
-    name: str
-    dtypes: tuple[str, ...]
-    first_buffer: int
-    width: int
-
-    def buffer_of(self, column: int) -> int:
-        return self.first_buffer + column
-
-
-def _sides(shape: JoinShape) -> tuple[_Side, _Side]:
-    """Probe buffers: 0 runs, 1 and 2 record indices, then left keys and columns, right keys and columns."""
-    left = _Side("left", shape.left_dtypes, 4, 3 + 2 * len(shape.left_dtypes))
-    right = _Side("right", shape.right_dtypes, 5 + len(shape.left_dtypes), 3 + 2 * len(shape.right_dtypes))
-    return left, right
-
-
-def probe_buffers(shape: JoinShape) -> list[str]:
-    """Dtypes of `buffer`: runs, left and right record indices, each side's keys and columns, lower ends of bands."""
-    dtypes = ["int32", "int64", "int64", "int32", *shape.left_dtypes, "int32", *shape.right_dtypes]
-    return dtypes + ["int32"] * (2 * len(shape.bands))
-
-
-def width_arrays(shape: JoinShape, widths: Sequence[int | float]) -> list[np.ndarray]:
-    """What follows the probe buffers: for each band, its width as the quick and as the exact test need it."""
-    arrays = []
-    for band, width in zip(shape.bands, widths, strict=True):
-        if band.dtype == "int32":
-            values = (np.uint32(0 if band.is_wide else 2 * int(width)), np.int64(min(int(width), 2**63 - 1)))
-        elif band.dtype == "int64":
-            values = (np.uint64(min(int(width), 2**64 - 1)),) * 2
-        elif band.dtype == "float32":
-            values = (np.float32(0) if band.is_wide else _float32_above(width), np.float64(width))
-        else:
-            values = (np.float64(width),) * 2
-        arrays += [np.array([value]) for value in values]
-    return arrays
-
-
-def _width(shape: JoinShape, band_number: int, exact: bool) -> str:
-    """Where a band's width is."""
-    first = 5 + len(shape.left_dtypes) + len(shape.right_dtypes) + 2 * len(shape.bands)
-    return f"buffer[{first + 2 * band_number + int(exact)}][0]"
-
-
 def _lower_end(shape: JoinShape, band_number: int, mine_is_right: bool) -> int:
     """Probe buffer of a band's lower end, probe - width, modulo 2**32: kept, or LLVM subtracts twice a row."""
     return 5 + len(shape.left_dtypes) + len(shape.right_dtypes) + 2 * band_number + int(mine_is_right)
@@ -420,42 +246,16 @@ def _lower_end(shape: JoinShape, band_number: int, mine_is_right: bool) -> int:
 
 def generate(shape: JoinShape) -> str:
     """Write the operator's part of the kernel module."""
-    left, right = _sides(shape)
-    text = _HEADER.format(group=GROUP, block=BLOCK, left_width=left.width, right_width=right.width)
-    if shape.user is not None:
-        text += shape.user.text + "\n"
+    left, right = sides_of(shape)
+    text = common_text(shape) + _BEGIN.replace("{block}", str(BLOCK))
     text += _match_probes(shape, left, right)
     text += _direction(shape, left, right, mine_is_right=False)
     text += _direction(shape, right, left, mine_is_right=True)
-    return re.sub(r"\bbuffer\[(\d+)\]", r"buffer.f\1", text + _PROCESS)
+    return numbered_fields(text + _PROCESS)
 
 
-def _exact_band(band: Band, x: str, y: str, width: str) -> str:
-    if band.dtype.startswith("float"):
-        return f"abs(np.float64({x}) - np.float64({y})) <= {width}"
-    if band.dtype == "int64":
-        # No overflow: the difference of two int64, larger minus smaller, fits uint64.
-        difference = f"(np.uint64({x}) - np.uint64({y}) if {x} >= {y} else np.uint64({y}) - np.uint64({x}))"
-        return f"{difference} <= {width}"
-    return f"abs(np.int64({x}) - np.int64({y})) <= {width}"
-
-
-def _exact(shape: JoinShape, left_value, right_value, left_key: str, right_key: str) -> str:
-    parts = []
-    if shape.on_keys:
-        parts.append(f"{left_key} == {right_key}")
-    parts += [
-        _exact_band(band, left_value(band.left), right_value(band.right), _width(shape, number, exact=True))
-        for number, band in enumerate(shape.bands)
-    ]
-    if shape.user is not None:
-        arguments = [left_value(i) for i in shape.user.left] + [right_value(i) for i in shape.user.right]
-        parts.append(f"user_predicate({', '.join(arguments)})")
-    return " and ".join(f"({part})" for part in parts)
-
-
-def _match_probes(shape: JoinShape, left: _Side, right: _Side) -> str:
-    condition = _exact(
+def _match_probes(shape: JoinShape, left: Side, right: Side) -> str:
+    condition = exact(
         shape,
         lambda i: f"buffer[{left.buffer_of(i)}][a]",
         lambda i: f"buffer[{right.buffer_of(i)}][b]",
@@ -465,7 +265,7 @@ def _match_probes(shape: JoinShape, left: _Side, right: _Side) -> str:
     return f"\n@kernel\ndef match_probes(a, b, buffer):\n    return {condition}\n\n"
 
 
-def _direction(shape: JoinShape, mine: _Side, other: _Side, mine_is_right: bool) -> str:
+def _direction(shape: JoinShape, mine: Side, other: Side, mine_is_right: bool) -> str:
     """Write the kernels in which `mine` probes the stored rows of `other`."""
 
     def mine_column(band: Band) -> int:
@@ -483,14 +283,14 @@ def _direction(shape: JoinShape, mine: _Side, other: _Side, mine_is_right: bool)
         slices.append("key_block = keys[a:b]")
         names.append("key_block")
     for column in used:
-        view = _VIEWS[other.dtypes[column]]
+        view = VIEWS[other.dtypes[column]]
         views.append(f"column_{column} = {view}(x[source, base + {3 + 2 * column}], CHUNK)")
         slices.append(f"block_{column} = column_{column}[a:b]")
         names.append(f"block_{column}")
     setup, conditions = [], [[] for _ in range(PROBES)]
     for number, band in enumerate(shape.bands):
         # In registers: the blocks' loop reads nothing but the blocks.
-        setup.append(f"w{number} = {_width(shape, number, exact=band.is_wide)}")
+        setup.append(f"w{number} = {width_of(shape, number, is_exact=band.is_wide)}")
     for k in range(PROBES):
         if shape.on_keys:
             setup.append(f"key_{k} = buffer[{mine.first_buffer - 1}][q + {k}]")
@@ -508,7 +308,7 @@ def _direction(shape: JoinShape, mine: _Side, other: _Side, mine_is_right: bool)
                 conditions[k].append(f"(abs({block} - {name}) <= w{number})")
             else:
                 setup.append(f"{name} = {probe}")
-                conditions[k].append(f"({_exact_band(band, block, name, f'w{number}')})")
+                conditions[k].append(f"({exact_band(band, block, name, f'w{number}')})")
         if shape.user is not None and not shape.user.may_raise:
             own = shape.user.right if mine_is_right else shape.user.left
             others = shape.user.left if mine_is_right else shape.user.right
@@ -517,22 +317,15 @@ def _direction(shape: JoinShape, mine: _Side, other: _Side, mine_is_right: bool)
             other_values = [f"block_{column}[i]" for column in others]
             arguments = other_values + own_values if mine_is_right else own_values + other_values
             conditions[k].append(f"user_predicate({', '.join(arguments)})")
-    load = [f"buffer[{mine.first_buffer - 1}][k] = view_i32(x[source, base + 2], CHUNK)[at]"]
-    pad = [f"buffer[{mine.first_buffer - 1}][count] = buffer[{mine.first_buffer - 1}][count - 1]"]
-    for column, dtype in enumerate(mine.dtypes):
+    more, pad = [], [f"buffer[{mine.first_buffer - 1}][count] = buffer[{mine.first_buffer - 1}][count - 1]"]
+    for column in range(len(mine.dtypes)):
         place = f"buffer[{mine.buffer_of(column)}]"
-        load += [
-            f"valid = x[source, base + {4 + 2 * column}]",
-            "if valid != 0 and view_u8(valid, CHUNK)[at] == 0:",
-            "    return False",
-            f"{place}[k] = {_VIEWS[dtype]}(x[source, base + {3 + 2 * column}], CHUNK)[at]",
-        ]
         pad.append(f"{place}[count] = {place}[count - 1]")
     for number, band in enumerate(shape.bands):
         if band.dtype == "int32" and not band.is_wide:
             low = f"buffer[{_lower_end(shape, number, mine_is_right)}]"
-            width = _width(shape, number, exact=True)
-            load.append(f"{low}[k] = np.int32(buffer[{mine.buffer_of(mine_column(band))}][k] - {width})")
+            width = width_of(shape, number, is_exact=True)
+            more.append(f"{low}[k] = np.int32(buffer[{mine.buffer_of(mine_column(band))}][k] - {width})")
             pad.append(f"{low}[count] = {low}[count - 1]")
     valid_views, valid_conditions = [], []
     for column in used:
@@ -550,14 +343,13 @@ def _direction(shape: JoinShape, mine: _Side, other: _Side, mine_is_right: bool)
 
     mine_key, other_key = f"buffer[{mine.first_buffer - 1}][q]", "keys[i]"
     if mine_is_right:
-        exact = _exact(shape, other_value, mine_value, other_key, mine_key)
+        condition = exact(shape, other_value, mine_value, other_key, mine_key)
     else:
-        exact = _exact(shape, mine_value, other_value, mine_key, other_key)
-    return _PROBE.format(
+        condition = exact(shape, mine_value, other_value, mine_key, other_key)
+    return load_tuple(mine, more) + _PROBE.format(
         mine=mine.name,
         other=other.name,
         width=f"{other.name.upper()}_WIDTH",
-        mine_width=f"{mine.name.upper()}_WIDTH",
         probe_lanes=PROBES,
         views=indent("\n".join(views), 2).rstrip("\n"),
         confirm_views=indent("\n".join(views), 1).rstrip("\n"),
@@ -568,7 +360,7 @@ def _direction(shape: JoinShape, mine: _Side, other: _Side, mine_is_right: bool)
         any_condition="(" + " | ".join("(" + (" & ".join(c) or "True") + ")" for c in conditions) + ")",
         valid_views=indent("\n".join(valid_views) or "pass", 1).rstrip("\n"),
         valid_condition="".join(valid_conditions),
-        exact_condition=exact,
+        exact_condition=condition,
         record=indent(
             "l[LATER] = refs[k]\nl[EARLIER] = (source << SOURCE_SHIFT) | (chunk_first + i)", 3
         )
@@ -576,12 +368,5 @@ def _direction(shape: JoinShape, mine: _Side, other: _Side, mine_is_right: bool)
         else "",
         mine_index=2 if mine_is_right else 1,
         mine_is_right=int(mine_is_right),
-        load=indent("\n".join(load), 1).rstrip("\n"),
         pad=indent("\n".join(pad), 2).rstrip("\n"),
     )
-
-
-def _float32_above(width: float) -> np.float32:
-    """A float32 bound that no rounding of a float32 difference within `width` exceeds."""
-    bound = np.float32(width) * np.float32(1 + 2**-22)
-    return np.nextafter(bound, np.float32(np.inf))

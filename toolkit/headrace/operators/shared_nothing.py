@@ -30,7 +30,7 @@ from headrace.codegen.modules import load_module
 from headrace.operators import build, custom, router_kernel
 from headrace.operators.aggregate import indent
 from headrace.operators.custom_shape import CustomShape
-from headrace.operators.join import JoinShape
+from headrace.operators.join_shape import JoinShape
 from headrace.operators.membership import EPOCH_RING
 
 TOTAL = EPOCH_RING
