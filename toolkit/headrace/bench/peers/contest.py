@@ -9,6 +9,7 @@ with a contestant becomes its row and ends nobody else's.
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -119,14 +120,17 @@ def compete(work: Work, contestants: Sequence[Contestant], repetitions: int) -> 
     results = [Result(contestant) for contestant in contestants]
     try:
         for result in results:
+            say(f"{work.name}: {result.contestant.label} starts, loads and warms up")
             _attempt(result, lambda r=result: _prepare(r, work))
-        for _ in range(repetitions):
+        for repetition in range(repetitions):
+            say(f"{work.name}: round {repetition + 1} of {repetitions}")
             for result in results:
                 if not result.failure and sum(result.seconds) < BUDGET_S:
                     _attempt(
                         result, lambda r=result: r.seconds.append(_checked(r.contestant.run(), work).seconds)
                     )
         if work.is_paced:
+            say(f"{work.name}: latency")
             _measure_latency(
                 work, [r for r in results if r.contestant.kind in ("ours", "streaming")], repetitions
             )
@@ -134,6 +138,11 @@ def compete(work: Work, contestants: Sequence[Contestant], repetitions: int) -> 
         for contestant in contestants:
             contestant.end()
     return results
+
+
+def say(text: str) -> None:
+    """Tell whoever waits how far it is."""
+    print(f"peers: {text}", file=sys.stderr, flush=True)
 
 
 def _prepare(result: Result, work: Work) -> None:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 import headrace as hr
 from headrace.bench.peers import on_flink, on_spark
-from headrace.bench.peers.contest import failure_of
+from headrace.bench.peers.contest import failure_of, say
 from headrace.bench.peers.workloads import SPAN, aggregate_query, keyed_rows
 from headrace.bench.resident import Resident
 from headrace.bench.rows import Row, median
@@ -177,6 +177,7 @@ def measure(repetitions: int, tiny: bool, may_install: bool = True) -> list[Row]
 
 def _row(case: str, how: Callable[[], list[float]], note: str, failure: str = "") -> Row:
     times: list[float] = []
+    say(case)
     failure = failure or failure_of(lambda: times.extend(how()))
     value = math.nan if failure else median(times)
     note = failure or f"{len(times)} change{'s' if len(times) != 1 else ''}; {note}"
