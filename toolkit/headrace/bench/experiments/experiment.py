@@ -46,6 +46,8 @@ class Figure:
     log_x, log_y : bool
     note : str
         A sentence under the plot.
+    y_max : float, optional
+        Where the axis ends: the same for plots to be compared.
     """
 
     title: str
@@ -55,6 +57,7 @@ class Figure:
     log_x: bool = False
     log_y: bool = False
     note: str = ""
+    y_max: float | None = None
 
 
 @dataclass(frozen=True)

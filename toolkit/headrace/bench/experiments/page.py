@@ -136,6 +136,8 @@ def _plot(figure: Figure, name: str) -> Any:
         plot.y_range.start = min(0.0, float(np.nanmin(values))) if np.isfinite(values).any() else 0.0
         if np.isfinite(values).any() and np.nanmax(np.abs(values)) >= 10:
             plot.yaxis.formatter = NumeralTickFormatter(format="0,0")
+    if figure.y_max is not None:
+        plot.y_range.end = figure.y_max
     if figure.lines:
         plot.add_layout(plot.legend[0], "below")
         plot.legend.orientation = "horizontal"
