@@ -14,6 +14,9 @@ BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP   := $(BIN)/python -m pip --disable-pip-version-check
 
+# Test processes of the unit stage. Files stay whole: tests of one share what is compiled.
+WORKERS ?= 2
+
 # Arguments for `make bench`, e.g. make bench NAME=gate ARGS="--full --json gate.json"
 NAME ?= all
 ARGS ?=
@@ -115,7 +118,7 @@ check-project: $(STAMP)  ## stage: the project's own files
 	$(call stage,project,tests/project)
 
 check-unit: $(STAMP)  ## stage: units, oracles, properties, interleavings
-	$(call stage,unit,tests/headrace)
+	$(call stage,unit,tests/headrace,-n $(WORKERS) --dist loadfile)
 
 check-litmus: $(STAMP)  ## stage: real threads on real cores
 	$(call stage,litmus,tests/litmus)

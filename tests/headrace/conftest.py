@@ -1,6 +1,18 @@
-"""Say at the end how many schedules were explored."""
+"""Say at the end how many schedules were explored, by all test processes together."""
 
+import pytest
 from interleave import EXPLORED
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):  # one of several processes: pass it on to the one that reports
+        session.config.workeroutput["explored"] = dict(EXPLORED)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    for name, count in getattr(node, "workeroutput", {}).get("explored", {}).items():
+        EXPLORED[name] += count
 
 
 def pytest_terminal_summary(terminalreporter):
