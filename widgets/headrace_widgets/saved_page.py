@@ -11,6 +11,7 @@ from bokeh.embed import components
 from bokeh.resources import INLINE
 
 from headrace_widgets.changes_table import ChangesTable
+from headrace_widgets.live_plot import take_legend
 from headrace_widgets.plots import Figures, markers
 
 _PAGE = """<!doctype html>
@@ -23,6 +24,8 @@ body {{ font-family: sans-serif; margin: 16px; color: #212121; }}
 h3 {{ font-size: 14px; margin: 8px 0 0; }}
 .plots {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(420px, 1fr)); gap: 4px 16px; }}
 .plots p {{ font-size: 12px; color: #616161; margin: 0; }}
+.legend {{ display: flex; flex-wrap: wrap; gap: 0 10px; margin: 2px 0; padding: 0; list-style: none; font-size: 11px; }}
+.legend span {{ display: inline-block; width: 16px; margin-right: 4px; vertical-align: middle; }}
 table {{ border-collapse: collapse; font-size: 12px; }}
 td, th {{ padding: 2px 8px; border-bottom: 1px solid #dddddd; text-align: left; }}
 pre {{ background: #f4f4f4; padding: 8px; white-space: pre-wrap; }}
@@ -76,9 +79,11 @@ def save_page(
         if panel.key in ranges:
             low, high = ranges[panel.key]
             figures.built[panel.key][1].y_range.update(start=low, end=high)
+    # Beside the plots, as in the dashboard: inside, they would cover what the markers say.
+    legends = {key: _legend(take_legend(plot)) for key, (_, plot) in figures.built.items()}
     script, parts = components({key: plot for key, (_, plot) in figures.built.items()})
     plots = "".join(
-        f"<section><h3>{html.escape(panel.title)}</h3>{parts[panel.key]}"
+        f"<section><h3>{html.escape(panel.title)}</h3>{legends[panel.key]}{parts[panel.key]}"
         f"<p>{html.escape(panel.text(figures.last)) if figures.last else ''}</p></section>"
         for panel in figures.panels
     )
@@ -96,3 +101,12 @@ def save_page(
     part.write_text(text, encoding="utf-8")
     part.replace(target)
     return target
+
+
+def _legend(entries: list[dict[str, Any]]) -> str:
+    items = "".join(
+        f'<li><span style="border-top: {9 if one["area"] else 3}px {one["dash"]} {one["colour"]}"></span>'
+        f"{html.escape(one['label'])}</li>"
+        for one in entries
+    )
+    return f'<ul class="legend">{items}</ul>'

@@ -73,7 +73,7 @@ class Threshold:
             threshold=bound,
             reason=(
                 f"the load of {threads} thread{'s' * (threads > 1)} was {load:.0%}, {side} {bound:.0%}:"
-                f" {number} bring it to about {expected:.0%} (target {self.target:.0%})"
+                f" {number} bring{'s' * (number == 1)} it to about {expected:.0%} (target {self.target:.0%})"
             ),
             predicted={"load": expected},
         )
