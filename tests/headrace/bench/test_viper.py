@@ -107,7 +107,7 @@ def test_oracle_paced(table, defined, side):
     outcome = viper_trial.run(side, roads, NEW_SEG, per_second=200_000, results=truth[:, 1])
     assert (outcome.ended == truth).all()
     assert outcome.seconds >= 0.9 * ROWS / 200_000
-    assert outcome.waits_us.size == truth[:, 1].sum()
+    assert outcome.waits_us.size == sum(n - n // 4 for n in truth[:, 1])
     assert (outcome.waits_us > 0).all() and outcome.waits_us.max() < outcome.seconds * 1e6
 
 

@@ -40,7 +40,8 @@ class Outcome:
     joules : float
         NaN where there are no counters.
     waits_us : float64[results]
-        From injection to arrival; empty unless paced.
+        From injection to arrival, of the last three quarters of each sink's results: before, threads may still
+        be starting. Empty unless paced.
     """
 
     ended: np.ndarray
@@ -182,7 +183,8 @@ def run(side: str, roads: Roads, operator: int, per_second: int = 0, results: np
     stop = padded_cells(1)
     calls = SIDES[side](roads, operator, per_second, waits, ended, stop)
     seconds, cpu_s, joules = run_threads(calls, stop)
-    return Outcome(ended, seconds, cpu_s, joules, np.concatenate(waits) / 1e3)
+    settled = [each[each.size // 4 :] for each in waits]
+    return Outcome(ended, seconds, cpu_s, joules, np.concatenate(settled) / 1e3)
 
 
 def run_threads(calls: list[Call], stop: np.ndarray, timeout_s: float = TIMEOUT_S) -> tuple[float, float, float]:
