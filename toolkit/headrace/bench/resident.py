@@ -81,6 +81,8 @@ class Resident:
     stored : int
         Rows of each source that a join holds already when it starts: they are
         compared with, but not fed.
+    warm : int
+        Rows of each source that are fed and processed before the clock starts.
     collect : bool or Consumer
         Run the engine's collector instead of dropping results: its batches are counted, or given to this.
     **options
@@ -96,6 +98,7 @@ class Resident:
         *,
         like: Resident | None = None,
         stored: int = 0,
+        warm: int = 0,
         collect: Any = False,
         **options: Any,
     ):
@@ -106,6 +109,7 @@ class Resident:
         self.operator = operator = kind(node, query.branches[node.name], self.options)
         self._encoded = like
         self.stored = stored
+        self.warm = warm
         self.ts: list[np.ndarray] = like.ts if like is not None else []
         if like is None:
             self._encode(tables)
@@ -230,22 +234,43 @@ class Resident:
         cycles : int
             How often; 0 = until `wait` is called.
         """
+        if self.warm:
+            self._warm_up(batch)
+        done = self.stored or self.warm
         self.enough[0] = cycles or np.iinfo(np.int64).max
         gate, stop, loops = self.operator.gate, self.stop_word, for_gate(self.options.gate)
         calls = []
         for source, every in enumerate(self.ts):
-            ts = every[self.stored :]
+            ts = every[done:]
             if period:
                 calls.append((loops.feed_cycles, (gate, source, ts, period, per_second, 1024, self.enough, stop)))
             elif per_second:
-                calls.append((loops.feed_paced, (gate, source, ts, self.stored, per_second, stop, True)))
+                calls.append((loops.feed_paced, (gate, source, ts, done, per_second, stop, True)))
             else:
-                calls.append((loops.feed, (gate, source, ts, self.stored, batch, 20, stop, True)))
+                calls.append((loops.feed, (gate, source, ts, done, batch, 20, stop, True)))
         for function, arguments in calls:
             compile_now(function, arguments)
         self._begin = time.perf_counter()
         for function, arguments in calls:
             threading.Thread(target=self._feed, args=(function, arguments), daemon=True).start()
+
+    def _warm_up(self, batch: int) -> None:
+        """Feed the first rows of each source, and wait until all but the last, which may wait for more, are processed."""
+        gate, feed = self.operator.gate, for_gate(self.options.gate).feed
+        calls = [(gate, k, ts[: self.warm], 0, batch, 20, self.stop_word, False) for k, ts in enumerate(self.ts)]
+        for arguments in calls:
+            compile_now(feed, arguments)
+        feeders = [threading.Thread(target=feed, args=arguments, daemon=True) for arguments in calls]
+        for feeder in feeders:
+            feeder.start()
+        for feeder in feeders:
+            feeder.join(TIMEOUT_S)
+        members = self.operator.initial.members
+        limit = time.monotonic() + TIMEOUT_S
+        while self.operator.control.meter[list(members), membership.PASSED].min() < len(calls) * (self.warm - 1):
+            if self.errors or time.monotonic() > limit:
+                raise RuntimeError(f"the benchmark's operator did not take its first rows: {self.errors}")
+            time.sleep(0.005)
 
     def _feed(self, function, arguments: tuple) -> None:
         self.cycles = int(function(*arguments))
