@@ -274,14 +274,18 @@ class Visit:
         self.page.keyboard.press("Control+Enter")
 
     def _scroll_to_dashboard(self) -> None:
-        """JupyterLab draws a cell's output only when the cell comes into view."""
+        """JupyterLab draws a cell's output only while the cell is in view: go there until the plots are drawn."""
         down = "() => document.querySelector('.jp-NotebookPanel .jp-WindowedPanel-outer')?.scrollTo(0, 1e7)"
 
-        def is_there() -> bool:
+        def is_drawn() -> bool:
             self.page.evaluate(down)
-            return self.dashboard.count() == 1
+            return self.dashboard.count() == 1 and len(self.series("t")) > 0
 
-        until(is_there, 90, "the dashboard is on the page again")
+        try:
+            until(is_drawn, 90, "the dashboard is on the page again, drawn")
+        except AssertionError:
+            self.keep_failure()
+            raise
 
     def menu(self, *names: str) -> None:
         """Choose from JupyterLab's menus."""
@@ -364,21 +368,26 @@ class Visit:
             "(all) => Object.fromEntries(all.map((p) => [p.dataset.panel, p.querySelector('[role=status]').textContent]))"
         )
 
-    def place_in(self, panel: str, x: float, y: float) -> list[float]:
-        """Where a point of a plot's data is on the page, in pixels."""
+    def place_in(self, panel: str, *points: tuple[float, float]) -> list[list[float]]:
+        """Where points of a plot's data, (x, y) each, are on the page, in pixels."""
         plot = self.dashboard.locator(f"[data-panel={panel}] .headrace-plot")
         plot.scroll_into_view_if_needed()
-        place = """(plot, [x, y]) => {
+        place = """(plot, points) => {
             const view = window.Bokeh.index.roots.find((one) => plot.contains(one.el));
             const box = view.el.getBoundingClientRect();
-            return [box.x + view.frame.x_scale.compute(x), box.y + view.frame.y_scale.compute(y)];
+            return points.map(([x, y]) =>
+                [box.x + view.frame.x_scale.compute(x), box.y + view.frame.y_scale.compute(y)]);
         }"""
-        return plot.evaluate(place, [x, y])
+        return plot.evaluate(place, [list(point) for point in points])
+
+    def click_on_cell(self, panel: str, cell: tuple[float, float]) -> None:
+        """Click on a cell of a plot, by its data."""
+        (at,) = self.place_in(panel, cell)
+        self.page.mouse.click(*at)
 
     def drag_over_cells(self, panel: str, first: tuple[float, float], last: tuple[float, float]) -> None:
         """Select cells of a plot with the mouse, from one (x, y) of its data to another, both inside."""
-        a = self.place_in(panel, first[0] - 0.3, first[1] - 0.3)
-        b = self.place_in(panel, last[0] + 0.3, last[1] + 0.3)
+        a, b = self.place_in(panel, (first[0] - 0.3, first[1] - 0.3), (last[0] + 0.3, last[1] + 0.3))
         self.page.mouse.move(*a)
         self.page.mouse.down()
         self.page.mouse.move((a[0] + b[0]) / 2, (a[1] + b[1]) / 2, steps=4)
