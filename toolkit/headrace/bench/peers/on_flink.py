@@ -58,7 +58,7 @@ class Flink(Contestant):
         self._process = PeerProcess(self._command)
 
     def load(self, work: Work) -> None:
-        self._process.ask("load", WORKLOADS[work.name], work.folder)
+        self._process.ask("load", WORKLOADS[work.name], work.folder / "0")
 
     def run(self) -> Answer:
         return self._run(0)[0]

@@ -7,14 +7,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from headrace.bench.peers.contest import Answer, Contestant, NotRun
-from headrace.bench.peers.digest import digest
 from headrace.bench.peers.environment import environment
 from headrace.bench.peers.process import PeerProcess
 from headrace.bench.peers.workloads import Work
 
 VERSION = "2.1.0"
 SCRIPT = Path(__file__).with_name("polars_script.py")
-WORKLOADS = ("aggregate", "word count")
+WORKLOADS = ("aggregate", "word count", "forward")
 
 
 class Polars(Contestant):
@@ -38,13 +37,13 @@ class Polars(Contestant):
 
     def load(self, work: Work) -> None:
         self._work = work
-        self._process.ask("load", work.parquet)
+        self._process.ask("load", *work.parquet)
 
     def run(self) -> Answer:
         result = self._work.folder / f"polars-{self.threads}.parquet"
         (seconds,) = self._process.ask("run", self._work.name.replace(" ", "_"), result)
         found = pq.read_table(result)
-        return Answer(float(seconds), digest(found, self._work.columns), found.num_rows)
+        return Answer(float(seconds), self._work.digest_of(found), found.num_rows)
 
     def end(self) -> None:
         if self._process is not None:

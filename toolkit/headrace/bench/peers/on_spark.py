@@ -8,7 +8,6 @@ import sys
 import pyarrow.parquet as pq
 
 from headrace.bench.peers.contest import Answer, Contestant, Latency, NotRun
-from headrace.bench.peers.digest import digest
 from headrace.bench.peers.process import PeerProcess
 from headrace.bench.peers.workloads import PARTS, Work
 from headrace.errors import NotSupportedError
@@ -42,7 +41,7 @@ class Spark(Contestant):
 
     def install(self, work: Work) -> None:
         if work.name not in WORKLOADS:
-            raise NotRun("no query is written for it")
+            raise NotRun("a streaming query puts no rows in order")
         require_java()
 
     def start(self) -> None:
@@ -50,13 +49,13 @@ class Spark(Contestant):
 
     def load(self, work: Work) -> None:
         self._work = work
-        self._process.ask("load", work.parquet)
+        self._process.ask("load", work.parquet[0])
 
     def run(self) -> Answer:
         result = self._work.folder / f"spark-{self.threads}.parquet"
         (seconds,) = self._process.ask("run", self._work.name.replace(" ", "_"), result)
         found = pq.read_table(result)
-        return Answer(float(seconds), digest(found, self._work.columns), found.num_rows)
+        return Answer(float(seconds), self._work.digest_of(found), found.num_rows)
 
     def latency(self, per_second: int) -> tuple[Answer, Latency]:
         raise NotRun("its results come with whole micro-batches, so the latency is the batch one chooses")

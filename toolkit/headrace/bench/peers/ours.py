@@ -8,7 +8,6 @@ import pyarrow as pa
 
 import headrace as hr
 from headrace.bench.peers.contest import Answer, Contestant, Latency
-from headrace.bench.peers.digest import digest
 from headrace.bench.peers.workloads import Work
 from headrace.bench.resident import Resident
 
@@ -60,29 +59,29 @@ class Ours(Contestant):
 
     def install(self, work: Work) -> None:
         self._work = work
-        self._stream = work.query(hr.stream(work.table, event_time="ts"))
+        self._stream = work.query(*(hr.stream(table, event_time="ts") for table in work.tables))
 
     def start(self) -> None:
         """Compile, or load what was compiled before, with a few rows."""
-        self._resident(_Kept(), self._work.table.slice(0, 100)).close()
+        self._resident(_Kept(), [table.slice(0, 100) for table in self._work.tables]).close()
 
     def load(self, work: Work) -> None:
-        self._first = self._resident(_Kept(), work.table)
+        self._first = self._resident(_Kept(), work.tables)
         self._first.close()
 
-    def _resident(self, kept: _Kept, table: pa.Table) -> Resident:
-        return Resident(self._stream, [table], self.threads, like=self._first, collect=kept, mode=self.mode)
+    def _resident(self, kept: _Kept, tables: list[pa.Table]) -> Resident:
+        return Resident(self._stream, tables, self.threads, like=self._first, collect=kept, mode=self.mode)
 
     def run(self) -> Answer:
         return self.latency(0)[0]
 
     def latency(self, per_second: int) -> tuple[Answer, Latency]:
         kept = _Kept()
-        run = self._resident(kept, self._work.table)
+        run = self._resident(kept, self._work.tables)
         seconds = run.run(per_second=per_second)
         found = pa.Table.from_batches(kept.batches)
         summary = run.operator.collector.latency.summary()
-        return Answer(seconds, digest(found, self._work.columns), kept.rows), Latency(
+        return Answer(seconds, self._work.digest_of(found), kept.rows), Latency(
             summary["p50"], summary["p99"]
         )
 

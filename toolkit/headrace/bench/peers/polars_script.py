@@ -1,6 +1,6 @@
 """Runs in Polars' own environment, which has Polars and nothing else; asked by `on_polars`.
 
-Requests: ``load FOLDER``, ``run WORKLOAD RESULT_FILE``. The answer to a run is
+Requests: ``load FOLDER...``, ``run WORKLOAD RESULT_FILE``. The answer to a run is
 the seconds the query took; its result is written to the file afterwards.
 """
 
@@ -31,21 +31,25 @@ def wordcount(rows):
     return both.group_by("ts", "word").agg(pl.col("n").sum().alias("count"))
 
 
-QUERIES = {"aggregate": aggregate, "word_count": wordcount}
+def forward(left, right):
+    return pl.concat([left, right]).sort("ts", maintain_order=True)
+
+
+QUERIES = {"aggregate": aggregate, "word_count": wordcount, "forward": forward}
 
 
 def main():
-    frames = {}
+    frames = []
     print(f"@ok {pl.thread_pool_size()}", flush=True)
     for line in sys.stdin:
         words = line.split()
         try:
             if words[0] == "load":
-                frames = {folder.name: pl.read_parquet(folder) for folder in map(Path, words[1:])}
+                frames = [pl.read_parquet(Path(folder)) for folder in words[1:]]
                 print("@ok", flush=True)
             elif words[0] == "run":
                 begin = time.perf_counter()
-                found = QUERIES[words[1]](*(frame.lazy() for frame in frames.values())).collect()
+                found = QUERIES[words[1]](*(frame.lazy() for frame in frames)).collect()
                 seconds = time.perf_counter() - begin
                 found.write_parquet(words[2])
                 print(f"@ok {seconds}", flush=True)

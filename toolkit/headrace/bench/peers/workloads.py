@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import headrace as hr
-from headrace.bench.peers.digest import mix, unsigned
+from headrace.bench.peers.digest import digest, mix, unsigned
 from headrace.bench.wordcount import ADVANCE, SIZE, WORDS, make_tweets
 from headrace.kernel import kernel
 
@@ -35,42 +35,55 @@ class Work:
     Parameters
     ----------
     name, unit : str
-    table : pa.Table
+    tables : list of pa.Table
+        One for each source.
     columns : sequence of str
         Of the result, all integers, in the order of the digest.
     loop : function
         Runs the plain loop: () -> (seconds, digest, rows).
-    query : function of a stream
+    query : function of streams
         Ours.
     folder : Path
-        Where the files are: `parquet/`, and `NAME.bin` for each column.
+        Where the files of each source are, by its number: `0/parquet/`, and `0/NAME.bin` for each column.
+    is_ordered : bool
+        The result is a sequence: a row's position is part of the digest.
     is_paced : bool
         Latency is measured too.
     """
 
     name: str
     unit: str
-    table: pa.Table
+    tables: list[pa.Table]
     columns: Sequence[str]
     loop: Callable[[], tuple[float, int, int]]
-    query: Callable[[Any], Any]
+    query: Callable[..., Any]
     folder: Path
+    is_ordered: bool = False
     is_paced: bool = False
     rows: int = field(init=False)
     digest: int = field(init=False)
 
     def __post_init__(self):
+        for number, table in enumerate(self.tables):
+            _write(table, self.folder / str(number))
         _, self.digest, self.rows = self.loop()
 
     @property
     def tuples(self) -> int:
         """Rows of the input."""
-        return self.table.num_rows
+        return sum(table.num_rows for table in self.tables)
 
     @property
-    def parquet(self) -> Path:
-        """The input as a folder of Parquet files, in the order of event time."""
-        return self.folder / "parquet"
+    def parquet(self) -> list[Path]:
+        """Each source as a folder of Parquet files, in the order of event time."""
+        return [self.folder / str(number) / "parquet" for number in range(len(self.tables))]
+
+    def digest_of(self, found: pa.Table) -> int:
+        """The digest of a peer's result."""
+        if not self.is_ordered:
+            return digest(found, self.columns)
+        positions = pa.array(np.arange(found.num_rows))
+        return digest(found.append_column("position", positions), ["position", *self.columns])
 
 
 PARTS = 4
@@ -136,7 +149,6 @@ def aggregate_query(stream: Any) -> Any:
 
 def aggregate(table: pa.Table, folder: Path) -> Work:
     """Sum and count of `value` by `key` in windows of 10 s."""
-    _write(table, folder)
     ts, keys, values = (table.column(name).to_numpy() for name in ("ts", "key", "value"))
     sums, counts = np.zeros(int(keys.max()) + 1, np.int64), np.zeros(int(keys.max()) + 1, np.int64)
 
@@ -149,7 +161,7 @@ def aggregate(table: pa.Table, folder: Path) -> Work:
     return Work(
         "aggregate",
         "rows",
-        table,
+        [table],
         ("ts", "key", "sum", "count"),
         loop,
         aggregate_query,
@@ -195,7 +207,6 @@ def _flush_words(window, rows, counts, out):
 
 def wordcount(table: pa.Table, folder: Path) -> Work:
     """How many tweets contain each word, WA 60 s, WS 120 s."""
-    _write(table, folder)
     ts = table.column("ts").to_numpy()
     lists = table.column("words").combine_chunks()
     offsets, words = lists.offsets.to_numpy().astype(np.int64), lists.values.to_numpy()
@@ -210,7 +221,42 @@ def wordcount(table: pa.Table, folder: Path) -> Work:
     def query(stream: Any) -> Any:
         return stream.key_by(word=hr.each("words")).window(SIZE, ADVANCE).aggregate(count=hr.count())
 
-    return Work("word count", "tweets", table, ("ts", "word", "count"), loop, query, folder)
+    return Work("word count", "tweets", [table], ("ts", "word", "count"), loop, query, folder)
+
+
+# -- forward
+
+
+@kernel
+def forward_loop(ts, keys, values, other_ts, other_keys, other_values, out):
+    """Merge two sources by (ts, source); the sequence is folded into `out` (digest, rows)."""
+    i = j = 0
+    while i < ts.size or j < other_ts.size:
+        if j == other_ts.size or (i < ts.size and ts[i] <= other_ts[j]):
+            out[0] += mix(out[1], ts[i], keys[i], values[i], 0)
+            i += 1
+        else:
+            out[0] += mix(out[1], other_ts[j], other_keys[j], other_values[j], 0)
+            j += 1
+        out[1] += 1
+
+
+def forward(left: pa.Table, right: pa.Table, folder: Path) -> Work:
+    """Every row of two sources, in merged order (Operator 15)."""
+    columns = [table.column(name).to_numpy() for table in (left, right) for name in ("ts", "key", "value")]
+
+    def loop() -> tuple[float, int, int]:
+        out = np.zeros(2, np.int64)
+        begin = time.perf_counter()
+        forward_loop(*columns, out)
+        return time.perf_counter() - begin, unsigned(out[0]), int(out[1])
+
+    def query(one: Any, other: Any) -> Any:
+        return one.union(other).forward()
+
+    return Work(
+        "forward", "rows", [left, right], ("ts", "key", "value"), loop, query, folder, is_ordered=True
+    )
 
 
 def make_works(folder: Path, full: bool, tiny: bool) -> Sequence[Callable[[], Work]]:
@@ -222,4 +268,9 @@ def make_works(folder: Path, full: bool, tiny: bool) -> Sequence[Callable[[], Wo
     return (
         lambda: aggregate(keyed_rows(rows, per_span=per_span), folder / "aggregate"),
         lambda: wordcount(make_tweets(tweets), folder / "wordcount"),
+        lambda: forward(
+            keyed_rows(rows // 4, per_span=per_span),
+            keyed_rows(rows // 4, per_span=per_span, seed=8),
+            folder / "forward",
+        ),
     )
