@@ -47,17 +47,21 @@ def main(name: str, full: bool = False, json_path: str | None = None, folder: st
         print(f"headrace: bench {name!r}: give one of {', '.join((*NAMES, PEERS))}, or all", file=sys.stderr)
         return 2
     rows: list[Row] = []
-    for each in names:
-        if len(names) > 1:
-            print(f"bench {each} ...", file=sys.stderr, flush=True)
-        if each not in (*experiments.NAMES, PEERS):
-            rows += run(each, full)
-            continue
-        finished = experiment(each, full)
-        rows += finished.rows
-        if not _keep(finished, folder):
-            return 2
-    print_rows(rows)
+    reports: list[Experiment] = []
+    try:
+        for each in names:
+            if len(names) > 1:
+                print(f"bench {each} ...", file=sys.stderr, flush=True)
+            if each not in (*experiments.NAMES, PEERS):
+                rows += run(each, full)
+                continue
+            reports.append(experiment(each, full))
+            rows += reports[-1].rows
+    finally:  # what was measured is shown, whatever became of the rest
+        if rows:
+            print_rows(rows)
+    if not all(_keep(finished, folder) for finished in reports):
+        return 2
     if json_path:
         try:
             write_json(rows, json_path)
