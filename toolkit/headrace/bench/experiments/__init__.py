@@ -8,6 +8,6 @@ the paper measured stands beside ours as context; machines are not compared.
 
 from headrace.bench.experiments.experiment import Experiment, Figure, Line, Paper
 
-NAMES: tuple[str, ...] = ("q1", "q2", "q3", "q4", "q5", "viper")
+NAMES: tuple[str, ...] = ("q1", "q2", "q3", "q4", "q5", "q6", "viper")
 
 __all__ = ["NAMES", "Experiment", "Figure", "Line", "Paper"]

@@ -82,7 +82,8 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
         "there are cores: reader, collector and the sources' threads share these. A thread was measured to make "
         f"{capacity / 1e9:.2g} G comparisons/s with {cores} at work; that is where the bounds of the throughput come "
         "from. Latency counts from the moment a tuple was due. With few threads there often is no number of them for "
-        f"which the load lies between the bounds. Control: {played.quality}."
+        "which the load lies between the bounds; fewer than fit with one thread, and more with all, count as within. "
+        f"{'' if math.isfinite(played.quality.settling_s) else 'In a phase the load never settled: no settling time.'}"
     )
     finished = Experiment("q5", "Many reconfigurations", text, PAPER, _rows(played, every_s, cores))
     finished.figures = _figures(played, phases, capacity, every_s, size_s)
@@ -110,7 +111,7 @@ def _rows(played: Played, every_s: float, cores: int) -> list[Row]:
         "time with a load within the bounds": (100 * quality.in_band, "%", "higher"),
     }
     for case, (value, unit, better) in of_control.items():
-        if math.isfinite(value):  # a phase in which it never settled leaves no time
+        if math.isfinite(value):
             rows.append(Row("q5", f"control, {case}", value, unit, better))
     return rows
 
@@ -138,7 +139,7 @@ def _figures(played: Played, phases: Phases, capacity: float, every_s: float, si
         Figure("Throughput", "seconds", "G comparisons/s", [compared, *bounds]),
         Figure("Latency", "seconds", f"of {every_s:g} s (ms)", [curve("mean", x, means), curve("p99", x, slow)], log_y=True),
     ]
-    near = ((x >= rise_s - size_s) & (x <= rise_s + 2 * size_s)).nonzero()[0]
+    near = ((x >= rise_s - size_s) & (x <= rise_s + 3 * size_s)).nonzero()[0]
     if near.size:
         work = np.interp(x[near], history["seconds"], history["comparisons_per_s"] / 1e9)
         at = np.searchsorted(played.threads_s, x[near], side="right") - 1
