@@ -330,6 +330,8 @@ class Stream:
         pairs = _join_columns(on)
         if nulls not in NULLS:
             raise ParameterError(f"nulls={nulls!r}: give one of {', '.join(NULLS)}")
+        if not isinstance(index, bool):
+            raise ParameterError(f"index={index!r}: give True or False")
         if where is None and not pairs:
             raise ParameterError("join(): give where= (a predicate), on= (columns that must be equal), or both")
         parts = where.parts if isinstance(where, Predicate) else ()

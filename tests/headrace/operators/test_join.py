@@ -341,6 +341,7 @@ def test_agree_long_windows_over_many_chunks(index):
         (lambda l, r: l.join(r, 10, on=("x", "nope")), SchemaError, "'nope'"),
         (lambda l, r: l.join(r.select("ts", x="a"), 10, hr.band("x", "x", 1)), SchemaError, "prefixes="),
         (lambda l, r: l.join(r, 10, where=7), ParameterError, "where=7"),
+        (lambda l, r: l.join(r, 10, on=("x", "a"), index="x"), ParameterError, "index='x'"),
         (lambda l, r: l.join(r, 10, on=("x", "a"), nulls="keep"), ParameterError, "nulls='keep'"),
     ],
 )
