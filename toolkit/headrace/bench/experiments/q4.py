@@ -208,7 +208,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
     """Times and imbalance for each number of threads."""
     cores = os.cpu_count() or 1
     starts, pairs, window, count, gap_s = STARTS, 200_000, 20_000, 10, 0.05
-    size_s, after_s, guess, most = 3.0, 4.0, 5e9, math.inf
+    size_s, after_s, guess, most = 2.0, 5.0, 5e9, math.inf
     if full:
         pairs, count, gap_s = 2_000_000, 50, 0.25
         size_s, after_s = 300.0, 300.0

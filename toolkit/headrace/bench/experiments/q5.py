@@ -5,7 +5,8 @@ random. The proactive controller keeps predicted work within 70 to 80 % of what 
 
 What is scaled      the paper: WS 1 minute, phases of 100 to 300 s, 20 minutes, 500 to 8,000 t/s, up to 72 threads.
                     Here phases are as long in terms of WS, the lowest rate is a sixteenth of the highest, and the
-                    highest makes work that all cores' threads can just do. Full size has the paper's times.
+                    highest makes work for 85 % of as many threads as there are cores, each as fast as one alone.
+                    Full size has the paper's times.
 
 Matches are compared with a plain loop on the first rows before, and the whole run's with those of the indexed join,
 which finds them another way.
@@ -36,7 +37,7 @@ from headrace.controllers import ProactiveJoin
 
 UPPER, LOWER = 0.80, 0.70
 HIGHEST_LOAD = 0.85
-"""Of what all threads can do, at the highest rate."""
+"""At the highest rate, of what all threads could do if each did as much as one alone."""
 RATIO = 16
 SHORTEST, LONGEST, TOTAL = 100 / 60, 300 / 60, 20.0
 """Lengths of a phase and of all, in windows."""
@@ -64,7 +65,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
         size_s, every_s = 60.0, 1.0
     if tiny:
         size_s, guess, most = 0.15, 1e8, 1e8
-    capacity = min(most, sustainable_comparisons(size_s, cores, guess * cores) / cores)
+    capacity = min(most, sustainable_comparisons(size_s, 1, guess))
     highest = rate_for(HIGHEST_LOAD * capacity * cores, size_s)
     lengths = {"shortest_s": SHORTEST * size_s, "longest_s": LONGEST * size_s, "total_s": TOTAL * size_s}
     drawn = hr.rates.abrupt(highest / RATIO, highest, **lengths)
@@ -79,9 +80,9 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
         f"Can the threads follow a rate that changes abruptly? {sum(s for s, _ in phases):.0f} s in {len(phases)} "
         f"phases of {2 * highest / RATIO:,.0f} to {2 * highest:,.0f} tuples/s of both sides, WS {size_s:g} s, all "
         f"pairs compared, the proactive controller at {LOWER:.0%} to {UPPER:.0%}, at most {cores} threads, as many as "
-        "there are cores: reader, collector and the sources' threads share these. A thread was measured to make "
-        f"{capacity / 1e9:.2g} G comparisons/s with {cores} at work; that is where the bounds of the throughput come "
-        "from. Latency counts from the moment a tuple was due. With few threads there often is no number of them for "
+        "there are cores: the sources' threads and the collector share these. One thread was measured to make "
+        f"{capacity / 1e9:.2g} G comparisons/s; that is where the bounds of the throughput come from. "
+        "Latency counts from the moment a tuple was due. With few threads there often is no number of them for "
         "which the load lies between the bounds; fewer than fit with one thread, and more with all, count as within. "
         f"{'' if math.isfinite(played.quality.settling_s) else 'In a phase the load never settled: no settling time.'}"
     )
