@@ -83,7 +83,8 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
         "there are cores: the sources' threads and the collector share these. One thread was measured to make "
         f"{capacity / 1e9:.2g} G comparisons/s; that is where the bounds of the throughput come from. "
         "Latency counts from the moment a tuple was due. With few threads there often is no number of them for "
-        "which the load lies between the bounds; fewer than fit with one thread, and more with all, count as within. "
+        "which the load lies between the bounds; a load below them with one thread, or above them with all, counts as "
+        "within. "
         f"{'' if math.isfinite(played.quality.settling_s) else 'In a phase the load never settled: no settling time.'}"
     )
     finished = Experiment("q5", "Many reconfigurations", text, PAPER, _rows(played, every_s, cores))
