@@ -1,6 +1,7 @@
 """Say at the end how many schedules were explored, by all test processes together."""
 
 import pytest
+
 from interleave import EXPLORED
 
 
