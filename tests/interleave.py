@@ -51,6 +51,15 @@ _PROVIDED = {"headrace.kernel", "headrace.memory.atomics", "headrace.memory.bund
 EXPLORED: Counter[str] = Counter()
 """Complete schedules so far, by structure."""
 
+LEAST = 1_000_000
+_IN_ANY_WHOLE_RUN = {"event count", "log", "ring", "scalegate", "stack"}
+
+
+def are_too_few(explored: Counter[str]) -> bool:
+    """Whether a run of the whole suite explored fewer schedules than it promises."""
+    return set(explored) >= _IN_ANY_WHOLE_RUN and explored.total() < LEAST
+
+
 SCALE = float(os.environ.get("HEADRACE_SCHEDULES", "1"))
 """Campaign: the number of schedules is multiplied by this."""
 

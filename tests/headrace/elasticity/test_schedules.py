@@ -86,6 +86,8 @@ def run_live(workload: Workload, draw: random.Random) -> None:
         assert run.wait(60)
         for change in changes:
             assert change.wait(5).outcome in ("done", "no change", "superseded", "unneeded"), change
+            if change.outcome == "done":
+                assert change.requested_ns <= change.started_ns <= change.completed_ns, change
         workload.assert_right(run.to_arrow())
 
 

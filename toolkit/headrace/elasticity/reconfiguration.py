@@ -204,11 +204,12 @@ class Reconfigurer:
         change.from_threads = len(self.current.members)
         change.outcome = "in flight"
         self._in_flight = (change, target, row)
-        while self._kernels.control(self._gate, row) == 0:
-            if self._control.words[membership.STOP]:
+        while True:
+            # Taken before the gate has the record: the instances may be through before this thread goes on.
+            change.started_ns = time.monotonic_ns()
+            if self._kernels.control(self._gate, row) != 0 or self._control.words[membership.STOP]:
                 break
             time.sleep(_RETRY_S)
-        change.started_ns = time.monotonic_ns()
         if not self._follower_started:
             self._follower_started = True
             self._start_thread(f"{self.name}-reconfiguration", self._follow)
