@@ -12,7 +12,6 @@ Cannot see  rare interleavings; `test_schedules` and the interleavings of the
 import functools
 import inspect
 import random
-import textwrap
 import threading
 import time
 from types import ModuleType
@@ -364,15 +363,13 @@ def test_random_schedules_at_every_single_tuple():
 # More of those in what workers do at the barrier are planted in `test_planted_bugs` and `test_barrier`.
 
 LAUNCH = """\
-        while self._kernels.control(self._gate, row) == 0:
-            if self._control.words[membership.STOP]:
+            if self._kernels.control(self._gate, row) != 0 or self._control.words[membership.STOP]:
                 break
-            time.sleep(_RETRY_S)
 """
 # Not kept back while another is in flight, and sent along with one of two sources: of two requests, the older
 # with source 1.
 TRAVELLING = (
-    (LAUNCH, '        self.__dict__.setdefault("travelling", []).append((self._spare % 2, row))\n'),
+    (LAUNCH, '            self.__dict__.setdefault("travelling", []).append((self._spare % 2, row))\n            break\n'),
     ("elif self._in_flight is not None:", "elif False:"),
     ("self._planned_change(before, after, int(control.met_at[ring]))", "self.changes[0]"),
 )
@@ -398,7 +395,15 @@ MISTAKES = {
     "a request needs a tuple to travel with": (test_all_sources_idle, *TRAVELLING),
     "each source brings a record of its own": (
         test_three_sources_make_one_epoch_of_each_request,
-        (LAUNCH, "        for _ in range(self._gate.head[::membership.CELL].size):\n" + textwrap.indent(LAUNCH, "    ")),
+        (
+            LAUNCH,
+            """\
+            for _ in range(self._gate.head[::membership.CELL].size):
+                while self._kernels.control(self._gate, row) == 0:
+                    time.sleep(_RETRY_S)
+            break
+""",
+        ),
         ("planned_at=self._planned[after - 1][0]", "planned_at=None"),
     ),
     "a mapping alone is no change": (
