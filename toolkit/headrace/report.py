@@ -25,18 +25,24 @@ from headrace.runtime.changes import Change
 WIDTH, HEIGHT = 560, 290
 _PLOTTED = r"seconds|processed|threads|tuples_per_s|latency_p\d\d_ms|load_\d+"
 
+STYLE = """\
+  body { font: 15px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; color: #222; background: #fff;
+         max-width: 1180px; margin: 2em auto; padding: 0 1em; }
+  h1 { font-size: 1.7em; margin-bottom: 0; } h2 { margin-top: 2em; border-bottom: 1px solid #ccc; }
+  p.about { color: #555; margin-top: .3em; }
+  table { border-collapse: collapse; margin: 1em 0; }
+  th, td { padding: .3em 1em .3em 0; text-align: right; border-bottom: 1px solid #e4e4e4; }
+  th { color: #555; font-weight: 600; } th:first-child, td:first-child { text-align: left; }
+  .wrong { color: #a00; font-weight: 700; }
+"""
+"""How every page looks that headrace writes for Bokeh to fill."""
+
 _PAGE = """\
 {% block postamble %}
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
-  body { font: 15px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; color: #222; background: #fff;
-         max-width: 1160px; margin: 2em auto; padding: 0 1em; }
-  h1 { font-size: 1.7em; margin-bottom: 0; } h2 { margin-top: 2em; border-bottom: 1px solid #ccc; }
-  p.about { color: #555; margin-top: .3em; }
-  table { border-collapse: collapse; margin: 1em 0; }
-  th, td { padding: .3em 1em .3em 0; text-align: right; border-bottom: 1px solid #e4e4e4; white-space: nowrap; }
-  th { color: #555; font-weight: 600; } th:first-child, td:first-child { text-align: left; }
-  .wrong { color: #a00; font-weight: 700; }
+{{ style | safe }}
+  th, td { white-space: nowrap; }
 </style>
 {% endblock %}
 {% block contents %}
@@ -140,6 +146,7 @@ def write_html(path: str | os.PathLike[str], heading: str, records: Sequence[Rec
         title=heading,
         template=_PAGE,
         template_variables={
+            "style": STYLE,
             "heading": heading,
             "about": about(),
             "summary": _summary_table(records),

@@ -45,7 +45,7 @@ def test_example_a_page_shows_everything(tmp_path):
     html = write_page(tmp_path / "page.html", finished).read_text()
     for text in ("Is it &lt;fast&gt;?", "ours &amp; theirs", "model (predicted)", "A note.", "A paper, Figure 1"):
         assert text in html, text
-    assert "<b>fast</b>" not in html and "Memory is fast enough." in html and 'class="misses"' in html
+    assert "<b>fast</b>" not in html and "Memory is fast enough." in html and 'class="wrong"' in html
     assert '<script src=' not in html and "<link" not in html  # needs no network
 
 

@@ -84,20 +84,28 @@ def number(value: float | None) -> str:
     return f"{value:.4g}"
 
 
+def texts(row: Row) -> dict[str, str]:
+    """Say what a row's figures are in a table."""
+    goal = ""
+    if row.goal is not None:
+        goal = f"{'>=' if row.better == 'higher' else '<='} {number(row.goal)}{' x' if row.goal_is_ratio else ''}"
+    return {
+        "value": "" if row.note and math.isnan(row.value) else number(row.value),
+        "goal": goal,
+        "baseline": "" if row.baseline is None else f"{number(row.baseline)} {row.baseline_name or ''}".strip(),
+        "ratio": number(row.ratio),
+    }
+
+
 def print_rows(rows: Sequence[Row], write: Callable[[str], object] = print) -> None:
     """Print a table; a row that misses its goal is marked."""
     head = ("bench", "case", "value", "unit", "goal", "baseline", "ratio", "", "")
     lines = [head]
     for row in rows:
-        goal = ""
-        if row.goal is not None:
-            sign = ">=" if row.better == "higher" else "<="
-            goal = f"{sign} {number(row.goal)}{' x' if row.goal_is_ratio else ''}"
-        baseline = "" if row.baseline is None else f"{number(row.baseline)} {row.baseline_name or ''}".strip()
+        cells = texts(row)
         mark = {True: "", False: "MISSES", None: ""}[row.reached]
-        value = "" if row.note and math.isnan(row.value) else number(row.value)
         lines.append(
-            (row.bench, row.case, value, row.unit, goal, baseline, number(row.ratio), mark, row.note)
+            (row.bench, row.case, cells["value"], row.unit, cells["goal"], cells["baseline"], cells["ratio"], mark, row.note)
         )
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
     for i, line in enumerate(lines):

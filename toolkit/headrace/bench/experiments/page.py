@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from headrace.bench.experiments.experiment import Experiment, Figure
-from headrace.bench.rows import number
-from headrace.report import about
+from headrace.bench.rows import texts
+from headrace.report import STYLE, about
 
 WIDTH, HEIGHT = 560, 320
 
@@ -20,17 +19,10 @@ _PAGE = """\
 {% block postamble %}
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
-  body { font: 15px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; color: #222; background: #fff;
-         max-width: 1180px; margin: 2em auto; padding: 0 1em; }
-  h1 { font-size: 1.7em; margin-bottom: 0; } h2 { margin-top: 2em; border-bottom: 1px solid #ccc; }
-  p.about { color: #555; margin-top: .3em; }
+{{ style | safe }}
   .paper { background: #f4f4f0; padding: .6em 1.2em; border-left: 4px solid #bbb; }
   .figures { display: flex; flex-wrap: wrap; gap: 1em; } .figures p { max-width: 540px; color: #555; margin: 0 0 1em; }
-  table { border-collapse: collapse; margin: 1em 0; }
-  th, td { padding: .25em 1em .25em 0; text-align: right; border-bottom: 1px solid #e4e4e4; }
-  th { color: #555; font-weight: 600; } th:first-child, td:first-child, td.unit { text-align: left; }
-  td.note { text-align: left; color: #555; font-size: .85em; max-width: 24em; }
-  .misses { color: #a00; font-weight: 700; }
+  td.unit, td.note { text-align: left; } td.note { color: #555; font-size: .85em; max-width: 24em; }
 </style>
 {% endblock %}
 {% block contents %}
@@ -76,6 +68,7 @@ def write_page(path: str | os.PathLike[str], experiment: Experiment) -> Path:
         title=experiment.title,
         template=_PAGE,
         template_variables={
+            "style": STYLE,
             "experiment": experiment,
             "about": f"{now}. {about()}",
             "rows": [_cells(row) for row in experiment.rows],
@@ -87,18 +80,11 @@ def write_page(path: str | os.PathLike[str], experiment: Experiment) -> Path:
 
 
 def _cells(row: Any) -> dict[str, str]:
-    goal = ""
-    if row.goal is not None:
-        goal = f"{'≥' if row.better == 'higher' else '≤'} {number(row.goal)}{' x' if row.goal_is_ratio else ''}"
-    return {
+    return texts(row) | {
         "case": row.case,
-        "value": "" if row.note and math.isnan(row.value) else number(row.value),
         "unit": row.unit,
-        "baseline": "" if row.baseline is None else f"{number(row.baseline)} {row.baseline_name or ''}",
-        "ratio": number(row.ratio),
-        "goal": goal,
         "note": row.note,
-        "class": "misses" if row.reached is False else "",
+        "class": "wrong" if row.reached is False else "",
     }
 
 

@@ -18,7 +18,6 @@ Checked     tests/headrace/bench/test_viper.py, test_viper_interleave.py
 import numpy as np
 
 from headrace.bench.experiments.viper_kernel import (
-    BATCH,
     READ,
     WAIT_NS,
     apply,
@@ -76,9 +75,7 @@ def inject(g, source, ts, order, clock, per_second, stop):
     begin = begin_all(clock)
     done = 0
     while done < ts.size and load_acquire(stop, 0) == 0:
-        due = min(ts.size, done + BATCH)
-        if per_second > 0:
-            due = due_in_order(order, done, begin, per_second)
+        due = due_in_order(order, done, begin, per_second)
         done += add_some(g, source, ts, done, due - done, done, stop)
     promise(g, source, END_OF_TIME, stop)
 

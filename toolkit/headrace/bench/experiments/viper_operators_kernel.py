@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headrace.bench.experiments.viper_kernel import BATCH, WAIT_NS, apply, begin_all, due_in_order, fold_one
+from headrace.bench.experiments.viper_kernel import WAIT_NS, apply, begin_all, due_in_order, fold_one
 from headrace.gates.membership_kernel import NOTHING
 
 # The gate's own: the sides are to differ in who merges, and in nothing else.
@@ -143,9 +143,7 @@ def inject(q, w, source, ts, order, clock, thread, injectors, per_second, stop):
     begin = begin_all(clock)
     done = 0
     while done < ts.size and load_acquire(stop, 0) == 0:
-        due = min(ts.size, done + BATCH)
-        if per_second > 0:
-            due = due_in_order(order, done, begin, per_second)
+        due = due_in_order(order, done, begin, per_second)
         count = min(due - done, _room(q, source, injectors, instances))
         if count == 0:
             ticket = _ticket(q, thread)
