@@ -25,7 +25,7 @@ from headrace.gates import store as stores
 from headrace.gates.merged_log_kernel import SOURCE_SHIFT
 from headrace.gates.store import Store
 from headrace.ingress.keys import KeyDictionary
-from headrace.operators.aggregate import AggregateColumn
+from headrace.operators.aggregate_shape import AggregateColumn
 
 WORDS = ["b", "", "a", "é", "ab", "a" * 12 + "b", "a" * 12 + "a", "\uffff", "\U00010000"]
 

@@ -17,7 +17,7 @@ from headrace.bench import experiments
 from headrace.bench.experiments import Experiment
 from headrace.bench.rows import Row, print_rows, write_json
 
-PARTS = ("gate", "wordcount", "join", "reconfigure", "latency", "idle", "startup", "ingress", "memory", "metrics")
+PARTS = ("gate", "wordcount", "join", "reconfigure", "latency", "idle", "startup", "ingress", "memory", "metrics", "growth")
 PEERS = "peers"
 """By its name only, not with `all`: it makes environments of its own."""
 NAMES = (*PARTS, *experiments.NAMES)

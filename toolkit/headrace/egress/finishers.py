@@ -13,7 +13,7 @@ from headrace.gates.store import Store
 from headrace.ingress.keys import KeyDictionary
 from headrace.ingress.sorting import argsort
 from headrace.ingress.times import restore_times
-from headrace.operators.aggregate import AggregateColumn
+from headrace.operators.aggregate_shape import AggregateColumn
 
 FEW_TIMES = 16
 """Right boundaries in one release for which going through the records once each beats sorting by them."""

@@ -29,7 +29,8 @@ from headrace.gates.store import CHUNK_SHIFT, Store
 from headrace.ingress.columns import is_text, value_dtype
 from headrace.ingress.encode import make_dictionary
 from headrace.memory.cells import reserved
-from headrace.operators import aggregate, custom, custom_shape, membership, stored
+from headrace.operators import custom, custom_shape, membership, stored
+from headrace.operators.aggregate_shape import slots_of
 from headrace.operators.custom_shape import Column, CustomShape, Function, Input, Stored
 from headrace.query import ApplySpec, Branch, OperatorNode
 
@@ -276,7 +277,7 @@ class CustomProgram(Program):
             for keys in spec.keys
         ]
         is_single = spec.instances == "single"
-        slots = 1 if is_single else aggregate.slots_of(spec.window.size, spec.window.advance)
+        slots = 1 if is_single else slots_of(spec.window.size, spec.window.advance)
         if slots > MAX_SLOTS:
             raise OverflowInputError(
                 f"size={spec.window.size}, advance={spec.window.advance}: {slots:,} windows would be open for each"

@@ -23,7 +23,7 @@ from headrace.ingress.encode import KeySource, make_dictionary
 from headrace.ingress.keys import KeyDictionary
 from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.operators import aggregate, distinct, forward, membership
-from headrace.operators.aggregate import AggregateColumn, AggregateShape
+from headrace.operators.aggregate_shape import AggregateColumn, AggregateShape, compared_texts, slots_of
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.query import AggregateSpec, ApplySpec, Branch, ForwardSpec, JoinSpec, OperatorNode
 
@@ -166,7 +166,7 @@ class AggregateProgram(Program):
             dtype = "int64" if wanted.column is None else self._columns[wanted.column].name
             compared = wanted.column in self.texts
             aggregates.append(AggregateColumn(wanted.kind, column, dtype, wanted.ignore_nan, compared))
-        slots = aggregate.slots_of(spec.window.size, spec.window.advance)
+        slots = slots_of(spec.window.size, spec.window.advance)
         if slots > MAX_SLOTS:
             raise OverflowInputError(
                 f"size={spec.window.size}, advance={spec.window.advance}: {slots:,} windows would be open for each"
@@ -190,7 +190,7 @@ class AggregateProgram(Program):
         return aggregate.generate(self.shape)
 
     def allocate(self, instances, capacity):
-        texts = [self.texts[self._names[column]] for column in aggregate.compared_texts(self.shape)]
+        texts = [self.texts[self._names[column]] for column in compared_texts(self.shape)]
         orders = [text.arrays for text in texts if isinstance(text, OrderedTexts)]
         state = aggregate.allocate_state(self.shape, self.id_capacity, instances, capacity, orders)
         outputs = aggregate.output_columns(self.shape)

@@ -35,9 +35,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from headrace.codegen.text import indent
 from headrace.memory.cells import padded_cells, reserved
 from headrace.operators import stored
-from headrace.operators.aggregate import indent
 from headrace.operators.custom_shape import (
     BELOW,
     FIELDS,

@@ -46,8 +46,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from headrace.codegen.text import indent
 from headrace.memory.cells import CACHE_LINE, padded_cells, reserved
-from headrace.operators.aggregate import indent
 from headrace.operators.join_shape import (
     FIRST_INDEX,
     GROUP,
@@ -237,8 +237,8 @@ def expire_{side}(me, s, slot, horizon):
 
 
 @kernel
-def insert_{side}(me, s, buffer, k, slot, ref, ts, horizon):
-    """Store a tuple in its cell. -1 if there is no room for one more block."""
+def insert_{side}(me, c, s, buffer, k, slot, ref, ts, horizon):
+    """Store a tuple in its cell. -1 if there is no room for one more block: the run fails."""
     expire_{side}(me, s, slot, horizon)
     heads = s[{heads}]
     pool = s[7][{pool} * CELL]
@@ -251,6 +251,7 @@ def insert_{side}(me, s, buffer, k, slot, ref, ts, horizon):
     if first == 0 or count == BLOCK_ROWS:
         block = take_block(me, s, {number})
         if block == 0:
+            fail(c, INDEX_FULL, me, ref, ts, 0, 0)
             return -1
         if first == 0:
             first = block
@@ -267,6 +268,7 @@ def insert_{side}(me, s, buffer, k, slot, ref, ts, horizon):
     head = view_i64(base, 2)
     head[LINK] = count + 1
     head[LAST_TS] = ts
+    note(me, c, slot, 0)
     return 0
 
 
@@ -376,20 +378,6 @@ def fetch_blocks(heads, slot, pool, size, both):
 
 
 @kernel
-def process(me, g, c, o, x, s, l, buffer, row, start, count):
-    done = 0
-    while done < count:
-        n = min(GROUP, count - done)
-        if process_group(me, g, c, o, x, s, l, buffer, row, start + done, l[SEEN] + done, n) < 0:
-            return -1
-        done += n
-    t = g.out_ts[row, start + count - 1]
-    forget(me, x, s, t - l[SIZE])
-    l[WATERMARK] = t
-    return 0
-
-
-@kernel
 def process_group(me, g, c, o, x, s, l, buffer, row, start, first_seq, n):
     sides, merged = s[0], s[2]
     ts = g.out_ts[row, start : start + n]
@@ -431,19 +419,13 @@ def process_group(me, g, c, o, x, s, l, buffer, row, start, first_seq, n):
         if kinds[k] == LEFT:
             if probe_right(me, c, o, x, s, l, buffer, k, first_seq + k, ats[k], ref, ts[k]) < 0:
                 return -1
-            if own[k] >= 0:
-                if insert_left(me, s, buffer, k, own[k], ref, ts[k], horizon) < 0:
-                    fail(c, INDEX_FULL, me, ref, ts[k], 0, 0)
-                    return -1
-                note(me, c, own[k], 0)
+            if own[k] >= 0 and insert_left(me, c, s, buffer, k, own[k], ref, ts[k], horizon) < 0:
+                return -1
         elif kinds[k] == RIGHT:
             if probe_left(me, c, o, x, s, l, buffer, k, first_seq + k, ats[k], ref, ts[k]) < 0:
                 return -1
-            if own[k] >= 0:
-                if insert_right(me, s, buffer, k, own[k], ref, ts[k], horizon) < 0:
-                    fail(c, INDEX_FULL, me, ref, ts[k], 0, 0)
-                    return -1
-                note(me, c, own[k], 0)
+            if own[k] >= 0 and insert_right(me, c, s, buffer, k, own[k], ref, ts[k], horizon) < 0:
+                return -1
         merged[me, ref >> SOURCE_SHIFT] = (ref & ROW_MASK) + 1
     sweep(me, s, owner, n // 4 + 1, horizon)
     return 0

@@ -26,7 +26,7 @@ Source      STRETCH, Operator 10 and section 8.3; ScaleJoin. Differs: position
 
 from __future__ import annotations
 
-from headrace.operators.aggregate import indent
+from headrace.codegen.text import indent
 from headrace.operators.join_shape import (
     VIEWS,
     Band,
@@ -71,20 +71,6 @@ def begin(c, l, s, buffer):
 '''
 
 _PROCESS = '''
-@kernel
-def process(me, g, c, o, x, s, l, buffer, row, start, count):
-    done = 0
-    while done < count:
-        n = min(GROUP, count - done)
-        if process_group(me, g, c, o, x, s, l, buffer, row, start + done, l[SEEN] + done, n) < 0:
-            return -1
-        done += n
-    t = g.out_ts[row, start + count - 1]
-    forget(me, x, s, t - l[SIZE])
-    l[WATERMARK] = t
-    return 0
-
-
 @kernel
 def process_group(me, g, c, o, x, s, l, buffer, row, start, first_seq, n):
     sides, lows, merged = s[0], s[1], s[2]

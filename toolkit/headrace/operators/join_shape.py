@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.operators.aggregate import indent
+from headrace.codegen.text import indent
 
 GROUP = 64
 """Records that are processed together."""
@@ -138,6 +138,20 @@ def forget(me, x, s, horizon):
 def advance_time(me, g, c, o, x, s, l, buffer, ts):
     forget(me, x, s, ts - l[SIZE])
     l[WATERMARK] = ts
+    return 0
+
+
+@kernel
+def process(me, g, c, o, x, s, l, buffer, row, start, count):
+    done = 0
+    while done < count:
+        n = min(GROUP, count - done)
+        if process_group(me, g, c, o, x, s, l, buffer, row, start + done, l[SEEN] + done, n) < 0:
+            return -1
+        done += n
+    t = g.out_ts[row, start + count - 1]
+    forget(me, x, s, t - l[SIZE])
+    l[WATERMARK] = t
     return 0
 
 

@@ -32,39 +32,48 @@ if JIT and HAS_AVX512:
         first = builder.insert_element(undefined, value, ir.Constant(_I32, 0))
         return builder.shuffle_vector(first, undefined, ir.Constant(_VECTOR, [0] * LANES))
 
-    @intrinsic(prefer_literal=False)
-    def _compress16(typing_context, keys, start, buffer, used, low, width):
-        """Append the owned of keys[start:start+16] to buffer[used:]; returns how many."""
-        if not all(isinstance(a, types.Array) and a.dtype == types.int32 for a in (keys, buffer)):
-            return None
+    def _compress16(what):
+        """Make the instruction that appends the owned of keys[start:start+16] to buffer[used:]: keys, or their places."""
 
-        def generate(context, builder, signature, args):
-            def pointer(array_type, array, index_type, index):
-                data = context.make_array(array_type)(context, builder, array).data
-                index = context.cast(builder, index, index_type, types.intp)
-                return builder.bitcast(builder.gep(data, [index]), _VECTOR.as_pointer())
+        @intrinsic(prefer_literal=False)
+        def compress16(typing_context, keys, start, buffer, used, low, width):
+            if not all(isinstance(a, types.Array) and a.dtype == types.int32 for a in (keys, buffer)):
+                return None
 
-            vector = builder.load(pointer(keys, args[0], start, args[1]), align=4)
-            bucket = builder.and_(vector, ir.Constant(_VECTOR, [BUCKET_MASK] * LANES))
-            low32 = context.cast(builder, args[4], low, types.int32)
-            width32 = context.cast(builder, args[5], width, types.int32)
-            owned = builder.icmp_unsigned(
-                "<", builder.sub(bucket, _splat(builder, low32)), _splat(builder, width32)
-            )
-            compress = cgutils.get_or_insert_function(
-                builder.module,
-                ir.FunctionType(_VECTOR, [_VECTOR, _MASK, _VECTOR]),
-                "llvm.experimental.vector.compress.v16i32",
-            )
-            packed = builder.call(compress, [vector, owned, ir.Constant(_VECTOR, ir.Undefined)])
-            builder.store(packed, pointer(buffer, args[2], used, args[3]), align=4)
-            count = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(ir.IntType(16), [ir.IntType(16)]), "llvm.ctpop.i16"
-            )
-            bits = builder.bitcast(owned, ir.IntType(16))
-            return builder.zext(builder.call(count, [bits]), ir.IntType(64))
+            def generate(context, builder, signature, args):
+                def pointer(array_type, array, index_type, index):
+                    data = context.make_array(array_type)(context, builder, array).data
+                    index = context.cast(builder, index, index_type, types.intp)
+                    return builder.bitcast(builder.gep(data, [index]), _VECTOR.as_pointer())
 
-        return types.int64(keys, start, buffer, used, low, width), generate
+                vector = builder.load(pointer(keys, args[0], start, args[1]), align=4)
+                bucket = builder.and_(vector, ir.Constant(_VECTOR, [BUCKET_MASK] * LANES))
+                low32 = context.cast(builder, args[4], low, types.int32)
+                width32 = context.cast(builder, args[5], width, types.int32)
+                owned = builder.icmp_unsigned(
+                    "<", builder.sub(bucket, _splat(builder, low32)), _splat(builder, width32)
+                )
+                if what == "places":
+                    start32 = context.cast(builder, args[1], start, types.int32)
+                    vector = builder.add(_splat(builder, start32), ir.Constant(_VECTOR, list(range(LANES))))
+                compress = cgutils.get_or_insert_function(
+                    builder.module,
+                    ir.FunctionType(_VECTOR, [_VECTOR, _MASK, _VECTOR]),
+                    "llvm.experimental.vector.compress.v16i32",
+                )
+                packed = builder.call(compress, [vector, owned, ir.Constant(_VECTOR, ir.Undefined)])
+                builder.store(packed, pointer(buffer, args[2], used, args[3]), align=4)
+                count = cgutils.get_or_insert_function(
+                    builder.module, ir.FunctionType(ir.IntType(16), [ir.IntType(16)]), "llvm.ctpop.i16"
+                )
+                bits = builder.bitcast(owned, ir.IntType(16))
+                return builder.zext(builder.call(count, [bits]), ir.IntType(64))
+
+            return types.int64(keys, start, buffer, used, low, width), generate
+
+        return compress16
+
+    _compress_keys, _compress_places = _compress16("keys"), _compress16("places")
 
     @kernel
     def select_range(keys, start, stop, buffer, low, width):
@@ -72,7 +81,7 @@ if JIT and HAS_AVX512:
         used = 0
         i = start
         while i + LANES <= stop:
-            used += _compress16(keys, i, buffer, used, low, width)
+            used += _compress_keys(keys, i, buffer, used, low, width)
             i += LANES
         while i < stop:
             key = keys[i]
@@ -80,6 +89,21 @@ if JIT and HAS_AVX512:
             bucket = key & BUCKET_MASK
             if low <= bucket < low + width:
                 used += 1
+            i += 1
+        return used
+
+    @kernel
+    def places_in_range(keys, start, stop, buffer, low, width):
+        """Write to `buffer` where in keys[start:stop] the keys are whose bucket is in [low, low + width)."""
+        used = 0
+        i = start
+        while i + LANES <= stop:
+            used += _compress_places(keys, i, buffer, used, low, width)
+            i += LANES
+        while i < stop:
+            buffer[used] = i
+            bucket = keys[i] & BUCKET_MASK
+            used += (bucket >= low) & (bucket < low + width)
             i += 1
         return used
 
@@ -96,6 +120,16 @@ else:
             used += (bucket >= low) & (bucket < low + width)
         return used
 
+    @kernel
+    def places_in_range(keys, start, stop, buffer, low, width):
+        """Write to `buffer` where in keys[start:stop] the keys are whose bucket is in [low, low + width)."""
+        used = 0
+        for i in range(start, stop):
+            buffer[used] = i
+            bucket = keys[i] & BUCKET_MASK
+            used += (bucket >= low) & (bucket < low + width)
+        return used
+
 
 @kernel
 def select_table(keys, start, stop, buffer, owner, me):
@@ -105,6 +139,16 @@ def select_table(keys, start, stop, buffer, owner, me):
         key = keys[i]
         buffer[used] = key
         used += owner[key & BUCKET_MASK] == me
+    return used
+
+
+@kernel
+def places_in_table(keys, start, stop, buffer, owner, me):
+    """The same as `places_in_range` for a mapping that is not contiguous."""
+    used = 0
+    for i in range(start, stop):
+        buffer[used] = i
+        used += owner[keys[i] & BUCKET_MASK] == me
     return used
 
 

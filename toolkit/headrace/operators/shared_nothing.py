@@ -27,8 +27,8 @@ from types import ModuleType
 import numpy as np
 
 from headrace.codegen.modules import load_module
+from headrace.codegen.text import indent
 from headrace.operators import build, custom, router_kernel
-from headrace.operators.aggregate import indent
 from headrace.operators.custom_shape import CustomShape
 from headrace.operators.join_shape import JoinShape
 from headrace.operators.membership import EPOCH_RING
