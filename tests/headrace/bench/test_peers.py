@@ -50,8 +50,11 @@ def works(tmp_path_factory):
     return {
         "aggregate": workloads.aggregate(workloads.keyed_rows(2000, 50, 300), folder / "aggregate"),
         "word count": workloads.wordcount(tweets(), folder / "wordcount"),
+        "pair count": workloads.paircount("L", 3_000, folder / "paircount"),
         "forward": workloads.forward(
-            workloads.keyed_rows(900, 50, 30_000), workloads.keyed_rows(700, 50, 20_000, seed=8), folder / "forward"
+            workloads.keyed_rows(900, 50, 30_000),
+            workloads.keyed_rows(700, 50, 20_000, seed=8),
+            folder / "forward",
         ),
     }
 
@@ -66,11 +69,12 @@ def reference_rows(work):
         wanted = {"sum": ("sum", "value"), "count": ("count", None)}
         rows = reference_aggregate([source], Window.parse("10s", "10s", "ms"), column("key"), wanted)
         return [{"ts": row.ts, "key": row.key, **row.values} for row in rows]
-    rows = reference_aggregate([source], Window.parse("120s", "60s", "ms"), each("words"))
-    return [{"ts": row.ts, "word": row.key, **row.values} for row in rows]
+    key = work.columns[1]
+    rows = reference_aggregate([source], Window.parse("120s", "60s", "ms"), each(f"{key}s"))
+    return [{"ts": row.ts, key: row.key, **row.values} for row in rows]
 
 
-WINDOWED = ["aggregate", "word count"]
+WINDOWED = ["aggregate", "word count", "pair count"]
 NAMES = [*WINDOWED, "forward"]
 
 
@@ -97,7 +101,7 @@ def test_agree_ours_and_batch(works, name):
 
 
 def test_agree_spark(works, spark, monkeypatch):
-    """One process for both workloads: starting it is what takes long. `spark` only says that there is a Java."""
+    """One process for all workloads: starting it is what takes long. `spark` only says that there is a Java."""
     peer = on_spark.Spark(2)
     peer.start()
     try:
@@ -107,11 +111,18 @@ def test_agree_spark(works, spark, monkeypatch):
     finally:
         monkeypatch.undo()
         peer.end()
-    assert [result.failure for result in results] == ["", ""]
+    assert [result.failure for result in results] == [""] * len(WINDOWED)
 
 
 @pytest.mark.parametrize(
-    ("name", "version", "threads"), [("aggregate", "stock", 2), ("word count", "panes", 1), ("word count", "panes", 2)]
+    ("name", "version", "threads"),
+    [
+        ("aggregate", "stock", 2),
+        ("word count", "expert", 1),
+        ("pair count", "expert", 2),
+        ("forward", "stock", 1),
+        ("forward", "expert", 1),
+    ],
 )
 def test_agree_flink_where_it_is_installed(works, name, version, threads):
     """Only after a real run has made its environment: nothing is downloaded here."""
@@ -187,10 +198,10 @@ def test_example_tiny_run_says_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(environment, "cache_folder", lambda: tmp_path / "nothing")
     finished = bench.experiment("peers", tiny=True)
     rows = {row.case: row for row in finished.rows}
-    assert len(rows) == len(finished.rows) == 7 * 3 + 4 * 2 + 2 + 4 and len(finished.figures) == 3
+    assert len(rows) == len(finished.rows) == 7 * 4 + 4 * 2 + 2 + 4 and len(finished.figures) == 4
     missing = [row for row in finished.rows if math.isnan(row.value)]
     names = [row.case.split(": ")[1].split()[0].rstrip(",") for row in missing]
-    assert names == ["Polars", "Flink", "Flink", "Flink", *["Polars", "Flink"] * 2, "Flink", "Flink"]
+    assert names == ["Polars", "Flink", "Flink", "Flink", *["Polars", "Flink"] * 3, "Flink", "Flink"]
     assert all(row.note.startswith(("not run: needs ", "not run: no job is written")) for row in missing)
     assert all(figure.lines for figure in finished.figures)
     assert not (tmp_path / "nothing").exists()
@@ -212,7 +223,9 @@ def test_example_flink_without_javac_is_a_row(works, monkeypatch, tmp_path):
 def test_example_flink_s_jobs_that_do_not_compile_are_a_row(monkeypatch, tmp_path):
     """A compiler that refuses them; that it is asked with the real sources is seen by what it writes down."""
     refusing = tmp_path / "javac"
-    refusing.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\necho "Jobs.java:1: error: no" >&2\nexit 1\n')
+    refusing.write_text(
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\necho "Jobs.java:1: error: no" >&2\nexit 1\n'
+    )
     refusing.chmod(refusing.stat().st_mode | stat.S_IXUSR)
     python = tmp_path / "bin" / "python"
     (tmp_path / "lib" / "python3" / "site-packages" / "pyflink" / "lib").mkdir(parents=True)
@@ -315,7 +328,9 @@ def test_example_a_peer_that_cannot_change_is_a_row(monkeypatch):
     monkeypatch.setattr(rescale, "flink", broken)
     monkeypatch.setattr(rescale, "ours", lambda mode, repetitions: ([1.0, 3.0, 2.0], [5.0, 4.0, 6.0]))
     rows = rescale.measure(1, tiny=True)
-    assert [row.note.startswith("FAILED: RuntimeError: it does not move") for row in rows] == [True] * 2 + [False] * 4
+    assert [row.note.startswith("FAILED: RuntimeError: it does not move") for row in rows] == [True] * 2 + [
+        False
+    ] * 4
     assert [row.value for row in rows[2:]] == [2.0, 5.0] * 2 and rows[3].baseline is None
     monkeypatch.setattr(rescale, "flink", lambda *arguments: [700.0, 500.0, 600.0])
     row = rescale.measure(1, tiny=True)[3]

@@ -6,6 +6,7 @@ needs and has not is said in its row, and so is a failure.
 
 =================  ==============================================================
 ``workloads``      input files, the plain loop, what the result is
+``sizes``          which workloads, and how large
 ``contest``        contestants, taking turns, rows
 ``ours``           the engine, VSN and SN, and the plain loop
 ``rescale``        changing the parallelism of a running job
@@ -46,10 +47,10 @@ TEXT = (
     " orders the result and builds Arrow batches. A rate is the rows of the input over the seconds from the first"
     " row to the last result, median of runs in which all took turns; start-up and ingestion are in the notes."
     " Batch engines see the whole input at once and are upper bounds; the plain loop writes no result at all, it"
-    " only hashes it. Flink `stock` is its own windows, `panes` an operator of primitive arrays without state that"
-    " could be saved. Latency runs from the arrival of the tuple that completes a window to each of its results,"
+    " only hashes it. Flink `stock` is its own windows and state, `expert` an operator of primitive arrays without state"
+    " that could be saved. Latency runs from the arrival of the tuple that completes a window to each of its results,"
     " at half of the rate each one reached, so the rates differ. Ours is compared with the best streaming peer, all"
-    " others with the plain loop. Words are numbers and no word is twice in a tweet, for all."
+    " others with the plain loop. Words and pairs are numbers and none is twice in a tweet, for all."
 )
 
 
@@ -72,7 +73,7 @@ def contestants(tiny: bool = False) -> list[Contestant]:
             Flink(1, "stock", may_install=False),
         ]
     peers: list[Contestant] = [Loop(), Ours(1), Ours(2), Ours(1, "sn"), Ours(2, "sn")]
-    peers += [Flink(threads, version) for version in ("stock", "panes") for threads in (1, 2)]
+    peers += [Flink(threads, version) for version in ("stock", "expert") for threads in (1, 2)]
     for kind in (Spark, DuckDB, Polars):
         peers += [kind(1), kind(2)]
     return peers
@@ -82,7 +83,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
     """Run every workload with every peer."""
     from headrace.bench.peers import rescale
     from headrace.bench.peers.contest import compete, rows_of
-    from headrace.bench.peers.workloads import make_works
+    from headrace.bench.peers.sizes import make_works
 
     finished = Experiment(NAME, "What a user would pick instead", TEXT, PAPER)
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
@@ -102,7 +103,7 @@ def _figure(work: Work, results: Sequence[Result]) -> Figure:
             of_name = lines.setdefault(result.contestant.name, [])
             of_name.append((result.contestant.threads, work.tuples / result.value))
     return Figure(
-        work.name,
+        work.title,
         "threads",
         f"{work.unit}/s",
         [Line(name, *zip(*points, strict=True)) for name, points in lines.items()],

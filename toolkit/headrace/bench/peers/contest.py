@@ -120,17 +120,17 @@ def compete(work: Work, contestants: Sequence[Contestant], repetitions: int) -> 
     results = [Result(contestant) for contestant in contestants]
     try:
         for result in results:
-            say(f"{work.name}: {result.contestant.label} starts, loads and warms up")
+            say(f"{work.title}: {result.contestant.label} starts, loads and warms up")
             _attempt(result, lambda r=result: _prepare(r, work))
         for repetition in range(repetitions):
-            say(f"{work.name}: round {repetition + 1} of {repetitions}")
+            say(f"{work.title}: round {repetition + 1} of {repetitions}")
             for result in results:
                 if not result.failure and sum(result.seconds) < BUDGET_S:
                     _attempt(
                         result, lambda r=result: r.seconds.append(_checked(r.contestant.run(), work).seconds)
                     )
         if work.is_paced:
-            say(f"{work.name}: latency")
+            say(f"{work.title}: latency")
             _measure_latency(
                 work, [r for r in results if r.contestant.kind in ("ours", "streaming")], repetitions
             )
@@ -222,7 +222,7 @@ def rows_of(work: Work, results: Sequence[Result]) -> list[Row]:
         rows.append(
             Row(
                 "peers",
-                f"{work.name}: {contestant.label}",
+                f"{work.title}: {contestant.label}",
                 rate,
                 f"{work.unit}/s",
                 goal=1.0 if is_ours else None,
@@ -257,7 +257,7 @@ def _latency_rows(work: Work, results: Sequence[Result]) -> list[Row]:
         note = failure or f"at {result.half_rate:,} {work.unit}/s"
         for share, fastest in best.items():
             value = math.nan if failure else median([getattr(each, share) for each in result.latencies])
-            case = f"{work.name}, latency at half of its rate: {contestant.label}, {share}"
+            case = f"{work.title}, latency at half of its rate: {contestant.label}, {share}"
             row = Row("peers", case, value, "ms", "lower", note=note)
             if contestant.kind == "ours" and fastest is not None:
                 row.baseline, row.baseline_name = fastest

@@ -8,17 +8,19 @@ from typing import Any
 from headrace.bench.peers.contest import Answer, Contestant, NotRun
 from headrace.bench.peers.workloads import Work
 
+# Panes first: each key is counted once, and each count goes into two windows.
+COUNT = """
+        with panes as (
+            select ts // 60000 as pane, {key}, count(*) as n
+            from (select ts, unnest({key}s) as {key} from input0) group by all)
+        select (pane + later + 1) * 60000 as ts, {key}, sum(n)::bigint as count
+        from panes, (values (0), (1)) as windows(later) group by all"""
 QUERIES = {
     "aggregate": """
         select (ts // 10000 + 1) * 10000 as ts, key, sum(value)::bigint as sum, count(*) as count
         from input0 group by all""",
-    # Panes first: each word is counted once, and each count goes into two windows.
-    "word count": """
-        with panes as (
-            select ts // 60000 as pane, word, count(*) as n
-            from (select ts, unnest(words) as word from input0) group by all)
-        select (pane + later + 1) * 60000 as ts, word, sum(n)::bigint as count
-        from panes, (values (0), (1)) as windows(later) group by all""",
+    "word count": COUNT.format(key="word"),
+    "pair count": COUNT.format(key="pair"),
     # Rows of one time and source stay in the order of the tables: rowid says it.
     "forward": """
         select ts, key, value from (

@@ -13,7 +13,7 @@ from headrace.bench.peers.workloads import Work
 
 VERSION = "2.1.0"
 SCRIPT = Path(__file__).with_name("polars_script.py")
-WORKLOADS = ("aggregate", "word count", "forward")
+WORKLOADS = ("aggregate", "word count", "pair count", "forward")
 
 
 class Polars(Contestant):

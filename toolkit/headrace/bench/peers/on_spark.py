@@ -13,7 +13,7 @@ from headrace.bench.peers.workloads import PARTS, Work
 from headrace.errors import NotSupportedError
 from headrace.spark.java import find_java
 
-WORKLOADS = ("aggregate", "word count")
+WORKLOADS = ("aggregate", "word count", "pair count")
 
 
 def require_java() -> None:

@@ -16,26 +16,31 @@ def aggregate(rows):
     return rows.group_by(window, "key").agg(pl.col("value").sum().alias("sum"), pl.len().alias("count"))
 
 
-def wordcount(rows):
-    # Panes first: each word is counted once, and each count goes into two windows.
+def count(rows, key):
+    # Panes first: each key is counted once, and each count goes into two windows.
     panes = (
-        rows.select((pl.col("ts") // 60_000).alias("pane"), pl.col("words").alias("word"))
-        .explode("word")
-        .drop_nulls("word")
-        .group_by("pane", "word")
+        rows.select((pl.col("ts") // 60_000).alias("pane"), pl.col(f"{key}s").alias(key))
+        .explode(key)
+        .drop_nulls(key)
+        .group_by("pane", key)
         .agg(pl.len().cast(pl.Int64).alias("n"))
     )
     both = pl.concat(
         [panes.with_columns(((pl.col("pane") + 1 + later) * 60_000).alias("ts")) for later in (0, 1)]
     )
-    return both.group_by("ts", "word").agg(pl.col("n").sum().alias("count"))
+    return both.group_by("ts", key).agg(pl.col("n").sum().alias("count"))
 
 
 def forward(left, right):
     return pl.concat([left, right]).sort("ts", maintain_order=True)
 
 
-QUERIES = {"aggregate": aggregate, "word_count": wordcount, "forward": forward}
+QUERIES = {
+    "aggregate": aggregate,
+    "word_count": lambda rows: count(rows, "word"),
+    "pair_count": lambda rows: count(rows, "pair"),
+    "forward": forward,
+}
 
 
 def main():

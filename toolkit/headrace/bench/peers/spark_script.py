@@ -30,15 +30,19 @@ def aggregate(rows):
     )
 
 
-def wordcount(rows):
-    words = rows.select("at", f.explode("words").alias("word")).withWatermark("at", "0 seconds")
-    grouped = words.groupBy(f.window("at", "120 seconds", "60 seconds"), "word")
+def count(rows, key):
+    keys = rows.select("at", f.explode(f"{key}s").alias(key)).withWatermark("at", "0 seconds")
+    grouped = keys.groupBy(f.window("at", "120 seconds", "60 seconds"), key)
     return grouped.agg(f.count(f.lit(1)).alias("count")).select(
-        (f.unix_millis("window.end")).alias("ts"), "word", "count"
+        (f.unix_millis("window.end")).alias("ts"), key, "count"
     )
 
 
-QUERIES = {"aggregate": aggregate, "word_count": wordcount}
+QUERIES = {
+    "aggregate": aggregate,
+    "word_count": lambda rows: count(rows, "word"),
+    "pair_count": lambda rows: count(rows, "pair"),
+}
 
 
 def copy_with_end(source: Path, target: Path) -> None:

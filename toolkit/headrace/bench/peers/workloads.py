@@ -2,8 +2,8 @@
 
 A workload's input is generated once and written twice, row for row the same:
 as Parquet, and as one file of plain little-endian integers for each column, for
-what reads no Parquet. Words are numbers (the engines' text handling is not what
-is compared), and no word is twice in a tweet: duplicates are removed for all.
+what reads no Parquet. Words and pairs are numbers (the engines' text handling is
+not what is compared), and none is twice in a tweet: duplicates are removed for all.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import headrace as hr
+from headrace.bench.experiments.q1 import Tweets
 from headrace.bench.peers.digest import digest, mix, unsigned
-from headrace.bench.wordcount import ADVANCE, SIZE, WORDS, make_tweets
+from headrace.bench.wordcount import ADVANCE, SIZE, WORDS
 from headrace.kernel import kernel
 
 KEYS = 10_000
@@ -34,7 +35,9 @@ class Work:
 
     Parameters
     ----------
-    name, unit : str
+    name : str
+        What is computed.
+    unit : str
     tables : list of pa.Table
         One for each source.
     columns : sequence of str
@@ -49,6 +52,8 @@ class Work:
         The result is a sequence: a row's position is part of the digest.
     is_paced : bool
         Latency is measured too.
+    level : str
+        Tells workloads of one name apart.
     """
 
     name: str
@@ -60,6 +65,7 @@ class Work:
     folder: Path
     is_ordered: bool = False
     is_paced: bool = False
+    level: str = ""
     rows: int = field(init=False)
     digest: int = field(init=False)
 
@@ -67,6 +73,11 @@ class Work:
         for number, table in enumerate(self.tables):
             _write(table, self.folder / str(number))
         _, self.digest, self.rows = self.loop()
+
+    @property
+    def title(self) -> str:
+        """What it is called in the table."""
+        return f"{self.name} {self.level}".rstrip()
 
     @property
     def tuples(self) -> int:
@@ -170,12 +181,12 @@ def aggregate(table: pa.Table, folder: Path) -> Work:
     )
 
 
-# -- word count
+# -- word and pair count
 
 
 @kernel
 def wordcount_loop(ts, offsets, words, counts, out):
-    """Count tuples by word in two overlapping windows; results are folded into `out` (digest, rows)."""
+    """Count tuples by word (or pair) in two overlapping windows; results are folded into `out` (digest, rows)."""
     rows = counts.size // 2
     window = ts[0] // ADVANCE - 1
     last = ts[0] // ADVANCE
@@ -207,21 +218,45 @@ def _flush_words(window, rows, counts, out):
 
 def wordcount(table: pa.Table, folder: Path) -> Work:
     """How many tweets contain each word, WA 60 s, WS 120 s."""
+    return _count("word count", "", "word", table, folder, WORDS)
+
+
+def paircount(level: str, updates: int, folder: Path) -> Work:
+    """How many tweets contain each pair of near words, WA 60 s, WS 120 s.
+
+    Parameters
+    ----------
+    level : {"L", "M", "H"}
+        Words at most 3, 10 or 40 apart (section 8.1 of STRETCH).
+    updates : int
+        Pairs of all tweets together, at least.
+    """
+    tweets = Tweets(f"paircount {level}", updates)
+    found, pairs = np.unique(tweets.keys, return_inverse=True)
+    offsets = np.concatenate(([0], np.cumsum(tweets.counts))).astype(np.int32)
+    lists = pa.ListArray.from_arrays(offsets, pairs.astype(np.int32))
+    table = pa.table({"ts": tweets.ts, "pairs": lists})
+    return _count("pair count", level, "pair", table, folder, found.size)
+
+
+def _count(name: str, level: str, key: str, table: pa.Table, folder: Path, keys: int) -> Work:
+    """Tuples by each element of a list column, numbers below `keys`."""
+    column = f"{key}s"
     ts = table.column("ts").to_numpy()
-    lists = table.column("words").combine_chunks()
-    offsets, words = lists.offsets.to_numpy().astype(np.int64), lists.values.to_numpy()
-    counts = np.zeros(2 * WORDS, np.uint32)
+    lists = table.column(column).combine_chunks()
+    offsets, elements = lists.offsets.to_numpy().astype(np.int64), lists.values.to_numpy()
+    counts = np.zeros(2 * keys, np.uint32)
 
     def loop() -> tuple[float, int, int]:
         out = np.zeros(2, np.int64)
         begin = time.perf_counter()
-        wordcount_loop(ts, offsets, words, counts, out)
+        wordcount_loop(ts, offsets, elements, counts, out)
         return time.perf_counter() - begin, unsigned(out[0]), int(out[1])
 
     def query(stream: Any) -> Any:
-        return stream.key_by(word=hr.each("words")).window(SIZE, ADVANCE).aggregate(count=hr.count())
+        return stream.key_by(**{key: hr.each(column)}).window(SIZE, ADVANCE).aggregate(count=hr.count())
 
-    return Work("word count", "tweets", [table], ("ts", "word", "count"), loop, query, folder)
+    return Work(name, "tweets", [table], ("ts", key, "count"), loop, query, folder, level=level)
 
 
 # -- forward
@@ -256,21 +291,4 @@ def forward(left: pa.Table, right: pa.Table, folder: Path) -> Work:
 
     return Work(
         "forward", "rows", [left, right], ("ts", "key", "value"), loop, query, folder, is_ordered=True
-    )
-
-
-def make_works(folder: Path, full: bool, tiny: bool) -> Sequence[Callable[[], Work]]:
-    """Give the workloads in order, each to be made when its turn has come."""
-    rows, tweets = (20_000_000, 2_000_000) if full else (4_000_000, 300_000)
-    per_span = ROWS_PER_SPAN
-    if tiny:
-        rows, tweets, per_span = 20_000, 500, 4_000
-    return (
-        lambda: aggregate(keyed_rows(rows, per_span=per_span), folder / "aggregate"),
-        lambda: wordcount(make_tweets(tweets), folder / "wordcount"),
-        lambda: forward(
-            keyed_rows(rows // 4, per_span=per_span),
-            keyed_rows(rows // 4, per_span=per_span, seed=8),
-            folder / "forward",
-        ),
     )

@@ -2,38 +2,49 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.channels.FileChannel;
+import java.nio.file.Files;
 import java.nio.file.Path;
 
-/** The input, read once into arrays of this virtual machine: what a connector would have parsed. */
+/** The input, read once into arrays of this virtual machine: what a connector would have parsed. One array a source. */
 final class Columns {
-    static volatile long[] ts;
-    static volatile int[] keys;
-    static volatile long[] values;
-    static volatile int[] words;
-    static volatile int[] offsets;
+    static volatile long[][] ts;
+    static volatile int[][] keys;
+    static volatile long[][] values;
+    static volatile int[][] words;
+    static volatile int[][] offsets;
+    /** Both sides of the band join: x and y, a and b. */
+    static volatile int[][] integers;
+    static volatile float[][] reals;
 
     private Columns() {}
 
     static void load(String workload, Path folder) throws IOException {
-        clear();
-        ts = longs(folder.resolve("ts.bin"));
-        if (workload.equals("aggregate")) {
-            long[] wide = longs(folder.resolve("key.bin"));
-            int[] narrow = new int[wide.length];
-            for (int i = 0; i < wide.length; i++) {
-                narrow[i] = (int) wide[i];
+        int sources = Files.exists(folder.resolve("1")) ? 2 : 1;
+        ts = new long[sources][];
+        keys = new int[sources][];
+        values = new long[sources][];
+        words = new int[sources][];
+        offsets = new int[sources][];
+        integers = new int[sources][];
+        reals = new float[sources][];
+        for (int source = 0; source < sources; source++) {
+            Path files = folder.resolve(Integer.toString(source));
+            ts[source] = longs(files.resolve("ts.bin"));
+            switch (workload) {
+                case "aggregate", "forward" -> {
+                    keys[source] = narrow(longs(files.resolve("key.bin")));
+                    values[source] = longs(files.resolve("value.bin"));
+                }
+                case "band" -> {
+                    integers[source] = ints(files.resolve(source == 0 ? "x.bin" : "a.bin"));
+                    reals[source] = floats(files.resolve(source == 0 ? "y.bin" : "b.bin"));
+                }
+                default -> {
+                    words[source] = ints(files.resolve(workload + ".bin"));
+                    offsets[source] = ints(files.resolve(workload + ".offsets.bin"));
+                }
             }
-            keys = narrow;
-            values = longs(folder.resolve("value.bin"));
-        } else {
-            words = ints(folder.resolve("words.bin"));
-            offsets = ints(folder.resolve("words.offsets.bin"));
         }
-    }
-
-    static void clear() {
-        ts = values = null;
-        keys = words = offsets = null;
     }
 
     private static ByteBuffer bytes(Path file) throws IOException {
@@ -54,5 +65,20 @@ final class Columns {
         int[] read = new int[buffer.remaining() / Integer.BYTES];
         buffer.asIntBuffer().get(read);
         return read;
+    }
+
+    private static float[] floats(Path file) throws IOException {
+        ByteBuffer buffer = bytes(file);
+        float[] read = new float[buffer.remaining() / Float.BYTES];
+        buffer.asFloatBuffer().get(read);
+        return read;
+    }
+
+    private static int[] narrow(long[] wide) {
+        int[] narrow = new int[wide.length];
+        for (int i = 0; i < wide.length; i++) {
+            narrow[i] = (int) wide[i];
+        }
+        return narrow;
     }
 }

@@ -19,11 +19,12 @@ import org.apache.flink.types.IntValue;
 import org.apache.flink.types.LongValue;
 import org.apache.flink.util.Collector;
 
-/** Both versions of each workload: `stock` has Flink's own windows, `panes` the operator of an expert. */
+/** Both versions of each workload: `stock` has Flink's own windows, `expert` an operator of primitive arrays. */
 final class Jobs {
     static final TypeInformation<Tuple2<IntValue, LongValue>> PAIR =
             new TupleTypeInfo<>(ValueTypeInfo.INT_VALUE_TYPE_INFO, ValueTypeInfo.LONG_VALUE_TYPE_INFO);
-    private static final TypeInformation<Tuple4<LongValue, LongValue, LongValue, LongValue>> RESULT =
+    static final TypeInformation<IntValue> ROW_NUMBER = ValueTypeInfo.INT_VALUE_TYPE_INFO;
+    static final TypeInformation<Tuple4<LongValue, LongValue, LongValue, LongValue>> RESULT =
             new TupleTypeInfo<>(
                     ValueTypeInfo.LONG_VALUE_TYPE_INFO,
                     ValueTypeInfo.LONG_VALUE_TYPE_INFO,
@@ -34,11 +35,19 @@ final class Jobs {
 
     static void build(
             StreamExecutionEnvironment env, String workload, String version, int parallelism, long perSecond) {
+        switch (workload) {
+            case "forward" -> Forward.build(env, version);
+            default -> windows(env, workload, version, parallelism, perSecond);
+        }
+    }
+
+    private static void windows(
+            StreamExecutionEnvironment env, String workload, String version, int parallelism, long perSecond) {
         boolean isAggregate = workload.equals("aggregate");
         long advance = isAggregate ? 10_000 : 60_000;
         int perWindow = isAggregate ? 1 : 2;
         DataStream<IntValue> rows =
-                env.addSource(new Replay(advance, perSecond), "input", ValueTypeInfo.INT_VALUE_TYPE_INFO);
+                env.addSource(new Replay(0, advance, perSecond), "input", ROW_NUMBER);
         DataStream<Tuple2<IntValue, LongValue>> keyed =
                 rows.flatMap(isAggregate ? new ValueOfRow() : new WordsOfRow()).returns(PAIR);
         DataStream<Tuple4<LongValue, LongValue, LongValue, LongValue>> results;
@@ -51,7 +60,7 @@ final class Jobs {
                     : keyed.partitionCustom((Integer key, int parts) -> key % parts, pair -> pair.f0.getValue());
             results = dealt.transform("panes", RESULT, new Panes(advance, perWindow, parallelism, !isAggregate));
         }
-        results.addSink(new Results()).name("results");
+        results.addSink(new Results(false)).name("results");
     }
 
     /** Flink's own windows, with incremental aggregation. */
@@ -77,8 +86,8 @@ final class Jobs {
 
         @Override
         public void flatMap(IntValue row, Collector<Tuple2<IntValue, LongValue>> out) {
-            pair.f0.setValue(Columns.keys[row.getValue()]);
-            pair.f1.setValue(Columns.values[row.getValue()]);
+            pair.f0.setValue(Columns.keys[0][row.getValue()]);
+            pair.f1.setValue(Columns.values[0][row.getValue()]);
             out.collect(pair);
         }
     }
@@ -89,9 +98,10 @@ final class Jobs {
 
         @Override
         public void flatMap(IntValue row, Collector<Tuple2<IntValue, LongValue>> out) {
-            int[] words = Columns.words;
-            int end = Columns.offsets[row.getValue() + 1];
-            for (int i = Columns.offsets[row.getValue()]; i < end; i++) {
+            int[] words = Columns.words[0];
+            int[] offsets = Columns.offsets[0];
+            int end = offsets[row.getValue() + 1];
+            for (int i = offsets[row.getValue()]; i < end; i++) {
                 pair.f0.setValue(words[i]);
                 out.collect(pair);
             }

@@ -4,24 +4,26 @@ import org.apache.flink.streaming.api.watermark.Watermark;
 import org.apache.flink.types.IntValue;
 
 /**
- * Gives the numbers of the input's rows, each with its event time; subtask s of p gives rows s, s + p, ...
+ * Gives the numbers of a source's rows, each with its event time; subtask s of p gives rows s, s + p, ...
  *
  * A watermark follows only where a pane ends: more of them would only cost.
  */
 public final class Replay extends RichParallelSourceFunction<IntValue> {
+    private final int source;
     private final long pane;
     private final long perSecond;
     private volatile boolean isRunning = true;
 
     /** perSecond: rows of all subtasks together; 0 = as fast as they are taken. */
-    Replay(long pane, long perSecond) {
+    Replay(int source, long pane, long perSecond) {
+        this.source = source;
         this.pane = pane;
         this.perSecond = perSecond;
     }
 
     @Override
     public void run(SourceContext<IntValue> context) {
-        long[] ts = Columns.ts;
+        long[] ts = Columns.ts[source];
         int step = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
         int first = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
         IntValue row = new IntValue();

@@ -20,10 +20,16 @@ public final class Results extends RichSinkFunction<Tuple4<LongValue, LongValue,
     static final ConcurrentHashMap<Integer, long[]> latencies = new ConcurrentHashMap<>();
     static volatile boolean measuresLatency;
 
+    private final boolean isOrdered;
     private long ownDigest;
     private long ownRows;
     private long[] ownLatencies = new long[1 << 12];
     private int waits;
+
+    /** isOrdered: a row's position is part of the hash; only for a sink of one subtask. */
+    Results(boolean isOrdered) {
+        this.isOrdered = isOrdered;
+    }
 
     static void reset(boolean withLatency) {
         digest.set(0);
@@ -52,7 +58,9 @@ public final class Results extends RichSinkFunction<Tuple4<LongValue, LongValue,
     @Override
     public void invoke(Tuple4<LongValue, LongValue, LongValue, LongValue> row, Context context) {
         long end = row.f0.getValue();
-        ownDigest += mix(end, row.f1.getValue(), row.f2.getValue(), row.f3.getValue());
+        ownDigest += isOrdered
+                ? mix(ownRows, end, row.f1.getValue(), row.f2.getValue())
+                : mix(end, row.f1.getValue(), row.f2.getValue(), row.f3.getValue());
         ownRows++;
         if (measuresLatency) {
             Long completed = completedNs.get(end);
