@@ -312,6 +312,7 @@ def test_example_an_exception_in_a_worker_appears_in_the_view(visit):
     assert "divide" in alert.inner_text()
     assert "by zero" in alert.inner_text()
     until(lambda: "failed" in dashboard.locator(".headrace-state").inner_text(), SLOW, "the state is failed")
+    assert "✖ Ended by an error" in dashboard.locator(".headrace-badge").inner_text()
     dashboard.screenshot(path=lab.SHOTS / "failed-run-1600.png")
     assert visit.kernel.ask("run.state") == "running", "the other run goes on"
 

@@ -320,6 +320,7 @@ def test_example_a_failure_in_a_worker_is_seen():
         eventually(lambda: "The run failed" in dashboard.status.failure.value, 60)
         assert "broken" in dashboard.status.failure.value
         assert "failed" in dashboard.status.widget.value
+        assert "✖ Ended by an error" in dashboard.status.badge.value
     finally:
         dashboard.close()
         run.stop()

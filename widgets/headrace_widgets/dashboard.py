@@ -26,7 +26,7 @@ from headrace_widgets.mapping_panel import MappingPanel
 from headrace_widgets.messages import Messages
 from headrace_widgets.plots import Figures, Plots, TimeView
 from headrace_widgets.saved_page import save_page
-from headrace_widgets.status import Status, books_of
+from headrace_widgets.status import Status, verdict_of
 from headrace_widgets.target import Target
 from headrace_widgets.watchdog import Watchdog
 
@@ -245,8 +245,8 @@ class Dashboard:
             path = Path(f"headrace-{self.operator}-{time.strftime('%Y%m%d-%H%M%S')}.html")
         decisions = list(getattr(self.run, "decisions", ()))
         changes = list(getattr(self.run, "changes", ()))
-        holds, books = books_of(self.run.metrics(), self.feed)
-        summary = f"{time.strftime('%Y-%m-%d %H:%M:%S')}. {'Nothing lost, order kept' if holds else 'Wrong books'}: {books}."
+        _, verdict, books = verdict_of(self.run.metrics(), self.feed)
+        summary = f"{time.strftime('%Y-%m-%d %H:%M:%S')}. {verdict}: {books}."
         title, records = f"headrace: {self.operator}", self.changes.records()
         return save_page(path, title, summary, self._figures(), changes, records, decisions)
 

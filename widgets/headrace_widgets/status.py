@@ -43,14 +43,12 @@ class Status:
             f" {metrics.seconds:,.0f} s, {amount(metrics.tuples_in)} tuples in, {amount(metrics.tuples_out)} results"
             f"{late}</div>",
         )
-        holds, why = books_of(metrics, feed)
-        sign = "✔" if holds else "✖"
-        kind = "good" if holds else "error"
+        good, verdict, why = verdict_of(metrics, feed)
+        sign, kind = ("✔", "good") if good else ("✖", "error")
         self._set(
             self.badge,
             f'<div class="headrace-badge headrace-{kind}" role="status" title="{html.escape(why)}">{sign}'
-            f" {'Nothing lost, order kept' if holds else 'The books do not balance'}"
-            f"<span>{html.escape(why)}</span></div>",
+            f" {verdict}<span>{html.escape(why)}</span></div>",
         )
 
     def show_failure(self, error: BaseException) -> None:
@@ -68,9 +66,17 @@ class Status:
             widget.value = value
 
 
-def books_of(metrics: Metrics, feed: Feed) -> tuple[bool, str]:
-    """Whether every operator's rows are accounted for and its watermark only rose, and the numbers."""
+def verdict_of(metrics: Metrics, feed: Feed) -> tuple[bool, str, str]:
+    """Whether all is well, that in a few words, and each operator's books.
+
+    Books balance if every row is accounted for; order is kept if the output's watermark only rose.
+    """
     parts = [f"{name}: {one.balance}" for name, one in metrics.operators.items() if one.balance is not None]
     if not feed.watermarks_rose:
         parts.append("an output watermark went back")
-    return metrics.holds and feed.watermarks_rose, "; ".join(parts)
+    books = "; ".join(parts)
+    if not (metrics.holds and feed.watermarks_rose):
+        return False, "The books do not balance", books
+    if metrics.state == "failed":
+        return False, "Ended by an error; until then nothing lost, order kept", books
+    return True, "Nothing lost, order kept", books

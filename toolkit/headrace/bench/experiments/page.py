@@ -60,7 +60,7 @@ def write_page(path: str | os.PathLike[str], experiment: Experiment) -> Path:
     from bokeh.embed import file_html
     from bokeh.resources import INLINE
 
-    roots = [_plot(figure, f"figure{i}") for i, figure in enumerate(experiment.figures)]
+    roots = [plot_of(figure, f"figure{i}") for i, figure in enumerate(experiment.figures)]
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     html = file_html(
         roots,
@@ -88,7 +88,7 @@ def _cells(row: Any) -> dict[str, str]:
     }
 
 
-def _plot(figure: Figure, name: str) -> Any:
+def plot_of(figure: Figure, name: str = "plot") -> Any:
     from bokeh.models import NumeralTickFormatter
     from bokeh.palettes import Colorblind
     from bokeh.plotting import figure as new_figure
