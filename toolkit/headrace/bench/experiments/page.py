@@ -105,8 +105,9 @@ def plot_of(figure: Figure, name: str = "plot") -> Any:
     )
     plot.name = name  # where the page puts it
     markers = ("circle", "square", "triangle", "diamond", "inverted_triangle", "hex", "star", "plus")
+    colors = [Colorblind[8][each] for each in (0, 1, 3, 5, 6, 4, 7)]  # yellow is not seen on white
     for i, line in enumerate(figure.lines):
-        color = Colorblind[8][i % 8]
+        color = colors[i % len(colors)]
         label = f"{line.name} (predicted)" if line.predicted else line.name
         if line.steps:
             plot.step(list(line.x), list(line.y), mode="after", color=color, line_width=2, legend_label=label)
@@ -131,5 +132,6 @@ def plot_of(figure: Figure, name: str = "plot") -> Any:
         plot.legend.label_text_font_size = "12px"
         plot.legend.border_line_color = None
         plot.legend.click_policy = "hide"
+    plot.axis.minor_tick_line_color = None
     plot.toolbar.logo = None
     return plot
