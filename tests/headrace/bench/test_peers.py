@@ -17,6 +17,7 @@ import pytest
 
 from headrace import bench
 from headrace.bench.peers import (
+    band_join,
     contest,
     environment,
     on_duckdb,
@@ -31,6 +32,7 @@ from headrace.bench.peers.digest import digest, mix, unsigned
 from headrace.bench.peers.process import PeerProcess
 from headrace.bench.rows import print_rows
 from headrace.reference.aggregates import aggregate as reference_aggregate
+from headrace.reference.joins import join as reference_join
 from headrace.reference.keys import column, each
 from headrace.reference.stateless import forward as reference_forward
 from headrace.windows import Window
@@ -42,6 +44,22 @@ def tweets(n=300, words=40, seed=3):
     ts = np.sort(rng.choice([*range(0, 90_000, 7), *range(400_000, 600_000, 11)], n))
     lists = [sorted(set(rng.integers(0, words, 6).tolist())) for _ in range(n)]
     return pa.table({"ts": ts, "words": pa.array(lists, pa.list_(pa.int32()))})
+
+
+def near_sides():
+    """Values of both signs close together, as many cells as rows in a window, so that hundreds of pairs match."""
+    left, right, size = band_join.sides(150, 850)
+    rng = np.random.default_rng(4)
+    left = left.drop_columns(["x", "y"])
+    right = right.drop_columns(["a", "b"])
+    values = rng.uniform(-200, 200, (4, 1000))
+    left = left.append_column("x", [values[0].astype(np.int32)]).append_column(
+        "y", [values[1].astype(np.float32)]
+    )
+    right = right.append_column("a", [values[2].astype(np.int32)]).append_column(
+        "b", [values[3].astype(np.float32)]
+    )
+    return left, right, size
 
 
 @pytest.fixture(scope="module")
@@ -56,13 +74,22 @@ def works(tmp_path_factory):
             workloads.keyed_rows(700, 50, 20_000, seed=8),
             folder / "forward",
         ),
+        "band join": band_join.band(*near_sides(), folder / "band"),
     }
+
+
+def near(left, right):
+    return abs(left["x"] - right["a"]) <= 10 and abs(left["y"] - right["b"]) <= 10
 
 
 def reference_rows(work):
     if work.name == "forward":
         sources = [[(row["ts"], row) for row in table.to_pylist()] for table in work.tables]
         return [row for _, row in reference_forward(sources)]
+    if work.name == "band join":
+        sources = [[(row["ts"], row) for row in table.to_pylist()] for table in work.tables]
+        rows = reference_join(sources[:1], sources[1:], work.size, near)
+        return [{"ts": row.ts, "left": row.left["left"], "right": row.right["right"]} for row in rows]
     (table,) = work.tables
     source = [(row.pop("ts"), row) for row in table.to_pylist()]
     if work.name == "aggregate":
@@ -75,7 +102,8 @@ def reference_rows(work):
 
 
 WINDOWED = ["aggregate", "word count", "pair count"]
-NAMES = [*WINDOWED, "forward"]
+STREAMED = [*WINDOWED, "band join"]
+NAMES = [*WINDOWED, "forward", "band join"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -107,11 +135,11 @@ def test_agree_spark(works, spark, monkeypatch):
     try:
         monkeypatch.setattr(peer, "start", lambda: None)
         monkeypatch.setattr(peer, "end", lambda: None)
-        results = [contest.compete(works[name], [peer], 0)[0] for name in WINDOWED]
+        results = [contest.compete(works[name], [peer], 0)[0] for name in STREAMED]
     finally:
         monkeypatch.undo()
         peer.end()
-    assert [result.failure for result in results] == [""] * len(WINDOWED)
+    assert [result.failure for result in results] == [""] * len(STREAMED)
 
 
 @pytest.mark.parametrize(
@@ -122,6 +150,9 @@ def test_agree_spark(works, spark, monkeypatch):
         ("pair count", "expert", 2),
         ("forward", "stock", 1),
         ("forward", "expert", 1),
+        ("band join", "stock", 2),
+        ("band join", "expert", 1),
+        ("band join", "expert", 2),
     ],
 )
 def test_agree_flink_where_it_is_installed(works, name, version, threads):
@@ -198,10 +229,10 @@ def test_example_tiny_run_says_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(environment, "cache_folder", lambda: tmp_path / "nothing")
     finished = bench.experiment("peers", tiny=True)
     rows = {row.case: row for row in finished.rows}
-    assert len(rows) == len(finished.rows) == 7 * 4 + 4 * 2 + 2 + 4 and len(finished.figures) == 4
+    assert len(rows) == len(finished.rows) == 7 * 4 + 8 + 4 * 2 + 2 + 4 and len(finished.figures) == 5
     missing = [row for row in finished.rows if math.isnan(row.value)]
     names = [row.case.split(": ")[1].split()[0].rstrip(",") for row in missing]
-    assert names == ["Polars", "Flink", "Flink", "Flink", *["Polars", "Flink"] * 3, "Flink", "Flink"]
+    assert names == ["Polars", "Flink", "Flink", "Flink", *["Polars", "Flink"] * 4, "Flink", "Flink"]
     assert all(row.note.startswith(("not run: needs ", "not run: no job is written")) for row in missing)
     assert all(figure.lines for figure in finished.figures)
     assert not (tmp_path / "nothing").exists()

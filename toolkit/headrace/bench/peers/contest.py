@@ -199,7 +199,7 @@ def _checked(answer: Answer, work: Work) -> Answer:
 
 def rows_of(work: Work, results: Sequence[Result]) -> list[Row]:
     """Make the table's rows: ours against the best streaming peer, the others against the plain loop."""
-    rates = [work.tuples / result.value for result in results]  # NaN stays NaN
+    rates = [work.amount / result.value for result in results]  # NaN stays NaN
     of_kind = {
         kind: [
             (rate, result.contestant.label)

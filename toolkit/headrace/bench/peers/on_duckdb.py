@@ -27,6 +27,15 @@ QUERIES = {
             select *, 0 as source, rowid as position from input0
             union all select *, 1 as source, rowid as position from input1)
         order by ts, source, position""",
+    # By cells of x and of time, ten and WS wide: its range join, by x or by time, took 2.5 to 4 times as long.
+    "band join": """
+        with cells as (select *, x // 10 as cell, ts // {size} as tile from input0),
+        near as (
+            select *, a // 10 + beside as cell, ts // {size} + around as tile
+            from input1, (values (-1), (0), (1)) as v(beside), (values (-1), (0), (1)) as w(around))
+        select greatest(l.ts, r.ts) + 1 as ts, l."left", r."right"
+        from cells l join near r using (cell, tile)
+        where abs(l.x - r.a) <= 10 and abs(l.ts - r.ts) < {size} and abs(l.y::double - r.b::double) <= 10""",
 }
 
 
@@ -61,7 +70,9 @@ class DuckDB(Contestant):
 
     def run(self) -> Answer:
         begin = time.perf_counter()
-        found = self._connection.sql(QUERIES[self._work.name]).to_arrow_table()
+        found = self._connection.sql(
+            QUERIES[self._work.name].replace("{size}", str(self._work.size))
+        ).to_arrow_table()
         seconds = time.perf_counter() - begin
         return Answer(seconds, self._work.digest_of(found), found.num_rows)
 

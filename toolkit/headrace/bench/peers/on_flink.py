@@ -25,7 +25,13 @@ from headrace.bench.peers.workloads import Work
 
 VERSION = "2.3.0"
 SOURCES = Path(__file__).parent / "flink"
-WORKLOADS = {"aggregate": "aggregate", "word count": "words", "pair count": "pairs", "forward": "forward"}
+WORKLOADS = {
+    "aggregate": "aggregate",
+    "word count": "words",
+    "pair count": "pairs",
+    "forward": "forward",
+    "band join": "band",
+}
 HEAP = ("-Xms512m", "-Xmx3g", "-XX:+UseParallelGC")
 OPENED = ("java.lang", "java.util", "java.time", "java.util.concurrent")
 COMPILE_S = 300.0
@@ -61,7 +67,7 @@ class Flink(Contestant):
         self._process = PeerProcess(self._command)
 
     def load(self, work: Work) -> None:
-        self._process.ask("load", WORKLOADS[work.name], work.folder)
+        self._process.ask("load", WORKLOADS[work.name], work.folder, work.size)
 
     def run(self) -> Answer:
         return self._run(0)[0]

@@ -13,7 +13,7 @@ from headrace.bench.peers.workloads import Work
 
 VERSION = "2.1.0"
 SCRIPT = Path(__file__).with_name("polars_script.py")
-WORKLOADS = ("aggregate", "word count", "pair count", "forward")
+WORKLOADS = ("aggregate", "word count", "pair count", "forward", "band join")
 
 
 class Polars(Contestant):
@@ -41,7 +41,9 @@ class Polars(Contestant):
 
     def run(self) -> Answer:
         result = self._work.folder / f"polars-{self.threads}.parquet"
-        (seconds,) = self._process.ask("run", self._work.name.replace(" ", "_"), result)
+        (seconds,) = self._process.ask(
+            "run", self._work.name.replace(" ", "_"), result, *([self._work.size] if self._work.size else [])
+        )
         found = pq.read_table(result)
         return Answer(float(seconds), self._work.digest_of(found), found.num_rows)
 

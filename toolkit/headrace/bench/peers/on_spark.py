@@ -13,7 +13,7 @@ from headrace.bench.peers.workloads import PARTS, Work
 from headrace.errors import NotSupportedError
 from headrace.spark.java import find_java
 
-WORKLOADS = ("aggregate", "word count", "pair count")
+WORKLOADS = ("aggregate", "word count", "pair count", "band join")
 
 
 def require_java() -> None:
@@ -49,11 +49,13 @@ class Spark(Contestant):
 
     def load(self, work: Work) -> None:
         self._work = work
-        self._process.ask("load", work.parquet[0])
+        self._process.ask("load", *work.parquet)
 
     def run(self) -> Answer:
         result = self._work.folder / f"spark-{self.threads}.parquet"
-        (seconds,) = self._process.ask("run", self._work.name.replace(" ", "_"), result)
+        (seconds,) = self._process.ask(
+            "run", self._work.name.replace(" ", "_"), result, *([self._work.size] if self._work.size else [])
+        )
         found = pq.read_table(result)
         return Answer(float(seconds), self._work.digest_of(found), found.num_rows)
 

@@ -50,16 +50,20 @@ class Ours(Contestant):
     ----------
     threads : int
     mode : {"vsn", "sn"}
+    index : bool
+        False: a join compares all pairs.
     """
 
-    def __init__(self, threads: int, mode: str = "vsn"):
-        super().__init__(f"headrace {hr.__version__} {mode.upper()}", threads, "ours", "encoded columns")
+    def __init__(self, threads: int, mode: str = "vsn", index: bool = True):
+        name = f"headrace {hr.__version__} {mode.upper()}{'' if index else ' all pairs'}"
+        super().__init__(name, threads, "ours", "encoded columns")
         self.mode = mode
+        self._how = {} if index else {"index": False}
         self._first: Resident | None = None
 
     def install(self, work: Work) -> None:
         self._work = work
-        self._stream = work.query(*(hr.stream(table, event_time="ts") for table in work.tables))
+        self._stream = work.query(*(hr.stream(table, event_time="ts") for table in work.tables), **self._how)
 
     def start(self) -> None:
         """Compile, or load what was compiled before, with a few rows."""

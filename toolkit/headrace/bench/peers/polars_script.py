@@ -1,6 +1,6 @@
 """Runs in Polars' own environment, which has Polars and nothing else; asked by `on_polars`.
 
-Requests: ``load FOLDER...``, ``run WORKLOAD RESULT_FILE``. The answer to a run is
+Requests: ``load FOLDER...``, ``run WORKLOAD RESULT_FILE [SIZE]``. The answer to a run is
 the seconds the query took; its result is written to the file afterwards.
 """
 
@@ -35,11 +35,27 @@ def forward(left, right):
     return pl.concat([left, right]).sort("ts", maintain_order=True)
 
 
+def band_join(left, right, size):
+    # By cells of x and of time, ten and WS wide: `join_where` by x took 3.5 times as long.
+    def beside(column, width):
+        return pl.concat_list([pl.col(column) // width + step for step in (-1, 0, 1)])
+
+    cells = left.with_columns(cell=pl.col("x") // 10, tile=pl.col("ts") // size)
+    near = right.with_columns(cell=beside("a", 10), tile=beside("ts", size)).explode("cell").explode("tile")
+    pairs = cells.join(near, on=["cell", "tile"]).filter(
+        (pl.col("x") - pl.col("a")).abs() <= 10,
+        (pl.col("ts") - pl.col("ts_right")).abs() < size,
+        (pl.col("y").cast(pl.Float64) - pl.col("b").cast(pl.Float64)).abs() <= 10,
+    )
+    return pairs.select((pl.max_horizontal("ts", "ts_right") + 1).alias("ts"), "left", "right")
+
+
 QUERIES = {
     "aggregate": aggregate,
     "word_count": lambda rows: count(rows, "word"),
     "pair_count": lambda rows: count(rows, "pair"),
     "forward": forward,
+    "band_join": band_join,
 }
 
 
@@ -54,7 +70,7 @@ def main():
                 print("@ok", flush=True)
             elif words[0] == "run":
                 begin = time.perf_counter()
-                found = QUERIES[words[1]](*(frame.lazy() for frame in frames)).collect()
+                found = QUERIES[words[1]](*(frame.lazy() for frame in frames), *map(int, words[3:])).collect()
                 seconds = time.perf_counter() - begin
                 found.write_parquet(words[2])
                 print(f"@ok {seconds}", flush=True)

@@ -1,9 +1,9 @@
 """Runs Spark Structured Streaming in a process of its own; asked by `on_spark`.
 
-Requests: ``load FOLDER``, ``run WORKLOAD RESULT_FILE``, ``begin WORKLOAD FOLDER CHECKPOINT``. The source is a folder
-of Parquet files, one to a micro-batch, and a last one with a single row far in
-the future: Spark emits a window when the watermark has passed it, and knows no
-end of input. The answer to a run is the seconds from the first row to the last
+Requests: ``load FOLDER...``, ``run WORKLOAD RESULT_FILE [SIZE]``, ``begin WORKLOAD FOLDER CHECKPOINT``. A source is a
+folder of Parquet files, one to a micro-batch, and, where there are windows, a
+last one with a single row far in the future: Spark emits a window when the
+watermark has passed it, and knows no end of input. The answer to a run is the seconds from the first row to the last
 result: what the batches took by Spark's own report.
 """
 
@@ -38,20 +38,43 @@ def count(rows, key):
     )
 
 
+def band_join(left, right, size):
+    # A join of two streams needs an equality: cells of x, ten wide, and each right row in three of them.
+    # A row at time 0 counts as late, whatever the watermark: one unit later for both sides.
+    left, right = (each.withColumn("at", f.timestamp_millis(f.col("ts") + 1)) for each in (left, right))
+    cells = left.withWatermark("at", "0 seconds").withColumn("cell", f.floor(f.col("x") / 10))
+    beside = f.explode(f.array(*(f.floor(f.col("a") / 10) + step for step in (-1, 0, 1))))
+    near = right.withWatermark("at", "0 seconds").withColumn("cell", beside)
+    l, r = cells.alias("l"), near.alias("r")
+    width = f.expr(f"interval {size / 1000:.3f} seconds")
+    pairs = l.join(
+        r,
+        (f.col("l.cell") == f.col("r.cell"))
+        & (f.col("l.at") > f.col("r.at") - width)
+        & (f.col("l.at") < f.col("r.at") + width)
+        & (f.abs(f.col("x") - f.col("a")) <= 10)
+        & (f.abs(f.col("y").cast("double") - f.col("b").cast("double")) <= 10),
+    )
+    return pairs.select((f.greatest("l.ts", "r.ts") + 1).alias("ts"), "left", "right")
+
+
 QUERIES = {
     "aggregate": aggregate,
     "word_count": lambda rows: count(rows, "word"),
     "pair_count": lambda rows: count(rows, "pair"),
+    "band_join": band_join,
 }
 
 
-def copy_with_end(source: Path, target: Path) -> None:
+def copy(source: Path, target: Path, with_end: bool) -> None:
     """Add the row in the future, and see that files are read in their order."""
-    target.mkdir()
+    target.mkdir(parents=True)
     files = sorted(source.glob("*.parquet"))
     for number, file in enumerate(files):
         shutil.copyfile(file, target / file.name)
         _date(target / file.name, number)
+    if not with_end:
+        return
     last = pq.read_table(files[-1])
     row = last.slice(last.num_rows - 1)
     far = pa.array([row.column("ts")[0].as_py() + FUTURE_S * 1000])
@@ -65,15 +88,20 @@ def _date(file: Path, number: int) -> None:
     os.utime(file, (at, at))
 
 
-def run(spark, folder: Path, workload: str, result: str) -> float:
+def read(spark, folder: str):
+    """Rows of a folder as a stream, a file at a time; `at` is their time."""
+    schema = spark.read.parquet(folder).schema
+    rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(folder)
+    return rows.withColumn("at", f.timestamp_millis("ts"))
+
+
+def run(spark, folder: Path, workload: str, result: str, *numbers: str) -> float:
     """Run the query over all files; write its result. Returns seconds."""
-    schema = spark.read.parquet(str(folder)).schema
-    rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
-    timed = rows.withColumn("at", f.timestamp_millis("ts"))
+    sources = [read(spark, str(source)) for source in sorted(folder.iterdir())]
     checkpoint = tempfile.mkdtemp(prefix="headrace-bench-")
     try:
         query = (
-            QUERIES[workload](timed)
+            QUERIES[workload](*sources, *map(int, numbers))
             .writeStream.format("memory")
             .queryName("found")
             .outputMode("append")
@@ -92,11 +120,9 @@ def run(spark, folder: Path, workload: str, result: str) -> float:
 
 def begin(spark, workload: str, folder: str, checkpoint: str) -> None:
     """Start a query that goes on, from a checkpoint if there is one; wait for its first batch with rows."""
-    schema = spark.read.parquet(folder).schema
-    rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(folder)
-    timed = rows.withColumn("at", f.timestamp_millis("ts"))
-    writer = QUERIES[workload](timed).writeStream.format("noop").outputMode("append")
-    query = writer.option("checkpointLocation", checkpoint).start()
+    writer = QUERIES[workload](read(spark, folder)).writeStream.format("noop").outputMode("append")
+    writer = writer.option("checkpointLocation", checkpoint)
+    query = writer.start()
     while not any(progress["numInputRows"] for progress in query.recentProgress):
         if query.exception() is not None:
             raise query.exception()
@@ -124,13 +150,14 @@ def main(threads: int, partitions: int) -> None:
             try:
                 if words[0] == "load":
                     shutil.rmtree(folder / "input", ignore_errors=True)
-                    copy_with_end(Path(words[1]), folder / "input")
+                    for number, source in enumerate(words[1:]):
+                        copy(Path(source), folder / "input" / str(number), with_end=len(words) == 2)
                     print("@ok", flush=True)
                 elif words[0] == "begin":
                     begin(spark, *words[1:])
                     print("@ok", flush=True)
                 elif words[0] == "run":
-                    print(f"@ok {run(spark, folder / 'input', words[1], words[2])}", flush=True)
+                    print(f"@ok {run(spark, folder / 'input', *words[1:])}", flush=True)
             except Exception as error:
                 print(f"@error {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
     finally:

@@ -54,6 +54,10 @@ class Work:
         Latency is measured too.
     level : str
         Tells workloads of one name apart.
+    amount : float
+        How many `unit` the input is; its rows unless said otherwise.
+    size : int
+        WS of a join, in ms.
     """
 
     name: str
@@ -66,12 +70,15 @@ class Work:
     is_ordered: bool = False
     is_paced: bool = False
     level: str = ""
+    amount: float = 0.0
+    size: int = 0
     rows: int = field(init=False)
     digest: int = field(init=False)
 
     def __post_init__(self):
         for number, table in enumerate(self.tables):
             _write(table, self.folder / str(number))
+        self.amount = self.amount or self.tuples
         _, self.digest, self.rows = self.loop()
 
     @property

@@ -34,9 +34,15 @@ final class Jobs {
     private Jobs() {}
 
     static void build(
-            StreamExecutionEnvironment env, String workload, String version, int parallelism, long perSecond) {
+            StreamExecutionEnvironment env,
+            String workload,
+            long size,
+            String version,
+            int parallelism,
+            long perSecond) {
         switch (workload) {
             case "forward" -> Forward.build(env, version);
+            case "band" -> Band.build(env, version, size);
             default -> windows(env, workload, version, parallelism, perSecond);
         }
     }

@@ -16,7 +16,7 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
 
 /**
- * Flink in one virtual machine, asked by lines: `load WORKLOAD FOLDER`, `run VERSION PARALLELISM ROWS_PER_SECOND`,
+ * Flink in one virtual machine, asked by lines: `load WORKLOAD FOLDER SIZE`, `run VERSION PARALLELISM ROWS_PER_SECOND`,
  * `rescale savepoint|adaptive` (the latter with the argument `adaptive` or `tuned`).
  *
  * The answer to a run: `@ok SECONDS DIGEST ROWS P50_MS P99_MS`, from the first row that leaves the source to the
@@ -25,6 +25,7 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 public final class Peer {
     private static final int SLOTS = 2;
     private static String loaded;
+    private static long size;
 
     private Peer() {}
 
@@ -66,6 +67,7 @@ public final class Peer {
             if (words[0].equals("load")) {
                 Columns.load(words[1], Path.of(words[2]));
                 loaded = words[1];
+                size = Long.parseLong(words[3]);
                 return "ok";
             }
             if (words[0].equals("rescale")) {
@@ -88,7 +90,7 @@ public final class Peer {
         env.getConfig().setAutoWatermarkInterval(0);
         env.getConfig().setLatencyTrackingInterval(0);
         env.setBufferTimeout(perSecond > 0 ? 1 : 100);
-        Jobs.build(env, loaded, version, parallelism, perSecond);
+        Jobs.build(env, loaded, size, version, parallelism, perSecond);
         Results.reset(perSecond > 0);
         JobGraph graph = env.getStreamGraph().getJobGraph();
         JobID job = flink.submitJob(graph).get().getJobID();
