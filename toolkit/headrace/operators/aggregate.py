@@ -281,7 +281,7 @@ def allocate_state(
     """
     layout = Layout(shape)
     places = (max_keys // BUCKETS + 1) * BUCKETS * shape.slots
-    state = [reserved(places, dtype) for dtype in layout.state]
+    state = [reserved(places, dtype, huge_pages=True) for dtype in layout.state]
     output = [
         reserved(instances * capacity, dtype).reshape(instances, capacity) for dtype in layout.output
     ]
