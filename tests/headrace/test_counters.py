@@ -40,6 +40,18 @@ def test_oracle_quantiles(durations, q):
 
 
 @settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 10**12), st.integers(1, 5)), min_size=1, max_size=50))
+def test_agree_equal_neighbours_and_one_by_one(runs):
+    together, alone = LatencyHistogram(), LatencyHistogram()
+    together.add(np.array([duration for duration, times in runs for _ in range(times)]))
+    for duration, times in runs:
+        for _ in range(times):
+            alone.add(np.array([duration]))
+    assert (together.counts() == alone.counts()).all()
+    assert together.max_ms == alone.max_ms
+
+
+@settings(deadline=None)
 @given(DURATIONS, DURATIONS)
 def test_oracle_the_difference_of_two_histograms_is_what_came_between(first, second):
     histogram = LatencyHistogram()

@@ -39,9 +39,12 @@ class LatencyHistogram:
         """Count an array of durations."""
         if len(nanoseconds) == 0:
             return
-        durations = np.maximum(nanoseconds, 1)
+        # Results of one window became ready together: of equal neighbours one logarithm is taken.
+        starts = np.concatenate(([0], np.flatnonzero(nanoseconds[1:] != nanoseconds[:-1]) + 1))
+        durations = np.maximum(nanoseconds[starts], 1)
         bins = (np.log2(durations) * _PARTS).astype(np.int64)
-        self._counts += np.bincount(bins, minlength=_BINS)[:_BINS]
+        numbers = np.diff(starts, append=len(nanoseconds))
+        self._counts += np.bincount(bins, numbers, _BINS)[:_BINS].astype(np.int64)
         self._max = max(self._max, int(durations.max()))
 
     @property

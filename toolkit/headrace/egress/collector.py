@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -39,14 +40,14 @@ class Records:
     def __len__(self) -> int:
         return len(self.primary)
 
-    def take(self, index) -> Records:
+    def take(self, index: np.ndarray) -> Records:
         return Records(
-            self.primary[index],
-            self.a[index],
-            self.b[index],
-            self.c[index],
-            self.at[index],
-            [v[index] for v in self.values],
+            self.primary.take(index),
+            self.a.take(index),
+            self.b.take(index),
+            self.c.take(index),
+            self.at.take(index),
+            [v.take(index) for v in self.values],
         )
 
     @classmethod
@@ -59,6 +60,32 @@ class Records:
         )
 
 
+class Ordered:
+    """Records in a given order; a column is brought into it when it is asked for, and seldom are all of them."""
+
+    def __init__(self, records: Records, order: np.ndarray):
+        self._records, self._order = records, order
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    @cached_property
+    def primary(self) -> np.ndarray:
+        return self._records.primary.take(self._order)
+
+    @cached_property
+    def a(self) -> np.ndarray:
+        return self._records.a.take(self._order)
+
+    @cached_property
+    def b(self) -> np.ndarray:
+        return self._records.b.take(self._order)
+
+    @cached_property
+    def values(self) -> list[np.ndarray]:
+        return [column.take(self._order) for column in self._records.values]
+
+
 class Finisher(Protocol):
     """What the collector must know of an operator's results."""
 
@@ -68,7 +95,7 @@ class Finisher(Protocol):
         """Indices that sort the records by content."""
         ...
 
-    def build(self, records: Records) -> pa.RecordBatch:
+    def build(self, records: Ordered) -> pa.RecordBatch:
         """Make the result rows of sorted records."""
         ...
 
@@ -142,9 +169,9 @@ class Collector:
                 if ready.all():
                     held, wanted = [], END_OF_TIME
                 else:
-                    rest = records.take(~ready)
+                    rest = records.take(np.flatnonzero(~ready))
                     held, wanted = [rest], int(rest.primary.min())
-                    records = records.take(ready)
+                    records = records.take(np.flatnonzero(ready))
                 self._release(records)
             if watermark > self.watermark:
                 self.watermark = watermark
@@ -183,8 +210,7 @@ class Collector:
         return parts
 
     def _release(self, records: Records) -> None:
-        records = records.take(self._finisher.order(records))
-        batch = self._finisher.build(records)
+        batch = self._finisher.build(Ordered(records, self._finisher.order(records)))
         now = time.monotonic_ns()
         self.latency.add(now - records.at)
         self.last_emission_ns = now

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from headrace.egress.collector import Records
+from headrace.egress.collector import Ordered, Records
 from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
 from headrace.gates.store import Store
 from headrace.ingress.keys import KeyDictionary
@@ -37,7 +37,7 @@ class KeyedResults:
         self._dictionary = dictionary
         self._key_count = key_count
 
-    def head_columns(self, records: Records, times: np.ndarray | None = None) -> list[pa.Array]:
+    def head_columns(self, records: Ordered, times: np.ndarray | None = None) -> list[pa.Array]:
         """Return the time and key columns; the time is `primary` unless given."""
         times = records.primary if times is None else times
         arrays = [restore_times(times, self.schema.field(0).type)]
@@ -85,7 +85,7 @@ class AggregateResults(KeyedResults):
         self._outputs = outputs
         self._texts = texts or [None] * len(outputs)
 
-    def build(self, records: Records) -> pa.RecordBatch:
+    def build(self, records: Ordered) -> pa.RecordBatch:
         arrays = self.head_columns(records)
         for (aggregate, value, nonnull), texts in zip(self._outputs, self._texts, strict=True):
             kind = self.schema.field(len(arrays)).type
@@ -125,7 +125,7 @@ class CustomResults(KeyedResults):
     def order(self, records: Records) -> np.ndarray:
         return argsort(records.values[0], records.b, key_ranks(self._dictionary, records.a), records.c)
 
-    def build(self, records: Records) -> pa.RecordBatch:
+    def build(self, records: Ordered) -> pa.RecordBatch:
         arrays = self.head_columns(records, records.values[0])
         for values in records.values[1:]:
             kind = self.schema.field(len(arrays)).type
@@ -143,7 +143,7 @@ class ForwardResults:
     def order(self, records: Records) -> np.ndarray:
         return argsort(records.primary)
 
-    def build(self, records: Records) -> pa.RecordBatch:
+    def build(self, records: Ordered) -> pa.RecordBatch:
         return take_rows(self._stores, records.a, self.schema.names, self.schema)
 
 
@@ -170,7 +170,7 @@ class JoinResults:
     def order(self, records: Records) -> np.ndarray:
         return argsort(records.primary, records.c, records.b)
 
-    def build(self, records: Records) -> pa.RecordBatch:
+    def build(self, records: Ordered) -> pa.RecordBatch:
         later_ts, later_is_right = records.values[0], records.values[1] != 0
         left = np.where(later_is_right, records.b, records.a)
         right = np.where(later_is_right, records.a, records.b)
