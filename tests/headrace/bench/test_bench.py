@@ -9,11 +9,14 @@ import json
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+import headrace as hr
 from headrace import bench
 from headrace.bench import gate, ingress, join, reconfigure, resident, rows
 from headrace.bench.rows import Row
+from headrace.gates.store import CHUNK
 
 FIELDS = {"bench", "case", "value", "unit", "better", "goal", "baseline", "baseline_name", "ratio"}
 TINY = [name for name in bench.PARTS if name != "wordcount"]
@@ -113,3 +116,19 @@ def test_example_wrong_results_are_noticed():
     case.results = (case.results[0] + 1, case.results[1])
     with pytest.raises(AssertionError, match="results instead of"):
         reconfigure.alternate(case, 1, 2, 1, 0)
+
+
+@pytest.mark.parametrize("mode", ["vsn", "sn"])
+def test_example_a_collected_run_leaves_the_stored_rows_to_the_next(mode):
+    """Time passes every chunk of rows but the last; the second run reads them all the same."""
+    n = 3 * CHUNK
+    table = pa.table({"ts": np.arange(n), "key": np.arange(n) % 50_000})
+    stream = hr.stream(table, event_time="ts").key_by("key").window(10).aggregate(n=hr.count())
+    first = resident.Resident(stream, [table], 2, collect=True, mode=mode)
+    first.run()
+    store = first.operator.ports[0].store
+    assert sorted(store.chunks) == [0, 1, 2]
+    second = resident.Resident(stream, [table], 2, like=first, collect=True, mode=mode)
+    second.run()
+    assert first.results == second.results == n
+    assert first.operator.dictionary.size == n

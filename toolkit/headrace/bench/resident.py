@@ -118,7 +118,7 @@ class Resident:
             operator.dictionary = like.operator.dictionary
             operator.program.dictionary = like.operator.dictionary
             operator.finisher = like.operator.finisher
-            operator.never_recycle()
+        operator.keep_input()
         operator.note_ids()
         if stored:
             operator.state[2][:, :] = stored

@@ -63,6 +63,7 @@ class Operator:
         self._id_limit = 0
         self._ids_lock = threading.Lock()
         self._recycle_at = 1 << 14
+        self._keeps_input = False
         self.initial, self.planned = initial, planned
         self.reconfigurer: Reconfigurer | None = None
         self.collector: Collector | None = None
@@ -157,6 +158,8 @@ class Operator:
 
     def release(self, watermark: int) -> None:
         """Free what no window can need any more."""
+        if self._keeps_input:
+            return
         for port in self.ports:
             port.store.release(watermark - self.program.retention)
         dictionary = self.dictionary
@@ -166,9 +169,9 @@ class Operator:
             self._recycle_at = max(1 << 14, 2 * dictionary.size)
         self.program.release(watermark)
 
-    def never_recycle(self) -> None:
-        """Keep every key id: input that was encoded beforehand is used again."""
-        self._recycle_at = END_OF_TIME
+    def keep_input(self) -> None:
+        """Free no tuple of the input and no id of a key: what was encoded beforehand is read again."""
+        self._keeps_input = True
 
     @property
     def is_stopped(self) -> bool:

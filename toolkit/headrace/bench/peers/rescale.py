@@ -69,7 +69,6 @@ def ours(mode: str, repetitions: int) -> tuple[list[float], list[float]]:
     stream = aggregate_query(hr.stream(table, event_time="ts"))
     run = Resident(stream, [table], 1, 2, collect=arrivals, mode=mode)
     operator = run.operator
-    operator.never_recycle()
     complete, first = [], []
     try:
         run.start(period=WINDOWS * SPAN, per_second=PER_SECOND)
