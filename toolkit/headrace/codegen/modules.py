@@ -306,13 +306,14 @@ def _compile(function: Callable, error_model: str, inline: str) -> Callable:
     if not JIT:
         return function
     namespace = function.__globals__
-    is_part = namespace.get(_ENTRY) not in (None, function.__name__)
+    entry = namespace.get(_ENTRY)
+    is_part = entry not in (None, function.__name__)
     dispatcher = njit(
         nogil=True,
         error_model=error_model,
         inline=inline,
         boundscheck=bool(namespace.get(_DEBUG, False)),
-        **(parts.OPTIONS if is_part else {}),
+        **({} if entry is None else parts.PART if is_part else parts.ENTRY),
     )(function)
     if namespace.get(_CACHED, False) and not is_part:
         try:

@@ -1,0 +1,50 @@
+"""Method: the machine code of a small module with an entry is read; a module without one is beside it.
+
+Cannot see  whether wide vectors are faster on a given machine: `headrace bench join` does.
+"""
+
+import numpy as np
+import pytest
+from llvmlite import binding
+
+from headrace.codegen.modules import load_module
+from headrace.kernel import JIT
+
+SUM = '''
+from headrace.codegen.modules import compiled as kernel
+
+@kernel
+def near(values, low):
+    found = 0
+    for i in range(values.size):
+        found += values[i] - low < 10
+    return found
+
+@kernel
+def count(values, low):
+    return near(values, low)
+'''
+FEATURES = binding.get_host_cpu_features()
+
+
+@pytest.mark.skipif(not JIT, reason="there is no machine code without the compiler")
+def test_example_vectors_as_wide_as_pays(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # what is loaded from a cache cannot be read
+    values = np.arange(1000, dtype=np.int32)
+    codes = {}
+    for entry in ("count", None):
+        function = load_module(SUM, "near", entry=entry).count
+        assert function(values, np.int32(500)) == 510
+        (codes[entry],) = function.inspect_asm().values()
+    assert ("zmm" in codes["count"]) == bool(FEATURES.get("avx512vbmi2", False))
+    if FEATURES.get("avx2", False):
+        assert "ymm" in codes[None] or "zmm" in codes[None]
+
+
+def test_example_a_part_is_not_for_python():
+    module = load_module(SUM, "near", entry="count")
+    if not JIT:
+        pytest.skip("everything is Python")
+    module.count(np.arange(3, dtype=np.int32), np.int32(0))
+    with pytest.raises(TypeError):
+        module.near(np.arange(3, dtype=np.int32), np.int32(0))
