@@ -11,7 +11,7 @@ from headrace.egress.collector import Ordered, Records
 from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
 from headrace.gates.store import Store
 from headrace.ingress.keys import KeyDictionary
-from headrace.ingress.sorting import argsort
+from headrace.ingress.sorting import argsort, different
 from headrace.ingress.times import restore_times
 from headrace.operators.aggregate_shape import AggregateColumn
 
@@ -188,7 +188,7 @@ def take_rows(
     """Gather payload columns of tuples from the stores of their sources, in the order of `refs`."""
     sources = refs >> SOURCE_SHIFT
     rows = refs & ROW_MASK
-    present = np.unique(sources)
+    present = different(sources)
     if len(present) == 1:
         table = stores[int(present[0])].take(rows).select(list(names))
     else:

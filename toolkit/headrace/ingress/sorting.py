@@ -24,6 +24,17 @@ def group_starts(is_new: np.ndarray) -> np.ndarray:
     return np.maximum.accumulate(starts)
 
 
+def different(numbers: np.ndarray) -> np.ndarray:
+    """Return which numbers occur, ascending; they must be small and not negative.
+
+    Examples
+    --------
+    >>> different(np.array([3, 1, 3, 3])).tolist()
+    [1, 3]
+    """
+    return np.flatnonzero(np.bincount(numbers))
+
+
 def argsort(first: np.ndarray, *others: np.ndarray) -> np.ndarray:
     """Return the positions that sort by `first`, then by each of `others`; what is equal keeps its order.
 
