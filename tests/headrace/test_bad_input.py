@@ -393,7 +393,7 @@ def test_reconfigure_after_the_end():
     ("option", "value"),
     [
         ("gate", "door"), ("mode", "turbo"), ("capacity", 0), ("capacity", 1.5), ("max_keys", 0), ("rate", 0),
-        ("rate", -1.0), ("rate", math.nan),
+        ("rate", -1.0), ("rate", math.nan), ("sink", "discard"), ("sink", 3),
     ],
 )  # fmt: skip
 def test_options_that_cannot_be(option, value):

@@ -51,6 +51,9 @@ def _checked_entry(entry: Any) -> tuple[str, int, int, int]:
     return tuple(entry)
 
 
+_SINK_METHODS = ("open", "write", "close", "abort")
+
+
 class Options:
     """Checked options of `start`."""
 
@@ -79,6 +82,11 @@ class Options:
                 raise ParameterError(f"{label}={value!r}: give a whole number from 1")
         if sample_every is not None and (isinstance(sample_every, bool) or not sample_every > 0):
             raise ParameterError(f"sample_every={sample_every!r}: give seconds, above 0, or None for no history")
+        if not (sink is None or callable(sink) or all(hasattr(sink, name) for name in _SINK_METHODS)):
+            raise ParameterError(
+                f"sink={sink!r}: give hr.discard(), hr.parquet(path), hr.parquet_directory(path), a function of record"
+                f" batches, an object with {', '.join(_SINK_METHODS)}, or leave it out to collect the results"
+            )
         self.sample_every = sample_every
         gate_modules(gate)
         self.gate, self.mode, self.sink, self.debug, self.name = gate, mode, sink, debug, name
