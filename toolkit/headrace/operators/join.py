@@ -9,9 +9,10 @@ instance, with the rows the instance owns in the window of the other side.
 Records are processed in groups of `GROUP`. Of a group, all tuples of one side
 probe the rows that were there before the group: block by block of `BLOCK` rows
 in the first-level cache, four probes a pass, with a vectorised test in narrow
-types that may accept too much and never too little. Where it finds anything the
-exact condition is evaluated pair by pair. Pairs within the group are evaluated
-exactly at once.
+types that may accept too much and never too little. Where it finds anything it is
+repeated for `FINE` rows at a time, and where that does the exact condition is
+evaluated pair by pair: at one match in a thousand pairs, as hedges of trades have,
+nearly every block holds one. Pairs within the group are evaluated exactly at once.
 
 State       per worker and source, in `s`: LOW[r, s] first row that can still
             match, MERGED[r, s] rows of source s before this worker's position
@@ -42,11 +43,13 @@ from headrace.operators.join_shape import (
 )
 
 BLOCK = 256
+FINE = 32
 PROBES = 4
 
 
 _BEGIN = '''
 BLOCK = {block}
+FINE = {fine}
 
 
 @kernel
@@ -162,16 +165,20 @@ def probe_{other}(me, c, o, x, s, l, buffer, source, probes, ts, refs, ats, firs
                     compared += b - a
 {slices}
                     for q in range(groups):
-                        if any_{other}({slice_names}, q * {probe_lanes}, buffer):
-                            if (
-                                confirm_{other}(
-                                    me, c, o, x, s, l, buffer, source, chunk_first, base, a, b,
-                                    q * {probe_lanes}, min(probes, (q + 1) * {probe_lanes}),
-                                    ts, refs, ats, first_seq,
-                                )
-                                < 0
-                            ):
-                                return -1
+                        if not any_{other}({slice_names}, q * {probe_lanes}, buffer):
+                            continue
+                        for f in range(a, b, FINE):
+                            t = min(b, f + FINE)
+                            if any_{other}({fine_slices}, q * {probe_lanes}, buffer):
+                                if (
+                                    confirm_{other}(
+                                        me, c, o, x, s, l, buffer, source, chunk_first, base, f, t,
+                                        q * {probe_lanes}, min(probes, (q + 1) * {probe_lanes}),
+                                        ts, refs, ats, first_seq,
+                                    )
+                                    < 0
+                                ):
+                                    return -1
                     a = b
             at = block_stop
         row = chunk_first + until
@@ -233,7 +240,7 @@ def _lower_end(shape: JoinShape, band_number: int, mine_is_right: bool) -> int:
 def generate(shape: JoinShape) -> str:
     """Write the operator's part of the kernel module."""
     left, right = sides_of(shape)
-    text = common_text(shape) + _BEGIN.replace("{block}", str(BLOCK))
+    text = common_text(shape) + _BEGIN.format(block=BLOCK, fine=FINE)
     text += _match_probes(shape, left, right)
     text += _direction(shape, left, right, mine_is_right=False)
     text += _direction(shape, right, left, mine_is_right=True)
@@ -263,16 +270,18 @@ def _direction(shape: JoinShape, mine: Side, other: Side, mine_is_right: bool) -
     used = sorted({other_column(band) for band in shape.bands})
     if shape.user is not None:
         used = sorted({*used, *(shape.user.left if mine_is_right else shape.user.right)})
-    views, slices, names = [], [], []
+    views, slices, names, sliced = [], [], [], []
     if shape.on_keys:
         views.append("keys = view_i32(x[source, base + 2], CHUNK)")
         slices.append("key_block = keys[a:b]")
         names.append("key_block")
+        sliced.append("keys")
     for column in used:
         view = VIEWS[other.dtypes[column]]
         views.append(f"column_{column} = {view}(x[source, base + {3 + 2 * column}], CHUNK)")
         slices.append(f"block_{column} = column_{column}[a:b]")
         names.append(f"block_{column}")
+        sliced.append(f"column_{column}")
     setup, conditions = [], [[] for _ in range(PROBES)]
     for number, band in enumerate(shape.bands):
         # In registers: the blocks' loop reads nothing but the blocks.
@@ -342,6 +351,7 @@ def _direction(shape: JoinShape, mine: Side, other: Side, mine_is_right: bool) -
         slices=indent("\n".join(slices), 5).rstrip("\n"),
         slice_names=", ".join(names),
         first_slice=names[0],
+        fine_slices=", ".join(f"{slice_of}[f:t]" for slice_of in sliced),
         any_setup=indent("\n".join(setup), 1).rstrip("\n"),
         any_condition="(" + " | ".join("(" + (" & ".join(c) or "True") + ")" for c in conditions) + ")",
         valid_views=indent("\n".join(valid_views) or "pass", 1).rstrip("\n"),
