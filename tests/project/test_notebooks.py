@@ -148,6 +148,7 @@ def test_example_a_notebook_keeps_to_the_rules(file):
 
 PUBLIC = {
     "headrace",
+    "headrace.bench",
     "headrace.gates",
     "headrace.reference",
     "headrace.reference.apps",

@@ -16,7 +16,7 @@ beside it::
     codegen  expressions       user functions and column expressions
     runtime  memory            threads, changes, sinks; atomics, cells, waiting
     reference                  what every operator means, in plain Python: the oracle
-    apps  bench  cli           the papers' applications and experiments, the command
+    apps  bench  cli           the papers' applications and experiments (`headrace.bench.experiment`), the command
     controllers                the public names of the policies, and what one of your own needs
     rates                      how fast a source is played
     counterfactual             the same stream under several controllers

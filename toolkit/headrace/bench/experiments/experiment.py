@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from headrace.bench.rows import Row
+from headrace.bench.rows import Row, texts
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,18 @@ class Experiment:
     rows: list[Row] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
     assumptions: list[str] = field(default_factory=list)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The table of `headrace bench`, as it is printed."""
+        import pandas as pd
+
+        return pd.DataFrame([{"case": row.case, "unit": row.unit, **texts(row)} for row in self.rows])
+
+    def plots(self) -> list[Any]:
+        """The figures as Bokeh plots, in the order of the report."""
+        from headrace.bench.experiments.page import plot_of
+
+        return [plot_of(figure) for figure in self.figures]
 
     def to_dict(self) -> dict:
         """All of it as JSON has it; `rows` as `bench --json` writes them."""
