@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 import threading
 import time
@@ -394,8 +395,8 @@ class QueryRun:
         """Every reconfiguration so far, of all operators, oldest first."""
         for operator in self._operators.values():
             operator.reconfigurer.collect()
-        every = [c for op in self._operators.values() for c in op.reconfigurer.changes]
-        return sorted(every, key=lambda c: c.requested_ns)
+        each = [list(operator.reconfigurer.changes) for operator in self._operators.values()]
+        return list(heapq.merge(*each, key=lambda c: c.requested_ns))  # an operator's stay in the order of its epochs
 
     @property
     def passed_time(self) -> list[tuple[str, int, int, int]]:

@@ -317,11 +317,14 @@ class SharedNothingOperator(Operator):
         return super().records_held([0])  # the router is the gate's only reader
 
     def passed_tuples(self, members: list[int]) -> tuple[int, int, int]:
-        """What an instance has passed is all before the first record in its queue."""
+        """What an instance has passed is all before the first record in its queue.
+
+        Of all instances: the router may have tuples for some that are not yet members.
+        """
         queues, routing = self._queues, self._routing
         read = int(routing.words[router.SEEN])  # first: what is put into a queue later comes after
         passed = [read]
-        for r in members:
+        for r in range(self.max_threads):
             cursor, end, seen = -1, -1, 0
             while cursor != int(queues.cursor[r * CELL]):  # its slot may have been used again meanwhile
                 cursor, end = int(queues.cursor[r * CELL]), int(routing.end[r])

@@ -118,9 +118,10 @@ def meet(me, g, c, o, s, l, position, planned, next_config):
     config = l[IN_FORCE]
     epoch = load_acquire(c.words, EPOCH) + 1
     settle_load(me, c, config)
+    arrived = now_ns()  # before B2: after it, the others may be epochs ahead
     before = fetch_add(c.words, BARRIER, 1)  # B2
     if before == 0:
-        c.met_at[epoch % c.met_at.size] = now_ns()
+        c.met_at[epoch % c.met_at.size] = arrived
     if before == members(c, config) - 1:
         store_relaxed(c.words, BARRIER, 0)
         install(c, config, next_config, epoch)
