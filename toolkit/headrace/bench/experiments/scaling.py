@@ -13,6 +13,8 @@ ASSUMPTIONS = (
     "Memory bandwidth grows with the cores: state that does not fit a core's own caches makes this optimistic.",
     "Work is divided evenly, and no reconfiguration is under way: a barrier costs what q4 measures, once each.",
     "One thread feeds, which takes less time for a tuple than reading does.",
+    "One thread orders the results and keeps up: where it is the limit already, as in pair count, which has a result or "
+    "two for each key of a tweet, more threads bring nothing, and the prediction is far too high.",
 )
 
 
