@@ -7,17 +7,34 @@ makes the numbers comparable all the same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.kernel import kernel
+
 if TYPE_CHECKING:
     import pandas as pd
 
 _PARTS = 16
 _BINS = 64 * _PARTS
+
+
+@kernel
+def _count(durations, counts):
+    """Add durations to their bins; return the largest, at least 1, or 0 if there is none."""
+    largest, before, place = 0, 0, 0
+    for i in range(durations.size):
+        duration = durations[i]
+        if duration != before:  # results of one window became ready together: one logarithm for all
+            before = duration
+            place = int(math.log2(max(duration, 1)) * _PARTS)
+            largest = max(largest, duration, 1)
+        counts[place] += 1
+    return largest
 
 
 class LatencyHistogram:
@@ -37,15 +54,7 @@ class LatencyHistogram:
 
     def add(self, nanoseconds: np.ndarray) -> None:
         """Count an array of durations."""
-        if len(nanoseconds) == 0:
-            return
-        # Results of one window became ready together: of equal neighbours one logarithm is taken.
-        starts = np.concatenate(([0], np.flatnonzero(nanoseconds[1:] != nanoseconds[:-1]) + 1))
-        durations = np.maximum(nanoseconds[starts], 1)
-        bins = (np.log2(durations) * _PARTS).astype(np.int64)
-        numbers = np.diff(starts, append=len(nanoseconds))
-        self._counts += np.bincount(bins, numbers, _BINS)[:_BINS].astype(np.int64)
-        self._max = max(self._max, int(durations.max()))
+        self._max = max(self._max, int(_count(np.asarray(nanoseconds, np.int64), self._counts)))
 
     @property
     def count(self) -> int:

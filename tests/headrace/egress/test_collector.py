@@ -12,8 +12,10 @@ import threading
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from headrace.egress.collector import Collector, Records
+from headrace.egress.collector import Collector, Held
 from headrace.gates import merged_log
 from headrace.memory.cells import reserved
 from headrace.operators import membership, output
@@ -186,15 +188,29 @@ def test_example_a_stop_ends_it_without_an_end_of_results():
     assert instances.seen.said == [] and not instances.collector.finished.is_set()
 
 
-def test_example_records_are_taken_and_joined_column_by_column():
-    def records(first, count):
-        columns = [np.arange(first, first + count) + 1000 * i for i in range(5)]
-        return Records(*columns, [np.arange(first, first + count) * 0.5])
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.lists(st.integers(0, 40), min_size=1, max_size=1500), st.integers(-1, 41)), max_size=8))
+def test_oracle_what_is_held_goes_once_its_time_has_come(steps):
+    """Any parts and any bounds, beside a list of rows."""
+    held, kept, number = Held([np.empty(0, np.int64)] * 5 + [np.empty(0)]), [], 0
+    for part, bound in steps:
+        rows = [(primary, number + i, (number + i) / 2) for i, primary in enumerate(part)]
+        number += len(rows)
+        kept += rows
+        primary, numbers, halves = (np.array(column) for column in zip(*rows, strict=True))
+        held.add([primary, numbers, -numbers, 2 * numbers, numbers + 7, halves])
+        assert (held.count, held.earliest) == (len(kept), min(primary for primary, *_ in kept))
+        ready = held.release(bound)
+        got = list(zip(ready.primary.tolist(), ready.a.tolist(), ready.values[0].tolist(), strict=True))
+        assert got == [row for row in kept if row[0] <= bound]
+        assert (ready.b == -ready.a).all() and (ready.c == 2 * ready.a).all() and (ready.at == ready.a + 7).all()
+        kept = [row for row in kept if row[0] > bound]
+        assert held.earliest == min([END_OF_TIME, *(primary for primary, *_ in kept)])
 
-    both = Records.concatenate([records(0, 3), records(3, 2)])
-    assert len(both) == 5 and both.values[0].tolist() == [0, 0.5, 1, 1.5, 2]
-    some = both.take(np.array([4, 0]))
-    assert [getattr(some, name).tolist() for name in ("primary", "a", "b", "c", "at")] == [
-        [4 + 1000 * i, 1000 * i] for i in range(5)
-    ]
-    assert some.values[0].tolist() == [2, 0]
+
+def test_example_room_for_very_many_is_not_kept():
+    held = Held([np.empty(0, np.int64)] * 5)
+    many = np.arange(300_000)
+    held.add([many] * 5)
+    assert len(held.release(END_OF_TIME)) == len(many)
+    assert held._columns[0].size == 0 and held.count == 0

@@ -6,7 +6,7 @@ Oracle      np.lexsort
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -20,6 +20,40 @@ def test_oracle_columns(columns):
     first, second, third = columns
     assert argsort(first).tolist() == np.lexsort((first,)).tolist()
     assert argsort(first, second, third).tolist() == np.lexsort((third, second, first)).tolist()
+
+
+KINDS = (np.int64, np.uint64, np.int32, np.int8, np.float64)
+
+
+@st.composite
+def mixed_columns(draw):
+    """One to four columns of any kind, few or many bits apart, so that all, some or none fit into a word."""
+    n, columns = draw(st.integers(1, 40)), []
+    for _ in range(draw(st.integers(1, 4))):
+        kind = np.dtype(draw(st.sampled_from(KINDS)))
+        low, high = (-1e300, 1e300) if kind.kind == "f" else (np.iinfo(kind).min, np.iinfo(kind).max)
+        near = draw(st.integers(0, 100)) if kind.kind != "f" else 0.5
+        some = [near, near + draw(st.sampled_from([0, 1, 9])), *draw(st.lists(st.integers(0, 120), max_size=2))]
+        some += [low, high] if draw(st.booleans()) else []
+        columns.append(np.array(draw(st.lists(st.sampled_from(some), min_size=n, max_size=n)), kind))
+    return columns
+
+
+@settings(max_examples=500, deadline=None)
+@given(mixed_columns())
+def test_oracle_columns_of_any_kind(columns):
+    assert argsort(*columns).tolist() == np.lexsort(columns[::-1]).tolist()
+
+
+@pytest.mark.parametrize("bits", [30, 46, 47, 48, 62, 63])
+def test_oracle_numbers_that_just_fit_into_a_word_or_just_do_not(bits):
+    """65,536 positions take 16 bits."""
+    rng = np.random.default_rng(bits)
+    first = rng.integers(-(2 ** (bits - 1)), 2 ** (bits - 1), 65_536)
+    first[:2] = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    second = rng.integers(0, 2, first.size)
+    first[100:900] = first[7]
+    assert (argsort(first, second) == np.lexsort((second, first))).all()
 
 
 @given(arrays(np.float64, st.integers(0, 60), elements=st.sampled_from([0.0, 1.5, -2.5, np.inf, -np.inf, np.nan])))

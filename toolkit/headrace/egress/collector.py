@@ -29,6 +29,10 @@ PASS_ON_NS = 2_000_000
 """The same where another operator waits for this one's time."""
 
 
+_LEAST_ROOM, _MOST_ROOM = 1 << 10, 1 << 18
+"""Records that arrays are made for at least, and that are kept room for when none is held."""
+
+
 class Records:
     """Drained result records as columns."""
 
@@ -40,24 +44,66 @@ class Records:
     def __len__(self) -> int:
         return len(self.primary)
 
-    def take(self, index: np.ndarray) -> Records:
-        return Records(
-            self.primary.take(index),
-            self.a.take(index),
-            self.b.take(index),
-            self.c.take(index),
-            self.at.take(index),
-            [v.take(index) for v in self.values],
-        )
+    @property
+    def columns(self) -> list[np.ndarray]:
+        return [self.primary, self.a, self.b, self.c, self.at, *self.values]
 
     @classmethod
-    def concatenate(cls, parts: Sequence[Records]) -> Records:
-        if len(parts) == 1:
-            return parts[0]
-        return cls(
-            *(np.concatenate([getattr(p, name) for p in parts]) for name in ("primary", "a", "b", "c", "at")),
-            [np.concatenate(columns) for columns in zip(*(p.values for p in parts), strict=True)],
-        )
+    def of(cls, columns: Sequence[np.ndarray]) -> Records:
+        """The records of `columns`, as `Records.columns` gives them."""
+        return cls(*columns[:5], list(columns[5:]))
+
+    def take(self, index: np.ndarray) -> Records:
+        return Records.of([column.take(index) for column in self.columns])
+
+
+class Held:
+    """Records that wait for their release, in arrays that stay: fresh memory would cost more than what is written to it.
+
+    Parameters
+    ----------
+    like : list of ndarray
+        One array of each column's dtype, as `Records.columns` orders them.
+    """
+
+    def __init__(self, like: Sequence[np.ndarray]):
+        self._columns = [np.empty(0, column.dtype) for column in like]
+        self.count = 0
+        self.earliest = END_OF_TIME
+        """Smallest `primary` held."""
+
+    def add(self, parts: Sequence[np.ndarray]) -> None:
+        """Copy records to the end."""
+        count = len(parts[0])
+        if self.count + count > self._columns[0].size:
+            room = max(2 * self._columns[0].size, self.count + count, _LEAST_ROOM)
+            self._columns = [_resized(column, self.count, room) for column in self._columns]
+        for column, part in zip(self._columns, parts, strict=True):
+            column[self.count : self.count + count] = part
+        self.count += count
+        self.earliest = min(self.earliest, int(parts[0].min()))
+
+    def release(self, bound: int) -> Records:
+        """Take the records up to `bound` out; they are read before anything is added again."""
+        held = [column[: self.count] for column in self._columns]
+        is_ready = held[0] <= bound
+        if is_ready.all():
+            ready = held
+            self.count, self.earliest = 0, END_OF_TIME
+            if self._columns[0].size > _MOST_ROOM:
+                self._columns = [np.empty(0, column.dtype) for column in self._columns]
+        else:
+            ready = [column[is_ready] for column in held]
+            rest = [column[~is_ready] for column in held]
+            self.count, self.earliest = 0, END_OF_TIME
+            self.add(rest)
+        return Records.of(ready)
+
+
+def _resized(column: np.ndarray, count: int, room: int) -> np.ndarray:
+    larger = np.empty(room, column.dtype)
+    larger[:count] = column[:count]
+    return larger
 
 
 class Ordered:
@@ -90,6 +136,10 @@ class Finisher(Protocol):
     """What the collector must know of an operator's results."""
 
     schema: pa.Schema
+
+    def compile(self) -> None:
+        """Compile the kernels that `order` and `build` use, so that no result waits for the compiler."""
+        ...
 
     def order(self, records: Records) -> np.ndarray:
         """Indices that sort the records by content."""
@@ -153,33 +203,22 @@ class Collector:
     def run(self) -> None:
         """Collect until the end of input or a stop."""
         out = self._out
-        held: list[Records] = []
-        wanted = END_OF_TIME
+        held = Held([out.primary, out.a, out.b, out.c, out.at, *self._value_columns])
         while True:
-            bound, watermark = output.await_release(out, self._gate_words, wanted, self._idle_ns)
-            fresh = self._drain()
+            bound, watermark = output.await_release(out, self._gate_words, held.earliest, self._idle_ns)
+            self._drain(held)
             if out.words[output.OUT_STOP]:
                 return
-            held += fresh
-            wanted = min([wanted, *(int(part.primary.min()) for part in fresh)])
             # What is held back is gone through only when some of it may go.
-            if held and wanted <= bound:
-                records = Records.concatenate(held)
-                ready = records.primary <= bound
-                if ready.all():
-                    held, wanted = [], END_OF_TIME
-                else:
-                    rest = records.take(np.flatnonzero(~ready))
-                    held, wanted = [rest], int(rest.primary.min())
-                    records = records.take(np.flatnonzero(ready))
-                self._release(records)
+            if held.count and held.earliest <= bound:
+                self._release(held.release(bound))
             if watermark > self.watermark:
                 self.watermark = watermark
                 if watermark < END_OF_TIME:
                     for consumer in self._consumers:
                         consumer.progress(watermark)
                 self._on_progress(watermark)
-            if bound == END_OF_TIME and not held and not self._pending():
+            if bound == END_OF_TIME and not held.count and not self._pending():
                 for consumer in self._consumers:
                     consumer.close()
                 self.finished.set()
@@ -188,26 +227,17 @@ class Collector:
     def _pending(self) -> bool:
         return bool((self._out.head[::CELL] != self._out.tail[::CELL]).any())
 
-    def _drain(self) -> list[Records]:
-        out, parts = self._out, []
+    def _drain(self, held: Held) -> None:
+        out = self._out
+        columns = [out.primary, out.a, out.b, out.c, out.at, *self._value_columns]
         for r in range(self._instances):
             tail, head = int(out.tail[r * CELL]), int(out.head[r * CELL])
             while tail < head:
                 at = tail & (self._capacity - 1)
                 stop = at + min(head - tail, self._capacity - at)
-                parts.append(
-                    Records(
-                        out.primary[r, at:stop].copy(),
-                        out.a[r, at:stop].copy(),
-                        out.b[r, at:stop].copy(),
-                        out.c[r, at:stop].copy(),
-                        out.at[r, at:stop].copy(),
-                        [column[r, at:stop].copy() for column in self._value_columns],
-                    )
-                )
+                held.add([column[r, at:stop] for column in columns])
                 tail += stop - at
                 output.drained(out, r, tail)
-        return parts
 
     def _release(self, records: Records) -> None:
         batch = self._finisher.build(Ordered(records, self._finisher.order(records)))

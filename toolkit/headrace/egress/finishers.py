@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.egress.collector import Ordered, Records
-from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
+from headrace.egress.gather import compile_gather, take_rows
 from headrace.gates.store import Store
 from headrace.ingress.keys import KeyDictionary
-from headrace.ingress.sorting import argsort, different
+from headrace.ingress.sorting import argsort
 from headrace.ingress.times import restore_times
 from headrace.operators.aggregate_shape import AggregateColumn
 
@@ -19,14 +19,26 @@ FEW_TIMES = 16
 """Right boundaries in one release for which going through the records once each beats sorting by them."""
 
 
+_DENSE = 16
+
+
 def key_ranks(dictionary: KeyDictionary | None, ids: np.ndarray) -> np.ndarray:
     """Position of each id's key value in the order of values."""
     if dictionary is None:
         return np.zeros(len(ids), np.int64)
-    unique, inverse = np.unique(ids, return_inverse=True)
-    ranks = np.empty(len(unique), np.int64)
-    ranks[dictionary.argsort(unique.astype(np.int32))] = np.arange(len(unique))
-    return ranks[inverse]
+    # Ids are dense, so where there are many of them a table with a place for each beats sorting them.
+    size = int(ids.max(initial=-1)) + 1
+    if size > _DENSE * len(ids):
+        unique, inverse = np.unique(ids, return_inverse=True)
+        ranks = np.empty(len(unique), np.int64)
+        ranks[dictionary.argsort(unique.astype(np.int32))] = np.arange(len(unique))
+        return ranks[inverse]
+    occurs = np.zeros(size, np.bool_)
+    occurs[ids] = True
+    unique = np.flatnonzero(occurs)
+    ranks = np.empty(size, np.int64)
+    ranks[unique[dictionary.argsort(unique.astype(np.int32))]] = np.arange(len(unique))
+    return ranks[ids]
 
 
 class KeyedResults:
@@ -36,6 +48,10 @@ class KeyedResults:
         self.schema = schema
         self._dictionary = dictionary
         self._key_count = key_count
+
+    def compile(self) -> None:
+        if self._dictionary is not None:
+            self._dictionary.compile_results()
 
     def head_columns(self, records: Ordered, times: np.ndarray | None = None) -> list[pa.Array]:
         """Return the time and key columns; the time is `primary` unless given."""
@@ -140,6 +156,9 @@ class ForwardResults:
         self.schema = schema
         self._stores = stores
 
+    def compile(self) -> None:
+        compile_gather()
+
     def order(self, records: Records) -> np.ndarray:
         return argsort(records.primary)
 
@@ -160,12 +179,13 @@ class JoinResults:
         schema: pa.Schema,
         stores: Sequence[Store],
         columns: tuple[list[str], list[str]],
-        dictionary: KeyDictionary | None = None,
     ):
         self.schema = schema
         self._stores = stores
         self._columns = columns
-        self._dictionary = dictionary
+
+    def compile(self) -> None:
+        compile_gather()
 
     def order(self, records: Records) -> np.ndarray:
         return argsort(records.primary, records.c, records.b)
@@ -180,34 +200,3 @@ class JoinResults:
                 part = take_rows(self._stores, refs, names)
                 arrays += part.columns
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
-
-def take_rows(
-    stores: Sequence[Store], refs: np.ndarray, names: Sequence[str], schema: pa.Schema | None = None
-) -> pa.RecordBatch:
-    """Gather payload columns of tuples from the stores of their sources, in the order of `refs`."""
-    sources = refs >> SOURCE_SHIFT
-    rows = refs & ROW_MASK
-    present = different(sources)
-    if len(present) == 1:
-        table = stores[int(present[0])].take(rows).select(list(names))
-    else:
-        parts, places = [], []
-        for source in present:
-            where = np.flatnonzero(sources == source)
-            parts.append(stores[int(source)].take(rows[where]).select(list(names)))
-            places.append(where)
-        back = np.empty(len(refs), np.int64)
-        back[np.concatenate(places)] = np.arange(len(refs))
-        table = pa.concat_tables(parts).take(pa.array(back))
-    arrays = [_single(column) for column in table.columns]
-    if schema is None:
-        return pa.RecordBatch.from_arrays(arrays, names=list(names))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _single(column: pa.ChunkedArray) -> pa.Array:
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    combined = column.combine_chunks()
-    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)

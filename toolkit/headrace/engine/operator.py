@@ -10,7 +10,7 @@ from types import ModuleType
 
 import numpy as np
 
-from headrace.counters import OperatorMetrics
+from headrace.counters import LatencyHistogram, OperatorMetrics
 from headrace.egress.collector import Collector
 from headrace.elasticity.reconfiguration import (
     SPARE_CONFIGURATIONS,
@@ -138,8 +138,8 @@ class Operator:
             (output.stop_output, (out,)),
         ):
             compile_now(function, arguments)
-        if self.dictionary is not None:
-            self.dictionary.compile_results()
+        LatencyHistogram().add(times)
+        self.finisher.compile()
 
     def note_ids(self) -> None:
         """Publish how far key ids reach, before tuples with new ones are."""

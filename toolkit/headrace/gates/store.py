@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.errors import OverflowInputError
-from headrace.ingress.sorting import different
 from headrace.memory.cells import reserved
 
 CHUNK_SHIFT = 14
@@ -201,40 +200,6 @@ class Store:
                     valid = np.ones(len(rows), np.uint8)
                 valid[where] = mask[inside[where]]
         return out, valid
-
-    def take(self, rows: np.ndarray) -> pa.Table:
-        """Gather the columns carried by reference of live rows, in the given order."""
-        kept = list(self.payload)
-        firsts = np.fromiter((first for first, _, _ in kept), np.int64, len(kept))
-        which = np.searchsorted(firsts, rows, "right") - 1
-        needed = different(which)
-        if len(needed) < 2:
-            first, _, batch = kept[needed[0] if len(needed) else 0]
-            return pa.Table.from_batches([_rows_of(batch, rows - first)])
-        # Batch by batch: Arrow's take of a chunked table copies all of it first.
-        parts, places = [], []
-        for number in needed:
-            where = np.flatnonzero(which == number)
-            first, _, batch = kept[number]
-            parts.append(_rows_of(batch, rows[where] - first))
-            places.append(where)
-        taken = pa.Table.from_batches(parts)
-        order = np.concatenate(places)
-        if (order[1:] > order[:-1]).all():
-            return taken
-        back = np.empty(len(rows), np.int64)
-        back[order] = np.arange(len(rows))
-        return taken.combine_chunks().take(pa.array(back))
-
-
-def _rows_of(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
-    """Rows of a batch; many neighbours in order, as `forward` asks for, are not copied.
-
-    A slice keeps all of its batch in memory, so few rows are.
-    """
-    if 4 * len(rows) >= batch.num_rows > 0 and rows[-1] - rows[0] == len(rows) - 1 and (rows[1:] > rows[:-1]).all():
-        return batch.slice(int(rows[0]), len(rows))
-    return batch.take(pa.array(rows))
 
 
 def allocate_directories(sources: int, value_columns: int) -> np.ndarray:
