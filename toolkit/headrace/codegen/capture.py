@@ -206,7 +206,8 @@ def _find(function: types.FunctionType) -> ast.FunctionDef | ast.Lambda:
                     code.co_filename,
                     code.co_firstlineno,
                 )
-    if source is None:
+    # From Python 3.13 on "<string>" has lines, those of `python -c`; text given to exec() has the same name.
+    if source is None or code.co_filename == "<string>":
         text = "its source is not available: define it in a file or a notebook cell, as a def"
     else:
         text = "its source was edited after it was loaded: run its cell or import its module again"

@@ -3,7 +3,7 @@
 Numbers and times without nulls are gathered by a kernel, in one pass over the
 results whatever their order and however many sources and batches they come
 from; other columns batch by batch, by Arrow. (By Arrow alone, two forwarded
-sources with three numbers in a row cost 84 ns a row, by the kernel 20.)
+sources with three numbers in a row cost 58 ns a row, by the kernel 12.)
 """
 
 from __future__ import annotations
