@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headrace.egress.collector import Records
+from headrace.egress.collector import Ordered, Records
 from headrace.egress.finishers import (
     AggregateResults,
     CustomResults,
@@ -59,7 +59,7 @@ def test_oracle_aggregates_are_ordered_by_time_and_key(words, times):
     schema = pa.schema({"ts": pa.int64(), "word": pa.string(), "n": pa.int64()})
     finisher = AggregateResults(schema, dictionary, 1, [(AggregateColumn("count"), 0, None)])
     drained = records([ts for ts, _ in rows], a=[ids[i] for _, i in rows], values=[[i for _, i in rows]])
-    batch = finisher.build(drained.take(finisher.order(drained)))
+    batch = finisher.build(Ordered(drained, finisher.order(drained)))
     assert [tuple(row.values()) for row in batch.to_pylist()] == sorted((ts, WORDS[i], i) for ts, i in rows)
     # No key: as they come, they are of one time each.
     plain = AggregateResults(pa.schema({"ts": pa.int64(), "n": pa.int64()}), None, 0, finisher._outputs)
@@ -127,7 +127,7 @@ def test_oracle_custom_results_are_ordered_by_boundary_cause_key_and_emission(wo
         c=columns[3],
         values=[columns[0], columns[3], late],
     )
-    batch = finisher.build(drained.take(finisher.order(drained)))
+    batch = finisher.build(Ordered(drained, finisher.order(drained)))
     wanted = sorted(rows, key=lambda row: (row[0], row[1], WORDS[row[2]], row[3]))
     assert [tuple(row.values()) for row in batch.to_pylist()] == [
         (boundary, WORDS[word], n, n % 2 == 1) for boundary, _, word, n in wanted
@@ -158,7 +158,7 @@ def test_example_forwarded_rows_follow_their_positions():
     schema = pa.schema({"t": pa.string(), "n": pa.int64()})
     finisher = ForwardResults(schema, two_stores())
     drained = records([12, 3, 7], a=[ref(0, 5), ref(1, 1), ref(0, 0)])
-    batch = finisher.build(drained.take(finisher.order(drained)))
+    batch = finisher.build(Ordered(drained, finisher.order(drained)))
     assert batch.schema == schema and batch.column("t").to_pylist() == ["1:1", "0:0", "0:5"]
 
 
@@ -171,7 +171,7 @@ def test_example_joined_rows_have_the_left_tuple_first_and_one_unit_later():
     drained = records(
         [9, 13, 9, 9], a=later, b=earlier, c=[20, 50, 20, 10], values=[[40, 70, 40, 40], [1, 0, 1, 1]]
     )
-    batch = finisher.build(drained.take(finisher.order(drained)))
+    batch = finisher.build(Ordered(drained, finisher.order(drained)))
     assert [tuple(row.values()) for row in batch.to_pylist()] == [
         (41, "0:3", 14),
         (41, "0:1", 14),

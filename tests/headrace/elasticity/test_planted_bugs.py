@@ -89,8 +89,8 @@ BUGS = {
         "    acknowledge(c, me, epoch)",
     ),
     "the first bucket of a share is forgotten": (
-        "                if emit(me, o, s, l, row * (BUCKET_MASK + 1) + l[LOW] + b, p, boundary) < 0:",
-        "                if b > 0 and emit(me, o, s, l, row * (BUCKET_MASK + 1) + l[LOW] + b, p, boundary) < 0:",
+        "    for bucket in range(low, low + width):\n        buffer[found]",
+        "    for bucket in range(low + 1, low + width):\n        buffer[found]",
     ),
     "a window expires one advance late": (
         "    expired = (ts - l[SIZE]) // l[ADVANCE]\n",

@@ -4,7 +4,7 @@ Property    any windows, nulls, NaN and integers to the ends of int64, any threa
             and mappings: the rows are the reference's, bit for bit; which keys an
             instance owns is what NumPy says.
 Oracle      `headrace.reference.aggregate`; NumPy.
-Planted     a window behind the ring's end left out; the null before a first value
+Planted     a free place taken for many; a window behind the ring's end left out; the null before a first value
             not counted; zeroed memory taken for a least value.
 Not seen    speed (`headrace bench growth`).
 """
@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace import reference
+from headrace.engine import operator
 from headrace.operators import aggregate, fold
 from headrace.operators.ownership import BUCKET_MASK, LANES, places_in_range, places_in_table
 from headrace.windows import Window
@@ -93,6 +94,19 @@ def test_oracle_folds(window, seed, threads):
     assert_same(rows_of(folded(table, window, EVERY, **start)), defined(table, window, EVERY), f"seed {seed}")
 
 
+MANY = pa.table({"ts": np.arange(4_000) // 40, "key": np.arange(4_000) * 7 % 83, "v": np.arange(4_000) % 11 - 5})
+SOME = {"n": ("count", None), "top": ("max", "v")}
+
+
+@pytest.mark.parametrize("capacity", [1, 8, 32])
+def test_oracle_results_through_a_ring_that_holds_few(monkeypatch, capacity):
+    """Each window has more results than the ring has places, so they wait for the collector and turn with the ring."""
+    monkeypatch.setattr(operator, "OUTPUT_CAPACITY", capacity)
+    for seed in range(6):
+        start = scattered(random.Random(seed), 1 + seed % 3)
+        assert_same(rows_of(folded(MANY, Window(9, 3), SOME, **start)), defined(MANY, Window(9, 3), SOME), f"seed {seed}")
+
+
 # -- planted mistakes
 
 
@@ -126,6 +140,17 @@ def test_planted_a_null_is_a_first_value(monkeypatch):
 
     monkeypatch.setattr(fold, "_block", block)
     assert_found(*case)
+
+
+def test_planted_one_place_is_taken_for_many(monkeypatch):
+    monkeypatch.setattr(operator, "OUTPUT_CAPACITY", 32)
+    room = "reserve_slots(o, me, l[HEAD], buckets.size - done)"
+    assert room in aggregate._HEADER
+    text = aggregate._HEADER.replace(room, "min(buckets.size - done, reserve_slots(o, me, l[HEAD], 1) + 7)")
+    monkeypatch.setattr(aggregate, "_HEADER", text)
+    with pytest.raises(AssertionError, match="must be"):
+        got = folded(MANY, Window(9, 3), SOME, threads=1, max_threads=3)
+        assert_same(rows_of(got), defined(MANY, Window(9, 3), SOME), "a ring of 32")
 
 
 def test_planted_zeroed_memory_is_a_least_value(monkeypatch):

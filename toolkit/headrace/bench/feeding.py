@@ -46,20 +46,39 @@ def await_room(g, stop):
 
 
 @kernel
+def add_or_wait(g, source, ts, start, count, first_row, stop):
+    """Add tuples; if none fits, sleep until a reader has advanced. How many were added, 0 after a sleep.
+
+    They are tried again between the ticket and the sleep: a reader that has
+    advanced since the first try would not wake us.
+    """
+    taken = add(g, source, ts, start, count, first_row)
+    if taken > 0:
+        return taken
+    ticket = prepare(g.words, SOURCES_WAITING, g.event, SPACE_EVENT)
+    taken = add(g, source, ts, start, count, first_row)
+    if taken > 0 or load_acquire(stop, 0) != 0:
+        cancel(g.words, SOURCES_WAITING)
+    else:
+        sleep(g.words, SOURCES_WAITING, g.event, SPACE_EVENT, ticket, 1_000_000)
+    return taken
+
+
+@kernel
 def feed(g, source, ts, first_row, batch, spins, stop, close):
     """Add all of `ts` as fast as the gate takes it. `spins`: tries before it sleeps, 0 with more threads than cores."""
     done = 0
     tries = 0
     while done < ts.size and load_acquire(stop, 0) == 0:
-        taken = add(g, source, ts, done, min(batch, ts.size - done), first_row + done)
-        done += taken
-        if taken > 0:
-            tries = 0
-        elif tries < spins:
-            tries += 1
-            pause()
+        count = min(batch, ts.size - done)
+        if tries < spins:
+            taken = add(g, source, ts, done, count, first_row + done)
         else:
-            await_room(g, stop)
+            taken = add_or_wait(g, source, ts, done, count, first_row + done, stop)
+        done += taken
+        tries = 0 if taken > 0 else tries + 1
+        if 0 < tries <= spins:
+            pause()
     if close:
         while close_source(g, source) == 0 and load_acquire(stop, 0) == 0:
             await_room(g, stop)
@@ -87,10 +106,7 @@ def feed_paced(g, source, ts, first_row, per_second, stop, close):
     done = 0
     while done < ts.size and load_acquire(stop, 0) == 0:
         due = due_tuples(begin, done, ts.size, per_second)
-        taken = add(g, source, ts, done, due - done, first_row + done)
-        done += taken
-        if taken == 0:
-            await_room(g, stop)
+        done += add_or_wait(g, source, ts, done, due - done, first_row + done, stop)
     if close:
         while close_source(g, source) == 0 and load_acquire(stop, 0) == 0:
             await_room(g, stop)
@@ -118,10 +134,7 @@ def feed_cycles(g, source, ts, period, per_second, batch, enough, stop):
                 shifted[i] = ts[row + i] + cycles * period
             done = 0
             while done < n and load_acquire(stop, 0) == 0:
-                taken = add(g, source, shifted, done, n - done, row + done)
-                done += taken
-                if taken == 0:
-                    await_room(g, stop)
+                done += add_or_wait(g, source, shifted, done, n - done, row + done, stop)
             row += done
         cycles += 1
     while close_source(g, source) == 0 and load_acquire(stop, 0) == 0:
@@ -140,8 +153,8 @@ def feed_ticks(g, source, ticks, period_ns, begin, stop):
             nanosleep(wait)
             wait = due - now_ns()
         ts[0] = tick
-        while add(g, source, ts, 0, 1, tick) == 0 and load_acquire(stop, 0) == 0:
-            await_room(g, stop)
+        while add_or_wait(g, source, ts, 0, 1, tick, stop) == 0 and load_acquire(stop, 0) == 0:
+            pass
     while close_source(g, source) == 0 and load_acquire(stop, 0) == 0:
         await_room(g, stop)
 

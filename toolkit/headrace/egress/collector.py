@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from headrace.counters import LatencyHistogram
 from headrace.memory.atomics import CELL
+from headrace.memory.cells import reserved
 from headrace.operators import output
 from headrace.operators.output import OutArrays
 from headrace.progress import END_OF_TIME, MIN_TIME
@@ -29,12 +30,12 @@ PASS_ON_NS = 2_000_000
 """The same where another operator waits for this one's time."""
 
 
-_LEAST_ROOM, _MOST_ROOM = 1 << 10, 1 << 18
-"""Records that arrays are made for at least, and that are kept room for when none is held."""
+_ROOM = 1 << 18
+"""Records there is room for from the start; more room is given back when nothing is held."""
 
 
 class Records:
-    """Drained result records as columns."""
+    """Drained result records as columns; `b` and `c` are None where the finisher does not read them."""
 
     __slots__ = ("a", "at", "b", "c", "primary", "values")
 
@@ -44,66 +45,56 @@ class Records:
     def __len__(self) -> int:
         return len(self.primary)
 
-    @property
-    def columns(self) -> list[np.ndarray]:
-        return [self.primary, self.a, self.b, self.c, self.at, *self.values]
-
-    @classmethod
-    def of(cls, columns: Sequence[np.ndarray]) -> Records:
-        """The records of `columns`, as `Records.columns` gives them."""
-        return cls(*columns[:5], list(columns[5:]))
-
-    def take(self, index: np.ndarray) -> Records:
-        return Records.of([column.take(index) for column in self.columns])
-
 
 class Held:
-    """Records that wait for their release, in arrays that stay: fresh memory would cost more than what is written to it.
+    """Records that wait for their release, in arrays that stay: fresh memory costs more than what is written to it.
 
     Parameters
     ----------
-    like : list of ndarray
-        One array of each column's dtype, as `Records.columns` orders them.
+    dtypes : list of dtype or None
+        Of `primary`, `a`, `b`, `c`, `at` and the values; None for a column that nobody reads.
     """
 
-    def __init__(self, like: Sequence[np.ndarray]):
-        self._columns = [np.empty(0, column.dtype) for column in like]
+    def __init__(self, dtypes: Sequence[np.dtype | None]):
+        self._dtypes = dtypes
+        self._columns = self._reserve(_ROOM)
         self.count = 0
         self.earliest = END_OF_TIME
         """Smallest `primary` held."""
 
-    def add(self, parts: Sequence[np.ndarray]) -> None:
+    def add(self, parts: Sequence[np.ndarray | None]) -> None:
         """Copy records to the end."""
-        count = len(parts[0])
-        if self.count + count > self._columns[0].size:
-            room = max(2 * self._columns[0].size, self.count + count, _LEAST_ROOM)
-            self._columns = [_resized(column, self.count, room) for column in self._columns]
-        for column, part in zip(self._columns, parts, strict=True):
-            column[self.count : self.count + count] = part
-        self.count += count
-        self.earliest = min(self.earliest, int(parts[0].min()))
+        first = parts[0]
+        assert first is not None
+        count = self.count + len(first)
+        if count > self._room:
+            before, self._columns = self._columns, self._reserve(max(2 * self._room, count))
+            self._fill(0, [None if column is None else column[: self.count] for column in before])
+        self._fill(self.count, parts)
+        self.count = count
+        self.earliest = min(self.earliest, int(first.min()))
 
     def release(self, bound: int) -> Records:
         """Take the records up to `bound` out; they are read before anything is added again."""
-        held = [column[: self.count] for column in self._columns]
+        held = [None if column is None else column[: self.count] for column in self._columns]
         is_ready = held[0] <= bound
-        if is_ready.all():
-            ready = held
-            self.count, self.earliest = 0, END_OF_TIME
-            if self._columns[0].size > _MOST_ROOM:
-                self._columns = [np.empty(0, column.dtype) for column in self._columns]
-        else:
-            ready = [column[is_ready] for column in held]
-            rest = [column[~is_ready] for column in held]
-            self.count, self.earliest = 0, END_OF_TIME
+        ready = held if is_ready.all() else [None if column is None else column[is_ready] for column in held]
+        rest = [] if ready is held else [None if column is None else column[~is_ready] for column in held]
+        self.count, self.earliest = 0, END_OF_TIME
+        if rest:
             self.add(rest)
-        return Records.of(ready)
+        elif self._room > _ROOM:
+            self._columns = self._reserve(_ROOM)
+        return Records(*ready[:5], ready[5:])
 
+    def _reserve(self, room: int) -> list[np.ndarray | None]:
+        self._room = room
+        return [None if dtype is None else reserved(room, dtype) for dtype in self._dtypes]
 
-def _resized(column: np.ndarray, count: int, room: int) -> np.ndarray:
-    larger = np.empty(room, column.dtype)
-    larger[:count] = column[:count]
-    return larger
+    def _fill(self, start: int, parts: Sequence[np.ndarray | None]) -> None:
+        for column, part in zip(self._columns, parts, strict=True):
+            if column is not None and part is not None:
+                column[start : start + len(part)] = part
 
 
 class Ordered:
@@ -136,6 +127,8 @@ class Finisher(Protocol):
     """What the collector must know of an operator's results."""
 
     schema: pa.Schema
+    reads_b_and_c: bool
+    """Whether `b` and `c` of the records mean anything."""
 
     def compile(self) -> None:
         """Compile the kernels that `order` and `build` use, so that no result waits for the compiler."""
@@ -190,7 +183,9 @@ class Collector:
         on_progress: Callable[[int], None],
         is_last: bool = True,
     ):
-        self._out, self._gate_words, self._value_columns = out, gate_words, value_columns
+        self._out, self._gate_words = out, gate_words
+        b, c = (out.b, out.c) if finisher.reads_b_and_c else (None, None)
+        self._columns = [out.primary, out.a, b, c, out.at, *value_columns]
         self._finisher, self._consumers, self._on_progress = finisher, consumers, on_progress
         self._idle_ns = IDLE_NS if is_last else PASS_ON_NS
         self._instances, self._capacity = out.primary.shape
@@ -203,7 +198,7 @@ class Collector:
     def run(self) -> None:
         """Collect until the end of input or a stop."""
         out = self._out
-        held = Held([out.primary, out.a, out.b, out.c, out.at, *self._value_columns])
+        held = Held([None if column is None else column.dtype for column in self._columns])
         while True:
             bound, watermark = output.await_release(out, self._gate_words, held.earliest, self._idle_ns)
             self._drain(held)
@@ -229,13 +224,12 @@ class Collector:
 
     def _drain(self, held: Held) -> None:
         out = self._out
-        columns = [out.primary, out.a, out.b, out.c, out.at, *self._value_columns]
         for r in range(self._instances):
             tail, head = int(out.tail[r * CELL]), int(out.head[r * CELL])
             while tail < head:
                 at = tail & (self._capacity - 1)
                 stop = at + min(head - tail, self._capacity - at)
-                held.add([column[r, at:stop] for column in columns])
+                held.add([None if column is None else column[r, at:stop] for column in self._columns])
                 tail += stop - at
                 output.drained(out, r, tail)
 

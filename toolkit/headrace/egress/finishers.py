@@ -10,6 +10,7 @@ import pyarrow as pa
 from headrace.egress.collector import Ordered, Records
 from headrace.egress.gather import compile_gather, take_rows
 from headrace.gates.store import Store
+from headrace.ingress.columns import as_arrow
 from headrace.ingress.keys import KeyDictionary
 from headrace.ingress.sorting import argsort
 from headrace.ingress.times import restore_times
@@ -43,6 +44,8 @@ def key_ranks(dictionary: KeyDictionary | None, ids: np.ndarray) -> np.ndarray:
 
 class KeyedResults:
     """What aggregates and custom operators share: time and key columns, order by (ts, key)."""
+
+    reads_b_and_c = False
 
     def __init__(self, schema: pa.Schema, dictionary: KeyDictionary | None, key_count: int):
         self.schema = schema
@@ -111,7 +114,7 @@ class AggregateResults(KeyedResults):
     def _column(self, aggregate, records, value, nonnull, kind, texts) -> pa.Array:
         values = records.values[value]
         if aggregate.kind in ("count", "count_distinct"):
-            return pa.array(values, pa.int64())
+            return as_arrow(values, pa.int64())
         counts = records.values[nonnull]
         empty = counts == 0
         if texts is not None:
@@ -124,10 +127,13 @@ class AggregateResults(KeyedResults):
                 values = values / counts
         if aggregate.ignore_nan and values.dtype.kind == "f":
             empty = empty | np.isnan(values)  # NaN is left only where there was nothing else
-        array = pa.array(values, mask=empty if empty.any() else None)
+        is_whole = not empty.any()
+        if is_whole and kind.equals(pa.from_numpy_dtype(values.dtype)):
+            return as_arrow(values, kind)
+        array = pa.array(values, mask=None if is_whole else empty)
         if pa.types.is_timestamp(kind):
             array = restore_times(values, kind)
-            return array if not empty.any() else pa.array(array.to_pylist(), kind, mask=empty)
+            return array if is_whole else pa.array(array.to_pylist(), kind, mask=empty)
         return array if array.type.equals(kind) else array.cast(kind)
 
 
@@ -138,6 +144,8 @@ class CustomResults(KeyedResults):
     the emissions of an instance; the first value column is the boundary.
     """
 
+    reads_b_and_c = True
+
     def order(self, records: Records) -> np.ndarray:
         return argsort(records.values[0], records.b, key_ranks(self._dictionary, records.a), records.c)
 
@@ -145,12 +153,17 @@ class CustomResults(KeyedResults):
         arrays = self.head_columns(records, records.values[0])
         for values in records.values[1:]:
             kind = self.schema.field(len(arrays)).type
-            arrays.append(pa.array(values.view(np.bool_) if pa.types.is_boolean(kind) else values, kind))
+            if kind.equals(pa.from_numpy_dtype(values.dtype)):
+                arrays.append(as_arrow(values, kind))
+            else:
+                arrays.append(pa.array(values.view(np.bool_) if pa.types.is_boolean(kind) else values, kind))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
 class ForwardResults:
     """Rows of the input, in merged order. `primary` is the position, `a` the reference."""
+
+    reads_b_and_c = False
 
     def __init__(self, schema: pa.Schema, stores: Sequence[Store]):
         self.schema = schema
@@ -173,6 +186,8 @@ class JoinResults:
     reference of the earlier one and `c` its event time; the first value column
     is the event time of the later one, the second one says which side it is.
     """
+
+    reads_b_and_c = True
 
     def __init__(
         self,

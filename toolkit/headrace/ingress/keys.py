@@ -241,9 +241,8 @@ class _IntTable(_Table):
         if pa.types.is_boolean(kind):
             return pa.array(values.astype(np.bool_))
         if pa.types.is_integer(kind):
-            return pa.array(values.astype(kind.to_pandas_dtype()), kind)
-        stored = pa.array(values.astype(np.int32) if kind.bit_width == 32 else values)
-        return stored.view(kind)
+            return columns.as_arrow(values.astype(kind.to_pandas_dtype(), copy=False), kind)
+        return columns.as_arrow(values.astype(np.int32) if kind.bit_width == 32 else values, kind)
 
     def argsort(self, ids: np.ndarray) -> np.ndarray:
         return argsort(self.values(ids))

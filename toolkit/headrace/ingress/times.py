@@ -194,9 +194,9 @@ def restore_times(ts: np.ndarray, kind: pa.DataType) -> pa.Array:
     """
     ts = np.ascontiguousarray(ts, np.int64)
     try:
-        if pa.types.is_timestamp(kind):
-            return pa.array(ts).view(pa.timestamp("us", kind.tz)).cast(kind)
-        return pa.array(ts).cast(kind)
+        own = pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else pa.int64()
+        times = columns.as_arrow(ts, own)
+        return times if kind.equals(own) else times.cast(kind)
     except pa.ArrowInvalid as error:
         raise OutputError(
             f"result times do not fit {kind}: {error}; cast the input's event time to a wider type"

@@ -28,7 +28,7 @@ _HEADER = """
 from headrace.gates.store import CHUNK, CHUNK_SHIFT, DIRECTORY_CHUNKS
 from headrace.memory.atomics import view_f64, view_i32, view_i64, view_u8
 from headrace.operators.membership import COUNT_OVERFLOW, IDS, SUM_OVERFLOW, UPDATES, fail
-from headrace.operators.output import reserve_slot
+from headrace.operators.output import reserve_slots
 from headrace.operators.distinct import DISTINCT_FULL, add_value, float_bits, forget_window
 from headrace.operators.ownership import (
     BUCKET_MASK, LANES, owns, places_in_range, places_in_table, select_range, select_table,
@@ -58,42 +58,64 @@ def begin(c, l, s, buffer):
 
 
 @kernel
-def emit(me, o, s, l, key, p, boundary):
-    slot = reserve_slot(o, me, l[HEAD])
-    if slot < 0:
-        return -1
-    o.primary[me, slot] = boundary
-    o.a[me, slot] = key
-    o.at[me, slot] = l[ARRIVAL]
+def find_windows(n, first, place, low, width, buffer):
+    # Which of the owned buckets have a window instance there, without a branch.
+    found = 0
+    for bucket in range(low, low + width):
+        buffer[found] = bucket
+        found += n[(first + bucket) * SLOTS + place] != 0
+    return found
+
+
+@kernel
+def find_scattered(n, first, place, owner, me, buffer):
+    # The same for a mapping that is not contiguous.
+    found = 0
+    for bucket in range(BUCKET_MASK + 1):
+        buffer[found] = bucket
+        found += (n[(first + bucket) * SLOTS + place] != 0) & (owner[bucket] == me)
+    return found
+
+
+@kernel
+def emit(me, o, s, l, buckets, first, place, boundary):
+    done = 0
+    while done < buckets.size:
+        room = reserve_slots(o, me, l[HEAD], buckets.size - done)
+        if room < 0:
+            return -1
+        slot = l[HEAD] & (o.primary.shape[1] - 1)
+        primary, at = o.primary[me, slot : slot + room], o.at[me, slot : slot + room]
+        keys = o.a[me, slot : slot + room]
+        arrival = l[ARRIVAL]
+{views}
+        for i in range(room):
+            key = first + buckets[done + i]
+            p = key * SLOTS + place
+            primary[i] = boundary
+            at[i] = arrival
+            keys[i] = key
 {emit}
-    l[HEAD] += 1
+        l[HEAD] += room
+        done += room
     return 0
 
 
 @kernel
-def expire_window(me, c, o, s, l, window):
+def expire_window(me, c, o, s, l, buffer, window):
     place = window % SLOTS
     boundary = window * l[ADVANCE] + l[SIZE]
-    rows = load_acquire(c.words, IDS)
-    n = s[0]
     if l[SEEN] - s[{opened}][place] >= 4294967296:
         fail(c, COUNT_OVERFLOW, me, 0, boundary, 0, 0)
         return -1
-    if l[SCATTERED] == 0:
-        for row in range(rows):
-            first = (row * (BUCKET_MASK + 1) + l[LOW]) * SLOTS + place
-            for b in range(l[WIDTH]):
-                p = first + b * SLOTS
-                if n[p] != 0:
-                    if emit(me, o, s, l, row * (BUCKET_MASK + 1) + l[LOW] + b, p, boundary) < 0:
-                        return -1
-    else:
-        owner = c.owner[l[IN_FORCE]]
-        for key in range(rows * (BUCKET_MASK + 1)):
-            p = key * SLOTS + place
-            if n[p] != 0 and owner[key & BUCKET_MASK] == me:
-                if emit(me, o, s, l, key, p, boundary) < 0:
-                    return -1
+    for row in range(load_acquire(c.words, IDS)):
+        first = row * (BUCKET_MASK + 1)
+        if l[SCATTERED] == 0:
+            found = find_windows(s[0], first, place, l[LOW], l[WIDTH], buffer)
+        else:
+            found = find_scattered(s[0], first, place, c.owner[l[IN_FORCE]], me, buffer)
+        if emit(me, o, s, l, buffer[:found], first, place, boundary) < 0:
+            return -1
 {forget}
     return 0
 
@@ -104,7 +126,7 @@ def advance_time(me, g, c, o, x, s, l, buffer, ts):
     expired = (ts - l[SIZE]) // l[ADVANCE]
     last = min(l[LAST_WINDOW], expired)
     while window <= last:
-        if expire_window(me, c, o, s, l, window) < 0:
+        if expire_window(me, c, o, s, l, buffer, window) < 0:
             return -1
         window += 1
     l[NEXT_WINDOW] = max(l[NEXT_WINDOW], expired + 1)
@@ -115,7 +137,7 @@ def advance_time(me, g, c, o, x, s, l, buffer, ts):
 @kernel
 def finish(me, g, c, o, x, s, l, buffer):
     while l[NEXT_WINDOW] <= l[LAST_WINDOW]:
-        if expire_window(me, c, o, s, l, l[NEXT_WINDOW]) < 0:
+        if expire_window(me, c, o, s, l, buffer, l[NEXT_WINDOW]) < 0:
             return -1
         l[NEXT_WINDOW] += 1
     return 0
@@ -210,22 +232,25 @@ def generate(shape: AggregateShape) -> str:
     emit = []
     for aggregate, state, out in zip(shape.aggregates, layout.value, layout.out_value, strict=True):
         if aggregate.kind == "count" and aggregate.column is None:
-            emit.append(f"s[{out}][me, slot] = s[0][p]")
+            emit.append(f"out_{out}[i] = s[0][p]")
         elif aggregate.kind == "count":
-            emit.append(f"s[{out}][me, slot] = s[0][p] - s[{layout.nulls[aggregate.column]}][p]")
+            emit.append(f"out_{out}[i] = s[0][p] - s[{layout.nulls[aggregate.column]}][p]")
         elif is_kept_xor(aggregate):
-            emit += [f"s[{out}][me, slot] = s[{state}][p] ^ {none_of(aggregate.kind)}", f"s[{state}][p] = 0"]
+            emit += [f"out_{out}[i] = s[{state}][p] ^ {none_of(aggregate.kind)}", f"s[{state}][p] = 0"]
         else:
-            emit += [f"s[{out}][me, slot] = s[{state}][p]", f"s[{state}][p] = 0"]
+            emit += [f"out_{out}[i] = s[{state}][p]", f"s[{state}][p] = 0"]
     for column in layout.columns:
         nulls = layout.nulls[column]
-        emit += [f"s[{layout.out_nonnull[column]}][me, slot] = s[0][p] - s[{nulls}][p]", f"s[{nulls}][p] = 0"]
+        emit += [f"out_{layout.out_nonnull[column]}[i] = s[0][p] - s[{nulls}][p]", f"s[{nulls}][p] = 0"]
     emit.append("s[0][p] = 0")
+    outputs = [*layout.out_value, *layout.out_nonnull.values()]
+    views = [f"out_{out} = s[{out}][me, slot : slot + room]" for out in outputs]
     text = _HEADER.format(
         slots=shape.slots,
         imports="from headrace.operators.text_order import text_less\n" if layout.texts else "",
         width=width,
-        emit=indent("\n".join(emit), 1).rstrip(),
+        views=indent("\n".join(views), 2).rstrip(),
+        emit=indent("\n".join(emit), 3).rstrip(),
         opened=layout.opened,
         forget=_forget_text(layout),
     )

@@ -120,6 +120,16 @@ def reserve_slot(o, me, head):
 
 
 @kernel
+def reserve_slots(o, me, head, wanted):
+    """Wait until a record fits. How many of `wanted` do, one behind the other in the ring, or -1 when stopped."""
+    slot = reserve_slot(o, me, head)
+    if slot < 0:
+        return -1
+    capacity = o.primary.shape[1]
+    return min(wanted, capacity - (head - load_acquire(o.tail, me * CELL)), capacity - slot)
+
+
+@kernel
 def publish(o, me, head, mark, watermark):
     """W2, W3: everything up to record `head` is written, and nothing <= `mark` will follow."""
     before = load_relaxed(o.mark, me * CELL)
