@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.egress.gather import compile_gather, take_rows
+from headrace.egress.gather import Gatherer
 from headrace.gates.merged_log_kernel import SOURCE_SHIFT
 from headrace.gates.store import Store, allocate_directories
 
@@ -68,7 +68,8 @@ def refs(places):
 
 def assert_gathered(stores, places):
     names = random.Random(len(places)).sample(list(COLUMNS), len(COLUMNS))
-    batch = take_rows(stores, refs(places), names)
+    taken = Gatherer(stores).take(refs(places), names)
+    batch = pa.RecordBatch.from_arrays(taken, names=names)
     wanted = {n: pa.array([value(n, *place) for place in places], COLUMNS[n]) for n in names}
     batch.validate(full=True)
     assert batch.schema.names == names and batch.to_pydict() == {n: wanted[n].to_pylist() for n in names}
@@ -102,10 +103,21 @@ def test_oracle_many_rows_of_two_sources_in_turns(stores):
     assert_gathered(stores, places)
 
 
-def test_example_the_schema_asked_for(stores):
-    schema = pa.schema({"text": pa.string(), "int64": pa.int64()})
-    batch = take_rows(stores, refs([(3, 41), (1, 0), (1, 1)]), schema.names, schema)
-    assert batch.schema == schema and batch.to_pydict() == {"text": ["3:41", "1:0", "1:1"], "int64": [191, 50, 51]}
+def test_oracle_batches_that_come_and_go():
+    """What was looked up once is looked up again when a batch was added, released, or both."""
+    store = Store({}, False, allocate_directories(1, 0)[0])
+    draw, gatherer, first, kept = random.Random(7), Gatherer([store]), 0, []
+    for _ in range(200):
+        if not kept or draw.random() < 0.6:
+            rows = range(first, first + draw.randint(1, 5))
+            first += len(rows)
+            store.append(np.array(rows), np.zeros(len(rows), np.int32), None, {}, pa.record_batch({"n": list(rows)}))
+            kept.append(rows)
+        if len(kept) > 3:
+            kept = kept[draw.randint(1, 2) :]
+            store.release(kept[0][0])
+        wanted = [draw.choice(draw.choice(kept)) for _ in range(4)]
+        assert gatherer.take(np.array(wanted), ["n"])[0].to_pylist() == wanted
 
 
 def test_example_many_neighbours_are_not_copied_and_few_keep_no_batch():
@@ -114,7 +126,7 @@ def test_example_many_neighbours_are_not_copied_and_few_keep_no_batch():
     made.append(np.arange(1000), np.zeros(1000, np.int32), None, {}, payload)
 
     def shares(first, last):
-        column = take_rows([made], np.arange(first, last), ["n"]).column("n")
+        (column,) = Gatherer([made]).take(np.arange(first, last), ["n"])
         assert column.to_pylist() == list(range(first, last))
         return column.buffers()[1].address + 8 * column.offset == payload.column(0).buffers()[1].address + 8 * first
 
@@ -122,5 +134,5 @@ def test_example_many_neighbours_are_not_copied_and_few_keep_no_batch():
     assert not shares(100, 101)
 
 
-def test_example_kernels_compile_beforehand():
-    compile_gather()
+def test_example_kernels_compile_beforehand(stores):
+    Gatherer(stores).compile()

@@ -100,9 +100,13 @@ def due_tuples(begin, done, total, per_second):
 
 
 @kernel
-def feed_paced(g, source, ts, first_row, per_second, stop, close):
-    """Add at a steady rate, drift-free, in batches as small as the clock allows."""
-    begin = now_ns()
+def feed_paced(g, source, ts, first_row, per_second, begin_at, stop, close):
+    """Add at a steady rate, drift-free, in batches as small as the clock allows.
+
+    Sources that are merged begin at one time of the monotonic clock,
+    ``begin_at[0]``: else the tuples of one would wait for the other's all the time.
+    """
+    begin = begin_at[0]
     done = 0
     while done < ts.size and load_acquire(stop, 0) == 0:
         due = due_tuples(begin, done, ts.size, per_second)
@@ -114,14 +118,14 @@ def feed_paced(g, source, ts, first_row, per_second, stop, close):
 
 
 @kernel
-def feed_cycles(g, source, ts, period, per_second, batch, enough, stop):
+def feed_cycles(g, source, ts, period, per_second, begin_at, batch, enough, stop):
     """Add the same rows again and again, each time `period` later, ``enough[0]`` times.
 
     That may be lowered meanwhile; a cycle that has begun is finished.
     `per_second` = 0: as fast as the gate takes it. Returns the number of cycles.
     """
     shifted = np.empty(batch, np.int64)
-    begin = now_ns()
+    begin = begin_at[0]
     cycles = 0
     while load_acquire(stop, 0) == 0 and (cycles == 0 or cycles < load_acquire(enough, 0)):
         row = 0

@@ -30,6 +30,8 @@ from headrace.query import plan
 from headrace.runtime.pool import WorkerPool
 
 TIMEOUT_S = 300.0
+_TOGETHER_NS = 10_000_000
+"""From the start until sources of a given rate begin: until then each has its thread."""
 
 _A, _B, _C = 0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9, 0x14D049BB133111EB
 
@@ -239,17 +241,19 @@ class Resident:
         done = self.stored or self.warm
         self.enough[0] = cycles or np.iinfo(np.int64).max
         gate, stop, loops = self.operator.gate, self.stop_word, for_gate(self.options.gate)
+        begin = np.zeros(1, np.int64)
         calls = []
         for source, every in enumerate(self.ts):
             ts = every[done:]
             if period:
-                calls.append((loops.feed_cycles, (gate, source, ts, period, per_second, 1024, self.enough, stop)))
+                calls.append((loops.feed_cycles, (gate, source, ts, period, per_second, begin, 1024, self.enough, stop)))
             elif per_second:
-                calls.append((loops.feed_paced, (gate, source, ts, done, per_second, stop, True)))
+                calls.append((loops.feed_paced, (gate, source, ts, done, per_second, begin, stop, True)))
             else:
                 calls.append((loops.feed, (gate, source, ts, done, batch, 20, stop, True)))
         for function, arguments in calls:
             compile_now(function, arguments)
+        begin[0] = time.monotonic_ns() + (_TOGETHER_NS if per_second else 0)
         self._begin = time.perf_counter()
         for function, arguments in calls:
             threading.Thread(target=self._feed, args=(function, arguments), daemon=True).start()

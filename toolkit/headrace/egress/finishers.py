@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.egress.collector import Ordered, Records
-from headrace.egress.gather import compile_gather, take_rows
+from headrace.egress.gather import Gatherer
 from headrace.gates.store import Store
 from headrace.ingress.columns import as_arrow
 from headrace.ingress.keys import KeyDictionary
@@ -167,16 +167,16 @@ class ForwardResults:
 
     def __init__(self, schema: pa.Schema, stores: Sequence[Store]):
         self.schema = schema
-        self._stores = stores
+        self._payload = Gatherer(stores)
 
     def compile(self) -> None:
-        compile_gather()
+        self._payload.compile()
 
     def order(self, records: Records) -> np.ndarray:
         return argsort(records.primary)
 
     def build(self, records: Ordered) -> pa.RecordBatch:
-        return take_rows(self._stores, records.a, self.schema.names, self.schema)
+        return pa.RecordBatch.from_arrays(self._payload.take(records.a, self.schema.names), schema=self.schema)
 
 
 class JoinResults:
@@ -196,11 +196,11 @@ class JoinResults:
         columns: tuple[list[str], list[str]],
     ):
         self.schema = schema
-        self._stores = stores
+        self._payload = Gatherer(stores)
         self._columns = columns
 
     def compile(self) -> None:
-        compile_gather()
+        self._payload.compile()
 
     def order(self, records: Records) -> np.ndarray:
         return argsort(records.primary, records.c, records.b)
@@ -212,6 +212,5 @@ class JoinResults:
         arrays = [restore_times(later_ts + 1, self.schema.field(0).type)]
         for refs, names in ((left, self._columns[0]), (right, self._columns[1])):
             if names:
-                part = take_rows(self._stores, refs, names)
-                arrays += part.columns
+                arrays += self._payload.take(refs, names)
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
