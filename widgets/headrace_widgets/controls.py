@@ -60,6 +60,7 @@ class ThreadsControl:
         self._shown = _Shown()
         self._change: Any = None
         self._wanted = now
+        self._set_to: int | None = None
         self.minus.on_click(messages.guard(lambda _: self.request(self._wanted - 1)))
         self.plus.on_click(messages.guard(lambda _: self.request(self._wanted + 1)))
         moved = messages.guard(lambda change: self.request(change["new"]))
@@ -91,6 +92,9 @@ class ThreadsControl:
         self._set(threads)
 
     def _set(self, threads: int) -> None:
+        if self.slider.value == self.entry.value == threads == self._set_to:
+            return  # setting a trait costs, and this is asked for with every update
+        self._set_to = threads
         with self._shown.now():
             self.slider.value = threads
             self.entry.value = threads
@@ -146,7 +150,7 @@ class RateControl:
 
     def show(self, rate: float | None) -> None:
         """Show the rate in force."""
-        if rate is None:
+        if rate is None or self.slider.value == self.entry.value == rate:
             return
         with self._shown.now():
             exponent = math.log10(max(rate, 1e-3))

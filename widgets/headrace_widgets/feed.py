@@ -65,6 +65,7 @@ class Feed:
         self._run, self._limit = run, limit
         self.tables: dict[str, Table] = {}
         self.sources: dict[str, tuple[str, ...]] = {}
+        self._threads: dict[str, int] = {}
         self.metrics: Metrics | None = None
         self.origin_ns: int | None = None
         self.watermarks_rose = True
@@ -158,6 +159,7 @@ class Feed:
     def _open(self, name: str, operator: OperatorMetrics) -> None:
         threads = range(min(len(operator.load), MOST_THREADS_DRAWN))
         per_thread = [f"{kind}_{i}" for kind in ("load", "busy", "idle", "blocked") for i in threads]
+        self._threads[name] = len(threads)
         self.sources[name] = tuple(operator.watermark_gap)
         gaps = [f"gap_{source}" for source in self.sources[name]]
         self.tables[name] = Table([*MEASURES, *per_thread, *gaps], self._limit)
@@ -173,7 +175,7 @@ class Feed:
 
     def threads_of(self, name: str) -> int:
         """How many threads of an operator have columns."""
-        return sum(column.startswith("load_") for column in self.tables[name].columns)
+        return self._threads[name]
 
 
 def shares_between(now: OperatorMetrics, then: OperatorMetrics, threads: int) -> np.ndarray:

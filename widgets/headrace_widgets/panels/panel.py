@@ -156,11 +156,7 @@ def round_up(value: float) -> float:
 def largest(shown: Mapping[str, np.ndarray], *columns: str) -> float:
     """The largest of these columns, NaN where nothing is known."""
     parts = [shown[column] for column in columns if column in shown and len(shown[column])]
-    if not parts:
-        return math.nan
-    values = np.concatenate(parts)
-    values = values[~np.isnan(values)]
-    return float(values.max()) if len(values) else math.nan
+    return float(np.fmax.reduce(np.concatenate(parts))) if parts else math.nan
 
 
 def amount(value: float, unit: str = "") -> str:
