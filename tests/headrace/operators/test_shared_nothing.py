@@ -218,6 +218,21 @@ def test_example_bytes_of_a_key_that_moves(mode):
         assert same.transferred_bytes == 0
 
 
+def test_example_a_router_for_each_source():
+    """Three sources, two instances: three routers copy, and the instances see one order."""
+    tables = [pa.table({"ts": [s, 10 + s, 20 + s], "k": [f"{i % 2}" for i in range(3)]}) for s in range(3)]
+    sources = [Steered(table, [1]) for table in tables]
+    query = hr.stream(sources, event_time="ts").key_by("k").window(100).aggregate(n=hr.count(), first=hr.first("ts"))
+    with query.start(threads=2, **SN) as run:
+        names = [thread.name for thread in threading.enumerate() if "router" in thread.name]
+        assert len(names) == len(set(names)) == 3
+        for source in sources:
+            source.let_all()
+        assert run.wait(10)
+        assert run.to_arrow().to_pydict() == {"ts": [100, 100], "k": ["0", "1"], "n": [6, 3], "first": [0, 10]}
+        assert only(run).duplication == 1.0
+
+
 def test_example_instances_that_own_nothing_hold_nothing_back():
     """Eight instances, all keys on one, input still open: what is complete comes out."""
     table = pa.table({"ts": list(range(100)), "tags": [["a"]] * 100})

@@ -45,7 +45,7 @@ class Operator:
         self.program: Program = program_of(node, branches, options)
         self.dictionary = self.program.dictionary
         self.gate = handle.allocate(
-            len(branches), self.max_threads, options.capacity, bound_ns=options.bound_ns
+            len(branches), self._gate_readers(len(branches)), options.capacity, bound_ns=options.bound_ns
         )
         initial = options.initial(self.name)
         planned = options.planned(self.name)
@@ -104,6 +104,10 @@ class Operator:
             self.program.private(worker),
             self.program.scratch(),
         )
+
+    def _gate_readers(self, sources: int) -> int:
+        """How many may read the gate: the instances."""
+        return self.max_threads
 
     def helpers(self) -> Iterable[tuple[str, Callable[[], None]]]:
         """Threads the operator needs beside workers and collector: (name, body)."""

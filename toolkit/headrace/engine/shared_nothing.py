@@ -1,13 +1,15 @@
 """`mode="sn"`: an operator whose instances share nothing, run by the same engine.
 
-Between the input gate and the instances stands one more thread, the router. It
-is the only reader of the gate; what it copies to an instance goes into that
-instance's queue and stores. Everything after the instances is as under VSN.
+Between the input gate and the instances stands one more thread for each source,
+its router. The routers are the gate's readers; what a router copies to an
+instance goes into its queue to that instance, and into that instance's store of
+the source. Everything after the instances is as under VSN.
 See `headrace.operators.shared_nothing` for what differs and why.
 """
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -116,7 +118,7 @@ class PrivateStore(Store):
 
 
 class SharedNothingOperator(Operator):
-    """An operator with one queue, store and state for each instance."""
+    """An operator with a state for each instance, and a queue and a store for each source and instance."""
 
     def _build(self) -> ModuleType:
         program, debug = self.program, self.options.debug
@@ -164,7 +166,8 @@ class SharedNothingOperator(Operator):
             write_configuration(control, row, configuration)
             control.plan_at[row - 1] = at
             control.plan_config[row - 1] = row
-        self.kernels.join_reader(self.gate, 0, 0, 1)
+        for source in range(len(self.ports)):
+            self.kernels.join_reader(self.gate, source, 0, 1)
         for member in initial.members:
             control.start_watermark[member * CELL] = MIN_TIME
             instance_queues.join_reader(self._queues, member, 0, 1)
@@ -173,7 +176,7 @@ class SharedNothingOperator(Operator):
     def _allocate(self) -> None:
         program, instances, sources = self.program, self.max_threads, len(self.ports)
         self._queues = instance_queues.allocate(
-            instances, self.options.capacity, self.options.bound_ns, self.gate.words
+            sources, instances, self.options.capacity, self.options.bound_ns, self.gate.words
         )
         # The instances learn of planned changes from their queues.
         unplanned = {"plan_at": np.full(1, router.NEVER), "plan_config": np.zeros(1, np.int64)}
@@ -202,14 +205,18 @@ class SharedNothingOperator(Operator):
             ]
             for instance in range(instances)
         ]
-        self._routing = router.allocate(
-            self._how,
-            not isinstance(program, AggregateProgram),
-            instances,
-            [store.multi_key for store in self._private[0]],
-            [store.width for store in self._private[0]],
-            [[dtype.itemsize for dtype in store.dtypes] for store in self._private[0]],
-        )
+        self._routing = [
+            router.allocate(
+                source,
+                self._how,
+                not isinstance(program, AggregateProgram),
+                instances,
+                store.multi_key,
+                store.width,
+                [dtype.itemsize for dtype in store.dtypes],
+            )
+            for source, store in enumerate(self._private[0])
+        ]
         self._memory = threading.Lock()
         if isinstance(program, CustomProgram):
             program.look_at(self.state)
@@ -228,64 +235,66 @@ class SharedNothingOperator(Operator):
 
     def compile_handles(self) -> None:
         super().compile_handles()
-        compile_now(self._router.route, self._router_arguments())
+        compile_now(self._router.route, self._router_arguments(0))
 
-    # -- the router
+    # -- the routers
 
-    def _router_arguments(self) -> tuple:
-        return self.gate, self.control, self._queues, self.directories, self._directories, self._routing
+    def _gate_readers(self, sources: int) -> int:
+        return sources
+
+    def _router_arguments(self, source: int) -> tuple:
+        return self.gate, self.control, self._queues, self.directories, self._directories, self._routing[source]
 
     def helpers(self) -> Iterable[tuple[str, Callable[[], None]]]:
-        return (("router", self._route),)
+        return [(f"router {source}", functools.partial(self._route, source)) for source in range(len(self.ports))]
 
-    def _route(self) -> None:
-        arguments = self._router_arguments()
+    def _route(self, source: int) -> None:
+        arguments = self._router_arguments(source)
         while True:
             status = self._router.route(*arguments)
             if status == router.OVER:
                 return
             with self._memory:
                 if status == router.NEEDS_MEMORY:
-                    self._make_room()
+                    self._make_room(source)
                 else:
-                    self._prepare()
+                    self._prepare(source)
 
     def _members(self, row: int) -> list[int]:
         return [int(r) for r in np.flatnonzero(self.control.member[row])]
 
-    def _make_room(self) -> None:
-        """Give every member's stores the chunks, masks and key buffers that the next tuples need."""
-        t = self._routing
+    def _make_room(self, source: int) -> None:
+        """Give every member's store the chunks, masks and key buffers that the next tuples need."""
+        t = self._routing[source]
         needed = int(t.words[router.KEYS_NEEDED])
         for r in self._members(int(t.words[router.CONFIG])):
-            for source, store in enumerate(self._private[r]):
-                while t.room[r, source] - t.rows[r, source] < router.BATCH:
-                    number = int(t.room[r, source]) >> CHUNK_SHIFT
-                    store.open(number, t.masked[source])
-                    t.room[r, source] += CHUNK
-                    t.origin[r, source, number & 1] = store.origin_address(number)
-                    t.keys_room[r, source, number & 1] = store.chunks[number].keys.size
-                if store.multi_key:
-                    number = int(t.rows[r, source]) >> CHUNK_SHIFT
-                    store.grow_keys(number, int(t.used[r, source]), needed)
-                    t.keys_room[r, source, number & 1] = store.chunks[number].keys.size
+            store = self._private[r][source]
+            while t.room[r] - t.rows[r] < router.BATCH:
+                number = int(t.room[r]) >> CHUNK_SHIFT
+                store.open(number, t.masked)
+                t.room[r] += CHUNK
+                t.origin[r, number & 1] = store.origin_address(number)
+                t.keys_room[r, number & 1] = store.chunks[number].keys.size
+            if store.multi_key:
+                number = int(t.rows[r]) >> CHUNK_SHIFT
+                store.grow_keys(number, int(t.used[r]), needed)
+                t.keys_room[r, number & 1] = store.chunks[number].keys.size
         for own in self._private:  # of those, too, who are no members now and may be again
-            for masked, store in zip(t.masked, own, strict=True):
-                store.add_masks(masked)
+            own[source].add_masks(t.masked)
         t.words[router.KEYS_NEEDED] = 0
 
-    def _prepare(self) -> None:
-        """Before a configuration is in force: joiners that get every tuple need stores as long as the others'."""
-        t = self._routing
+    def _prepare(self, source: int) -> None:
+        """Before a configuration is in force: joiners that get every tuple need a store as long as the others'."""
+        t = self._routing[source]
         now, following = int(t.words[router.CONFIG]), int(t.words[router.NEXT_CONFIG])
         members = self._members(now)
         if self._how == router.TO_ALL:
+            model = members[0]
             for r in set(self._members(following)) - set(members):
-                for source, store in enumerate(self._private[r]):
-                    rows = int(t.rows[members[0], source])
-                    store.follow(self._private[members[0]][source], rows, t.masked[source])
-                    t.rows[r, source] = rows
-                    t.room[r, source] = t.room[members[0], source]
+                rows = int(t.rows[model])
+                self._private[r][source].follow(self._private[model][source], rows, t.masked)
+                t.rows[r] = rows
+                t.room[r] = t.room[model]
         t.words[router.PREPARED] = following
 
     # -- what differs in being watched and ended
@@ -293,15 +302,15 @@ class SharedNothingOperator(Operator):
     def release(self, watermark: int) -> None:
         super().release(watermark)
         with self._memory:
-            for rows, own in zip(self._routing.rows, self._private, strict=True):
-                for count, store in zip(rows, own, strict=True):
-                    store.free(int(count), watermark - self.program.retention)
+            for source, t in enumerate(self._routing):
+                for rows, own in zip(t.rows, self._private, strict=True):
+                    own[source].free(int(rows), watermark - self.program.retention)
 
     def stop(self) -> None:
         super().stop()
         queues = self._queues
         signal(queues.words, instance_queues.READERS_WAITING, queues.event, instance_queues.DATA_EVENT)
-        signal(queues.words, instance_queues.ROUTER_WAITING, queues.event, instance_queues.SPACE_EVENT)
+        signal(queues.words, instance_queues.ROUTERS_WAITING, queues.event, instance_queues.SPACE_EVENT)
 
     def transfer_of(self, epoch: int) -> tuple[int, int]:
         """Return (bytes, ns) of the state that moved at an epoch."""
@@ -314,44 +323,59 @@ class SharedNothingOperator(Operator):
         return self._states
 
     def records_held(self, members: list[int]) -> int:
-        return super().records_held([0])  # the router is the gate's only reader
+        return super().records_held(list(range(len(self.ports))))  # the routers are the gate's readers
 
     def passed_tuples(self, members: list[int]) -> tuple[int, int, int]:
-        """What an instance has passed is all before the first record in its queue.
+        """What an instance has passed is all before the first record that waits for it.
 
-        Of all instances: the router may have tuples for some that are not yet members.
+        Of all instances: the routers may have tuples for some that are not yet members.
         """
-        queues, routing = self._queues, self._routing
-        read = int(routing.words[router.SEEN])  # first: what is put into a queue later comes after
-        passed = [read]
-        for r in range(self.max_threads):
-            cursor, end, seen = -1, -1, 0
-            while cursor != int(queues.cursor[r * CELL]):  # its slot may have been used again meanwhile
-                cursor, end = int(queues.cursor[r * CELL]), int(routing.end[r])
-                seen = int(queues.out_seen[r, cursor & (queues.out_seen.shape[1] - 1)])
-            if cursor < end:  # as it was before the slot was read: it had been written
-                passed.append(seen)
-        return min(passed), read, read
+        queues, instances = self._queues, self.max_threads
+        reads = [int(t.words[router.SEEN]) for t in self._routing]  # first: what is put into a queue later comes after
+        passed = [min(reads)]
+        for r in range(instances):
+            # Queues before the lane: what leaves one meanwhile is found in the other, or was passed.
+            for source, t in enumerate(self._routing):
+                q = source * instances + r
+                # Its own END: SEEN runs ahead of what it has published.
+                passed += _first_waiting(queues.taken[q * CELL :], t.end[r:], queues.queue_seen[q])
+            if len(reads) > 1:
+                passed += _first_waiting(queues.cursor[r * CELL :], queues.merged[r * CELL :], queues.out_seen[r])
+        return min(passed), min(reads), max(reads)
+
+    def _waiting(self, r: int) -> int:
+        """Records that wait for an instance."""
+        queues = self._queues
+        pairs = [source * self.max_threads + r for source in range(len(self.ports))]
+        waiting = sum(int(queues.end[pair * CELL] - queues.taken[pair * CELL]) for pair in pairs)
+        return waiting + (int(queues.merged[r * CELL] - queues.cursor[r * CELL]) if len(pairs) > 1 else 0)
 
     def work_ns(self, members: list[int], depth: int) -> int:
-        """Of the fullest queue, and of the router."""
-        queues, routing = self._queues, self._routing
-        waiting = [int(routing.end[r] - queues.cursor[r * CELL]) * int(queues.cost[r * CELL]) for r in members]
-        routed = max(0, sum(port.added for port in self.ports) - int(routing.words[router.SEEN]))
-        return max(0, *waiting) + routed * int(self.gate.cost[0])
+        """Of the instance that most waits for, and of the routers."""
+        waiting = [self._waiting(r) * int(self._queues.cost[r * CELL]) for r in members]
+        added = sum(port.added for port in self.ports)
+        routing = [
+            max(0, added - int(t.words[router.SEEN])) * int(self.gate.cost[source * CELL])
+            for source, t in enumerate(self._routing)
+        ]
+        return max(0, *waiting) + max(routing)
+
+    @property
+    def _copies(self) -> int:
+        return sum(int(t.words[router.COPIES]) for t in self._routing)
 
     def faults_at_end(self, members: list[int], added: int) -> list[str]:
-        copies = int(self._routing.words[router.COPIES])
+        copies = self._copies
         taken = int(self.control.meter[:, membership.TUPLES].sum())
-        return [] if copies == taken else [f"the router sent {copies:,} copies, and {taken:,} were processed"]
+        return [] if copies == taken else [f"the routers sent {copies:,} copies, and {taken:,} were processed"]
 
     def metrics(self, now_ns: int = 0, seconds: float = 0.0, is_finished: bool = False):
         measured = super().metrics(now_ns, seconds, is_finished)
-        words = self._routing.words
+        read = max(int(t.words[router.SEEN]) for t in self._routing)
         moved, ns = self._transfers[TOTAL]
         return replace(
             measured,
-            duplication=float(words[router.COPIES]) / max(1, int(words[router.SEEN])),
+            duplication=self._copies / max(1, read),
             transferred_bytes=int(moved),
             transferred_ns=int(ns),
         )
@@ -366,3 +390,12 @@ class SharedNothingOperator(Operator):
                 words[at] = source << SOURCE_SHIFT | self._private[worker][source].origin_of(row)
             program.look_at(self._states[worker])
         return super().explain(error, worker, words)
+
+
+def _first_waiting(taken: np.ndarray, end: np.ndarray, seen: np.ndarray) -> list[int]:
+    """SEEN of the first record that its reader has yet to take (as first words of views); none if there is none."""
+    cursor, last, first = -1, -1, 0
+    while cursor != int(taken[0]):  # its slot may have been used again meanwhile
+        cursor, last = int(taken[0]), int(end[0])
+        first = int(seen[cursor & (len(seen) - 1)])
+    return [first] if cursor < last else []  # as it was before the slot was read: it had been written

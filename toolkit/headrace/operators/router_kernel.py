@@ -1,16 +1,18 @@
-"""forwardSN: reads the merged input once and copies each tuple to the instances that own one of its keys.
+"""forwardSN: a source's router copies each of its tuples to the instances that own one of its keys.
 
 The text below the cut mark is compiled for either gate as a generated module;
 imported as it is, it serves only to be read and for its constants.
 
-The router is the only reader of the input gate. It copies a tuple's record into
-an owner's queue and its columns, with the keys that owner has, into the owner's
-private store. After each batch every member that did not get the last tuple
-gets a heartbeat with the time and the count reached, so instances that own
-nothing still have watermarks and hold no output back. A control record, or a
-planned tuple count, becomes one control record in the queue of every member.
+The routers are the readers of the input gate: all read the merged input, and
+each handles the tuples of its source. It copies a tuple's record into its queue
+to an owner and its columns, with the keys that owner has, into the owner's
+private store. After each batch the first router gives every member that did not
+get a last tuple of its a heartbeat with the time and the count reached, so
+instances that own nothing still have watermarks and hold no output back. A
+control record, or a planned tuple count, becomes one control record for every
+member, written by the first router; the others only put it in force.
 
-State       `t`: what the router must remember between two calls of `route`,
+State       `t`: what a router must remember between two calls of `route`,
             which returns whenever memory is needed (a chunk, a larger key
             buffer, a validity mask): Python provides it and calls again
 Invariants  I1  a batch is as long as every member's queue and stores have room
@@ -18,8 +20,11 @@ Invariants  I1  a batch is as long as every member's queue and stores have room
             I2  before a control record all members are at the same time and
                 count of tuples
             I3  the mapping in force for a tuple is the one of its position
-Source      STRETCH, Algorithm 1 (forwardSN) and Corollary 1. Differs: with one
-            router, its queues are sorted already; instances need not merge.
+            I4  the merged input alone decides where a change is in force, so a
+                rank (SEEN and changes so far) means one place to every router
+Source      STRETCH, Algorithm 1 (forwardSN) and Corollary 1. Differs: a place in
+            the merged input, which all routers read, is what instances merge
+            by, so ties in time need no rule of their own.
 """
 
 from typing import NamedTuple
@@ -63,12 +68,15 @@ OVER, NEEDS_MEMORY, SWITCHES = range(3)
 # Who gets a tuple: the owners of its keys, everybody, or the owner of its position.
 TO_OWNERS, TO_ALL, BY_POSITION = range(3)
 
-# Words of the router.
+# Words of a router.
 (
+    SOURCE,
     HOW,
+    SEVERAL,  # its tuples have any number of keys, not one
     COUNTS,
     POSITION,
     SEEN,
+    SWITCHED,  # configurations put in force so far
     PLANNED,
     CONFIG,
     NEXT_CONFIG,
@@ -76,9 +84,11 @@ TO_OWNERS, TO_ALL, BY_POSITION = range(3)
     TIME,
     ARRIVAL,
     COPIES,
+    BUDGET,  # keys that fit whoever gets them
     KEYS_NEEDED,
+    WIDTH,  # directory entries per chunk
     WORD_COUNT,
-) = range(13)
+) = range(18)
 
 BATCH = 1024
 BATCH_NS = 200_000
@@ -90,75 +100,64 @@ NEVER = np.iinfo(np.int64).max
 
 @by_reference
 class RouterArrays(NamedTuple):
-    """The router's own, and what Python tells it about the private stores."""
+    """A router's own, and what Python tells it about the private stores of its source."""
 
     words: np.ndarray
     end: np.ndarray  # int64[instances]: records written
     last_ts: np.ndarray  # int64[instances]: time the instance has reached when its queue is empty
     last_seen: np.ndarray  # the same for tuples of the merged input
-    rows: np.ndarray  # int64[instances, sources]: rows written to the private store
-    room: np.ndarray  # int64[instances, sources]: rows its chunks have room for
-    used: np.ndarray  # int64[instances, sources]: keys in the chunk of the next row
-    keys_room: np.ndarray  # int64[instances, sources, 2]: keys that fit the even and the odd chunk in use
-    budget: np.ndarray  # int64[sources]: keys that fit whoever gets them
+    rows: np.ndarray  # int64[instances]: rows written to the private store
+    room: np.ndarray  # int64[instances]: rows its chunks have room for
+    used: np.ndarray  # int64[instances]: keys in the chunk of the next row
+    keys_room: np.ndarray  # int64[instances, 2]: keys that fit the even and the odd chunk in use
     touched: np.ndarray  # int64[instances]: the last tuple that got a row there
-    origin: (
-        np.ndarray
-    )  # int64[instances, sources, 2]: address of the reference each row of that chunk is a copy of
-    several: np.ndarray  # int64[sources]: its tuples have any number of keys, not one
-    width: np.ndarray  # int64[sources]: directory entries per chunk
-    item: np.ndarray  # int64[sources, columns]: bytes of a value
-    columns: np.ndarray  # int64[sources]
-    masked: np.ndarray  # int64[sources, columns]: private chunks have a validity mask
+    origin: np.ndarray  # int64[instances, 2]: address of the reference each row of that chunk is a copy of
+    item: np.ndarray  # int64[columns]: bytes of a value
+    masked: np.ndarray  # int64[columns]: private chunks have a validity mask
 
 
 def allocate(
-    how: int, counts: bool, instances: int, several: list[bool], widths: list[int], items: list[list[int]]
+    source: int, how: int, counts: bool, instances: int, several: bool, width: int, items: list[int]
 ) -> RouterArrays:
-    """Allocate at the start of the input.
+    """Allocate the router of a source, at the start of the input.
 
     Parameters
     ----------
+    source : int
+        The source whose tuples it copies; also which reader of the gate it is.
     how : int
         Who gets a tuple.
     counts : bool
         Instances promise by position: keep them up to date in count too.
     instances : int
-    several : list of bool
-        Tuples of this source have any number of keys.
-    widths : list of int
-        Directory entries per chunk, of each source.
-    items : list of list of int
-        Bytes of a value, of each column of each source.
+    several : bool
+        Its tuples have any number of keys.
+    width : int
+        Directory entries per chunk.
+    items : list of int
+        Bytes of a value, of each column.
     """
-    sources = len(widths)
-    most = max(1, *(len(sizes) for sizes in items))
-    item = np.zeros((sources, most), np.int64)
-    for source, sizes in enumerate(items):
-        item[source, : len(sizes)] = sizes
     words = np.zeros(WORD_COUNT, np.int64)
+    words[SOURCE] = source
     words[HOW] = how
+    words[SEVERAL] = several
     words[COUNTS] = counts
+    words[WIDTH] = width
     words[TIME] = MIN_TIME
     words[PREPARED] = -1
-    places = (instances, sources)
     return RouterArrays(
         words=words,
         end=np.zeros(instances, np.int64),
         last_ts=np.full(instances, MIN_TIME),
         last_seen=np.zeros(instances, np.int64),
-        rows=np.zeros(places, np.int64),
-        room=np.zeros(places, np.int64),
-        used=np.zeros(places, np.int64),
-        keys_room=np.zeros((*places, 2), np.int64),
-        budget=np.zeros(sources, np.int64),
+        rows=np.zeros(instances, np.int64),
+        room=np.zeros(instances, np.int64),
+        used=np.zeros(instances, np.int64),
+        keys_room=np.zeros((instances, 2), np.int64),
         touched=np.full(instances, -1, np.int64),
-        origin=np.zeros((*places, 2), np.int64),
-        several=np.array(several, np.int64),
-        width=np.array(widths, np.int64),
-        item=item,
-        columns=np.array([len(sizes) for sizes in items], np.int64),
-        masked=np.zeros((sources, most), np.int64),
+        origin=np.zeros((instances, 2), np.int64),
+        item=np.array(items, np.int64),
+        masked=np.zeros(len(items), np.int64),
     )
 
 
@@ -172,37 +171,43 @@ def entry(row, width):
 
 
 @kernel
+def queue_of(q, t, r):
+    """This router's queue to instance `r`."""
+    return t.words[SOURCE] * t.end.size + r
+
+
+@kernel
 def queue_room(c, q, t):
-    """Tuples that fit the fullest queue of a member (I1)."""
+    """Tuples that fit the fullest queue to a member (I1)."""
     member = c.member[t.words[CONFIG]]
     room = tuples_allowed(q, 0, 1)
     for r in range(member.size):
         if member[r] != 0:
             limit = tuples_allowed(q, load_relaxed(q.cost, r * CELL), 1)
-            room = min(room, limit + load_acquire(q.cursor, r * CELL) - t.end[r])  # W0
+            room = min(room, limit + load_acquire(q.taken, queue_of(q, t, r) * CELL) - t.end[r])  # W0
     return room
 
 
 @kernel
 def await_room(c, q, t):
     """Sleep until every queue takes a record, or the run stops."""
-    ticket = prepare(q.words, queues.ROUTER_WAITING, q.event, queues.SPACE_EVENT)
+    ticket = prepare(q.words, queues.ROUTERS_WAITING, q.event, queues.SPACE_EVENT)
     if stopped(c) or queue_room(c, q, t) > 0:
-        cancel(q.words, queues.ROUTER_WAITING)
+        cancel(q.words, queues.ROUTERS_WAITING)
         return
-    sleep(q.words, queues.ROUTER_WAITING, q.event, queues.SPACE_EVENT, ticket, WAIT_NS)
+    sleep(q.words, queues.ROUTERS_WAITING, q.event, queues.SPACE_EVENT, ticket, WAIT_NS)
 
 
 @kernel
-def await_input(g, c, position):
+def await_input(g, c, reader, position):
     """Sleep until the input gate has a record, or the run stops."""
     for _ in range(load_acquire(c.words, SPIN)):
-        _, count = peek(g, 0, position, 1)
+        _, count = peek(g, reader, position, 1)
         if count > 0:
             return
         pause()
     ticket = prepare(g.words, READERS_WAITING, g.event, DATA_EVENT)
-    _, count = peek(g, 0, position, 1)
+    _, count = peek(g, reader, position, 1)
     if count > 0 or stopped(c):
         cancel(g.words, READERS_WAITING)
         return
@@ -213,11 +218,15 @@ def await_input(g, c, position):
 def put(q, t, r, ts, ref, at, seen):
     """W1: write a record; `publish_queues` shows it."""
     end = t.end[r]
-    slot = end & (q.out_ts.shape[1] - 1)
-    q.out_ts[r, slot] = ts
-    q.out_ref[r, slot] = ref
-    q.out_at[r, slot] = at
-    q.out_seen[r, slot] = seen
+    own = queue_of(q, t, r)
+    slot = end & (q.queue_ts.shape[1] - 1)
+    q.queue_ts[own, slot] = ts
+    q.queue_ref[own, slot] = ref
+    q.queue_at[own, slot] = at
+    q.queue_seen[own, slot] = seen
+    if q.queue_rank.shape[1] > 1:
+        # A heartbeat has the rank of the record it comes after.
+        q.queue_rank[own, slot] = seen + t.words[SWITCHED] - (ref == HEARTBEAT)
     t.end[r] = end + 1
     t.last_ts[r] = ts
     t.last_seen[r] = seen + (ref >= 0)
@@ -225,8 +234,10 @@ def put(q, t, r, ts, ref, at, seen):
 
 @kernel
 def bring_up_to_date(c, q, t):
-    """Give every member that is behind a heartbeat (I2); behind in count matters to promises by position."""
+    """First router: give every member that is behind a heartbeat (I2); behind in count matters to promises by position."""
     w = t.words
+    if w[SOURCE] != 0:
+        return
     member = c.member[w[CONFIG]]
     for r in range(member.size):
         if member[r] != 0 and (t.last_ts[r] < w[TIME] or (w[COUNTS] != 0 and t.last_seen[r] < w[SEEN])):
@@ -235,189 +246,201 @@ def bring_up_to_date(c, q, t):
 
 @kernel
 def publish_queues(q, t):
-    """W2."""
+    """W2, W3: show what was written."""
     for r in range(t.end.size):
-        if load_relaxed(q.end, r * CELL) != t.end[r]:
-            store_release(q.end, r * CELL, t.end[r])
+        own = queue_of(q, t, r)
+        if load_relaxed(q.end, own * CELL) != t.end[r]:
+            store_release(q.end, own * CELL, t.end[r])  # W2
+    store_release(q.rank, t.words[SOURCE] * CELL, t.words[SEEN] + t.words[SWITCHED])  # W3
     signal(q.words, queues.READERS_WAITING, q.event, queues.DATA_EVENT)
 
 
 @kernel
 def switch(c, q, t, next_config):
-    """Put the control record of a configuration into every member's queue; from here on it is in force (I3)."""
+    """Put a configuration in force from here on (I3); the first router tells every member by a control record."""
     w = t.words
-    bring_up_to_date(c, q, t)
-    member = c.member[w[CONFIG]]
-    for r in range(member.size):
-        if member[r] != 0:
-            put(q, t, r, w[TIME], -(1 + next_config), w[ARRIVAL], w[SEEN])
+    if w[SOURCE] == 0:
+        member = c.member[w[CONFIG]]
+        for r in range(member.size):
+            if member[r] != 0:
+                put(q, t, r, w[TIME], -(1 + next_config), w[ARRIVAL], w[SEEN])
     after = c.member[next_config]
-    for r in range(member.size):
+    for r in range(after.size):
         if after[r] != 0:
             # Joiners start with this time and count.
             t.last_ts[r] = w[TIME]
             t.last_seen[r] = w[SEEN]
     w[CONFIG] = next_config
     w[PREPARED] = -1
-    for source in range(t.budget.size):
-        t.budget[source] = 0
+    w[BUDGET] = 0
+    w[SWITCHED] += 1
     publish_queues(q, t)
 
 
 @kernel
-def note_origin(t, source, row, r, to):
+def note_origin(t, row, r, to):
     """Remember what a private row is a copy of: a failure shows the user the tuple itself."""
-    view_i64(t.origin[r, source, (to >> CHUNK_SHIFT) & 1], CHUNK)[to & (CHUNK - 1)] = row
+    view_i64(t.origin[r, (to >> CHUNK_SHIFT) & 1], CHUNK)[to & (CHUNK - 1)] = row
 
 
 @kernel
-def copy_columns(x, p, t, source, row, r, to):
+def copy_columns(x, p, t, row, r, to):
     """Copy time and values of a row of the input to row `to` of instance `r`."""
-    width = t.width[source]
+    source = t.words[SOURCE]
+    width = t.words[WIDTH]
     a = entry(row, width)
     b = entry(to, width)
     i = row & (CHUNK - 1)
     j = to & (CHUNK - 1)
     view_i64(p[r, source, b], CHUNK)[j] = view_i64(x[source, a], CHUNK)[i]
-    for column in range(t.columns[source]):
+    for column in range(t.item.size):
         here = x[source, a + 3 + 2 * column]
         there = p[r, source, b + 3 + 2 * column]
-        size = t.item[source, column]
+        size = t.item[column]
         if size == 8:
             view_i64(there, CHUNK)[j] = view_i64(here, CHUNK)[i]
         elif size == 4:
             view_i32(there, CHUNK)[j] = view_i32(here, CHUNK)[i]
         else:
             view_u8(there, CHUNK)[j] = view_u8(here, CHUNK)[i]
-        if t.masked[source, column] != 0:
+        if t.masked[column] != 0:
             mask = x[source, a + 4 + 2 * column]
             view_u8(p[r, source, b + 4 + 2 * column], CHUNK)[j] = view_u8(mask, CHUNK)[i] if mask != 0 else 1
 
 
 @kernel
-def masks_missing(x, t, source, row):
+def masks_missing(x, t, row):
     """Note columns that have a validity mask in the input and none in the copies yet."""
-    base = entry(row, t.width[source])
+    source = t.words[SOURCE]
+    base = entry(row, t.words[WIDTH])
     missing = False
-    for column in range(t.columns[source]):
-        if t.masked[source, column] == 0 and x[source, base + 4 + 2 * column] != 0:
-            t.masked[source, column] = 1
+    for column in range(t.item.size):
+        if t.masked[column] == 0 and x[source, base + 4 + 2 * column] != 0:
+            t.masked[column] = 1
             missing = True
     return missing
 
 
 @kernel
-def count_keys_room(c, t, source):
+def count_keys_room(c, t):
     """Set the budget: how many keys fit whichever member gets them."""
     member = c.member[t.words[CONFIG]]
     least = NEVER
     for r in range(member.size):
         if member[r] != 0:
-            chunk = t.rows[r, source] >> CHUNK_SHIFT
-            least = min(least, t.keys_room[r, source, chunk & 1] - t.used[r, source])
-    t.budget[source] = least
+            chunk = t.rows[r] >> CHUNK_SHIFT
+            least = min(least, t.keys_room[r, chunk & 1] - t.used[r])
+    t.words[BUDGET] = least
 
 
 @kernel
-def send_to_owners(c, q, x, p, t, source, row, ts, at, seen):
+def send_to_owners(c, q, x, p, t, row, ts, at, seen):
     """Copy a tuple with several keys to each of their owners. False: a key buffer is too small."""
-    width = t.width[source]
+    w = t.words
+    source = w[SOURCE]
+    width = w[WIDTH]
     base = entry(row, width)
     i = row & (CHUNK - 1)
     offsets = view_i32(x[source, base + 1], CHUNK + 1)
     first = np.int64(offsets[i])
     last = np.int64(offsets[i + 1])
-    if last - first > t.budget[source]:
-        count_keys_room(c, t, source)
-        if last - first > t.budget[source]:
-            t.words[KEYS_NEEDED] = last - first
+    if last - first > w[BUDGET]:
+        count_keys_room(c, t)
+        if last - first > w[BUDGET]:
+            w[KEYS_NEEDED] = last - first
             return False
-    t.budget[source] -= last - first
+    w[BUDGET] -= last - first
     keys = view_i32(x[source, base + 2], last)
-    owner = c.owner[t.words[CONFIG]]
+    owner = c.owner[w[CONFIG]]
     for k in range(first, last):
         key = keys[k]
         r = owner[key & (BUCKETS - 1)]
-        to = t.rows[r, source]
+        to = t.rows[r]
         there = entry(to, width)
         if t.touched[r] != seen:
             t.touched[r] = seen
-            copy_columns(x, p, t, source, row, r, to)
-            note_origin(t, source, row, r, to)
+            copy_columns(x, p, t, row, r, to)
+            note_origin(t, row, r, to)
             put(q, t, r, ts, (source << SOURCE_SHIFT) | to, at, seen)
-            t.words[COPIES] += 1
-        used = t.used[r, source]
+            w[COPIES] += 1
+        used = t.used[r]
         view_i32(p[r, source, there + 2], used + 1)[used] = key
-        t.used[r, source] = used + 1
+        t.used[r] = used + 1
     for k in range(first, last):
         r = owner[keys[k] & (BUCKETS - 1)]
         if t.touched[r] == seen:
             t.touched[r] = -1
-            to = t.rows[r, source]
-            view_i32(p[r, source, entry(to, width) + 1], CHUNK + 1)[(to & (CHUNK - 1)) + 1] = t.used[
-                r, source
-            ]
-            t.rows[r, source] = to + 1
+            to = t.rows[r]
+            view_i32(p[r, source, entry(to, width) + 1], CHUNK + 1)[(to & (CHUNK - 1)) + 1] = t.used[r]
+            t.rows[r] = to + 1
             if (to + 1) & (CHUNK - 1) == 0:
-                t.used[r, source] = 0
-                t.budget[source] = 0
+                t.used[r] = 0
+                w[BUDGET] = 0
     return True
 
 
 @kernel
-def send_to_all(c, q, x, p, t, source, row, ts, ref, at, seen):
+def send_to_owner(c, q, x, p, t, row, ts, at, seen):
+    """Copy a tuple with one key to its owner."""
+    source = t.words[SOURCE]
+    width = t.words[WIDTH]
+    key = view_i32(x[source, entry(row, width) + 2], CHUNK)[row & (CHUNK - 1)]
+    r = c.owner[t.words[CONFIG], key & (BUCKETS - 1)]
+    to = t.rows[r]
+    copy_columns(x, p, t, row, r, to)
+    note_origin(t, row, r, to)
+    view_i32(p[r, source, entry(to, width) + 2], CHUNK)[to & (CHUNK - 1)] = key
+    t.rows[r] = to + 1
+    put(q, t, r, ts, (source << SOURCE_SHIFT) | to, at, seen)
+    t.words[COPIES] += 1
+
+
+@kernel
+def send_to_all(c, q, x, p, t, row, ts, ref, at, seen):
     """Copy a tuple to every member, at its own row number."""
+    source = t.words[SOURCE]
     member = c.member[t.words[CONFIG]]
-    base = entry(row, t.width[source])
+    base = entry(row, t.words[WIDTH])
     i = row & (CHUNK - 1)
     key = view_i32(x[source, base + 2], CHUNK)[i]
     for r in range(member.size):
         if member[r] != 0:
-            copy_columns(x, p, t, source, row, r, row)
+            copy_columns(x, p, t, row, r, row)
             view_i32(p[r, source, base + 2], CHUNK)[i] = key
-            t.rows[r, source] = row + 1
+            t.rows[r] = row + 1
             put(q, t, r, ts, ref, at, seen)
             t.words[COPIES] += 1
 
 
 @kernel
 def forward(g, c, q, x, p, t, lane_row, start, count):
-    """Algorithm 1 for `count` tuples of the merged input. Returns how many were sent."""
+    """Algorithm 1 for `count` tuples of the merged input. Returns how many were handled: others' by passing them."""
     w = t.words
     how = w[HOW]
     owner = c.owner[w[CONFIG]]
     checked = -1
     for i in range(count):
-        ts = g.out_ts[lane_row, start + i]
         ref = g.out_ref[lane_row, start + i]
+        if ref >> SOURCE_SHIFT != w[SOURCE]:
+            continue
+        ts = g.out_ts[lane_row, start + i]
         at = g.out_at[lane_row, start + i]
         seen = w[SEEN] + i
         if how == BY_POSITION:
             put(q, t, owner[seen & (BUCKETS - 1)], ts, ref, at, seen)
             w[COPIES] += 1
             continue
-        if ref >> CHUNK_SHIFT != checked:
-            if masks_missing(x, t, ref >> SOURCE_SHIFT, ref & ROW_MASK):
-                return i
-            checked = ref >> CHUNK_SHIFT
-        source = ref >> SOURCE_SHIFT
         row = ref & ROW_MASK
-        if how == TO_ALL:
-            send_to_all(c, q, x, p, t, source, row, ts, ref, at, seen)
-        elif t.several[source] != 0:
-            if not send_to_owners(c, q, x, p, t, source, row, ts, at, seen):
+        if row >> CHUNK_SHIFT != checked:
+            if masks_missing(x, t, row):
                 return i
-        else:
-            width = t.width[source]
-            key = view_i32(x[source, entry(row, width) + 2], CHUNK)[row & (CHUNK - 1)]
-            r = owner[key & (BUCKETS - 1)]
-            to = t.rows[r, source]
-            copy_columns(x, p, t, source, row, r, to)
-            note_origin(t, source, row, r, to)
-            view_i32(p[r, source, entry(to, width) + 2], CHUNK)[to & (CHUNK - 1)] = key
-            t.rows[r, source] = to + 1
-            put(q, t, r, ts, (source << SOURCE_SHIFT) | to, at, seen)
-            w[COPIES] += 1
+            checked = row >> CHUNK_SHIFT
+        if how == TO_ALL:
+            send_to_all(c, q, x, p, t, row, ts, ref, at, seen)
+        elif w[SEVERAL] == 0:
+            send_to_owner(c, q, x, p, t, row, ts, at, seen)
+        elif not send_to_owners(c, q, x, p, t, row, ts, at, seen):
+            return i
     return count
 
 
@@ -430,8 +453,7 @@ def store_room(c, t):
     room = BATCH
     for r in range(member.size):
         if member[r] != 0:
-            for source in range(t.budget.size):
-                room = min(room, t.room[r, source] - t.rows[r, source])
+            room = min(room, t.room[r] - t.rows[r])
     return room
 
 
@@ -442,7 +464,7 @@ def route(g, c, q, x, p, t):
     Parameters
     ----------
     g : LogArrays or ScaleGateArrays
-        Input gate; reader 0 is the router.
+        Input gate; the router of source s is its reader s.
     c : ControlArrays
         With the planned changes.
     q : QueueArrays
@@ -459,9 +481,10 @@ def route(g, c, q, x, p, t):
         about to put NEXT_CONFIG in force; prepare the joiners' stores.
     """
     w = t.words
-    lane_row = lane(g, 0)
+    me = w[SOURCE]
+    lane_row = lane(g, me)
     while not stopped(c):
-        start, count = peek(g, 0, w[POSITION], BATCH)
+        start, count = peek(g, me, w[POSITION], BATCH)
         ends = (
             count > 0 and g.out_ref[lane_row, start] == HEARTBEAT and g.out_ts[lane_row, start] == END_OF_TIME
         )
@@ -469,7 +492,7 @@ def route(g, c, q, x, p, t):
         # Planned changes that no tuple reached are applied at the end all the same.
         is_planned = w[SEEN] == planned_at or (ends and planned_at != NEVER)
         if count == 0 and not is_planned:
-            await_input(g, c, w[POSITION])
+            await_input(g, c, me, w[POSITION])
             continue
         room = queue_room(c, q, t)
         if room <= 0:
@@ -486,7 +509,7 @@ def route(g, c, q, x, p, t):
             else:
                 w[POSITION] += 1
             switch(c, q, t, next_config)
-            advance(g, 0, w[POSITION])
+            advance(g, me, w[POSITION])
             continue
         begun = now_ns()
         if refs[0] == HEARTBEAT:
@@ -495,7 +518,7 @@ def route(g, c, q, x, p, t):
             bring_up_to_date(c, q, t)
             publish_queues(q, t)
             w[POSITION] += 1
-            advance(g, 0, w[POSITION])
+            advance(g, me, w[POSITION])
             if ends:
                 return OVER
             continue
@@ -515,9 +538,9 @@ def route(g, c, q, x, p, t):
             w[ARRIVAL] = g.out_at[lane_row, start + sent - 1]
             bring_up_to_date(c, q, t)
             publish_queues(q, t)
-            advance(g, 0, w[POSITION])
-            cost = load_relaxed(g.cost, 0)
-            store_relaxed(g.cost, 0, max(1, (3 * cost + (now_ns() - begun) // sent) // 4))
+            advance(g, me, w[POSITION])
+            cost = load_relaxed(g.cost, me * CELL)
+            store_relaxed(g.cost, me * CELL, max(1, (3 * cost + (now_ns() - begun) // sent) // 4))
         if sent < n:
             return NEEDS_MEMORY
     return OVER

@@ -3,8 +3,9 @@
 The baseline that shows what VSN saves. An operator's own kernels run unchanged;
 around them other text takes the place of what sharing gave for nothing:
 
-    input      a queue per instance (`instance_queues`) that `router_kernel` copies
-               tuples into, instead of one log that all read
+    input      a queue for each pair of source and instance (`instance_queues`)
+               that the source's router copies tuples into (`router_kernel`),
+               instead of one log that all read
     position   comes with each record, since an instance sees only its tuples
     state      an array set per instance; at the barrier of a reconfiguration
                the last arriver moves the state of every key that changes owner

@@ -1,8 +1,8 @@
 """Q2, section 8.2 of STRETCH: an operator with two inputs that only forwards, so that sharing and sorting are all.
 
 Operator 15 for two sorted sources: each thread reads the merged order and forwards the positions it owns; the output
-is one ordered stream again. VSN against our SN, where a router hands positions to private queues. Results are
-compared with the merged order: the count, and a hash over positions and times.
+is one ordered stream again. VSN against our SN, where a router for each source hands positions to private queues.
+Results are compared with the merged order: the count, and a hash over positions and times.
 """
 
 from __future__ import annotations
