@@ -169,6 +169,21 @@ def test_oracle_three_columns(values):
     assert dictionary.argsort(ids).tolist() == sorted(range(len(values)), key=lambda i: values[i])
 
 
+@pytest.mark.parametrize("entries", [5, 400])
+@given(st.lists(st.integers(0, 4), max_size=20), st.integers(0, 3))
+def test_oracle_dictionary_encoded(entries, indices, start):
+    """Many entries for few values and few for many; equal entries, a slice; what does not occur gets no id."""
+    values = [f"{i % 3}" for i in range(entries)]
+    stride = entries // 5
+    array = pa.DictionaryArray.from_arrays(pa.array([i * stride for i in indices], pa.int16()), pa.array(values))
+    array = array.slice(start)
+    dictionary = KeyDictionary(("string",))
+    ids = dictionary.encode(array)
+    check(dictionary, ids, array.to_pylist())
+    assert dictionary.size == len(set(array.to_pylist()))
+    assert dictionary.encode(array.dictionary_decode()).tolist() == ids.tolist()
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_oracle_recycled_ids_never_alias_live_keys(data):

@@ -3,8 +3,9 @@
 Hand-over: what the reading thread of a run does. It reads the columns that the
 operator needs, validates them, checks the event times and encodes keys, batch by
 batch; here nobody takes the batches. The baseline of each row is reading alone.
-The last rows compare whole runs of word count, from text to counted windows,
-with the hand-over of the same batches.
+Then whole runs of word count, from text to counted windows, beside the hand-over
+of the same batches; and the same run with the words made elsewhere: by Arrow,
+by Spark, or kept as a column from upstream, as texts or encoded.
 """
 
 from __future__ import annotations
@@ -68,6 +69,37 @@ def end_to_end(source: Any, query: Callable) -> tuple[float, int]:
     with stream.start(threads=1, sink=hr.discard()) as run:
         run.wait()
         return time.perf_counter() - begin, run.metrics().tuples_out
+
+
+def word_sources(table: pa.Table, frame: Any = None) -> dict[str, Callable[[], Any]]:
+    """The tweets with a column of words that somebody else made; called for each run."""
+    schema = pa.schema([table.schema.field("ts"), pa.field("words", pa.list_(pa.string()))])
+
+    def split(batch: pa.RecordBatch) -> pa.RecordBatch:
+        trimmed = pc.utf8_trim_whitespace(batch["text"])
+        filled = pc.not_equal(trimmed, "")  # of an empty text Arrow would make one empty word
+        lists = pc.utf8_split_whitespace(trimmed.filter(filled))
+        return pa.record_batch([batch["ts"].filter(filled), lists], schema=schema)
+
+    def split_as_read() -> pa.RecordBatchReader:
+        batches = table.select(["ts", "text"]).to_batches(max_chunksize=65_536)
+        return pa.RecordBatchReader.from_batches(schema, (split(batch) for batch in batches))
+
+    kept = split_as_read().read_all().combine_chunks()
+    lists = kept["words"].chunk(0)
+    codes = pc.dictionary_encode(lists.values)
+    encoded = kept.set_column(1, "words", pa.ListArray.from_arrays(lists.offsets, codes))
+    numbers = kept.set_column(1, "words", pa.ListArray.from_arrays(lists.offsets, codes.indices.cast(pa.int64())))
+    found: dict[str, Callable[[], Any]] = {
+        "split by Arrow as it is read": split_as_read,
+        "a column of texts from upstream": lambda: kept,
+        "a dictionary-encoded column from upstream": lambda: encoded,
+        "a column of numbers from upstream": lambda: numbers,
+    }
+    if frame is not None:
+        tokenised = frame.select("ts", hr.spark.words("text").alias("words"))
+        found["split by Spark"] = lambda: tokenised
+    return found
 
 
 def sources(table: pa.Table, folder: str, with_spark: bool) -> dict[str, Any]:
@@ -141,7 +173,33 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
                     goal_is_ratio=True,
                 )
             )
+        assert results is not None
+        rows += compare_words(table, forms.get("Spark DataFrame"), results, repetitions)
     return rows
+
+
+def compare_words(table: pa.Table, frame: Any, results: int, repetitions: int) -> list[Row]:
+    """Seconds of word count from start to end, by who splits the texts; in turns."""
+    ours = "text, split here"
+    texts = {ours: table} if frame is None else {ours: table, "text from Spark, split here": frame}
+    ways = [(name, lambda source=source: source, QUERIES["words of text"]) for name, source in texts.items()]
+    ways += [(name, source, _count_listed) for name, source in word_sources(table, frame).items()]
+    seconds: dict[str, list[float]] = {name: [] for name, _, _ in ways}
+    for repetition in range(repetitions + 1):
+        for name, source, query in ways:
+            took, found = end_to_end(source(), query)
+            assert found == results, (name, found, results)
+            if repetition:  # the first one compiles
+                seconds[name].append(took)
+    base = median(seconds[ours])
+    return [
+        Row("ingress", f"words: {name}", median(times), "s", "lower", baseline=base, baseline_name=ours)
+        for name, times in seconds.items()
+    ]
+
+
+def _count_listed(stream: hr.Stream) -> hr.Stream:
+    return stream.key_by(word=hr.each("words")).window("1h").aggregate(n=hr.count())
 
 
 def _has_session() -> bool:

@@ -1,6 +1,6 @@
 """From Arrow to the engine: readers, event times, key dictionary, tokeniser, encoder.
 
-A source is read as Arrow record batches (`readers`), put in order if asked
+A source is read as Arrow record batches (`readers`), each `validation` has seen, put in order if asked
 (`reorder`), and encoded (`encode`): event times as int64 in the stream's unit
 (`times`), keys as dense ids (`keys`), the columns that kernels need as NumPy
 arrays (`columns`); everything else stays in Arrow and is referred to by row.

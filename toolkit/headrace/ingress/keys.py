@@ -463,7 +463,12 @@ class KeyDictionary:
     def _encode_dictionary(self, column: int, array: pa.DictionaryArray) -> np.ndarray:
         # Only values that occur get an id: an unused one would never be touched, so never be recycled.
         indices = columns.integers(array.indices, "key")
-        used, back = np.unique(indices, return_inverse=True)
+        if len(array.dictionary) > SPARSE * len(indices):
+            used, back = np.unique(indices, return_inverse=True)
+        else:
+            places = np.full(len(array.dictionary), -1, np.int32)
+            used, back = np.empty(min(places.size, indices.size), np.int64), np.empty(indices.size, np.int32)
+            used = used[: kernels.find_used(indices, places, used, back)]
         return self._encode_column(column, array.dictionary.take(pa.array(used)))[back]
 
     def _note_type(self, column: int, kind: pa.DataType) -> None:
@@ -549,6 +554,9 @@ class KeyDictionary:
         with self.lock:
             return self._table.argsort(ids)
 
+
+SPARSE = 16
+"""A dictionary with more entries for each value of a batch is not looked through."""
 
 _NO_TIMES = np.zeros(0, np.int64)
 _DEFAULT_TYPES = {"string": pa.string(), "int": pa.int64(), "float": pa.float64()}

@@ -323,6 +323,37 @@ def compact_arena(g, arena):
 
 
 @kernel
+def find_used(indices, places, used, back):
+    """List the entries of a dictionary that occur, each once, and where each index finds its entry.
+
+    Parameters
+    ----------
+    indices : int64[n]
+    places : int32[entries]
+        All -1. Written.
+    used : int64[at most n]
+        Written.
+    back : int32[n]
+        ``used[back[i]] == indices[i]``. Written.
+
+    Returns
+    -------
+    int
+        How many occur.
+    """
+    count = 0
+    for i in range(indices.size):
+        place = places[indices[i]]
+        if place < 0:
+            place = np.int32(count)
+            places[indices[i]] = place
+            used[count] = indices[i]
+            count += 1
+        back[i] = place
+    return count
+
+
+@kernel
 def touch(uses, ids, ts):
     """Note the last use of each id; a use before the last one changes nothing."""
     count = ids.size

@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace.errors import HeadraceError, InputError, NotSupportedError, SchemaError, UnsupportedTypeError
+from headrace.ingress.validation import Validator
 
 DEFAULT_BATCH_ROWS = 1 << 16
 OPENERS: dict[str, str] = {"pyspark": "headrace.spark.source:open_dataframe"}
@@ -110,18 +111,19 @@ class Reader:
 
     def _read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         row = 0
+        validator = Validator() if self.is_validated else None
         with translated_errors(self.name):
             for batch in batches:
-                if self.is_validated:
-                    _validate(batch, self.name, row)
+                if validator is not None:
+                    _validate(validator, batch, self.name, row)
                 row += batch.num_rows
                 for start in range(0, batch.num_rows, self.batch_rows):
                     yield batch.slice(start, self.batch_rows)
 
 
-def _validate(batch: pa.RecordBatch, name: str, row: int) -> None:
+def _validate(validator: Validator, batch: pa.RecordBatch, name: str, row: int) -> None:
     try:
-        batch.validate(full=True)
+        validator.check(batch)
     except pa.ArrowInvalid as error:
         raise InputError(
             f"{spoken(name)}, rows from {row}: not valid Arrow data ({first_line(error)}); write it again"
