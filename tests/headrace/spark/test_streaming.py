@@ -121,8 +121,11 @@ def keeps_waiting(live, long_s=2.0):
     return first >= 1 and live._queue.full() and live.last_batch == first
 
 
-def test_example_rate_source_and_back_pressure(spark):
-    """The engine takes 400 rows/s of a source that makes 20,000: Spark is kept waiting with the batch in its hands."""
+def test_example_rate_source_and_back_pressure(spark, monkeypatch):
+    """The engine takes 400 rows/s of a source that makes 20,000: Spark is kept waiting with the batch in its hands.
+
+    To stop it then is no failure that Spark's log should tell of; afterwards the log is what it was.
+    """
     from pyspark.sql import functions as F
 
     frame = spark.readStream.format("rate").option("rowsPerSecond", 20_000).load()
@@ -131,7 +134,16 @@ def test_example_rate_source_and_back_pressure(spark):
     with hr.stream(live, event_time="ts", lateness=60_000).forward().start(rate=400.0, sink=hr.discard()):
         eventually(lambda: keeps_waiting(live), 90)
         assert live.query.isActive
+        before, during = log_level(spark), []
+        end = live.query.stop
+        monkeypatch.setattr(live.query, "stop", lambda: (end(), during.append(log_level(spark))))
     nothing_runs(spark)
+    eventually(lambda: during == ["OFF"] and log_level(spark) == before != "OFF")
+
+
+def log_level(spark):
+    name = "org.apache.spark.sql.execution.streaming"
+    return spark._jvm.org.apache.logging.log4j.LogManager.getLogger(name).getLevel().toString()
 
 
 class FailsAfterHandingOver(LiveInput):

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 _QUEUED = 1
 _POLL_S = 0.1
 _DELAY_KEY = "spark.watermarkDelayMs"
+_STREAMING_LOGGER = "org.apache.spark.sql.execution.streaming"
 
 
 class LiveInput:
@@ -99,6 +100,7 @@ class LiveInput:
         self._temporary: str | None = None
         self._cause: Exception | None = None
         self._reader: Reader | None = None
+        self._hushed: _HushedLog | None = None
 
     @property
     def _name(self) -> str:
@@ -144,6 +146,8 @@ class LiveInput:
         if self.query is not None:
             with _quietly():
                 self.query.stop()
+            if self._hushed is not None:
+                self._hushed.end()
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
             self._temporary = None
@@ -178,6 +182,7 @@ class LiveInput:
                 continue
             self.last_batch = batch_id
             return
+        self._hushed = _HushedLog(frame.sparkSession)
         raise InputError("the run was stopped")  # so that Spark does not note the batch as done
 
     def _has_ended(self) -> bool:
@@ -200,6 +205,37 @@ class LiveInput:
             f"{spoken(self._name)}: Spark's query failed after batch {self.last_batch}: {text};"
             f" pass restarts= to hr.spark.live to have it started again"
         ) from (self._cause or error)
+
+
+class _HushedLog:
+    """From here to `end` Spark's streaming queries write nothing to its log.
+
+    A run that is stopped while Spark waits for it must have the batch fail, or
+    Spark would note it as done; Spark would write that as an error of 70 lines.
+    """
+
+    _lock = threading.Lock()
+    _count = 0
+    _level: Any = None
+
+    def __init__(self, spark: Any):
+        self._is_on = False
+        with self._lock, _quietly():
+            self._logging = spark._jvm.org.apache.logging.log4j
+            if _HushedLog._count == 0:
+                _HushedLog._level = self._logging.LogManager.getLogger(_STREAMING_LOGGER).getLevel()
+                self._set(self._logging.Level.OFF)
+            _HushedLog._count += 1
+            self._is_on = True
+
+    def end(self) -> None:
+        with self._lock, _quietly():
+            _HushedLog._count -= self._is_on
+            if self._is_on and _HushedLog._count == 0:
+                self._set(_HushedLog._level)
+
+    def _set(self, level: Any) -> None:
+        self._logging.core.config.Configurator.setLevel(_STREAMING_LOGGER, level)
 
 
 class _quietly:
