@@ -16,6 +16,7 @@ from headrace_widgets.bucket_groups import (
     buckets_of,
     cells,
     from_text,
+    grid,
     to_code,
     to_text,
 )
@@ -45,17 +46,17 @@ def test_example_texts_that_mean_nothing(text):
 def test_oracle_cells(threads, seed):
     draw = np.random.default_rng(seed)
     owners, loads = draw.integers(0, threads, BUCKETS), draw.integers(0, 100, BUCKETS)
-    grid = cells(owners, loads, threads)
+    columns = grid(threads) | cells(owners, loads, threads)
     for _ in range(20):
         thread, group = int(draw.integers(threads)), int(draw.integers(GROUPS))
         inside = [b for b in range(group * GROUP, (group + 1) * GROUP) if owners[b] == thread]
         row = thread * GROUPS + group
-        assert (grid["thread"][row], grid["group"][row]) == (thread, group)
-        assert grid["buckets"][row] == len(inside)
-        assert grid["share"][row] == pytest.approx(100 * loads[inside].sum() / loads.sum())
-        assert np.isnan(grid["shade"][row]) == (not inside)
+        assert (columns["thread"][row], columns["group"][row]) == (thread, group)
+        assert columns["buckets"][row] == len(inside)
+        assert columns["share"][row] == pytest.approx(100 * loads[inside].sum() / loads.sum())
+        assert np.isnan(columns["shade"][row]) == (not inside)
         assert buckets_of([row], owners) == inside
-    assert np.nanmax(grid["shade"]) == 1
+    assert np.nanmax(columns["shade"]) == 1
 
 
 def test_example_loads_are_of_late():

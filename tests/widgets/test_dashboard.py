@@ -40,13 +40,15 @@ def dashboard(run):
 
 
 def rows(dashboard):
-    return dashboard.plots.widget.frame.get("sources", {}).get("series", {}).get("rows", 0)
+    return len(shown(dashboard, "t")) if dashboard.plots.widget.frame else 0
 
 
 def shown(dashboard, column):
-    packed = dashboard.plots.widget.frame["sources"]["series"]
-    block = np.frombuffer(packed["block"], np.float32).reshape(len(packed["columns"]), packed["rows"])
-    return block[packed["columns"].index(column)]
+    """As a page that is opened now gets it."""
+    state = dashboard.plots.widget.get_state()
+    columns = state["columns"]["series"]
+    block = np.frombuffer(state["frame"]["blocks"]["series"], np.float32).reshape(len(columns), -1)
+    return block[columns.index(column)]
 
 
 def problem(dashboard):

@@ -57,3 +57,28 @@ def test_oracle_thinned_rows_stay_while_the_span_moves(most, start):
     assert len(one) <= most + 4
     inside = [{t for t in part if start + 1.5 < t < start + 188} for part in (one, two)]
     assert inside[0] == inside[1]
+
+
+@given(st.integers(20, 500), st.floats(0, 200), st.floats(1, 190), st.sampled_from([300, 5_000]))
+def test_oracle_thinned_rows_are_the_first_of_their_slots(most, start, span, limit):
+    """What is noted of a row when it is added, and again when older ones go, says the same as looking at all rows."""
+    drift = np.random.default_rng(7).uniform(0.08, 0.12, 4_000)
+    table = filled([(t, float(i)) for i, t in enumerate(np.cumsum(drift))], limit)
+    times = table.between(start, start + span)["t"]
+    chosen = np.ones(len(times), bool)
+    if len(times) > most:
+        length = min(start + span, times[-1]) - max(start, times[0])
+        slots = np.floor(times / 2 ** np.ceil(np.log2(length / most)))
+        chosen[1:-1] = slots[1:-1] != slots[:-2]
+    assert table.between(start, start + span, most)["t"].tolist() == times[chosen].tolist()
+
+
+def test_example_a_block_of_neighbours_and_of_others():
+    table = Table(("t", "a", "b", "c"))
+    assert np.isnan(table.values_at(1.0, table.places(["a"]))).all()
+    for i in range(5):
+        table.append((float(i), 10.0 + i, 20.0 + i, 30.0 + i))
+    assert table.block(table.places(["a", "b"]), 3.5, 9).tolist() == [[13, 14], [23, 24]]
+    assert table.block(table.places(["c", "a"]), 3.5, 9).tolist() == [[33, 34], [13, 14]]
+    assert table.values_at(2.5, table.places(["b", "t"])).tolist() == [22, 2]
+    assert (table.newest("c"), len(table)) == (34, 5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -22,9 +22,9 @@ class BucketLoads:
         self._span_s = span_s
         self._samples: deque[tuple[float, np.ndarray]] = deque()
 
-    def add(self, at_s: float, counters: Iterable[int]) -> None:
+    def add(self, at_s: float, counters: Sequence[int]) -> None:
         """Take the counters at a moment."""
-        counts = np.fromiter(counters, np.int64)
+        counts = np.array(counters, np.int64)
         if len(counts) != BUCKETS:
             return
         while len(self._samples) > 1 and at_s - self._samples[1][0] >= self._span_s:
@@ -41,24 +41,26 @@ class BucketLoads:
         return lately if lately.any() else newest
 
 
+_GROUP_OF = np.arange(BUCKETS) // GROUP
+
+
+def grid(threads: int) -> dict[str, np.ndarray]:
+    """Columns of the grid that stay: one row for each (thread, group)."""
+    return {"thread": np.repeat(np.arange(threads), GROUPS), "group": np.tile(np.arange(GROUPS), threads)}
+
+
 def cells(owners: np.ndarray, loads: np.ndarray, threads: int) -> dict[str, np.ndarray]:
-    """Columns of the grid, one row for each (thread, group): its load, shade from 0 to 1, number of buckets.
+    """Columns of the grid that change: load of each cell in percent, shade from 0 to 1, number of buckets.
 
     The shade of a cell in which the thread owns nothing is NaN.
     """
-    place = np.minimum(owners, threads - 1).astype(np.int64) * GROUPS + np.arange(BUCKETS) // GROUP
+    place = np.minimum(owners, threads - 1).astype(np.int64) * GROUPS + _GROUP_OF
     size = threads * GROUPS
     load = np.bincount(place, loads, size)
     count = np.bincount(place, minlength=size)
     most = load.max()
     shade = np.where(count > 0, load / most if most > 0 else 0.0, np.nan)
-    return {
-        "thread": np.repeat(np.arange(threads), GROUPS),
-        "group": np.tile(np.arange(GROUPS), threads),
-        "share": load / max(load.sum(), 1) * 100,
-        "shade": shade,
-        "buckets": count,
-    }
+    return {"share": load / max(load.sum(), 1) * 100, "shade": shade, "buckets": count}
 
 
 def buckets_of(selected: Iterable[int], owners: np.ndarray) -> list[int]:

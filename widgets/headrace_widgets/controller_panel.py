@@ -93,7 +93,9 @@ class ControllerPanel:
     def _arguments(self) -> dict[str, tuple[Any, str]]:
         """What the chosen controller is made with, as values and as Python."""
         given = {
-            name: (steps_of(field.value), repr(steps_of(field.value))) if name == "steps" else (field.value, f"{field.value:g}")
+            name: (steps_of(field.value), repr(steps_of(field.value)))
+            if name == "steps"
+            else (field.value, f"{field.value:g}")
             for name, field in self.parameters.items()
         }
         damping = {name: given.pop(name) for name in DAMPING if self._damping is not None}
@@ -119,11 +121,13 @@ class ControllerPanel:
         if controller is None:
             controller = self._classes[name](**{key: value for key, (value, _) in self._arguments().items()})
         self.loop = self._target.run.control(controller, **self._target.keyword)
+        self.update()
 
     def _stop(self) -> None:
         self._messages.echo(f"run.release({self._target.argument.removeprefix(', ')})")
         self._target.run.release(**self._target.keyword)
         self.loop = None
+        self.update()
 
     def update(self) -> None:
         """Show the last decisions, and whether a controller is at work."""
@@ -155,7 +159,9 @@ def steps_of(text: str) -> list[tuple[float, int]]:
         try:
             steps.append((float(at), int(threads)))
         except ValueError:
-            raise ValueError(f"steps: {part.strip()!r} is no step; write seconds: threads, for example 0: 1, 10: 4") from None
+            raise ValueError(
+                f"steps: {part.strip()!r} is no step; write seconds: threads, for example 0: 1, 10: 4"
+            ) from None
     return steps
 
 

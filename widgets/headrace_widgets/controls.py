@@ -61,6 +61,7 @@ class ThreadsControl:
         self._change: Any = None
         self._wanted = now
         self._set_to: int | None = None
+        """What the controls show; None: unknown, since the user has set something else."""
         self.minus.on_click(messages.guard(lambda _: self.request(self._wanted - 1)))
         self.plus.on_click(messages.guard(lambda _: self.request(self._wanted + 1)))
         moved = messages.guard(lambda change: self.request(change["new"]))
@@ -73,9 +74,10 @@ class ThreadsControl:
         try:
             self._change = self._target.reconfigure(threads=threads, reason=REASON)
         except Exception:
+            self._set_to = None
             self.show(self._target.threads)
             raise
-        self._wanted = threads
+        self._wanted, self._set_to = threads, None
         self._set(threads)
         return self._change
 
@@ -92,8 +94,8 @@ class ThreadsControl:
         self._set(threads)
 
     def _set(self, threads: int) -> None:
-        if self.slider.value == self.entry.value == threads == self._set_to:
-            return  # setting a trait costs, and this is asked for with every update
+        if threads == self._set_to:
+            return  # reading and setting traits costs, and this is asked for with every update
         self._set_to = threads
         with self._shown.now():
             self.slider.value = threads
@@ -127,6 +129,8 @@ class RateControl:
         )
         self.widget.add_class("headrace-rate")
         self._shown = _Shown()
+        self._set_to: float | None = None
+        """What the controls show; None: unknown, since the user has set something else."""
         moved = messages.guard(lambda change: self.request(change["new"]))
         for part in (self.slider, self.entry):
             part.observe(lambda change: None if self._shown.is_now else moved(change), "value")
@@ -146,12 +150,14 @@ class RateControl:
         try:
             self._target.run.rate = rate
         finally:
+            self._set_to = None
             self.show(self.rate)
 
     def show(self, rate: float | None) -> None:
         """Show the rate in force."""
-        if rate is None or self.slider.value == self.entry.value == rate:
+        if rate is None or rate == self._set_to:
             return
+        self._set_to = rate
         with self._shown.now():
             exponent = math.log10(max(rate, 1e-3))
             self.slider.min, self.slider.max = min(self.slider.min, exponent), max(self.slider.max, exponent)

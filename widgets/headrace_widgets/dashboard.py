@@ -10,12 +10,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import ipywidgets as w
 
+from headrace.counters import Metrics
 from headrace_widgets import cells
 from headrace_widgets.changes_table import ChangesTable
 from headrace_widgets.controller_panel import ControllerPanel
@@ -30,6 +31,8 @@ from headrace_widgets.status import Status, verdict_of
 from headrace_widgets.target import Target
 from headrace_widgets.watchdog import Watchdog
 
+SELDOM_S = 1.0
+"""How often what is read rather than watched is shown: each text makes the browser lay the page out anew."""
 _ROW = {"width": "100%", "flex_flow": "row wrap", "align_items": "center"}
 
 
@@ -90,6 +93,9 @@ class Dashboard:
         if operator is not None and operator not in names:
             raise ValueError(f"operator={operator!r}: the operators of this run are {', '.join(names)}")
         self._refresh_s, self._limit, self._own = refresh_s, imbalance_limit, controllers
+        self._turns = max(1, round(SELDOM_S / refresh_s))
+        self._turn: int | None = None
+        self._state = ""
         self.costs_ms: deque[float] = deque(maxlen=1_000)
         """Processor time of the last updates, in milliseconds each."""
         self.view = TimeView()
@@ -137,6 +143,7 @@ class Dashboard:
 
     def _show_operator(self, name: str) -> None:
         """Build the plots and controls of one operator."""
+        self._turn = None
         metrics = self.run.metrics().operators[name]
         can = getattr(self.run, "capabilities", frozenset())
         self._target = target = Target(self.run, name)
@@ -150,6 +157,15 @@ class Dashboard:
         self.controller = ControllerPanel(target, self.messages, self._own)
         steering = [self.threads.widget] if self.threads else []
         steering += [self.rate.widget] if self.rate.is_there else []
+        self._seldom: list[Callable[[Metrics, list[Any]], None]] = [
+            lambda metrics, _: self.status.show_state(metrics),
+            lambda metrics, _: self.status.show_badge(metrics, self.feed),
+            lambda *_: self.controller.update(),
+            lambda _, changes: self.changes.show(changes),
+            lambda *_: self.rate.show(self.rate.rate),
+        ]
+        if mapping := self.mapping:
+            self._seldom.append(lambda metrics, _: mapping.update(metrics.operators[name]))
         old = self._body.children
         self._body.children = [
             w.HBox(steering, layout=w.Layout(**_ROW)),
@@ -191,22 +207,28 @@ class Dashboard:
             if metrics is None:
                 return
             changes = list(getattr(self.run, "changes", ()))
-            self.status.show(metrics, self.feed)
+            self.changes.note(changes)
             if metrics.state == "failed":
                 self._show_failure()
             if self.threads:
                 self.threads.show(self._target.threads)
-            if self.rate.is_there:
-                self.rate.show(self.rate.rate)
             self.plots.mark(changes)
             self.plots.update()
-            if self.mapping:
-                self.mapping.update(metrics.operators[self.operator])
-            self.controller.update()
-            self.changes.note(changes)
-            self.changes.show(changes)
-            self.history.show(self.feed.tables[self.operator].last.get("t", 0.0))
+            self.history.show(self.plots.newest_s or 0.0)
+            self._show_seldom(metrics, changes)
         self.costs_ms.append((time.thread_time_ns() - start) / 1e6)
+
+    def _show_seldom(self, metrics: Metrics, changes: list[Any]) -> None:
+        """Show what is due of the parts that are shown seldom: all at first, then each in its turn.
+
+        Each sends a message of its own, which is half of what an update costs: their turns are spread.
+        """
+        all_of_it = self._turn is None or metrics.state != self._state
+        self._state = metrics.state
+        self._turn = 0 if self._turn is None else (self._turn + 1) % self._turns
+        for i, part in enumerate(self._seldom):
+            if all_of_it or i * self._turns // len(self._seldom) == self._turn:
+                part(metrics, changes)
 
     def _show_failure(self) -> None:
         if not self.status.failure.value:

@@ -8,29 +8,25 @@ latency histograms is the latency of the results between them.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 
-from headrace.counters import (
-    LatencyHistogram,
-    Metrics,
-    OperatorMetrics,
-    coefficient_of_variation,
-    max_over_mean,
-)
+from headrace.counters import LatencyHistogram, Metrics, OperatorMetrics
 from headrace_widgets.table import Table
 
 SPAN_S = 0.5
 """Rates and quantiles are of about so long: shorter, and they show the batches instead of the stream."""
 MOST_THREADS_DRAWN = 16
-MEASURES = (
-    "t", "input_rate", "throughput", "results_rate", "p50", "p99", "threads", "cv", "max_mean",
-    "depth", "depth_ms", "rate",
-)  # fmt: skip
+MEASURES = ("t", "input_rate", "throughput", "p50", "p99", "threads", "cv", "max_mean", "depth", "rate")
+SAID = ("results_rate", "depth_ms")
+"""Not drawn, only said in words."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +50,10 @@ class Feed:
     Attributes
     ----------
     tables : dict of operator name to Table
-        Columns `MEASURES` (t in seconds since the first tuple, rates in tuples per second, latency and
-        `depth_ms` in milliseconds, cv a fraction), then for each thread i: load_i (updates per second),
-        busy_i, idle_i, blocked_i (shares of its time); then gap_NAME for each source.
+        Columns `MEASURES` (t in seconds since the first tuple, rates in tuples per second, latency in
+        milliseconds, cv a fraction), load_i (updates per second) of each thread, gap_NAME of each source: what is
+        drawn over time stands together. Then `SAID` (depth_ms in milliseconds), and busy_i, idle_i, blocked_i
+        (shares of its time) of each thread.
     metrics : Metrics or None
         The newest snapshot.
     """
@@ -84,7 +81,9 @@ class Feed:
     def _new_samples(self) -> list[Any]:
         history = getattr(self._run, "history", None)
         if history is not None and (len(history) or self._run.state != "running"):
-            return history.since(self._seen_ns)
+            # From the newest back: of a thousand samples two are new.
+            new = list(takewhile(lambda sample: sample.at_ns > self._seen_ns, reversed(history.samples)))
+            return new[::-1]
         return [Snapshot(time.monotonic_ns(), self._run.metrics())]
 
     def _take(self, sample: Any) -> None:
@@ -92,9 +91,11 @@ class Feed:
         was_over = self.metrics is not None and self.metrics.state != "running"
         self._check_watermarks(metrics)
         self.metrics, self._seen_ns = metrics, sample.at_ns
-        if was_over or not any(operator.added for operator in metrics.operators.values()):
+        if was_over:
             return
         if self.origin_ns is None:
+            if not any(operator.added for operator in metrics.operators.values()):
+                return
             self.origin_ns = sample.at_ns - round(metrics.seconds * 1e9)
         before = self._before(sample.at_ns)
         self._recent.append(sample)
@@ -123,46 +124,48 @@ class Feed:
         then: OperatorMetrics = before.metrics.operators[name]
         seconds = (sample.at_ns - before.at_ns) / 1e9
         threads = self.threads_of(name)
-        load = np.array(now.load, np.float64) - then.load
-        active = load[now.members]
+        load = [a - b for a, b in zip(now.load, then.load, strict=True)]
         # Who came or left meanwhile had less time than the others: that is no imbalance.
         uneven = (np.nan, np.nan)
         if now.members == then.members:
-            uneven = coefficient_of_variation(active), max_over_mean(active)
+            uneven = unevenness([load[i] for i in now.members])
         rate = sample.metrics.rate
         self.tables[name].append(
             [
                 self.seconds_of(sample.at_ns),
                 (now.added - then.added) / seconds,
                 (now.processed - then.processed) / seconds,
-                (now.results - then.results) / seconds,
                 *self._latency(name, sample, before),
                 now.threads,
                 *uneven,
                 now.depth_tuples,
-                now.depth_ms,
                 np.nan if rate is None else rate,
-                *(load[:threads] / seconds),
-                *shares_between(now, then, threads).ravel(),
-                *(now.watermark_gap.get(source, np.nan) for source in self.sources[name]),
+                *[updates / seconds for updates in load[:threads]],
+                *[now.watermark_gap.get(source, np.nan) for source in self.sources[name]],
+                (now.results - then.results) / seconds,
+                now.depth_ms,
+                *shares_between(now, then, threads),
             ]
         )
 
     def _latency(self, name: str, sample: Any, before: Any) -> tuple[float, float]:
         """Median and 99th percentile of the newest results: where none came, those of the ones before."""
-        p50, p99 = latency_between(sample, before, name)
-        if p50 != p50:
-            last = self.tables[name].last
-            return last.get("p50", np.nan), last.get("p99", np.nan)
-        return p50, p99
+        now, then = sample.metrics.operators[name], before.metrics.operators[name]
+        if now.results != then.results:
+            p50, p99 = latency_between(sample, before, name)
+            if p50 == p50:
+                return p50, p99
+        table = self.tables[name]
+        return table.newest("p50"), table.newest("p99")
 
     def _open(self, name: str, operator: OperatorMetrics) -> None:
         threads = range(min(len(operator.load), MOST_THREADS_DRAWN))
-        per_thread = [f"{kind}_{i}" for kind in ("load", "busy", "idle", "blocked") for i in threads]
+        loads = [f"load_{i}" for i in threads]
+        shares = [f"{kind}_{i}" for kind in ("busy", "idle", "blocked") for i in threads]
         self._threads[name] = len(threads)
         self.sources[name] = tuple(operator.watermark_gap)
         gaps = [f"gap_{source}" for source in self.sources[name]]
-        self.tables[name] = Table([*MEASURES, *per_thread, *gaps], self._limit)
+        self.tables[name] = Table([*MEASURES, *loads, *gaps, *SAID, *shares], self._limit)
 
     @property
     def newest_s(self) -> float:
@@ -178,12 +181,28 @@ class Feed:
         return self._threads[name]
 
 
-def shares_between(now: OperatorMetrics, then: OperatorMetrics, threads: int) -> np.ndarray:
-    """float64[3, threads]: busy, idle and blocked shares of what each thread did between two snapshots."""
-    spent = np.array([now.busy_ns, now.idle_ns, now.blocked_ns], np.float64)
-    spent -= np.array([then.busy_ns, then.idle_ns, then.blocked_ns], np.float64)
-    spent = np.maximum(spent[:, :threads], 0)
-    return spent / np.maximum(spent.sum(axis=0), 1)
+# Of a handful of threads: plain Python, where NumPy spends most of its time on being called.
+
+
+def unevenness(loads: Sequence[float]) -> tuple[float, float]:
+    """Coefficient of variation of the active threads' loads, and the largest over the mean; (0, 1) without load."""
+    mean = sum(loads) / max(len(loads), 1)
+    if not mean > 0:
+        return 0.0, 1.0
+    variance = sum([(load - mean) ** 2 for load in loads]) / len(loads)
+    return math.sqrt(variance) / mean, max(loads) / mean
+
+
+def shares_between(now: OperatorMetrics, then: OperatorMetrics, threads: int) -> list[float]:
+    """Busy shares of what each thread did between two snapshots, then idle shares, then blocked ones."""
+    shares = [0.0] * (3 * threads)
+    for i in range(threads):
+        busy = max(now.busy_ns[i] - then.busy_ns[i], 0)
+        idle = max(now.idle_ns[i] - then.idle_ns[i], 0)
+        blocked = max(now.blocked_ns[i] - then.blocked_ns[i], 0)
+        whole = max(busy + idle + blocked, 1)
+        shares[i::threads] = busy / whole, idle / whole, blocked / whole
+    return shares
 
 
 def latency_between(sample: Any, before: Any, name: str) -> tuple[float, float]:

@@ -57,10 +57,8 @@ class HistoryControls:
         )
 
     def show(self, now_s: float) -> None:
-        """Tell it how long the history is."""
+        """Tell it how long the history is. The slider learns it with the pause: until then it is of no use."""
         self._now_s = now_s
-        if not self.pause.value and now_s >= self.scrub.max + 1.0:  # seldom: each is a message
-            self.scrub.max = now_s
 
     def _pause(self, paused: bool) -> None:
         self.scrub.max = max(self._now_s, 0.1)

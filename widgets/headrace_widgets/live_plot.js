@@ -38,11 +38,10 @@ function connected(element) {
   });
 }
 
-function columnsOf(packed) {
-  const { columns, rows, block } = packed;
-  const bytes = block.buffer.slice(block.byteOffset, block.byteOffset + block.byteLength);
-  const all = new Float32Array(bytes);
-  return Object.fromEntries(columns.map((name, i) => [name, all.subarray(i * rows, (i + 1) * rows)]));
+function columnsOf(names, block) {
+  const all = new Float32Array(block.buffer.slice(block.byteOffset, block.byteOffset + block.byteLength));
+  const rows = all.length / names.length;
+  return Object.fromEntries(names.map((name, i) => [name, all.subarray(i * rows, (i + 1) * rows)]));
 }
 
 function theme(element) {
@@ -146,11 +145,11 @@ async function render({ model, el }) {
   const draw = () => {
     waiting = false;
     const frame = model.get("frame");
-    if (!frame.sources) return;
+    if (!frame.blocks) return;
     for (const [name, [start, end]] of Object.entries(frame.ranges)) find(name)?.setv({ start, end });
-    for (const [name, packed] of Object.entries(frame.sources)) {
+    for (const [name, block] of Object.entries(frame.blocks)) {
       const source = find(name);
-      if (source) source.data = columnsOf(packed);
+      if (source) source.data = { ...source.data, ...columnsOf(model.get("columns")[name], block) };
     }
   };
   const mark = () => {

@@ -1,8 +1,9 @@
 """Bokeh figures in a widget of their own: the page builds them once, the kernel swaps their columns.
 
 One `push` is one message, however many figures there are: a data source is one
-block of float32, and the figures share sources. The state of the widget is the
-last frame, so a page that is reloaded shows at once what the old one showed.
+block of float32, and the figures share sources. Names of columns are sent once.
+The state of the widget is the last frame, so a page that is reloaded shows at
+once what the old one showed.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class LivePlot(anywidget.AnyWidget):
         In the order shown. Data sources and ranges that are pushed to carry a `name`; a source called
         "selectable" reports what the user selects in `selected`. Legends leave their figures and are shown
         as text: Bokeh would build them anew with every change of a column.
+    columns : mapping of source name to list of str
+        The columns that are pushed, in the order of their blocks. The others of a source stay as they are.
     """
 
     _esm = _HERE / "live_plot.js"
@@ -41,13 +44,17 @@ class LivePlot(anywidget.AnyWidget):
     bokeh_version = t.Unicode(bokeh.__version__.split("+")[0]).tag(sync=True)
     document = t.Dict().tag(sync=True)
     panels = t.List().tag(sync=True)
-    frame = t.Dict().tag(sync=True)
+    columns = t.Dict().tag(sync=True)
     labels = t.Dict().tag(sync=True)
     """Source name -> columns that hold texts: sent when they change, not with every frame."""
-    texts = t.Dict().tag(sync=True)
     selected = t.List().tag(sync=True)
 
-    def __init__(self, figures: Mapping[str, tuple[str, Figure]], **options: Any):
+    def __init__(
+        self,
+        figures: Mapping[str, tuple[str, Figure]],
+        columns: Mapping[str, Sequence[str]],
+        **options: Any,
+    ):
         scene = Document()
         legends = []
         for _, figure in figures.values():
@@ -59,9 +66,14 @@ class LivePlot(anywidget.AnyWidget):
             {"key": key, "title": title, "root": root, "legend": legend}
             for (key, (title, _)), root, legend in zip(figures.items(), roots, legends, strict=True)
         ]
+        self.frame: dict[str, Any] = {}
+        """What was pushed last. blocks: source name -> float32[columns, rows] as bytes; ranges: name -> (start, end)."""
+        self.texts: dict[str, str] = {}
+        """Figure's key -> its values in words, as pushed last."""
         self.seen_at: float | None = None
         """Monotonic time at which a view last reported; None if none has."""
-        super().__init__(document=document, panels=panels, **options)
+        named = {source: list(names) for source, names in columns.items()}
+        super().__init__(document=document, panels=panels, columns=named, **options)
         self.on_msg(self._receive)
 
     def _receive(self, _widget: Any, message: dict, _buffers: Sequence[bytes]) -> None:
@@ -74,15 +86,31 @@ class LivePlot(anywidget.AnyWidget):
 
     def push(
         self,
-        sources: Mapping[str, Mapping[str, np.ndarray]],
+        blocks: Mapping[str, np.ndarray],
         ranges: Mapping[str, tuple[float, float]] | None = None,
+        texts: Mapping[str, str] | None = None,
     ) -> None:
-        """Show these columns, and set these ranges, by name. One message."""
-        packed = {}
-        for name, columns in sources.items():
-            block = np.array(list(columns.values()), np.float32)
-            packed[name] = {"columns": list(columns), "rows": int(block.shape[-1]), "block": block.tobytes()}
-        self.frame = {"sources": packed, "ranges": dict(ranges or {})}
+        """Show these blocks of columns and these texts, and set these ranges, by name. One message.
+
+        Texts that are not given stay as they are.
+        """
+        packed = {name: block.astype(np.float32).tobytes() for name, block in blocks.items()}
+        frame = {"blocks": packed, "ranges": dict(ranges or {})}
+        if frame == self.frame and texts in (None, self.texts):
+            return
+        self.frame = frame
+        state: dict[str, Any] = {"frame": {"blocks": {}, "ranges": frame["ranges"]}}
+        if texts is not None:
+            state["texts"] = self.texts = dict(texts)
+        # What a synced trait sends when it is set. Setting one compares, validates and searches what it is given for
+        # buffers, which costs a third of the message itself.
+        paths = [["frame", "blocks", name] for name in packed]
+        self._send({"method": "update", "state": state, "buffer_paths": paths}, buffers=list(packed.values()))
+
+    def get_state(self, key: Any = None, drop_defaults: bool = False) -> dict[str, Any]:
+        """As of any widget, and what was pushed last: a page that is opened late asks for it."""
+        state = super().get_state(key, drop_defaults)
+        return {**state, "frame": self.frame, "texts": self.texts} if key is None else state
 
 
 def take_legend(figure: Figure) -> list[dict[str, Any]]:

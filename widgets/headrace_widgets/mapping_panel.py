@@ -23,7 +23,8 @@ from headrace_widgets.messages import Messages
 from headrace_widgets.panels.panel import plain
 from headrace_widgets.target import Target
 
-EVERY_S = 1.0
+CELLS = ["share", "shade", "buckets"]
+"""Columns of the heat map that change."""
 
 
 class MappingPanel:
@@ -36,10 +37,8 @@ class MappingPanel:
         self._draft: Any = None
         self._base: Any = None
         self._steps: list[str] = []
-        self._drawn_at = 0.0
-        self.plot = LivePlot(
-            {"mapping": ("Key mapping: threads and key buckets, coloured by load; click or drag to select", self._figure())}
-        )
+        title = "Key mapping: threads and key buckets, coloured by load; click or drag to select"
+        self.plot = LivePlot({"mapping": (title, self._figure())}, {"selectable": CELLS})
         self.plot.observe(messages.guard(lambda change: self._select(change["new"])), "selected")
         self.buckets = w.Text(
             description="Buckets", placeholder="0-15, 40", tooltip="Select cells above, or type buckets",
@@ -90,11 +89,10 @@ class MappingPanel:
 
     def _figure(self) -> Any:
         threads = self._threads
-        grid = bucket_groups.cells(
-            np.zeros(bucket_groups.BUCKETS, int), np.zeros(bucket_groups.BUCKETS), threads
-        )
+        nobody = np.zeros(bucket_groups.BUCKETS, int)
+        columns = bucket_groups.grid(threads) | bucket_groups.cells(nobody, nobody, threads)
         self._source = ColumnDataSource(
-            {name: column.astype(float) for name, column in grid.items()}, name="selectable"
+            {name: column.astype(float) for name, column in columns.items()}, name="selectable"
         )
         made = plain(
             "mapping", "thread", x_range=Range1d(-2.2, GROUPS - 0.4), y_range=Range1d(threads - 0.45, -0.55),
@@ -122,12 +120,8 @@ class MappingPanel:
         return made
 
     def update(self, metrics: OperatorMetrics) -> None:
-        """Take the newest counters; draws now and then."""
-        now = time.monotonic()
-        if now - self._drawn_at < EVERY_S:
-            return
-        self._drawn_at = now
-        self._loads.add(now, metrics.bucket_load)
+        """Take the newest counters and show them."""
+        self._loads.add(time.monotonic(), metrics.bucket_load)
         members = list(metrics.members)
         if members != self._members:
             self._members = members
@@ -141,19 +135,20 @@ class MappingPanel:
 
     def draw(self) -> None:
         """Show the draft, or the mapping in force."""
-        mapping, loads = self.shown, self._loads.loads
-        grid = bucket_groups.cells(mapping.owners, loads, self._threads)
-        self.plot.push({"selectable": grid})
-        shares = np.bincount(mapping.owners, loads, self._threads) / max(loads.sum(), 1)
+        cells = bucket_groups.cells(self.shown.owners, self._loads.loads, self._threads)
+        # What a thread has is what its row of cells has.
+        buckets, shares = (
+            cells[name].reshape(self._threads, GROUPS).sum(axis=1).tolist() for name in ("buckets", "share")
+        )
         words = ", ".join(
-            f"thread {i}: {int((mapping.owners == i).sum())} buckets, {shares[i]:.0%} of the load"
-            for i in mapping.instances
+            f"thread {i}: {buckets[i]} buckets, {shares[i]:.0f}% of the load"
+            for i in range(self._threads)
+            if buckets[i]
         )
         state = "Draft, not applied" if self._draft is not None else "In force"
-        scale = f"Dark blue: no load; yellow: {grid['share'].max():.1f}% of it"
-        texts = {"mapping": f"{state}: {words}. {scale}."}
-        if self.plot.texts != texts:
-            self.plot.texts = texts
+        scale = f"Dark blue: no load; yellow: {cells['share'].max():.1f}% of it"
+        block = np.array([cells[name] for name in CELLS])
+        self.plot.push({"selectable": block}, texts={"mapping": f"{state}: {words}. {scale}."})
         self._predict()
 
     @property

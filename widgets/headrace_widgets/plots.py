@@ -13,6 +13,7 @@ from bokeh.plotting import figure
 from headrace_widgets.feed import Feed
 from headrace_widgets.live_plot import LivePlot
 from headrace_widgets.panels import Scene, make_panels
+from headrace_widgets.panels.busy import ENDS
 from headrace_widgets.panels.panel import CHANGE_COLUMNS, GrowingRange
 
 MOST_POINTS = 300
@@ -65,7 +66,15 @@ class Figures:
         self._ranges = {
             p.key: GrowingRange(_LEAST.get(p.key, 1.0)) for p in self.panels if p.key not in _WHOLE
         }
+        self._highest: list[float] = []
+        """The largest value of each column of `series` that the ranges cover; empty: nothing yet."""
+        self._ends: dict[str, tuple[float, float]] = {}
         self._busy = next(panel for panel in self.panels if panel.key == "busy")
+        table = feed.tables[operator]
+        drawn = [column for column in table.columns if column in self.scene.series.data]
+        self.columns: dict[str, list[str]] = {"series": drawn, "workers": list(ENDS)}
+        """Source name -> the columns that `blocks` gives, in its order."""
+        self._series, self._shares = table.places(self.columns["series"]), table.places(self._busy.shares)
 
     @property
     def last(self) -> dict[str, float]:
@@ -76,27 +85,33 @@ class Figures:
         """Let the ranges begin anew from what is shown."""
         for one in self._ranges.values():
             one.reset()
+        self._highest = []
 
     def row_at(self, at_s: float) -> dict[str, float]:
         """The newest row that is not later."""
         return self.feed.tables[self.operator].row_at(at_s)
 
-    def columns(self, start: float, end: float, most: int | None) -> dict[str, dict[str, np.ndarray]]:
-        """Columns of each data source for a span of time."""
-        rows = self.feed.tables[self.operator].between(start, end, most)
-        series = {name: rows[name] for name in self.scene.series.data}
-        return {"series": series, "workers": self._busy.bars(self.row_at(end))}
+    def blocks(self, start: float, end: float, most: int | None) -> dict[str, np.ndarray]:
+        """float64[columns, rows] for each data source, of a span of time."""
+        table = self.feed.tables[self.operator]
+        series = table.block(self._series, start, end, most)
+        return {"series": series, "workers": self._busy.ends(table.values_at(end, self._shares))}
 
-    def ranges(
-        self, shown: Mapping[str, np.ndarray], start: float, end: float
-    ) -> dict[str, tuple[float, float]]:
+    def ranges(self, series: np.ndarray, start: float, end: float) -> dict[str, tuple[float, float]]:
         """Ends of all axes."""
-        found = {"x": (start, end)}
+        highest = np.fmax.reduce(series, axis=1, initial=0.0).tolist()
+        covered = self._highest or [-1.0] * len(highest)
+        if any(new > old for new, old in zip(highest, covered, strict=True)):  # else no panel need be asked
+            self._highest = list(map(max, highest, covered))
+            self._cover()
+        return {"x": (start, end), **self._ends}
+
+    def _cover(self) -> None:
+        highest = dict(zip(self.columns["series"], self._highest, strict=True))
         for panel in self.panels:
             if panel.key in self._ranges:
                 low = 0.01 if panel.key == "latency" else 0.0
-                found[panel.key] = (low, self._ranges[panel.key].cover(panel.top(shown)))
-        return found
+                self._ends[panel.key] = (low, self._ranges[panel.key].cover(panel.top(highest)))
 
     def texts(self, now: Mapping[str, float]) -> dict[str, str]:
         """Each panel's newest values in words."""
@@ -129,7 +144,7 @@ class Plots:
 
     def __init__(self, figures: Figures, view: TimeView):
         self._figures, self._view = figures, view
-        self.widget = LivePlot(figures.built)
+        self.widget = LivePlot(figures.built, figures.columns)
         self._drawn: tuple | None = None
         self._said_at = 0.0
         self._marked: tuple | None = None
@@ -139,22 +154,29 @@ class Plots:
         self._figures.fit()
         self._drawn = None
 
+    @property
+    def newest_s(self) -> float | None:
+        """The moment of the newest row, in seconds since the first tuple; None before there is one."""
+        table = self._figures.feed.tables[self._figures.operator]
+        return table.newest("t") if len(table) else None
+
     def update(self) -> None:
         """Show what there is now; costs nothing where nothing has changed."""
-        now = self._figures.last
-        if not now:
+        now_s = self.newest_s
+        if now_s is None:
             return
-        start, end = self._view.range(now["t"])
-        last = self._view.last_shown(now["t"])
+        start, end = self._view.range(now_s)
+        last = self._view.last_shown(now_s)
         state = (start, end, last)
         if state == self._drawn:
             return
         self._drawn = state
-        columns = self._figures.columns(start, last, MOST_POINTS)
-        self.widget.push(columns, self._figures.ranges(columns["series"], start, end))
+        texts = None
         if self._view.end_s is not None or time.monotonic() - self._said_at >= TEXT_EVERY_S:
             self._said_at = time.monotonic()
-            self.widget.texts = self._figures.texts(self._figures.row_at(last))
+            texts = self._figures.texts(self._figures.row_at(last))
+        blocks = self._figures.blocks(start, last, MOST_POINTS)
+        self.widget.push(blocks, self._figures.ranges(blocks["series"], start, end), texts)
 
     def mark(self, changes: list[Any]) -> None:
         """Show these reconfigurations of the operator on the time axis, the newest where there are many."""

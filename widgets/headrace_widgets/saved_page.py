@@ -69,12 +69,13 @@ def save_page(
     """
     target = Path(path)
     end = figures.last.get("t", 1.0)
-    columns = figures.columns(0.0, end, None)
-    figures.scene.series.data = columns["series"]
-    figures.scene.workers.data = columns["workers"]
+    blocks = figures.blocks(0.0, end, None)
+    for source in (figures.scene.series, figures.scene.workers):
+        columns = zip(figures.columns[source.name], blocks[source.name], strict=True)
+        source.data = {**source.data, **dict(columns)}
     figures.scene.changes.data = markers(changes, figures.feed)
     figures.scene.x_range.update(start=0.0, end=end)
-    ranges = figures.ranges(columns["series"], 0.0, end)
+    ranges = figures.ranges(blocks["series"], 0.0, end)
     for panel in figures.panels:
         if panel.key in ranges:
             low, high = ranges[panel.key]

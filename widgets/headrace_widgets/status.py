@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import time
 
 import ipywidgets as w
 
@@ -11,7 +10,6 @@ from headrace.counters import Metrics
 from headrace_widgets.feed import Feed
 from headrace_widgets.panels.panel import amount
 
-EVERY_S = 1.0
 _SIGNS = {"running": "▶", "finished": "■", "stopped": "■", "failed": "✖"}
 
 
@@ -22,14 +20,9 @@ class Status:
         self.widget = w.HTML()
         self.badge = w.HTML()
         self.failure = w.HTML()
-        self._state, self._shown_at = "", 0.0
 
-    def show(self, metrics: Metrics, feed: Feed) -> None:
-        """Show the newest counters, often enough to read: each text makes the browser lay the page out anew."""
-        now = time.monotonic()
-        if metrics.state == self._state and now - self._shown_at < EVERY_S:
-            return
-        self._state, self._shown_at = metrics.state, now
+    def show_state(self, metrics: Metrics) -> None:
+        """Show the state of the run, and its counts."""
         lost = metrics.dropped + metrics.set_aside
         late = (
             f", {amount(metrics.dropped)} late rows dropped, {amount(metrics.set_aside)} set aside"
@@ -43,6 +36,9 @@ class Status:
             f" {metrics.seconds:,.0f} s, {amount(metrics.tuples_in)} tuples in, {amount(metrics.tuples_out)} results"
             f"{late}</div>",
         )
+
+    def show_badge(self, metrics: Metrics, feed: Feed) -> None:
+        """Show whether the books balance."""
         good, verdict, why = verdict_of(metrics, feed)
         sign, kind = ("✔", "good") if good else ("✖", "error")
         self._set(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
+
+_TICKS = 1024
+"""In a second: times are rounded down to these where slots are concerned."""
 
 
 class Table:
@@ -17,8 +21,13 @@ class Table:
     def __init__(self, columns: Sequence[str], limit: int = 6_000):
         self.columns = tuple(columns)
         self.limit = max(8, limit)
-        self._rows = np.full((self.limit, len(self.columns)), np.nan)
+        self._places = {column: place for place, column in enumerate(self.columns)}
+        # A column is contiguous: plots read some columns of hundreds of rows.
+        self._values = np.full((len(self.columns), self.limit), np.nan)
+        # For each row the longest slot that it is the first of, in seconds: known once, asked for with every drawing.
+        self._first_of = np.full(self.limit, np.inf)
         self._count = 0
+        self._last_s = 0.0
 
     def __len__(self) -> int:
         return self._count
@@ -27,15 +36,25 @@ class Table:
         """Add one row."""
         if self._count == self.limit:
             half = self.limit // 2
-            kept = np.concatenate([self._rows[:half:2], self._rows[half : self._count]])
-            self._count = len(kept)
-            self._rows[: self._count] = kept
-        self._rows[self._count] = values
+            kept = np.concatenate([self._values[:, :half:2], self._values[:, half:]], axis=1)
+            self._count = kept.shape[1]
+            self._values[:, : self._count] = kept
+            ticks = (self._times * _TICKS).astype(np.int64)
+            self._first_of[1 : self._count] = np.ldexp(1 / _TICKS, np.frexp(ticks[1:] ^ ticks[:-1])[1] - 1)
+        if self._count:
+            ticks = int(self._last_s * _TICKS) ^ int(values[0] * _TICKS)
+            self._first_of[self._count] = math.ldexp(1 / _TICKS, ticks.bit_length() - 1)
+        self._last_s = float(values[0])
+        self._values[:, self._count] = values
         self._count += 1
 
     def __getitem__(self, column: str) -> np.ndarray:
         """All values of one column, oldest first."""
-        return self._rows[: self._count, self.columns.index(column)]
+        return self._values[self._places[column], : self._count]
+
+    def newest(self, column: str) -> float:
+        """The newest value of one column; NaN before there is one."""
+        return float(self[column][-1]) if self._count else np.nan
 
     @property
     def last(self) -> dict[str, float]:
@@ -44,35 +63,58 @@ class Table:
 
     def row_at(self, at_s: float) -> dict[str, float]:
         """The newest row that is not later, else the first; empty before there is one."""
-        return self._row(max(0, int(np.searchsorted(self._rows[: self._count, 0], at_s, "right")) - 1))
+        return self._row(self._index_at(at_s))
+
+    def values_at(self, at_s: float, places: slice | np.ndarray) -> np.ndarray:
+        """Some values of that row, by the places of their columns; NaN before there is one."""
+        return self._values[places, self._index_at(at_s)]
+
+    def _index_at(self, at_s: float) -> int:
+        return max(0, int(self._times.searchsorted(at_s, "right")) - 1)
 
     def _row(self, index: int) -> dict[str, float]:
         if not self._count:
             return {}
-        return dict(zip(self.columns, self._rows[index].tolist(), strict=True))
+        return dict(zip(self.columns, self._values[:, index].tolist(), strict=True))
 
-    def between(self, start: float, end: float, most: int | None = None) -> dict[str, np.ndarray]:
-        """Columns of the rows in a span of time, one more on either side so that lines reach the edges.
+    @property
+    def _times(self) -> np.ndarray:
+        return self._values[0, : self._count]
+
+    def places(self, columns: Sequence[str]) -> slice | np.ndarray:
+        """Where these columns are, for `values_at` and `block`: neighbours are found at less cost."""
+        places = [self._places[column] for column in columns]
+        first = places[0] if places else 0
+        if places == list(range(first, first + len(places))):
+            return slice(first, first + len(places))
+        return np.array(places, np.intp)
+
+    def block(
+        self, places: slice | np.ndarray, start: float, end: float, most: int | None = None
+    ) -> np.ndarray:
+        """float64[columns, rows]: some columns of a span of time, one row more on either side so that lines reach the edges.
 
         With more than `most` rows in it only the first of each slot is given; slots last a power of two of
         seconds and begin at 0, not at the span's edge: while the span moves, the rows chosen stay the same.
         """
-        times = self._rows[: self._count, 0]
-        first = max(0, int(np.searchsorted(times, start)) - 1)
-        after = min(self._count, int(np.searchsorted(times, end, "right")) + 1)
-        rows = self._rows[first:after]
-        if most is not None and len(rows) > most:
-            length = min(end, rows[-1, 0]) - max(start, rows[0, 0])
-            slot = np.floor(rows[:, 0] / 2.0 ** np.ceil(np.log2(length / most)))
-            is_first = np.empty(len(rows), bool)
+        times = self._times
+        first = max(0, int(times.searchsorted(start)) - 1)
+        after = min(self._count, int(times.searchsorted(end, "right")) + 1)
+        block, times = self._values[places, first:after], times[first:after]
+        if most is not None and len(times) > most:
+            length = min(end, times[-1]) - max(start, times[0])
+            is_first = self._first_of[first:after] >= 2.0 ** math.ceil(math.log2(length / most))
             is_first[0] = is_first[-1] = True
-            is_first[1:-1] = slot[1:-1] != slot[:-2]
-            rows = rows[is_first]
-        return dict(zip(self.columns, rows.T, strict=True))
+            block = block.compress(is_first, axis=1)
+        return block
+
+    def between(self, start: float, end: float, most: int | None = None) -> dict[str, np.ndarray]:
+        """All columns of `block`, by name."""
+        return dict(zip(self.columns, self.block(slice(None), start, end, most), strict=True))
 
     def mean(self, column: str, start: float, end: float) -> float:
         """Mean of a column over a span of time, NaN values left out; NaN if nothing is left."""
-        times = self._rows[: self._count, 0]
+        times = self._times
         values = self[column][(times >= start) & (times <= end)]
         values = values[~np.isnan(values)]
         return float(values.mean()) if len(values) else float("nan")

@@ -17,8 +17,10 @@ class Target:
 
     def __init__(self, run: Any, operator: str | None):
         self.run, self.operator = run, operator
-        several = operator is not None and len(getattr(run, "operators", ())) > 1
-        self._handle = run[operator] if several else run
+        operators = getattr(run, "operators", ())
+        several = operator is not None and len(operators) > 1
+        # Of a run's only operator it is the same, found at less cost.
+        self._handle = run[operator] if operator in operators else run
         self.code = f"run[{operator!r}]" if several else "run"
         """What stands before `.reconfigure(...)`."""
         self._several = several

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 from bokeh.models import FixedTicker, HoverTool, NumeralTickFormatter, Range1d
 
 from headrace_widgets import palette
-from headrace_widgets.panels.panel import NOTHING, Scene, compact_legend, plain
+from headrace_widgets.panels.panel import Scene, compact_legend, plain
+
+ENDS = ("busy_end", "idle_end", "blocked_end")
+"""Columns of the source `workers`: where each thread's three bars end."""
 
 
 class Busy:
@@ -18,10 +22,12 @@ class Busy:
 
     def __init__(self, threads: int):
         self._threads = threads
+        self.shares = [f"{kind}_{i}" for kind in ("busy", "idle", "blocked") for i in range(threads)]
+        """Columns of the feed that `ends` is made from."""
 
     def figure(self, scene: Scene):
-        for column in ("busy", "busy_start", "busy_end", "idle_end", "blocked_end"):
-            scene.workers.data[column] = NOTHING
+        for column in ENDS:
+            scene.workers.data[column] = [math.nan] * self._threads
         made = plain(
             self.key, "thread", x_range=Range1d(-0.04, 1.0), x_axis_label="share of the last half second (%)",
             y_range=Range1d(self._threads - 0.5, -0.9 - self._threads / 10),
@@ -30,7 +36,6 @@ class Busy:
         made.xaxis.ticker = FixedTicker(ticks=[0, 0.25, 0.5, 0.75, 1])
         made.yaxis.ticker = FixedTicker(ticks=list(range(self._threads)))
         made.ygrid.grid_line_color = None
-        edges = ("busy_start", "busy_end", "idle_end", "blocked_end")
         bars = [
             made.hbar(
                 y="thread",
@@ -44,8 +49,8 @@ class Busy:
             )
             for name, left, right, colour in zip(
                 ("busy", "idle", "blocked"),
-                edges,
-                edges[1:],
+                (0, *ENDS),
+                ENDS,
                 (palette.BUSY, palette.IDLE, palette.BLOCKED),
                 strict=False,
             )
@@ -54,27 +59,18 @@ class Busy:
             [-0.02] * self._threads, list(range(self._threads)), marker="square", size=9,
             color=[palette.thread_colour(i) for i in range(self._threads)],
         )  # fmt: skip
-        made.add_tools(HoverTool(renderers=bars[:1], tooltips=[("thread", "@thread"), ("busy", "@busy{0%}")]))
+        made.add_tools(
+            HoverTool(renderers=bars[:1], tooltips=[("thread", "@thread"), ("busy", "@busy_end{0%}")])
+        )
         compact_legend(made, "top_right")
         made.legend.click_policy = "none"
         return made
 
-    def bars(self, now: Mapping[str, float]) -> dict[str, np.ndarray]:
-        """Columns of the source `workers`."""
-        busy, idle, blocked = (
-            np.array([now.get(f"{kind}_{i}", 0.0) for i in range(self._threads)])
-            for kind in ("busy", "idle", "blocked")
-        )
-        return {
-            "thread": np.arange(self._threads),
-            "busy": busy,
-            "busy_start": np.zeros(self._threads),
-            "busy_end": busy,
-            "idle_end": busy + idle,
-            "blocked_end": busy + idle + blocked,
-        }
+    def ends(self, shares: np.ndarray) -> np.ndarray:
+        """float64[3, threads]: the columns `ENDS`, from the values of the columns `shares`."""
+        return shares.reshape(3, self._threads).cumsum(axis=0)
 
-    def top(self, shown: Mapping[str, np.ndarray]) -> float:
+    def top(self, highest: Mapping[str, float]) -> float:
         return float("nan")
 
     def text(self, now: Mapping[str, float]) -> str:

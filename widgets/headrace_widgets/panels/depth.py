@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 from bokeh.models import NumeralTickFormatter
 
 from headrace_widgets import palette
@@ -24,8 +23,8 @@ class Depth:
         made.line("t", "depth", source=scene.series, color=palette.OUT, width=2)
         return made
 
-    def top(self, shown: Mapping[str, np.ndarray]) -> float:
-        return largest(shown, "depth")
+    def top(self, highest: Mapping[str, float]) -> float:
+        return largest(highest, "depth")
 
     def text(self, now: Mapping[str, float]) -> str:
         duration = f", {milliseconds(now['depth_ms'])} of work" if now["depth_ms"] == now["depth_ms"] else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 from bokeh.models import NumeralTickFormatter, Span
 
 from headrace_widgets import palette
@@ -45,8 +44,8 @@ class Imbalance:
         compact_legend(made)
         return made
 
-    def top(self, shown: Mapping[str, np.ndarray]) -> float:
-        return 1.15 * max(largest(shown, "cv"), self._limit)
+    def top(self, highest: Mapping[str, float]) -> float:
+        return 1.15 * max(largest(highest, "cv"), self._limit)
 
     def text(self, now: Mapping[str, float]) -> str:
         if now["cv"] != now["cv"]:

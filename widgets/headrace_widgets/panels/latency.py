@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 from bokeh.models import NumeralTickFormatter
 
 from headrace_widgets import palette
@@ -33,8 +32,8 @@ class Latency:
         compact_legend(made)
         return made
 
-    def top(self, shown: Mapping[str, np.ndarray]) -> float:
-        return 3 * largest(shown, "p50", "p99")
+    def top(self, highest: Mapping[str, float]) -> float:
+        return 3 * largest(highest, "p50", "p99")
 
     def text(self, now: Mapping[str, float]) -> str:
         return (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 from bokeh.models import NumeralTickFormatter
 
 from headrace_widgets.palette import thread_colour, thread_dash
@@ -32,8 +31,8 @@ class Load:
         made.legend.spacing = 2
         return made
 
-    def top(self, shown: Mapping[str, np.ndarray]) -> float:
-        return 1.15 * largest(shown, *self._columns)
+    def top(self, highest: Mapping[str, float]) -> float:
+        return 1.15 * largest(highest, *self._columns)
 
     def text(self, now: Mapping[str, float]) -> str:
         parts = [f"{i}: {amount(now[c])}" for i, c in enumerate(self._columns) if now[c] > 0]

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import numpy as np
 from bokeh.models import ColumnDataSource, CrosshairTool, FixedTicker, HoverTool, LinearScale, Range1d
 from bokeh.plotting import figure
 
@@ -48,7 +47,7 @@ class Scene:
         # One row of nothing: a legend is drawn once, from the first row.
         self.series = ColumnDataSource({"t": NOTHING}, name="series")
         self.changes = ColumnDataSource({column: [] for column in CHANGE_COLUMNS}, name="changes")
-        self.workers = ColumnDataSource({"thread": NOTHING}, name="workers")
+        self.workers = ColumnDataSource({"thread": list(range(self.threads))}, name="workers")
         self.x_range = Range1d(0, 60, name="x")
         self.crosshair = CrosshairTool(dimensions="height", line_alpha=0.4)
 
@@ -66,8 +65,8 @@ class Panel(Protocol):
 
     def figure(self, scene: Scene) -> figure: ...
 
-    def top(self, shown: Mapping[str, np.ndarray]) -> float:
-        """The largest value that must be visible; NaN if there is none."""
+    def top(self, highest: Mapping[str, float]) -> float:
+        """The largest value that must be visible, given the largest of each column; NaN: any."""
         ...
 
     def text(self, now: Mapping[str, float]) -> str:
@@ -153,10 +152,9 @@ def round_up(value: float) -> float:
     return next(m * power for m in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if m * power >= value)
 
 
-def largest(shown: Mapping[str, np.ndarray], *columns: str) -> float:
-    """The largest of these columns, NaN where nothing is known."""
-    parts = [shown[column] for column in columns if column in shown and len(shown[column])]
-    return float(np.fmax.reduce(np.concatenate(parts))) if parts else math.nan
+def largest(highest: Mapping[str, float], *columns: str) -> float:
+    """The largest of these columns, given the largest of each."""
+    return max([highest[column] for column in columns], default=0.0)
 
 
 def amount(value: float, unit: str = "") -> str:

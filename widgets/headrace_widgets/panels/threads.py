@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 from bokeh.models import Label, Span
 
 from headrace_widgets import palette
@@ -40,8 +39,8 @@ class Threads:
         whole_ticks(made, max(self._most, self._cores) + 1)
         return made
 
-    def top(self, shown: Mapping[str, np.ndarray]) -> float:
-        return max(largest(shown, "threads"), self._cores) + 0.9
+    def top(self, highest: Mapping[str, float]) -> float:
+        return max(largest(highest, "threads"), self._cores) + 0.9
 
     def text(self, now: Mapping[str, float]) -> str:
         return f"{now['threads']:.0f} of at most {self._most} threads on {self._cores} cores."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 from bokeh.models import NumeralTickFormatter
 
 from headrace_widgets import palette
@@ -32,8 +31,8 @@ class Throughput:
         compact_legend(made)
         return made
 
-    def top(self, shown: Mapping[str, np.ndarray]) -> float:
-        return 1.15 * largest(shown, "input_rate", "throughput")  # room for the legend
+    def top(self, highest: Mapping[str, float]) -> float:
+        return 1.15 * largest(highest, "input_rate", "throughput")  # room for the legend
 
     def text(self, now: Mapping[str, float]) -> str:
         return (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 from bokeh.models import NumeralTickFormatter
 
 from headrace_widgets.palette import thread_colour, thread_dash
@@ -32,8 +31,8 @@ class Watermarks:
             compact_legend(made)
         return made
 
-    def top(self, shown: Mapping[str, np.ndarray]) -> float:
-        return 1.15 * largest(shown, *(f"gap_{source}" for source in self._sources))
+    def top(self, highest: Mapping[str, float]) -> float:
+        return 1.15 * largest(highest, *(f"gap_{source}" for source in self._sources))
 
     def text(self, now: Mapping[str, float]) -> str:
         gaps = {source: now[f"gap_{source}"] for source in self._sources}
