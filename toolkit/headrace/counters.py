@@ -197,7 +197,8 @@ class OperatorMetrics:
     busy_share: list[float]
     load: list[int]
     imbalance_cv: float
-    """Coefficient of variation of the active instances' loads, a fraction."""
+    """Coefficient of variation of the active instances' loads, a fraction: of each configuration by itself, weighted
+    by the load that came in its time."""
     imbalance_max_mean: float
     latency_ms: dict[str, float]
     """p50, p99, max: emission of a result minus arrival of the tuple that made it ready."""
@@ -290,11 +291,13 @@ class Metrics:
     """Tuples per second and source that are played now; None at full speed."""
     at_ns: int = 0
     """Monotonic time of the snapshot."""
+    waiting: int = 0
+    """Of `tuples_in`: read, and not yet taken by an operator, filtered, or late."""
 
     @property
     def input_per_s(self) -> float:
-        """Rows from the sources per second, since the first."""
-        return _rate(self.tuples_in, self.seconds)
+        """Rows from the sources that were taken per second, since the first."""
+        return _rate(self.tuples_in - self.waiting, self.seconds)
 
     @property
     def output_per_s(self) -> float:

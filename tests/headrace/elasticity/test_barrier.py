@@ -83,6 +83,7 @@ def case(k, tuples, initial, plan):
         start_seen=[0] * WORKERS, start_watermark=[MIN_TIME] * WORKERS, start_planned=[0] * WORKERS,
         plan_at=[*(at for at, _ in plan), NEVER_PLANNED], plan_config=[*range(1, len(sets)), 0],
         pending=[0] * ring, met_at=[0] * ring, reached_at=[0] * ring, installed=[[0, 0] for _ in range(ring)],
+        load_at=[[0] * WORKERS for _ in range(ring)],
         done_at=[0] * ring, acknowledged=[0] * WORKERS, failure=[0] * 16,
         meter=[[0] * 16 for _ in range(WORKERS)], load=[[0] for _ in range(WORKERS)], layout=[[0, 0, 0]],
     )  # fmt: skip

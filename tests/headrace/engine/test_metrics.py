@@ -19,8 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
+from headrace.elasticity.reconfiguration import Reconfigurer
 from headrace.engine.measuring import EXACT_PLACES, count_places
 from headrace.engine.port import Port
+from headrace.engine.sources import SourceThreads
 from headrace.errors import HeadraceError
 from headrace.operators import build, membership
 from support.workloads import SCHEMA, SEEDED, Steered, eventually
@@ -397,6 +399,98 @@ def test_example_a_handle_gives_its_operators_metrics():
         assert run["counts"].metrics() == run.metrics().operators["counts"]
 
 
+# -- what the numbers mean ----------------------------------------------------------------------------
+
+
+def latency_of_two_results():
+    """A window that waits half a second for the tuple that closes it, and a result that waits for the sink."""
+    source = Steered(pa.table({"ts": [0, 1, 2, 10, 20], "k": ["a"] * 5}), [3, 1, 1])
+    is_taken, may_go_on = threading.Event(), threading.Event()
+
+    def sink(batch):
+        is_taken.set()
+        assert may_go_on.wait(60)
+
+    query = hr.stream(source, event_time="ts").key_by("k").window(10).aggregate("counts", n=hr.count())
+    with query.start(threads=1, sink=sink) as run:
+        try:
+            source.let()
+            eventually(lambda: run.metrics().operators["counts"].processed == 3)
+            time.sleep(0.5)
+            before = time.monotonic()
+            source.let()
+            assert is_taken.wait(60)
+            at_most = time.monotonic() - before
+            first = run.metrics().operators["counts"].latency_ms["max"]
+            source.let()
+            eventually(lambda: run.metrics().operators["counts"].processed == 5)
+            since = time.monotonic()
+            time.sleep(0.3)
+            at_least = time.monotonic() - since
+        finally:
+            may_go_on.set()
+            source.let_all()
+        assert run.wait(60)
+        second = run.metrics().operators["counts"].latency_ms["max"]
+    # Bins of the histogram are a few per cent wide.
+    assert 0 < first <= 1e3 * at_most * 1.1 + 0.1, "not from the tuple that made the result ready"
+    assert second >= 1e3 * at_least * 0.9, "not until the result is given out"
+
+
+def test_example_latency_is_from_the_tuple_that_made_a_result_ready():
+    latency_of_two_results()
+
+
+def balanced_load_and_changes(mode="vsn"):
+    """Keys spread evenly, and instances that come and go: the imbalance is that of each configuration."""
+    n = 120_000
+    table = pa.table({"ts": np.arange(n) // 10, "k": np.random.default_rng(3).integers(0, 20_000, n)})
+    query = hr.stream(table, event_time="ts").key_by("k").window(1000).aggregate("counts", n=hr.count())
+    for changes in ([(n // 2, 2)], [(n - n // 100, 1)], [(n // 3, 4), (n // 2, 2)]):
+        with query.start(threads=4 if changes[0][1] == 1 else 1, max_threads=4, mode=mode, reconfigure=changes) as run:
+            assert run.wait(60)
+            counts = run.metrics().operators["counts"]
+            assert counts.imbalance_cv < 0.1 and 1 <= counts.imbalance_max_mean < 1.2, (changes, counts.imbalance_cv)
+    one_key = pa.table({"ts": np.arange(n) // 10, "k": np.zeros(n, np.int64)})
+    query = hr.stream(one_key, event_time="ts").key_by("k").window(1000).aggregate("counts", n=hr.count())
+    with query.start(threads=1, max_threads=2, mode=mode, reconfigure=[(n // 2, 2)]) as run:
+        assert run.wait(60)
+        # Half of the load alone, where nothing can be uneven; half with an instance that gets nothing.
+        assert run.metrics().operators["counts"].imbalance_cv == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize("mode", ["vsn", "sn"])
+def test_example_imbalance_is_of_each_configuration(mode):
+    balanced_load_and_changes(mode)
+
+
+def paced():
+    """Rows that were read count as input when they are taken, not before."""
+    table = pa.table({"ts": range(10_000)})
+    with hr.stream(table, event_time="ts").forward().start(rate=400.0, sink=hr.discard()) as run:
+        eventually(lambda: run.metrics().tuples_out >= 100)
+        metrics = run.metrics()
+        assert metrics.tuples_in == 10_000 and metrics.waiting > 5_000
+        # The player keeps its rate from the first tuple on, a slice ahead of it at most.
+        assert 100 <= metrics.input_per_s <= 1_000, metrics.input_per_s
+
+
+def test_example_input_rate_of_a_paced_run():
+    paced()
+
+
+def test_planted_loads_that_are_not_noted_at_a_change(monkeypatch):
+    monkeypatch.setattr(Reconfigurer, "_note", lambda self: None)
+    with pytest.raises(AssertionError):
+        balanced_load_and_changes()
+
+
+def test_planted_an_input_rate_of_what_was_read(monkeypatch):
+    monkeypatch.setattr(SourceThreads, "taken", property(lambda self: self.rows))
+    with pytest.raises(AssertionError):
+        paced()
+
+
 # -- planted mistakes --------------------------------------------------------------------------------
 
 
@@ -441,6 +535,11 @@ def a_joiner_without_tuples():
 
 
 MISTAKES = {
+    "latency from the first tuple of a window on": (
+        latency_of_two_results,
+        [("l[ARRIVAL] = g.out_at[row, start + i]", "l[ARRIVAL] = g.out_at[row, 0]")],
+        "not from the tuple",
+    ),
     "a tuple is skipped": (
         run_to_the_end,
         [("            l[SEEN] += n\n        elif", "            l[SEEN] += max(1, n - 1)\n        elif")],

@@ -19,12 +19,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
 import numpy as np
 
+from headrace.counters import coefficient_of_variation, max_over_mean
 from headrace.elasticity.mapping import Mapping
 from headrace.errors import ReconfigurationError
 from headrace.memory.atomics import CELL
@@ -105,6 +106,39 @@ def write_configuration(control: ControlArrays, row: int, configuration: Configu
             control.low[row, member], control.width[row, member] = ranges.get(member, (0, 0))
 
 
+class Spread:
+    """How unevenly load was shared: each configuration by itself, weighted by the load that came in its time.
+
+    Loads only add up, so after a change they would compare who was there long with who was not.
+
+    Examples
+    --------
+    >>> spread = Spread()
+    >>> spread.close(np.array([10, 0]), [0])  # one instance alone, then two that share evenly
+    >>> spread.with_present(np.array([15, 5]), [0, 1])
+    (0.0, 1.0)
+    """
+
+    def __init__(self):
+        self._until: np.ndarray | int = 0
+        self._sums = np.zeros(3)  # load; load times coefficient of variation, times max/mean
+
+    def _added(self, load: np.ndarray, members: Sequence[int] | np.ndarray) -> np.ndarray:
+        share = np.maximum(load - self._until, 0)[np.asarray(members, np.int64)]
+        total = float(share.sum())
+        return total * np.array([1.0, coefficient_of_variation(share), max_over_mean(share)])
+
+    def close(self, load: np.ndarray, members: Sequence[int] | np.ndarray) -> None:
+        """End the time of these members, at which the workers' loads had come to `load`."""
+        self._sums += self._added(load, members)
+        self._until = load
+
+    def with_present(self, load: np.ndarray, members: Sequence[int] | np.ndarray) -> tuple[float, float]:
+        """Coefficient of variation and max/mean until now."""
+        total, variation, ratio = self._sums + self._added(load, members)
+        return (float(variation / total), float(ratio / total)) if total else (0.0, 1.0)
+
+
 class Reconfigurer:
     """Carries requests for one operator.
 
@@ -159,6 +193,9 @@ class Reconfigurer:
         self._follower_started = False
         self._work = threading.Event()
         self._transfer_of = transfer_of
+        self._spread = Spread()
+        self._spread_lock = threading.Lock()
+        self._loads_seen = 0
 
     @property
     def current(self) -> Configuration:
@@ -197,6 +234,7 @@ class Reconfigurer:
             return change
 
     def _launch(self, change: Change, target: Configuration) -> None:
+        self._note_loads()  # before the row of an older configuration is written anew
         row = self._first_spare + self._spare % SPARE_CONFIGURATIONS
         self._spare += 1
         write_configuration(self._control, row, target)
@@ -255,6 +293,24 @@ class Reconfigurer:
                         pending.settle("no change", time.monotonic_ns())
                     else:
                         self._launch(pending, target)
+
+    def imbalance(self, load: np.ndarray) -> tuple[float, float]:
+        """Coefficient of variation and max/mean of the load so far, int64[workers]; see `Spread`."""
+        with self._spread_lock:
+            self._note()
+            return self._spread.with_present(load, self.current.members)
+
+    def _note_loads(self) -> None:
+        with self._spread_lock:
+            self._note()
+
+    def _note(self) -> None:
+        control = self._control
+        while int(control.words[membership.EPOCH]) > self._loads_seen:
+            self._loads_seen += 1
+            ring = self._loads_seen % control.met_at.size
+            members = np.flatnonzero(control.member[int(control.installed[ring, 0])])
+            self._spread.close(control.load_at[ring].copy(), members)
 
     @property
     def _is_completing(self) -> bool:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.counters import Balance, OperatorMetrics, coefficient_of_variation, max_over_mean
+from headrace.counters import Balance, OperatorMetrics
 from headrace.memory.atomics import CELL
 from headrace.operators import membership
 from headrace.progress import MIN_TIME
@@ -60,6 +60,7 @@ def measure(operator: Operator, now_ns: int = 0, seconds: float = 0.0, is_finish
     busy, idle, blocked = (meter[:, at] for at in (membership.BUSY_NS, membership.IDLE_NS, membership.BLOCKED_NS))
     total = np.maximum(busy + idle + blocked, 1)
     load = meter[:, program.load_meter]
+    variation, max_over_mean = operator.reconfigurer.imbalance(load) if operator.reconfigurer else (0.0, 1.0)
     gaps, holds_back = watermark_gaps(operator)
     latency = collector.latency.summary() if collector else {}
     depth = added - passed
@@ -78,8 +79,8 @@ def measure(operator: Operator, now_ns: int = 0, seconds: float = 0.0, is_finish
         state_bytes=operator.state_bytes(),
         busy_share=(busy / total).tolist(),
         load=load.tolist(),
-        imbalance_cv=coefficient_of_variation(load[members]),
-        imbalance_max_mean=max_over_mean(load[members]),
+        imbalance_cv=variation,
+        imbalance_max_mean=max_over_mean,
         latency_ms=latency,
         filtered=sum(port.filtered for port in operator.ports),
         null_keys=sum(port.encoder.counters.null_keys for port in operator.ports),

@@ -412,10 +412,13 @@ class QueryRun:
         end, seconds = self._clock()
         until, is_finished = self._ended_ns, state == "finished"
         operators = {name: op.metrics(until, seconds, is_finished) for name, op in self._operators.items()}
+        taken = sum(source.taken for source in self._sources)  # before what was read
+        read = sum(source.rows for source in self._sources)
         return Metrics(
             state=state,
             seconds=seconds,
-            tuples_in=sum(source.rows for source in self._sources),
+            tuples_in=read,
+            waiting=max(0, read - taken),
             tuples_out=self._consumer.rows,
             dropped=sum(s.late_rows for s in self._sources if s.node.late == "drop"),
             set_aside=sum(s.late_rows for s in self._sources if s.node.late == "side"),

@@ -94,6 +94,11 @@ class SourceThreads:
         return [*([] if table is None else [table]), *self._set_aside]
 
     @property
+    def taken(self) -> int:
+        """Rows that were added, filtered or late."""
+        return self._port.added - self._port.gained + self._port.filtered + self.late_rows
+
+    @property
     def rate(self) -> float | None:
         """Tuples per second that are played now; None at full speed, and where event times are played."""
         return self._port.player.rate

@@ -119,6 +119,7 @@ class ControlArrays(NamedTuple):
     met_at: np.ndarray  # int64[ring]: first arrival at the barrier
     reached_at: np.ndarray  # int64[ring]: last arrival
     installed: np.ndarray  # int64[ring, 2]: configurations before and after
+    load_at: np.ndarray  # int64[ring, workers]: what the workers' load had come to
     done_at: np.ndarray  # int64 cells[ring]
     acknowledged: np.ndarray  # per worker: epoch it runs in
     failure: np.ndarray  # int64[16]
@@ -148,6 +149,7 @@ def allocate(workers: int, configurations: int, planned: int, sources: int = 1) 
         met_at=np.zeros(ring, np.int64),
         reached_at=np.zeros(ring, np.int64),
         installed=np.zeros((ring, 2), np.int64),
+        load_at=np.zeros((ring, workers), np.int64),
         done_at=padded_cells(ring),
         acknowledged=padded_cells(workers),
         failure=np.zeros(16, np.int64),
@@ -200,10 +202,11 @@ def acknowledge(c, me, epoch):
 
 @kernel
 def install(c, config, next_config, epoch):
-    """Last arriver: count the acknowledgements epoch `epoch` needs (I2)."""
+    """Last arriver: count the acknowledgements epoch `epoch` needs (I2), and note the load so far."""
     workers = c.member.shape[1]
     concerned = 0
     for r in range(workers):
+        c.load_at[epoch % c.met_at.size, r] = c.meter[r, c.layout[0, 2]]
         if c.member[config, r] != 0 or c.member[next_config, r] != 0:
             concerned += 1
     cell = (epoch % c.met_at.size) * CELL
