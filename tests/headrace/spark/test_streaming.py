@@ -202,6 +202,26 @@ def test_agree_the_next_run_goes_on_where_the_checkpoint_says(spark, incoming, t
     assert taken == [t for t, _ in ROWS]
 
 
+def test_example_what_a_stopped_run_had_taken_is_not_taken_again(spark, incoming, tmp_path):
+    """As the module says: the next run begins after the batches handed over, or with the last one again."""
+    for number in range(6):
+        write(incoming, number, ROWS[50 * number : 50 * number + 50])
+    checkpoint = str(tmp_path / "checkpoint")
+    live = hr.spark.live(frame_of(spark, incoming), checkpoint=checkpoint)
+    with hr.stream(live, event_time="ts").forward().start(rate=40.0) as run:
+        eventually(lambda: run.metrics().tuples_out >= 20 and live.last_batch >= 1, 60)
+        run.stop()
+        put_out = run.metrics().tuples_out
+    nothing_runs(spark)
+    again = hr.spark.live(frame_of(spark, incoming), checkpoint=checkpoint, trigger={"availableNow": True})
+    with hr.stream(again, event_time="ts").forward().start() as run:
+        assert run.wait(60)
+        taken = run.to_arrow()["ts"].to_pylist()
+    begins = (len(ROWS) - len(taken)) // 50
+    assert taken == [t for t, _ in ROWS[50 * begins :]]
+    assert begins in (live.last_batch, live.last_batch + 1) and 50 * begins > put_out
+
+
 def test_agree_spark_follows_the_results(spark, incoming, tmp_path, expected):
     """In by a stream of Spark's, out by another one."""
     for number in range(3):

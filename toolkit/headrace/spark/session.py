@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import sys
 import threading
 import warnings
@@ -108,7 +109,7 @@ def _started(app_name: str, asked: Mapping[str, str]) -> SparkSession:
         JAVA_HOME=str(java_home(java)),
         SPARK_LOCAL_IP=LOOPBACK,
         PYSPARK_PYTHON=os.environ.get("PYSPARK_PYTHON", sys.executable),
-    ):
+    ), _no_java_left():
         try:
             return builder.getOrCreate()
         except PySparkRuntimeError as error:
@@ -166,6 +167,31 @@ def _half_of_memory() -> str:
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@contextlib.contextmanager
+def _no_java_left() -> Iterator[None]:
+    """End a virtual machine that is not connected yet when its start is interrupted: it would stay for ever."""
+    from pyspark import SparkContext, java_gateway
+
+    started: list[subprocess.Popen] = []
+    start = java_gateway.Popen
+
+    def noted(*arguments, **options) -> subprocess.Popen:
+        started.append(start(*arguments, **options))
+        return started[-1]
+
+    java_gateway.Popen = noted
+    try:
+        yield
+    except BaseException:
+        if SparkContext._gateway is None:
+            for process in started:
+                process.kill()
+                process.wait()
+        raise
+    finally:
+        java_gateway.Popen = start
 
 
 @contextlib.contextmanager

@@ -9,12 +9,17 @@ What a restart gives. A batch is handed over whole or not at all, and batches
 have numbers. A query that fails is started again from its checkpoint
 (`restarts` times), while the run goes on; Spark then repeats the batch it had
 not noted as done, and a number that was handed over already is passed by. So
-within one run nothing is lost and nothing comes twice. Across runs the same
-checkpoint goes on after the last noted batch: rows are not repeated, but what
-the earlier run still held in open windows went with it. Without a checkpoint
-of your own every run begins where Spark's source begins.
+within one run nothing is lost and nothing comes twice.
 
-Memory      two micro-batches
+Across runs the same checkpoint goes on after the last noted batch. Spark notes a
+batch when it is handed over, not when its results are out: all that the earlier
+run had taken and not put out yet went with it, be it in open windows, held back
+for `lateness`, or waiting in the queue or the gate (some batches, with a slow
+engine). A run that is stopped between the handing over of a batch and Spark's
+note of it sees that batch again in the next run. Without a checkpoint of your
+own every run begins where Spark's source begins.
+
+Memory      two micro-batches, and what the run holds
 Time        rows come as disordered as Spark read them; ``withWatermark`` on the
             frame says by how much, and becomes the stream's `lateness`
 """
