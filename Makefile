@@ -41,7 +41,7 @@ lab: $(STAMP)  ## JupyterLab on the notebooks
 	@$(BIN)/headrace lab $(ARGS)
 
 dashboard: $(STAMP)  ## the dashboard alone, on a live stream, served by Voila
-	@$(BIN)/voila --Voila.ip=127.0.0.1 --port=8866 notebooks/30_elastic_reconfiguration.ipynb $(ARGS)
+	@$(BIN)/voila --Voila.ip=127.0.0.1 --port=8866 widgets/headrace_widgets/alone.ipynb $(ARGS)
 
 notebooks: $(STAMP)  ## run the notebooks and write them as HTML to build/notebooks (NOTEBOOKS=one.ipynb, ARGS="-p name value")
 	@mkdir -p build/notebooks
@@ -64,8 +64,8 @@ doctor: $(STAMP)  ## say what works on this machine and what to install
 
 setup: $(STAMP)  ## make the environment, and nothing else
 
-fresh:  ## remove the environment and every cache in this folder
-	rm -rf $(VENV) .pytest_cache .hypothesis .ruff_cache .import_linter_cache build dist
+fresh:  ## remove the environment, every cache and what the demo wrote in this folder
+	rm -rf $(VENV) .pytest_cache .hypothesis .ruff_cache .import_linter_cache build dist headrace-demo
 	find toolkit widgets datasets tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 lock:  ## resolve the locked versions again (needs python3.11, python3.12 and python3.13)

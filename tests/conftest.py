@@ -7,7 +7,7 @@ from support.workloads import Steered
 
 settings.register_profile("check", deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("campaign", deadline=None, print_blob=True)
-# What fails here fails again. `pytest -m campaign --hypothesis-profile=campaign` draws other examples every time.
+# What fails here fails again. `pytest --hypothesis-profile=campaign` draws other examples every time.
 settings.load_profile("check")
 
 

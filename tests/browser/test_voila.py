@@ -1,4 +1,4 @@
-"""Method: `make dashboard`'s own command serves the notebook, on another port; a real Chromium looks at it.
+"""Method: `make dashboard`'s own command serves the dashboard, on another port; a real Chromium looks at it.
 
 What the page shows is read from BokehJS's models. Every request that leaves the machine is blocked, and there
 is one: Voila's own page asks for a style sheet, which it does without.
@@ -7,10 +7,13 @@ What this cannot see: the controls, which are the same widgets as in JupyterLab;
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from browser import lab
-from browser.lab import NOTEBOOK, SLOW, until
+from browser.lab import ROOT, SLOW, until
 
 STYLES = [
     "https://cdn.jsdelivr.net/npm/@fortawesome/fontawesome-free@%5E5/css/all.min.css",
@@ -23,8 +26,8 @@ pytestmark = pytest.mark.skipif(lab.chromium() is None, reason=lab.GET_ONE)
 def test_example_the_dashboard_alone(tmp_path):
     from playwright.sync_api import sync_playwright
 
-    lab.copy_small(NOTEBOOK, tmp_path)
-    with lab.voila(tmp_path, NOTEBOOK) as address, sync_playwright() as playwright:
+    notebook = shutil.copy(ROOT / "widgets" / "headrace_widgets" / "alone.ipynb", tmp_path)
+    with lab.voila(tmp_path, Path(notebook).name) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=lab.chromium(), args=lab.FLAGS)
         visit = lab.Visit(browser, address, tmp_path, lab.SHOTS)
         try:
@@ -36,6 +39,8 @@ def test_example_the_dashboard_alone(tmp_path):
             visit.button("+").click()
             until(lambda: visit.series("threads")[-1] == 2, SLOW, "one thread more")
             assert "Nothing lost, order kept" in visit.dashboard.inner_text()
+            shown = visit.page.locator("body").inner_text()
+            assert "Exercises" not in shown and "import headrace" not in shown, "more than the dashboard is shown"
             visit.shot("voila-1600")
         except BaseException:
             visit.keep_failure()

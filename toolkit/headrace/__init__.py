@@ -17,6 +17,8 @@ beside it::
     runtime  memory            threads, changes, sinks; atomics, cells, waiting
     reference                  what every operator means, in plain Python: the oracle
     apps  bench  cli           the papers' applications and experiments (`headrace.bench.experiment`), the command
+    demo  report  doctor       the main job, its page of plots; what works on a machine
+    functions                  custom operators: `hr.operator`
     controllers                the public names of the policies, and what one of your own needs
     rates                      how fast a source is played
     counterfactual             the same stream under several controllers
