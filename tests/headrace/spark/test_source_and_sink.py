@@ -4,10 +4,11 @@ Property    The rows of a DataFrame arrive in the order of its partitions, with
             the types `toArrow()` gives; a result becomes a DataFrame of the
             same rows in the same order, in memory or through Parquet.
 Oracle      DataFrame.toArrow(), the Arrow table itself.
-Cannot see  Memory held in the JVM; a cluster.
+Cannot see  Memory held in the JVM beyond the partitions it computes; a cluster.
 """
 
 import datetime
+import time
 from decimal import Decimal
 
 import pyarrow as pa
@@ -80,6 +81,29 @@ def test_example_a_reader_given_up_half_way(frame):
         batches = iter(open_input(frame))
         assert next(batches).num_rows
         del batches
+
+
+@pytest.mark.parametrize("way", ["java", "python"])
+def test_example_spark_computes_no_more_than_is_read(spark, tmp_path, way, monkeypatch):
+    """Each partition leaves a file when it is computed: of twenty, few are while the first is being read."""
+    if way == "python":
+        monkeypatch.setattr(source, "_batches", source._python_batches)
+    folder = str(tmp_path)
+
+    def computed(batches):
+        import tempfile
+
+        for batch in batches:
+            tempfile.mkstemp(dir=folder)
+            yield batch
+
+    rows = spark.range(0, 20_000, 1, 20).mapInArrow(computed, "id long")
+    reader = iter(open_input(rows))
+    next(reader)
+    time.sleep(2)  # it would go on by itself
+    assert 1 <= len(list(tmp_path.iterdir())) <= 4
+    assert sum(len(batch) for batch in reader) == 19_000
+    assert len(list(tmp_path.iterdir())) == 20
 
 
 def test_example_several_readers_at_once(frame):
