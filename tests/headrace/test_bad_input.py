@@ -153,6 +153,15 @@ def test_timestamps_beyond_the_range(ts):
         counts(table).to_arrow()
 
 
+def test_unsigned_times_beyond_int64():
+    """No string and no float can be event time: the fix is one that helps."""
+    huge = pa.table({"ts": pa.array([1, 2**63 + 5], pa.uint64()), "k": ["a", "b"]})
+    with fails(OverflowInputError, "'ts'", "row 1", 2**63 + 5, "coarser time unit"):
+        counts(huge).to_arrow()
+    coarser = huge.set_column(0, "ts", pa.array(np.asarray(huge["ts"]) // 1_000_000, pa.uint64()))
+    assert counts(coarser).to_arrow().num_rows == 2
+
+
 def test_time_zones():
     """With a zone times are instants; two sources of different zones do not go together."""
     utc = pa.table({"ts": pa.array([DAY], pa.timestamp("us", "UTC")), "k": ["a"]})
@@ -350,6 +359,10 @@ def test_planned_changes_that_cannot_be():
         ([(5, 2), (3, 1)], ["reconfigure", 3]),
         ([(-1, 2)], ["reconfigure", -1]),
         ([(1.5, 2)], ["reconfigure", 1.5]),
+        ([(2**70, 2)], ["reconfigure", 2**70, "2**62"]),
+        (5, ["reconfigure=5", "(tuple count, threads)"]),
+        ([5], ["reconfigure=[5]", "(tuple count, threads)"]),
+        ([(1, 2, 3)], ["reconfigure=[(1, 2, 3)]", "(tuple count, threads)"]),
     ):
         with fails(InputError, *words):
             counts(GOOD).start(max_threads=4, reconfigure=plan)
@@ -377,6 +390,16 @@ def test_mappings_that_cannot_be():
         assert run.threads == 2 and run.changes == []
         source.let_all()
         assert run.wait(10)
+    for call, words in (
+        (lambda: hr.Mapping.even(2).swap("x", 1), ["swap", "a='x'", "0 to 1023"]),
+        (lambda: hr.Mapping.even(2).swap(0, 2**70), ["swap", f"b={2**70}", "0 to 1023"]),
+        (lambda: hr.Mapping.even(2).swap(0, 1.5), ["swap", "b=1.5", "0 to 1023"]),
+        (lambda: hr.Mapping.even(2).move([1], to="x"), ["move", "to='x'", "0 to 1023"]),
+        (lambda: hr.Mapping.even(2).move(["y"], to=1), ["move", "bucket 'y'", "0 to 1023"]),
+        (lambda: hr.Mapping.even(2).move(5, to=1), ["move(5)", "list"]),
+    ):
+        with fails(ReconfigurationError, *words):
+            call()
     with fails(ReconfigurationError, "mapping", "instance 1"):
         counts(GOOD).start(threads=1, mapping=hr.Mapping.even(2))
 
@@ -393,12 +416,33 @@ def test_reconfigure_after_the_end():
     ("option", "value"),
     [
         ("gate", "door"), ("mode", "turbo"), ("capacity", 0), ("capacity", 1.5), ("max_keys", 0), ("rate", 0),
-        ("rate", -1.0), ("rate", math.nan), ("sink", "discard"), ("sink", 3),
+        ("rate", -1.0), ("rate", math.nan), ("sink", "discard"), ("sink", 3), ("sample_every", "x"), ("sample_every", 1e300),
+        ("bound_ns", "x"), ("bound_ns", -1), ("bound_ns", 2**63), ("capacity", 2**40), ("max_keys", 2**40), ("passed_time", 5),
+        ("passed_time", [("aggregate", 0, 2**70, 1)]),
     ],
 )  # fmt: skip
 def test_options_that_cannot_be(option, value):
     with fails(ParameterError, option, repr(value)):
         counts(GOOD).start(**{option: value})
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        ("idle_after", -1), ("idle_after", "-1s"), ("idle_after", "5"), ("idle_after", "soon"), ("idle_after", math.nan),
+        ("idle_after", math.inf), ("idle_after", 10**400), ("idle_after", True), ("idle_after", [1]), ("batch_rows", 0),
+        ("batch_rows", "x"), ("batch_rows", 10**30), ("batch_rows", True), ("batch_rows", 1.5),
+    ],
+)  # fmt: skip
+def test_parameters_of_a_stream_that_cannot_be(parameter, value):
+    with fails(ParameterError, parameter, repr(value), "give a"):
+        counts(GOOD, **{parameter: value})
+
+
+@pytest.mark.parametrize("value", ["250ms", 0.25, np.float32(0.25)])
+def test_idle_after_is_a_duration_or_seconds(value):
+    assert counts(GOOD, idle_after=value)._node.parents[0].idle_after == 0.25
+    assert counts(GOOD, idle_after=np.int64(2))._node.parents[0].idle_after == 2.0
 
 
 # -- files -----------------------------------------------------------------------------------------

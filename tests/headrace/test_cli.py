@@ -6,6 +6,8 @@ that names the fault and the fix, and no file. Results themselves: tests/headrac
 Cannot see: how it feels at a terminal.
 """
 
+import contextlib
+import errno
 import fcntl
 import importlib
 import json
@@ -21,6 +23,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+import uuid
 from fractions import Fraction
 from pathlib import Path
 
@@ -247,6 +250,25 @@ def test_example_shares_become_rows_exactly(monkeypatch):
         (["run", "wordcount", "--in", "words.parquet", "--out", "o.parquet", "--max-threads", "3", "--reconfigure",
           "10%:4"], "4 threads"),
         (["run", "wordcount", "--in", "words.parquet", "--out", "o.parquet", "--reconfigure", "4"], "10%:4,50%:1"),
+        (["run", "wordcount", "--in", "words.parquet", "--out", "o.parquet", "--threads", "1025"],
+         "--threads: '1025': give a whole number of threads from 1 to 1024"),
+        (["run", "wordcount", "--in", "words.parquet", "--out", "o.parquet", "--max-threads", "1025"], "--max-threads"),
+        (["run", "wordcount", "--in", "words.parquet", "--out", "o.parquet", "--reconfigure", "10%:1025"], "'10%:1025' has"),
+        (["run", "wordcount", "--in", "words.parquet", "--out", "o.parquet", "--reconfigure", "10%:" + "9" * 5000],
+         "from 1 to 1024"),
+        (["run", "wordcount", "--in", "words.parquet", "--out", "o.parquet", "--sources", "1025"], "from 1 to 1024"),
+        (["run", "wordcount", "--in", "words.parquet", "--out", "o.parquet", "--batch", "99999999999999999999"],
+         "--batch: '99999999999999999999': give a whole number of rows from 1 to 2147483647"),
+        (["run", "wordcount", "--in", "words.parquet", "--out", "o.parquet", "--batch", "9" * 5000], "to 2147483647"),
+        (["run", "paircount", "--in", "words.parquet", "--out", "o.parquet", "--distance", "9" * 24],
+         "words from 1 to 2147483647, or inf"),
+        (["run", "wordcount", "--in", "words.parquet", "--out", "o.parquet", "--size", "-5s"], "begins with '-': --size=..."),
+        (["run", "wordcount", "--in", "words.parquet", "--out", "o.parquet", "--size=-5s"], "size = '-5s'"),
+        (["run", "wordcount", "--in", "words.parquet", "--out", "o.parquet", "--reconfigure", "-1%:2"], "--reconfigure=..."),
+        (["run", "wordcount", "--in", "words.parquet", "--out", "o.parquet", "--reconfigure=-1%:2"], "10%:4,50%:1"),
+        (["run", "wordcount", "--in", "", "--out", "o.parquet"], "--in '': an empty path"),
+        (["run", "forward", "--in", "words.parquet", "--right", "", "--out", "o.parquet"], "--right '': an empty path"),
+        (["run", "wordcount", "--in", "words.parquet", "--out", ""], "--out '': an empty path"),
         (["bench", "nothing"], "gate"),
         (["lab", "now"], "now"),
     ],
@@ -279,6 +301,62 @@ def test_example_reports_that_cannot_be_written(capfd, report):
     )
 
 
+@pytest.mark.parametrize("flag", ["--out", "--report"])
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a link to a pipe"])
+def test_example_what_is_no_file_is_not_replaced(capfd, monkeypatch, flag, kind):
+    replaced = []
+    monkeypatch.setattr(os, "replace", lambda part, target: replaced.append(target))
+    os.mkfifo("in.parquet")
+    os.symlink("in.parquet", "right.parquet")
+    path = {"a pipe": "in.parquet", "a device": "/dev/null", "a link to a pipe": "right.parquet"}[kind]
+    flags = ["--out", path] if flag == "--out" else ["--out", "o.parquet", "--report", path]
+    # Found before the input is looked at.
+    text = wrong(capfd, "run", "wordcount", "--in", "missing.parquet", *flags)
+    assert f"{flag} {path!r} is {kind.removeprefix('a link to ')}; give the path of a file" in text
+    assert not replaced and Path("in.parquet").is_fifo() and Path("right.parquet").is_symlink()
+
+
+def test_example_links_are_followed(folder):
+    (folder / "elsewhere").mkdir()
+    os.symlink("elsewhere/real.parquet", "o.parquet")
+    os.symlink("elsewhere/real.json", "r.json")
+    for _ in range(2):  # nothing is behind the links, then something
+        assert run("wordcount", "--in", "words.parquet", "--out", "o.parquet", "--report", "r.json") == 0
+        assert os.path.islink("o.parquet") and os.path.islink("r.json")
+        assert sorted(os.listdir("elsewhere")) == ["real.json", "real.parquet"]
+        assert left_behind(".") == ["elsewhere", "o.parquet", "r.json"]
+    rows = pq.read_table("elsewhere/real.parquet").num_rows
+    assert json.loads(Path("elsewhere/real.json").read_text())["tuples_out"] == rows > 0
+
+
+@pytest.mark.parametrize(
+    "master", ["foo", "", "local[", "local[0]", "local[x]", "local[2]x", "Local[2]", "spark://", "spark://host", "k8s://", "yarn"]
+)
+def test_example_masters_that_are_none(capfd, monkeypatch, master):
+    from headrace.apps import command
+
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):  # without one, yarn is none
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(command, "_session", lambda master: pytest.fail("Spark is started"))
+    text = wrong(capfd, "run", "wordcount", "--in", "words.parquet", "--out", "o.parquet", "--spark", master)
+    assert f"--spark {master!r}" in text and "local[2]" in text
+
+
+@pytest.mark.parametrize(
+    "master", ["local", "local[2]", "local[*]", "local[2,3]", "local[*, 2]", "spark://a:7077,b:7077", "yarn", "k8s://https://h:1"]
+)
+def test_example_masters_that_may_be(capfd, monkeypatch, master):
+    from headrace.apps import command
+
+    def asked(master):
+        raise ParameterError(f"asked for {master}")
+
+    monkeypatch.setattr(command, "_session", asked)
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
+    text = wrong(capfd, "run", "wordcount", "--in", "words.parquet", "--out", "o.parquet", "--spark", master)
+    assert f"asked for {master}" in text
+
+
 BAD_INPUTS = {
     "no column 'text'": pa.table({"ts": [1], "words": ["a"]}),
     "no column 'ts'": pa.table({"time": [1], "text": ["a"]}),
@@ -299,6 +377,23 @@ def test_example_bad_inputs(capfd, fault):
         text = wrong(capfd, "run", "wordcount", "--in", "in.parquet", "--out", "o.parquet", "--report", "r.json", *flags)
         if fault != "null at row 1" or not flags:
             assert fault in text
+
+
+@pytest.mark.parametrize("flags", [[], ["--threads", 2, "--sources", 2]])
+@pytest.mark.parametrize(
+    ("table", "fix"),
+    [
+        (pa.table({"ts": [1, 2], "text": ["a", None]}), "fill it, or filter such rows out of the file"),
+        (pa.table({"ts": [2, 3, 1, 1], "text": ["a"] * 4}), "sort the file by ts"),
+        (pa.table({"ts": pa.array([0, 1, 1, 1], pa.timestamp("ns")), "text": ["a"] * 4}), "truncate it to microseconds"),
+        (pa.table({"ts": pa.array([1, 2**63 + 5], pa.uint64()), "text": ["a", "b"]}), "coarser time unit"),
+    ],
+)
+def test_example_the_fix_is_one_that_a_command_has(capfd, table, fix, flags):
+    pq.write_table(table, "in.parquet")
+    text = wrong(capfd, "run", "wordcount", "--in", "in.parquet", "--out", "o.parquet", *flags)
+    assert text.endswith(f"{fix}\n")
+    assert not re.search(r"nulls=|sort=|lateness=|time_unit=", text)
 
 
 def test_example_what_an_application_needs_is_listed(capfd):
@@ -346,6 +441,35 @@ def test_example_a_failure_while_running_is_status_1(capfd, monkeypatch):
     assert "ZeroDivisionError" in text and "HEADRACE_TRACEBACK" in text
 
 
+def test_example_no_memory_is_status_1(capfd, monkeypatch):
+    from headrace import errors
+    from headrace.apps import command
+
+    def failing(error, cause=None):
+        def run(request):
+            raise error from cause
+
+        return run
+
+    nothing_left = OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+    for run in (failing(nothing_left), failing(MemoryError()), failing(errors.RunFailedError("it failed"), nothing_left)):
+        monkeypatch.setattr(command, "run", run)
+        text = wrong(capfd, "run", "wordcount", "--in", "words.parquet", "--out", "o.parquet", status=1)
+        assert "memory ran out" in text and "--batch" in text and "path" not in text
+    monkeypatch.setattr(command, "run", failing(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+    assert "space left" in wrong(capfd, "run", "wordcount", "--in", "words.parquet", "--out", "o.parquet")
+
+
+def test_example_no_memory_is_no_fault_of_the_input(capfd, monkeypatch):
+    from headrace.ingress import readers
+
+    def no_room(*arguments, **named):
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    monkeypatch.setattr(readers, "_open_path", no_room)
+    assert "memory ran out" in wrong(capfd, "run", "wordcount", "--in", "words.parquet", "--out", "o.parquet", status=1)
+
+
 def test_example_a_traceback_on_request(capfd, monkeypatch):
     monkeypatch.setenv("HEADRACE_TRACEBACK", "1")
     assert run("wordcount", "--in", "missing.parquet", "--out", "o.parquet") == 2
@@ -374,6 +498,20 @@ def start(*arguments, **options):
     return subprocess.Popen(
         [*COMMAND, *map(str, arguments)], env=ENVIRONMENT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options
     )
+
+
+@pytest.mark.spark
+def test_example_what_spark_cannot_read_is_one_line(folder):
+    pq.write_table(words(50_000), "in.parquet", row_group_size=5_000)
+    content = bytearray(Path("in.parquet").read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 4_000] = b"\xff" * 4_000
+    Path("in.parquet").write_bytes(content)
+    process = start("run", "wordcount", "--in", "in.parquet", "--out", "o.parquet", "--spark", "local[2]")
+    out, err = process.communicate(timeout=300)
+    assert (process.returncode, out, err.count("\n")) == (2, "", 1), err
+    assert "'in.parquet': Spark could not" in err and "check the file" in err
+    assert left_behind(folder) == []
 
 
 def test_example_wrong_use_as_a_process():
@@ -443,6 +581,41 @@ def test_example_interrupted_while_compiling(folder):
     assert process.returncode == 130, err
     assert "Traceback" not in err
     assert took < 2, f"{took:.2f} s; 1 s on a quiet machine"
+    assert left_behind(folder) == []
+
+
+def processes_marked(mark):
+    """Command lines of the processes whose environment has a word."""
+    found = {}
+    for process in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if process.name.isdecimal() and mark.encode() in (process / "environ").read_bytes():
+                found[int(process.name)] = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes where Linux lists them")
+@pytest.mark.parametrize("wait_s", [0.0, 0.5, 4.0])
+def test_example_interrupted_while_spark_starts(folder, wait_s):
+    """No virtual machine is left, whether it was connected yet or not, and one line says what happened."""
+    mark = f"HEADRACE_MARK={uuid.uuid4().hex}"
+    process = subprocess.Popen(
+        [*COMMAND, "run", "wordcount", "--in", "words.parquet", "--out", "o.parquet", "--rate", "5", "--spark", "local[1]"],
+        env={**ENVIRONMENT, **dict([mark.split("=")])}, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    end = time.monotonic() + 60
+    while not any("spark" in line and line.split()[0].endswith("java") for line in processes_marked(mark).values()):
+        assert time.monotonic() < end and process.poll() is None
+        time.sleep(0.01)
+    time.sleep(wait_s)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert err.strip().splitlines()[-1:] == ["headrace: interrupted"] and "Traceback" not in err, err
+    end = time.monotonic() + 30
+    while left := processes_marked(mark):
+        assert time.monotonic() < end, left
+        time.sleep(0.1)
     assert left_behind(folder) == []
 
 

@@ -8,7 +8,10 @@ error came from. What a command needs is imported when it runs.
 from __future__ import annotations
 
 import argparse
+import errno
+import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -22,8 +25,12 @@ from headrace import __version__
 from headrace.errors import HeadraceError, InputError, NotSupportedError, OutputError
 
 DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
+MOST_SOURCES = 1024
+"""Each is a thread that reads and one that feeds."""
 GRACE_S = 0.7
 """After Ctrl-C, how long the orderly way out may take."""
+
+_NO_VALUE = re.compile(r"argument (--[\w-]+): expected one argument")
 
 
 class _Usage(Exception):
@@ -34,13 +41,17 @@ class _Parser(argparse.ArgumentParser):
     """Reports a mistake on one line, with the fix, instead of the whole usage."""
 
     def error(self, message: str) -> NoReturn:
+        flag = _NO_VALUE.fullmatch(message)
+        if flag:  # argparse takes a value such as -5s for a flag
+            message += f", after '=' if it begins with '-': {flag[1]}=..."
         raise _Usage(f"{message}; see `{self.prog} --help`")
 
 
-def _whole(name: str) -> Callable[[str], int]:
+def _whole(name: str, most: int) -> Callable[[str], int]:
     def read(text: str) -> int:
-        if not (text.isascii() and text.isdecimal()) or int(text) < 1:
-            raise argparse.ArgumentTypeError(f"{text!r}: give a whole number of {name} from 1")
+        # What is longer is above any limit, and int() has words of its own for thousands of digits.
+        if not (text.isascii() and text.isdecimal()) or len(text) > 19 or not 1 <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r}: give a whole number of {name} from 1 to {most}")
         return int(text)
 
     return read
@@ -69,6 +80,8 @@ def _option(read: Callable[[str], Any]) -> Callable[[str], Any]:
 def parser() -> argparse.ArgumentParser:
     """Make the parser of the whole command line."""
     from headrace.apps import APPS
+    from headrace.apps.command import MOST_THREADS
+    from headrace.ingress.readers import MOST_BATCH_ROWS
 
     top = _Parser(
         prog="headrace",
@@ -93,13 +106,14 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--right", metavar="FILE.parquet", help="second input, of scalejoin and forward")
     run.add_argument("--out", required=True, metavar="OUT.parquet", help="result; the same bytes whatever the flags below")
     run.add_argument("--report", metavar="REPORT.json", help="figures of the run")
-    run.add_argument("--threads", type=_whole("threads"), default=1, metavar="N", help="at the start (default 1)")
-    run.add_argument("--max-threads", type=_whole("threads"), metavar="M", help="default: the largest N named")
+    threads, sources = _whole("threads", MOST_THREADS), _whole("sources", MOST_SOURCES)
+    run.add_argument("--threads", type=threads, default=1, metavar="N", help="at the start (default 1)")
+    run.add_argument("--max-threads", type=threads, metavar="M", help="default: the largest N named")
     run.add_argument("--reconfigure", metavar='"P%:N,..."', help='"10%%:4,50%%:1": 4 threads from 10 %% of the rows on')
     run.add_argument("--mode", choices=("vsn", "sn"), default="vsn", help="virtual or plain shared-nothing (default vsn)")
     run.add_argument("--gate", choices=("log", "scalegate"), default="log", help="tuple buffer (default log)")
-    run.add_argument("--sources", type=_whole("sources"), default=1, metavar="S", help="cut each input into S sources")
-    run.add_argument("--batch", type=_whole("rows"), metavar="B", help="rows given to the engine at a time")
+    run.add_argument("--sources", type=sources, default=1, metavar="S", help="cut each input into S sources")
+    run.add_argument("--batch", type=_whole("rows", MOST_BATCH_ROWS), metavar="B", help="rows given to the engine at a time")
     run.add_argument("--rate", type=_rate, metavar="R", help="tuples per second; default: as fast as possible")
     run.add_argument("--advance", metavar="D", help="window advance WA, such as 30min")
     run.add_argument("--size", metavar="D", help="window size WS, such as 1h")
@@ -141,11 +155,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (_Usage, InputError, OutputError, NotSupportedError) as error:
         return _said(error, WRONG)
     except HeadraceError as error:
-        return _said(error, FAILED)
-    except OSError as error:
+        return _said(_OUT_OF_MEMORY if _is_memory(error.__cause__) else error, FAILED, error)
+    except (OSError, MemoryError) as error:
+        if _is_memory(error):
+            return _said(_OUT_OF_MEMORY, FAILED, error)
         return _said(f"{error}; check the path, its permissions and the space left", WRONG, error)
-    except MemoryError:
-        return _said("out of memory; use fewer --max-threads, a smaller --size, or a larger machine", FAILED)
     except ImportError as error:
         return _said(f"{error}; install what is missing (`headrace doctor` lists it)", WRONG)
     except Exception as error:
@@ -155,6 +169,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             FAILED,
             error,
         )
+
+
+_OUT_OF_MEMORY = (
+    "memory ran out; use fewer --max-threads or --sources, a smaller --size or --batch, or a larger machine"
+)
+
+
+def _is_memory(error: BaseException | None) -> bool:
+    """Whether memory ran out: where address space is reserved it is the system that says so."""
+    return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
 
 
 def _said(fault: object, status: int, cause: BaseException | None = None) -> int:
@@ -188,6 +212,8 @@ def _answering_interrupts() -> Iterator[None]:
     def terminate(signum, frame):
         raise SystemExit(128 + signum)
 
+    # py4j tells the root logger of an interrupt, with a traceback; what we say of it is one line.
+    logging.getLogger().addHandler(logging.NullHandler())
     before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
     terminated = signal.signal(signal.SIGTERM, terminate)

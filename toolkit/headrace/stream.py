@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import math
+import numbers
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +30,7 @@ from headrace.expressions import (
 from headrace.expressions.columns import Column
 from headrace.ingress.columns import is_text, value_dtype
 from headrace.ingress.encode import NULLS, KeySource
-from headrace.ingress.readers import name_of, numbered, open_input, spoken
+from headrace.ingress.readers import MOST_BATCH_ROWS, name_of, numbered, open_input, spoken
 from headrace.ingress.times import check_event_time, output_time_type, time_unit_of
 from headrace.query import (
     AggregateSpec,
@@ -82,10 +84,11 @@ def stream(
         it is the delay of its ``withWatermark``, if it has one.
     late : {"error", "drop", "side"}
         What happens to a row that comes later than that; "side" keeps it in `run.late`.
-    idle_after : duration, optional
-        A source that gives nothing for so long (wall clock) no longer holds back the others.
+    idle_after : duration or seconds, optional
+        A source that gives nothing for so long no longer holds back the others. The clock on the wall
+        has no time unit of the stream's: a text says its own, ``"200ms"``, and a number is seconds.
     batch_rows : int
-        Rows read at a time.
+        Rows read at a time, from 1 to 2**31 - 1.
     name : str or list of str, optional
         What metrics, plots and errors call the source; of several sources a list, one name each. By default
         a file's path, else its number in the query and what it is: ``source 1 (generator)``.
@@ -103,10 +106,17 @@ def stream(
         raise ParameterError("stream([]): give at least one source")
     if late not in ("error", "drop", "side"):
         raise ParameterError(f'late={late!r}: give "error", "drop" or "side"')
+    if (
+        isinstance(batch_rows, bool)
+        or not isinstance(batch_rows, numbers.Integral)
+        or not 1 <= batch_rows <= MOST_BATCH_ROWS
+    ):
+        raise ParameterError(f"batch_rows={batch_rows!r}: give a whole number from 1 to {MOST_BATCH_ROWS}")
+    idle_after_s = None if idle_after is None else _seconds(idle_after, "idle_after")
     openers: list[Callable[[], Any]] = []
     readers = []
     for item, called in zip(sources, _names(sources, name), strict=True):
-        reader = open_input(item, sort_by=event_time if sort else None, batch_rows=batch_rows, name=called)
+        reader = open_input(item, sort_by=event_time if sort else None, batch_rows=int(batch_rows), name=called)
         readers.append(reader)
         openers.append(functools.partial(_reader_of, reader))
     schema = readers[0].schema
@@ -128,7 +138,7 @@ def stream(
         time_unit=time_unit,
         lateness=_lateness(readers, event_time) if lateness is None else parse_duration(lateness, unit, "lateness"),
         late=late,
-        idle_after=None if idle_after is None else _seconds(idle_after, "idle_after"),
+        idle_after=idle_after_s,
     )
     return Stream(node)
 
@@ -153,10 +163,17 @@ def _lateness(readers, event_time: str) -> int | None:
     return max((delay for delay in delays if delay is not None), default=None)
 
 
-def _seconds(duration: str | float, name: str) -> float:
-    if isinstance(duration, (int, float)) and not isinstance(duration, bool):
-        return float(duration)
-    return parse_duration(duration, "us", name) / 1e6
+def _seconds(duration: Any, name: str) -> float:
+    """Return a duration of the wall clock in seconds: a text with its unit, or a number of them."""
+    seconds = -1.0
+    if isinstance(duration, numbers.Real) and not isinstance(duration, bool):
+        seconds = float(duration) if abs(duration) < 2**62 else -1.0
+    elif isinstance(duration, str) and duration.strip()[-1:].isalpha():
+        with suppress(ParameterError):  # which would speak of integers in a unit
+            seconds = parse_duration(duration, "ns", name) / 1e9
+    if not 0 <= seconds < math.inf:
+        raise ParameterError(f"{name}={duration!r}: give a duration with its unit, such as '200ms', or seconds, from 0")
+    return seconds
 
 
 class Stream:

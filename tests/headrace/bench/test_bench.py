@@ -77,6 +77,41 @@ def test_example_main_writes_json(tmp_path, monkeypatch, capsys):
     assert "nowhere" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("flag", "place"),
+    [("--json", "nowhere/rows.json"), ("--json", "."), ("--json", ""), ("--out", "a_file"), ("--out", "a_file/below"),
+     ("--out", "/proc/below")],
+)  # fmt: skip
+def test_example_main_finds_out_first_what_cannot_be_written(tmp_path, monkeypatch, capsys, flag, place):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a_file").write_text("kept")
+    measured = []
+    monkeypatch.setattr(bench, "run", lambda name, full: measured.append(name) or [])
+    monkeypatch.setattr(bench, "experiment", lambda name, full: measured.append(name))
+    for name in ("q1", "all", bench.PEERS):
+        assert bench.main(name, **{"json_path" if flag == "--json" else "folder": place}) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"headrace: bench: {flag} {place}: ") and said.count("\n") == 1
+    assert measured == []
+    assert (tmp_path / "a_file").read_text() == "kept" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_example_main_leaves_nothing_where_it_only_looked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "old.json").write_text("old")
+
+    def measure(name, full):
+        assert (tmp_path / "old.json").read_text() == "old"
+        assert [p.name for p in tmp_path.iterdir()] == ["old.json"]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench, "run", measure)
+    monkeypatch.setattr(bench, "experiment", measure)
+    for name, json_path in (("gate", "new.json"), ("gate", "old.json"), ("q1", "new.json")):
+        with pytest.raises(KeyboardInterrupt):
+            bench.main(name, json_path=json_path, folder="a/new/folder")
+
+
 # -- what the benchmarks compare with
 
 

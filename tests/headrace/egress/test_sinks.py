@@ -18,6 +18,7 @@ import headrace as hr
 from headrace.egress import sinks
 from headrace.engine.consumers import SinkConsumer
 from headrace.engine.port import Stopped
+from headrace.errors import OutputError
 from support.workloads import Steered, eventually
 
 TABLE = pa.table({"ts": range(1_000), "k": [i % 10 for i in range(1_000)]})
@@ -109,6 +110,26 @@ def test_example_parquet_replaces_an_old_file_only_at_the_end(tmp_path):
     assert path.read_text() == "the old one"
     sink.abort()
     assert path.read_text() == "the old one" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_example_parquet_follows_a_link(tmp_path):
+    real, link = tmp_path / "there" / "real.parquet", tmp_path / "link.parquet"
+    real.parent.mkdir()
+    link.symlink_to(real)
+    for _ in range(2):  # a link that leads nowhere yet, then to the file of the first time
+        write_cut(hr.parquet(link), 100)
+        assert link.is_symlink() and [p.name for p in real.parent.iterdir()] == ["real.parquet"]
+        assert pq.read_table(real).equals(TABLE)
+
+
+def test_example_parquet_takes_no_pipe_or_device_for_a_file(tmp_path):
+    pipe, looped = tmp_path / "pipe", tmp_path / "looped"
+    os.mkfifo(pipe)
+    looped.symlink_to(looped)
+    for path, what in ((pipe, "it is a pipe"), ("/dev/null", "it is a device"), (looped, "symbolic links")):
+        with pytest.raises(OutputError, match=f"{path}.*{what}.*give a file"):
+            hr.parquet(path).open(TABLE.schema)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["looped", "pipe"] and pipe.is_fifo() and looped.is_symlink()
 
 
 def test_example_discard_counts():

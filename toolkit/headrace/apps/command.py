@@ -5,23 +5,26 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 from headrace.apps import APPS
 from headrace.apps.app import App
-from headrace.errors import HeadraceError, OutputError, ParameterError
+from headrace.errors import HeadraceError, InputError, OutputError, ParameterError
 
 PROGRESS_DELAY_S = 1.0
 """A run that ends sooner shows no progress bar."""
 
+MOST_THREADS = 1024
+"""As `start` has it."""
+
 _POLL_S = 0.1
+_MASTER = re.compile(r"local(\[(\*|[1-9]\d{0,4})( *, *[1-9]\d{0,4})?\])?|spark://\S+:\d+|yarn|k8s://\S+", re.ASCII)
 
 
 @dataclass
@@ -64,9 +67,11 @@ def parse_schedule(text: str | None) -> list[tuple[Fraction, int]]:
         fix = 'write shares and threads as in "10%:4,50%:1"'
         if not sign or rest or not _is_decimal(number):
             raise ParameterError(f"--reconfigure {text!r}: {entry.strip()!r} has no percentage; {fix}")
-        if not (threads_text.strip().isascii() and threads_text.strip().isdecimal()) or int(threads_text) < 1:
+        threads = threads_text.strip()
+        is_whole = threads.isascii() and threads.isdecimal() and len(threads) <= 19
+        if not is_whole or not 1 <= int(threads) <= MOST_THREADS:
             raise ParameterError(
-                f"--reconfigure {text!r}: {entry.strip()!r} has no number of threads from 1; {fix}"
+                f"--reconfigure {text!r}: {entry.strip()!r} has no number of threads from 1 to {MOST_THREADS}; {fix}"
             )
         share = Fraction(number) / 100
         if not 0 <= share <= 1:
@@ -75,7 +80,7 @@ def parse_schedule(text: str | None) -> list[tuple[Fraction, int]]:
             raise ParameterError(
                 f"--reconfigure {text!r}: percentages must rise, and {share_text} does not; put them in order"
             )
-        schedule.append((share, int(threads_text)))
+        schedule.append((share, int(threads)))
     return schedule
 
 
@@ -102,13 +107,15 @@ def run(request: Request) -> dict[str, Any]:
             f"--max-threads {max_threads}: {threads} threads are asked for; give at least that, or leave it out"
         )
     _check_paths(app, request)
+    if request.spark is not None:
+        _check_master(request.spark)
 
     from headrace.apps.inputs import open_inputs
     from headrace.egress.sinks import parquet
 
     sink = parquet(request.out)
     sink.check()
-    with _report_file(request.report) as write_report:
+    with _report_file(request.report) as write_report, _with_the_fix_of_a_file():
         spark = _session(request.spark) if request.spark else None
         inputs = open_inputs(app, request.left, request.right, request.sources, request.batch, spark)
         given = {"size": request.size, "advance": request.advance, **(request.options or {})}
@@ -139,10 +146,16 @@ def _check_paths(app: App, request: Request) -> None:
         raise ParameterError(f"{app.name} joins two inputs; give the second one with --right FILE.parquet")
     if app.has_right is False and request.right is not None:
         raise ParameterError(f"{app.name} has one input; leave out --right {request.right}")
+    for flag, path in (("--in", request.left), ("--right", request.right), ("--out", request.out), ("--report", request.report)):
+        if path == "":
+            raise ParameterError(f"{flag} '': an empty path; give the path of a file")
+
+    from headrace.egress.sinks import no_file_at
+
     inputs = [os.path.realpath(path) for path in (request.left, request.right) if path]
     for flag, path in (("--out", request.out), ("--report", request.report)):
-        if path is not None and (not os.path.basename(path) or os.path.isdir(path)):
-            raise OutputError(f"{flag} {path!r} is a directory; give the name of a file")
+        if path is not None and (kind := no_file_at(path) or ("" if os.path.basename(path) else "a directory")):
+            raise OutputError(f"{flag} {path!r} is {kind}; give the path of a file")
     out = os.path.realpath(request.out)
     if out in inputs:
         raise OutputError(f"--out {request.out} is also an input; give another path")
@@ -150,17 +163,52 @@ def _check_paths(app: App, request: Request) -> None:
         raise OutputError(f"--report {request.report} is also the output or an input; give another path")
 
 
-def _session(master: str) -> Any:
-    from headrace.spark.session import session
+def _check_master(master: str) -> None:
+    """Find out here what Java would say on a hundred lines."""
+    if not _MASTER.fullmatch(master):
+        raise ParameterError(
+            f"--spark {master!r}: no such master; give local, local[2], local[*], spark://HOST:PORT, yarn or k8s://ADDRESS"
+        )
+    if master == "yarn" and not (os.environ.get("HADOOP_CONF_DIR") or os.environ.get("YARN_CONF_DIR")):
+        raise ParameterError("--spark 'yarn': set HADOOP_CONF_DIR or YARN_CONF_DIR, or give a master such as local[2]")
+
+
+@contextmanager
+def _with_the_fix_of_a_file() -> Iterator[None]:
+    """Say of a row what to do about it in the file: the parameters that the errors name are no flags."""
+    from headrace.ingress.encode import NULL_FIX
+    from headrace.ingress.times import NANOSECOND_FIX, SORT_FIX
 
     try:
-        return session("headrace run", master=master)
+        yield
+    except InputError as error:
+        text = str(error)
+        for fix, ours in (
+            (NULL_FIX, "fill it, or filter such rows out of the file"),
+            (SORT_FIX, "sort the file by ts"),
+            (NANOSECOND_FIX, "truncate it to microseconds"),
+        ):
+            text = text.replace(fix, ours)
+        if text == str(error):
+            raise
+        raise type(error)(text) from error
+
+
+def _session(master: str) -> Any:
+    from pyspark import SparkContext
+
+    from headrace.spark.session import session
+
+    # What Spark would log arrives as an exception too, and that says it in one line.
+    is_ours = SparkContext._active_spark_context is None
+    try:
+        return session("headrace run", master=master, config={"spark.log.level": "OFF"} if is_ours else None)
     except HeadraceError:
         raise
     except Exception as error:  # py4j's and Spark's own have no common class; the Java side says the cause
         cause = str(getattr(error, "java_exception", None) or error).strip().splitlines()[0]
         raise ParameterError(
-            f"--spark {master!r}: Spark does not start ({cause}); give a master such as local[2]"
+            f"--spark {master!r}: Spark does not start ({cause}); give a master that can be reached, such as local[2]"
         ) from error
 
 
@@ -170,8 +218,9 @@ def _report_file(path: str | None) -> Iterator[Callable[[dict[str, Any]], None]]
     if path is None:
         yield lambda report: None
         return
-    target = Path(path)
-    part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
+    from headrace.egress.sinks import part_of
+
+    target, part = part_of(path)
     try:
         part.touch()
     except OSError as error:

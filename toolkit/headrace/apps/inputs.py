@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.apps.app import App
-from headrace.errors import SchemaError
+from headrace.errors import InputError, SchemaError
 from headrace.ingress.readers import DEFAULT_BATCH_ROWS, Reader, open_input
 from headrace.ingress.times import check_event_time
 from headrace.stream import Stream, stream
@@ -109,7 +109,17 @@ def _through_spark(reader: Reader, schema: pa.Schema, path: str, spark: Any) -> 
     spark.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
     # The Java virtual machine has a working folder of its own, and takes some characters for patterns.
     frame = spark.read.parquet(re.sub(r"([\\\[\]{}*?])", r"\\\1", os.path.abspath(path)))
-    return _cast(open_input(frame, columns=reader.schema.names, name=reader.name), schema, reader.rows)
+    given = _cast(open_input(frame, columns=reader.schema.names, name=reader.name), schema, reader.rows)
+    given.batches = partial(_from_spark, given.batches)
+    return given
+
+
+def _from_spark(batches: Callable[[], Iterable[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """Add to what Spark says of a file what to do about it."""
+    try:
+        yield from batches()
+    except InputError as error:
+        raise type(error)(f"{error}; check the file or write it again, or leave out --spark") from error
 
 
 def _cast(reader: Reader, schema: pa.Schema, rows: int | None) -> Reader:

@@ -8,6 +8,8 @@ import headrace as hr
 from headrace.apps.app import TIME, App, Option
 from headrace.reference import apps as reference
 
+MOST_WORDS = 2**31 - 1
+
 
 def build(posts: hr.Stream, size: str, advance: str, distance: float) -> hr.Stream:
     return posts.key_by(hr.pairs("text", distance)).window(size, advance).aggregate(count=hr.count())
@@ -16,9 +18,10 @@ def build(posts: hr.Stream, size: str, advance: str, distance: float) -> hr.Stre
 def read_distance(text: str) -> float:
     if text.strip().lower() == "inf":
         return float("inf")
-    if not text.strip().isdecimal() or int(text) < 1:
-        raise ValueError("give a whole number of words from 1, or inf")
-    return int(text)
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > 19 or not 1 <= int(digits) <= MOST_WORDS:
+        raise ValueError(f"give a whole number of words from 1 to {MOST_WORDS}, or inf")
+    return int(digits)
 
 
 APP = App(

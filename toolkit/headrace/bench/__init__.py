@@ -7,9 +7,12 @@ of several repetitions. Figures are for the machine they were taken on.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
+import os
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -46,6 +49,10 @@ def main(name: str, full: bool = False, json_path: str | None = None, folder: st
     if name not in ("all", PEERS, *NAMES):
         print(f"headrace: bench {name!r}: give one of {', '.join((*NAMES, PEERS))}, or all", file=sys.stderr)
         return 2
+    # Before minutes of measuring.
+    has_reports = any(each in (*experiments.NAMES, PEERS) for each in names)
+    if not (_can_write("--json", json_path) and _can_write("--out", folder if has_reports else None, is_folder=True)):
+        return 2
     rows: list[Row] = []
     reports: list[Experiment] = []
     try:
@@ -62,13 +69,37 @@ def main(name: str, full: bool = False, json_path: str | None = None, folder: st
             print_rows(rows)
     if not all(_keep(finished, folder) for finished in reports):
         return 2
-    if json_path:
+    if json_path is not None:
         try:
             write_json(rows, json_path)
         except OSError as error:
             print(f"headrace: bench: --json {json_path}: {error.strerror}; give a writable path", file=sys.stderr)
             return 2
     return 0
+
+
+def _can_write(flag: str, path: str | None, is_folder: bool = False) -> bool:
+    """Say on standard error if a file, or files in a folder, cannot be written; nothing is left behind."""
+    if path is None:
+        return True
+    target = Path(path)
+    try:
+        if target.is_dir() and not is_folder:
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if target.exists() and not is_folder:
+            if target.is_file():  # nothing is tried on a pipe: its reader would take the closing for the end
+                target.open("ab").close()
+            return True
+        # What is missing of a folder's path is made later.
+        place = target if is_folder else target.parent
+        while is_folder and not place.exists():
+            place = place.parent
+        with tempfile.TemporaryFile(dir=place):
+            return True
+    except OSError as error:
+        wanted = "a folder that can be written" if is_folder else "a writable path"
+        print(f"headrace: bench: {flag} {path}: {error.strerror}; give {wanted}", file=sys.stderr)
+        return False
 
 
 def _keep(finished: Experiment, folder: str) -> bool:

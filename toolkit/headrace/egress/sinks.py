@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 import threading
 import uuid
@@ -88,16 +89,32 @@ class CollectSink:
             self._file.unlink(missing_ok=True)
 
 
+def no_file_at(path: str | os.PathLike[str]) -> str:
+    """Say what stands at a path, or where a link there leads, if a file must not take its place; else ""."""
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    kinds = {stat.S_IFREG: "", stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
+
+
+def part_of(path: str | os.PathLike[str]) -> tuple[Path, Path]:
+    """Return the file that a path leads to, through links, and a hidden one beside it to write first."""
+    target = Path(os.path.realpath(path))
+    return target, target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
+
+
 class ParquetSink:
     """Write one Parquet file; it appears under its name only when complete.
 
-    The bytes depend on the rows alone, not on how they were batched: row groups
-    have a fixed number of rows.
+    A link is followed. The bytes depend on the rows alone, not on how they were
+    batched: row groups have a fixed number of rows.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)
-        self._temporary = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}.part")
+        self._target, self._temporary = part_of(path)
         self._writer: pq.ParquetWriter | None = None
         self._held: list[pa.RecordBatch] = []
         self._rows = 0
@@ -105,8 +122,8 @@ class ParquetSink:
     def check(self) -> None:
         """Raise `OutputError` now if the file cannot be written."""
         try:
-            if self.path.is_dir():
-                raise IsADirectoryError(f"{self.path} is a directory")
+            if kind := no_file_at(self.path):
+                raise OSError(f"it is {kind}")
             with open(self._temporary, "wb"):
                 pass
             self._temporary.unlink()
@@ -141,7 +158,7 @@ class ParquetSink:
         if self._rows:
             self._write(pa.Table.from_batches(self._held, self._schema))
         self._writer.close()
-        os.replace(self._temporary, self.path)
+        os.replace(self._temporary, self._target)
 
     def abort(self) -> None:
         if self._writer is not None:

@@ -162,12 +162,15 @@ class Mapping:
         Raises
         ------
         ReconfigurationError
-            A bucket outside 0 to 1,023, or a negative instance.
+            A bucket outside 0 to 1,023, or an instance that there cannot be.
         """
-        chosen = [int(bucket) for bucket in buckets]
-        wrong = [bucket for bucket in chosen if not 0 <= bucket < BUCKETS]
+        _check_instance("move", "to", to)
+        if not isinstance(buckets, Iterable):
+            raise ReconfigurationError(f"move({buckets!r}): give the buckets as a list or a range")
+        chosen = list(buckets)
+        wrong = [bucket for bucket in chosen if not (_is_whole(bucket) and 0 <= bucket < BUCKETS)]
         if wrong:
-            raise ReconfigurationError(f"move: bucket {wrong[0]} is not there; buckets count from 0 to {BUCKETS - 1}")
+            raise ReconfigurationError(f"move: bucket {wrong[0]!r} is not there; buckets count from 0 to {BUCKETS - 1}")
         table = self._owners.astype(np.int64)
         table[chosen] = to
         return Mapping(table)
@@ -179,7 +182,14 @@ class Mapping:
         --------
         >>> Mapping.even([0, 1]).swap(1, 5).instances
         (0, 5)
+
+        Raises
+        ------
+        ReconfigurationError
+            An instance that there cannot be.
         """
+        _check_instance("swap", "a", a)
+        _check_instance("swap", "b", b)
         table = self._owners.astype(np.int64)
         table[self._owners == a], table[self._owners == b] = b, a
         return Mapping(table)
@@ -228,6 +238,19 @@ class Mapping:
     def __repr__(self) -> str:
         shares = ", ".join(f"{i}: {n}" for i, n in zip(self.instances, self.shares, strict=True))
         return f"Mapping({{{shares}}} buckets)"
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _check_instance(call: str, name: str, instance: Any) -> None:
+    """Raise `ReconfigurationError` unless it is a whole number."""
+    # Of a number that the table can hold, the new mapping says which bucket it would own.
+    if not (_is_whole(instance) and abs(int(instance)) < 2**62):
+        raise ReconfigurationError(
+            f"{call}: {name}={instance!r} is no instance; instances count from 0 to {MOST_INSTANCES - 1}"
+        )
 
 
 def check_loads(loads: Sequence[float] | np.ndarray) -> np.ndarray:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numbers
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -14,11 +16,15 @@ from headrace.elasticity.reconfiguration import Configuration, check_threads, re
 from headrace.errors import ParameterError
 from headrace.gates import merged_log, merged_log_kernel
 from headrace.history import DEFAULT_EVERY_S
+from headrace.progress import END_OF_TIME
 from headrace.rates import RateSchedule, schedule_of
 
 DEFAULT_CAPACITY = 1 << 14
 DEFAULT_BOUND_NS = 1_000_000
 DEFAULT_MAX_KEYS = 1 << 24
+MOST_CAPACITY = 1 << 26  # beyond, the gates' arrays alone are larger than most machines' memory
+MOST_BOUND_NS = 1 << 62
+MOST_KEYS = 1 << 30  # ids of keys are 32 bits, and reach up to twice as many
 
 PassedTime = Sequence[tuple[str, int, int, int]]
 """What the clock decided in a run: (operator, source, its rows before, time passed to)."""
@@ -44,9 +50,25 @@ def largest_named(threads: Any) -> int:
     return 0
 
 
+def _pairs(reconfigure: Any) -> list[tuple[Any, Any]]:
+    try:
+        return [(at, wished) for at, wished in reconfigure]
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"reconfigure={reconfigure!r}: give a list of (tuple count, threads), such as [(1000, 4)]"
+        ) from None
+
+
+def _checked_entries(entries: Any) -> list[tuple[str, int, int, int]]:
+    if not isinstance(entries, Iterable):
+        raise ParameterError(f"passed_time={entries!r}: give what run.passed_time of the recorded run is")
+    return [_checked_entry(entry) for entry in entries]
+
+
 def _checked_entry(entry: Any) -> tuple[str, int, int, int]:
     kinds = [type(part) for part in entry] if isinstance(entry, (list, tuple)) else []
-    if kinds != [str, int, int, int] or entry[1] < 0 or entry[2] < 0:
+    is_one = kinds == [str, int, int, int] and entry[1] >= 0 and entry[2] >= 0
+    if not is_one or max(map(abs, entry[1:])) >= 2**63:
         raise ParameterError(f"passed_time=[{entry!r}]: give what run.passed_time of the recorded run is")
     return tuple(entry)
 
@@ -77,10 +99,16 @@ class Options:
     ):
         if mode not in ("vsn", "sn"):
             raise ParameterError(f'mode={mode!r}: give "vsn" or "sn"')
-        for label, value in (("capacity", capacity), ("max_keys", max_keys)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ParameterError(f"{label}={value!r}: give a whole number from 1")
-        if sample_every is not None and (isinstance(sample_every, bool) or not sample_every > 0):
+        for label, value, least, most in (
+            ("capacity", capacity, 1, MOST_CAPACITY),
+            ("bound_ns", bound_ns, 0, MOST_BOUND_NS),
+            ("max_keys", max_keys, 1, MOST_KEYS),
+        ):
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+                raise ParameterError(f"{label}={value!r}: give a whole number from {least} to {most}")
+        is_seconds = isinstance(sample_every, numbers.Real) and not isinstance(sample_every, bool)
+        # What is longer no thread can wait for.
+        if sample_every is not None and not (is_seconds and 0 < sample_every <= threading.TIMEOUT_MAX):
             raise ParameterError(f"sample_every={sample_every!r}: give seconds, above 0, or None for no history")
         if not (sink is None or callable(sink) or all(hasattr(sink, name) for name in _SINK_METHODS)):
             raise ParameterError(
@@ -92,10 +120,11 @@ class Options:
         self.gate, self.mode, self.sink, self.debug, self.name = gate, mode, sink, debug, name
         self.capacity, self.bound_ns, self.max_keys = capacity, bound_ns, max_keys
         self.rate = schedule_of(rate)
-        self.passed_time = None if passed_time is None else [_checked_entry(entry) for entry in passed_time]
+        self.passed_time = None if passed_time is None else _checked_entries(passed_time)
         self._threads = threads if isinstance(threads, dict) else {None: threads}
+        changes = _pairs(reconfigure)
         if max_threads is None:
-            wanted = [*self._threads.values(), *(t for _, t in reconfigure)]
+            wanted = [*self._threads.values(), *(t for _, t in changes)]
             max_threads = max([os.cpu_count() or 1, *(largest_named(t) for t in wanted)])
         if isinstance(max_threads, bool) or not isinstance(max_threads, int) or not 1 <= max_threads <= 1024:
             raise ParameterError(f"max_threads={max_threads!r}: give a whole number from 1 to 1024")
@@ -103,10 +132,11 @@ class Options:
         self._mapping = mapping
         self._planned: list[tuple[int, Configuration]] = []
         last = 0
-        for at, wished in reconfigure:
-            if isinstance(at, bool) or not isinstance(at, (int, np.integer)) or at < last:
+        for at, wished in changes:
+            if isinstance(at, bool) or not isinstance(at, (int, np.integer)) or not last <= at < END_OF_TIME:
                 raise ParameterError(
-                    f"reconfigure=[({at!r}, {wished!r})]: give tuple counts as whole numbers, rising from {last}"
+                    f"reconfigure=[({at!r}, {wished!r})]: give tuple counts as whole numbers, rising from {last} and"
+                    f" below 2**62"
                 )
             members = check_threads(wished, max_threads)
             self._planned.append((int(at), Configuration(members, Mapping.even(members))))

@@ -171,7 +171,9 @@ def list_parts(array: pa.Array) -> tuple[pa.Array, np.ndarray]:
     return array.flatten(), np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
 
 
-def integers(array: pa.Array, name: str, first_row: int = 0) -> np.ndarray:
+def integers(
+    array: pa.Array, name: str, first_row: int = 0, fix: str = "cast the column to string or float64"
+) -> np.ndarray:
     """Return int64[n] of an integer, bool, time, date or duration column, 0 at nulls.
 
     Without a copy if the column has 64 bits and no nulls.
@@ -190,8 +192,7 @@ def integers(array: pa.Array, name: str, first_row: int = 0) -> np.ndarray:
         if values.size and int(values.max()) > 2**63 - 1:
             row = int(np.argmax(values > 2**63 - 1))
             raise OverflowInputError(
-                f"column {name!r}, row {first_row + row}: {values[row]} is above the range of int64;"
-                f" cast the column to string or float64"
+                f"column {name!r}, row {first_row + row}: {values[row]} is above the range of int64; {fix}"
             )
         return values.view(np.int64)
     width = kind.bit_width

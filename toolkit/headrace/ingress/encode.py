@@ -29,6 +29,8 @@ from headrace.windows import DEFAULT_TIME_UNIT
 
 HOW = ("value", "each", "any", "words", "hashtags", "pairs")
 NULLS = ("error", "drop")
+NULL_FIX = "fill it, filter it out, or set nulls='drop'"
+"""What to do about a null key; the command line, which has no such parameter, says something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,7 +521,7 @@ def _text_ids(dictionary: KeyDictionary, texts: pa.Array, ts: np.ndarray) -> np.
 
 def _null_key(name: str, row: int, what: str) -> KeyNullError:
     return KeyNullError(
-        f"key column {name!r} {what} at row {row}: fill it, filter it out, or set nulls='drop'"
+        f"key column {name!r} {what} at row {row}: {NULL_FIX}"
     )
 
 

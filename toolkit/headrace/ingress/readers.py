@@ -13,6 +13,7 @@ A source that knows how it is read has a method `open_reader`.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import itertools
 import os
@@ -31,6 +32,7 @@ from headrace.errors import HeadraceError, InputError, NotSupportedError, Schema
 from headrace.ingress.validation import Validator
 
 DEFAULT_BATCH_ROWS = 1 << 16
+MOST_BATCH_ROWS = 2**31 - 1
 OPENERS: dict[str, str] = {"pyspark": "headrace.spark.source:open_dataframe"}
 """Root package of a frame's type -> "module:function", called as `open_input` is."""
 
@@ -141,9 +143,11 @@ def translated_errors(name: str) -> Iterator[None]:
     """Turn what Arrow and the file system raise into an `InputError` of one line."""
     try:
         yield
-    except (HeadraceError, GeneratorExit):
+    except (HeadraceError, GeneratorExit, MemoryError):
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+            raise  # no fault of the file's
         raise InputError(
             f"{spoken(name)} cannot be read: {first_line(error)}; check the file or write it again"
         ) from error

@@ -17,6 +17,10 @@ from headrace.kernel import kernel
 from headrace.progress import END_OF_TIME
 from headrace.windows import DEFAULT_TIME_UNIT, TIMESTAMP_UNIT
 
+SORT_FIX = "sort the input (sort=True), or allow disorder with lateness=..."
+NANOSECOND_FIX = "truncate it to microseconds, or cast it to bigint and set time_unit='ns'"
+"""What to do about such times; the command line, which has no such parameters, says something else."""
+
 _NAT = -(2**63)
 _TO_MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
@@ -87,7 +91,7 @@ def event_times(array: pa.Array, column: str, first_row: int = 0) -> np.ndarray:
         )
     kind = array.type
     if not pa.types.is_timestamp(kind):
-        return columns.integers(array, column, first_row)
+        return columns.integers(array, column, first_row, "correct it, or count it in a coarser time unit")
     ts = columns.view_buffer(array.buffers()[1], array.offset, len(array), np.int64)
     if kind.unit == "us" or ts.size == 0:
         return ts
@@ -102,7 +106,7 @@ def event_times(array: pa.Array, column: str, first_row: int = 0) -> np.ndarray:
             index = int(np.argmax(whole * 1000 != ts))
             raise EventTimeError(
                 f"event_time column {column!r} is {ts[index]} ns at row {first_row + index}, no whole"
-                f" microsecond: truncate it to microseconds, or cast it to bigint and set time_unit='ns'"
+                f" microsecond: {NANOSECOND_FIX}"
             )
         return whole
     factor = _TO_MICROSECONDS[kind.unit]
@@ -168,7 +172,7 @@ def check_sorted(
         where = f"{spoken(source)}, " if source else ""
         raise DisorderError(
             f"{where}event_time column {column!r}, row {first_row + disorder}: {int(ts[disorder])} comes"
-            f" after {before}; sort the input (sort=True), or allow disorder with lateness=..."
+            f" after {before}; {SORT_FIX}"
         )
 
 

@@ -15,7 +15,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.errors import NotSupportedError, ParameterError
 from headrace.spark.java import find_java, java_home
@@ -174,14 +174,15 @@ def _no_java_left() -> Iterator[None]:
     """End a virtual machine that is not connected yet when its start is interrupted: it would stay for ever."""
     from pyspark import SparkContext, java_gateway
 
+    launcher: Any = java_gateway  # it starts the machine by the name that it imported
     started: list[subprocess.Popen] = []
-    start = java_gateway.Popen
+    start = launcher.Popen
 
     def noted(*arguments, **options) -> subprocess.Popen:
         started.append(start(*arguments, **options))
         return started[-1]
 
-    java_gateway.Popen = noted
+    launcher.Popen = noted
     try:
         yield
     except BaseException:
@@ -191,7 +192,7 @@ def _no_java_left() -> Iterator[None]:
                 process.wait()
         raise
     finally:
-        java_gateway.Popen = start
+        launcher.Popen = start
 
 
 @contextlib.contextmanager
