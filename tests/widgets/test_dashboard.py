@@ -4,16 +4,23 @@ The run's input comes when the test lets it (`Steered`) or at a rate; what a cli
 What this cannot see: anything in the browser; tests/browser drives a real one.
 """
 
+import base64
+import html
 import json
 import re
 import threading
+from pathlib import Path
+from types import SimpleNamespace
 
+import ipywidgets as w
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import headrace as hr
 from headrace_widgets import Dashboard, cells, replay
+from headrace_widgets.changes_table import COLUMNS, ChangesTable
+from headrace_widgets.table import Table
 from support.workloads import Steered, eventually
 
 ROWS = 200_000
@@ -126,6 +133,70 @@ def test_example_rate(run, dashboard):
     assert dashboard.messages.lines == ("run.rate = 700", "run.rate = -1")
 
 
+def test_example_a_rate_is_printed_to_the_last_digit(run, dashboard):
+    dashboard.rate.entry.value = 12345678.5
+    assert dashboard.messages.lines == ("run.rate = 12345678.5",)
+    assert run.rate == 12345678.5
+
+
+def taken_in(run, seconds=1.0):
+    """Tuples per second that come in from now on."""
+    first = run.metrics()
+    eventually(lambda: run.metrics().seconds > first.seconds + seconds, 60)
+    last = run.metrics()
+    return (last.tuples_in - first.tuples_in) / (last.seconds - first.seconds)
+
+
+def played(speed):
+    """A run that plays its event times, a tuple each millisecond."""
+    return start(iter(TABLE.to_batches(10)), rate=hr.rates.recorded(speed=speed))
+
+
+def test_example_the_speed_of_recorded_event_times():
+    """`run.rate` is None where event times are played, and yet they are paced: how fast can be set."""
+    with played(0.5) as run, played(0.5) as other:
+        dashboard = Dashboard(run, stop_unwatched_after=None)
+        try:
+            rate = dashboard.rate
+            assert rate.is_there
+            assert (rate.slider.value, rate.entry.value, rate.slider.description) == (0.5, 0.5, "Speed")
+            assert "as recorded" in rate.unit.value
+            assert rate.slider.base**rate.slider.min < 0.5 < rate.slider.base**rate.slider.max
+            eventually(lambda: 250 < taken_in(run) < 1_000, 60)
+            rate.slider.value = 4
+            assert problem(dashboard) == ""
+            assert dashboard.messages.lines == ("run.rate = hr.rates.recorded(speed=4)",)
+            exec(dashboard.messages.lines[0], {"run": other, "hr": hr})
+            for one in (run, other):
+                eventually(lambda one=one: 2_000 < taken_in(one) < 8_000, 60)
+            eventually(lambda: rate.entry.value == 4, 60)
+            rate.entry.value = -1
+            assert "speed=-1" in problem(dashboard)
+            eventually(lambda: rate.entry.value == 4, 60)
+            run.rate = hr.rates.recorded(speed=2)  # by a call
+            eventually(lambda: rate.slider.value == 2, 60)
+            run.rate = 700  # and now at a rate
+            eventually(lambda: (rate.entry.value, rate.slider.description) == (700, "Rate"), 60)
+            rate.entry.value = 900
+            assert run.rate == 900
+            assert dashboard.messages.lines[-1] == "run.rate = 900"
+        finally:
+            dashboard.close()
+
+
+def test_example_times_recorded_apart_have_a_rate():
+    with start(rate=hr.rates.recorded(np.arange(100_000) / 2_000)) as run:
+        dashboard = Dashboard(run, stop_unwatched_after=None)
+        try:
+            assert dashboard.rate.is_there
+            assert dashboard.rate.slider.description == "Rate"
+            eventually(lambda: 1_000 < dashboard.rate.entry.value < 3_000, 60)
+            dashboard.rate.entry.value = 500
+            assert run.rate == 500
+        finally:
+            dashboard.close()
+
+
 def test_example_no_rate_no_control():
     source = Steered(TABLE)
     with start(source) as run:
@@ -150,7 +221,10 @@ def test_example_move_predict_apply(run, dashboard):
     assert "32 buckets move" in panel.prediction.value
     panel.apply.click()
     eventually(lambda: run.mapping == before.move(range(32), to=1), 60)
-    assert dashboard.messages.lines == ("run.reconfigure(mapping=run.mapping.move(range(0, 32), to=1))",)
+    assert dashboard.messages.lines == (
+        "draft = run.mapping.move(range(0, 32), to=1)",
+        "run.reconfigure(mapping=run.mapping.move(range(0, 32), to=1))",
+    )
     assert panel.apply.disabled
     assert panel.prediction.value == "" or eventually(lambda: panel.prediction.value == "", 60)
 
@@ -166,7 +240,8 @@ def test_example_balance_predicts_what_it_does(run, dashboard):
     panel.apply.click()
     eventually(lambda: run.mapping != before, 60)
     assert run.mapping.predicted_imbalance(loads)[0] < 0.2
-    assert dashboard.messages.lines[0].startswith("run.reconfigure(mapping=hr.Mapping.balanced(run.metrics()")
+    draft = "hr.Mapping.balanced(dashboard.bucket_loads, [0, 1], start=run.mapping)"
+    assert dashboard.messages.lines == (f"draft = {draft}", f"run.reconfigure(mapping={draft})")
 
 
 def test_example_bad_buckets_and_discard(run, dashboard):
@@ -228,6 +303,32 @@ def test_example_damping_of_a_controller(run, dashboard):
     eventually(lambda: [one.kind for one in run.decisions].count("attached") == 2, 60)
 
 
+def test_example_the_largest_step_of_a_controller(run, dashboard):
+    """Four threads have next to nothing to do: without a limit all that are too many would go at once."""
+    panel = dashboard.controller
+    run.reconfigure(threads=4).wait(60)
+    panel.choice.value = "Threshold"
+    assert panel.parameters["max_step"].value == 0  # any number
+    panel.parameters["max_step"].value = -1
+    panel.start.click()
+    assert "max_step=-1" in problem(dashboard)
+    for name, value in (("max_step", 1), ("down_after_s", 0.2), ("cooldown_s", 0.2)):
+        panel.parameters[name].value = value
+    panel.start.click()
+    assert problem(dashboard) == ""
+    line = dashboard.messages.lines[-1]
+    assert (
+        "damping=hr.controllers.Damping(up_after_s=0.5, down_after_s=0.2, cooldown_s=0.2, max_step=1)" in line
+    )
+    eventually(lambda: run.threads == 1, 60)
+    assert [(c.from_threads, c.to_threads) for c in run.changes[1:]] == [(4, 3), (3, 2), (2, 1)]
+    panel.stop.click()
+    eval(line, {"run": run, "hr": hr})
+    panel.parameters["max_step"].value = 0  # back to any number
+    panel.start.click()
+    assert "max_step" not in dashboard.messages.lines[-1]
+
+
 def test_example_a_schedule_as_text(run, dashboard):
     panel = dashboard.controller
     panel.choice.value = "Schedule"
@@ -272,6 +373,44 @@ def test_example_pause_span_scrub(run, dashboard):
     assert dashboard.history.scrub.disabled
 
 
+def test_example_a_slider_that_is_dragged_prints_one_line(run, dashboard):
+    eventually(lambda: dashboard.history._now_s > 1, 60)
+    dashboard.history.pause.value = True
+    for end_s in (0.9, 0.8, 0.30000000000000004):
+        dashboard.history.scrub.value = end_s
+    assert dashboard.view.end_s == 0.3
+    assert dashboard.messages.lines == ("dashboard.pause()", "dashboard.pause(0.3)")
+    for part in (dashboard.threads.slider, dashboard.rate.slider):
+        assert not part.continuous_update
+
+
+def test_example_looking_back_by_calls(run, dashboard):
+    eventually(lambda: dashboard.history._now_s > 1, 60)
+    dashboard.pause(0.5)
+    assert (dashboard.view.end_s, dashboard.history.scrub.value) == (0.5, 0.5)
+    dashboard.pause(1e9)  # no further than there is something to see
+    assert 1 < dashboard.view.end_s < 1e6
+    for refused in (-1, float("nan")):
+        with pytest.raises(ValueError, match="pause"):
+            dashboard.pause(refused)
+        with pytest.raises(ValueError, match="show_last"):
+            dashboard.show_last(refused)
+    dashboard.go_on()
+    assert dashboard.view.end_s is None
+    dashboard.show_last(45)  # a length of one's own is offered from then on
+    assert (dashboard.view.span_s, dashboard.history.span.value) == (45, "45 s")
+    dashboard.history.span.value = "10 s"
+    dashboard.history.span.value = "45 s"
+    assert dashboard.view.span_s == 45
+    dashboard.show_last(None)
+    assert (dashboard.view.span_s, dashboard.history.span.value) == (None, "all")
+    assert dashboard.messages.lines == ("dashboard.show_last(10)", "dashboard.show_last(45)")
+    with pytest.raises(ValueError, match="nobody"):
+        dashboard.show_operator("nobody")
+    with pytest.raises(ValueError, match=r"changes\.txt"):
+        dashboard.export("changes.txt")
+
+
 def test_example_save_one_offline_page(run, dashboard, tmp_path):
     dashboard.threads.plus.click()
     eventually(lambda: rows(dashboard) > 10 and run.threads == 2, 60)
@@ -309,6 +448,76 @@ def test_example_the_table_and_replay_on_another_run(run, dashboard, tmp_path):
         replay([{"a": 1}], run)
 
 
+def test_example_the_table_says_what_a_change_did_to_the_imbalance():
+    """One of two threads has all the buckets: a coefficient of variation of 100%. Then each has half of them."""
+    lopsided = hr.Mapping.even(2).move(range(1_024), to=0)
+    with start(threads=2, rate=2_000) as run:
+        dashboard = Dashboard(run, stop_unwatched_after=None)
+        try:
+            run.reconfigure(mapping=lopsided).wait(60)
+            seconds = run.metrics().seconds
+            # Two seconds before a change count, and the loads of half a second more.
+            eventually(lambda: run.metrics().seconds > seconds + 3, 60)
+            run.reconfigure(mapping=hr.Mapping.even(2)).wait(60)
+            loads = np.array(run.metrics().operators[dashboard.operator].bucket_load)
+            expected, _ = hr.Mapping.even(2).predicted_imbalance(loads)
+
+            def known():
+                with dashboard.messages.lock:
+                    last = dashboard.changes.records()[-1]
+                return last if dashboard.feed.newest_s > last["at_s"] + 3 else None
+
+            last = eventually(known, 60)
+            assert last["imbalance_before"] == pytest.approx(1.0, abs=0.1)
+            assert last["imbalance_after"] == pytest.approx(expected, abs=0.1)
+            assert last["imbalance_after"] < 0.4
+            assert last["p99_before_ms"] > 0
+            assert last["p99_after_ms"] > 0
+            eventually(
+                lambda: f"<td>{last['imbalance_before']:.1%}</td>" in dashboard.changes.widget.value, 60
+            )
+        finally:
+            dashboard.close()
+
+
+def test_example_before_and_after_in_the_table():
+    """A change at second 10 that takes one; the columns below are known, so are their means.
+
+    t     5 .. 7.9   8 .. 10   10.1 .. 11.4   11.5 .. 13.5   13.6 ..
+    cv    0.9        0.5       0.7            0.1            0.9
+    p99   99         8         50             2              99
+    """
+    table = Table(("t", "cv", "p99"))
+    for i in range(50, 200):
+        t = i / 10
+        if t < 8 or t > 13.55:
+            row = 0.9, 99.0
+        elif t <= 10:
+            row = 0.5, 8.0
+        else:
+            row = (0.7, 50.0) if t < 11.45 else (0.1, 2.0)
+        table.append((t, *row))
+    change = SimpleNamespace(
+        operator="op", requested_ns=10 * 10**9, started_ns=10 * 10**9, completed_ns=11 * 10**9, planned_at=None,
+        reason="a test", from_threads=2, to_threads=2, ms=1_000.0, buckets_moved=512, outcome="done",
+        members=(0, 1), mapping=None,
+    )  # fmt: skip
+    feed = SimpleNamespace(tables={"op": table}, metrics=None, newest_s=20.0, seconds_of=lambda ns: ns / 1e9)
+    changes = ChangesTable(SimpleNamespace(changes=[change]), feed)
+    (record,) = changes.records()
+    measured = [record[name] for name in COLUMNS if name.startswith(("imbalance", "p99"))]
+    assert measured == pytest.approx([0.5, 0.1, 8.0, 2.0])
+    changes.show([change])
+    heads = re.findall("<th scope[^>]*>(.*?)</th>", changes.widget.value)
+    given = dict(zip(COLUMNS, re.findall("<td>(.*?)</td>", changes.widget.value), strict=True))
+    assert heads == list(COLUMNS.values())
+    assert (given["imbalance_before"], given["imbalance_after"]) == ("50.0%", "10.0%")
+    assert [re.sub(r"\.0+", "", given[f"p99_{when}_ms"]) for when in ("before", "after")] == ["8 ms", "2 ms"]
+    refused = SimpleNamespace(**(vars(change) | {"outcome": "refused"}))
+    (record,) = ChangesTable(SimpleNamespace(changes=[refused]), feed).records()
+    assert record["imbalance_after"] is record["p99_before_ms"] is None  # it did nothing to the stream
+
+
 def test_example_a_failure_in_a_worker_is_seen():
     def broken(t, emit):
         emit(v=1 // (t.v - 3))
@@ -342,12 +551,16 @@ def test_example_an_exception_while_updating_is_seen(run, dashboard, monkeypatch
     eventually(lambda: "ZeroDivisionError" in problem(dashboard), 60)
 
 
-def test_example_several_operators():
+def two_steps():
     stream = hr.stream(iter(TABLE.to_batches(500)), event_time="ts").key_by("k").window(1_000)
     query = (
         stream.aggregate("first", n=hr.count()).key_by("k").window(1_000).aggregate("second", n=hr.sum("n"))
     )
-    with query.start(threads=1, max_threads=3, rate=2_000, sink=hr.discard()) as run:
+    return query.start(threads=1, max_threads=3, rate=2_000, sink=hr.discard())
+
+
+def test_example_several_operators():
+    with two_steps() as run:
         dashboard = Dashboard(run, stop_unwatched_after=None)
         try:
             dashboard.choice.value = "second"
@@ -355,10 +568,152 @@ def test_example_several_operators():
             dashboard.threads.plus.click()
             eventually(lambda: run["second"].threads == 2, 60)
             assert run["first"].threads == 1
-            assert dashboard.messages.lines == ("run['second'].reconfigure(threads=2)",)
+            assert dashboard.messages.lines == (
+                "dashboard.show_operator('second')",
+                "run['second'].reconfigure(threads=2)",
+            )
             eventually(lambda: rows(dashboard) > 3, 60)
         finally:
             dashboard.close()
+
+
+def controls_of(widget):
+    """All that can be clicked, moved or typed into."""
+    if isinstance(widget, w.Box):
+        return {one for child in widget.children for one in controls_of(child)}
+    return (
+        {widget}
+        if isinstance(widget, (w.Button, w.ValueWidget)) and not isinstance(widget, w.HTML)
+        else set()
+    )
+
+
+def test_example_every_control_prints_one_line_that_does_the_same(tmp_path, monkeypatch):
+    """Each control is used on the first of two dashboards alike, and what it prints is run for the second."""
+    monkeypatch.chdir(tmp_path)
+    with two_steps() as run, two_steps() as other:
+        mine, its = (Dashboard(each, stop_unwatched_after=None) for each in (run, other))
+        names = {"run": other, "dashboard": its, "hr": hr}
+        used = set()
+
+        def use(control, value=None):
+            before = len(mine.messages.lines)
+            if value is None:
+                control.click()
+            else:
+                control.value = value
+            assert problem(mine) == ""
+            assert len(mine.messages.lines) == before + 1, "one line"
+            used.add(control)
+            return mine.messages.lines[-1]
+
+        def use_and_run(control, value=None):
+            line = use(control, value)
+            exec(line, names)
+            return line
+
+        try:
+            use_and_run(mine.choice, "second")
+            assert (mine.operator, its.operator, its.choice.value) == ("second",) * 3
+
+            threads = mine.threads
+            for control, value, wanted in (
+                (threads.plus, None, 2), (threads.slider, 3, 3), (threads.entry, 1, 1), (threads.plus, None, 2),
+                (threads.minus, None, 1), (threads.plus, None, 2),
+            ):  # fmt: skip
+                use_and_run(control, value)
+                for each in (run, other):
+                    eventually(lambda each=each, wanted=wanted: each["second"].threads == wanted, 60)
+
+            for control, value in ((mine.rate.slider, 3_000), (mine.rate.entry, 2_500.5)):
+                use_and_run(control, value)
+                assert run.rate == other.rate == value
+
+            mine.controller.choice.value = "Threshold"
+            mine.controller.parameters["cooldown_s"].value = 30
+            use_and_run(mine.controller.start)
+            for each in (run, other):
+                eventually(lambda each=each: [one.kind for one in each.decisions][:1] == ["attached"], 60)
+                assert each.decisions[0].operator == "second"
+            eventually(lambda: not mine.controller.stop.disabled, 60)
+            use_and_run(mine.controller.stop)
+            for each in (run, other):
+                eventually(lambda each=each: each.decisions[-1].kind == "released", 60)
+
+            for each in (mine, its):
+                eventually(lambda each=each: each.history._now_s > 2 and each.plots._figures._highest, 60)
+            use_and_run(mine.history.span, "10 s")
+            assert mine.view.span_s == its.view.span_s == 10
+            assert its.history.span.value == "10 s"
+            use_and_run(mine.history.span, "all")
+            assert mine.view.span_s is its.view.span_s is None
+            use_and_run(mine.history.pause, True)
+            assert 2 < its.view.end_s <= its.history._now_s
+            assert (its.history.pause.value, its.history.scrub.disabled) == (True, False)
+            use_and_run(mine.history.scrub, 1.2)
+            assert mine.view.end_s == its.view.end_s == its.history.scrub.value == 1.2
+            use_and_run(mine.history.pause, False)
+            assert mine.view.end_s is its.view.end_s is None
+            assert (its.history.pause.value, its.history.scrub.disabled) == (False, True)
+            with mine.messages.lock, its.messages.lock:  # an update would cover anew what is shown
+                use_and_run(mine.history.fit)
+                assert mine.plots._figures._highest == its.plots._figures._highest == []
+
+            line = use(mine.history.save)
+            (page,) = tmp_path.glob("headrace-second-*.html")
+            page.unlink()
+            exec(line, names)
+            assert page.exists()
+
+            mapping = mine.mapping
+            for each in (run, other):
+                each["second"].reconfigure(threads=2, mapping=hr.Mapping.even(2)).wait(60)
+            eventually(lambda: mapping.to.options == (0, 1) and its.mapping.to.options == (0, 1), 60)
+            mapping.buckets.value, mapping.to.value = "0-31", 1
+            use_and_run(mapping.move)
+            assert names["draft"] == mapping.shown == hr.Mapping.even(2).move(range(32), to=1)
+            mapping.buckets.value = "40, 50"
+            use_and_run(mapping.move)
+            assert names["draft"] == mapping.shown == hr.Mapping.even(2).move([*range(32), 40, 50], to=1)
+            use_and_run(mapping.discard)
+            assert names["draft"] == mapping.shown == other["second"].mapping == hr.Mapping.even(2)
+            mapping.buckets.value = "0-499"
+            use(mapping.move)
+            use_and_run(mapping.apply)
+            for each in (run, other):
+                moved = hr.Mapping.even(2).move(range(500), to=1)
+                eventually(lambda each=each, moved=moved: each["second"].mapping == moved, 60)
+            eventually(lambda: mapping.bucket_loads.any(), 60)
+            with mine.messages.lock:  # the same loads for both
+                line = use(mapping.balance)
+                exec(line, here := {"run": run, "dashboard": mine, "hr": hr})
+                assert here["draft"] == mapping.shown != run["second"].mapping
+
+            with mine.messages.lock:
+                mine.changes._drawn = None
+                mine.changes.show(run.changes)
+                shown = mine.changes.widget.value
+                for name in ("changes.csv", "changes.json"):
+                    (linked,) = re.findall(f'download="{name}" href="data:[^,]*,([^"]*)"', shown)
+                    line = f'dashboard.export("{name}")'
+                    assert f"<code>{line}</code>" in html.unescape(shown)
+                    exec(line, {"dashboard": mine})
+                    assert Path(name).read_bytes() == base64.b64decode(linked)
+
+            use_and_run(mine.stop)
+            eventually(lambda: run.state == other.state == "stopped", 60)
+            # What is called prints nothing, and of what prints nothing all is only chosen for a button beside it.
+            assert its.messages.lines == ()
+            chosen = {
+                mapping.buckets,
+                mapping.to,
+                mine.controller.choice,
+                *mine.controller.parameters.values(),
+            }
+            assert controls_of(mine.widget) - used == chosen
+        finally:
+            mine.close()
+            its.close()
 
 
 def test_example_the_watchdog(run, dashboard):

@@ -135,19 +135,25 @@ class ChangesTable:
             writer.writerow([_safe(record[name]) for name in COLUMNS])
         return text.getvalue()
 
+    def to_json(self, records: list[dict[str, Any]] | None = None) -> str:
+        """All changes as JSON, which `replay` reads."""
+        return json.dumps(self.records() if records is None else records)
+
     def _links(self, records: list[dict[str, Any]]) -> str:
         if not records:
             return ""
         files = (
             ("changes.csv", "text/csv", self.to_csv(records)),
-            ("changes.json", "application/json", json.dumps(records)),
+            ("changes.json", "application/json", self.to_json(records)),
         )
+        # A link's click is the browser's alone, so what does the same stands beside it.
+        lines = ", ".join(f'<code>dashboard.export("{name}")</code>' for name, _, _ in files)
         links = " ".join(
             f'<a download="{name}" href="data:{kind};base64,{base64.b64encode(text.encode()).decode()}">{name}</a>'
             for name, kind, text in files
         )
         return (
-            f'<div class="headrace-text">Export: {links}. On another run:'
+            f'<div class="headrace-text">Export: {links}; in Python: {lines}. On another run:'
             ' <code>headrace_widgets.replay("changes.json", run)</code></div>'
         )
 

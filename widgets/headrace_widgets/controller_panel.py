@@ -9,11 +9,11 @@ from typing import Any
 
 import ipywidgets as w
 
-from headrace_widgets.messages import Messages
+from headrace_widgets.messages import Messages, number
 from headrace_widgets.target import Target
 
 BUILT_IN = ("Threshold", "ProactiveJoin", "LoadBalancer", "Schedule")
-DAMPING = ("up_after_s", "down_after_s", "cooldown_s")
+DAMPING = ("up_after_s", "down_after_s", "cooldown_s", "max_step")
 MOST_DECISIONS = 6
 
 
@@ -38,7 +38,7 @@ class ControllerPanel:
             options=names, value=names[0] if names else None, description="Controller",
             tooltip="Policy that changes threads or mapping", layout=w.Layout(width="240px"),
         )  # fmt: skip
-        self.parameters: dict[str, w.FloatText | w.Text] = {}
+        self.parameters: dict[str, w.FloatText | w.IntText | w.Text] = {}
         self._damping: Any = None
         self._fields = w.HBox(layout=w.Layout(flex_flow="row wrap"))
         button = w.Layout(width="90px")
@@ -75,8 +75,13 @@ class ControllerPanel:
                 self._offer_number(one.name, one.default, f"{one.name} of {self.choice.value}")
             elif one.name == "damping":
                 self._damping = one.default_factory()  # pyright: ignore[reportCallIssue]
-                for name in DAMPING:
+                for name in DAMPING[:-1]:
                     self._offer_number(name, getattr(self._damping, name), f"{name}: keeps it from flapping")
+                self.parameters["max_step"] = w.IntText(
+                    self._damping.max_step or 0, description="max_step",
+                    tooltip="max_step: most threads that come or go at once; 0: any number",
+                    layout=w.Layout(width="165px"), style={"description_width": "90px"},
+                )  # fmt: skip
             elif one.name == "steps":
                 self.parameters["steps"] = w.Text(
                     "0: 1, 10: 2", description="steps", tooltip="Seconds from its start: threads", continuous_update=False,
@@ -92,17 +97,16 @@ class ControllerPanel:
 
     def _arguments(self) -> dict[str, tuple[Any, str]]:
         """What the chosen controller is made with, as values and as Python."""
-        given = {
-            name: (steps_of(field.value), repr(steps_of(field.value)))
-            if name == "steps"
-            else (field.value, f"{field.value:g}")
-            for name, field in self.parameters.items()
-        }
-        damping = {name: given.pop(name) for name in DAMPING if self._damping is not None}
-        if any(value != getattr(self._damping, name) for name, (value, _) in damping.items()):
-            text = ", ".join(f"{name}={text}" for name, (_, text) in damping.items())
-            made = type(self._damping)(**{name: value for name, (value, _) in damping.items()})
-            given["damping"] = made, f"hr.controllers.Damping({text})"
+        values = {name: field.value for name, field in self.parameters.items()}
+        if "steps" in values:
+            values["steps"] = steps_of(values["steps"])
+        damping = {name: values.pop(name) for name in DAMPING if self._damping is not None}
+        given = {name: (value, _code(value)) for name, value in values.items()}
+        if damping:
+            damping["max_step"] = damping["max_step"] or None
+        if any(value != getattr(self._damping, name) for name, value in damping.items()):
+            text = ", ".join(f"{name}={_code(value)}" for name, value in damping.items() if value is not None)
+            given["damping"] = type(self._damping)(**damping), f"hr.controllers.Damping({text})"
         return given
 
     @property
@@ -143,6 +147,10 @@ class ControllerPanel:
         text = f'<div class="headrace-decisions" role="log" aria-label="Last decisions">{text}</div>'
         if self.words.value != text:
             self.words.value = text
+
+
+def _code(value: Any) -> str:
+    return number(value) if isinstance(value, float) else repr(value)
 
 
 def steps_of(text: str) -> list[tuple[float, int]]:

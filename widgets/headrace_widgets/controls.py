@@ -10,13 +10,13 @@ from typing import Any
 
 import ipywidgets as w
 
-from headrace_widgets.messages import Messages
+from headrace_widgets.messages import Messages, number
 from headrace_widgets.target import Target
 
 REASON = "dashboard"
 
 
-class _Shown:
+class Shown:
     """Tells a value that the dashboard shows from one that the user sets: both call a widget's observers."""
 
     def __init__(self):
@@ -57,7 +57,7 @@ class ThreadsControl:
             layout=w.Layout(align_items="center", flex="1 1 380px"),
         )
         self.widget.add_class("headrace-threads")
-        self._shown = _Shown()
+        self._shown = Shown()
         self._change: Any = None
         self._wanted = now
         self._set_to: int | None = None
@@ -104,62 +104,96 @@ class ThreadsControl:
 
 
 class RateControl:
-    """Tuples per second and source; there only where the run paces its input."""
+    """How fast the input is played; there only where the run paces its input.
+
+    That is tuples per second and source, or, where the tuples' own event times are played
+    (``hr.rates.recorded(speed=...)``), how many times as fast as they were recorded. Times that were recorded apart
+    (``hr.rates.recorded(times)``) show the rate they come to; one that is set here takes their place.
+    """
 
     def __init__(self, target: Target, messages: Messages):
         self._target, self._messages = target, messages
-        rate = self.rate
-        self.is_there = rate is not None
-        start = max(1.0, rate or 1.0)
-        centre = math.log10(start)
         self.slider = w.FloatLogSlider(
-            start, base=10, min=max(0.0, math.floor(centre - 1)), max=math.ceil(centre + 1.5), step=0.02, description="Rate",
-            continuous_update=False, readout_format=",.0f", tooltip="Tuples per second and source (logarithmic)",
+            1.0, base=10, min=0.0, max=2.0, step=0.02, continuous_update=False,
             layout=w.Layout(flex="1 1 220px", min_width="200px"),
         )  # fmt: skip
-        self.entry = w.FloatText(
-            start,
-            continuous_update=False,
-            tooltip="Type a rate in tuples per second",
-            layout=w.Layout(width="100px"),
-        )
+        self.entry = w.FloatText(1.0, continuous_update=False, layout=w.Layout(width="100px"))
+        self.unit = w.HTML()
         self.widget = w.HBox(
-            [self.slider, self.entry, w.HTML("tuples/s")],
-            layout=w.Layout(align_items="center", flex="1 1 380px"),
+            [self.slider, self.entry, self.unit], layout=w.Layout(align_items="center", flex="1 1 380px")
         )
         self.widget.add_class("headrace-rate")
-        self._shown = _Shown()
-        self._set_to: float | None = None
+        self._shown = Shown()
+        self._kind = ""
+        self._set_to: tuple[str, float] | None = None
         """What the controls show; None: unknown, since the user has set something else."""
+        playing = self.playing
+        self.is_there = playing is not None
+        self.show(playing)
         moved = messages.guard(lambda change: self.request(change["new"]))
         for part in (self.slider, self.entry):
             part.observe(lambda change: None if self._shown.is_now else moved(change), "value")
 
     @property
-    def rate(self) -> float | None:
-        """The rate in force; None where the input is not paced."""
+    def playing(self) -> tuple[str, float] | None:
+        """("rate", tuples per second) or ("speed", times as fast as recorded); None where the input is not paced."""
         rate = getattr(self._target.run, "rate", None)
-        return float(rate) if isinstance(rate, (int, float)) else None
+        if isinstance(rate, (int, float)):
+            return ("rate", float(rate)) if math.isfinite(rate) else None
+        speed = getattr(self._target.schedule, "speed", None)
+        return None if speed is None else ("speed", float(speed))
 
-    def request(self, rate: float) -> None:
-        """Pace the sources at this rate from now on."""
-        rate = (
-            float(f"{rate:.3g}") if rate == self.slider.value else rate
-        )  # a slider's value has no meaning beyond
-        self._messages.echo(f"run.rate = {rate:g}")
+    def request(self, value: float) -> None:
+        """Pace the sources so from now on."""
+        if value == self.slider.value:
+            value = float(f"{value:.3g}")  # a slider's value has no meaning beyond
+        is_speed = self._kind == "speed"
+        self._messages.echo(
+            f"run.rate = hr.rates.recorded(speed={number(value)})"
+            if is_speed
+            else f"run.rate = {number(value)}"
+        )
         try:
-            self._target.run.rate = rate
+            self._target.run.rate = _recorded(value) if is_speed else value
         finally:
             self._set_to = None
-            self.show(self.rate)
+            self.show(self.playing)
 
-    def show(self, rate: float | None) -> None:
-        """Show the rate in force."""
-        if rate is None or rate == self._set_to:
+    def show(self, playing: tuple[str, float] | None) -> None:
+        """Show what is in force."""
+        if playing is None or playing == self._set_to:
             return
-        self._set_to = rate
+        self._set_to = playing
+        kind, value = playing
+        exponent = math.log10(max(value, 1e-3))
         with self._shown.now():
-            exponent = math.log10(max(rate, 1e-3))
+            if kind != self._kind:
+                self._offer(kind, exponent)
             self.slider.min, self.slider.max = min(self.slider.min, exponent), max(self.slider.max, exponent)
-            self.slider.value = rate
-            self.entry.value = rate
+            self.slider.value = value
+            self.entry.value = value
+
+    def _offer(self, kind: str, exponent: float) -> None:
+        """Say what the numbers mean, and let the slider reach from a tenth of what is to thirty times as much."""
+        self._kind = kind
+        is_speed = kind == "speed"
+        self.slider.description = "Speed" if is_speed else "Rate"
+        self.slider.readout_format = ",.2f" if is_speed else ",.0f"
+        meaning = "Times as fast as recorded" if is_speed else "Tuples per second and source"
+        self.slider.tooltip = f"{meaning} (logarithmic)"
+        self.entry.tooltip = (
+            "Type how many times as fast as recorded" if is_speed else "Type a rate in tuples per second"
+        )
+        self.unit.value = "times as fast as recorded" if is_speed else "tuples/s"
+        exponent = exponent if is_speed else max(0.0, exponent)
+        low, high = math.floor(exponent - 1), math.ceil(exponent + 1.5)
+        low = low if is_speed else max(0, low)
+        self.slider.max = max(self.slider.max, high)  # never below the other end on the way
+        self.slider.min = low
+        self.slider.max = high
+
+
+def _recorded(speed: float) -> Any:
+    from headrace import rates  # a public name of the engine's; only a run that is paced needs it
+
+    return rates.recorded(speed=speed)

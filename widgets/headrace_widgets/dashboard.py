@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import ipywidgets as w
+import numpy as np
 
 from headrace.counters import Metrics
 from headrace_widgets import cells
 from headrace_widgets.changes_table import ChangesTable
 from headrace_widgets.controller_panel import ControllerPanel
-from headrace_widgets.controls import RateControl, ThreadsControl
+from headrace_widgets.controls import RateControl, Shown, ThreadsControl
 from headrace_widgets.feed import Feed
 from headrace_widgets.history_controls import HistoryControls
 from headrace_widgets.mapping_panel import MappingPanel
@@ -39,7 +40,8 @@ _ROW = {"width": "100%", "flex_flow": "row wrap", "align_items": "center"}
 class Dashboard:
     """Plots and controls of a run, shown where it is made.
 
-    Run again, the cell replaces its dashboard and stops the run that one showed.
+    Run again, the cell replaces its dashboard and stops the run that one showed. What is done by hand is printed as
+    the line of Python that does the same, with `run`, `dashboard` and `hr` (``import headrace as hr``) for names.
 
     Parameters
     ----------
@@ -102,14 +104,16 @@ class Dashboard:
         self.messages = Messages()
         self.status = Status()
         self.changes = ChangesTable(run, self.feed)
-        self.history = HistoryControls(self.view, self.messages, self._fit, self.save)
+        self.history = HistoryControls(self.view, self.messages, self.fit, self.save)
         self.choice = w.Dropdown(
             options=names,
             value=operator or names[0],
             description="Operator",
             tooltip="The operator shown and steered",
         )
-        self.choice.observe(self.messages.guard(lambda change: self._show_operator(change["new"])), "value")
+        self._shown = Shown()
+        chosen = self.messages.guard(lambda change: self._choose(change["new"]))
+        self.choice.observe(lambda change: None if self._shown.is_now else chosen(change), "value")
         self.stop = w.Button(
             description="Stop run",
             tooltip="End the run now; results not yet released are lost",
@@ -162,7 +166,7 @@ class Dashboard:
             lambda metrics, _: self.status.show_badge(metrics, self.feed),
             lambda *_: self.controller.update(),
             lambda _, changes: self.changes.show(changes),
-            lambda *_: self.rate.show(self.rate.rate),
+            lambda *_: self.rate.show(self.rate.playing),
         ]
         if mapping := self.mapping:
             self._seldom.append(lambda metrics, _: mapping.update(metrics.operators[name]))
@@ -237,8 +241,9 @@ class Dashboard:
             except Exception as error:
                 self.status.show_failure(error)
 
-    def _fit(self) -> None:
-        self.plots.fit()
+    def _choose(self, operator: str) -> None:
+        self.messages.echo(f"dashboard.show_operator({operator!r})")
+        self._show_operator(operator)
 
     def _stop(self) -> None:
         self.messages.echo("run.stop()")
@@ -254,6 +259,80 @@ class Dashboard:
         self.run.stop()
 
     # -- for the user
+
+    def pause(self, end_s: float | None = None) -> None:
+        """Hold the plots still; the stream goes on.
+
+        Parameters
+        ----------
+        end_s : float, optional
+            The moment at which the plots end, in seconds since the first tuple; by default now.
+
+        Raises
+        ------
+        ValueError
+            A moment before the first tuple.
+        """
+        with self.messages.lock:
+            self.history.hold(end_s)
+
+    def go_on(self) -> None:
+        """Let the plots follow the stream again after `pause`."""
+        with self.messages.lock:
+            self.history.go_on()
+
+    def show_last(self, seconds: float | None) -> None:
+        """Choose how much time the plots show, in seconds; None: all since the first tuple.
+
+        Raises
+        ------
+        ValueError
+            Not above 0.
+        """
+        with self.messages.lock:
+            self.history.show_last(seconds)
+
+    def fit(self) -> None:
+        """Let the axes begin anew from what is shown."""
+        with self.messages.lock:
+            self.plots.fit()
+
+    def show_operator(self, name: str) -> None:
+        """Show and steer another operator of the query.
+
+        Raises
+        ------
+        ValueError
+            There is none of this name.
+        """
+        if name not in self.feed.tables:
+            raise ValueError(f"{name!r}: the operators of this run are {', '.join(self.feed.tables)}")
+        with self.messages.lock, self._shown.now():
+            self.choice.value = name
+            self._show_operator(name)
+
+    @property
+    def bucket_loads(self) -> np.ndarray:
+        """int64[1024]: what each key bucket of the operator shown cost in the last seconds; see `Mapping.balanced`."""
+        if self.mapping is None:
+            raise ValueError("bucket_loads: the key mapping of this run cannot be changed")
+        return self.mapping.bucket_loads
+
+    def export(self, path: str | Path) -> Path:
+        """Write the table of reconfigurations into a file: CSV, or JSON, which `replay` reads.
+
+        Raises
+        ------
+        ValueError
+            The name ends neither in .csv nor in .json.
+        """
+        file = Path(path)
+        if file.suffix not in (".csv", ".json"):
+            raise ValueError(f"export({str(path)!r}): give a name that ends in .csv or .json")
+        with self.messages.lock:
+            text = self.changes.to_csv() if file.suffix == ".csv" else self.changes.to_json()
+        file.write_text(text, encoding="utf-8", newline="")
+        return file
 
     def save(self, path: str | Path | None = None) -> Path:
         """Write the history so far into one HTML file that needs no network.

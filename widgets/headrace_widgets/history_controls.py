@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
 import ipywidgets as w
 
-from headrace_widgets.messages import Messages
+from headrace_widgets.controls import Shown
+from headrace_widgets.messages import Messages, number
 from headrace_widgets.plots import TimeView
 
 SPANS = {"10 s": 10.0, "30 s": 30.0, "1 min": 60.0, "2 min": 120.0, "5 min": 300.0, "all": None}
@@ -20,6 +22,10 @@ class HistoryControls:
         self._view, self._fit, self._save = view, fit, save
         self._messages = messages
         self._now_s = 0.0
+        self._spans: dict[str, float | None] = dict(SPANS)
+        self._shown = Shown()
+        self._scrubbed: str | None = None
+        """The line that said where the slider had been moved to."""
         self.pause = w.ToggleButton(
             False,
             description="Pause",
@@ -46,10 +52,10 @@ class HistoryControls:
             layout=w.Layout(width="90px"),
         )
         self.saved = w.HTML()
-        self.pause.observe(messages.guard(lambda change: self._pause(change["new"])), "value")
-        self.span.observe(messages.guard(lambda change: self._choose(change["new"])), "value")
-        self.scrub.observe(messages.guard(lambda change: self._scrub(change["new"])), "value")
-        self.fit.on_click(messages.guard(lambda _: self._fit()))
+        for part, action in ((self.pause, self._pause), (self.span, self._choose), (self.scrub, self._scrub)):
+            moved = messages.guard(lambda change, action=action: action(change["new"]))
+            part.observe(lambda change, moved=moved: None if self._shown.is_now else moved(change), "value")
+        self.fit.on_click(messages.guard(lambda _: self._fit_axes()))
         self.save.on_click(messages.guard(lambda _: self._write()))
         self.widget = w.HBox(
             [self.pause, self.span, self.scrub, self.fit, self.save, self.saved],
@@ -60,20 +66,59 @@ class HistoryControls:
         """Tell it how long the history is. The slider learns it with the pause: until then it is of no use."""
         self._now_s = now_s
 
+    def hold(self, end_s: float | None = None) -> None:
+        """Let the plots end at this moment and stand still; None: now."""
+        if end_s is not None and not end_s >= 0:
+            raise ValueError(f"pause({end_s!r}): give seconds since the first tuple, from 0")
+        self._end_at(self._now_s if end_s is None else min(end_s, self._now_s))
+
+    def go_on(self) -> None:
+        """Let the plots follow the stream again."""
+        self._end_at(None)
+
+    def _end_at(self, end_s: float | None) -> None:
+        paused = end_s is not None
+        self._view.end_s = end_s
+        with self._shown.now():
+            self.scrub.max = max(self._now_s, 0.1)
+            self.scrub.value = end_s if paused else self.scrub.max
+            self.scrub.disabled = not paused
+            self.pause.value = paused
+            self.pause.description = "Go on" if paused else "Pause"
+
+    def show_last(self, seconds: float | None) -> None:
+        """Show so many seconds; None: all there is."""
+        if seconds is not None and not 0 < seconds < math.inf:
+            raise ValueError(f"show_last({seconds!r}): give seconds above 0, or None for all")
+        label = next(
+            (name for name, span in self._spans.items() if span == seconds), f"{number(seconds or 0)} s"
+        )
+        self._spans[label] = self._view.span_s = seconds
+        with self._shown.now():
+            self.span.options = list(self._spans)
+            self.span.value = label
+
     def _pause(self, paused: bool) -> None:
-        self.scrub.max = max(self._now_s, 0.1)
-        self._view.end_s = None
-        self.scrub.value = self.scrub.max
-        self._view.end_s = self._now_s if paused else None
-        self.scrub.disabled = not paused
-        self.pause.description = "Go on" if paused else "Pause"
+        self._messages.echo("dashboard.pause()" if paused else "dashboard.go_on()")
+        self._end_at(self._now_s if paused else None)
 
     def _choose(self, span: str) -> None:
-        self._view.span_s = SPANS[span]
+        seconds = self._spans[span]
+        self._messages.echo(f"dashboard.show_last({None if seconds is None else number(seconds)})")
+        self._view.span_s = seconds
 
     def _scrub(self, end_s: float) -> None:
-        if self.pause.value:
-            self._view.end_s = end_s
+        if not self.pause.value:
+            return
+        end_s = round(end_s, 3)
+        line = f"dashboard.pause({number(end_s)})"
+        self._messages.echo(line, instead_of=self._scrubbed)
+        self._scrubbed = line
+        self._view.end_s = end_s  # the slider's own end stays: it is being moved
+
+    def _fit_axes(self) -> None:
+        self._messages.echo("dashboard.fit()")
+        self._fit()
 
     def _write(self) -> None:
         path = self._save()

@@ -179,21 +179,25 @@ class MappingPanel:
         self._begin()
         self._draft = self._draft.move(buckets, to=to)
         self._steps.append(f".move({bucket_groups.to_code(buckets)}, to={to})")
+        self._messages.echo(f"draft = {self.code}")
         self._drafted()
 
     def _balance(self) -> None:
-        loads = self._loads.loads
+        loads = self.bucket_loads
         if not loads.any():
             raise ValueError("balance: no load has been measured yet; wait until tuples flow")
         self._begin()
         self._draft = type(self._draft).balanced(loads, self._members, start=self._target.mapping)
-        self._steps = ["balanced"]
+        self._steps = [
+            f"hr.Mapping.balanced(dashboard.bucket_loads, {self._members}, start={self._target.code}.mapping)"
+        ]
+        self._messages.echo(f"draft = {self.code}")
         self._drafted()
 
     def _begin(self) -> None:
         if self._draft is None:
             self._base = self._draft = self._target.mapping
-            self._steps = []
+            self._steps = [f"{self._target.code}.mapping"]
 
     def _drafted(self) -> None:
         self.plot.selected = []
@@ -201,24 +205,23 @@ class MappingPanel:
         self.draw()
 
     def _apply(self) -> None:
-        draft, code = self._draft, self.code
-        self._messages.echo(code)
+        draft = self._draft
+        self._messages.echo(f"{self._target.code}.reconfigure(mapping={self.code})")
         self._target.reconfigure(mapping=draft, reason=REASON)
         self._forget()
 
     @property
     def code(self) -> str:
-        """The line of Python that does what Apply does."""
-        target = self._target
-        if self._steps[:1] == ["balanced"]:
-            later = "".join(self._steps[1:])
-            loads = f"run.metrics().operators[{target.operator!r}].bucket_load"
-            made = f"hr.Mapping.balanced({loads}, {self._members}, start={target.code}.mapping){later}"
-        else:
-            made = f"{target.code}.mapping{''.join(self._steps)}"
-        return f"{target.code}.reconfigure(mapping={made})"
+        """The draft as Python, complete in itself: the line of each click can be used without those before."""
+        return "".join(self._steps)
+
+    @property
+    def bucket_loads(self) -> np.ndarray:
+        """int64[1024]: what each bucket cost lately; what Balance shares out."""
+        return self._loads.loads
 
     def _discard(self) -> None:
+        self._messages.echo(f"draft = {self._target.code}.mapping")
         self._forget()
         self.draw()
 

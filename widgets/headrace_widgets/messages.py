@@ -15,6 +15,11 @@ MOST_LINES = 4
 _KEPT = 1_000
 
 
+def number(value: float) -> str:
+    """A number as a person writes it, to the last digit: 700 for 700.0."""
+    return repr(float(value)).removesuffix(".0")
+
+
 class Messages:
     """A line for what was refused or went wrong, and the last clicks as Python."""
 
@@ -46,8 +51,14 @@ class Messages:
             f"<b>{sign} {title}:</b> {html.escape(text)}</div>"
         )
 
-    def echo(self, line: str) -> None:
-        """Show the line of Python that does the same as the click."""
+    def echo(self, line: str, instead_of: str | None = None) -> None:
+        """Show the line of Python that does the same as the click.
+
+        It takes the place of the line `instead_of` if that is the last one: what is dragged says where it came to,
+        not each step of the way.
+        """
+        if self._lines and self._lines[-1] == instead_of:
+            self._lines.pop()
         self._lines.append(line)
         self._show_code()
 

@@ -40,6 +40,18 @@ class Target:
         return self._handle.threads
 
     @property
+    def schedule(self) -> Any:
+        """The schedule of `headrace.rates` that paces the run; None without one.
+
+        `run.rate` is None both without a schedule and where event times are played: what tells them apart has no
+        public name.
+        """
+        try:
+            return self.run._sources[0]._port.player.schedule
+        except (AttributeError, IndexError):
+            return None
+
+    @property
     def mapping(self) -> Any:
         return self._handle.mapping
 
