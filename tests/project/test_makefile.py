@@ -19,9 +19,8 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="run withou
 
 def make(folder, *arguments, **environ):
     # What an outer make hands to an inner one would change what is seen here.
-    clean = {
-        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
-    }
+    handed = ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "PYTHON")
+    clean = {name: value for name, value in os.environ.items() if name not in handed}
     return subprocess.run(
         [shutil.which("make"), *arguments], cwd=folder, env={**clean, **environ}, capture_output=True,
         text=True, timeout=120,
