@@ -28,36 +28,38 @@ def counts(source=TABLE):
     return hr.stream(source, event_time="ts").key_by("k").window(100).aggregate("counts", n=hr.count())
 
 
-class Once:
-    """Asks for two threads, once in its life."""
+class Wishes:
+    """Asks for each number of threads until it has it; once in its life."""
 
-    def __init__(self):
-        self.asked = False
+    def __init__(self, *threads):
+        self.left = list(threads)
 
     def decide(self, observation):
-        if self.asked:
-            return None
-        self.asked = True
-        return Request(threads=2, reason="once")
+        if self.left and observation.threads == self.left[0]:
+            self.left.pop(0)
+        return Request(threads=self.left[0], reason="wished") if self.left else None
 
 
 def test_plans_side_by_side():
     steps = hr.rates.phases([(0.5, 4_000), (0.5, 16_000), (1, 4_000)])
-    once = Once()
-    plans = {"one": 1, "two": 2, "by hand": [(0.3, 2), (0.6, 1)], "once": once, "threshold": Threshold()}
+    once = Wishes(2)
+    plans = {
+        "one": 1, "two": 2, "by hand": [(0.0, 2)], "once": once, "back": Wishes(2, 1), "threshold": Threshold(),
+    }  # fmt: skip
     found = hr.compare_controllers(counts(), plans, rate=steps, max_threads=2, interval_s=0.05)
     table = found.table
     assert list(table.index) == list(plans) and tuple(table.columns) == COLUMNS
     assert table["results"].nunique() == 1 and table["results"].iloc[0] == 11 * ROWS // 100
     assert table.loc["one", "mean_threads"] == pytest.approx(1) and table.loc["two", "mean_threads"] == pytest.approx(2)
     assert table.loc["one", "changes"] == table.loc["two", "changes"] == 0
-    assert 1 < table.loc["by hand", "mean_threads"] < 2 and table.loc["by hand", "reversals"] == 1
-    assert [c.to_threads for c in found.replays["by hand"].changes] == [2, 1]
-    assert 1 < table.loc["once", "mean_threads"] < 2 and not once.asked, "a copy was at work"
+    for name, threads in (("by hand", [2]), ("once", [2]), ("back", [2, 1])):
+        assert [c.to_threads for c in found.replays[name].changes] == threads
+        assert 1 < table.loc[name, "mean_threads"] < 2 and table.loc[name, "reversals"] == len(threads) - 1
+    assert once.left == [2], "a copy was at work"
     assert (table["seconds"] >= steps.due_at(ROWS - 1) - 0.01).all(), "played at the given rate"
     assert (table["regret"] >= 0).all() and (table["regret"] == 0).sum() >= 1
     assert table["in_target"].between(0, 1).all() and (table["delay_p99_ms"] > 0).all()
-    assert len(found.replays["once"].decisions.of_kind("request")) == 1
+    assert found.replays["once"].decisions.of_kind("request")
     assert found.replays["two"].quality.thread_seconds > 0
     assert "by hand" in str(found)
 

@@ -16,19 +16,27 @@ import headrace as hr
 from headrace.errors import OutputError
 from headrace.report import Record, _plots, describe, write_html
 from headrace.runtime.changes import Change
+from support.workloads import Steered, eventually
 
 ROWS = 20_000
 
 
 @pytest.fixture(scope="module")
 def record():
-    """A run of about a second: 1 thread, then 3."""
+    """A run of about a second: half of the input on 1 thread, the other half on 3."""
     table = pa.table({"ts": range(ROWS), "k": [f"k{i % 50}" for i in range(ROWS)]})
-    query = hr.stream(table, event_time="ts").key_by("k").window(100).aggregate(n=hr.count())
+    source = Steered(table, [ROWS // 2])
+    query = hr.stream(source, event_time="ts").key_by("k").window(100).aggregate(n=hr.count())
     with query.start(threads=1, max_threads=3, rate=ROWS, sample_every=0.02) as run:
-        while not run.wait(0.02):
-            if not run.changes and run.metrics().operators["aggregate"].processed > ROWS // 2:
-                run.reconfigure(threads=3)
+        try:
+            source.let()
+            eventually(lambda: run.metrics().operators["aggregate"].processed == ROWS // 2, 60)
+            assert run.reconfigure(threads=3).wait(60).outcome == "done"
+            sampled = len(run.history)
+            eventually(lambda: len(run.history) > max(sampled, 10), 60)
+        finally:
+            source.let_all()
+        assert run.wait(60)
         return Record("counting", "Count & compare <rows>.", run.history, ROWS, run.changes)
 
 

@@ -48,11 +48,13 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _whole(name: str, most: int) -> Callable[[str], int]:
+    from headrace.apps.app import read_whole
+
     def read(text: str) -> int:
-        # What is longer is above any limit, and int() has words of its own for thousands of digits.
-        if not (text.isascii() and text.isdecimal()) or len(text) > 19 or not 1 <= int(text) <= most:
+        number = read_whole(text, most)
+        if number is None:
             raise argparse.ArgumentTypeError(f"{text!r}: give a whole number of {name} from 1 to {most}")
-        return int(text)
+        return number
 
     return read
 
@@ -80,7 +82,7 @@ def _option(read: Callable[[str], Any]) -> Callable[[str], Any]:
 def parser() -> argparse.ArgumentParser:
     """Make the parser of the whole command line."""
     from headrace.apps import APPS
-    from headrace.apps.command import MOST_THREADS
+    from headrace.elasticity.mapping import MOST_INSTANCES
     from headrace.ingress.readers import MOST_BATCH_ROWS
 
     top = _Parser(
@@ -106,7 +108,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--right", metavar="FILE.parquet", help="second input, of scalejoin and forward")
     run.add_argument("--out", required=True, metavar="OUT.parquet", help="result; the same bytes whatever the flags below")
     run.add_argument("--report", metavar="REPORT.json", help="figures of the run")
-    threads, sources = _whole("threads", MOST_THREADS), _whole("sources", MOST_SOURCES)
+    threads, sources = _whole("threads", MOST_INSTANCES), _whole("sources", MOST_SOURCES)
     run.add_argument("--threads", type=threads, default=1, metavar="N", help="at the start (default 1)")
     run.add_argument("--max-threads", type=threads, metavar="M", help="default: the largest N named")
     run.add_argument("--reconfigure", metavar='"P%:N,..."', help='"10%%:4,50%%:1": 4 threads from 10 %% of the rows on')

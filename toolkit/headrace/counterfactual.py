@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-import time
 from collections.abc import Mapping as Dictionary
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -211,14 +210,13 @@ def compare_controllers(
         raise ParameterError("rate=None: give tuples per second or a schedule; at full speed plans cannot be compared")
     options = {"sink": discard(), **options}
     replays, most = {}, threads if max_threads is None else max_threads
+    chosen = query.operators[0] if operator is None else operator
     for name, plan in plans.items():
         size = plan if isinstance(plan, int) and not isinstance(plan, bool) else threads
-        with query.start(threads=size, max_threads=max_threads, rate=rate, **options) as run:
-            begun_ns = time.monotonic_ns()
-            chosen = run.operators[0] if operator is None else operator
-            control = run.control(_controller(plan), chosen, interval_s=interval_s)
+        steering = {"controller": {chosen: _controller(plan)}, "control_every": interval_s}
+        with query.start(threads=size, max_threads=max_threads, rate=rate, **steering, **options) as run:
             run.wait()
-            replays[name] = _replay(run, chosen, control, size, begun_ns)
+            replays[name] = _replay(run, chosen, size)
             most = run.metrics().operators[chosen].max_threads
     counts = {name: replay.results for name, replay in replays.items()}
     if len(set(counts.values())) > 1:
@@ -234,10 +232,10 @@ def _controller(plan: Any) -> Any:
     return copy.deepcopy(plan)
 
 
-def _replay(run: Any, operator: str, control: Any, threads: int, begun_ns: int) -> Replay:
+def _replay(run: Any, operator: str, threads: int) -> Replay:
     metrics = run.metrics()
     end_ns = metrics.at_ns
-    start_ns = max(begun_ns, end_ns - round(metrics.seconds * 1e9))
+    start_ns = end_ns - round(metrics.seconds * 1e9)
     changes = [c for c in run[operator].changes if c.outcome == "done"]
     used, at_ns = 0.0, start_ns
     for change in changes:
@@ -245,7 +243,7 @@ def _replay(run: Any, operator: str, control: Any, threads: int, begun_ns: int) 
         used += threads * (moment - at_ns) / 1e9
         threads, at_ns = change.to_threads, moment
     used += threads * (end_ns - at_ns) / 1e9
-    observations = [o for o in control.observations if o.processed > 0 or o.pending > 0]
+    observations = [o for o in run[operator].control_loop.observations if o.processed > 0 or o.pending > 0]
     return Replay(
         (end_ns - start_ns) / 1e9,
         used,

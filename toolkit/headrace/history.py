@@ -10,6 +10,7 @@ costs less than a thousandth of the run (`headrace bench metrics`).
 
 from __future__ import annotations
 
+import bisect
 import math
 import threading
 from collections.abc import Callable
@@ -133,7 +134,9 @@ class History:
 
     def since(self, at_ns: int) -> list[Sample]:
         """Give the samples taken after a monotonic time: after the last one seen, those that are new."""
-        return [sample for sample in self.samples if sample.at_ns > at_ns]
+        with self._lock:
+            first = bisect.bisect_right(self._samples, at_ns, key=lambda sample: sample.at_ns)
+            return self._samples[first:]
 
     def seconds_of(self, at_ns: int) -> float:
         """A monotonic time, such as a change's `completed_ns`, in seconds since the first tuple."""

@@ -375,6 +375,11 @@ class Stream:
 
     # -- running
 
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """Names of the query's operators, upstream first: what `threads=` and `controller=` of `start` go by."""
+        return tuple(node.name for node in plan(self._node).operators)
+
     def start(self, **options: Any):
         """Start the query and return its `Run` at once; options: see `headrace.engine.start`."""
         from headrace.engine import start

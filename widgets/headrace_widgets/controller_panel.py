@@ -13,7 +13,8 @@ from headrace_widgets.messages import Messages, number
 from headrace_widgets.target import Target
 
 BUILT_IN = ("Threshold", "ProactiveJoin", "LoadBalancer", "Schedule")
-DAMPING = ("up_after_s", "down_after_s", "cooldown_s", "max_step")
+DAMPING_S = ("up_after_s", "down_after_s", "cooldown_s")
+DAMPING = (*DAMPING_S, "max_step")
 MOST_DECISIONS = 6
 
 
@@ -75,7 +76,7 @@ class ControllerPanel:
                 self._offer_number(one.name, one.default, f"{one.name} of {self.choice.value}")
             elif one.name == "damping":
                 self._damping = one.default_factory()  # pyright: ignore[reportCallIssue]
-                for name in DAMPING[:-1]:
+                for name in DAMPING_S:
                     self._offer_number(name, getattr(self._damping, name), f"{name}: keeps it from flapping")
                 self.parameters["max_step"] = w.IntText(
                     self._damping.max_step or 0, description="max_step",

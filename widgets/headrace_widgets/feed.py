@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -81,9 +80,7 @@ class Feed:
     def _new_samples(self) -> list[Any]:
         history = getattr(self._run, "history", None)
         if history is not None and (len(history) or self._run.state != "running"):
-            # From the newest back: of a thousand samples two are new.
-            new = list(takewhile(lambda sample: sample.at_ns > self._seen_ns, reversed(history.samples)))
-            return new[::-1]
+            return history.since(self._seen_ns)
         return [Snapshot(time.monotonic_ns(), self._run.metrics())]
 
     def _take(self, sample: Any) -> None:

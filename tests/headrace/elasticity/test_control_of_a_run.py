@@ -8,6 +8,7 @@ Oracle      the run without a controller, bit for bit; thread names
 Cannot see  how fast: nothing here is timed but in minutes
 """
 
+import math
 import os
 import threading
 
@@ -19,7 +20,7 @@ import headrace as hr
 from headrace.controllers import Damping, LoadBalancer, ProactiveJoin, Request, Schedule, Threshold
 from headrace.elasticity.cost_model import CostModel
 from headrace.elasticity.mapping import BUCKETS, Mapping
-from headrace.errors import ParameterError, RunStoppedError
+from headrace.errors import ParameterError, RunFailedError, RunStoppedError
 from support.tidiness import threads_of_ours
 from support.workloads import eventually
 
@@ -219,8 +220,9 @@ def test_a_controller_that_never_returns_does_not_keep_the_run():
 
 
 def test_no_control_of_a_run_that_is_over():
-    with counts(FEW).start(rate=40_000) as run:
+    with counts(FEW).start(rate=1_000) as run:
         control = run.control(None)
+        run.rate = None
         assert run.wait(60)
         eventually(lambda: not control.is_attached, 60)
         with pytest.raises(RunStoppedError, match="over"):
@@ -233,3 +235,53 @@ def test_nothing_is_predicted_before_anything_was_seen():
         assert isinstance(control.cost_model, CostModel)
         with pytest.raises(RunStoppedError, match="nothing was observed"):
             control.predict(2)
+
+
+def test_a_controller_is_there_before_the_first_tuple():
+    """However short the stream, and however late whoever started it gets his turn."""
+    few = pa.table({"ts": [1, 2], "k": [0, 1]})
+    for query in (counts(few), counts(few).key_by("k").window(1_000).aggregate("last", n=hr.count())):
+        name = query.operators[-1]
+        with query.start(threads=1, max_threads=2, controller={name: None}, control_every=0.01) as run:
+            assert run.wait(60)
+            loop = run[name].control_loop
+        eventually(lambda loop=loop: not loop.is_attached, 30)
+        assert [d.kind for d in run.decisions] == ["attached"] and loop.interval_s == 0.01
+        assert run[query.operators[0]].control_loop is (loop if len(query.operators) == 1 else None)
+
+
+def test_a_run_to_the_end_under_a_controller():
+    asked = []
+
+    def once(observation):
+        asked.append(observation)
+        return None
+
+    result = counts().to_arrow(threads=1, max_threads=2, rate=2_000_000, controller=once, control_every=0.01)
+    assert asked and result.equals(counts().to_arrow(threads=1))
+
+
+def test_reject_a_controller_that_steers_nothing():
+    chain = counts().key_by("k").window(1_000).aggregate("last", n=hr.count())
+    for query, wrong, words in (
+        (chain, Threshold(), r"which operator.*counts, last.*controller=\{'last'"),
+        (chain, {"none": Threshold()}, r"controller=\{'none'.*operators are counts, last"),
+        (counts(), 3, r"controller=3: give an object with decide"),
+        (counts(), {"counts": [Threshold(), "x"]}, r"controller='x': give an object with decide"),
+    ):
+        with pytest.raises(ParameterError, match=words):
+            query.start(controller=wrong)
+    for wrong in (0, "x", math.inf, True):
+        with pytest.raises(ParameterError, match="control_every=.*give seconds"):
+            counts().start(controller=Threshold(), control_every=wrong)
+
+
+def test_a_failed_run_says_why_when_a_controller_is_attached():
+    def broken():
+        yield pa.table({"ts": [1], "k": [0]}).to_batches()[0]
+        raise RuntimeError("the valve is shut")
+
+    with counts(broken()).start(threads=1) as run:
+        eventually(lambda: run.state == "failed", 60)
+        with pytest.raises(RunFailedError, match="the valve is shut"):
+            run.control(None)

@@ -28,6 +28,15 @@ def _is_number(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind)
 
 
+def read_whole(text: str, most: int) -> int | None:
+    """Return the whole number from 1 to `most` that a text of the command line is; None if it is none."""
+    # What is longer is above any limit, and int() has words of its own for thousands of digits.
+    if not (text.isascii() and text.isdecimal()) or len(text) > 19:
+        return None
+    number = int(text)
+    return number if 1 <= number <= most else None
+
+
 KINDS: dict[str, Callable[[pa.DataType], bool]] = {
     "timestamp or integer": _is_time,
     "text": _is_text,

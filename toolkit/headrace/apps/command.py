@@ -14,14 +14,12 @@ from fractions import Fraction
 from typing import Any
 
 from headrace.apps import APPS
-from headrace.apps.app import App
+from headrace.apps.app import App, read_whole
+from headrace.elasticity.mapping import MOST_INSTANCES
 from headrace.errors import HeadraceError, InputError, OutputError, ParameterError
 
 PROGRESS_DELAY_S = 1.0
 """A run that ends sooner shows no progress bar."""
-
-MOST_THREADS = 1024
-"""As `start` has it."""
 
 _POLL_S = 0.1
 _MASTER = re.compile(r"local(\[(\*|[1-9]\d{0,4})( *, *[1-9]\d{0,4})?\])?|spark://\S+:\d+|yarn|k8s://\S+", re.ASCII)
@@ -67,11 +65,10 @@ def parse_schedule(text: str | None) -> list[tuple[Fraction, int]]:
         fix = 'write shares and threads as in "10%:4,50%:1"'
         if not sign or rest or not _is_decimal(number):
             raise ParameterError(f"--reconfigure {text!r}: {entry.strip()!r} has no percentage; {fix}")
-        threads = threads_text.strip()
-        is_whole = threads.isascii() and threads.isdecimal() and len(threads) <= 19
-        if not is_whole or not 1 <= int(threads) <= MOST_THREADS:
+        threads = read_whole(threads_text.strip(), MOST_INSTANCES)
+        if threads is None:
             raise ParameterError(
-                f"--reconfigure {text!r}: {entry.strip()!r} has no number of threads from 1 to {MOST_THREADS}; {fix}"
+                f"--reconfigure {text!r}: {entry.strip()!r} has no number of threads from 1 to {MOST_INSTANCES}; {fix}"
             )
         share = Fraction(number) / 100
         if not 0 <= share <= 1:
@@ -80,7 +77,7 @@ def parse_schedule(text: str | None) -> list[tuple[Fraction, int]]:
             raise ParameterError(
                 f"--reconfigure {text!r}: percentages must rise, and {share_text} does not; put them in order"
             )
-        schedule.append((share, int(threads)))
+        schedule.append((share, threads))
     return schedule
 
 

@@ -5,7 +5,7 @@ itself. With distance inf a tuple of n words has up to n(n-1)/2 keys: the heavie
 """
 
 import headrace as hr
-from headrace.apps.app import TIME, App, Option
+from headrace.apps.app import TIME, App, Option, read_whole
 from headrace.reference import apps as reference
 
 MOST_WORDS = 2**31 - 1
@@ -18,10 +18,10 @@ def build(posts: hr.Stream, size: str, advance: str, distance: float) -> hr.Stre
 def read_distance(text: str) -> float:
     if text.strip().lower() == "inf":
         return float("inf")
-    digits = text.strip()
-    if not (digits.isascii() and digits.isdecimal()) or len(digits) > 19 or not 1 <= int(digits) <= MOST_WORDS:
+    distance = read_whole(text.strip(), MOST_WORDS)
+    if distance is None:
         raise ValueError(f"give a whole number of words from 1 to {MOST_WORDS}, or inf")
-    return int(digits)
+    return distance
 
 
 APP = App(

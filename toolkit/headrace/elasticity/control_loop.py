@@ -68,11 +68,9 @@ class ControlLoop:
         hold_s: float = DEFAULT_HOLD_S,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ):
-        for label, value, least in (("interval_s", interval_s, 1e-3), ("hold_s", hold_s, 0.0)):
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < math.inf:
-                raise ParameterError(f"{label}={value!r}: give seconds, from {least:g}")
-        several = controller if isinstance(controller, Sequence) else [controller]
-        self._deciders = [(_name(c), _decider(c)) for c in several if c is not None]
+        check_interval("interval_s", interval_s)
+        check_interval("hold_s", hold_s, least=0.0)
+        self._deciders = check_controller("control", controller)
         self.operator, self.controller = operator, controller
         self.name = ", then ".join(name for name, _ in self._deciders) or "watching"
         self.interval_s, self.hold_s = interval_s, hold_s
@@ -279,10 +277,22 @@ def _name(controller: Any) -> str:
     return getattr(controller, "__name__", type(controller).__name__)
 
 
-def _decider(controller: Any) -> Callable[[Observation], Any]:
-    decide: Any = getattr(controller, "decide", controller)
-    if not callable(decide):
-        raise ParameterError(
-            f"control({controller!r}): give an object with decide(observation), or a function of an observation"
-        )
-    return decide
+def check_interval(name: str, seconds: Any, least: float = 1e-3) -> None:
+    """Raise `ParameterError` unless it is a number of seconds, at least so many."""
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not least <= seconds < math.inf:
+        raise ParameterError(f"{name}={seconds!r}: give seconds, from {least:g}")
+
+
+def check_controller(name: str, controller: Any) -> list[tuple[str, Callable[[Observation], Any]]]:
+    """Return the functions that decide, each with its name; `ParameterError` if something cannot decide."""
+    several = controller if isinstance(controller, Sequence) else [controller]
+    deciders = []
+    for one in several:
+        decide: Any = getattr(one, "decide", one)
+        if one is not None and not callable(decide):
+            raise ParameterError(
+                f"{name}={one!r}: give an object with decide(observation), or a function of an observation"
+            )
+        if one is not None:
+            deciders.append((_name(one), decide))
+    return deciders

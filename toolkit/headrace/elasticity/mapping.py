@@ -168,7 +168,7 @@ class Mapping:
         if not isinstance(buckets, Iterable):
             raise ReconfigurationError(f"move({buckets!r}): give the buckets as a list or a range")
         chosen = list(buckets)
-        wrong = [bucket for bucket in chosen if not (_is_whole(bucket) and 0 <= bucket < BUCKETS)]
+        wrong = [bucket for bucket in chosen if not (is_whole(bucket) and 0 <= bucket < BUCKETS)]
         if wrong:
             raise ReconfigurationError(f"move: bucket {wrong[0]!r} is not there; buckets count from 0 to {BUCKETS - 1}")
         table = self._owners.astype(np.int64)
@@ -240,14 +240,15 @@ class Mapping:
         return f"Mapping({{{shares}}} buckets)"
 
 
-def _is_whole(value: Any) -> bool:
+def is_whole(value: Any) -> bool:
+    """Whether it is a whole number, Python's or NumPy's; a bool is none."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def _check_instance(call: str, name: str, instance: Any) -> None:
     """Raise `ReconfigurationError` unless it is a whole number."""
     # Of a number that the table can hold, the new mapping says which bucket it would own.
-    if not (_is_whole(instance) and abs(int(instance)) < 2**62):
+    if not (is_whole(instance) and abs(int(instance)) < 2**62):
         raise ReconfigurationError(
             f"{call}: {name}={instance!r} is no instance; instances count from 0 to {MOST_INSTANCES - 1}"
         )

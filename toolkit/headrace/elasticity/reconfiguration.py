@@ -26,7 +26,7 @@ from types import ModuleType
 import numpy as np
 
 from headrace.counters import coefficient_of_variation, max_over_mean
-from headrace.elasticity.mapping import Mapping
+from headrace.elasticity.mapping import Mapping, is_whole
 from headrace.errors import ReconfigurationError
 from headrace.memory.atomics import CELL
 from headrace.operators import membership
@@ -63,9 +63,7 @@ def check_threads(threads: object, max_threads: int) -> tuple[int, ...]:
             )
         return tuple(range(int(threads)))
     members = tuple(sorted(set(threads)))
-    if not members or not all(
-        isinstance(m, (int, np.integer)) and not isinstance(m, bool) and 0 <= m < max_threads for m in members
-    ):
+    if not members or not all(is_whole(m) and 0 <= m < max_threads for m in members):
         raise ReconfigurationError(
             f"threads={threads!r}: instances are numbered 0 to {max_threads - 1}, and at least one is needed"
         )
@@ -194,7 +192,7 @@ class Reconfigurer:
         self._work = threading.Event()
         self._transfer_of = transfer_of
         self._spread = Spread()
-        self._spread_lock = threading.Lock()
+        self._spread_lock = threading.RLock()
         self._loads_seen = 0
 
     @property
@@ -297,20 +295,18 @@ class Reconfigurer:
     def imbalance(self, load: np.ndarray) -> tuple[float, float]:
         """Coefficient of variation and max/mean of the load so far, int64[workers]; see `Spread`."""
         with self._spread_lock:
-            self._note()
+            self._note_loads()
             return self._spread.with_present(load, self.current.members)
 
     def _note_loads(self) -> None:
-        with self._spread_lock:
-            self._note()
-
-    def _note(self) -> None:
+        """Take note of the load at each epoch so far."""
         control = self._control
-        while int(control.words[membership.EPOCH]) > self._loads_seen:
-            self._loads_seen += 1
-            ring = self._loads_seen % control.met_at.size
-            members = np.flatnonzero(control.member[int(control.installed[ring, 0])])
-            self._spread.close(control.load_at[ring].copy(), members)
+        with self._spread_lock:
+            while int(control.words[membership.EPOCH]) > self._loads_seen:
+                self._loads_seen += 1
+                ring = self._loads_seen % control.met_at.size
+                members = np.flatnonzero(control.member[int(control.installed[ring, 0])])
+                self._spread.close(control.load_at[ring].copy(), members)
 
     @property
     def _is_completing(self) -> bool:

@@ -59,6 +59,11 @@ class Controls:
         self._start_thread(f"{operator.name}{number}{THREAD_SUFFIX}", lambda: loop.run(self._is_over))
         return loop
 
+    def loop_of(self, operator: str) -> ControlLoop | None:
+        """Return the loop that is attached to an operator, or was when the run ended."""
+        with self._lock:
+            return self._loops.get(operator)
+
     def release(self, operator: str | None) -> None:
         """Detach the controller of an operator, or all of them."""
         with self._lock:

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
-from headrace.elasticity.mapping import Mapping
+from headrace.elasticity.control_loop import DEFAULT_INTERVAL_S, check_controller, check_interval
+from headrace.elasticity.mapping import MOST_INSTANCES, Mapping, is_whole
 from headrace.elasticity.reconfiguration import Configuration, check_threads, resolve
 from headrace.errors import ParameterError
 from headrace.gates import merged_log, merged_log_kernel
@@ -43,9 +42,9 @@ def gate_modules(gate: str) -> tuple[ModuleType, ModuleType]:
 
 def largest_named(threads: Any) -> int:
     """Return how many threads a pool needs for this wish; 0 if `check_threads` will refuse it anyway."""
-    if isinstance(threads, (int, np.integer)) and not isinstance(threads, bool):
+    if is_whole(threads):
         return int(threads)
-    if isinstance(threads, (list, tuple, set, range)) and all(isinstance(t, (int, np.integer)) for t in threads):
+    if isinstance(threads, (list, tuple, set, range)) and all(map(is_whole, threads)):
         return 1 + max(threads, default=-1)
     return 0
 
@@ -73,6 +72,16 @@ def _checked_entry(entry: Any) -> tuple[str, int, int, int]:
     return tuple(entry)
 
 
+def _controllers(controller: Any) -> dict[str | None, Any]:
+    """Controllers by operator; None stands for the only one."""
+    if controller is None:
+        return {}
+    named: dict[str | None, Any] = dict(controller) if isinstance(controller, dict) else {None: controller}
+    for one in named.values():
+        check_controller("controller", one)
+    return named
+
+
 _SINK_METHODS = ("open", "write", "close", "abort")
 
 
@@ -96,6 +105,8 @@ class Options:
         debug: bool = False,
         name: str | None = None,
         sample_every: float | None = DEFAULT_EVERY_S,
+        controller: Any = None,
+        control_every: float = DEFAULT_INTERVAL_S,
     ):
         if mode not in ("vsn", "sn"):
             raise ParameterError(f'mode={mode!r}: give "vsn" or "sn"')
@@ -116,6 +127,9 @@ class Options:
                 f" batches, an object with {', '.join(_SINK_METHODS)}, or leave it out to collect the results"
             )
         self.sample_every = sample_every
+        self.controllers = _controllers(controller)
+        self.control_every = control_every
+        check_interval("control_every", control_every)
         gate_modules(gate)
         self.gate, self.mode, self.sink, self.debug, self.name = gate, mode, sink, debug, name
         self.capacity, self.bound_ns, self.max_keys = capacity, bound_ns, max_keys
@@ -126,14 +140,14 @@ class Options:
         if max_threads is None:
             wanted = [*self._threads.values(), *(t for _, t in changes)]
             max_threads = max([os.cpu_count() or 1, *(largest_named(t) for t in wanted)])
-        if isinstance(max_threads, bool) or not isinstance(max_threads, int) or not 1 <= max_threads <= 1024:
-            raise ParameterError(f"max_threads={max_threads!r}: give a whole number from 1 to 1024")
+        if isinstance(max_threads, bool) or not isinstance(max_threads, int) or not 1 <= max_threads <= MOST_INSTANCES:
+            raise ParameterError(f"max_threads={max_threads!r}: give a whole number from 1 to {MOST_INSTANCES}")
         self.max_threads = max_threads
         self._mapping = mapping
         self._planned: list[tuple[int, Configuration]] = []
         last = 0
         for at, wished in changes:
-            if isinstance(at, bool) or not isinstance(at, (int, np.integer)) or not last <= at < END_OF_TIME:
+            if not is_whole(at) or not last <= at < END_OF_TIME:
                 raise ParameterError(
                     f"reconfigure=[({at!r}, {wished!r})]: give tuple counts as whole numbers, rising from {last} and"
                     f" below 2**62"
@@ -147,6 +161,14 @@ class Options:
         for name in self._threads:
             if name is not None and name not in operators:
                 raise ParameterError(f"threads={{{name!r}: ...}}: the operators are {', '.join(operators)}")
+        for name in self.controllers:
+            if name is None and len(operators) > 1:
+                raise ParameterError(
+                    f"controller={self.controllers[None]!r}: which operator? A controller steers one of"
+                    f" {', '.join(operators)}; write controller={{{operators[-1]!r}: ...}}"
+                )
+            if name is not None and name not in operators:
+                raise ParameterError(f"controller={{{name!r}: ...}}: the operators are {', '.join(operators)}")
         for entry in self.passed_time or ():
             if entry[0] not in operators:
                 raise ParameterError(f"passed_time=[{entry!r}]: the operators are {', '.join(operators)}")

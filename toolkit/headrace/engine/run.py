@@ -147,8 +147,13 @@ class QueryRun:
                     port.player = Player(self._options.rate, self._event_origin, unit_ns)
                     source = SourceThreads(operator, port, self._fail)
                     self._sources.append(source)
-                    self._pool.start(f"{source.name}-reader", source.read)
-                    self._pool.start(f"{source.name}-feeder", source.feed)
+        # Before the first tuple comes: of a short stream as well it sees all.
+        for name, controller in self._options.controllers.items():
+            steered = self._costliest() if name is None else self._operators[name]
+            self._controls.attach(steered, controller, interval_s=self._options.control_every)
+        for source in self._sources:
+            self._pool.start(f"{source.name}-reader", source.read)
+            self._pool.start(f"{source.name}-feeder", source.feed)
         if self._options.sample_every is not None:
             self._pool.start("history", lambda: self._history.follow(self._over))
 
@@ -336,7 +341,7 @@ class QueryRun:
         return self._controls.manually(self._costliest(), threads, mapping, reason)
 
     def control(self, controller: Any, operator: str | None = None, **options: Any) -> ControlLoop:
-        """Let a controller steer an operator from now on.
+        """Let a controller steer an operator from now on; from its first tuple: ``start(controller=...)``.
 
         Parameters
         ----------
@@ -361,9 +366,10 @@ class QueryRun:
         ParameterError
             No such operator, or nothing that could decide.
         RunStoppedError
-            The run is over.
+            The run is over; of a failed one, what made it fail.
         """
         registry.check_process(self._pid)
+        self._raise_failure()
         chosen = self._costliest() if operator is None else self[operator]._operator
         return self._controls.attach(chosen, controller, **options)
 
@@ -516,6 +522,11 @@ class OperatorHandle:
         self._operator.reconfigurer.collect()
         return list(self._operator.reconfigurer.changes)
 
+    @property
+    def control_loop(self) -> ControlLoop | None:
+        """What a controller that is attached to it, or was at the end of the run, saw and did; None without one."""
+        return self._run._controls.loop_of(self._operator.name)
+
     def reconfigure(self, threads: Any = None, mapping: Mapping | None = None, reason: str = "") -> Change:
         """Change this operator's threads or mapping; see `QueryRun.reconfigure`."""
         return self._run._controls.manually(self._operator, threads, mapping, reason)
@@ -568,6 +579,11 @@ def start(query: Query, **options: Any) -> QueryRun:
         A live run of the same name is stopped first.
     sample_every : float
         Seconds between the samples of `run.history`; None: it stays empty.
+    controller : controller, or dict of operator name to one
+        Attached before the first tuple comes, as `QueryRun.control` attaches it later. A query of
+        several operators needs to know which it steers.
+    control_every : float
+        Seconds between two looks of it, 0.2 by default.
     """
     checked = Options(**options)
     run = QueryRun(query, checked)

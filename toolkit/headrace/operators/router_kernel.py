@@ -6,8 +6,8 @@ imported as it is, it serves only to be read and for its constants.
 The routers are the readers of the input gate: all read the merged input, and
 each handles the tuples of its source. It copies a tuple's record into its queue
 to an owner and its columns, with the keys that owner has, into the owner's
-private store. After each batch the first router gives every member that did not
-get a last tuple of its a heartbeat with the time and the count reached, so
+private store. After each batch the first router gives a heartbeat with the time
+and the count reached to every member whose last record from it is older, so
 instances that own nothing still have watermarks and hold no output back. A
 control record, or a planned tuple count, becomes one control record for every
 member, written by the first router; the others only put it in force.

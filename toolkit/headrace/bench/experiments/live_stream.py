@@ -250,9 +250,10 @@ def play(
     """
     kept = Timekeeper()
     options = {"threads": threads, "max_threads": max_threads, "sink": kept, "sample_every": every_s}
-    with stream.start(rate=hr.rates.recorded(), **options) as run:
-        control = run.control(controller, interval_s=every_s)
+    name = stream.operators[-1]
+    with stream.start(rate=hr.rates.recorded(), controller={name: controller}, control_every=every_s, **options) as run:
         run.wait()
+        control = run[name].control_loop
         history, origin_ns = run.history.to_pandas(), run.history.origin_ns
         changes = [c for c in run[run.operators[0]].changes if c.outcome == "done"]
         decisions = run.decisions

@@ -35,8 +35,7 @@ class Threshold:
     >>> import headrace as hr, pyarrow as pa
     >>> table = pa.table({"ts": range(1000), "k": ["a", "b"] * 500})
     >>> counts = hr.stream(table, event_time="ts").key_by("k").window(10).aggregate(n=hr.count())
-    >>> with counts.start(threads=1, max_threads=2, rate=5_000) as run:
-    ...     control = run.control(Threshold())
+    >>> with counts.start(threads=1, max_threads=2, rate=5_000, controller=Threshold()) as run:
     ...     done = run.wait()
     >>> run.decisions[0].kind, run.decisions[0].controller
     ('attached', 'Threshold')
