@@ -15,6 +15,7 @@ import pytest
 import headrace as hr
 from headrace import bench
 from headrace.bench import gate, ingress, join, reconfigure, resident, rows
+from headrace.bench.experiments import Experiment, Figure, Line, Paper
 from headrace.bench.rows import Row
 from headrace.gates.store import CHUNK
 
@@ -75,6 +76,27 @@ def test_example_main_writes_json(tmp_path, monkeypatch, capsys):
     assert bench.main("gates") == 2
     assert bench.main("gate", json_path=str(tmp_path / "nowhere" / "rows.json")) == 2
     assert "nowhere" in capsys.readouterr().err
+
+
+def test_example_main_goes_on_when_one_fails(tmp_path, monkeypatch, capsys):
+    def measure(name, full):
+        if name == "join":
+            raise AssertionError("other pairs")
+        return [Row(name, "case", 1.0, "s")]
+
+    figure = Figure("f", "x", "y", [Line("l", [1], [1])])
+    finished = Experiment("q1", "t", "t", Paper("p", "m", ()), [Row("q1", "case", 1.0, "s")], [figure])
+    monkeypatch.setattr(bench, "NAMES", ("gate", "join", "q1", "idle"))
+    monkeypatch.setattr(bench, "run", measure)
+    monkeypatch.setattr(bench, "experiment", lambda name, full: finished)
+    path = tmp_path / "rows.json"
+    assert bench.main("all", json_path=str(path), folder=str(tmp_path)) == 1
+    assert [row["bench"] for row in json.loads(path.read_text())] == ["gate", "q1", "idle"]
+    said = capsys.readouterr().err.splitlines()
+    assert said[:3] == ["bench gate ... 0 s", "bench join ... FAILED: AssertionError: other pairs", "bench q1 ... 0 s"]
+    assert said[3].startswith("report: ") and (tmp_path / "q1.html").exists()
+    with pytest.raises(AssertionError, match="other pairs"):
+        bench.main("join")
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,14 @@ import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from headrace.bench import experiments
 from headrace.bench.experiments import Experiment
 from headrace.bench.rows import Row, print_rows, write_json
+from headrace.errors import HeadraceError
 
 PARTS = ("gate", "wordcount", "join", "reconfigure", "latency", "idle", "startup", "ingress", "memory", "metrics", "growth")
 PEERS = "peers"
@@ -43,7 +45,8 @@ def experiment(name: str, full: bool = False, tiny: bool = False) -> Experiment:
 def main(name: str, full: bool = False, json_path: str | None = None, folder: str = "out/bench") -> int:
     """Run one benchmark, or all; print the table; write JSON. Returns the exit status.
 
-    An experiment also writes ``NAME.json`` and ``NAME.html`` into `folder`.
+    An experiment also writes ``NAME.json`` and ``NAME.html`` into `folder`. Of all, one that fails
+    is named and the others go on; the status is 1 then.
     """
     names = NAMES if name == "all" else (name,)
     if name not in ("all", PEERS, *NAMES):
@@ -54,28 +57,39 @@ def main(name: str, full: bool = False, json_path: str | None = None, folder: st
     if not (_can_write("--json", json_path) and _can_write("--out", folder if has_reports else None, is_folder=True)):
         return 2
     rows: list[Row] = []
-    reports: list[Experiment] = []
+    status = 0
     try:
         for each in names:
+            begin = time.monotonic()
             if len(names) > 1:
-                print(f"bench {each} ...", file=sys.stderr, flush=True)
-            if each not in (*experiments.NAMES, PEERS):
-                rows += run(each, full)
+                print(f"bench {each} ...", end=" ", file=sys.stderr, flush=True)
+            finished = None
+            try:
+                if each in (*experiments.NAMES, PEERS):
+                    finished = experiment(each, full)
+                    rows += finished.rows
+                else:
+                    rows += run(each, full)
+            except (AssertionError, HeadraceError) as error:
+                if len(names) == 1:
+                    raise
+                print(f"FAILED: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+                status = max(status, 1)
                 continue
-            reports.append(experiment(each, full))
-            rows += reports[-1].rows
+            if len(names) > 1:
+                print(f"{time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
+            if finished is not None and not _keep(finished, folder):
+                status = 2
     finally:  # what was measured is shown, whatever became of the rest
         if rows:
             print_rows(rows)
-    if not all(_keep(finished, folder) for finished in reports):
-        return 2
     if json_path is not None:
         try:
             write_json(rows, json_path)
         except OSError as error:
             print(f"headrace: bench: --json {json_path}: {error.strerror}; give a writable path", file=sys.stderr)
             return 2
-    return 0
+    return status
 
 
 def _can_write(flag: str, path: str | None, is_folder: bool = False) -> bool:
