@@ -8,6 +8,7 @@ Cannot see  interleavings of the rings' words: `tests/headrace/operators/test_ou
 
 import random
 import threading
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from headrace.egress import collector
 from headrace.egress.collector import Collector, Held
 from headrace.gates import merged_log
+from headrace.gates.membership_kernel import SOURCES_WAITING
 from headrace.memory.cells import reserved
 from headrace.operators import membership, output
 from headrace.progress import END_OF_TIME, MIN_TIME
@@ -67,9 +69,9 @@ class Instances:
         self.values = reserved(most * CAPACITY, np.int64).reshape(most, CAPACITY)
         self.heads = [0] * most
         self.seen, self.freed = Seen(), []
-        gate = merged_log.allocate(1, most, 64)
+        self.gate = merged_log.allocate(1, most, 64)
         self.collector = Collector(
-            self.out, gate.words, [self.values], ByPrimary(), [self.seen], self.freed.append
+            self.out, self.gate.words, [self.values], ByPrimary(), [self.seen], self.freed.append
         )
         for r in active:
             output.start_mark(self.out, r, MIN_TIME, MIN_TIME)
@@ -219,3 +221,37 @@ def test_example_room_for_very_many_is_not_kept():
     assert len(held._columns[0]) > room
     assert len(held.release(END_OF_TIME)) == len(many)
     assert len(held._columns[0]) == room and held.count == 0
+
+
+def rests_of(monkeypatch, waiting):
+    """How long the collector rests in three releases of one row, while so many sources wait for room."""
+    rests, sleep = [], time.sleep
+
+    def noted(seconds):
+        if threading.current_thread() is instances.thread:
+            rests.append(seconds)
+        sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", noted)
+    with Instances([0]) as instances:
+        instances.gate.words[SOURCES_WAITING] = waiting
+        for i in range(3):
+            instances.write(0, i, 0)
+            instances.promise(0, i)
+            eventually(lambda i=i: len(instances.seen.rows) == i + 1)
+        instances.end(0)
+    return rests
+
+
+def test_example_it_rests_while_sources_wait_for_room(monkeypatch):
+    rests = rests_of(monkeypatch, waiting=1)
+    assert len(rests) == 3 and all(0 < rest <= collector.MOST_REST_S for rest in rests)
+
+
+def test_example_who_is_not_saturated_gets_his_results_at_once(monkeypatch):
+    assert rests_of(monkeypatch, waiting=0) == []
+
+
+def test_example_it_does_not_rest_after_a_release_of_many_rows(monkeypatch):
+    monkeypatch.setattr(collector, "FEW_ROWS", 1)
+    assert rests_of(monkeypatch, waiting=1) == []

@@ -10,9 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from headrace.ingress import sorting
 from headrace.ingress.sorting import argsort
 
 small = st.integers(-3, 3)
+
+
+@pytest.fixture(params=["a few by our kernel", "all by NumPy"], autouse=True)
+def few(request, monkeypatch):
+    if request.param == "all by NumPy":
+        monkeypatch.setattr(sorting, "FEW", -1)
 
 
 @given(st.integers(0, 60).flatmap(lambda n: st.tuples(*[arrays(np.int64, n, elements=small)] * 3)))
@@ -59,6 +66,20 @@ def test_oracle_numbers_that_just_fit_into_a_word_or_just_do_not(bits):
 @given(arrays(np.float64, st.integers(0, 60), elements=st.sampled_from([0.0, 1.5, -2.5, np.inf, -np.inf, np.nan])))
 def test_oracle_floats(values):
     assert argsort(values).tolist() == np.argsort(values, kind="stable").tolist()
+
+
+@pytest.mark.parametrize("count", [1, 2, 255, 256, 257, 300])
+@pytest.mark.parametrize("runs", [1, 2, 3, 7, 256])
+def test_oracle_runs_of_several_instances(count, runs):
+    """As few rows as the kernel takes, and one more: each instance's are in order."""
+    rng = np.random.default_rng(1000 * count + runs)
+    first, second = rng.integers(0, 40, count), rng.integers(0, 3, count)
+    for part in np.array_split(np.arange(count), runs):
+        order = part[np.lexsort((second[part], first[part]))]
+        first[part], second[part] = first[order], second[order]
+    third = rng.integers(-2, 2, count)
+    assert (argsort(first, second, third) == np.lexsort((third, second, first))).all()
+    assert (argsort(first, second) == np.lexsort((second, first))).all()
 
 
 @pytest.mark.parametrize("distinct", [1, 2, 100, 50_000])

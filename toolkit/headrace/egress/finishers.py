@@ -12,7 +12,7 @@ from headrace.egress.gather import Gatherer
 from headrace.gates.store import Store
 from headrace.ingress.columns import as_arrow
 from headrace.ingress.keys import KeyDictionary
-from headrace.ingress.sorting import argsort
+from headrace.ingress.sorting import argsort, compile_few
 from headrace.ingress.times import restore_times
 from headrace.operators.aggregate_shape import AggregateColumn
 
@@ -53,6 +53,7 @@ class KeyedResults:
         self._key_count = key_count
 
     def compile(self) -> None:
+        compile_few()
         if self._dictionary is not None:
             self._dictionary.compile_results()
 
@@ -171,6 +172,7 @@ class ForwardResults:
 
     def compile(self) -> None:
         self._payload.compile()
+        compile_few()
 
     def order(self, records: Records) -> np.ndarray:
         return argsort(records.primary)
@@ -201,6 +203,7 @@ class JoinResults:
 
     def compile(self) -> None:
         self._payload.compile()
+        compile_few()
 
     def order(self, records: Records) -> np.ndarray:
         return argsort(records.primary, records.c, records.b)

@@ -1,9 +1,11 @@
 """The payload of results: columns of tuples, gathered from the batches they came in.
 
-Numbers and times without nulls are gathered by a kernel, in one pass over the
-results whatever their order and however many sources and batches they come
-from; other columns batch by batch, by Arrow. (By Arrow alone, two forwarded
-sources with three numbers in a row cost 58 ns a row, by the kernel 12.)
+Numbers, times and truth values without nulls are gathered by a kernel, whatever
+their order and however many sources and batches they come from; other columns
+batch by batch, by Arrow. (By Arrow alone, two forwarded sources with three
+numbers in a row cost 58 ns a row, by the kernel 12.) One call serves all columns,
+and where a batch's columns lie is looked up once: a join gives a few dozen rows
+at a time, and what is done once for each of its columns costs more than they do.
 """
 
 from __future__ import annotations
@@ -19,13 +21,11 @@ import pyarrow as pa
 from headrace.egress import gather_kernel
 from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
 from headrace.gates.store import Store
-from headrace.ingress.columns import as_arrow
 
-_KERNELS = {
-    8: (np.dtype(np.int64), gather_kernel.gather_8_bytes),
-    4: (np.dtype(np.int32), gather_kernel.gather_4_bytes),
-    1: (np.dtype(np.uint8), gather_kernel.gather_1_byte),
-}
+_WIDTHS = (8, 4, 1)
+_BY_ARROW = -1
+_ALIGNED = 64
+"""Bytes: where Arrow would have a buffer begin."""
 
 
 class Gatherer:
@@ -44,10 +44,11 @@ class Gatherer:
         self._starts = np.zeros(len(stores) + 1, np.int64)
         self._firsts = self._rows = np.zeros(1, np.int64)
         self._hints = np.empty(len(stores), np.int64)
+        self._tables: dict[tuple[str, ...], _Table] = {}
 
     def compile(self) -> None:
         """Compile the kernels, so that no result waits for the compiler."""
-        batch = pa.record_batch({"n": np.zeros(1), "m": np.zeros(1, np.int32), "l": np.zeros(1, np.int8)})
+        batch = pa.record_batch({"n": np.zeros(1)})
         store = SimpleNamespace(payload=deque([(0, 0, batch)]))
         Gatherer([store]).take(np.zeros(2, np.int64), batch.schema.names)  # type: ignore[list-item]
 
@@ -60,13 +61,14 @@ class Gatherer:
             Of rows that are not released; n > 0.
         """
         self._look()
-        return self._neighbours(refs, names) or _Places(self, refs).columns(names)
+        return self._neighbours(refs, names) or self._gathered(refs, tuple(names))
 
     def _look(self) -> None:
         seen = [(len(store.payload), store.payload[-1][0] if store.payload else -1) for store in self._stores]
         if seen == self._seen:
             return
         self._seen = seen
+        self._tables.clear()
         kept = [list(store.payload) for store in self._stores]  # a source may add one meanwhile
         self._batches = [batch for of_source in kept for _, _, batch in of_source]
         self._starts[1:] = np.cumsum([len(of_source) for of_source in kept])
@@ -90,55 +92,102 @@ class Gatherer:
         part = batch.slice(row - first, count)
         return [part.column(name) for name in names]
 
-
-class _Places:
-    """Where the rows of references lie: in which of the batches that any is in, and there in which row."""
-
-    def __init__(self, source: Gatherer, refs: np.ndarray):
-        self._rows = source._rows
+    def _gathered(self, refs: np.ndarray, names: tuple[str, ...]) -> list[pa.Array]:
         is_used = np.zeros(len(self._rows), np.bool_)
-        self._batch_of = np.empty(len(refs), np.int32)
-        self._row_of = np.empty(len(refs), np.int64)
-        gather_kernel.locate(
-            refs, source._starts, source._firsts, source._hints, self._batch_of, self._row_of, is_used
-        )  # fmt: skip
-        self._used = [(number, source._batches[number]) for number in np.flatnonzero(is_used).tolist()]
-        self._order: tuple[list[np.ndarray], pa.Array] | None = None
+        batch_of, row_of = np.empty(len(refs), np.int32), np.empty(len(refs), np.int64)
+        gather_kernel.locate(refs, self._starts, self._firsts, self._hints, batch_of, row_of, is_used)
+        table = self._tables.get(names)
+        if table is None:
+            table = self._tables[names] = _Table(names, self._batches[int(batch_of[0])].schema, len(self._batches))
+        for number in np.flatnonzero(is_used > table.is_known).tolist():
+            table.note(number, self._batches[number])
+        widths = table.widths
+        if table.has_nulls.any():
+            widths = np.where(table.has_nulls[:, is_used].any(axis=1), _BY_ARROW, widths)
+        # Each column takes what its values take, in one piece of memory.
+        sizes = np.where(widths == gather_kernel.BITS, (len(refs) + 7) // 8, widths * len(refs))
+        ends = np.cumsum((np.maximum(sizes, 0) + _ALIGNED - 1) // _ALIGNED * _ALIGNED)
+        starts = np.concatenate(([0], ends[:-1]))
+        memory = np.empty(int(ends[-1]), np.uint8)
+        gather_kernel.gather(
+            table.addresses, table.offsets, self._rows, widths, starts, batch_of, row_of, memory.ctypes.data
+        )
+        block, arrays = pa.py_buffer(memory), []
+        by_arrow = _ByArrow(batch_of, row_of, [(n, self._batches[n]) for n in np.flatnonzero(is_used).tolist()])
+        for name, kind, width, start, size in zip(
+            names, table.kinds, widths.tolist(), starts.tolist(), sizes.tolist(), strict=True
+        ):
+            if width == _BY_ARROW:
+                arrays.append(by_arrow.column(name))
+            else:
+                arrays.append(pa.Array.from_buffers(kind, len(refs), [None, block.slice(start, size)], 0))
+        return arrays
 
-    def columns(self, names: Sequence[str]) -> list[pa.Array]:
-        """One array for each column, a row for each reference."""
-        return [self._column([(number, batch.column(name)) for number, batch in self._used]) for name in names]
 
-    def _column(self, parts: list[tuple[int, pa.Array]]) -> pa.Array:
-        kind = parts[0][1].type
-        width = _width_of(kind)
-        if not width or any(part.null_count for _, part in parts):
-            return self._by_arrow(parts)
-        dtype, gather = _KERNELS[width]
-        addresses = np.zeros(len(self._rows), np.int64)
-        for number, part in parts:
-            addresses[number] = part.buffers()[1].address + width * part.offset
-        out = np.empty(len(self._batch_of), dtype)
-        gather(addresses, self._rows, self._batch_of, self._row_of, out)
-        return as_arrow(out, kind)
+class _Table:
+    """Where the values of some columns lie, batch by batch; of batches that were asked for.
 
-    def _by_arrow(self, parts: list[tuple[int, pa.Array]]) -> pa.Array:
-        """Batch by batch: Arrow's take of a chunked array copies all of it first."""
-        if len(parts) == 1:
-            return parts[0][1].take(pa.array(self._row_of))
-        if self._order is None:
-            places = [np.flatnonzero(self._batch_of == number) for number, _ in parts]
-            back = np.empty(len(self._batch_of), np.int64)
-            back[np.concatenate(places)] = np.arange(len(back))
-            self._order = places, pa.array(back)
+    Parameters
+    ----------
+    names : sequence of str
+    schema : Schema
+        Of one of the batches that have these columns.
+    batches : int
+        Their number.
+    """
+
+    def __init__(self, names: Sequence[str], schema: pa.Schema, batches: int):
+        self._names = names
+        self.kinds = [schema.field(name).type for name in names]
+        self.widths = np.array([_width_of(kind) for kind in self.kinds], np.int64)
+        self.addresses = np.zeros((len(names), batches), np.int64)
+        self.offsets = np.zeros((len(names), batches), np.int64)
+        self.has_nulls = np.zeros((len(names), batches), np.bool_)
+        self.is_known = np.zeros(batches, np.bool_)
+
+    def note(self, number: int, batch: pa.RecordBatch) -> None:
+        """Note where the columns of a batch lie."""
+        self.is_known[number] = True
+        for i, width in enumerate(self.widths.tolist()):
+            if width == _BY_ARROW:
+                continue
+            values = batch.column(self._names[i])
+            self.has_nulls[i, number] = values.null_count > 0
+            self.addresses[i, number] = values.buffers()[1].address + width * values.offset
+            self.offsets[i, number] = values.offset
+
+
+class _ByArrow:
+    """Columns that the kernel cannot gather, batch by batch: Arrow's take of a chunked array copies all of it first."""
+
+    def __init__(self, batch_of: np.ndarray, row_of: np.ndarray, used: list[tuple[int, pa.RecordBatch]]):
+        self._batch_of, self._row_of, self._used = batch_of, row_of, used
+
+    def column(self, name: str) -> pa.Array:
+        """A row for each reference."""
+        if len(self._used) == 1:
+            return self._used[0][1].column(name).take(pa.array(self._row_of))
         places, back = self._order
-        taken = [part.take(pa.array(self._row_of[where])) for (_, part), where in zip(parts, places, strict=True)]
+        taken = [
+            batch.column(name).take(pa.array(self._row_of[where]))
+            for (_, batch), where in zip(self._used, places, strict=True)
+        ]
         return pa.concat_arrays(taken).take(back)
+
+    @functools.cached_property
+    def _order(self) -> tuple[list[np.ndarray], pa.Array]:
+        """Which results come from each batch, and how they get back into their order."""
+        places = [np.flatnonzero(self._batch_of == number) for number, _ in self._used]
+        back = np.empty(len(self._batch_of), np.int64)
+        back[np.concatenate(places)] = np.arange(len(back))
+        return places, pa.array(back)
 
 
 @functools.lru_cache(maxsize=64)
 def _width_of(kind: pa.DataType) -> int:
-    """Bytes of a value, if values lie one after the other in a width there is a kernel for, or 0."""
-    if pa.types.is_boolean(kind) or not (pa.types.is_primitive(kind) or pa.types.is_temporal(kind)):
-        return 0
-    return kind.bit_width // 8 if kind.bit_width // 8 in _KERNELS else 0
+    """Bytes of a value, if values lie one after the other in a width that the kernel knows, or `_BY_ARROW`."""
+    if pa.types.is_boolean(kind):
+        return gather_kernel.BITS
+    if not (pa.types.is_primitive(kind) or pa.types.is_temporal(kind)):
+        return _BY_ARROW
+    return kind.bit_width // 8 if kind.bit_width // 8 in _WIDTHS else _BY_ARROW

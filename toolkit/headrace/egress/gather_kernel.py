@@ -9,6 +9,9 @@ from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
 from headrace.kernel import kernel
 from headrace.memory.atomics import view_i32, view_i64, view_u8
 
+BITS = 0
+"""Stands for the width of a value that is one bit."""
+
 
 @kernel
 def locate(refs, starts, firsts, hints, batch_of, row_of, is_used):
@@ -55,24 +58,51 @@ def locate(refs, starts, firsts, hints, batch_of, row_of, is_used):
 
 
 @kernel
-def gather_8_bytes(addresses, rows, batch_of, row_of, out):
-    """``out[i]`` is the value of the row: int64[n]; `rows` says how many each batch has."""
-    for i in range(out.size):
-        batch = batch_of[i]
-        out[i] = view_i64(addresses[batch], rows[batch])[row_of[i]]
+def gather(addresses, offsets, rows, widths, starts, batch_of, row_of, out):
+    """Bring the values of each column into one array; all columns in one call, since most results are few rows.
 
-
-@kernel
-def gather_4_bytes(addresses, rows, batch_of, row_of, out):
-    """The same for values of four bytes: int32[n]."""
-    for i in range(out.size):
-        batch = batch_of[i]
-        out[i] = view_i32(addresses[batch], rows[batch])[row_of[i]]
-
-
-@kernel
-def gather_1_byte(addresses, rows, batch_of, row_of, out):
-    """The same for values of one byte: uint8[n]."""
-    for i in range(out.size):
-        batch = batch_of[i]
-        out[i] = view_u8(addresses[batch], rows[batch])[row_of[i]]
+    Parameters
+    ----------
+    addresses : int64[columns, batches]
+        Where a batch's values begin; 0 where no row is asked for.
+    offsets : int64[columns, batches]
+        Of a column of bits: the bit of the first row.
+    rows : int64[batches]
+        How many each batch has.
+    widths : int64[columns]
+        Bytes of a value: 8, 4 or 1; `BITS`; others are left out.
+    starts : int64[columns]
+        Byte of `out` at which the column begins, a multiple of 8.
+    batch_of, row_of : int32[n], int64[n]
+        From `locate`.
+    out : int64
+        Address of the memory for all of it.
+    """
+    n = batch_of.size
+    for c in range(widths.size):
+        width, to = widths[c], out + starts[c]
+        if width == 8:
+            values = view_i64(to, n)
+            for i in range(n):
+                batch = batch_of[i]
+                values[i] = view_i64(addresses[c, batch], rows[batch])[row_of[i]]
+        elif width == 4:
+            halves = view_i32(to, n)
+            for i in range(n):
+                batch = batch_of[i]
+                halves[i] = view_i32(addresses[c, batch], rows[batch])[row_of[i]]
+        elif width == 1:
+            small = view_u8(to, n)
+            for i in range(n):
+                batch = batch_of[i]
+                small[i] = view_u8(addresses[c, batch], rows[batch])[row_of[i]]
+        elif width == BITS:
+            packed = view_u8(to, (n + 7) >> 3)
+            for i in range(n):
+                batch = batch_of[i]
+                at = offsets[c, batch] + row_of[i]
+                bit = (view_u8(addresses[c, batch], (at >> 3) + 1)[at >> 3] >> (at & 7)) & 1
+                if i & 7 == 0:
+                    packed[i >> 3] = bit
+                else:
+                    packed[i >> 3] |= bit << (i & 7)

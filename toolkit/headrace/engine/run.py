@@ -565,7 +565,10 @@ def start(query: Query, **options: Any) -> QueryRun:
     capacity : int
         Tuples a gate holds at most.
     bound_ns : int
-        Work it holds at most, in nanoseconds of its slowest reader.
+        Work it holds at most, in nanoseconds of its slowest reader: 1 ms by default. A saturated
+        run takes about as long to be reconfigured. Where more threads than cores want to run, one
+        waits for the other's time slice, and a longer bound wastes less: a live join on 2 cores,
+        beside its sources, made 8.2 G comparisons/s with 1 ms and 11.2 with 10 ms.
     max_keys : int
         Keys that may be live at once.
     passed_time : list, optional

@@ -6,6 +6,8 @@ keys) fit into one word together with the position; sorted, the words tell the
 order and leave no ties. For anything else the first column is sorted, and what
 is equal is looked at again. Of 60,000 random numbers a position costs 14 ns
 packed and 37 otherwise, of 50 different ones 15 and 169 (AVX-512).
+A few dozen rows, as a join gives at a time, a kernel of our own sorts: there
+the calls cost more than the sorting.
 """
 
 from __future__ import annotations
@@ -13,6 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+
+from headrace.ingress.sorting_kernel import argsort_few
+
+FEW = 256
+"""Rows up to which one call of ours beats NumPy's many."""
 
 
 def group_starts(is_new: np.ndarray) -> np.ndarray:
@@ -43,9 +50,14 @@ def argsort(first: np.ndarray, *others: np.ndarray) -> np.ndarray:
     >>> argsort(np.array([3, 1, 3, 1]), np.array([0, 5, -1, 4])).tolist()
     [3, 1, 2, 0]
     """
+    columns = [first, *others]
+    if first.size <= FEW and len(columns) <= 3 and all(column.dtype == np.int64 for column in columns):
+        copies = [np.array(column) for column in columns]  # one kind of array, so one compiled kernel
+        order, scratch = np.empty(first.size, np.int64), np.empty(first.size, np.int64)
+        argsort_few(copies[0], copies[1 % len(copies)], copies[-1], order, scratch)
+        return order
     if (first[1:] > first[:-1]).all():
         return np.arange(first.size)
-    columns = [first, *others]
     packed = _pack(columns)
     if packed is not None:
         words, position_bits, done = packed
@@ -67,6 +79,11 @@ def argsort(first: np.ndarray, *others: np.ndarray) -> np.ndarray:
         group = group_starts(~is_same)[tied]
         order[tied] = chosen[np.lexsort((chosen, *(c[chosen] for c in reversed(columns[done:])), group))]
     return order
+
+
+def compile_few() -> None:
+    """Compile the kernel, so that no result waits for the compiler."""
+    argsort(np.array([1, 0]))
 
 
 def _pack(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, int, int] | None:

@@ -7,6 +7,8 @@ rounded: a time that is not whole in the unit is an error.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pyarrow as pa
 
@@ -198,10 +200,17 @@ def restore_times(ts: np.ndarray, kind: pa.DataType) -> pa.Array:
     """
     ts = np.ascontiguousarray(ts, np.int64)
     try:
-        own = pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else pa.int64()
+        own, is_same = _own_kind(kind)
         times = columns.as_arrow(ts, own)
-        return times if kind.equals(own) else times.cast(kind)
+        return times if is_same else times.cast(kind)
     except pa.ArrowInvalid as error:
         raise OutputError(
             f"result times do not fit {kind}: {error}; cast the input's event time to a wider type"
         ) from None
+
+
+@functools.lru_cache(maxsize=64)
+def _own_kind(kind: pa.DataType) -> tuple[pa.DataType, bool]:
+    """What times of this type are inside, and whether that is this type."""
+    own = pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else pa.int64()
+    return own, kind.equals(own)

@@ -1,0 +1,62 @@
+"""Sorting few rows: by merging, in one call, where NumPy would need a dozen."""
+
+from __future__ import annotations
+
+from headrace.kernel import kernel
+
+
+@kernel
+def argsort_few(first, second, third, order, scratch):
+    """Find the positions that sort by `first`, then `second`, then `third`; what is equal keeps its order.
+
+    Runs that are sorted already, one from each instance mostly, are merged two by two.
+
+    Parameters
+    ----------
+    first, second, third : int64[n]
+    order : int64[n]
+        Out.
+    scratch : int64[n]
+    """
+    n = first.size
+    for i in range(n):
+        order[i] = i
+    while True:
+        runs, low = 0, 0
+        while low < n:
+            middle = _run_end(first, second, third, order, low)
+            high = _run_end(first, second, third, order, middle) if middle < n else n
+            left, right, to = low, middle, low
+            while left < middle or right < high:
+                a, b = order[min(left, middle - 1)], order[min(right, n - 1)]
+                if right == high or (left < middle and not _is_before(first, second, third, b, a)):
+                    scratch[to] = a
+                    left += 1
+                else:
+                    scratch[to] = b
+                    right += 1
+                to += 1
+            low = high
+            runs += 1
+        for i in range(n):
+            order[i] = scratch[i]
+        if runs <= 1:
+            return
+
+
+@kernel
+def _is_before(first, second, third, a, b):
+    if first[a] != first[b]:
+        return first[a] < first[b]
+    if second[a] != second[b]:
+        return second[a] < second[b]
+    return third[a] < third[b]
+
+
+@kernel
+def _run_end(first, second, third, order, low):
+    """Where the sorted run that begins at `low` ends."""
+    end = low + 1
+    while end < order.size and not _is_before(first, second, third, order[end], order[end - 1]):
+        end += 1
+    return end
