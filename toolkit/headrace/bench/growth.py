@@ -83,7 +83,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
     n, repetitions = (4_000_000, 5) if full else (2_000_000, 3)
     if tiny:
         n, repetitions = 40_000, 1
-    rows = _longer(n, (1, 10, 100, 1000) if full else (1, 2) if tiny else (1, 10, 50), repetitions)
+    rows = _longer(n, (1, 10, 100, 1000) if full else (1, 2) if tiny else (1, 10, 25), repetitions)
     rows += _more_keys(n, (1_000, 10_000) if tiny else (10**3, 10**4, 10**5, 10**6, *(10**7,) * full), repetitions)
     rows += _more_overlap(n, (1, 3) if tiny else (1, 2, 6, 12, 60), repetitions)
     return rows
