@@ -80,7 +80,7 @@ def _seconds(table: pa.Table, overlap: int, threads: int, like: Resident | None 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
     """Nanoseconds a tuple on one thread; and what a second thread brings."""
-    n, repetitions = (4_000_000, 5) if full else (2_000_000, 3)
+    n, repetitions = (4_000_000, 5) if full else (2_000_000, 2)
     if tiny:
         n, repetitions = 40_000, 1
     rows = _longer(n, (1, 10, 100, 1000) if full else (1, 2) if tiny else (1, 10, 25), repetitions)

@@ -126,7 +126,7 @@ def count_words(table: pa.Table) -> int:
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
     """M rows/s of each hand-over; the ratio of word count end to end."""
-    n, repetitions = (4_000_000, 5) if full else (300_000, 3)
+    n, repetitions = (4_000_000, 5) if full else (200_000, 3)
     with_spark = True
     if tiny:
         n, repetitions, with_spark = 5_000, 1, _has_session()

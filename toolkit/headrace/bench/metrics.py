@@ -124,7 +124,7 @@ def _row(case: str, per_s: Callable[[float | None], float], pairs: int) -> Row:
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
     """Throughput with samples over that without, the median of pairs of runs; microseconds of one sample."""
-    pairs, cycles, n = (31, 40, 60_000_000) if full else (7, 20, 30_000_000)
+    pairs, cycles, n = (31, 40, 60_000_000) if full else (5, 20, 30_000_000)
     if tiny:
         pairs, cycles, n = 1, 1, BATCH
     rows = []

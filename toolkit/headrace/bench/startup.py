@@ -60,11 +60,11 @@ def run_once(shape: str, **environment: str) -> dict[str, float]:
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
     """Seconds: import, start of a cached and of a new shape, and the first run of all."""
-    repetitions = 9 if full else 3
+    repetitions, fewer = (9, 9) if full else (3, 2)
     shapes = ("aggregate", "join")
     compiler = {}
     if tiny:
-        repetitions, shapes = 1, ("aggregate",)
+        repetitions, fewer, shapes = 1, 1, ("aggregate",)
         compiler = {"NUMBA_DISABLE_JIT": "1"}
     rows, imports = [], []
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
@@ -72,7 +72,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
             warm = {"XDG_CACHE_HOME": f"{folder}/warm", **compiler}
             run_once(shape, **warm)  # headrace's own kernels are compiled from here on
             new = [
-                run_once(shape, **{**warm, "XDG_CACHE_HOME": f"{folder}/{shape}-{i}"}) for i in range(repetitions)
+                run_once(shape, **{**warm, "XDG_CACHE_HOME": f"{folder}/{shape}-{i}"}) for i in range(fewer)
             ]
             cached = [run_once(shape, **warm) for _ in range(repetitions)]
             imports += [times["import"] for times in cached]

@@ -121,7 +121,7 @@ def check(tweets: Tweets) -> None:
 
 def measure(full: bool, tiny: bool = False) -> Experiment:
     """Tweets/s and latency of both sides, over threads and levels."""
-    updates, repetitions, threads = 1_500_000, 3, (1, 2, 4, 8)
+    updates, repetitions, threads = 1_000_000, 3, (1, 2, 4, 8)
     if full:
         updates, repetitions = 30_000_000, 5
     if tiny:

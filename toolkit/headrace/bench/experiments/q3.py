@@ -143,7 +143,7 @@ def _one_thread(case: _Window, repetitions: int) -> float:
 
 def measure(full: bool, tiny: bool = False) -> Experiment:
     """Comparisons/s and sustainable rates over windows and threads; latency at half of them."""
-    windows, work, repetitions, threads = (256, 2_000, 20_000, 100_000, 1_000_000), 1e9, 3, THREADS
+    windows, work, repetitions, threads = (256, 5_000, 100_000, 1_000_000), 1e9, 3, THREADS
     if full:
         work, repetitions = 20e9, 5
     if tiny:
@@ -156,7 +156,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
     for window in windows:
         # The index takes hundreds of thousands of tuples a second whatever the window; all pairs take time.
         arriving = {way: int(min(2e6, max(2_000, work / window / 2))) for way in WAYS}
-        arriving["index"] = 500 if tiny else (2_000_000 if full else 300_000)
+        arriving["index"] = 500 if tiny else (2_000_000 if full else 200_000)
         cases = {way: _Window(window, arriving[way]) for way in dict.fromkeys(WAYS)}
         plain[window] = _one_thread(cases[WAYS[0]], repetitions)
         counts = threads if window == middle else threads[:2]

@@ -70,7 +70,7 @@ def demand(times_us: np.ndarray) -> np.ndarray:
 
 def measure(full: bool, tiny: bool = False) -> Experiment:
     """Latency and threads over the whole run and in its worst 30 s."""
-    seconds, rows = (3_600.0, 60_000) if full else (60.0, 30_000)
+    seconds, rows = (3_600.0, 60_000) if full else (45.0, 30_000)
     if tiny:
         seconds, rows = 2.0, 2_000
     cores = os.cpu_count() or 1
