@@ -104,3 +104,9 @@ def test_example_latency_and_threads_over_time():
     assert run.mean_threads == pytest.approx((1 * 1 + 2 * 3) / 3)
     line = run.threads_line("threads", since_s=1.0)
     assert (line.x, line.y, line.steps) == ([-1.0, 0.0, 2.0], [1.0, 3.0, 3.0], True)
+
+
+def test_example_what_is_sustained_by_a_run_that_is_over_in_a_moment():
+    """There is no sample, or one, with full windows: of a busy machine as of a quick one."""
+    for guess in (1e4, 1e6):
+        assert 0 < live_stream.sustainable_comparisons(0.1, 1, guess) < 1e12

@@ -480,6 +480,24 @@ def test_example_input_rate_of_a_paced_run():
     paced()
 
 
+def test_example_a_snapshot_in_which_the_run_ends_is_of_its_end(monkeypatch):
+    """Else the next one would find that no time had passed for the workers."""
+    with counting(pa.table({"ts": range(1000), "k": [0] * 1000})).start(rate=100.0) as run:
+        measured = type(run["counts"]._operator).metrics
+
+        def ends_meanwhile(operator, *arguments):
+            found = measured(operator, *arguments)
+            run.stop()
+            return found
+
+        monkeypatch.setattr(type(run["counts"]._operator), "metrics", ends_meanwhile)
+        metrics = run.metrics()
+        assert metrics.state == "stopped"
+        later = run.metrics()
+        assert metrics.at_ns == later.at_ns and metrics.seconds == later.seconds
+        assert metrics.operators["counts"].idle_ns == later.operators["counts"].idle_ns
+
+
 def test_planted_loads_that_are_not_noted_at_a_change(monkeypatch):
     monkeypatch.setattr(Reconfigurer, "_note_loads", lambda self: None)
     with pytest.raises(AssertionError):

@@ -414,10 +414,18 @@ class QueryRun:
 
     def metrics(self) -> Metrics:
         """Take a snapshot of the run's counters."""
-        state = self._state
-        end, seconds = self._clock()
-        until, is_finished = self._ended_ns, state == "finished"
-        operators = {name: op.metrics(until, seconds, is_finished) for name, op in self._operators.items()}
+        while True:
+            with self._lock:
+                state, ended_ns = self._state, self._ended_ns
+            found = self._snapshot(state, ended_ns)
+            if ended_ns == self._ended_ns:
+                return found
+            # The run ended meanwhile: times of its workers and of the snapshot would be of two moments.
+
+    def _snapshot(self, state: str, ended_ns: int) -> Metrics:
+        end, seconds = self._clock(ended_ns)
+        is_finished = state == "finished"
+        operators = {name: op.metrics(ended_ns, seconds, is_finished) for name, op in self._operators.items()}
         taken = sum(source.taken for source in self._sources)  # before what was read
         read = sum(source.rows for source in self._sources)
         return Metrics(
@@ -433,9 +441,9 @@ class QueryRun:
             at_ns=end,
         )
 
-    def _clock(self) -> tuple[int, float]:
+    def _clock(self, ended_ns: int) -> tuple[int, float]:
         """Monotonic time now, or at which the run ended, and the seconds from the first tuple until then."""
-        end = self._ended_ns or time.monotonic_ns()
+        end = ended_ns or time.monotonic_ns()
         start = min((s.first_add_ns for s in self._sources if s.first_add_ns), default=self._started_ns)
         return end, (end - start) / 1e9
 

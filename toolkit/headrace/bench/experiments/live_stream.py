@@ -29,6 +29,8 @@ WIDTH = 10
 CHECKED = 8_000
 """Rows of each side that are joined by a plain loop too."""
 _MEASURED_S = 1.5
+_FEWEST = 10
+"""Samples with full windows that a rate is taken from."""
 
 
 def due_times(phases: Sequence[tuple[float, float]]) -> np.ndarray:
@@ -126,8 +128,10 @@ def sustainable_comparisons(size_s: float, threads: int, guess: float) -> float:
     left, right = band_sides([(size_s + _MEASURED_S, rate)])
     with band_join(left, right, size_s).start(threads=threads, sink=hr.discard(), sample_every=0.02) as run:
         run.wait()
-        history = run.history.to_pandas()
+        history, metrics = run.history.to_pandas(), run.metrics()
     full = history[history["processed"] >= 2 * rate * size_s]
+    if len(full) < _FEWEST:  # over in a moment, or the machine stood still: all of it is what there is to go by
+        return metrics.operators[run.operators[0]].comparisons / metrics.seconds
     compared = full["comparisons_per_s"] * full["seconds"].diff()
     return float(compared[1:].sum() / (full["seconds"].iloc[-1] - full["seconds"].iloc[0]))
 
