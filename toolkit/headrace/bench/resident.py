@@ -131,6 +131,7 @@ class Resident:
         self.results = 0
         self.digest = 0
         self.cycles = 0
+        self._feeders: list[threading.Thread] = []
         self.latencies: list[np.ndarray] = []
         self.drained = threading.Event()
         self._begin = self._end = 0.0
@@ -255,8 +256,9 @@ class Resident:
             compile_now(function, arguments)
         begin[0] = time.monotonic_ns() + (_TOGETHER_NS if per_second else 0)
         self._begin = time.perf_counter()
-        for function, arguments in calls:
-            threading.Thread(target=self._feed, args=(function, arguments), daemon=True).start()
+        self._feeders = [threading.Thread(target=self._feed, args=call, daemon=True) for call in calls]
+        for feeder in self._feeders:
+            feeder.start()
 
     def _warm_up(self, batch: int) -> None:
         """Feed the first rows of each source, and wait until all but the last, which may wait for more, are processed."""
@@ -289,6 +291,8 @@ class Resident:
                 raise RuntimeError(f"the benchmark's operator failed: {self.errors or 'see failure words'}")
             if time.monotonic() > limit:
                 raise RuntimeError(f"the benchmark's operator gave no result within {TIMEOUT_S:.0f} s")
+        for feeder in self._feeders:  # it notes its cycles a moment after the last result may be out
+            feeder.join(TIMEOUT_S)
         self.close()
         return self._end - self._begin
 
