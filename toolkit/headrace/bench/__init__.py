@@ -53,7 +53,7 @@ def main(name: str, full: bool = False, json_path: str | None = None, folder: st
         print(f"headrace: bench {name!r}: give one of {', '.join((*NAMES, PEERS))}, or all", file=sys.stderr)
         return 2
     # Before minutes of measuring.
-    has_reports = any(each in (*experiments.NAMES, PEERS) for each in names)
+    has_reports = any(map(_has_report, names))
     if not (_can_write("--json", json_path) and _can_write("--out", folder if has_reports else None, is_folder=True)):
         return 2
     rows: list[Row] = []
@@ -61,22 +61,18 @@ def main(name: str, full: bool = False, json_path: str | None = None, folder: st
     try:
         for each in names:
             begin = time.monotonic()
-            if len(names) > 1:
+            if name == "all":
                 print(f"bench {each} ...", end=" ", file=sys.stderr, flush=True)
-            finished = None
             try:
-                if each in (*experiments.NAMES, PEERS):
-                    finished = experiment(each, full)
-                    rows += finished.rows
-                else:
-                    rows += run(each, full)
+                measured, finished = _measured(each, full)
             except (AssertionError, HeadraceError) as error:
-                if len(names) == 1:
+                if name != "all":
                     raise
                 print(f"FAILED: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
                 status = max(status, 1)
                 continue
-            if len(names) > 1:
+            rows += measured
+            if name == "all":
                 print(f"{time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
             if finished is not None and not _keep(finished, folder):
                 status = 2
@@ -90,6 +86,18 @@ def main(name: str, full: bool = False, json_path: str | None = None, folder: st
             print(f"headrace: bench: --json {json_path}: {error.strerror}; give a writable path", file=sys.stderr)
             return 2
     return status
+
+
+def _has_report(name: str) -> bool:
+    return name in (*experiments.NAMES, PEERS)
+
+
+def _measured(name: str, full: bool) -> tuple[list[Row], Experiment | None]:
+    """Rows of a benchmark, and the experiment they are of."""
+    if not _has_report(name):
+        return run(name, full), None
+    finished = experiment(name, full)
+    return finished.rows, finished
 
 
 def _can_write(flag: str, path: str | None, is_folder: bool = False) -> bool:

@@ -11,6 +11,7 @@ loop over the same columns that gives the same matches.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,13 @@ def plain_loop(x, y, a, b, window, out):
         find(a[i - window : i], b[i - window : i], RIGHT + i - window, x[i], y[i], LEFT + i, 2 * i, out)
         first = i - window + 1
         find(x[first : i + 1], y[first : i + 1], LEFT + first, a[i], b[i], RIGHT + i, 2 * i + 1, out)
+
+
+def plain_pairs(columns: Sequence[np.ndarray], window: int) -> tuple[int, int]:
+    """Number and digest of the plain loop's pairs; `columns` are x, y, a, b."""
+    found = np.zeros(2, np.int64)
+    plain_loop(*columns, window, found)
+    return int(found[0]), int(found[1]) & (2**64 - 1)
 
 
 def band_join(left: pa.Table, right: pa.Table, size: int, index: bool = False) -> Any:

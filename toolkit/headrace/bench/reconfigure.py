@@ -75,10 +75,8 @@ def word_count(n: int) -> _Case:
 def band_join(n: int, window: int = 20_000) -> _Case:
     """The band join, compared with the plain loop."""
     left, right, size = join.make_sides(window, n)
-    found = np.zeros(2, np.int64)
     columns = [t[c].combine_chunks().to_numpy() for t, c in ((left, "x"), (left, "y"), (right, "a"), (right, "b"))]
-    join.plain_loop(*columns, window, found)
-    results = (int(found[0]), int(found[1]) & (2**64 - 1))
+    results = join.plain_pairs(columns, window)
     return _Case("join", join.band_join(left, right, size), [left, right], stored=window, results=results)
 
 

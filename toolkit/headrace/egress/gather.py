@@ -113,7 +113,7 @@ class Gatherer:
             table.addresses, table.offsets, self._rows, widths, starts, batch_of, row_of, memory.ctypes.data
         )
         block, arrays = pa.py_buffer(memory), []
-        by_arrow = _ByArrow(batch_of, row_of, [(n, self._batches[n]) for n in np.flatnonzero(is_used).tolist()])
+        by_arrow = _ByArrow(batch_of, row_of, is_used, self._batches)
         for name, kind, width, start, size in zip(
             names, table.kinds, widths.tolist(), starts.tolist(), sizes.tolist(), strict=True
         ):
@@ -160,8 +160,10 @@ class _Table:
 class _ByArrow:
     """Columns that the kernel cannot gather, batch by batch: Arrow's take of a chunked array copies all of it first."""
 
-    def __init__(self, batch_of: np.ndarray, row_of: np.ndarray, used: list[tuple[int, pa.RecordBatch]]):
-        self._batch_of, self._row_of, self._used = batch_of, row_of, used
+    def __init__(
+        self, batch_of: np.ndarray, row_of: np.ndarray, is_used: np.ndarray, batches: Sequence[pa.RecordBatch]
+    ):
+        self._batch_of, self._row_of, self._is_used, self._batches = batch_of, row_of, is_used, batches
 
     def column(self, name: str) -> pa.Array:
         """A row for each reference."""
@@ -173,6 +175,11 @@ class _ByArrow:
             for (_, batch), where in zip(self._used, places, strict=True)
         ]
         return pa.concat_arrays(taken).take(back)
+
+    @functools.cached_property
+    def _used(self) -> list[tuple[int, pa.RecordBatch]]:
+        """The batches that any row is asked of, by number."""
+        return [(number, self._batches[number]) for number in np.flatnonzero(self._is_used).tolist()]
 
     @functools.cached_property
     def _order(self) -> tuple[list[np.ndarray], pa.Array]:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from headrace.elasticity.cost_model import CostModel, Prediction
+from headrace.elasticity.damping import check_seconds
 from headrace.elasticity.decisions import Decision, DecisionLog
 from headrace.elasticity.observation import Observation, Reading, observe, with_cost
 from headrace.elasticity.quality import Quality, quality
@@ -28,6 +29,7 @@ from headrace.errors import ParameterError, RunStoppedError
 from headrace.runtime.changes import Change
 
 DEFAULT_INTERVAL_S = 0.2
+LEAST_INTERVAL_S = 1e-3
 DEFAULT_HOLD_S = 30.0
 SETTLED_S = 1.0
 """After a change, over so long what came of it is measured."""
@@ -68,9 +70,9 @@ class ControlLoop:
         hold_s: float = DEFAULT_HOLD_S,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ):
-        check_interval("interval_s", interval_s)
-        check_interval("hold_s", hold_s, least=0.0)
-        self._deciders = check_controller("control", controller)
+        check_seconds("interval_s", interval_s, LEAST_INTERVAL_S)
+        check_seconds("hold_s", hold_s)
+        self._deciders = deciders_of("control", controller)
         self.operator, self.controller = operator, controller
         self.name = ", then ".join(name for name, _ in self._deciders) or "watching"
         self.interval_s, self.hold_s = interval_s, hold_s
@@ -277,13 +279,7 @@ def _name(controller: Any) -> str:
     return getattr(controller, "__name__", type(controller).__name__)
 
 
-def check_interval(name: str, seconds: Any, least: float = 1e-3) -> None:
-    """Raise `ParameterError` unless it is a number of seconds, at least so many."""
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not least <= seconds < math.inf:
-        raise ParameterError(f"{name}={seconds!r}: give seconds, from {least:g}")
-
-
-def check_controller(name: str, controller: Any) -> list[tuple[str, Callable[[Observation], Any]]]:
+def deciders_of(name: str, controller: Any) -> list[tuple[str, Callable[[Observation], Any]]]:
     """Return the functions that decide, each with its name; `ParameterError` if something cannot decide."""
     several = controller if isinstance(controller, Sequence) else [controller]
     deciders = []

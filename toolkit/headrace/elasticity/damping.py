@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 from headrace.elasticity.mapping import Mapping
 from headrace.elasticity.observation import Observation
@@ -45,9 +46,7 @@ class Damping:
 
     def __post_init__(self):
         for name in ("up_after_s", "down_after_s", "cooldown_s"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
-                raise ParameterError(f"{name}={value!r}: give seconds, from 0")
+            check_seconds(name, getattr(self, name))
         if self.max_step is not None and (not isinstance(self.max_step, int) or self.max_step < 1):
             raise ParameterError(f"max_step={self.max_step!r}: give a whole number from 1, or None")
 
@@ -88,3 +87,9 @@ class Damping:
         # The answer comes a moment later: until it is seen nothing more is asked for.
         self._rest_until_s = now + self.cooldown_s
         return number
+
+
+def check_seconds(name: str, seconds: Any, least: float = 0.0) -> None:
+    """Raise `ParameterError` unless it is a number of seconds, at least so many."""
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not least <= seconds < math.inf:
+        raise ParameterError(f"{name}={seconds!r}: give seconds, from {least:g}")

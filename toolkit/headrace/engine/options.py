@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
-from headrace.elasticity.control_loop import DEFAULT_INTERVAL_S, check_controller, check_interval
+from headrace.elasticity.control_loop import DEFAULT_INTERVAL_S, LEAST_INTERVAL_S, deciders_of
+from headrace.elasticity.damping import check_seconds
 from headrace.elasticity.mapping import MOST_INSTANCES, Mapping, is_whole
 from headrace.elasticity.reconfiguration import Configuration, check_threads, resolve
 from headrace.errors import ParameterError
@@ -78,7 +79,7 @@ def _controllers(controller: Any) -> dict[str | None, Any]:
         return {}
     named: dict[str | None, Any] = dict(controller) if isinstance(controller, dict) else {None: controller}
     for one in named.values():
-        check_controller("controller", one)
+        deciders_of("controller", one)
     return named
 
 
@@ -129,7 +130,7 @@ class Options:
         self.sample_every = sample_every
         self.controllers = _controllers(controller)
         self.control_every = control_every
-        check_interval("control_every", control_every)
+        check_seconds("control_every", control_every, LEAST_INTERVAL_S)
         gate_modules(gate)
         self.gate, self.mode, self.sink, self.debug, self.name = gate, mode, sink, debug, name
         self.capacity, self.bound_ns, self.max_keys = capacity, bound_ns, max_keys
@@ -157,18 +158,16 @@ class Options:
             last = int(at)
 
     def check_operators(self, operators: Sequence[str]) -> None:
-        """Raise `ParameterError` if `threads` names an operator that is not there."""
-        for name in self._threads:
-            if name is not None and name not in operators:
-                raise ParameterError(f"threads={{{name!r}: ...}}: the operators are {', '.join(operators)}")
-        for name in self.controllers:
-            if name is None and len(operators) > 1:
-                raise ParameterError(
-                    f"controller={self.controllers[None]!r}: which operator? A controller steers one of"
-                    f" {', '.join(operators)}; write controller={{{operators[-1]!r}: ...}}"
-                )
-            if name is not None and name not in operators:
-                raise ParameterError(f"controller={{{name!r}: ...}}: the operators are {', '.join(operators)}")
+        """Raise `ParameterError` if an option names an operator that is not there, or has to name one."""
+        for option, named in (("threads", self._threads), ("controller", self.controllers)):
+            for name in named:
+                if name is not None and name not in operators:
+                    raise ParameterError(f"{option}={{{name!r}: ...}}: the operators are {', '.join(operators)}")
+        if None in self.controllers and len(operators) > 1:
+            raise ParameterError(
+                f"controller={self.controllers[None]!r}: which operator? A controller steers one of"
+                f" {', '.join(operators)}; write controller={{{operators[-1]!r}: ...}}"
+            )
         for entry in self.passed_time or ():
             if entry[0] not in operators:
                 raise ParameterError(f"passed_time=[{entry!r}]: the operators are {', '.join(operators)}")

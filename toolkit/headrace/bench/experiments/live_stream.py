@@ -259,7 +259,7 @@ def play(
         run.wait()
         control = run[name].control_loop
         history, origin_ns = run.history.to_pandas(), run.history.origin_ns
-        changes = [c for c in run[run.operators[0]].changes if c.outcome == "done"]
+        changes = [c for c in run[name].changes if c.outcome == "done"]
         decisions = run.decisions
     ts = kept.times
     at_ns = np.repeat(np.array(kept.at_ns, np.int64), [len(part) for part in kept.ts])

@@ -25,7 +25,7 @@ import pyarrow as pa
 import headrace as hr
 from headrace.bench.experiments.experiment import STRETCH_MACHINE, Experiment, Figure, Line, Paper
 from headrace.bench.experiments.scaling import ASSUMPTIONS, predict
-from headrace.bench.join import LEFT, RIGHT, WIDTH, band_join, make_sides, near, plain_loop
+from headrace.bench.join import LEFT, RIGHT, WIDTH, band_join, make_sides, near, plain_loop, plain_pairs
 from headrace.bench.resident import Resident, digest_one
 from headrace.bench.rows import Row, median
 from headrace.kernel import kernel
@@ -94,9 +94,7 @@ class _Window:
     @functools.cached_property
     def later(self) -> tuple[int, int]:
         """The same of what arrives when windows are full, by the plain loop."""
-        found = np.zeros(2, np.int64)
-        plain_loop(*self.columns, self.window, found)
-        return int(found[0]), int(found[1]) & (2**64 - 1)
+        return plain_pairs(self.columns, self.window)
 
     def case(self, way: str, threads: int) -> Resident:
         """An operator that holds a full window, about to be fed; of all pairs, without having compared them."""
