@@ -26,14 +26,15 @@ _BINS = 64 * _PARTS
 @kernel
 def _count(durations, counts):
     """Add durations to their bins; return the largest, at least 1, or 0 if there is none."""
-    largest, before, place = 0, 0, 0
-    for i in range(durations.size):
-        duration = durations[i]
-        if duration != before:  # results of one window became ready together: one logarithm for all
-            before = duration
-            place = int(math.log2(max(duration, 1)) * _PARTS)
-            largest = max(largest, duration, 1)
-        counts[place] += 1
+    largest, start = 0, 0
+    while start < durations.size:
+        # Results of one window became ready together: one logarithm for all.
+        duration, end = durations[start], start + 1
+        while end < durations.size and durations[end] == duration:
+            end += 1
+        counts[int(math.log2(max(duration, 1)) * _PARTS)] += end - start
+        largest = max(largest, duration, 1)
+        start = end
     return largest
 
 

@@ -12,13 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headrace.egress.collector import Ordered, Records
+from headrace.egress.collector import Records
 from headrace.egress.finishers import (
     AggregateResults,
     CustomResults,
     ForwardResults,
     JoinResults,
-    key_ranks,
 )
 from headrace.gates import store as stores
 from headrace.gates.merged_log_kernel import SOURCE_SHIFT
@@ -41,15 +40,6 @@ def words():
     return dictionary, dictionary.encode(pa.array(WORDS)).astype(np.int64)
 
 
-@pytest.mark.parametrize("times", [2, 2_000])
-def test_oracle_ranks_are_the_order_of_the_values(words, times):
-    """Few of many ids, and ids that come again and again."""
-    dictionary, ids = words
-    ranks = key_ranks(dictionary, np.concatenate([ids] * times))
-    assert ranks.tolist() == times * [sorted(WORDS).index(word) for word in WORDS]
-    assert key_ranks(None, ids).tolist() == [0] * len(ids)
-
-
 @pytest.mark.parametrize("times", [[5], [5, 7, -3]])
 def test_oracle_aggregates_are_ordered_by_time_and_key(words, times):
     dictionary, ids = words
@@ -59,11 +49,29 @@ def test_oracle_aggregates_are_ordered_by_time_and_key(words, times):
     schema = pa.schema({"ts": pa.int64(), "word": pa.string(), "n": pa.int64()})
     finisher = AggregateResults(schema, dictionary, 1, [(AggregateColumn("count"), 0, None)])
     drained = records([ts for ts, _ in rows], a=[ids[i] for _, i in rows], values=[[i for _, i in rows]])
-    batch = finisher.build(Ordered(drained, finisher.order(drained)))
+    batch = finisher.finish(drained)
     assert [tuple(row.values()) for row in batch.to_pylist()] == sorted((ts, WORDS[i], i) for ts, i in rows)
     # No key: as they come, they are of one time each.
     plain = AggregateResults(pa.schema({"ts": pa.int64(), "n": pa.int64()}), None, 0, finisher._outputs)
-    assert plain.order(records([3, 1, 2])).tolist() == [1, 2, 0]
+    assert plain.finish(records([3, 1, 2], values=[[30, 10, 20]])).to_pydict() == {"ts": [1, 2, 3], "n": [10, 20, 30]}
+
+
+@pytest.mark.parametrize("times", [[5], [5, 7]])
+@pytest.mark.parametrize("keys", [["b", "a", "c"], [3, 1, 2], [False, True, None]])
+def test_property_a_result_stays_when_its_records_are_overwritten(times, keys):
+    """Records lie in arrays that are used again."""
+    column = pa.array([key for key in keys if key is not None])
+    dictionary = KeyDictionary(("string" if isinstance(keys[0], str) else "int",))
+    dictionary.types[0] = column.type
+    ids = np.resize(dictionary.encode(column).astype(np.int64), 6)
+    schema = pa.schema({"ts": pa.int64(), "key": column.type, "n": pa.int64()})
+    finisher = AggregateResults(schema, dictionary, 1, [(AggregateColumn("count"), 0, None)])
+    drained = records(np.resize(times, 6), a=ids, values=[np.arange(6)])
+    batch = finisher.finish(drained)
+    before = batch.to_pylist()
+    for array in (drained.primary, drained.a, *drained.values):
+        array[:] = -9
+    assert batch.to_pylist() == before
 
 
 def test_example_aggregates_of_nothing_are_null():
@@ -90,7 +98,7 @@ def test_example_aggregates_of_nothing_are_null():
         (AggregateColumn("last", 3, is_text=True), 6, 5),
     ]
     finisher = AggregateResults(schema, None, 0, outputs, [None] * 5 + [texts])
-    batch = finisher.build(
+    batch = finisher.finish(
         records(
             [1_000_000, 2_000_000],
             values=[[4, 1], [9, 7], [5, 7], [math.nan, 7.0], [3, 7], [2, 0], [text, 0]],
@@ -127,7 +135,7 @@ def test_oracle_custom_results_are_ordered_by_boundary_cause_key_and_emission(wo
         c=columns[3],
         values=[columns[0], columns[3], late],
     )
-    batch = finisher.build(Ordered(drained, finisher.order(drained)))
+    batch = finisher.finish(drained)
     wanted = sorted(rows, key=lambda row: (row[0], row[1], WORDS[row[2]], row[3]))
     assert [tuple(row.values()) for row in batch.to_pylist()] == [
         (boundary, WORDS[word], n, n % 2 == 1) for boundary, _, word, n in wanted
@@ -158,7 +166,7 @@ def test_example_forwarded_rows_follow_their_positions():
     schema = pa.schema({"t": pa.string(), "n": pa.int64()})
     finisher = ForwardResults(schema, two_stores())
     drained = records([12, 3, 7], a=[ref(0, 5), ref(1, 1), ref(0, 0)])
-    batch = finisher.build(Ordered(drained, finisher.order(drained)))
+    batch = finisher.finish(drained)
     assert batch.schema == schema and batch.column("t").to_pylist() == ["1:1", "0:0", "0:5"]
 
 
@@ -171,7 +179,7 @@ def test_example_joined_rows_have_the_left_tuple_first_and_one_unit_later():
     drained = records(
         [9, 13, 9, 9], a=later, b=earlier, c=[20, 50, 20, 10], values=[[40, 70, 40, 40], [1, 0, 1, 1]]
     )
-    batch = finisher.build(Ordered(drained, finisher.order(drained)))
+    batch = finisher.finish(drained)
     assert [tuple(row.values()) for row in batch.to_pylist()] == [
         (41, "0:3", 14),
         (41, "0:1", 14),

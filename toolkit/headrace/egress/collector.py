@@ -40,7 +40,9 @@ MOST_REST_S = 0.002
 
 
 _ROOM = 1 << 18
-"""Records there is room for from the start; more room is given back when nothing is held."""
+"""Records there is room for from the start."""
+_TOO_MUCH = 4
+"""So many times what has lately been held is given back; less stays, as the next window will want it again."""
 
 
 class Records:
@@ -67,6 +69,8 @@ class Held:
     def __init__(self, dtypes: Sequence[np.dtype | None]):
         self._dtypes = dtypes
         self._columns = self._reserve(_ROOM)
+        self._lately = 0
+        """Records of the largest release, which fades from one to the next."""
         self.count = 0
         self.earliest = END_OF_TIME
         """Smallest `primary` held."""
@@ -89,16 +93,18 @@ class Held:
         is_ready = held[0] <= bound
         ready = held if is_ready.all() else [None if column is None else column[is_ready] for column in held]
         rest = [] if ready is held else [None if column is None else column[~is_ready] for column in held]
+        self._lately = max(self.count, self._lately - self._lately // 8)
         self.count, self.earliest = 0, END_OF_TIME
         if rest:
             self.add(rest)
-        elif self._room > _ROOM:
-            self._columns = self._reserve(_ROOM)
+        elif self._room > _TOO_MUCH * max(self._lately, _ROOM // 2):
+            self._columns = self._reserve(max(_ROOM, 2 * self._lately))
         return Records(*ready[:5], ready[5:])
 
     def _reserve(self, room: int) -> list[np.ndarray | None]:
         self._room = room
-        return [None if dtype is None else reserved(room, dtype) for dtype in self._dtypes]
+        is_large = room > _ROOM
+        return [None if dtype is None else reserved(room, dtype, huge_pages=is_large) for dtype in self._dtypes]
 
     def _fill(self, start: int, parts: Sequence[np.ndarray | None]) -> None:
         for column, part in zip(self._columns, parts, strict=True):
@@ -140,15 +146,11 @@ class Finisher(Protocol):
     """Whether `b` and `c` of the records mean anything."""
 
     def compile(self) -> None:
-        """Compile the kernels that `order` and `build` use, so that no result waits for the compiler."""
+        """Compile the kernels that `finish` uses, so that no result waits for the compiler."""
         ...
 
-    def order(self, records: Records) -> np.ndarray:
-        """Indices that sort the records by content."""
-        ...
-
-    def build(self, records: Ordered) -> pa.RecordBatch:
-        """Make the result rows of sorted records."""
+    def finish(self, records: Records) -> pa.RecordBatch:
+        """Put records into the order of their content and make the result rows of them; there is at least one."""
         ...
 
 
@@ -248,7 +250,7 @@ class Collector:
 
     def _release(self, records: Records) -> None:
         begin = time.monotonic_ns()
-        batch = self._finisher.build(Ordered(records, self._finisher.order(records)))
+        batch = self._finisher.finish(records)
         now = time.monotonic_ns()
         if len(records) < FEW_ROWS:
             is_saturated = int(self._gate_words[SOURCES_WAITING]) != 0

@@ -9,37 +9,13 @@ import pyarrow as pa
 
 from headrace.egress.collector import Ordered, Records
 from headrace.egress.gather import Gatherer
+from headrace.egress.key_order import arrange, key_ranks
 from headrace.gates.store import Store
 from headrace.ingress.columns import as_arrow
 from headrace.ingress.keys import KeyDictionary
-from headrace.ingress.sorting import argsort, compile_few
+from headrace.ingress.sorting import argsort, compile_kernels
 from headrace.ingress.times import restore_times
 from headrace.operators.aggregate_shape import AggregateColumn
-
-FEW_TIMES = 16
-"""Right boundaries in one release for which going through the records once each beats sorting by them."""
-
-
-_DENSE = 16
-
-
-def key_ranks(dictionary: KeyDictionary | None, ids: np.ndarray) -> np.ndarray:
-    """Position of each id's key value in the order of values."""
-    if dictionary is None:
-        return np.zeros(len(ids), np.int64)
-    # Ids are dense, so where there are many of them a table with a place for each beats sorting them.
-    size = int(ids.max(initial=-1)) + 1
-    if size > _DENSE * len(ids):
-        unique, inverse = np.unique(ids, return_inverse=True)
-        ranks = np.empty(len(unique), np.int64)
-        ranks[dictionary.argsort(unique.astype(np.int32))] = np.arange(len(unique))
-        return ranks[inverse]
-    occurs = np.zeros(size, np.bool_)
-    occurs[ids] = True
-    unique = np.flatnonzero(occurs)
-    ranks = np.empty(size, np.int64)
-    ranks[unique[dictionary.argsort(unique.astype(np.int32))]] = np.arange(len(unique))
-    return ranks[ids]
 
 
 class KeyedResults:
@@ -53,32 +29,29 @@ class KeyedResults:
         self._key_count = key_count
 
     def compile(self) -> None:
-        compile_few()
+        compile_kernels()
         if self._dictionary is not None:
             self._dictionary.compile_results()
 
-    def head_columns(self, records: Ordered, times: np.ndarray | None = None) -> list[pa.Array]:
-        """Return the time and key columns; the time is `primary` unless given."""
-        times = records.primary if times is None else times
-        arrays = [restore_times(times, self.schema.field(0).type)]
-        if self._dictionary is not None and self._key_count:
-            decoded = self._dictionary.decode(records.a.astype(np.int32))
-            for i, array in enumerate(decoded):
-                kind = self.schema.field(1 + i).type
-                arrays.append(array if array.type.equals(kind) else array.cast(kind))
-        return arrays
-
-    def order(self, records: Records) -> np.ndarray:
+    def _in_order(self, records: Records) -> tuple[Ordered, list[pa.Array]]:
+        """The records by (primary, key), and their time and key columns."""
+        times, keys = records.primary, []
         if self._dictionary is None:
-            return argsort(records.primary)
-        ids, times = records.a.astype(np.int32), records.primary
-        if not len(times) or times.min() == times.max():
-            return self._dictionary.argsort(ids)  # the rule: one window ended
-        distinct = np.unique(times)
-        if len(distinct) > FEW_TIMES:
-            return argsort(times, key_ranks(self._dictionary, ids))
-        parts = [np.flatnonzero(times == time) for time in distinct]
-        return np.concatenate([part[self._dictionary.argsort(ids[part])] for part in parts])
+            order = argsort(times)
+        else:
+            order, keys = arrange(self._dictionary, records.a.astype(np.int32), times)
+        ordered = Ordered(records, order)
+        is_one_time = times.min() == times.max()
+        times = np.full(len(times), times[0]) if is_one_time else ordered.primary
+        return ordered, self._head_columns(times, keys)
+
+    def _head_columns(self, times: np.ndarray, keys: Sequence[pa.Array]) -> list[pa.Array]:
+        """The time and key columns in the types of the schema."""
+        arrays = [restore_times(times, self.schema.field(0).type)]
+        for array in keys[: self._key_count]:
+            kind = self.schema.field(len(arrays)).type
+            arrays.append(array if array.type.equals(kind) else array.cast(kind))
+        return arrays
 
 
 class AggregateResults(KeyedResults):
@@ -105,11 +78,11 @@ class AggregateResults(KeyedResults):
         self._outputs = outputs
         self._texts = texts or [None] * len(outputs)
 
-    def build(self, records: Ordered) -> pa.RecordBatch:
-        arrays = self.head_columns(records)
+    def finish(self, records: Records) -> pa.RecordBatch:
+        ordered, arrays = self._in_order(records)
         for (aggregate, value, nonnull), texts in zip(self._outputs, self._texts, strict=True):
             kind = self.schema.field(len(arrays)).type
-            arrays.append(self._column(aggregate, records, value, nonnull, kind, texts))
+            arrays.append(self._column(aggregate, ordered, value, nonnull, kind, texts))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _column(self, aggregate, records, value, nonnull, kind, texts) -> pa.Array:
@@ -147,12 +120,12 @@ class CustomResults(KeyedResults):
 
     reads_b_and_c = True
 
-    def order(self, records: Records) -> np.ndarray:
-        return argsort(records.values[0], records.b, key_ranks(self._dictionary, records.a), records.c)
-
-    def build(self, records: Ordered) -> pa.RecordBatch:
-        arrays = self.head_columns(records, records.values[0])
-        for values in records.values[1:]:
+    def finish(self, records: Records) -> pa.RecordBatch:
+        ranks = key_ranks(self._dictionary, records.a)
+        ordered = Ordered(records, argsort(records.values[0], records.b, ranks, records.c))
+        keys = [] if self._dictionary is None else self._dictionary.decode(ordered.a.astype(np.int32))
+        arrays = self._head_columns(ordered.values[0], keys)
+        for values in ordered.values[1:]:
             kind = self.schema.field(len(arrays)).type
             if kind.equals(pa.from_numpy_dtype(values.dtype)):
                 arrays.append(as_arrow(values, kind))
@@ -172,13 +145,11 @@ class ForwardResults:
 
     def compile(self) -> None:
         self._payload.compile()
-        compile_few()
+        compile_kernels()
 
-    def order(self, records: Records) -> np.ndarray:
-        return argsort(records.primary)
-
-    def build(self, records: Ordered) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays(self._payload.take(records.a, self.schema.names), schema=self.schema)
+    def finish(self, records: Records) -> pa.RecordBatch:
+        ordered = Ordered(records, argsort(records.primary))
+        return pa.RecordBatch.from_arrays(self._payload.take(ordered.a, self.schema.names), schema=self.schema)
 
 
 class JoinResults:
@@ -203,15 +174,13 @@ class JoinResults:
 
     def compile(self) -> None:
         self._payload.compile()
-        compile_few()
+        compile_kernels()
 
-    def order(self, records: Records) -> np.ndarray:
-        return argsort(records.primary, records.c, records.b)
-
-    def build(self, records: Ordered) -> pa.RecordBatch:
-        later_ts, later_is_right = records.values[0], records.values[1] != 0
-        left = np.where(later_is_right, records.b, records.a)
-        right = np.where(later_is_right, records.a, records.b)
+    def finish(self, records: Records) -> pa.RecordBatch:
+        ordered = Ordered(records, argsort(records.primary, records.c, records.b))
+        later_ts, later_is_right = ordered.values[0], ordered.values[1] != 0
+        left = np.where(later_is_right, ordered.b, ordered.a)
+        right = np.where(later_is_right, ordered.a, ordered.b)
         arrays = [restore_times(later_ts + 1, self.schema.field(0).type)]
         for refs, names in ((left, self._columns[0]), (right, self._columns[1])):
             if names:

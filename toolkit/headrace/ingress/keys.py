@@ -237,7 +237,11 @@ class _IntTable(_Table):
         return self.run(len(array), kernels.encode_words, columns.integers(array, "key").view(np.uint64))
 
     def decode(self, ids: np.ndarray, kind: pa.DataType) -> pa.Array:
-        values = self.values(ids)
+        return self.column(self.values(ids), kind)
+
+    @staticmethod
+    def column(values: np.ndarray, kind: pa.DataType) -> pa.Array:
+        """Return numbers as keys of this kind."""
         if pa.types.is_boolean(kind):
             return pa.array(values.astype(np.bool_))
         if pa.types.is_integer(kind):
@@ -538,14 +542,31 @@ class KeyDictionary:
         """Return the key values of ids, one array for each key column, in the type they came in."""
         ids = np.ascontiguousarray(ids, np.int32)
         with self.lock:
-            if isinstance(self._table, _TupleTable):
-                parts = [np.ascontiguousarray(self._table.parts[ids, k]) for k in range(len(self.kinds))]
-            else:
-                parts = [ids]
             return [
                 table.decode(part, kind if kind is not None else _DEFAULT_TYPES[name])
-                for table, part, kind, name in zip(self._inner, parts, self.types, self.kinds, strict=True)
+                for table, part, kind, name in zip(self._inner, self._parts(ids), self.types, self.kinds, strict=True)
             ]
+
+    def _parts(self, ids: np.ndarray) -> list[np.ndarray]:
+        """The inner ids of each key column."""
+        if not isinstance(self._table, _TupleTable):
+            return [ids]
+        return [np.ascontiguousarray(self._table.parts[ids, k]) for k in range(len(self.kinds))]
+
+    def numbers(self, ids: np.ndarray) -> list[np.ndarray] | None:
+        """Return int64[n] for each key column, which order like the keys, if all keys are whole numbers, else None."""
+        if any(name != "int" for name in self.kinds):
+            return None
+        ids = np.ascontiguousarray(ids, np.int32)
+        with self.lock:
+            return [table.values(part) for table, part in zip(self._inner, self._parts(ids), strict=True)]
+
+    def from_numbers(self, numbers: Sequence[np.ndarray]) -> list[pa.Array]:
+        """Return what `numbers` gave as key columns, in the type they came in."""
+        return [
+            _IntTable.column(values, pa.int64() if kind is None else kind)
+            for values, kind in zip(numbers, self.types, strict=True)
+        ]
 
     def argsort(self, ids: np.ndarray) -> np.ndarray:
         """Return the positions that sort ids by key: strings by code point, numbers by value (NaN last),

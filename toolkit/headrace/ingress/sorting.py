@@ -16,10 +16,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from headrace.ingress.sorting_kernel import argsort_few
+from headrace.ingress.sorting_kernel import argsort_few, pack
 
 FEW = 256
 """Rows up to which one call of ours beats NumPy's many."""
+_AT_ONCE = 3
+"""Columns that are packed together, if they fit."""
+MOST_TIED = 4
+"""If one row in so many is tied, all of them are sorted again, by what fits into a word."""
 
 
 def group_starts(is_new: np.ndarray) -> np.ndarray:
@@ -59,31 +63,53 @@ def argsort(first: np.ndarray, *others: np.ndarray) -> np.ndarray:
     if (first[1:] > first[:-1]).all():
         return np.arange(first.size)
     packed = _pack(columns)
-    if packed is not None:
-        words, position_bits, done = packed
-        words.sort()
-        order = words & ((1 << position_bits) - 1)
-        words >>= position_bits
-        is_same = words[1:] == words[:-1]
-    else:
+    if packed is None:
         order, done = np.argsort(first), 1
         bits = first[order].view(np.int64)
         is_same = bits[1:] == bits[:-1]
-    is_settled = packed is not None and done == len(columns)  # equal ones are in the order of their positions
-    if not is_settled and is_same.any():
-        is_tied = np.zeros(order.size, np.bool_)
-        is_tied[1:] |= is_same
-        is_tied[:-1] |= is_same
-        tied = np.flatnonzero(is_tied)
-        chosen = order[tied]
-        group = group_starts(~is_same)[tied]
-        order[tied] = chosen[np.lexsort((chosen, *(c[chosen] for c in reversed(columns[done:])), group))]
+    else:
+        words, position_bits, done = packed
+        words.sort()
+        positions = (1 << position_bits) - 1
+        if done == len(columns):  # equal ones are in the order of their positions
+            words &= positions
+            return words
+        order = words & positions
+        words >>= position_bits
+        is_same = words[1:] == words[:-1]
+    return _settle(order, is_same, columns[done:]) if is_same.any() else order
+
+
+def _settle(order: np.ndarray, is_same: np.ndarray, columns: Sequence[np.ndarray]) -> np.ndarray:
+    """Order by `columns`, then by position, what is equal so far.
+
+    Parameters
+    ----------
+    order : int64[n]
+        Sorted by the columns before.
+    is_same : bool[n - 1]
+        Whether place i + 1 of it is equal to place i in these.
+    """
+    is_tied = np.zeros(order.size, np.bool_)
+    is_tied[1:] |= is_same
+    is_tied[:-1] |= is_same
+    tied = np.flatnonzero(is_tied)
+    groups = group_starts(~is_same)
+    if tied.size > order.size // MOST_TIED:
+        # All by the other columns, then by group, in which positions are left: two sorts that pack.
+        others = argsort(*columns) if columns else np.arange(order.size)
+        group_of = np.empty(order.size, np.int64)
+        group_of[order] = groups
+        return others[argsort(group_of[others])]
+    chosen = order[tied]
+    order[tied] = chosen[np.lexsort((chosen, *(c[chosen] for c in reversed(columns)), groups[tied]))]
     return order
 
 
-def compile_few() -> None:
-    """Compile the kernel, so that no result waits for the compiler."""
-    argsort(np.array([1, 0]))
+def compile_kernels() -> None:
+    """Compile the kernels, so that no result waits for the compiler."""
+    for count in (2, FEW + 1):
+        argsort(np.arange(count)[::-1].copy())
 
 
 def _pack(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, int, int] | None:
@@ -99,8 +125,9 @@ def _pack(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, int, int] | None:
     """
     count = columns[0].size
     position_bits = bits = max(count - 1, 1).bit_length()
-    parts: list[tuple[np.ndarray, int, int]] = []
-    for column in columns:
+    parts: list[np.ndarray] = []
+    lows, widths = np.zeros(_AT_ONCE, np.int64), np.zeros(_AT_ONCE, np.int64)
+    for column in columns[:_AT_ONCE]:
         if column.dtype.kind not in "iu":
             break
         low = int(column.min())
@@ -108,15 +135,15 @@ def _pack(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, int, int] | None:
         if bits + width > 63:
             break
         bits += width
-        parts.append((column, low, width))
+        if column.dtype != np.int64:
+            # Narrow numbers may be further apart than their kind can say, unsigned ones above what int64 says.
+            wide = column.astype(np.int64, copy=False) if column.dtype.kind == "i" else column - column.dtype.type(low)
+            low, column = low if column.dtype.kind == "i" else 0, wide.astype(np.int64, copy=False)
+        lows[len(parts)], widths[len(parts)] = low, width
+        parts.append(np.ascontiguousarray(column))
     if not parts:
         return None
-    words = np.zeros(count, np.int64)
-    for column, low, width in parts:
-        words <<= width
-        # Narrow numbers may be further apart than their kind can say.
-        wide = column.astype(np.int64, copy=False) if column.dtype.kind == "i" else column
-        words |= (wide - wide.dtype.type(low)).astype(np.int64, copy=False)
-    words <<= position_bits
-    words |= np.arange(count)
-    return words, position_bits, len(parts)
+    words = np.empty(count, np.int64)
+    done = len(parts)
+    pack((*parts, *(parts[:1] * (_AT_ONCE - done))), lows, widths, position_bits, words)
+    return words, position_bits, done

@@ -1,4 +1,4 @@
-"""Sorting few rows: by merging, in one call, where NumPy would need a dozen."""
+"""Sorting few rows by merging, and packing many for NumPy's sort: in one call, where NumPy would need a dozen."""
 
 from __future__ import annotations
 
@@ -60,3 +60,25 @@ def _run_end(first, second, third, order, low):
     while end < order.size and not _is_before(first, second, third, order[end], order[end - 1]):
         end += 1
     return end
+
+
+@kernel
+def pack(columns, lows, widths, position_bits, words):
+    """Write the columns' bits above `lows` and the position into one word for each row.
+
+    Parameters
+    ----------
+    columns : tuple of three int64[n]
+        The most significant one first; any array where `widths` is 0.
+    lows, widths : int64[3]
+        Least value of each column, and how many bits the others are above it.
+    words : int64[n]
+        Out.
+    """
+    first, second, third = columns
+    masks = (1 << widths) - 1
+    for i in range(words.size):
+        word = (first[i] - lows[0]) & masks[0]
+        word = (word << widths[1]) | ((second[i] - lows[1]) & masks[1])
+        word = (word << widths[2]) | ((third[i] - lows[2]) & masks[2])
+        words[i] = (word << position_bits) | i

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 import headrace as hr
 from headrace.bench.peers.contest import Answer, Contestant, Latency
+from headrace.bench.peers.digest import Folded
 from headrace.bench.peers.workloads import Work
 from headrace.bench.resident import Resident
 
@@ -23,24 +24,6 @@ class Loop(Contestant):
 
     def run(self) -> Answer:
         return Answer(*self._work.loop())
-
-
-class _Kept:
-    """Where the collector's batches go: results are kept, and digested when the clock has stopped."""
-
-    def __init__(self):
-        self.batches: list[pa.RecordBatch] = []
-        self.rows = 0
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self.batches.append(batch)
-        self.rows += batch.num_rows
-
-    def progress(self, watermark: int) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 class Ours(Contestant):
@@ -67,27 +50,29 @@ class Ours(Contestant):
 
     def start(self) -> None:
         """Compile, or load what was compiled before, with a few rows."""
-        self._resident(_Kept(), [table.slice(0, 100) for table in self._work.tables]).close()
+        few = self._resident(self._folded(), [table.slice(0, 100) for table in self._work.tables])
+        self._folded().write(pa.RecordBatch.from_pylist([], few.operator.finisher.schema))
+        few.close()
 
     def load(self, work: Work) -> None:
-        self._first = self._resident(_Kept(), work.tables)
+        self._first = self._resident(self._folded(), work.tables)
         self._first.close()
 
-    def _resident(self, kept: _Kept, tables: list[pa.Table]) -> Resident:
-        return Resident(self._stream, tables, self.threads, like=self._first, collect=kept, mode=self.mode)
+    def _folded(self) -> Folded:
+        return Folded(self._work.columns, self._work.is_ordered)
+
+    def _resident(self, folded: Folded, tables: list[pa.Table]) -> Resident:
+        return Resident(self._stream, tables, self.threads, like=self._first, collect=folded, mode=self.mode)
 
     def run(self) -> Answer:
         return self.latency(0)[0]
 
     def latency(self, per_second: int) -> tuple[Answer, Latency]:
-        kept = _Kept()
-        run = self._resident(kept, self._work.tables)
+        folded = self._folded()
+        run = self._resident(folded, self._work.tables)
         seconds = run.run(per_second=per_second)
-        found = pa.Table.from_batches(kept.batches)
         summary = run.operator.collector.latency.summary()
-        return Answer(seconds, self._work.digest_of(found), kept.rows), Latency(
-            summary["p50"], summary["p99"]
-        )
+        return Answer(seconds, folded.digest, folded.rows), Latency(summary["p50"], summary["p99"])
 
     def end(self) -> None:
         self._first = None

@@ -1,0 +1,68 @@
+"""Results by (time, key): the order of key values, which ids do not tell, and the key columns in it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.ingress.keys import KeyDictionary
+from headrace.ingress.sorting import argsort
+
+FEW_TIMES = 16
+"""Right boundaries in one release for which going through the records once each beats sorting by them."""
+
+_DENSE = 16
+
+
+def arrange(dictionary: KeyDictionary, ids: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, list[pa.Array]]:
+    """Return the positions that sort by time, then by key, and the key columns in that order.
+
+    Parameters
+    ----------
+    ids : int32[n]
+    times : int64[n]
+
+    Examples
+    --------
+    >>> dictionary = KeyDictionary(("string",))
+    >>> ids = dictionary.encode(pa.array(["b", "a", "b"]))
+    >>> order, (keys,) = arrange(dictionary, ids, np.array([1, 1, 0]))
+    >>> order.tolist(), keys.to_pylist()
+    ([2, 1, 0], ['b', 'a', 'b'])
+    """
+    numbers = dictionary.numbers(ids)
+    if numbers is not None:
+        # What is looked up by id is looked up once: where there are many keys every id is a miss.
+        order = argsort(times, *numbers)
+        return order, dictionary.from_numbers([column.take(order) for column in numbers])
+    order = _order(dictionary, ids, times)
+    return order, dictionary.decode(ids.take(order))
+
+
+def _order(dictionary: KeyDictionary, ids: np.ndarray, times: np.ndarray) -> np.ndarray:
+    if times.min() == times.max():
+        return dictionary.argsort(ids)  # the rule: one window ended
+    distinct = np.unique(times)
+    if len(distinct) > FEW_TIMES:
+        return argsort(times, key_ranks(dictionary, ids))
+    parts = [np.flatnonzero(times == time) for time in distinct]
+    return np.concatenate([part[dictionary.argsort(ids[part])] for part in parts])
+
+
+def key_ranks(dictionary: KeyDictionary | None, ids: np.ndarray) -> np.ndarray:
+    """Position of each id's key value in the order of values."""
+    if dictionary is None:
+        return np.zeros(len(ids), np.int64)
+    # Ids are dense, so where there are many of them a table with a place for each beats sorting them.
+    size = int(ids.max(initial=-1)) + 1
+    if size > _DENSE * len(ids):
+        unique, inverse = np.unique(ids, return_inverse=True)
+        ranks = np.empty(len(unique), np.int64)
+        ranks[dictionary.argsort(unique.astype(np.int32))] = np.arange(len(unique))
+        return ranks[inverse]
+    occurs = np.zeros(size, np.bool_)
+    occurs[ids] = True
+    unique = np.flatnonzero(occurs)
+    ranks = np.empty(size, np.int64)
+    ranks[unique[dictionary.argsort(unique.astype(np.int32))]] = np.arange(len(unique))
+    return ranks[ids]
