@@ -7,9 +7,11 @@ Cannot see  orderings that x86-64 gives anyway: the IR is all the evidence for
             other machines.
 """
 
+import mmap
 import os
 import platform
 import re
+import resource
 import subprocess
 import sys
 import threading
@@ -263,6 +265,21 @@ def test_example_cells():
     huge = cells.reserved(1 << 27, np.int64)  # 1 GiB of address space
     huge[1 << 26] = 1
     assert huge[1 << 26] == 1 and huge[0] == 0
+
+
+def test_example_touched_memory_is_there_and_keeps_its_values():
+    """Pages are counted by the system: writing to what was touched supplies no more."""
+    pages = 2000
+    memory = cells.reserved(pages * mmap.PAGESIZE // 8, np.int64)
+    memory[5], memory[-1] = 7, 9
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    cells.touch(memory)
+    touched = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    memory[:: mmap.PAGESIZE // 8] += 1
+    assert touched - before > pages / 2
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - touched < pages / 2
+    assert (memory[5], memory[-1], memory[0], memory[-mmap.PAGESIZE // 8]) == (7, 9, 1, 1)
+    cells.touch(np.zeros(0, np.int64))
 
 
 # -- several threads ---------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ import pyarrow as pa
 from headrace.counters import LatencyHistogram
 from headrace.gates.membership_kernel import SOURCES_WAITING
 from headrace.memory.atomics import CELL
-from headrace.memory.cells import reserved
+from headrace.memory.cells import reserved, touch
 from headrace.operators import output
 from headrace.operators.output import OutArrays
 from headrace.progress import END_OF_TIME, MIN_TIME
@@ -69,6 +69,9 @@ class Held:
     def __init__(self, dtypes: Sequence[np.dtype | None]):
         self._dtypes = dtypes
         self._columns = self._reserve(_ROOM)
+        for column in self._columns:
+            if column is not None:
+                touch(column[:FEW_ROWS])
         self._lately = 0
         """Records of the largest release, which fades from one to the next."""
         self.count = 0

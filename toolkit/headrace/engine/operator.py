@@ -26,6 +26,7 @@ from headrace.errors import HeadraceError, OverflowInputError
 from headrace.gates import store as stores
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import numbered
+from headrace.memory.cells import touch
 from headrace.memory.event_count import cancel, prepare, signal, sleep
 from headrace.operators import build, loads, membership, output
 from headrace.progress import END_OF_TIME, MIN_TIME
@@ -60,6 +61,7 @@ class Operator:
         self.finisher = self.program.finisher([port.store for port in self.ports])
         self.module = self._build()
         self._activate(initial, planned)
+        self._touch(initial.members)
         self._id_limit = 0
         self._ids_lock = threading.Lock()
         self._recycle_at = 1 << 14
@@ -76,6 +78,18 @@ class Operator:
                 several = program.multi_key_of(port.branch.side)
                 how = loads.SEVERAL_KEYS if several else loads.ONE_KEY
             self.control.layout[port.source] = how, port.store.width, program.load_meter
+
+    def _touch(self, members: Sequence[int]) -> None:
+        """What the first results will be written to is there before the first tuple, for those who begin."""
+        out, first_output = self.out, self.program.first_output
+        rings = [out.primary, out.a, out.at, *list(self.state)[first_output:]]
+        if self.finisher.reads_b_and_c:
+            rings += [out.b, out.c]
+        for member in members:
+            for ring in rings:
+                touch(ring[member])
+        for array in list(self.state)[:first_output]:
+            touch(array.reshape(-1)[:1])
 
     def _build(self) -> ModuleType:
         return build.build(self.program.text(), self.options.gate, self.name, debug=self.options.debug)

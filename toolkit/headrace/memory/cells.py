@@ -82,3 +82,17 @@ def reserved(count: int, dtype, huge_pages: bool = False) -> np.ndarray:
         with contextlib.suppress(OSError):  # a kernel without them: advice, no more
             memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, dtype, count)
+
+
+def touch(array: np.ndarray) -> None:
+    """Have the system supply the pages of reserved memory now, since in the middle of a stream each of them is a wait.
+
+    (A page of 2 MiB may take 20 ms where memory is scattered, and who waits for it is a worker.)
+
+    Parameters
+    ----------
+    array : ndarray
+        Contiguous, and not yet shared with another thread. Its values stay.
+    """
+    cells = array.reshape(-1).view(np.uint8)[:: mmap.PAGESIZE]
+    cells[:] = cells.copy()
