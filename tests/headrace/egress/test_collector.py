@@ -212,20 +212,34 @@ def test_oracle_what_is_held_goes_once_its_time_has_come(monkeypatch, steps):
 
 
 def test_example_room_for_many_stays_while_it_is_wanted():
-    """A window's results come again with the next window; room for what came once goes, bit by bit."""
-    held = Held([np.dtype(np.int64)] * 5)
+    """A window's results come again with the next window, small releases between; room for what came once goes."""
+    now = [100.0]
+    held = Held([np.dtype(np.int64)] * 5, clock=lambda: now[0])
     room = len(held._columns[0])
     many, few = np.arange(5 * room), np.arange(10)
 
-    def pass_through(rows):
-        held.add([rows] * 5)
-        assert held.release(END_OF_TIME).a.tolist() == rows.tolist() and held.count == 0
+    def pass_through(rows, later=()):
+        held.add([np.concatenate([rows, later]).astype(np.int64)] * 5)
+        assert held.release(10**9).a.tolist() == rows.tolist() and held.count == len(later)
         return held._columns[0]
 
     wide = pass_through(many)
-    assert all(pass_through(many) is wide for _ in range(3)), "nothing is reserved again"
-    rooms = [len(pass_through(few)) for _ in range(30)]
-    assert rooms[0] == len(wide) and rooms == sorted(rooms, reverse=True) and rooms[-1] <= 2 * room
+    for _ in range(3):
+        assert all(pass_through(few) is wide for _ in range(50)) and pass_through(many) is wide
+        now[0] += 0.9 * collector.KEPT_S
+    rooms = []
+    for _ in range(6):
+        now[0] += 1.1 * collector.KEPT_S
+        rooms.append(len(pass_through(few)))
+    assert rooms == [max(room, len(wide) // 2**halved) for halved in range(1, 7)] and rooms[-1] == room
+    # The same while something is always held back.
+    wide = pass_through(many, later=[10**9 + 1])
+    for _ in range(6):
+        now[0] += 1.1 * collector.KEPT_S
+        held.add([few] * 5)
+        assert len(held.release(10**9)) == len(few) and held.count == 1
+    assert len(wide) > len(held._columns[0]) == room
+    assert held.release(END_OF_TIME).a.tolist() == [10**9 + 1]
 
 
 def rests_of(monkeypatch, waiting):

@@ -41,8 +41,8 @@ MOST_REST_S = 0.002
 
 _ROOM = 1 << 18
 """Records there is room for from the start."""
-_TOO_MUCH = 4
-"""So many times what has lately been held is given back; less stays, as the next window will want it again."""
+KEPT_S = 10.0
+"""More room stays for so long after a quarter of it was wanted: mostly the next window will want it again."""
 
 
 class Records:
@@ -64,16 +64,18 @@ class Held:
     ----------
     dtypes : list of dtype or None
         Of `primary`, `a`, `b`, `c`, `at` and the values; None for a column that nobody reads.
+    clock : callable
+        Seconds.
     """
 
-    def __init__(self, dtypes: Sequence[np.dtype | None]):
-        self._dtypes = dtypes
+    def __init__(self, dtypes: Sequence[np.dtype | None], clock: Callable[[], float] = time.monotonic):
+        self._dtypes, self._clock = dtypes, clock
         self._columns = self._reserve(_ROOM)
         for column in self._columns:
             if column is not None:
                 touch(column[:FEW_ROWS])
-        self._lately = 0
-        """Records of the largest release, which fades from one to the next."""
+        self._wanted_s = 0.0
+        """When a quarter of the room was last held."""
         self.count = 0
         self.earliest = END_OF_TIME
         """Smallest `primary` held."""
@@ -96,13 +98,21 @@ class Held:
         is_ready = held[0] <= bound
         ready = held if is_ready.all() else [None if column is None else column[is_ready] for column in held]
         rest = [] if ready is held else [None if column is None else column[~is_ready] for column in held]
-        self._lately = max(self.count, self._lately - self._lately // 8)
+        self._give_back()
         self.count, self.earliest = 0, END_OF_TIME
         if rest:
             self.add(rest)
-        elif self._room > _TOO_MUCH * max(self._lately, _ROOM // 2):
-            self._columns = self._reserve(max(_ROOM, 2 * self._lately))
         return Records(*ready[:5], ready[5:])
+
+    def _give_back(self) -> None:
+        """Halve more room than there was from the start, if for long little of it was wanted; nothing held is needed."""
+        if self._room == _ROOM:
+            return
+        now = self._clock()
+        if self.count > self._room // 4:
+            self._wanted_s = now
+        elif now - self._wanted_s > KEPT_S:
+            self._columns, self._wanted_s = self._reserve(max(_ROOM, self._room // 2)), now
 
     def _reserve(self, room: int) -> list[np.ndarray | None]:
         self._room = room

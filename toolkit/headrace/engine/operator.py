@@ -26,7 +26,7 @@ from headrace.errors import HeadraceError, OverflowInputError
 from headrace.gates import store as stores
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import numbered
-from headrace.memory.cells import touch
+from headrace.memory.cells import CACHE_LINE, HUGE_PAGE, touch
 from headrace.memory.event_count import cancel, prepare, signal, sleep
 from headrace.operators import build, loads, membership, output
 from headrace.progress import END_OF_TIME, MIN_TIME
@@ -80,7 +80,7 @@ class Operator:
             self.control.layout[port.source] = how, port.store.width, program.load_meter
 
     def _touch(self, members: Sequence[int]) -> None:
-        """What the first results will be written to is there before the first tuple, for those who begin."""
+        """What the first tuples and results will be written to is there before them, for those who begin."""
         out, first_output = self.out, self.program.first_output
         rings = [out.primary, out.a, out.at, *list(self.state)[first_output:]]
         if self.finisher.reads_b_and_c:
@@ -88,8 +88,11 @@ class Operator:
         for member in members:
             for ring in rings:
                 touch(ring[member])
-        for array in list(self.state)[:first_output]:
-            touch(array.reshape(-1)[:1])
+        states = self.states
+        for state in states if len(states) == 1 else [states[member] for member in members]:
+            for array in list(state)[:first_output]:
+                if array.nbytes >= HUGE_PAGE:
+                    touch(array.reshape(-1)[: CACHE_LINE // array.itemsize])
 
     def _build(self) -> ModuleType:
         return build.build(self.program.text(), self.options.gate, self.name, debug=self.options.debug)

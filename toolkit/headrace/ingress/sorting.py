@@ -20,10 +20,10 @@ from headrace.ingress.sorting_kernel import argsort_few, pack
 
 FEW = 256
 """Rows up to which one call of ours beats NumPy's many."""
-_AT_ONCE = 3
+_AT_ONCE = 4
 """Columns that are packed together, if they fit."""
-MOST_TIED = 4
-"""If one row in so many is tied, all of them are sorted again, by what fits into a word."""
+_MANY_TIED = 1 / 4
+"""If more than this share of the rows is tied, all of them are sorted again, by what fits into a word."""
 
 
 def group_starts(is_new: np.ndarray) -> np.ndarray:
@@ -44,10 +44,9 @@ def argsort(first: np.ndarray, *others: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    first : int64[n], uint64[n] or float64[n]
-        Equal where the bits are: NaN (sorted last) and zero must each have one form.
-    others : arrays of n
-        Looked at only where all before are equal.
+    first, others : arrays of n
+        Whole numbers of any width, or float64: equal where the bits are, so NaN (sorted last) and
+        zero must each have one form. `others` are looked at only where all before are equal.
 
     Examples
     --------
@@ -90,12 +89,14 @@ def _settle(order: np.ndarray, is_same: np.ndarray, columns: Sequence[np.ndarray
     is_same : bool[n - 1]
         Whether place i + 1 of it is equal to place i in these.
     """
+    if columns and is_same.all():
+        return argsort(*columns)
     is_tied = np.zeros(order.size, np.bool_)
     is_tied[1:] |= is_same
     is_tied[:-1] |= is_same
     tied = np.flatnonzero(is_tied)
     groups = group_starts(~is_same)
-    if tied.size > order.size // MOST_TIED:
+    if tied.size > _MANY_TIED * order.size:
         # All by the other columns, then by group, in which positions are left: two sorts that pack.
         others = argsort(*columns) if columns else np.arange(order.size)
         group_of = np.empty(order.size, np.int64)
@@ -113,7 +114,7 @@ def compile_kernels() -> None:
 
 
 def _pack(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, int, int] | None:
-    """Put the leading columns and the position into one word each, as many as fit into 63 bits.
+    """Put the leading columns and the position into one word each, as many as fit into 63 bits, at most `_AT_ONCE`.
 
     Returns
     -------

@@ -68,17 +68,18 @@ def pack(columns, lows, widths, position_bits, words):
 
     Parameters
     ----------
-    columns : tuple of three int64[n]
+    columns : tuple of four int64[n]
         The most significant one first; any array where `widths` is 0.
-    lows, widths : int64[3]
+    lows, widths : int64[4]
         Least value of each column, and how many bits the others are above it.
     words : int64[n]
         Out.
     """
-    first, second, third = columns
+    first, second, third, fourth = columns
     masks = (1 << widths) - 1
     for i in range(words.size):
         word = (first[i] - lows[0]) & masks[0]
         word = (word << widths[1]) | ((second[i] - lows[1]) & masks[1])
         word = (word << widths[2]) | ((third[i] - lows[2]) & masks[2])
+        word = (word << widths[3]) | ((fourth[i] - lows[3]) & masks[3])
         words[i] = (word << position_bits) | i

@@ -9,9 +9,12 @@ import sys
 
 import numpy as np
 
-from headrace.memory.atomics import CELL
+from headrace.kernel import kernel
+from headrace.memory.atomics import CELL, compare_exchange
 
 CACHE_LINE = 64
+HUGE_PAGE = 1 << 21
+"""Bytes."""
 
 # Python names this flag from 3.13 on. Without it Linux refuses to reserve more than there is memory.
 _IS_LINUX = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
@@ -72,16 +75,20 @@ def reserved(count: int, dtype, huge_pages: bool = False) -> np.ndarray:
     Returns
     -------
     ndarray
-        Shape ``(count,)``, zero, page aligned.
+        Shape ``(count,)``, zero, page aligned; on `HUGE_PAGE` bytes if pages of that size are asked for.
     """
     dtype = np.dtype(dtype)
     size = max(1, count) * dtype.itemsize
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
-    memory = mmap.mmap(-1, size, flags=flags)
-    if huge_pages and hasattr(mmap, "MADV_HUGEPAGE"):
+    if not huge_pages:
+        return np.frombuffer(mmap.mmap(-1, size, flags=flags), dtype, count)
+    # Before the first place where such a page can lie there would be small ones.
+    memory = mmap.mmap(-1, size + HUGE_PAGE, flags=flags)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):  # a kernel without them: advice, no more
             memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, dtype, count)
+    start = -np.frombuffer(memory, np.uint8).ctypes.data % HUGE_PAGE
+    return np.frombuffer(memory, dtype, count, offset=start)
 
 
 def touch(array: np.ndarray) -> None:
@@ -92,7 +99,14 @@ def touch(array: np.ndarray) -> None:
     Parameters
     ----------
     array : ndarray
-        Contiguous, and not yet shared with another thread. Its values stay.
+        Of a multiple of 8 bytes, contiguous. Its values stay.
     """
-    cells = array.reshape(-1).view(np.uint8)[:: mmap.PAGESIZE]
-    cells[:] = cells.copy()
+    if array.size:
+        _touch(array.reshape(-1).view(np.int64), mmap.PAGESIZE // 8)
+
+
+@kernel
+def _touch(words, step):
+    # Read and written at once: a read of its own would have the system supply a page that is for reading only.
+    for i in range(0, words.size, step):
+        compare_exchange(words, i, 0, 0)

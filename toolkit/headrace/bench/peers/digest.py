@@ -24,7 +24,13 @@ _W0, _W1, _W2, _W3, _W4 = WEIGHTS
 @kernel
 def mix(a, b, c, d, e):
     """One row of up to five integers; a column that is not there is 0."""
-    mixed = np.int64(a) * _W0 + np.int64(b) * _W1 + np.int64(c) * _W2 + np.int64(d) * _W3 + np.int64(e) * _W4
+    return _scrambled(
+        np.int64(a) * _W0 + np.int64(b) * _W1 + np.int64(c) * _W2 + np.int64(d) * _W3 + np.int64(e) * _W4
+    )
+
+
+@kernel
+def _scrambled(mixed):
     return (mixed ^ (mixed >> 29)) * _W1
 
 
@@ -39,7 +45,7 @@ def fold(columns, weights, position, position_weight):
     for i in range(a.size):
         mixed = (position + i) * position_weight + np.int64(a[i]) * weights[0] + np.int64(b[i]) * weights[1]
         mixed += np.int64(c[i]) * weights[2] + np.int64(d[i]) * weights[3] + np.int64(e[i]) * weights[4]
-        total += (mixed ^ (mixed >> 29)) * _W1
+        total += _scrambled(mixed)
     return total
 
 
