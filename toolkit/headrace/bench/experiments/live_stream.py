@@ -136,6 +136,20 @@ def sustainable_comparisons(size_s: float, threads: int, guess: float) -> float:
     return float(compared[1:].sum() / (full["seconds"].iloc[-1] - full["seconds"].iloc[0]))
 
 
+def capacity_of(size_s: float, threads: int, guess: float, known: float | None) -> float:
+    """What so many threads sustain as measured, or as known, whatever is measured.
+
+    Parameters
+    ----------
+    guess : float
+        Comparisons a second of one thread, as expected.
+    known : float, optional
+        The same, to be gone by.
+    """
+    measured = sustainable_comparisons(size_s, threads, guess * threads)
+    return measured if known is None else known * threads
+
+
 def rate_for(comparisons_per_s: float, size_s: float) -> float:
     """Tuples a second of each side that make so many comparisons a second once windows are full.
 

@@ -28,11 +28,11 @@ from headrace.bench.experiments.live_stream import (
     Played,
     band_join,
     band_sides,
+    capacity_of,
     check_band_join,
     curve,
     play,
     rate_for,
-    sustainable_comparisons,
 )
 from headrace.bench.resident import Resident
 from headrace.bench.rows import Row, median
@@ -191,8 +191,7 @@ def measure_steps(size_s: float, after_s: float, guess: float, known: float | No
     """
     steps, before_s = [], FULL * size_s
     for threads, load in ((1, MORE), (cores, LESS)):
-        measured = sustainable_comparisons(size_s, threads, guess * threads)
-        capacity = measured if known is None else known * threads
+        capacity = capacity_of(size_s, threads, guess, known)
         rates = rate_for(BEFORE * capacity, size_s), rate_for(load * capacity, size_s)
         left, right = band_sides([(before_s, rates[0]), (after_s, rates[1])])
         check_band_join(left, right, size_s, cores)

@@ -25,12 +25,12 @@ from headrace.bench.experiments.live_stream import (
     Played,
     band_join,
     band_sides,
+    capacity_of,
     check_band_join,
     curve,
     expected_band_join,
     play,
     rate_for,
-    sustainable_comparisons,
 )
 from headrace.bench.rows import Row
 from headrace.controllers import ProactiveJoin
@@ -65,8 +65,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
         size_s, every_s = 60.0, 1.0
     if tiny:
         size_s, guess, known = 0.15, 1e8, 1e8  # a busy machine measures anything
-    measured = sustainable_comparisons(size_s, 1, guess)
-    capacity = measured if known is None else known
+    capacity = capacity_of(size_s, 1, guess, known)
     highest = rate_for(HIGHEST_LOAD * capacity * cores, size_s)
     lengths = {"shortest_s": SHORTEST * size_s, "longest_s": LONGEST * size_s, "total_s": TOTAL * size_s}
     drawn = hr.rates.abrupt(highest / RATIO, highest, **lengths)

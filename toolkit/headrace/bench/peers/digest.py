@@ -92,8 +92,8 @@ def unsigned(total: int) -> int:
     return int(total) & _MASK
 
 
-def digest(table: pa.Table, columns: Sequence[str]) -> int:
-    """Add up the mixed rows of integer columns.
+def digest(table: pa.Table, columns: Sequence[str], is_ordered: bool = False) -> int:
+    """Digest all rows of a result; its columns are integers, or numbers that are whole.
 
     Examples
     --------
@@ -101,11 +101,8 @@ def digest(table: pa.Table, columns: Sequence[str]) -> int:
     >>> digest(rows, ["ts", "key"]) == digest(rows.take([1, 0]), ["ts", "key"])
     True
     """
-    mixed = np.zeros(table.num_rows, np.uint64)
-    for name, weight in zip(columns, WEIGHTS[: len(columns)], strict=True):
-        values = table.column(name).cast(pa.int64()).to_numpy().astype(np.int64, copy=False).view(np.uint64)
-        mixed += values * np.uint64(weight)
-    signed = mixed.view(np.int64)
-    mixed ^= (signed >> 29).view(np.uint64)
-    mixed *= np.uint64(_W1)
-    return int(mixed.sum(dtype=np.uint64))
+    folded = Folded(columns, is_ordered)
+    whole = table.select(columns).cast(pa.schema([(name, pa.int64()) for name in columns]))
+    for batch in whole.to_batches():
+        folded.write(batch)
+    return folded.digest
