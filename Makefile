@@ -31,7 +31,7 @@ help:  ## say what each target does (the default)
 	@echo "headrace: make TARGET, where TARGET is one of"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
 
-demo: $(STAMP)  ## real flights and tweets from Spark through the elastic engine and back, in under a minute
+demo: $(STAMP)  ## real flights and tweets from Spark through the elastic engine and back, in about a minute
 	@$(BIN)/headrace demo $(ARGS)
 
 test: check-lint check-types check-imports check-project check-unit check-litmus check-datasets check-widgets check-browser check-notebooks  ## check everything, stage by stage
