@@ -93,9 +93,19 @@ def test_example_simd(monkeypatch):
 
 def test_example_caches_that_cannot_be_written(monkeypatch):
     monkeypatch.setattr(doctor, "_writable", lambda folder: False)
-    found = by_name(doctor._compiled_code())
-    assert "user's cache" in found["compiled code"].found
-    assert "XDG_CACHE_HOME" in found["operators"].advice
+    found = by_name(doctor._compiled_code())["compiled code"]
+    assert (found.state, "cannot be written" in found.found) == ("note", True)
+    assert "XDG_CACHE_HOME" in found.advice
+
+
+def test_example_caches_that_others_can_write_to(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert by_name(doctor._compiled_code())["compiled code"].state == "ok"
+    assert not (tmp_path / "cache").exists()  # a look changes nothing
+    (tmp_path / "cache" / "headrace" / "machine-code").mkdir(parents=True)
+    (tmp_path / "cache" / "headrace" / "machine-code").chmod(0o777)
+    found = by_name(doctor._compiled_code())["compiled code"]
+    assert (found.state, "machine-code can be written by others" in found.found) == ("note", True)
 
 
 def test_example_writable(tmp_path):

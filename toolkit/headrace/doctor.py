@@ -180,28 +180,22 @@ def _compiled_code() -> Iterator[Check]:
             "compiler", "note", "off (NUMBA_DISABLE_JIT)", "everything runs as plain Python: for tests only"
         )
         return
-    named = config.CACHE_DIR
-    folder = Path(named) if named else Path(__file__).parent
-    if _writable(folder):
-        yield Check("compiled code", "ok", f"kept in {folder}")
-    elif named:
-        yield Check(
-            "compiled code", "note", f"NUMBA_CACHE_DIR={named} cannot be written",
-            "name a folder that can, or each start compiles for some seconds",
-        )  # fmt: skip
-    else:
-        # Numba then takes the user's cache folder by itself.
-        yield Check("compiled code", "ok", f"kept in the user's cache: {folder} cannot be written")
-    from headrace.codegen.modules import cache_directory
+    from headrace.caches import cache_root, check_private
 
-    operators = cache_directory()
-    if _writable(operators):
-        yield Check("operators", "ok", f"kept in {operators}")
-    else:
+    folder = cache_root()
+    try:
+        for each in (folder, folder / "modules", folder / "machine-code"):
+            check_private(each)
+        fault = "" if _writable(folder) else f"{folder} cannot be written"
+    except OSError as error:
+        fault = str(error)
+    if fault:
         yield Check(
-            "operators", "note", f"{operators} cannot be written",
-            "set XDG_CACHE_HOME to a folder of yours, or each new operator compiles for some seconds",
+            "compiled code", "note", f"not kept: {fault}",
+            "mend that, or set XDG_CACHE_HOME to a folder of yours: until then each start compiles for some seconds",
         )  # fmt: skip
+    else:
+        yield Check("compiled code", "ok", f"kept in {folder}, where only this user can write")
 
 
 def _flights() -> Iterator[Check]:

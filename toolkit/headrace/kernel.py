@@ -1,16 +1,12 @@
 """The one Numba policy: how every kernel of this package is compiled.
 
-A kernel releases the GIL, is cached on disk, and divides as NumPy does (by zero
+A kernel releases the GIL, is kept on disk (`headrace.caches`), and divides as NumPy does (by zero
 gives inf, not an exception): it returns status codes and raises nothing, since
 raising inside compiled code leaks what it holds.
 
 With ``NUMBA_DISABLE_JIT=1`` the decorators return the function unchanged, and
 `JIT` is False: every kernel then runs as plain Python. ``NUMBA_BOUNDSCHECK=1``
-turns bounds checks on; such code is not cached, because Numba's cache does not
-tell checked from unchecked code.
-
-Numba's cache watches the file a kernel is in, not the kernels it calls. After
-an edit to a called kernel, its callers' ``__pycache__`` must be removed by hand.
+turns bounds checks on; such code is kept apart.
 """
 
 from __future__ import annotations
@@ -20,12 +16,13 @@ from typing import Any
 
 from numba import config, njit
 
+from headrace.caches.machine_code import KernelCache
+
 JIT: bool = not config.DISABLE_JIT
 """False if kernels run as plain Python."""
 
 _POLICY: dict[str, Any] = {
     "nogil": True,
-    "cache": not config.BOUNDSCHECK,
     "error_model": "numpy",
 }
 
@@ -51,4 +48,7 @@ def kernel(function: Callable | None = None, *, inline: bool = False) -> Any:
     """
     if function is None:
         return lambda f: kernel(f, inline=inline)
-    return njit(inline="always" if inline else "never", **_POLICY)(function)
+    compiled = njit(inline="always" if inline else "never", **_POLICY)(function)
+    if JIT:
+        compiled._cache = KernelCache(function)
+    return compiled

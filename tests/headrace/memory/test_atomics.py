@@ -439,10 +439,9 @@ _NO_FUTEX = "import platform; platform.system = lambda: 'Elsewhere'"
 
 def run_python(code, tmp_path, **environment):
     path = os.pathsep.join(p for p in sys.path if p)
-    script = tmp_path / "script.py"  # a file: cached kernels need one
+    script = tmp_path / "script.py"
     script.write_text(code)
-    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    environment = {**os.environ, "PYTHONPATH": path, **cache, **environment}
+    environment = {**os.environ, "PYTHONPATH": path, **environment}
     done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout.strip()

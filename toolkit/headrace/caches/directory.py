@@ -1,0 +1,144 @@
+"""A directory of the user's own for what is executed from disk.
+
+Whoever can write what lies there runs code as this user. So each directory is
+the user's, closed to everybody else (0700), and no directory above it can be
+changed by others: who may rename a parent may put another directory in its
+place. This is what ssh asks of ``~/.ssh``. A path that is checked so cannot be
+exchanged between the check and its use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import stat
+import warnings
+
+__all__ = ["CacheWarning", "cache_root", "check_private", "private_directory", "warn_once"]
+
+_warned: set[str] = set()
+
+
+class CacheWarning(RuntimeWarning):
+    """Compiled code cannot be kept between runs; results do not change."""
+
+
+def warn_once(topic: str, text: str) -> None:
+    """Issue a `CacheWarning`, the first time only that a process has one of this topic."""
+    if topic not in _warned:
+        _warned.add(topic)
+        warnings.warn(text, CacheWarning, stacklevel=4)
+
+
+def cache_root() -> pathlib.Path:
+    """``$XDG_CACHE_HOME/headrace``, else ``~/.cache/headrace``; it may not exist yet.
+
+    A relative ``XDG_CACHE_HOME`` is ignored, as its specification asks: it
+    would mean whatever directory a process happens to be in.
+    """
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    root = pathlib.Path(base) if os.path.isabs(base) else pathlib.Path("~/.cache").expanduser()
+    return root / "headrace"
+
+
+def private_directory(*names: str) -> pathlib.Path:
+    """Create ``cache_root()/names[0]/...``, check who can write to it, and give it.
+
+    Parameters
+    ----------
+    *names : str
+        Names of directories, each inside the one before it.
+
+    Returns
+    -------
+    pathlib.Path
+        With mode 0700, as each directory from `cache_root` down to it.
+
+    Raises
+    ------
+    PermissionError
+        If somebody else owns one of these directories, could write to it, or
+        could replace a directory above it. The text names the directory and
+        the fix.
+    OSError
+        If it cannot be created.
+
+    Examples
+    --------
+    >>> private_directory("modules").name
+    'modules'
+    """
+    directory = cache_root()
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    _check_ancestors(directory.parent)
+    _make_private(directory)
+    for name in names:
+        directory /= name
+        _make_private(directory)
+    return directory
+
+
+def check_private(directory: pathlib.Path) -> None:
+    """Raise PermissionError, with the reason, unless only this user can change what `directory` holds.
+
+    Nothing is created or changed; a directory that is not there yet passes if it can be made safely.
+    """
+    _check_ancestors(directory.parent)
+    if os.path.lexists(directory):
+        _check_own(directory)
+
+
+def _make_private(directory: pathlib.Path) -> None:
+    with contextlib.suppress(FileExistsError):
+        directory.mkdir(mode=0o700)
+    mode = _check_own(directory)
+    if mode & 0o077:  # others may have read what is there, not changed it
+        directory.chmod(0o700)
+
+
+def _check_own(directory: pathlib.Path) -> int:
+    status = os.lstat(directory)  # of a link itself: another's link would lead elsewhere later
+    if not stat.S_ISDIR(status.st_mode):
+        raise PermissionError(f"{directory} is not a directory; remove it")
+    if status.st_uid != os.getuid():
+        raise PermissionError(f"{directory} belongs to another user (uid {status.st_uid})")
+    if _written_by_others(status):
+        raise PermissionError(f"{directory} can be written by others; remove it with what it holds")
+    return stat.S_IMODE(status.st_mode)
+
+
+def _check_ancestors(directory: pathlib.Path) -> None:
+    """Check the real directories from `directory` up to the root, whatever links lead there."""
+    path = directory.resolve()
+    for each in (path, *path.parents):
+        try:
+            status = os.lstat(each)
+        except FileNotFoundError:
+            continue
+        if status.st_uid not in (0, os.getuid()):
+            raise PermissionError(f"{each} belongs to another user (uid {status.st_uid})")
+        # With the sticky bit, as /tmp has it, others cannot rename or remove what is not theirs.
+        if _written_by_others(status) and not status.st_mode & stat.S_ISVTX:
+            raise PermissionError(f"{each} can be written by others: chmod go-w {each}")
+
+
+def _written_by_others(status: os.stat_result) -> bool:
+    if status.st_mode & stat.S_IWOTH:
+        return True
+    return bool(status.st_mode & stat.S_IWGRP) and not _is_private_group(status.st_gid)
+
+
+def _is_private_group(gid: int) -> bool:
+    """Whether the group has no member but the user, as where each user has a group of the same name."""
+    if gid == 0:
+        return True  # root's own
+    try:
+        import grp
+        import pwd
+
+        user = pwd.getpwuid(os.getuid()).pw_name
+        group = grp.getgrgid(gid)
+    except (ImportError, KeyError):
+        return False
+    return group.gr_name == user and set(group.gr_mem) <= {user}
