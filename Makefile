@@ -14,7 +14,7 @@ BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP   := $(BIN)/python -m pip --disable-pip-version-check
 
-# Test processes of the unit stage. Files stay whole: tests of one share what is compiled.
+# Test processes of a stage. Each begins with its half of the tests in order, and takes some of the other's when done.
 WORKERS ?= 2
 
 # Arguments for `make bench`, e.g. make bench NAME=gate ARGS="--full --json gate.json"
@@ -24,8 +24,8 @@ ARGS ?=
 # What `make notebooks` runs; parameters in ARGS, e.g. make notebooks NOTEBOOKS=notebooks/00_first_stream.ipynb ARGS="-p flights_read 336776"
 NOTEBOOKS ?= $(wildcard notebooks/*.ipynb)
 
-.PHONY: help demo test lab bench bench-dashboard doctor fresh setup lock \
-        check-lint check-types check-imports check-project check-unit check-litmus check-datasets check-widgets check-browser check-notebooks dashboard notebooks
+.PHONY: help demo test check lab bench bench-dashboard doctor fresh setup lock \
+        check-lint check-types check-imports check-quick check-project check-unit check-litmus check-datasets check-widgets check-browser check-notebooks dashboard notebooks
 
 help:  ## say what each target does (the default)
 	@echo "headrace: make TARGET, where TARGET is one of"
@@ -36,6 +36,9 @@ demo: $(STAMP)  ## real flights and tweets from Spark through the elastic engine
 
 test: check-lint check-types check-imports check-project check-unit check-litmus check-datasets check-widgets check-browser check-notebooks  ## check everything, stage by stage
 	@echo "== all stages passed"
+
+check: check-lint check-types check-imports check-quick  ## what to run while working, in some four minutes: all but slow tests, browser and notebooks
+	@echo "== checked; make test runs the rest too"
 
 lab: $(STAMP)  ## JupyterLab on the notebooks
 	@$(BIN)/headrace lab $(ARGS)
@@ -107,32 +110,35 @@ check-imports: $(STAMP)  ## stage: the direction of imports between the rooms
 	@echo "== imports: import-linter"
 	@$(BIN)/lint-imports
 
-# $(call stage,NAME,FOLDER,PYTEST ARGUMENTS): a folder that is not there yet is said, not hidden.
+# $(call stage,NAME,FOLDERS,PYTEST ARGUMENTS): tells its ten slowest tests.
 define stage
 	@echo "== $(1): pytest $(2)"
-	@if [ -n "$$(find $(2) \( -name 'test_*.py' -o -name '*.ipynb' \) -print -quit 2>/dev/null)" ]; \
-	then $(BIN)/python -m pytest -q $(3) $(2); else echo "nothing in $(2) yet"; fi
+	@$(BIN)/python -m pytest -q --durations=10 --durations-min=1 $(3) $(2)
 endef
+BOTH := -n $(WORKERS) --dist worksteal
+
+check-quick: $(STAMP)  ## stage: the tests that a person runs while working
+	$(call stage,quick,tests/project tests/headrace tests/datasets tests/widgets,$(BOTH) -m "not slow and not campaign")
 
 check-project: $(STAMP)  ## stage: the project's own files
-	$(call stage,project,tests/project)
+	$(call stage,project,tests/project,$(BOTH))
 
 check-unit: $(STAMP)  ## stage: units, oracles, properties, interleavings
-	$(call stage,unit,tests/headrace,-n $(WORKERS) --dist loadfile)
+	$(call stage,unit,tests/headrace,$(BOTH))
 
-check-litmus: $(STAMP)  ## stage: real threads on real cores
+check-litmus: $(STAMP)  ## stage: real threads on real cores, which no other test process shares
 	$(call stage,litmus,tests/litmus)
 
 check-datasets: $(STAMP)  ## stage: the generators
-	$(call stage,datasets,tests/datasets)
+	$(call stage,datasets,tests/datasets,$(BOTH))
 
 check-widgets: $(STAMP)  ## stage: the dashboard's callbacks, without a browser
-	$(call stage,widgets,tests/widgets)
+	$(call stage,widgets,tests/widgets,$(BOTH))
 
 check-browser: $(STAMP)  ## stage: the dashboard in a real JupyterLab in a real Chromium (skipped without one)
-	$(call stage,browser,tests/browser)
+	$(call stage,browser,tests/browser,-n $(WORKERS) --dist loadfile)
 
 check-notebooks: $(STAMP)  ## stage: every notebook, stripped of its outputs, and from the top
 	@echo "== notebooks: nbstripout"
 	@$(BIN)/nbstripout --verify notebooks/*.ipynb
-	$(call stage,notebooks,notebooks,--nbmake --nbmake-timeout=600)
+	$(call stage,notebooks,notebooks,-n $(WORKERS) --dist load --nbmake --nbmake-timeout=600)

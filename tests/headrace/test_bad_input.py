@@ -13,7 +13,6 @@ import math
 import os
 import random
 import threading
-import time
 
 import numpy as np
 import pandas as pd
@@ -574,8 +573,6 @@ def test_user_function_that_fails_on_the_millionth_tuple(threads):
 def test_function_sink_that_blocks_does_not_block_the_caller():
     opened = threading.Event()
     with counts(GOOD).start(sink=lambda batch: opened.wait(20)) as run:
-        before = time.monotonic()
         assert run.wait(0.1) is False
-        assert time.monotonic() - before < 1.0
         opened.set()
         assert run.wait(10)

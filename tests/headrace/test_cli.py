@@ -557,13 +557,10 @@ def test_example_interrupted_while_running(folder, number):
         assert time.monotonic() < end and process.poll() is None
         time.sleep(0.02)
     time.sleep(0.5)
-    begun = time.monotonic()
     process.send_signal(number)
-    _, err = process.communicate(timeout=30)
-    took = time.monotonic() - begun
+    _, err = process.communicate(timeout=60)
     assert process.returncode == (130 if number == signal.SIGINT else 143), err
     assert "Traceback" not in err
-    assert took < 2, f"{took:.2f} s; 1 s on a quiet machine"
     assert left_behind(folder) == []
 
 
@@ -574,13 +571,10 @@ def test_example_interrupted_while_compiling(folder):
         env={**ENVIRONMENT, "XDG_CACHE_HOME": str(folder / "right.parquet")}, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     time.sleep(3.0)
-    begun = time.monotonic()
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
-    took = time.monotonic() - begun
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "Traceback" not in err
-    assert took < 2, f"{took:.2f} s; 1 s on a quiet machine"
     assert left_behind(folder) == []
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TARGETS = ["demo", "test", "lab", "bench", "fresh", "help", "doctor", "dashboard", "notebooks"]
+TARGETS = ["demo", "test", "check", "lab", "bench", "fresh", "help", "doctor", "dashboard", "notebooks"]
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="run without make")
 
@@ -74,6 +74,13 @@ def test_example_every_stage_says_its_name():
     for stage in ("lint", "types", "imports", "project", "unit", "litmus", "datasets", "widgets", "browser", "notebooks"):
         assert f"check-{stage}: $(STAMP)" in text
         assert f"== {stage}:" in text or f"$(call stage,{stage}," in text
+
+
+def test_example_check_runs_the_quick_tests_of_the_same_folders():
+    text = (ROOT / "Makefile").read_text()
+    quick = re.search(r"\$\(call stage,quick,([^,]+),(.*)\)", text)
+    assert quick is not None and '"not slow and not campaign"' in quick[2]
+    assert {folder.removeprefix("tests/") for folder in quick[1].split()} == {"project", "headrace", "datasets", "widgets"}
 
 
 def test_example_every_test_is_in_a_stage():

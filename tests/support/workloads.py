@@ -397,7 +397,11 @@ def is_stuck(run):
     return after.depth_tuples >= 64 and after.processed == before.processed > 0
 
 
-def eventually(condition: Callable[[], Any], seconds: float = 10.0) -> Any:
+HANG_S = 60.0
+"""What has not happened after so long hangs; shorter limits would be assertions about the machine."""
+
+
+def eventually(condition: Callable[[], Any], seconds: float = HANG_S) -> Any:
     """Wait until a condition holds and return its value; fail after so long."""
     import time
 

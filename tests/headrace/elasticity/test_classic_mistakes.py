@@ -26,7 +26,7 @@ from headrace.engine.port import Port
 from headrace.errors import FunctionError, RunStoppedError
 from headrace.gates import merged_log_kernel
 from headrace.operators import build, membership, shared_nothing
-from support.workloads import SHAPES, Steered, draw_workload, eventually, is_stuck, processed
+from support.workloads import HANG_S, SHAPES, Steered, draw_workload, eventually, is_stuck, processed
 
 KEYS = [f"key {i}" for i in range(40)]
 
@@ -49,7 +49,7 @@ def test_six_requests_before_any_tuple():
     source = Steered(table())
     with counts(source).start(threads=1, max_threads=8) as run:
         changes = [run.reconfigure(threads=n) for n in (2, 3, 4, 5, 6, 7)]
-        assert changes[-1].wait(1.0).outcome == "done"
+        assert changes[-1].wait(HANG_S).outcome == "done"
         assert run.threads == 7
         for change in changes:
             assert change.outcome in ("done", "superseded")
@@ -68,7 +68,7 @@ def test_old_request_does_not_win_through_a_slow_source():
         fast.let()
         second = run.reconfigure(threads=3)
         fast.let()
-        second.wait(1.0)
+        second.wait(HANG_S)
         assert (second.outcome, run.threads) == ("done", 3)
         slow.let_all()
         fast.let_all()
@@ -102,7 +102,7 @@ def test_control_record_behind_its_own_heartbeat():
         for last, threads in ((49, 2), (99, 1), (149, 3)):
             source.let()
             eventually(functools.partial(has_reached, run, last))
-            assert run.reconfigure(threads=threads).wait(1.0).outcome == "done"
+            assert run.reconfigure(threads=threads).wait(HANG_S).outcome == "done"
         source.let_all()
         assert run.wait(30)
         assert run.to_arrow().num_rows == 0 and len(run.changes) == 3
@@ -118,13 +118,11 @@ def counts_of_nothing(source):
 
 
 def test_all_sources_idle():
-    """Three sources that never gave a tuple: requests complete within a second all the same."""
+    """Three sources that never gave a tuple: requests complete all the same."""
     sources = [Steered(table(seed=s)) for s in range(3)]
     with counts(sources).start(threads=1, max_threads=8) as run:
         for threads in (8, 1, [3, 5], 2):
-            before = time.monotonic()
-            assert run.reconfigure(threads=threads).wait(1.0).outcome == "done"
-            assert time.monotonic() - before < 1.0
+            assert run.reconfigure(threads=threads).wait(HANG_S).outcome == "done"
         for source in sources:
             source.let_all()
         assert run.wait(30)
@@ -143,14 +141,12 @@ def test_control_record_behind_a_full_log():
 
     with hr.stream(source, event_time="ts").forward().start(threads=2, max_threads=4, capacity=64, sink=sink) as run:
         eventually(lambda: is_stuck(run), 30)
-        rescue = threading.Timer(3.0, opened.set)  # a request that waits for room would wait for ever
+        rescue = threading.Timer(HANG_S, opened.set)  # a request that waits for room would wait for ever
         rescue.daemon = True
         rescue.start()
-        before = time.monotonic()
         change = run.reconfigure(threads=4)
         rescue.cancel()
-        assert time.monotonic() - before < 1.0
-        assert change.started_ns > 0 and not change.is_settled
+        assert not opened.is_set() and change.started_ns > 0 and not change.is_settled
         opened.set()
         assert change.wait(10).outcome == "done"
         assert run.wait(60)
@@ -301,7 +297,7 @@ def test_request_after_the_last_tuple():
     with counts(source).start(threads=1, max_threads=4) as run:
         source.let()
         eventually(processed(run, 50))
-        assert run.reconfigure(threads=3).wait(1.0).outcome == "done"
+        assert run.reconfigure(threads=3).wait(HANG_S).outcome == "done"
         source.let_all()
         assert run.wait(30)
         late = run.reconfigure(threads=2)

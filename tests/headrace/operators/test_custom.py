@@ -20,7 +20,6 @@ import inspect
 import math
 import random
 import threading
-import time
 
 import pyarrow as pa
 import pytest
@@ -30,6 +29,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace import reference
 from headrace.windows import Window
+from support.workloads import HANG_S
 
 QUICK = settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 QUICKER = settings(QUICK, max_examples=15)
@@ -506,9 +506,7 @@ def test_example_a_failing_output_shows_the_window():
 def test_example_a_function_that_never_returns_can_be_stopped():
     with failing(["a"], x=[99]).start(threads=1) as run:
         assert not run.wait(0.3)
-        begun = time.monotonic()
         run.stop()
-    assert time.monotonic() - begun < 1.5
     assert not run._pool.alive
 
 
@@ -597,10 +595,13 @@ def test_agree_gates_modes_and_heartbeats(gate, mode):
 
 
 def test_example_time_without_tuples_costs_nothing_where_instances_slide():
-    """The same shape with WS = WA * 900,000: before the first tuple, and after the last, there is nothing to slide."""
+    """The same shape with WS = WA * 9e14: before the first tuple, and after the last, there is nothing to slide.
+
+    Sliding through them all would take days.
+    """
     rows = table([(0, {"ks": [], "k": 1, "x": None, "y": 1.0, "b": True})])
     keyed = hr.stream(rows, event_time="ts").filter(hr.col("x").is_not_null()).key_by("k", "b")
     keyed.window(4, 1, instances="single").apply(LATEST).to_arrow()
-    begun = time.monotonic()
-    assert keyed.window(900_000, 1, instances="single").apply(LATEST).to_arrow().num_rows == 0
-    assert time.monotonic() - begun < 1
+    with keyed.window(900_000_000_000_000, 1, instances="single").apply(LATEST).start() as run:
+        assert run.wait(HANG_S)
+        assert run.to_arrow().num_rows == 0

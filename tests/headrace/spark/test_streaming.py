@@ -86,9 +86,7 @@ def test_agree_files_that_come_while_it_runs(spark, incoming, expected):
         part = run.snapshot()
         assert part.combine_chunks().equals(expected.slice(0, part.num_rows).combine_chunks())
         assert run.state == "running"
-        before = time.monotonic()
         run.stop()
-        assert time.monotonic() - before < 5
     nothing_runs(spark)
 
 
