@@ -137,12 +137,12 @@ def _room(g, end):
     room = floor + limit - end
     if room * 4 < limit:
         smallest, slowest = slowest_reader(g, g.cursor)  # M0
-        if smallest >= 0:
+        if smallest >= 0:  # else what was known before holds until the end of the change wakes us
             floor = smallest
             store_relaxed(g.words, FLOOR, floor)
-        limit = tuples_allowed(g, slowest, 1)
-        store_relaxed(g.words, LIMIT, limit)
-        room = floor + limit - end
+            limit = tuples_allowed(g, slowest, 1)
+            store_relaxed(g.words, LIMIT, limit)
+            room = floor + limit - end
     return max(0, room)
 
 
