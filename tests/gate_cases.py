@@ -1,8 +1,8 @@
 """What the interleaving tests of both gates share: threads' programs, small states, the oracle.
 
 The programs are written like kernels and use the kernels' names; `interleave`
-turns them into generators together with the kernels. How a reader waits is the
-engine's own function, taken from its file.
+turns them into generators together with the kernels. How a reader waits and how a
+source waits are the engine's own functions, from their files.
 """
 
 # ruff: noqa: F821  (the names are the explored kernels')
@@ -18,6 +18,7 @@ SKIP_LIST = "headrace.gates.skip_list_kernel"
 MEMBERSHIP = "headrace.gates.membership_kernel"
 EVENT_COUNT = "headrace.memory.event_count"
 INSTANCE_LOOP = "headrace.operators.instance_loop"
+SOURCE = "headrace.gates.source_kernel"
 NOTHING = 2**63 - 1
 GATES = {"log": LOG, "scalegate": SCALEGATE}
 
@@ -33,35 +34,24 @@ class _Control:
 
 
 def feed(g, source, ts, close, batch):
-    """Add all of `ts`, waiting for room like the engine does; then close if asked to."""
+    """Add all of `ts`, waiting for room by the engine's own function; then close if asked to."""
     done = 0
     while done < len(ts):
-        taken = add(g, source, ts, done, min(batch, len(ts) - done), done)
-        if taken == 0:
-            ticket = prepare(g.words, SOURCES_WAITING, g.event, SPACE_EVENT)
-            taken = add(g, source, ts, done, min(batch, len(ts) - done), done)
-            if taken == 0:
-                sleep(g.words, SOURCES_WAITING, g.event, SPACE_EVENT, ticket, 0)
-            else:
-                cancel(g.words, SOURCES_WAITING)
-        done += taken
+        done += add_or_wait(g, source, ts, done, min(batch, len(ts) - done), done, GO_ON)
     if close:
         end_source(g, source)
 
 
 def end_source(g, source):
-    while close_source(g, source) == 0:
-        ticket = prepare(g.words, SOURCES_WAITING, g.event, SPACE_EVENT)
-        if close_source(g, source) == 0:
-            sleep(g.words, SOURCES_WAITING, g.event, SPACE_EVENT, ticket, 0)
-        else:
-            cancel(g.words, SOURCES_WAITING)
+    while close_or_wait(g, source, GO_ON) == 0:
+        pass
 
 
 def beat(g, source, ts):
     """A source that only sends heartbeats."""
     for t in ts:
-        heartbeat(g, source, t)
+        while heartbeat_or_wait(g, source, t, GO_ON) == 0:
+            pass
     end_source(g, source)
 
 
@@ -235,15 +225,17 @@ def load(gate: str, *planted, **constants) -> Kernels:
     (module, text, new text) in another one.
     """
     module = GATES[gate]
+    of_gate = [] if gate == "log" else [(SOURCE, LOG, module)]  # as `headrace.gates.variants` does
     return Kernels(
         module,
         EVENT_COUNT,
+        SOURCE,
         taken=[(INSTANCE_LOOP, "await_records")],  # how the engine waits
         programs=PROGRAMS,
         shared=("ring_ts", "ring_ref", "out_ts", "out_ref", "nodes"),
-        planted=[bug if len(bug) == 3 else (module, *bug) for bug in planted],
+        planted=of_gate + [bug if len(bug) == 3 else (module, *bug) for bug in planted],
         constants=constants,
-        given={"CONTROL": _Control(), "SPIN": 0, "WAIT_NS": 0, "stopped": lambda control: False},
+        given={"CONTROL": _Control(), "GO_ON": [0], "SPIN": 0, "WAIT_NS": 0, "stopped": lambda control: False},
     )
 
 
@@ -456,4 +448,14 @@ def sources_case(gate, k, streams, joining, readers=1, **sizes):
     return build
 
 
-__all__ = ["EVENT_COUNT", "GATES", "INSTANCE_LOOP", "epochs_case", "load", "readers_case", "sources_case", "static_case"]
+__all__ = [
+    "EVENT_COUNT",
+    "GATES",
+    "INSTANCE_LOOP",
+    "SOURCE",
+    "epochs_case",
+    "load",
+    "readers_case",
+    "sources_case",
+    "static_case",
+]

@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from headrace.gates import merged_log, merged_log_kernel, scalegate, scalegate_kernel
+from headrace.gates.variants import source_kernels
 from headrace.memory.atomics import CELL, fetch_add, load_acquire, nanosleep, pause, store_release
 from headrace.memory.event_count import cancel, prepare, sleep
 from headrace.progress import END_OF_TIME
@@ -19,49 +20,36 @@ from headrace.progress import END_OF_TIME
 WAIT_NS = 2_000_000
 
 
-def compile_threads(kernels: ModuleType) -> SimpleNamespace:
-    add, heartbeat, close_source = kernels.add, kernels.heartbeat, kernels.close_source
+def compile_threads(kernels: ModuleType, sources: ModuleType) -> SimpleNamespace:
+    add = kernels.add
+    add_or_wait, heartbeat_or_wait, close_or_wait = sources.add_or_wait, sources.heartbeat_or_wait, sources.close_or_wait
     peek, advance, lane, control = kernels.peek, kernels.advance, kernels.lane, kernels.control
     open_membership, close_membership = kernels.open_membership, kernels.close_membership
     join_reader, leave_reader = kernels.join_reader, kernels.leave_reader
     add_source, remove_source = kernels.add_source, kernels.remove_source
-    readers_waiting, sources_waiting = kernels.READERS_WAITING, kernels.SOURCES_WAITING
-    data_event, space_event = kernels.DATA_EVENT, kernels.SPACE_EVENT
+    readers_waiting, data_event = kernels.READERS_WAITING, kernels.DATA_EVENT
+    go_on = np.zeros(1, np.int64)
     compiled = njit(nogil=True, error_model="numpy")
-
-    @compiled
-    def await_room(g):
-        ticket = prepare(g.words, sources_waiting, g.event, space_event)
-        sleep(g.words, sources_waiting, g.event, space_event, ticket, WAIT_NS)
 
     @compiled
     def feed(g, source, ts, batch, first):
         done = 0
         while done < ts.size:
-            count = min(batch, ts.size - done)
-            taken = add(g, source, ts, done, count, first + done)
-            if taken == 0:
-                ticket = prepare(g.words, sources_waiting, g.event, space_event)
-                taken = add(g, source, ts, done, count, first + done)
-                if taken == 0:
-                    sleep(g.words, sources_waiting, g.event, space_event, ticket, WAIT_NS)
-                else:
-                    cancel(g.words, sources_waiting)
-            done += taken
+            done += add_or_wait(g, source, ts, done, min(batch, ts.size - done), first + done, go_on)
 
     @compiled
     def source(g, s, ts, batch):
         feed(g, s, ts, batch, 0)
-        while close_source(g, s) == 0:
-            await_room(g)
+        while close_or_wait(g, s, go_on) == 0:
+            pass
 
     @compiled
     def beat(g, s, ts):
         for i in range(ts.size):
-            while heartbeat(g, s, ts[i]) == 0:
-                await_room(g)
-        while close_source(g, s) == 0:
-            await_room(g)
+            while heartbeat_or_wait(g, s, ts[i], go_on) == 0:
+                pass
+        while close_or_wait(g, s, go_on) == 0:
+            pass
 
     @compiled
     def request(g, count, rest, stop):
@@ -175,7 +163,7 @@ def compile_threads(kernels: ModuleType) -> SimpleNamespace:
                 taken = add_source(g, s)
                 close_membership(g)
                 if taken == 0:
-                    await_room(g)
+                    nanosleep(20_000)
             if taken == 0:
                 return row
             floor = load_acquire(g.mark, s * CELL)
@@ -200,7 +188,7 @@ def threads_of(gate: str) -> SimpleNamespace:
     """The compiled threads of a gate, and its `allocate`; compiled at the first call."""
     if gate not in _compiled:
         handle, kernels = _GATES[gate]
-        _compiled[gate] = compile_threads(kernels)
+        _compiled[gate] = compile_threads(kernels, source_kernels(gate))
         _compiled[gate].allocate = handle.allocate
     return _compiled[gate]
 

@@ -240,6 +240,9 @@ class OperatorMetrics:
     """The papers' latency: emission minus arrival of the latest tuple in the result. Given for joins and
     `forward`, where that is the tuple that made the result ready. For windows it is not: each update would have
     to write the time of arrival beside the value, 8 bytes more for each key and window, where a whole count is 4."""
+    lost_wakeups: int = 0
+    """Sleeps, of its sources for room and of its collector for results, that only the time-out ended although the
+    wake-up was due. 0; anything else is a mistake in the engine, and costs time only."""
     balance: Balance | None = None
     """Whether added = processed + in flight + dropped + set aside, and all its numbers."""
 

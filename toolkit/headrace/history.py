@@ -59,6 +59,7 @@ COLUMNS = (
     "set_aside",
     "filtered",
     "null_keys",
+    "lost_wakeups",
     "rate",
     "holds_back",
     "balance_holds",
@@ -183,7 +184,7 @@ class History:
         -------
         DataFrame
             seconds since the first tuple; so far: tuples_in, tuples_out, added, processed, dropped, set_aside,
-            filtered, null_keys; at the time: depth_tuples, depth_ms, threads, live_keys, live_windows,
+            filtered, null_keys, lost_wakeups; at the time: depth_tuples, depth_ms, threads, live_keys, live_windows,
             state_bytes, rate (NaN: full speed), holds_back, balance_holds, gap_<source> (watermark gap);
             since the row before: tuples_per_s (processed), input_per_s (added), output_per_s, updates_per_s,
             comparisons_per_s, latency_p50_ms, _p99_ms, _max_ms (NaN where nothing came out), imbalance_cv (a
@@ -272,6 +273,7 @@ def _row(sample: Sample, before: Sample | None, name: str, interval_s: float) ->
         run.set_aside,
         now.filtered,
         now.null_keys,
+        now.lost_wakeups,
         math.nan if run.rate is None else run.rate,
         now.holds_back,
         now.balance is None or now.balance.holds,

@@ -1,6 +1,6 @@
 """The one Numba policy: how every kernel of this package is compiled.
 
-A kernel releases the GIL, is kept on disk (`headrace.caches`), and divides as NumPy does (by zero
+A kernel releases the GIL (but for `keep_gil`), is kept on disk (`headrace.caches`), and divides as NumPy does (by zero
 gives inf, not an exception): it returns status codes and raises nothing, since
 raising inside compiled code leaks what it holds.
 
@@ -27,7 +27,7 @@ _POLICY: dict[str, Any] = {
 }
 
 
-def kernel(function: Callable | None = None, *, inline: bool = False) -> Any:
+def kernel(function: Callable | None = None, *, inline: bool = False, keep_gil: bool = False) -> Any:
     """Compile a function under the policy above, at its first call.
 
     Parameters
@@ -37,6 +37,9 @@ def kernel(function: Callable | None = None, *, inline: bool = False) -> Any:
     inline : bool
         Copy the body into each caller before type inference. Only where LLVM
         does not inline by itself and a measurement says that it pays.
+    keep_gil : bool
+        For calls of some nanoseconds from Python: who gives the GIL up may wait
+        a time slice to get it back.
 
     Examples
     --------
@@ -47,8 +50,9 @@ def kernel(function: Callable | None = None, *, inline: bool = False) -> Any:
             return min(max(value, low), high)
     """
     if function is None:
-        return lambda f: kernel(f, inline=inline)
-    compiled = njit(inline="always" if inline else "never", **_POLICY)(function)
+        return lambda f: kernel(f, inline=inline, keep_gil=keep_gil)
+    policy = {**_POLICY, "nogil": not keep_gil}
+    compiled = njit(inline="always" if inline else "never", **policy)(function)
     if JIT:
         compiled._cache = KernelCache(function)
     return compiled

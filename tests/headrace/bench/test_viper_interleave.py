@@ -253,10 +253,6 @@ def test_interleave_samples_of_the_channel(bound):
         pytest.param(
             [("        made += results\n", "        made += mine\n        made -= results // 2\n")], id="rows"
         ),
-        pytest.param(
-            [("        taken = add(g, source, ts, start, count, first_row)\n        if taken > 0", "        if taken > 0")],
-            id="room not looked for again",
-        ),
     ],
 )
 def test_interleave_catches_in_the_channel(planted):

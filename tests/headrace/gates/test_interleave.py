@@ -20,6 +20,7 @@ from gate_cases import (
     INSTANCE_LOOP,
     MEMBERSHIP,
     SKIP_LIST,
+    SOURCE,
     epochs_case,
     load,
     readers_case,
@@ -244,6 +245,15 @@ def test_interleave_catches_a_dropped_recheck_before_sleeping(gate):
     recheck = "    start, count = peek(g, me, position, 1)\n    if count > 0 or stopped(c):\n        cancel"
     dropped = "    if stopped(c):\n        cancel"
     assert_killed(gate, two_sources, (INSTANCE_LOOP, recheck, dropped))
+
+
+@both
+@pytest.mark.parametrize("call", ["add(g, source, ts, start, count, first_row)", "close_source(g, source)"])
+def test_interleave_catches_a_source_that_does_not_try_again_before_it_sleeps(gate, call):
+    """The engine's own wait for room, in the order it had: prepare, then sleep. A reader went on in between."""
+    again = f"        ticket = announce(g)\n        taken = {call}"
+    failure = find_failure(gate, tight_sources(gate, kernels(gate, (SOURCE, again, "        ticket = announce(g)"))))
+    assert "deadlock" in str(failure)
 
 
 @both

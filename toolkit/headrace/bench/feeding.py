@@ -17,51 +17,20 @@ from headrace.gates.merged_log_kernel import (
     DATA_EVENT,
     HEARTBEAT,
     READERS_WAITING,
-    SOURCES_WAITING,
-    SPACE_EVENT,
     add,
     advance,
-    close_source,
     lane,
     peek,
 )
+from headrace.gates.source_kernel import add_or_wait, close_or_wait
+from headrace.gates.variants import on_gate
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, load_acquire, nanosleep, now_ns, pause
 from headrace.memory.event_count import cancel, prepare, sleep
-from headrace.operators.build import GATES
 from headrace.progress import END_OF_TIME
 
 READ_RECORDS = 1024
 FACTOR = 31
-
-
-@kernel
-def await_room(g, stop):
-    """Sleep until a reader has advanced, at most a millisecond."""
-    ticket = prepare(g.words, SOURCES_WAITING, g.event, SPACE_EVENT)
-    if load_acquire(stop, 0) != 0:
-        cancel(g.words, SOURCES_WAITING)
-        return
-    sleep(g.words, SOURCES_WAITING, g.event, SPACE_EVENT, ticket, 1_000_000)
-
-
-@kernel
-def add_or_wait(g, source, ts, start, count, first_row, stop):
-    """Add tuples; if none fits, sleep until a reader has advanced. How many were added, 0 after a sleep.
-
-    They are tried again between the ticket and the sleep: a reader that has
-    advanced since the first try would not wake us.
-    """
-    taken = add(g, source, ts, start, count, first_row)
-    if taken > 0:
-        return taken
-    ticket = prepare(g.words, SOURCES_WAITING, g.event, SPACE_EVENT)
-    taken = add(g, source, ts, start, count, first_row)
-    if taken > 0 or load_acquire(stop, 0) != 0:
-        cancel(g.words, SOURCES_WAITING)
-    else:
-        sleep(g.words, SOURCES_WAITING, g.event, SPACE_EVENT, ticket, 1_000_000)
-    return taken
 
 
 @kernel
@@ -80,8 +49,8 @@ def feed(g, source, ts, first_row, batch, spins, stop, close):
         if 0 < tries <= spins:
             pause()
     if close:
-        while close_source(g, source) == 0 and load_acquire(stop, 0) == 0:
-            await_room(g, stop)
+        while close_or_wait(g, source, stop) == 0 and load_acquire(stop, 0) == 0:
+            pass
     return done
 
 
@@ -112,8 +81,8 @@ def feed_paced(g, source, ts, first_row, per_second, begin_at, stop, close):
         due = due_tuples(begin, done, ts.size, per_second)
         done += add_or_wait(g, source, ts, done, due - done, first_row + done, stop)
     if close:
-        while close_source(g, source) == 0 and load_acquire(stop, 0) == 0:
-            await_room(g, stop)
+        while close_or_wait(g, source, stop) == 0 and load_acquire(stop, 0) == 0:
+            pass
     return done
 
 
@@ -141,8 +110,8 @@ def feed_cycles(g, source, ts, period, per_second, begin_at, batch, enough, stop
                 done += add_or_wait(g, source, shifted, done, n - done, row + done, stop)
             row += done
         cycles += 1
-    while close_source(g, source) == 0 and load_acquire(stop, 0) == 0:
-        await_room(g, stop)
+    while close_or_wait(g, source, stop) == 0 and load_acquire(stop, 0) == 0:
+        pass
     return cycles
 
 
@@ -159,8 +128,8 @@ def feed_ticks(g, source, ticks, period_ns, begin, stop):
         ts[0] = tick
         while add_or_wait(g, source, ts, 0, 1, tick, stop) == 0 and load_acquire(stop, 0) == 0:
             pass
-    while close_source(g, source) == 0 and load_acquire(stop, 0) == 0:
-        await_room(g, stop)
+    while close_or_wait(g, source, stop) == 0 and load_acquire(stop, 0) == 0:
+        pass
 
 
 @kernel
@@ -226,7 +195,4 @@ def for_gate(gate: str) -> ModuleType:
     if gate == "log":
         return module
     text = inspect.getsource(module).partition("# --- cut ---")[0]
-    text = text.replace("gates.merged_log_kernel", f"gates.{GATES[gate]}").replace(
-        "from headrace.kernel import kernel", "from headrace.codegen.modules import compiled as kernel"
-    )
-    return load_module(text, f"feeding_{gate}")
+    return load_module(on_gate(text, gate), f"feeding_{gate}")

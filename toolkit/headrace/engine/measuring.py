@@ -97,6 +97,7 @@ def measure(operator: Operator, now_ns: int = 0, seconds: float = 0.0, is_finish
         holds_back=holds_back,
         live_windows=operator.live_windows(members),
         latest_latency_ms=dict(latency) if program.latest_is_ready else {},
+        lost_wakeups=operator.lost_wakeups(),
         balance=balance,
     )
 

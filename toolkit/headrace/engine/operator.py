@@ -24,10 +24,12 @@ from headrace.engine.port import Port
 from headrace.engine.programs import Program, program_of
 from headrace.errors import HeadraceError, OverflowInputError
 from headrace.gates import store as stores
+from headrace.gates.membership_kernel import LOST_WAKEUPS
+from headrace.gates.variants import source_kernels
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import numbered
 from headrace.memory.cells import CACHE_LINE, HUGE_PAGE, touch
-from headrace.memory.event_count import cancel, prepare, signal, sleep
+from headrace.memory.event_count import signal
 from headrace.operators import build, loads, membership, output
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.query import Branch, OperatorNode, SourceNode
@@ -43,6 +45,7 @@ class Operator:
         self.options = options
         self.max_threads = options.max_threads
         handle, self.kernels = gate_modules(options.gate)
+        self.sources = source_kernels(options.gate)
         self.program: Program = program_of(node, branches, options)
         self.dictionary = self.program.dictionary
         self.gate = handle.allocate(
@@ -144,13 +147,10 @@ class Operator:
         zero = 0
         times = np.zeros(1, np.int64)
         for function, arguments in (
-            (kernels.add, (gate, zero, times, zero, zero, zero)),
-            (kernels.heartbeat, (gate, zero, zero)),
-            (kernels.close_source, (gate, zero)),
+            (self.sources.add_or_wait, (gate, zero, times, zero, zero, zero, control.words)),
+            (self.sources.heartbeat_or_wait, (gate, zero, zero, control.words)),
+            (self.sources.close_or_wait, (gate, zero, control.words)),
             (kernels.control, (gate, zero)),
-            (prepare, (gate.words, zero, gate.event, zero)),
-            (cancel, (gate.words, zero)),
-            (sleep, (gate.words, zero, gate.event, zero, np.int32(0), zero)),
             (signal, (gate.words, zero, gate.event, zero)),
             (membership.watch, (control, zero, zero)),
             (membership.stop_workers, (control,)),
@@ -248,6 +248,10 @@ class Operator:
         """What shows, at the end of the input, that some instance did not get all it should have."""
         passed = self.control.meter[:, membership.PASSED]
         return [f"instance {r} passed {passed[r]:,} tuples of {added:,}" for r in members if passed[r] != added]
+
+    def lost_wakeups(self) -> int:
+        """Sleeps that only the time-out ended although the wake-up was due; see `source_kernel` and `output`."""
+        return read_cell(self.gate.words, LOST_WAKEUPS) + read_cell(self.out.words, output.OUT_LOST_WAKEUPS)
 
     def state_bytes(self) -> int:
         """Memory of the window instances and the tuples that are kept; an estimate."""

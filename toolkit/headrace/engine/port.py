@@ -13,13 +13,12 @@ from headrace.engine.player import Player
 from headrace.gates.store import Store
 from headrace.ingress.encode import EncodedBatch, Encoder
 from headrace.memory.atomics import CELL
-from headrace.memory.event_count import cancel, prepare, sleep
+from headrace.operators import membership
 from headrace.query import Branch
 
 if TYPE_CHECKING:
     from headrace.engine.operator import Operator
 
-_ROOM_WAIT_NS = 2_000_000
 _PACE_WAIT_S = 0.02
 _PACE_S = 500e-6
 """A paced source sleeps at least so long: waking for each of 42,000 tuples/s takes a quarter of a core."""
@@ -55,6 +54,7 @@ class Port:
         self.store = Store(
             program.columns_of(branch.side), program.multi_key_of(branch.side), operator.directories[source]
         )
+        self._stop_word = operator.control.words[membership.STOP :]
         self.added = 0
         self.adding = 0  # at most so many more are in the gate already
         self.filtered = 0
@@ -80,8 +80,8 @@ class Port:
         """End of this source."""
         operator = self._operator
         self._reached = self.mark
-        while not operator.kernels.close_source(operator.gate, self.source):
-            self._await_room()
+        while not operator.sources.close_or_wait(operator.gate, self.source, self._stop_word):
+            self._go_on()
 
     # -- pieces
 
@@ -112,12 +112,14 @@ class Port:
         while done < count:
             until = self._allowed(encoded.ts, done)
             self.adding = until - done
-            taken = operator.kernels.add(operator.gate, self.source, encoded.ts, done, until - done, first + done)
+            taken = operator.sources.add_or_wait(
+                operator.gate, self.source, encoded.ts, done, until - done, first + done, self._stop_word
+            )
             done += taken
             self.added += taken
             self.adding = 0
             if taken == 0:
-                self._await_room()
+                self._go_on()
 
     def _allowed(self, ts: np.ndarray, done: int) -> int:
         """Pace: how far into the batch the schedule has come; waits for at least one tuple."""
@@ -125,8 +127,7 @@ class Port:
             due, wait_s = self.player.due(self.added, ts, done)
             if due > 0:
                 return done + due
-            if self._operator.is_stopped:
-                raise Stopped
+            self._go_on()
             time.sleep(min(_PACE_WAIT_S, max(_PACE_S, wait_s)))
 
     @property
@@ -152,19 +153,12 @@ class Port:
     def heartbeat(self, ts: int) -> None:
         """Promise that no later tuple is earlier than `ts`."""
         operator = self._operator
-        while not operator.kernels.heartbeat(operator.gate, self.source, ts):
-            self._await_room()
+        while not operator.sources.heartbeat_or_wait(operator.gate, self.source, ts, self._stop_word):
+            self._go_on()
 
-    def _await_room(self) -> None:
-        operator = self._operator
-        gate, kernels = operator.gate, operator.kernels
-        if operator.is_stopped:
+    def _go_on(self) -> None:
+        if self._operator.is_stopped:
             raise Stopped
-        ticket = prepare(gate.words, kernels.SOURCES_WAITING, gate.event, kernels.SPACE_EVENT)
-        if operator.is_stopped:
-            cancel(gate.words, kernels.SOURCES_WAITING)
-            raise Stopped
-        sleep(gate.words, kernels.SOURCES_WAITING, gate.event, kernels.SPACE_EVENT, ticket, _ROOM_WAIT_NS)
 
     @property
     def reached(self) -> int:

@@ -4,6 +4,8 @@ State       VERSION  odd while membership changes (a seqlock)
             per reader  READING[r] activation id, 0 = not a reader; COST[r] its
             recent nanoseconds per record
             READERS_WAITING, SOURCES_WAITING with the two events: who sleeps
+            LOST_WAKEUPS  sleeps of sources that only the time-out ended, though
+            the wake-up was due (see `source_kernel`)
 Ordering    V1 (scan) VERSION even, read the readers' cells, VERSION the same
                     without it a scan that passed the slot of a joiner before
                     it joined, and its companion after that had gone on, would
@@ -29,7 +31,8 @@ READERS_WAITING = 6 * CELL
 SOURCES_WAITING = 7 * CELL
 BOUND = 8 * CELL  # tuples that may wait for the slowest reader
 BOUND_NS = 9 * CELL  # the same in time: nanoseconds of its work; 0 = no such bound
-WORD_COUNT = 12
+LOST_WAKEUPS = 12 * CELL
+WORD_COUNT = 13
 
 # Indices into `event` (int32), a cache line apart.
 DATA_EVENT = 0

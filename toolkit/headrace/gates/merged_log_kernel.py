@@ -493,6 +493,16 @@ def advance(g, reader, position):
 
 
 @kernel
+def is_wakeup_due(g, source):
+    """Whether the readers have gone far enough to wake `source`, which found no room: what `advance` and `merge` do."""
+    if g.head.size > CELL:
+        waiting = load_relaxed(g.head, source * CELL) - load_acquire(g.merged, source * CELL)
+        return waiting < g.ring_ts.shape[1] // 2
+    smallest, _ = slowest_reader(g, g.cursor)
+    return smallest >= 0 and smallest >= load_acquire(g.words, END) - load_relaxed(g.words, LIMIT) // 2
+
+
+@kernel
 def join_reader(g, reader, position, activation):
     """Start `reader` at `position`, inclusive. Between open_ and close_membership.
 
@@ -578,6 +588,7 @@ __all__ = [
     "close_source",
     "control",
     "heartbeat",
+    "is_wakeup_due",
     "join_reader",
     "lane",
     "leave_reader",

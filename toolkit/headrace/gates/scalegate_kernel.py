@@ -57,6 +57,7 @@ from headrace.gates.membership_kernel import (
     VERSION,
     close_membership,
     open_membership,
+    slowest_reader,
     smallest_of_readers,
     wake_readers,
     wake_sources,
@@ -69,6 +70,7 @@ from headrace.gates.skip_list_kernel import (
     NEXT_SEQ,
     NIL,
     NODE_WORDS,
+    OLDEST,
     POOL_SHIFT,
     REF,
     STAMP,
@@ -320,6 +322,15 @@ def advance(g, reader, position):
 
 
 @kernel
+def is_wakeup_due(g, source):
+    """Whether the slowest reader has left the oldest node of `source`, which found no room: what `advance` tells."""
+    smallest, _ = slowest_reader(g, g.passed)  # A0
+    oldest = (source << g.words[POOL_SHIFT]) | (g.source[source, OLDEST] & ((1 << g.words[POOL_SHIFT]) - 1))
+    stamp = load_acquire(g.nodes, oldest * NODE_WORDS + STAMP)
+    return g.source[source, OLDEST] < g.source[source, NEXT_SEQ] and 0 < stamp < smallest
+
+
+@kernel
 def _largest_claim(g, boundary):
     for r in range(g.claim.size // CELL):
         boundary = max(boundary, load_acquire(g.claim, r * CELL))
@@ -509,6 +520,7 @@ __all__ = [
     "close_source",
     "control",
     "heartbeat",
+    "is_wakeup_due",
     "join_reader",
     "lane",
     "leave_reader",

@@ -28,9 +28,20 @@ def prepare(words, waiters, event, index):
 
 
 @kernel
+def doze(event, index, ticket, timeout_ns):
+    """S5, without leaving: `cancel` does. True if the time is over and nobody has signalled.
+
+    If the condition holds then, and still nobody has signalled, a wake-up was
+    lost: who published it after S1 would have seen this sleeper.
+    """
+    futex_wait(event, index, ticket, timeout_ns)  # S5
+    return load_acquire(event, index) == ticket
+
+
+@kernel
 def sleep(words, waiters, event, index, ticket, timeout_ns):
     """S5, then leave."""
-    futex_wait(event, index, ticket, timeout_ns)  # S5
+    doze(event, index, ticket, timeout_ns)
     fetch_add(words, waiters, -1)
 
 

@@ -7,10 +7,10 @@ import re
 from types import ModuleType
 
 from headrace.codegen.modules import load_module
+from headrace.gates.variants import GATES
 from headrace.operators import instance_loop
 
 CUT = "# --- cut ---"
-GATES = {"log": "merged_log_kernel", "scalegate": "scalegate_kernel"}
 
 
 def assemble(operator_text: str, gate: str) -> str:

@@ -13,14 +13,28 @@ Invariants  I1  0 <= OUT_HEAD[r] - OUT_TAIL[r] <= capacity
             I2  only instance r stores OUT_HEAD[r] and, while active, MARK[r];
                 only the collector stores OUT_TAIL[r]
 Ordering    W1 write record, W2 store_release OUT_HEAD, W3 store_release MARK
-            C1 load_acquire all MARKs (under the gate's membership seqlock: a
-               joiner's MARK is lowered before its leaver's is raised),
+            C1 load_acquire all MARKs, under the gate's membership seqlock,
             C2 load_acquire OUT_HEAD, C3 read records
                     W2 is before W3 and C1 before C2: a seen promise implies
                     the records it covers
             W4 store_release MARK_TS; C0 load_acquire all MARK_TS before the MARKs
                     a watermark that is seen is never ahead of the promise: what
                     it allows to be freed no held-back record refers to
+            S1 VERSION becomes odd (compare_exchange), S2 store_release MARK and
+            MARK_TS of joiners and leavers, S3 VERSION becomes even (fetch_add)
+            C1 is VERSION (load_acquire, even), the MARKs (load_acquire), VERSION
+            again, the same
+                    a C1 that sees one store of S2 synchronises with it: S1 has
+                    happened before, so VERSION is not what it was, and C1 begins
+                    anew. A relaxed store could be seen before S1 (C11; ARMv8.0),
+                    and the promise of a leaver, END_OF_TIME, without the joiner's.
+                    All of S2 is seen or none: in which order it is stored, by
+                    index in `instance_loop`, does not matter
+            W3, W5 fence, W6 load WANTED; C4 store WANTED, `prepare` (a fence),
+            C5 load MARKs
+                    store buffers: of the two fences one is first. If W5: C5 sees
+                    the promise. If the collector's: W6 sees what it waits for.
+                    With new records W6 is not asked: their signal has its fence
 Progress    A full ring waits for the collector (back-pressure), polling STOP.
 Checked     tests/headrace/operators/test_output.py
 """
@@ -33,10 +47,10 @@ import numpy as np
 
 from headrace.gates.merged_log_kernel import VERSION
 from headrace.kernel import kernel
-from headrace.memory.atomics import CELL, load_acquire, load_relaxed, pause, store_relaxed, store_release
+from headrace.memory.atomics import CELL, fence, fetch_add, load_acquire, load_relaxed, pause, store_release
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells, reserved
-from headrace.memory.event_count import cancel, prepare, signal, sleep
+from headrace.memory.event_count import cancel, doze, prepare, signal, sleep
 from headrace.operators.membership import BLOCKED_NS, BUSY_NS, turn
 from headrace.progress import END_OF_TIME
 
@@ -45,7 +59,8 @@ OUT_STOP = 0 * CELL
 COLLECTOR_WAITING = 1 * CELL
 INSTANCES_WAITING = 2 * CELL
 WANTED = 3 * CELL  # smallest primary the collector holds back: wake it when passed
-WORD_COUNT = 4
+OUT_LOST_WAKEUPS = 4 * CELL  # sleeps of the collector that only the time-out ended, though it had been owed a wake-up
+WORD_COUNT = 5
 
 RELEASE_EVENT = 0
 DRAINED_EVENT = 32
@@ -140,7 +155,11 @@ def publish(o, me, head, mark, watermark):
         store_release(o.mark, me * CELL, mark)  # W3
     if watermark > load_relaxed(o.mark_ts, me * CELL):
         store_release(o.mark_ts, me * CELL, watermark)  # W4
-    if fresh or (mark > before and mark >= load_relaxed(o.words, WANTED)):
+    wake = fresh
+    if mark > before and not fresh:
+        fence()  # W5
+        wake = mark >= load_relaxed(o.words, WANTED)  # W6
+    if wake:
         signal(o.words, COLLECTOR_WAITING, o.event, RELEASE_EVENT)
 
 
@@ -160,6 +179,18 @@ def promised(o, g_words):
 
 
 @kernel
+def glance(o, g_words, wanted):
+    """The smallest promise and watermark, and whether there is something to collect or to release."""
+    bound, watermark = promised(o, g_words)
+    ready = (wanted <= bound) or bound == END_OF_TIME or load_acquire(o.words, OUT_STOP) != 0
+    for r in range(o.head.size // CELL):
+        pending = load_acquire(o.head, r * CELL) - load_relaxed(o.tail, r * CELL)
+        if pending > 0:
+            ready = True
+    return bound, watermark, ready
+
+
+@kernel
 def await_release(o, g_words, wanted, timeout_ns):
     """Sleep until there is something to collect or release, or the time is over.
 
@@ -173,21 +204,16 @@ def await_release(o, g_words, wanted, timeout_ns):
     promise, watermark : int
         The smallest of each now.
     """
-    store_release(o.words, WANTED, wanted)
-    waited = False
-    while True:
-        ticket = prepare(o.words, COLLECTOR_WAITING, o.event, RELEASE_EVENT)
-        bound, watermark = promised(o, g_words)
-        ready = (wanted <= bound) or bound == END_OF_TIME or load_acquire(o.words, OUT_STOP) != 0
-        for r in range(o.head.size // CELL):
-            pending = load_acquire(o.head, r * CELL) - load_relaxed(o.tail, r * CELL)
-            if pending > 0:
-                ready = True
-        if ready or waited:
-            cancel(o.words, COLLECTOR_WAITING)
-            return bound, watermark
-        sleep(o.words, COLLECTOR_WAITING, o.event, RELEASE_EVENT, ticket, timeout_ns)
-        waited = True
+    store_release(o.words, WANTED, wanted)  # C4
+    ticket = prepare(o.words, COLLECTOR_WAITING, o.event, RELEASE_EVENT)
+    bound, watermark, ready = glance(o, g_words, wanted)  # C5
+    if not ready:
+        timed_out = doze(o.event, RELEASE_EVENT, ticket, timeout_ns)
+        bound, watermark, ready = glance(o, g_words, wanted)
+        if timed_out and ready and load_acquire(o.event, RELEASE_EVENT) == ticket:
+            fetch_add(o.words, OUT_LOST_WAKEUPS, 1)
+    cancel(o.words, COLLECTOR_WAITING)
+    return bound, watermark
 
 
 @kernel
@@ -208,8 +234,8 @@ def stop_output(o):
 @kernel
 def start_mark(o, me, mark, watermark):
     """Set the promises of a worker that becomes active or leaves (membership seqlock held)."""
-    store_relaxed(o.mark, me * CELL, mark)
-    store_relaxed(o.mark_ts, me * CELL, watermark)
+    store_release(o.mark, me * CELL, mark)
+    store_release(o.mark_ts, me * CELL, watermark)
 
 
 __all__ = [

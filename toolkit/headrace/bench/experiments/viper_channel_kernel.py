@@ -8,7 +8,7 @@ segments. The concurrency is that of the gate (`gates.merged_log_kernel`); what 
 Invariants  H1  before it waits, and after a batch without results, an instance promises the time it has read
                 up to: sinks wait for no instance that has nothing to tell
             H2  results are added, in full, before the batch is released (`advance`) and before that promise
-Waiting     Each wait is tried again between `prepare` and `sleep`, so that no wake-up is lost.
+Waiting     For room as every source does (`gates.source_kernel`).
 Progress    An instance that waits for room in the second gate does not hold up its peers' reading: their
             promises reach as far as the first gate's log, so what it has added already is ready, the sinks
             take it, and there is room.
@@ -19,7 +19,6 @@ import numpy as np
 
 from headrace.bench.experiments.viper_kernel import (
     READ,
-    WAIT_NS,
     apply,
     begin_all,
     due_in_order,
@@ -29,44 +28,27 @@ from headrace.bench.feeding import await_record
 from headrace.gates.merged_log_kernel import (
     ROW_MASK,
     SOURCE_SHIFT,
-    SOURCES_WAITING,
-    SPACE_EVENT,
-    add,
     advance,
-    close_source,
-    heartbeat,
     peek,
 )
+from headrace.gates.source_kernel import add_or_wait, close_or_wait, heartbeat_or_wait
 from headrace.kernel import kernel
 from headrace.memory.atomics import load_acquire, now_ns
-from headrace.memory.event_count import cancel, prepare, sleep
 from headrace.progress import END_OF_TIME
 
 
 @kernel
-def add_some(g, source, ts, start, count, first_row, stop):
-    """Add tuples, or sleep until there may be room. Returns how many were taken."""
-    taken = add(g, source, ts, start, count, first_row)
-    if taken == 0:
-        ticket = prepare(g.words, SOURCES_WAITING, g.event, SPACE_EVENT)
-        taken = add(g, source, ts, start, count, first_row)
-        if taken > 0 or load_acquire(stop, 0) != 0:
-            cancel(g.words, SOURCES_WAITING)
-        else:
-            sleep(g.words, SOURCES_WAITING, g.event, SPACE_EVENT, ticket, WAIT_NS)
-    return taken
+def promise(g, source, ts, stop):
+    """Tell the readers that nothing before `ts` comes from `source` any more."""
+    while heartbeat_or_wait(g, source, ts, stop) == 0 and load_acquire(stop, 0) == 0:
+        pass
 
 
 @kernel
-def promise(g, source, ts, stop):
-    """Tell the readers that nothing before `ts` comes from `source` any more; END_OF_TIME: nothing at all."""
-    while load_acquire(stop, 0) == 0:
-        ticket = prepare(g.words, SOURCES_WAITING, g.event, SPACE_EVENT)
-        taken = close_source(g, source) if ts == END_OF_TIME else heartbeat(g, source, ts)
-        if taken != 0 or load_acquire(stop, 0) != 0:
-            cancel(g.words, SOURCES_WAITING)
-            return
-        sleep(g.words, SOURCES_WAITING, g.event, SPACE_EVENT, ticket, WAIT_NS)
+def end(g, source, stop):
+    """Tell the readers that nothing comes from `source` any more."""
+    while close_or_wait(g, source, stop) == 0 and load_acquire(stop, 0) == 0:
+        pass
 
 
 @kernel
@@ -76,8 +58,8 @@ def inject(g, source, ts, order, clock, per_second, stop):
     done = 0
     while done < ts.size and load_acquire(stop, 0) == 0:
         due = due_in_order(order, done, begin, per_second)
-        done += add_some(g, source, ts, done, due - done, done, stop)
-    promise(g, source, END_OF_TIME, stop)
+        done += add_or_wait(g, source, ts, done, due - done, done, stop)
+    end(g, source, stop)
 
 
 @kernel
@@ -116,7 +98,7 @@ def operate(g, out, w, operator, k, stop):
             results += apply(w, operator, refs[i] >> SOURCE_SHIFT, refs[i] & ROW_MASK, at[i], k, made + results)
         sent = 0
         while sent < results and load_acquire(stop, 0) == 0:  # H2
-            sent += add_some(out, k, times, sent, results - sent, made + sent, stop)
+            sent += add_or_wait(out, k, times, sent, results - sent, made + sent, stop)
         made += results
         reached = ts[count - 1]
         position += count
@@ -125,7 +107,7 @@ def operate(g, out, w, operator, k, stop):
         if owes and results == 0:
             promise(out, k, reached, stop)  # H1
             owes = False
-    promise(out, k, END_OF_TIME, stop)
+    end(out, k, stop)
 
 
 @kernel

@@ -1,0 +1,76 @@
+"""The collector's sleep on real threads: a promise that it waits for wakes it.
+
+Property    a promise published while the collector says what it waits for is
+            seen by the collector, or sees that it is waited for.
+Outcomes    ACCEPTABLE: the collector finds the promise, or is woken. FORBIDDEN:
+            both saw the past (store buffers), and only the time-out ends the
+            sleep: OUT_LOST_WAKEUPS counts these.
+Cannot see  what did not happen this time. Without the fence W5 some of these
+            rounds lose their wake-up, on x86 too.
+"""
+
+import threading
+
+import numpy as np
+import pytest
+
+from headrace.kernel import kernel
+from headrace.memory.atomics import load_acquire, pause, store_release
+from headrace.memory.cells import padded_cells
+from headrace.operators import membership, output
+from headrace.operators.output import OUT_LOST_WAKEUPS, await_release, publish
+from headrace.progress import END_OF_TIME
+
+pytestmark = pytest.mark.stress
+
+
+@kernel
+def collect(o, g_words, turn, rounds, timeout_ns):
+    """Wait for promise n while it is being given, n = 1, 2, ..."""
+    for n in range(1, rounds + 1):
+        store_release(o.words, output.WANTED, END_OF_TIME)  # nothing is held back
+        store_release(turn, 0, n)
+        for _ in range(n % 16):
+            pause()
+        bound = 0
+        while bound < n:
+            bound, _ = await_release(o, g_words, n, timeout_ns)
+
+
+@kernel
+def promise(o, turn, rounds, cold):
+    """Give promise n, behind stores to lines that are far away: they keep it in the store buffer."""
+    at = 0
+    for n in range(1, rounds + 1):
+        while load_acquire(turn, 0) < n or load_acquire(o.words, output.WANTED) < n:
+            pause()
+        for _ in range(n % 13):
+            pause()
+        for _ in range(6):
+            at = (at + 4099 * 8) & (cold.size - 1)
+            cold[at] = n
+        publish(o, 0, 0, n, n)
+
+
+@pytest.mark.parametrize("rounds", [100_000, pytest.param(20_000_000, marks=pytest.mark.campaign)])
+def test_litmus_a_promise_wakes_the_collector(rounds):
+    def allocated():
+        o = output.allocate(1, 2, np.zeros((1, membership.METER_COUNT), np.int64))
+        output.start_mark(o, 0, 0, 0)
+        return o
+
+    o, g_words, turn = allocated(), padded_cells(8), padded_cells(1)
+    collect(o, g_words, turn, 0, 0)
+    cold = np.ones(1 << 24, np.int64)
+    promise(o, turn, 0, cold)
+    timeout_ns = 5_000_000
+    threads = [
+        threading.Thread(target=collect, args=(o, g_words, turn, rounds, timeout_ns), daemon=True),
+        threading.Thread(target=promise, args=(o, turn, rounds, cold), daemon=True),
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(600)
+    assert not any(thread.is_alive() for thread in threads)
+    assert o.words[OUT_LOST_WAKEUPS] == 0

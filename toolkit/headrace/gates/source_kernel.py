@@ -1,0 +1,94 @@
+"""How a source waits for room: the one wait of the engine, the benchmarks and the tests.
+
+Written for the merged log; `headrace.gates.variants` puts it on the other gate.
+
+Ordering    W1 try; W2 SOURCES_WAITING += 1, draw the ticket, fence
+            (`event_count.prepare`); W3 try again; W4 sleep until SPACE_EVENT changes
+            (reader)  advance: store_release CURSOR, fence, read SOURCES_WAITING
+                    of W2 and the reader's fence one comes first: either W3 sees
+                    the cursor, or the reader sees who waits and wakes it. Without
+                    W3 a reader that goes on between W1 and W2 sees nobody, and
+                    W4 sleeps beside an empty gate until its time is over
+            What else makes room wakes too: a merge that drains a ring, the end
+            of a control record or of a change of membership, which turned W1
+            and W3 away.
+Progress    W4 ends after `ROOM_WAIT_NS` at the latest. A time-out that no signal
+            preceded, though readers had gone far enough to give one
+            (`is_wakeup_due`), is a lost wake-up: LOST_WAKEUPS counts them, and
+            it stays 0. `stop` is looked at between W2 and W4: who sets it
+            signals SPACE_EVENT afterwards.
+Checked     tests/headrace/gates/test_interleave.py, tests/litmus/test_gates.py
+"""
+
+from headrace.gates.membership_kernel import LOST_WAKEUPS, SOURCES_WAITING, SPACE_EVENT
+from headrace.gates.merged_log_kernel import add, close_source, heartbeat, is_wakeup_due
+from headrace.kernel import kernel
+from headrace.memory.atomics import fetch_add, load_acquire
+from headrace.memory.event_count import cancel, doze, prepare
+
+ROOM_WAIT_NS = 2_000_000
+
+
+@kernel
+def announce(g):
+    """W2: say that a source is about to sleep. Returns the ticket; try again before `sleep_unless`."""
+    return prepare(g.words, SOURCES_WAITING, g.event, SPACE_EVENT)
+
+
+@kernel
+def sleep_unless(g, source, ticket, taken, stop):
+    """W4, unless W3 took something or the run stops."""
+    if taken == 0 and load_acquire(stop, 0) == 0 and doze(g.event, SPACE_EVENT, ticket, ROOM_WAIT_NS):
+        if is_wakeup_due(g, source) and load_acquire(g.event, SPACE_EVENT) == ticket:
+            fetch_add(g.words, LOST_WAKEUPS, 1)
+    cancel(g.words, SOURCES_WAITING)
+
+
+@kernel
+def add_or_wait(g, source, ts, start, count, first_row, stop):
+    """Add tuples; if none fits, sleep until some may.
+
+    Parameters
+    ----------
+    g : LogArrays or ScaleGateArrays
+    source, ts, start, count, first_row
+        As of `add`.
+    stop : int64[]
+        ``stop[0]`` is not 0 once nobody shall sleep any more.
+
+    Returns
+    -------
+    int
+        How many were taken; 0 after a sleep, or when the run stops: call again, or end.
+    """
+    taken = add(g, source, ts, start, count, first_row)  # W1
+    if taken == 0:
+        ticket = announce(g)
+        taken = add(g, source, ts, start, count, first_row)  # W3
+        sleep_unless(g, source, ticket, taken, stop)
+    return taken
+
+
+@kernel
+def heartbeat_or_wait(g, source, ts, stop):
+    """Promise that no later record of `source` has a smaller ts. 1 if taken, 0 as of `add_or_wait`."""
+    taken = heartbeat(g, source, ts)
+    if taken == 0:
+        ticket = announce(g)
+        taken = heartbeat(g, source, ts)
+        sleep_unless(g, source, ticket, taken, stop)
+    return taken
+
+
+@kernel
+def close_or_wait(g, source, stop):
+    """End of input of `source`. 1 if taken, 0 as of `add_or_wait`."""
+    taken = close_source(g, source)
+    if taken == 0:
+        ticket = announce(g)
+        taken = close_source(g, source)
+        sleep_unless(g, source, ticket, taken, stop)
+    return taken
+
+
+__all__ = ["ROOM_WAIT_NS", "add_or_wait", "close_or_wait", "heartbeat_or_wait"]
