@@ -1,8 +1,9 @@
 """The one Numba policy: how every kernel of this package is compiled.
 
-A kernel releases the GIL (but for `keep_gil`), is kept on disk (`headrace.caches`), and divides as NumPy does (by zero
-gives inf, not an exception): it returns status codes and raises nothing, since
-raising inside compiled code leaks what it holds.
+A kernel releases the GIL (unless it says `keep_gil`), is kept on disk
+(`headrace.caches`), and divides as NumPy does (by zero gives inf, not an
+exception): it returns status codes and raises nothing, since raising inside
+compiled code leaks what it holds.
 
 With ``NUMBA_DISABLE_JIT=1`` the decorators return the function unchanged, and
 `JIT` is False: every kernel then runs as plain Python. ``NUMBA_BOUNDSCHECK=1``

@@ -26,7 +26,7 @@ _COUNTERS = (
     ("comparisons", "comparisons", "Pairs a join has looked at."),
     ("filtered", "filtered", "Rows that filters took out."),
     ("null_keys", "null_keys", "Null keys ignored by policy."),
-    ("lost_wakeups", "lost_wakeups", "Sleeps that only the time-out ended although the wake-up was due; 0 unless the engine errs."),
+    ("lost_wakeups", "lost_wakeups", "Sleeps that only the time-out ended although the wake-up was due; it should stay 0."),
 )
 _GAUGES = (
     ("threads", "threads", "Active instances."),

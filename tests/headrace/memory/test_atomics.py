@@ -255,6 +255,24 @@ def test_example_the_clock_is_that_of_python():
     assert before <= now <= time.monotonic_ns()
 
 
+@pytest.mark.parametrize(
+    "system, implementation, number",
+    [
+        ("Linux", "clock_gettime(CLOCK_MONOTONIC)", 1),
+        ("Darwin", "mach_absolute_time()", 8),  # CLOCK_UPTIME_RAW: neither counts while the machine sleeps
+        ("Darwin", "clock_gettime(CLOCK_MONOTONIC)", 6),
+    ],
+)
+def test_example_compiled_code_and_python_read_one_clock(system, implementation, number):
+    assert atomics.clock_of(system, implementation) == number
+
+
+@compiled
+def test_example_the_clock_of_this_platform_is_the_one_compiled_in():
+    number = atomics.clock_of(platform.system(), time.get_clock_info("monotonic").implementation)
+    assert re.search(rf"call i32 @clock_gettime\(i32 {number}, ", ir_of(clock))
+
+
 def test_example_cells():
     for count in (0, 1, 3, 100):
         a = cells.aligned(count, np.int64)

@@ -17,10 +17,9 @@ import functools
 
 import pytest
 
-from headrace.gates.membership_kernel import SOURCES_WAITING
-from headrace.memory.atomics import CELL
+from gate_cases import load, log_state
 from headrace.progress import END_OF_TIME, MIN_TIME, SOURCE_SHIFT
-from interleave import Kernels, exhaustive, find_failure, sampled
+from interleave import _PAUSE, Kernels, copied, exhaustive, find_failure, sampled
 
 ROUTER = "headrace.operators.router_kernel"
 QUEUES = "headrace.operators.instance_queues"
@@ -117,7 +116,7 @@ class Case:
             merged, cursor = end, taken
             lanes = {f"out_{name}": queues[f"queue_{name}"] for name in RECORDS[:4]}
         q = read.QueueArrays(
-            words=words, event=[0] * 64, membership=None, end=end, taken=taken, **queues, rank=[0] * n,
+            words=words, event=[0] * 64, membership=None, gate_event=None, end=end, taken=taken, **queues, rank=[0] * n,
             merged=merged, cursor=cursor, reading=[1] * instances, cost=[0] * instances, **lanes,
         )  # fmt: skip
         prepared = [0] * n
@@ -204,7 +203,6 @@ def sides(in_router=(), in_queues=()):
         shared=("out_ts", "out_ref", "out_at", "out_seen"),
         planted=[(QUEUES, *bug) for bug in in_queues],
         constants=SMALL,
-        given={"ROUTERS_WAITING": SOURCES_WAITING // CELL},  # the name it is imported by
     )
     names = ("READERS_WAITING", "DATA_EVENT", "ROUTERS_WAITING", "SPACE_EVENT")
     queues = Bunch(**{name: getattr(read, name) for name in names})
@@ -343,3 +341,52 @@ def test_interleave_catches_in_instances(name):
     old, new, case = INSTANCES[name]
     build = functools.partial(CASES[case].build, *sides(in_queues=[(old, new)]))
     assert "replay" in str(find_failure("instance queues", build, count=2_000, longest=20_000))
+
+
+# -- the membership of the input gate --------------------------------------------------------------------
+
+
+def change_behind_a_full_gate(k, read):
+    """While instances change membership, a source finds no room: the scan of the readers is refused.
+
+    It fills the log, which a router empties before the change begins and not again: only the end of the change
+    can wake the source.
+    """
+    template = log_state(k, 1, 1, ring=1, log=8, bound=2)
+
+    def build():
+        g = copied(template)
+        q = Bunch(membership=g.words, gate_event=g.event)
+        taken = []
+
+        def source():
+            for row in range(3):
+                while (yield from k.add_or_wait(g, 0, [row], 0, 1, row, [0])) == 0:
+                    pass
+                taken.append(row)
+
+        def router_and_instances():
+            while len(taken) < 2:
+                yield _PAUSE
+            assert (yield from read.open_membership(q))
+            yield from k.advance(g, 0, 2)
+            yield from read.close_membership(q)
+
+        return [source(), router_and_instances()], lambda: None
+
+    return build
+
+
+CLOSE = """    signal(g.membership, READERS_WAITING, g.gate_event, DATA_EVENT)
+    signal(g.membership, SOURCES_WAITING, g.gate_event, SPACE_EVENT)
+"""
+
+
+def test_interleave_the_end_of_a_change_of_instances_wakes_sources():
+    _, read = sides()
+    k = load("log")
+    assert exhaustive("instance queues", change_behind_a_full_gate(k, read), preemptions=3) > 20
+    for planted in ("", CLOSE.splitlines(keepends=True)[0]):
+        _, read = sides(in_queues=[(CLOSE, planted)])
+        failure = find_failure("instance queues", change_behind_a_full_gate(k, read))
+        assert "deadlock: threads [] wait, [0] sleep for ever" in str(failure)

@@ -8,7 +8,6 @@ and builds them (`collect=True`).
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from typing import Any
@@ -24,6 +23,7 @@ from headrace.engine import Options, compile_now
 from headrace.engine.run import operator_class
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL
+from headrace.memory.cells import publish_cell, read_cell, read_cells
 from headrace.operators import membership, output
 from headrace.progress import END_OF_TIME
 from headrace.query import plan
@@ -135,8 +135,6 @@ class Resident:
         self.latencies: list[np.ndarray] = []
         self.drained = threading.Event()
         self._begin = self._end = 0.0
-        active = len(operator.initial.members)
-        operator.control.words[membership.SPIN] = 40 if active < (os.cpu_count() or 1) else 0
         compile_now(operator.module.run_instance, operator.arguments(0))
         operator.compile_handles()
         digest(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, self._values().dtype))  # compiles
@@ -150,7 +148,9 @@ class Resident:
             [],
             self.pool.start,
             operator.transfer_of,
+            self._set_spins,
         )
+        self._set_spins()
         for worker in range(operator.max_threads):
             arguments = operator.arguments(worker)
             self.pool.start(f"bench-{worker}", lambda a=arguments: operator.module.run_instance(*a))
@@ -169,6 +169,10 @@ class Resident:
             self.pool.start("bench-collector", self._collect)
         else:
             self.pool.start("bench-drain", self._drain)
+
+    def _set_spins(self) -> None:
+        operator = self.operator
+        membership.set_spins([operator.control], len(operator.reconfigurer.current.members))
 
     def _encode(self, tables: list[pa.Table]) -> None:
         for port, table in zip(self.operator.ports, tables, strict=True):
@@ -202,7 +206,7 @@ class Resident:
             bound, _ = output.await_release(out, operator.gate.words, END_OF_TIME, 5_000_000)
             now = time.monotonic_ns()
             for r in range(out.primary.shape[0]):
-                tail, head = int(out.tail[r * CELL]), int(out.head[r * CELL])
+                tail, head = read_cell(out.tail, r * CELL), read_cell(out.head, r * CELL)
                 while tail < head:
                     at = tail & (capacity - 1)
                     stop = at + min(head - tail, capacity - at)
@@ -212,9 +216,9 @@ class Resident:
                     tail += stop - at
                     output.drained(out, r, tail)
             self.digest = folded & (2**64 - 1)
-            if out.words[output.OUT_STOP]:
+            if read_cell(out.words, output.OUT_STOP):
                 return
-            if bound == END_OF_TIME and not (out.head[::CELL] != out.tail[::CELL]).any():
+            if bound == END_OF_TIME and not (read_cells(out.head) != read_cells(out.tail)).any():
                 self._over()
                 return
 
@@ -273,7 +277,8 @@ class Resident:
             feeder.join(TIMEOUT_S)
         members = self.operator.initial.members
         limit = time.monotonic() + TIMEOUT_S
-        while self.operator.control.meter[list(members), membership.PASSED].min() < len(calls) * (self.warm - 1):
+        meter = self.operator.control.meter
+        while read_cells(meter, 1)[list(members), membership.PASSED].min() < len(calls) * (self.warm - 1):
             if self.errors or time.monotonic() > limit:
                 raise RuntimeError(f"the benchmark's operator did not take its first rows: {self.errors}")
             time.sleep(0.005)
@@ -284,10 +289,10 @@ class Resident:
     def wait(self) -> float:
         """Wait for the last result. Returns the seconds since the start, and ends all threads."""
         if self.enough[0] == np.iinfo(np.int64).max:
-            self.enough[0] = 1
+            publish_cell(self.enough, 0, 1)
         limit = time.monotonic() + TIMEOUT_S
         while not self.drained.wait(0.05):
-            if self.errors or self.operator.control.words[membership.FAILED]:
+            if self.errors or read_cell(self.operator.control.words, membership.FAILED):
                 raise RuntimeError(f"the benchmark's operator failed: {self.errors or 'see failure words'}")
             if time.monotonic() > limit:
                 raise RuntimeError(f"the benchmark's operator gave no result within {TIMEOUT_S:.0f} s")
@@ -303,14 +308,14 @@ class Resident:
 
     def close(self) -> None:
         """End all threads."""
-        self.stop_word[0] = 1
+        publish_cell(self.stop_word, 0, 1)
         self.operator.reconfigurer.end("unneeded")
         self.operator.stop()
         self.pool.wait(2.0)
 
     def meter(self, column: int) -> int:
         """Sum of a counter over the instances."""
-        return int(self.operator.control.meter[:, column].sum())
+        return int(read_cells(self.operator.control.meter, 1)[:, column].sum())
 
 
 __all__ = ["Resident", "digest", "digest_one", "median"]

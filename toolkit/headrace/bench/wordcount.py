@@ -16,6 +16,7 @@ import headrace as hr
 from headrace.bench.resident import Resident, median
 from headrace.bench.rows import Row
 from headrace.kernel import kernel
+from headrace.memory.cells import read_cell
 from headrace.operators import membership
 
 WORDS = 100_000
@@ -89,7 +90,7 @@ def measure(full: bool) -> list[Row]:
     keys = np.concatenate([chunk.keys[: chunk.keys_used] for chunk in chunks])
     offsets = words.offsets.to_numpy().astype(np.int64)
     ts = table["ts"].to_numpy()
-    id_rows = int(probe.operator.control.words[membership.IDS]) * membership.BUCKETS
+    id_rows = read_cell(probe.operator.control.words, membership.IDS) * membership.BUCKETS
     probe.run()
     expected_sum = 2 * total
     counts = np.zeros(2 * id_rows, np.uint32)

@@ -37,6 +37,7 @@ from headrace.errors import FunctionError, ParameterError, RunStoppedError, Sche
 from headrace.expressions import Expression
 from headrace.kernel import JIT
 from headrace.memory.atomics import CELL
+from headrace.memory.cells import read_cell
 
 __all__ = ["Filter", "FlatMap", "Map", "StatelessChain"]
 
@@ -401,10 +402,10 @@ class _Loop:
             try:
                 row = int(variant.run(row, rows, *inputs, *outputs, control, stop))
             except Exception as error:
-                if stop[0]:
+                if read_cell(stop, 0):
                     raise RunStoppedError("stopped within a user function") from error
                 raise self._explain(batch, int(control[_ROW]), error) from error
-            if stop[0]:
+            if read_cell(stop, 0):
                 raise RunStoppedError("stopped within a user function")
             if row < rows:
                 room = 2 * outputs[0].size + 1

@@ -20,7 +20,7 @@ import pyarrow as pa
 from headrace.counters import LatencyHistogram
 from headrace.gates.membership_kernel import SOURCES_WAITING
 from headrace.memory.atomics import CELL
-from headrace.memory.cells import reserved, touch
+from headrace.memory.cells import read_cell, read_cells, reserved, touch
 from headrace.operators import output
 from headrace.operators.output import OutArrays
 from headrace.progress import END_OF_TIME, MIN_TIME
@@ -230,7 +230,7 @@ class Collector:
                 self._rest_s = 0.0
             bound, watermark = output.await_release(out, self._gate_words, held.earliest, self._idle_ns)
             self._drain(held)
-            if out.words[output.OUT_STOP]:
+            if read_cell(out.words, output.OUT_STOP):
                 return
             # What is held back is gone through only when some of it may go.
             if held.count and held.earliest <= bound:
@@ -248,12 +248,12 @@ class Collector:
                 return
 
     def _pending(self) -> bool:
-        return bool((self._out.head[::CELL] != self._out.tail[::CELL]).any())
+        return bool((read_cells(self._out.head) != read_cells(self._out.tail)).any())  # C2
 
     def _drain(self, held: Held) -> None:
         out = self._out
         for r in range(self._instances):
-            tail, head = int(out.tail[r * CELL]), int(out.head[r * CELL])
+            tail, head = read_cell(out.tail, r * CELL), read_cell(out.head, r * CELL)  # C2
             while tail < head:
                 at = tail & (self._capacity - 1)
                 stop = at + min(head - tail, self._capacity - at)
@@ -266,7 +266,7 @@ class Collector:
         batch = self._finisher.finish(records)
         now = time.monotonic_ns()
         if len(records) < FEW_ROWS:
-            is_saturated = int(self._gate_words[SOURCES_WAITING]) != 0
+            is_saturated = read_cell(self._gate_words, SOURCES_WAITING) != 0
             self._rest_s = min(MOST_REST_S, REST * (now - begin) / 1e9) if is_saturated else 0.0
         self.latency.add(now - records.at)
         self.last_emission_ns = now

@@ -29,6 +29,7 @@ from headrace.counters import coefficient_of_variation, max_over_mean
 from headrace.elasticity.mapping import Mapping, is_whole
 from headrace.errors import ReconfigurationError
 from headrace.memory.atomics import CELL
+from headrace.memory.cells import read_cell
 from headrace.operators import membership
 from headrace.operators.membership import ControlArrays
 from headrace.runtime.changes import Change
@@ -158,6 +159,8 @@ class Reconfigurer:
         ``start_thread(name, body)``, from the run's pool.
     transfer_of : callable, optional
         Gives (bytes, ns) of state moved at an epoch.
+    on_change : callable, optional
+        Called when an epoch is complete: other instances may be active.
     """
 
     def __init__(
@@ -171,6 +174,7 @@ class Reconfigurer:
         planned: list[tuple[int, Configuration]],
         start_thread: Callable[[str, Callable[[], None]], None],
         transfer_of: Callable[[int], tuple[int, int]] | None = None,
+        on_change: Callable[[], None] | None = None,
     ):
         self.name = name
         self.max_threads = max_threads
@@ -191,6 +195,8 @@ class Reconfigurer:
         self._follower_started = False
         self._work = threading.Event()
         self._transfer_of = transfer_of
+        self._on_change = on_change
+        self._planned_left = len(planned)
         self._spread = Spread()
         self._spread_lock = threading.RLock()
         self._loads_seen = 0
@@ -198,7 +204,7 @@ class Reconfigurer:
     @property
     def current(self) -> Configuration:
         """The configuration in force."""
-        return self._rows[int(self._control.words[membership.CONFIG])]
+        return self._rows[read_cell(self._control.words, membership.CONFIG)]
 
     def request(self, threads: object = None, mapping: Mapping | None = None, reason: str = "") -> Change:
         """Ask for a change; see `Run.reconfigure`."""
@@ -243,18 +249,28 @@ class Reconfigurer:
         while True:
             # Taken before the gate has the record: the instances may be through before this thread goes on.
             change.started_ns = time.monotonic_ns()
-            if self._kernels.control(self._gate, row) != 0 or self._control.words[membership.STOP]:
+            if self._kernels.control(self._gate, row) != 0 or read_cell(self._control.words, membership.STOP):
                 break
             time.sleep(_RETRY_S)
-        if not self._follower_started:
-            self._follower_started = True
-            self._start_thread(f"{self.name}-reconfiguration", self._follow)
+        self._start_follower()
         self._work.set()
+
+    def start(self) -> None:
+        """Take note of planned changes as they come; requests are followed up in any case."""
+        if self._planned_left:
+            self._start_follower()
+
+    def _start_follower(self) -> None:
+        with self._lock:
+            if self._follower_started:
+                return
+            self._follower_started = True
+        self._start_thread(f"{self.name}-reconfiguration", self._follow)
 
     def _follow(self) -> None:
         """Wait for completions; launch what is pending."""
-        while self._ended is None and not self._control.words[membership.STOP]:
-            if self._in_flight is None:
+        while self._ended is None and not read_cell(self._control.words, membership.STOP):
+            if self._in_flight is None and not self._planned_left:
                 self._work.wait(0.2)
                 self._work.clear()
                 continue
@@ -268,9 +284,9 @@ class Reconfigurer:
             while True:
                 epoch = self._epochs_seen + 1
                 ring = epoch % control.met_at.size
-                if int(control.words[membership.EPOCH]) < epoch:
+                if read_cell(control.words, membership.EPOCH) < epoch:
                     return
-                done = int(control.done_at[ring * CELL])
+                done = read_cell(control.done_at, ring * CELL)
                 if done == 0:
                     return
                 self._epochs_seen = epoch
@@ -284,6 +300,8 @@ class Reconfigurer:
                 change.epoch = epoch
                 change.transferred_bytes, change.transferred_ns = moved
                 change.settle("done", done)
+                if self._on_change is not None:
+                    self._on_change()
                 if self._in_flight is None and self._pending is not None and self._ended is None:
                     pending, target = self._pending
                     self._pending = None
@@ -302,7 +320,7 @@ class Reconfigurer:
         """Take note of the load at each epoch so far."""
         control = self._control
         with self._spread_lock:
-            while int(control.words[membership.EPOCH]) > self._loads_seen:
+            while read_cell(control.words, membership.EPOCH) > self._loads_seen:
                 self._loads_seen += 1
                 ring = self._loads_seen % control.met_at.size
                 members = np.flatnonzero(control.member[int(control.installed[ring, 0])])
@@ -311,9 +329,10 @@ class Reconfigurer:
     @property
     def _is_completing(self) -> bool:
         """Whether an epoch is in force that somebody has yet to acknowledge."""
-        return int(self._control.words[membership.EPOCH]) > self._epochs_seen
+        return read_cell(self._control.words, membership.EPOCH) > self._epochs_seen
 
     def _planned_change(self, before: int, after: int, met_ns: int) -> Change:
+        self._planned_left -= 1
         old, new = self._rows[before], self._rows[after]
         change = Change(
             self.name,

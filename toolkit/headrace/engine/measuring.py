@@ -1,7 +1,8 @@
 """From an operator's counters to a snapshot that can be checked.
 
 The counters are written by other threads while they are read here, so what is
-compared must be read in an order that makes the comparison hold at any moment.
+compared must be read in an order that makes the comparison hold at any moment;
+`read_cell` and `read_cells` keep it (acquire).
 A row passes these points, and each counter only grows:
 
     arrived -> late | filtered -> added -> in the gate -> passed
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headrace.counters import Balance, OperatorMetrics
-from headrace.memory.atomics import CELL
+from headrace.memory.cells import read_cell, read_cells
 from headrace.operators import membership
 from headrace.progress import MIN_TIME
 
@@ -55,7 +56,7 @@ def measure(operator: Operator, now_ns: int = 0, seconds: float = 0.0, is_finish
     control, collector, program = operator.control, operator.collector, operator.program
     members = list((operator.reconfigurer.current if operator.reconfigurer else operator.initial).members)
     added, passed, balance = _balance(operator, members, is_finished)
-    buckets = control.load.sum(axis=0)  # before what was counted: they are never given more
+    buckets = read_cells(control.load, 1).sum(axis=0)  # before what was counted: they are never given more
     meter = times(control.meter, now_ns)
     busy, idle, blocked = (meter[:, at] for at in (membership.BUSY_NS, membership.IDLE_NS, membership.BLOCKED_NS))
     total = np.maximum(busy + idle + blocked, 1)
@@ -104,7 +105,7 @@ def measure(operator: Operator, now_ns: int = 0, seconds: float = 0.0, is_finish
 
 def times(meter: np.ndarray, until_ns: int) -> np.ndarray:
     """Copy the workers' counters, and book what each is doing just now, up to a time; 0: now."""
-    meter = meter.copy()
+    meter = read_cells(meter, 1)
     until_ns = until_ns or time.monotonic_ns()  # after the copy: what was booked was before
     rows = np.arange(len(meter))
     meter[rows, meter[:, membership.STATE]] += np.maximum(0, until_ns - meter[:, membership.SINCE])
@@ -169,17 +170,17 @@ def count_places(present: np.ndarray, places: int) -> int:
 
 def log_records_held(gate, kernels, members: list[int]) -> int:
     """Records of a merged log, and of the rings before it, that the slowest of these readers has yet to consume."""
-    cursor = int(gate.cursor[::CELL][members].min())  # B2
-    merged = int(gate.merged[::CELL].sum())  # B3
-    waiting = int(gate.head[::CELL].sum()) - merged
-    return waiting + int(gate.words[kernels.END]) - cursor
+    cursor = int(read_cells(gate.cursor)[members].min())  # B2
+    merged = int(read_cells(gate.merged).sum())  # B3
+    waiting = int(read_cells(gate.head).sum()) - merged
+    return waiting + read_cell(gate.words, kernels.END) - cursor
 
 
 def scalegate_records_held(gate, kernels, members: list[int]) -> int:
     """The same of a skip list."""
-    cursor = int(gate.cursor[::CELL][members].min())  # B2
-    linked = int(gate.source[:, kernels.NEXT_SEQ].sum())  # B3
-    return linked + int(gate.words[kernels.PROPOSED]) - cursor
+    cursor = int(read_cells(gate.cursor)[members].min())  # B2
+    linked = int(read_cells(gate.source, 1)[:, kernels.NEXT_SEQ].sum())  # B3
+    return linked + read_cell(gate.words, kernels.PROPOSED) - cursor
 
 
 RECORDS_HELD = {"log": log_records_held, "scalegate": scalegate_records_held}

@@ -28,7 +28,7 @@ from headrace.gates.membership_kernel import LOST_WAKEUPS
 from headrace.gates.variants import source_kernels
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import numbered
-from headrace.memory.cells import CACHE_LINE, HUGE_PAGE, touch
+from headrace.memory.cells import CACHE_LINE, HUGE_PAGE, publish_cell, read_cell, read_cells, touch
 from headrace.memory.event_count import signal
 from headrace.operators import build, loads, membership, output
 from headrace.progress import END_OF_TIME, MIN_TIME
@@ -152,6 +152,8 @@ class Operator:
             (self.sources.close_or_wait, (gate, zero, control.words)),
             (kernels.control, (gate, zero)),
             (signal, (gate.words, zero, gate.event, zero)),
+            (read_cell, (gate.words, zero)),
+            (publish_cell, (gate.words, zero, zero)),
             (membership.watch, (control, zero, zero)),
             (membership.stop_workers, (control,)),
             (output.await_release, (out, gate.words, zero, zero)),
@@ -175,7 +177,7 @@ class Operator:
                     f" collide): pass a larger max_keys=, or use smaller windows"
                 )
             self._id_limit = limit
-            self.control.words[membership.IDS] = -(-limit // membership.BUCKETS)
+            publish_cell(self.control.words, membership.IDS, -(-limit // membership.BUCKETS))
 
     def release(self, watermark: int) -> None:
         """Free what no window can need any more."""
@@ -196,7 +198,7 @@ class Operator:
 
     @property
     def is_stopped(self) -> bool:
-        return bool(self.control.words[membership.STOP])
+        return read_cell(self.control.words, membership.STOP) != 0
 
     def stop(self) -> None:
         """Wake and end everything that belongs to the operator."""
@@ -208,10 +210,10 @@ class Operator:
 
     def failure(self) -> HeadraceError | None:
         """What a worker reported, as an error with the user's words."""
-        failed = self.control.words
-        if not failed[membership.FAILED]:
+        words = self.control.words
+        if not read_cell(words, membership.FAILED):
             return None
-        while failed[membership.FAILED] == 1:
+        while read_cell(words, membership.FAILED) == 1:
             time.sleep(1e-5)  # another worker was first, and is still writing what happened
         return self.program.explain(self.control.failure, [port.store for port in self.ports], self.state)
 
@@ -237,16 +239,16 @@ class Operator:
 
     def passed_tuples(self, members: list[int]) -> tuple[int, int, int]:
         """Tuples that every instance, every reader of the gate, and any instance has passed."""
-        passed = self.control.meter[members, membership.PASSED]
+        passed = read_cells(self.control.meter, 1)[members, membership.PASSED]
         return int(passed.min()), int(passed.min()), int(passed.max())
 
     def work_ns(self, members: list[int], depth: int) -> int:
         """How long the slowest instance will take for the tuples it has yet to pass, as fast as it was lately."""
-        return depth * int(self.gate.cost[::CELL][members].max())
+        return depth * int(read_cells(self.gate.cost)[members].max())
 
     def faults_at_end(self, members: list[int], added: int) -> list[str]:
         """What shows, at the end of the input, that some instance did not get all it should have."""
-        passed = self.control.meter[:, membership.PASSED]
+        passed = read_cells(self.control.meter, 1)[:, membership.PASSED]
         return [f"instance {r} passed {passed[r]:,} tuples of {added:,}" for r in members if passed[r] != added]
 
     def lost_wakeups(self) -> int:

@@ -13,6 +13,7 @@ from headrace.engine.player import Player
 from headrace.gates.store import Store
 from headrace.ingress.encode import EncodedBatch, Encoder
 from headrace.memory.atomics import CELL
+from headrace.memory.cells import read_cell
 from headrace.operators import membership
 from headrace.query import Branch
 
@@ -168,4 +169,4 @@ class Port:
     @property
     def mark(self) -> int:
         """The promise of this source."""
-        return int(self._operator.gate.mark[self.source * CELL])
+        return read_cell(self._operator.gate.mark, self.source * CELL)

@@ -27,6 +27,7 @@ from headrace.engine.port import Stopped
 from headrace.engine.sources import SourceThreads
 from headrace.errors import HeadraceError, NotSupportedError, ParameterError, RunFailedError, RunStoppedError
 from headrace.history import DEFAULT_EVERY_S, History
+from headrace.memory.cells import read_cell, read_cells
 from headrace.operators import membership
 from headrace.query import OperatorNode, Query, SourceNode
 from headrace.rates import RateSchedule, schedule_of
@@ -97,10 +98,7 @@ class QueryRun:
         for name, consumers in downstream.items():
             if len(consumers) > 1:
                 downstream[name] = relays[name] = [Relay(c, self._operators[name]) for c in consumers]
-        active = sum(len(op.initial.members) for op in self._operators.values())
-        spin = 40 if active < (os.cpu_count() or 1) else 0
         for name, operator in self._operators.items():
-            operator.control.words[membership.SPIN] = spin
             run_instance = operator.module.run_instance
             try:
                 compile_now(run_instance, operator.arguments(0))
@@ -117,6 +115,7 @@ class QueryRun:
                 operator.planned,
                 self._pool.start,
                 operator.transfer_of,
+                self._set_spins,
             )
             first_values = operator.program.first_output
             operator.collector = Collector(
@@ -131,8 +130,10 @@ class QueryRun:
             for port in operator.ports:
                 if isinstance(port.branch.origin, OperatorNode):
                     port.giver = self._operators[port.branch.origin.name].collector
+        self._set_spins()
         self._started_ns = time.monotonic_ns()
         for name, operator in self._operators.items():
+            operator.reconfigurer.start()
             for worker in range(operator.max_threads):
                 self._pool.start(f"{name}-{worker}", self._worker_body(operator, worker))
             self._pool.start(f"{name}-collector", self._collector_body(operator))
@@ -157,6 +158,13 @@ class QueryRun:
         if self._options.sample_every is not None:
             self._pool.start("history", lambda: self._history.follow(self._over))
 
+    def _set_spins(self) -> None:
+        """As many threads are active as all operators have instances now."""
+        operators = [op for op in self._operators.values() if op.reconfigurer is not None]
+        with self._lock:
+            active = sum(len(op.reconfigurer.current.members) for op in operators)
+            membership.set_spins([op.control for op in operators], active)
+
     def _worker_body(self, operator: Operator, worker: int):
         arguments = operator.arguments(worker)
 
@@ -165,7 +173,7 @@ class QueryRun:
                 operator.module.run_instance(*arguments)
             except Exception as error:
                 raise operator.explain(error, worker, arguments[6]) or error from error
-            if operator.control.words[membership.FAILED]:
+            if read_cell(operator.control.words, membership.FAILED):
                 self._fail(operator.failure())
 
         return body
@@ -302,7 +310,7 @@ class QueryRun:
 
     def _costliest(self) -> Operator:
         operators = list(self._operators.values())
-        return max(operators, key=lambda op: int(op.control.meter[:, membership.BUSY_NS].sum()))
+        return max(operators, key=lambda op: int(read_cells(op.control.meter, 1)[:, membership.BUSY_NS].sum()))
 
     @property
     def threads(self) -> int:

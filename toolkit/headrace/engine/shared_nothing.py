@@ -28,6 +28,7 @@ from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
 from headrace.gates.store import CHUNK, CHUNK_SHIFT, Store
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import numbered
+from headrace.memory.cells import read_cell, read_cells
 from headrace.memory.event_count import signal
 from headrace.operators import (
     aggregate,
@@ -176,7 +177,7 @@ class SharedNothingOperator(Operator):
     def _allocate(self) -> None:
         program, instances, sources = self.program, self.max_threads, len(self.ports)
         self._queues = instance_queues.allocate(
-            sources, instances, self.options.capacity, self.options.bound_ns, self.gate.words
+            sources, instances, self.options.capacity, self.options.bound_ns, self.gate
         )
         # The instances learn of planned changes from their queues.
         unplanned = {"plan_at": np.full(1, router.NEVER), "plan_config": np.zeros(1, np.int64)}
@@ -331,7 +332,7 @@ class SharedNothingOperator(Operator):
         Of all instances: the routers may have tuples for some that are not yet members.
         """
         queues, instances = self._queues, self.max_threads
-        reads = [int(t.words[router.SEEN]) for t in self._routing]  # first: what is put into a queue later comes after
+        reads = [read_cell(t.words, router.SEEN) for t in self._routing]  # first: what is put into a queue later comes after
         passed = [min(reads)]
         for r in range(instances):
             # Queues before the lane: what leaves one meanwhile is found in the other, or was passed.
@@ -347,31 +348,31 @@ class SharedNothingOperator(Operator):
         """Records that wait for an instance."""
         queues = self._queues
         pairs = [source * self.max_threads + r for source in range(len(self.ports))]
-        waiting = sum(int(queues.end[pair * CELL] - queues.taken[pair * CELL]) for pair in pairs)
-        return waiting + (int(queues.merged[r * CELL] - queues.cursor[r * CELL]) if len(pairs) > 1 else 0)
+        waiting = sum(_held(queues.end, queues.taken, pair) for pair in pairs)
+        return waiting + (_held(queues.merged, queues.cursor, r) if len(pairs) > 1 else 0)
 
     def work_ns(self, members: list[int], depth: int) -> int:
         """Of the instance that most waits for, and of the routers."""
-        waiting = [self._waiting(r) * int(self._queues.cost[r * CELL]) for r in members]
+        waiting = [self._waiting(r) * read_cell(self._queues.cost, r * CELL) for r in members]
         added = sum(port.added for port in self.ports)
         routing = [
-            max(0, added - int(t.words[router.SEEN])) * int(self.gate.cost[source * CELL])
+            max(0, added - read_cell(t.words, router.SEEN)) * read_cell(self.gate.cost, source * CELL)
             for source, t in enumerate(self._routing)
         ]
         return max(0, *waiting) + max(routing)
 
     @property
     def _copies(self) -> int:
-        return sum(int(t.words[router.COPIES]) for t in self._routing)
+        return sum(read_cell(t.words, router.COPIES) for t in self._routing)
 
     def faults_at_end(self, members: list[int], added: int) -> list[str]:
         copies = self._copies
-        taken = int(self.control.meter[:, membership.TUPLES].sum())
+        taken = int(read_cells(self.control.meter, 1)[:, membership.TUPLES].sum())
         return [] if copies == taken else [f"the routers sent {copies:,} copies, and {taken:,} were processed"]
 
     def metrics(self, now_ns: int = 0, seconds: float = 0.0, is_finished: bool = False):
         measured = super().metrics(now_ns, seconds, is_finished)
-        read = max(int(t.words[router.SEEN]) for t in self._routing)
+        read = max(read_cell(t.words, router.SEEN) for t in self._routing)
         moved, ns = self._transfers[TOTAL]
         return replace(
             measured,
@@ -392,10 +393,16 @@ class SharedNothingOperator(Operator):
         return super().explain(error, worker, words)
 
 
+def _held(written: np.ndarray, taken: np.ndarray, cell: int) -> int:
+    """What is in a queue; its end is read last, so it is never less than nothing."""
+    before = read_cell(taken, cell * CELL)
+    return read_cell(written, cell * CELL) - before
+
+
 def _first_waiting(taken: np.ndarray, end: np.ndarray, seen: np.ndarray) -> list[int]:
     """SEEN of the first record that its reader has yet to take (as first words of views); none if there is none."""
     cursor, last, first = -1, -1, 0
-    while cursor != int(taken[0]):  # its slot may have been used again meanwhile
-        cursor, last = int(taken[0]), int(end[0])
+    while cursor != read_cell(taken, 0):  # its slot may have been used again meanwhile
+        cursor, last = read_cell(taken, 0), read_cell(end, 0)
         first = int(seen[cursor & (len(seen) - 1)])
     return [first] if cursor < last else []  # as it was before the slot was read: it had been written

@@ -10,6 +10,16 @@ Invariants  I1  a row is written before the gate's `add` publishes its reference
                 grows, the old buffer lives until the chunk is freed
             I3  a chunk is freed only when no instance, window or pending
                 output can refer to it (`release`)
+Ordering    P1 fill a buffer, P2 publish its address (store_release); the gate's
+            `add` publishes references to its rows after that
+            A1 (kernels) load the address, A2 load through it
+                    new chunk: A1 comes after the reference (acquire), which
+                    comes after P2. Grown key buffer, while kernels read older
+                    rows: A1 gives the old address, whose buffer lives (I2), or
+                    the new one, and A2 depends on it: every processor orders a
+                    load behind the load that gave it its address. Validity mask
+                    of a column that had no nulls: 0 (all valid) is right for
+                    the rows that were there before
 """
 
 from __future__ import annotations
@@ -20,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.errors import OverflowInputError
-from headrace.memory.cells import reserved
+from headrace.memory.cells import publish_cell, reserved
 
 CHUNK_SHIFT = 14
 CHUNK = 1 << CHUNK_SHIFT
@@ -116,13 +126,13 @@ class Store:
     def _publish(self, number: int, chunk: Chunk) -> None:
         base = (number & (DIRECTORY_CHUNKS - 1)) * self.width
         entry = self.directory
-        entry[base + TS] = chunk.ts.ctypes.data
-        entry[base + OFFSETS] = chunk.offsets.ctypes.data if chunk.offsets is not None else 0
-        entry[base + KEYS] = chunk.keys.ctypes.data
+        publish_cell(entry, base + TS, chunk.ts.ctypes.data)
+        publish_cell(entry, base + OFFSETS, chunk.offsets.ctypes.data if chunk.offsets is not None else 0)
+        publish_cell(entry, base + KEYS, chunk.keys.ctypes.data)
         for i, values in enumerate(chunk.values):
-            entry[base + FIRST_VALUE + 2 * i] = values.ctypes.data
+            publish_cell(entry, base + FIRST_VALUE + 2 * i, values.ctypes.data)
             valid = chunk.validity[i]
-            entry[base + FIRST_VALUE + 2 * i + 1] = valid.ctypes.data if valid is not None else 0
+            publish_cell(entry, base + FIRST_VALUE + 2 * i + 1, valid.ctypes.data if valid is not None else 0)
 
     def _fill(self, number, at, part, done, ts, keys, offsets, columns) -> None:
         chunk = self.chunks[number]

@@ -18,6 +18,7 @@ import numpy as np
 
 from headrace.errors import DisorderError, EventTimeError, ParameterError
 from headrace.memory.atomics import CELL
+from headrace.memory.cells import read_cell
 from headrace.progress import END_OF_TIME, HEARTBEAT, MIN_TIME, ROW_MASK, SOURCE_SHIFT
 
 
@@ -229,7 +230,7 @@ class TupleBuffer:
                 return False
             added: list[int] = []
             for source in chosen:
-                if g.feeding[source * CELL]:
+                if read_cell(g.feeding, source * CELL):
                     continue
                 if not kernels.add_source(g, source):
                     for earlier in added:
@@ -256,7 +257,7 @@ class TupleBuffer:
             removed = 0
             for source in chosen:
                 with self._source_locks[source]:
-                    if g.feeding[source * CELL]:
+                    if read_cell(g.feeding, source * CELL):
                         kernels.remove_source(g, source)
                         removed += 1
             return removed > 0
@@ -268,12 +269,12 @@ class TupleBuffer:
         j = self._slot("j", j, self._reader_locks)
         kernels, g = self._kernels, self.arrays
         with self._reader_locks[j]:
-            activation = int(g.reading[j * CELL])
+            activation = int(read_cell(g.reading, j * CELL))
             if activation == 0:
                 return None
             if activation != self._mine[j]:  # (re-)joined: an id, since a flag could not tell
                 self._mine[j] = activation
-                self._position[j] = int(g.cursor[j * CELL])
+                self._position[j] = int(read_cell(g.cursor, j * CELL))
             position = self._position[j]
             start, count = kernels.peek(g, j, position, 1)
             if count == 0:
@@ -301,13 +302,13 @@ class TupleBuffer:
         with self._membership() as changing:
             if not changing:
                 return False
-            if g.reading[j * CELL] == 0:
+            if read_cell(g.reading, j * CELL) == 0:
                 raise ParameterError(f"j = {j}: not a reader of this gate; readers are {sorted(self.readers)}")
-            position = int(g.cursor[j * CELL])
+            position = int(read_cell(g.cursor, j * CELL))
             added = 0
             for reader in chosen:
                 with self._reader_locks[reader]:
-                    if g.reading[reader * CELL] == 0:
+                    if read_cell(g.reading, reader * CELL) == 0:
                         self._activation += 1
                         kernels.join_reader(g, reader, position, self._activation)
                         added += 1
@@ -332,7 +333,7 @@ class TupleBuffer:
             removed = 0
             for reader in chosen:
                 with self._reader_locks[reader]:
-                    if g.reading[reader * CELL] != 0:
+                    if read_cell(g.reading, reader * CELL) != 0:
                         kernels.leave_reader(g, reader)
                         removed += 1
             return removed > 0
@@ -353,22 +354,22 @@ class TupleBuffer:
     @property
     def sources(self) -> set[int]:
         """Who feeds the gate now."""
-        return {s for s in range(len(self._source_locks)) if self.arrays.feeding[s * CELL]}
+        return {s for s in range(len(self._source_locks)) if read_cell(self.arrays.feeding, s * CELL)}
 
     @property
     def readers(self) -> set[int]:
         """Who reads the gate now."""
-        return {r for r in range(len(self._reader_locks)) if self.arrays.reading[r * CELL]}
+        return {r for r in range(len(self._reader_locks)) if read_cell(self.arrays.reading, r * CELL)}
 
     def floor(self, j: int) -> int:
         """Smallest time that source `j` may still add."""
         return self._mark(self._slot("j", j, self._source_locks))
 
     def _mark(self, source: int) -> int:
-        return int(self.arrays.mark[source * CELL])
+        return int(read_cell(self.arrays.mark, source * CELL))
 
     def _check_feeding(self, j: int) -> None:
-        if not self.arrays.feeding[j * CELL]:
+        if not read_cell(self.arrays.feeding, j * CELL):
             raise ParameterError(f"j = {j}: not a source of this gate; call add_sources([{j}]) first")
         if self._closed[j]:
             raise ParameterError(f"j = {j}: this source is closed; add nothing after close")

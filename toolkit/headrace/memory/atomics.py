@@ -48,7 +48,28 @@ _MACHINE = platform.machine()
 HAS_FUTEX = platform.system() == "Linux" and _MACHINE in ("x86_64", "aarch64")
 _SYS_FUTEX = {"x86_64": 202, "aarch64": 98}.get(_MACHINE, -1)
 _FUTEX_WAIT_PRIVATE, _FUTEX_WAKE_PRIVATE = 128, 129
-_CLOCK_MONOTONIC = 6 if platform.system() == "Darwin" else 1
+
+
+def clock_of(system: str, implementation: str) -> int:
+    """Number that `clock_gettime` of a system gives to the clock `time.monotonic_ns` reads.
+
+    Compiled code and Python subtract each other's times, so they must read one
+    clock. On macOS Python reads ``mach_absolute_time``, which stands still while
+    the machine sleeps: CLOCK_UPTIME_RAW, where CLOCK_MONOTONIC goes on.
+
+    Parameters
+    ----------
+    system : str
+        As `platform.system` names it.
+    implementation : str
+        As ``time.get_clock_info("monotonic")`` names it.
+    """
+    if system == "Darwin":
+        return 8 if "mach_absolute_time" in implementation else 6
+    return 1
+
+
+_CLOCK = clock_of(platform.system(), time.get_clock_info("monotonic").implementation)
 
 
 def _is_cell(array, index) -> bool:
@@ -234,7 +255,7 @@ if JIT:
         def generate(context, builder, signature, args):
             spec = cgutils.alloca_once(builder, ir.ArrayType(_I64, 2))
             clock = _declare(builder, "clock_gettime", _I32, [_I32, _VOID_PTR])
-            builder.call(clock, [ir.Constant(_I32, _CLOCK_MONOTONIC), builder.bitcast(spec, _VOID_PTR)])
+            builder.call(clock, [ir.Constant(_I32, _CLOCK), builder.bitcast(spec, _VOID_PTR)])
             zero, one = ir.Constant(_I32, 0), ir.Constant(_I32, 1)
             seconds = builder.load(builder.gep(spec, [zero, zero], inbounds=True))
             rest = builder.load(builder.gep(spec, [zero, one], inbounds=True))

@@ -1,4 +1,10 @@
-"""Arrays laid out for sharing: aligned, padded, and reserved without being paid for."""
+"""Arrays laid out for sharing: aligned, padded, and reserved without being paid for.
+
+Python reads a word that a compiled thread writes by `read_cell` or
+`read_cells`, and writes one that such a thread reads by `publish_cell`: with
+the ordering that the header of the file concerned claims. ``array[index]`` is a
+plain load or store, which is enough on x86-64 and on no other machine.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +16,7 @@ import sys
 import numpy as np
 
 from headrace.kernel import kernel
-from headrace.memory.atomics import CELL, compare_exchange
+from headrace.memory.atomics import CELL, compare_exchange, load_acquire, store_release
 
 CACHE_LINE = 64
 HUGE_PAGE = 1 << 21
@@ -110,3 +116,51 @@ def _touch(words, step):
     # Read and written at once: a read of its own would have the system supply a page that is for reading only.
     for i in range(0, words.size, step):
         compare_exchange(words, i, 0, 0)
+
+
+@kernel(keep_gil=True)
+def read_cell(array, index):
+    """Read one word with acquire: what its writer did before it published the value is seen afterwards.
+
+    Parameters
+    ----------
+    array : ndarray
+        One-dimensional, contiguous, of integers.
+    index : int
+        Not checked.
+    """
+    return load_acquire(array, index)
+
+
+@kernel(keep_gil=True)
+def publish_cell(array, index, value):
+    """Write one word with release: who reads it with acquire sees everything that was done before."""
+    store_release(array, index, value)
+
+
+@kernel(keep_gil=True)
+def _read_every(array, step, out):
+    for i in range(out.size):
+        out[i] = load_acquire(array, i * step)
+
+
+def read_cells(array: np.ndarray, step: int = CELL) -> np.ndarray:
+    """Copy every `step`-th word, each read with acquire, in order; by default those of `padded_cells`.
+
+    Parameters
+    ----------
+    array : ndarray
+        Contiguous, of integers. With ``step=1`` it may have several dimensions, and the copy has its shape.
+    step : int
+
+    Examples
+    --------
+    >>> cells = padded_cells(3)
+    >>> publish_cell(cells, 2 * CELL, 7)
+    >>> read_cells(cells).tolist(), int(read_cell(cells, 2 * CELL))
+    ([0, 0, 7], 7)
+    """
+    words = array.reshape(-1)
+    out = np.empty(-(-words.size // step), array.dtype)
+    _read_every(words, step, out)
+    return out.reshape(array.shape) if step == 1 else out

@@ -61,17 +61,20 @@ from headrace.gates.membership_kernel import (
     READERS_WAITING,
     ROW_MASK,
     SOURCE_SHIFT,
+    SOURCES_WAITING,
     SPACE_EVENT,
     VERSION,
     WORD_COUNT,
     begin_change,
 )
-from headrace.gates.membership_kernel import SOURCES_WAITING as ROUTERS_WAITING
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, fence, fetch_add, load_acquire, load_relaxed, store_release
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells, reserved
 from headrace.memory.event_count import signal
+
+ROUTERS_WAITING = SOURCES_WAITING
+"""At a queue, routers are what sources are at a gate."""
 
 RESERVE = 64
 """Slots beyond the bound: heartbeats and control records go in whenever one tuple would."""
@@ -87,6 +90,7 @@ class QueueArrays(NamedTuple):
     words: np.ndarray
     event: np.ndarray
     membership: np.ndarray  # words of the input gate: their VERSION is the seqlock the collector reads under
+    gate_event: np.ndarray  # of the input gate: where those sleep who found VERSION odd
     # Per queue.
     end: np.ndarray
     taken: np.ndarray
@@ -108,8 +112,8 @@ class QueueArrays(NamedTuple):
     out_seen: np.ndarray
 
 
-def allocate(routers: int, instances: int, bound: int, bound_ns: int, membership: np.ndarray) -> QueueArrays:
-    """Allocate empty queues of at most `bound` tuples, no instance active."""
+def allocate(routers: int, instances: int, bound: int, bound_ns: int, gate) -> QueueArrays:
+    """Allocate empty queues of at most `bound` tuples behind an input gate, no instance active."""
     size = 1 << (bound + RESERVE - 1).bit_length()
     words = padded_cells(WORD_COUNT)
     words[BOUND] = bound
@@ -125,7 +129,8 @@ def allocate(routers: int, instances: int, bound: int, bound_ns: int, membership
     return QueueArrays(
         words,
         aligned(64, np.int32),
-        membership,
+        gate.words,
+        gate.event,
         end,
         taken,
         *queues,
@@ -235,8 +240,10 @@ def open_membership(g):
 
 @kernel
 def close_membership(g):
-    """Make VERSION even again."""
+    """Make VERSION even again, and wake who found it odd: sources and routers, at the input gate."""
     fetch_add(g.membership, VERSION, 1)
+    signal(g.membership, READERS_WAITING, g.gate_event, DATA_EVENT)
+    signal(g.membership, SOURCES_WAITING, g.gate_event, SPACE_EVENT)
 
 
 @kernel

@@ -28,6 +28,8 @@ Checked     tests/headrace/elasticity
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -46,10 +48,12 @@ from headrace.memory.atomics import (
     store_release,
 )
 from headrace.memory.bundle import by_reference
-from headrace.memory.cells import aligned, padded_cells
+from headrace.memory.cells import aligned, padded_cells, publish_cell
 from headrace.memory.event_count import cancel, prepare, signal, sleep
 
 BUCKETS = 1024
+SPINS = 40
+"""Pauses of a worker that finds no input, before it sleeps; none where somebody else could use the core."""
 EPOCH_RING = 256
 """Epochs, beside the planned ones, that are remembered until somebody takes note."""
 
@@ -62,7 +66,7 @@ BARRIER_WAITING = 4 * CELL
 IDS = 5 * CELL  # rows of BUCKETS key ids in use: ids are < IDS * BUCKETS
 FAILED = 6 * CELL  # first failure wins
 FINISHED = 7 * CELL  # instances that have seen the end of input
-SPIN = 8 * CELL  # pauses before sleeping; 0 with more threads than cores
+SPIN = 8 * CELL  # pauses before sleeping (`set_spins`)
 WATCHER_WAITING = 9 * CELL
 WORD_COUNT = 10
 
@@ -157,6 +161,13 @@ def allocate(workers: int, configurations: int, planned: int, sources: int = 1) 
         load=aligned(workers * BUCKETS, np.int64).reshape(workers, BUCKETS),
         layout=np.zeros((sources, 3), np.int64),
     )
+
+
+def set_spins(controls: Iterable[ControlArrays], active: int) -> None:
+    """Let workers spin before they sleep, or not, now that so many threads are active in all."""
+    spins = SPINS if active < (os.cpu_count() or 1) else 0
+    for control in controls:
+        publish_cell(control.words, SPIN, spins)
 
 
 @kernel

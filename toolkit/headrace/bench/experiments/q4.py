@@ -38,6 +38,7 @@ from headrace.bench.resident import Resident
 from headrace.bench.rows import Row, median
 from headrace.controllers import Threshold
 from headrace.counters import coefficient_of_variation
+from headrace.memory.cells import read_cells
 from headrace.operators import membership
 from headrace.runtime.changes import Change
 
@@ -105,12 +106,12 @@ def back_and_forth(case, moves: Moves, count: int, per_second: int, gap_s: float
     """Go from one number of threads to the other and back until there are `count` moves; 0 a second: saturated."""
     for _ in range(MAX_RUNS):
         run = case.resident(moves.before, MAX_THREADS)
-        compared = run.operator.control.meter[:, membership.COMPARISONS]
+        meter = run.operator.control.meter
         run.start(per_second=per_second)
         while not run.drained.is_set() and len(moves.ms) < count:
-            since = compared[: moves.before].copy()
+            since = read_cells(meter, 1)[: moves.before, membership.COMPARISONS]
             time.sleep(gap_s)
-            imbalance = coefficient_of_variation(compared[: moves.before] - since)
+            imbalance = coefficient_of_variation(read_cells(meter, 1)[: moves.before, membership.COMPARISONS] - since)
             change = _change(run, moves.after)
             if change.outcome != "done":
                 break

@@ -17,7 +17,7 @@ from headrace.bench.experiments.viper_roads import Roads
 from headrace.engine import compile_now
 from headrace.gates import merged_log
 from headrace.gates import merged_log_kernel as gate_kernels
-from headrace.memory.cells import aligned, padded_cells
+from headrace.memory.cells import aligned, padded_cells, publish_cell
 from headrace.runtime.pool import WorkerPool
 
 TIMEOUT_S = 120.0
@@ -197,7 +197,7 @@ def run_threads(calls: list[Call], stop: np.ndarray, timeout_s: float = TIMEOUT_
 
     def note(error: BaseException) -> None:
         errors.append(error)
-        stop[0] = 1  # the kernels load it with acquire
+        publish_cell(stop, 0, 1)
         together.abort()
 
     def body(i: int, function: Callable, arguments: tuple) -> None:
@@ -220,7 +220,7 @@ def run_threads(calls: list[Call], stop: np.ndarray, timeout_s: float = TIMEOUT_
     except threading.BrokenBarrierError:
         left, seconds, joules = [], 0.0, 0.0
     finally:
-        stop[0] = 1
+        publish_cell(stop, 0, 1)
         together.abort()
         running = pool.wait(STOP_S)
     if errors or left or running:
