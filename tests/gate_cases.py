@@ -81,6 +81,27 @@ def read(g, reader, out, limit):
         advance(g, reader, position)
 
 
+def read_slower(g, reader, out, limit, costs):
+    """`read`, and note after each batch what a record costs now."""
+    position = 0
+    row = lane(g, reader)
+    batches = 0
+    while True:
+        start, count = peek(g, reader, position, limit)
+        if count == 0:
+            await_records(g, CONTROL, reader, position)
+            continue
+        for i in range(count):
+            out.append((g.out_ts[row][start + i], g.out_ref[row][start + i]))
+        position += count
+        advance(g, reader, position)
+        if out[-1][0] == END_OF_TIME:
+            return
+        if batches < len(costs):
+            store_relaxed(g.cost, reader * CELL, costs[batches])
+            batches += 1
+
+
 def member(g, me, words, changes, wanted, limit, got):
     """A pooled worker: reads while it is a reader, and meets the others where membership changes.
 
@@ -211,6 +232,7 @@ PROGRAMS = [
     beat,
     request,
     read,
+    read_slower,
     member,
     worker,
     change_readers,
@@ -363,6 +385,20 @@ def static_case(gate, k, streams, readers, *, limit=2, batch=2, epochs=(), beats
     return build
 
 
+def costs_case(gate, k, times, limit, costs, bound_ns, **sizes):
+    """One source, one reader whose cost changes: the bound in time moves under a source that waits."""
+    template = small_state(gate, k, 1, 1, reading=1, **sizes)
+    template.words[k.BOUND_NS] = bound_ns
+
+    def build():
+        g = copied(template)
+        outs = [[]]
+        threads = [k.feed(g, 0, times, True, len(times)), k.read_slower(g, 0, outs[0], limit, costs)]
+        return threads, lambda: check_readers(outs, merged(times), ())
+
+    return build
+
+
 def readers_case(gate, k, streams, changes, *, limit=2, readers=2, **sizes):
     """Readers join and leave at given positions; every member of an epoch reads all of it, once."""
     template = small_state(gate, k, len(streams), readers, reading=0, **sizes)
@@ -453,6 +489,7 @@ __all__ = [
     "GATES",
     "INSTANCE_LOOP",
     "SOURCE",
+    "costs_case",
     "epochs_case",
     "load",
     "readers_case",

@@ -21,6 +21,7 @@ from gate_cases import (
     MEMBERSHIP,
     SKIP_LIST,
     SOURCE,
+    costs_case,
     epochs_case,
     load,
     readers_case,
@@ -114,6 +115,16 @@ def test_interleave_epochs_begin_at_controls(gate, sets):
 def test_interleave_epochs_begin_in_a_full_gate(gate):
     case = epochs_case(gate, kernels(gate), [[1, 2, 3]], ([0], [0, 1], [1]), tight=True)
     sampled(gate, case, 6_000, longest=20_000)
+
+
+@both
+@pytest.mark.parametrize("costs", [(4,), (4, 1)], ids=str)
+def test_interleave_the_bound_in_time_moves_under_a_source_that_waits(gate, costs):
+    """The reader wakes the source at half of a limit that the source's last try may have changed meanwhile."""
+    k = load(gate, **CONSTANTS[gate], LEAST_BOUND=1)
+    case = costs_case(gate, k, [1, 2, 3, 4, 5, 6], 2, costs, 4, bound=4, **({"pool": 8} if gate == "scalegate" else {}))
+    assert exhaustive(gate, case, preemptions=1) > 10
+    sampled(gate, case, 4_000)
 
 
 @both

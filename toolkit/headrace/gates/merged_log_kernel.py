@@ -26,6 +26,11 @@ Ordering    A1 write ring, A2 store_release HEAD, A3 store_release MARK
             R1 load_acquire END, R2 read log          M5 -> R1: R2 sees M4
             R3 store_release CURSOR; M0 load_acquire CURSOR
                     a slot is reused only once every reader has passed it
+            L1 store LIMIT, fence, L2 load CURSOR (M0, until LIMIT stays)
+            R3 store CURSOR, fence, R4 load LIMIT: wakes at half of it
+                    one sees the other: a source that finds no room under a new
+                    limit has seen the cursors of those who went by the old one;
+                    those it has not seen go by the new one
             F1 (loser) AGAIN := 1, fence, read FLAG
             F2 (holder) FLAG := 0, fence, read AGAIN
                     one of them sees the other: what was published while
@@ -136,13 +141,20 @@ def _room(g, end):
     floor = load_relaxed(g.words, FLOOR)
     room = floor + limit - end
     if room * 4 < limit:
-        smallest, slowest = slowest_reader(g, g.cursor)  # M0
-        if smallest >= 0:  # else what was known before holds until the end of the change wakes us
+        known = False
+        while not known:
+            smallest, slowest = slowest_reader(g, g.cursor)  # M0, L2
+            if smallest < 0:
+                break  # what was known before holds until the end of the change wakes us
             floor = smallest
-            store_relaxed(g.words, FLOOR, floor)
-            limit = tuples_allowed(g, slowest, 1)
-            store_relaxed(g.words, LIMIT, limit)
-            room = floor + limit - end
+            allowed = tuples_allowed(g, slowest, 1)
+            known = allowed == limit
+            if not known:
+                limit = allowed
+                store_relaxed(g.words, LIMIT, limit)  # L1
+                fence()
+        store_relaxed(g.words, FLOOR, floor)
+        room = floor + limit - end
     return max(0, room)
 
 
@@ -487,7 +499,7 @@ def advance(g, reader, position):
     store_release(g.cursor, reader * CELL, position)  # R3
     fence()
     if load_relaxed(g.words, SOURCES_WAITING) != 0:
-        half_full = load_acquire(g.words, END) - load_relaxed(g.words, LIMIT) // 2
+        half_full = load_acquire(g.words, END) - load_relaxed(g.words, LIMIT) // 2  # R4
         if before < half_full <= position:
             wake_sources(g)
 
