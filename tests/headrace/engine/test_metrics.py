@@ -24,6 +24,7 @@ from headrace.engine.measuring import EXACT_PLACES, count_places
 from headrace.engine.port import Port
 from headrace.engine.sources import SourceThreads
 from headrace.errors import HeadraceError
+from headrace.gates import membership_kernel
 from headrace.operators import build, membership
 from support.workloads import SCHEMA, SEEDED, Steered, eventually
 
@@ -63,6 +64,7 @@ def check_end(metrics, rows=None):
         assert operator.balance.in_flight == 0 and operator.added == operator.processed
         assert sum(operator.bucket_load) == sum(operator.load)
         assert operator.live_windows == 0 or operator.comparisons
+        assert operator.lost_wakeups == 0, "somebody slept until the time was over beside what it waited for"
     if rows is not None:
         first = next(iter(metrics.operators.values()))
         assert metrics.tuples_in == first.balance.arrived == rows
@@ -167,6 +169,21 @@ def test_property_books_at_full_speed(gate, mode):
     one, two = metrics.operators["first"], metrics.operators["second"]
     assert one.filtered == 2 * n // 5 and one.updates == 2 * one.added
     assert two.balance.arrived == one.results and two.added + two.filtered == one.results
+
+
+@pytest.mark.parametrize(("gate", "mode"), WAYS)
+def test_property_a_saturated_run_loses_no_wake_up(gate, mode):
+    """Sources wait for room again and again, and whoever makes room wakes them: no sleep lasts until its time is over."""
+    n = 40_000
+    tables = [pa.table({"ts": np.arange(n) // 10, "k": np.arange(n) % 500}, SCHEMA_K) for _ in range(2)]
+    for sources in (2, 1):
+        first = hr.stream(tables[:sources], event_time="ts").filter(hr.col("k") < 400).key_by("k", nulls="drop").window(100, 50)
+        query = first.aggregate("first", n=hr.count())
+        with query.start(threads=2, max_threads=4, gate=gate, mode=mode, capacity=64) as run:
+            metrics = watched(run, random.Random(2))
+            gate_arrays = run._operators["first"].gate
+        check_end(metrics, n * sources)
+        assert gate_arrays.event[membership_kernel.SPACE_EVENT] > 10, "nobody had to wait for room"
 
 
 SCHEMA_K = pa.schema({"ts": pa.int64(), "k": pa.int64()})
@@ -378,6 +395,29 @@ def test_oracle_places_are_counted(places):
     counted = count_places(present, places)
     assert counted == true if places <= EXACT_PLACES else abs(counted - true) < 0.03 * true
     assert count_places(present, 10**9) >= counted  # no more than there are
+
+
+@pytest.mark.parametrize("how", ["asked for", "planned"])
+def test_example_workers_spin_only_while_a_core_is_free(how, monkeypatch):
+    """Two cores: one thread may spin before it sleeps, and nobody may beside another."""
+    monkeypatch.setattr(membership.os, "cpu_count", lambda: 2)
+    source = Steered(pa.table({"ts": np.arange(40), "k": np.arange(40) % 5}, SCHEMA_K), [10] * 4)
+    planned = [(5, 2), (15, 1)] if how == "planned" else []
+    query = hr.stream(source, event_time="ts").key_by("k", nulls="drop").window(100, 50).aggregate("first", n=hr.count())
+    with query.start(threads=1, max_threads=4, reconfigure=planned) as run:
+
+        def spins():
+            return int(run._operators["first"].control.words[membership.SPIN])
+
+        assert spins() == membership.SPINS
+        for threads in (2, 1):
+            if not planned:
+                run.reconfigure(threads=threads)
+            source.let()
+            eventually(lambda threads=threads: spins() == (0 if threads == 2 else membership.SPINS))
+        for _ in range(source.batches - 2):
+            source.let()
+        assert run.wait(60)
 
 
 def test_example_a_failed_run_stays_readable():

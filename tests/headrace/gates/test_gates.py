@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from headrace.errors import DisorderError, EventTimeError, InputError, ParameterError
 from headrace.gates import MergedLog, ScaleGate, membership_kernel, merged_log_kernel, scalegate_kernel
+from headrace.gates.variants import source_kernels
 from headrace.memory.atomics import CELL
 from headrace.progress import END_OF_TIME, HEARTBEAT, MIN_TIME, ROW_MASK, SOURCE_SHIFT
 
@@ -304,6 +305,35 @@ def test_example_a_change_of_readers_keeps_the_bound_in_time(Gate):
     assert done - before <= 50
     drain(gate, 0)
     assert 16 <= gate.add(ts[done : done + 100], 0) <= 50
+
+
+@both
+@pytest.mark.parametrize("sources", [1, 2])
+def test_example_a_lost_wake_up_is_counted(Gate, sources):
+    """Whoever sleeps until the time is over is counted if it should have been woken, and only then."""
+    gate = Gate(sources=sources, readers=1, capacity=16)
+    waiting = source_kernels("log" if Gate is MergedLog else "scalegate")
+    words, stop = gate.arrays.words, np.zeros(1, np.int64)
+    for source in reversed(range(sources)):
+        while gate.add(1 + source, source):
+            pass
+
+    def sleep(ticket):
+        waiting.sleep_unless(gate.arrays, 0, ticket, 0, stop)
+        return words[membership_kernel.LOST_WAKEUPS], words[membership_kernel.SOURCES_WAITING]
+
+    assert sleep(waiting.announce(gate.arrays)) == (0, 0), "the gate is still full"
+    ticket = waiting.announce(gate.arrays)
+    words[membership_kernel.SOURCES_WAITING] -= 1  # as if it had not announced itself
+    drain(gate, 0)
+    words[membership_kernel.SOURCES_WAITING] += 1
+    assert sleep(ticket) == (1, 0)
+    for source in reversed(range(sources)):
+        while gate.add(3 + source, source):
+            pass
+    ticket = waiting.announce(gate.arrays)
+    drain(gate, 0)
+    assert sleep(ticket) == (1, 0), "it was woken"
 
 
 # -- bad arguments -----------------------------------------------------------------------------------
