@@ -34,6 +34,7 @@ from headrace.errors import (
     OverflowInputError,
     ParameterError,
     ReconfigurationError,
+    RunStoppedError,
     SchemaError,
     UnsupportedTypeError,
 )
@@ -406,9 +407,9 @@ def test_mappings_that_cannot_be():
 def test_reconfigure_after_the_end():
     with counts(GOOD).start(max_threads=4) as run:
         assert run.wait(10)
-        change = run.reconfigure(threads=4)
-        assert change.is_settled and change.outcome == "unneeded" and math.isnan(change.ms)
-    assert run.reconfigure(threads=3).outcome == "unneeded"
+        for steer in (run, run["counts"]):
+            with fails(RunStoppedError, "reconfigure()", "its input has ended"):
+                steer.reconfigure(threads=4)
 
 
 @pytest.mark.parametrize(

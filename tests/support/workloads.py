@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, Phase, settings
 import headrace as hr
 from headrace import reference
 from headrace.elasticity.mapping import BUCKETS
+from headrace.errors import RunStoppedError
 from headrace.windows import Window
 
 SCHEMA = pa.schema(
@@ -395,6 +396,14 @@ def is_stuck(run):
     time.sleep(0.3)
     after = run.metrics().operators["forward"]
     return after.depth_tuples >= 64 and after.processed == before.processed > 0
+
+
+def steer(run: Any, **wish: Any) -> Any:
+    """Ask for a reconfiguration; None if the run is through with its input, which a test may not know."""
+    try:
+        return run.reconfigure(**wish)
+    except RunStoppedError:
+        return None
 
 
 HANG_S = 60.0

@@ -60,6 +60,7 @@ from headrace.expressions import (
     words,
 )
 from headrace.functions import operator
+from headrace.runtime.registry import runs, stop_all
 from headrace.stream import Stream, inputs, stream
 
 __version__ = "0.1.0"
@@ -91,7 +92,9 @@ __all__ = [
     "prometheus",
     "parquet_directory",
     "rates",
+    "runs",
     "spark",
+    "stop_all",
     "stream",
     "sum",
     "words",

@@ -236,7 +236,7 @@ def _answering_interrupts() -> Iterator[None]:
 def _end_now(status: int) -> NoReturn:
     from headrace.runtime import registry
 
-    for run in registry.live_runs():
+    for run in registry.runs():
         run._sink.abort()
     sys.stderr.write("headrace: interrupted\n")
     sys.stderr.flush()

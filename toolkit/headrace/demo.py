@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import pyarrow.parquet as pq
 from headrace.apps import APPS
 from headrace.apps.app import App, sources
 from headrace.apps.compare import first_difference
-from headrace.errors import OutputError
+from headrace.errors import OutputError, RunStoppedError
 from headrace.report import Record, write_html
 
 TWEETS, FAST_TWEETS, FAST_FLIGHTS = 500_000, 20_000, 30_000
@@ -138,7 +139,8 @@ def _run(job: Job, spark: Any, say: Any) -> Record:
             if waiting and processed >= waiting[0][0] * job.rows.num_rows:
                 share, threads = waiting.pop(0)
                 say(f"{job.title}: {share:.0%} read; from {run.threads} to {_threads(threads)}, without stopping")
-                asked.append(run.reconfigure(threads=threads, reason="demo"))
+                with suppress(RunStoppedError):  # it may end this very moment
+                    asked.append(run.reconfigure(threads=threads, reason="demo"))
 
         while not run.wait(every_s):
             steer(run.metrics())

@@ -11,6 +11,8 @@ from typing import Any
 
 import ipywidgets as w
 
+from headrace.errors import RunStoppedError
+
 MOST_LINES = 4
 _KEPT = 1_000
 
@@ -84,7 +86,7 @@ class Messages:
             try:
                 with self.lock:
                     action(*arguments)
-            except ValueError as error:  # what was asked for cannot be
+            except (ValueError, RunStoppedError) as error:  # what was asked for cannot be
                 self.refuse(str(error))
             except Exception as error:
                 self.fail(f"{type(error).__name__}: {error}")

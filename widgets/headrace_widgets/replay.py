@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from headrace.errors import RunStoppedError
 
 _POLL_S = 0.02
 
@@ -60,6 +63,7 @@ def _play(records: list[dict[str, Any]], run: Any) -> None:
             time.sleep(_POLL_S)
         handle = run[name] if several else run
         owners = [owner for owner, count in record["owners"] for _ in range(count)]
-        handle.reconfigure(
-            threads=record["members"], mapping=type(handle.mapping)(owners), reason="replay"
-        ).wait()
+        with suppress(RunStoppedError):  # it may end this very moment
+            handle.reconfigure(
+                threads=record["members"], mapping=type(handle.mapping)(owners), reason="replay"
+            ).wait()

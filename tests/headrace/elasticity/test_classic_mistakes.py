@@ -292,7 +292,7 @@ def test_request_for_what_is():
 
 
 def test_request_after_the_last_tuple():
-    """Before the end of input it is applied at once, after it recorded as unneeded."""
+    """Before the end of input it is applied at once, after it refused."""
     source = Steered(table(50))
     with counts(source).start(threads=1, max_threads=4) as run:
         source.let()
@@ -300,8 +300,8 @@ def test_request_after_the_last_tuple():
         assert run.reconfigure(threads=3).wait(HANG_S).outcome == "done"
         source.let_all()
         assert run.wait(30)
-        late = run.reconfigure(threads=2)
-        assert late.is_settled and late.outcome == "unneeded"
+        with pytest.raises(RunStoppedError, match="its input has ended"):
+            run.reconfigure(threads=2)
         assert run.to_arrow().to_pylist() == result_of(counts(table(50)))
 
 
@@ -326,7 +326,8 @@ def test_update_that_fails_at_the_trigger():
                 run.wait(20)
             assert caught.value.tuple["ts"] == 40
             assert run.state == "failed"
-            assert run.reconfigure(threads=2).outcome == "failed"
+            with pytest.raises(FunctionError, match="dividing"):
+                run.reconfigure(threads=2)
     assert result_of(counts(table(50))), "the engine goes on"
 
 

@@ -16,7 +16,7 @@ import random
 import pytest
 
 import headrace as hr
-from support.workloads import SHAPES, Steered, Workload, draw_workload, eventually, processed
+from support.workloads import SHAPES, Steered, Workload, draw_workload, eventually, processed, steer
 
 RUNS = int(os.environ.get("HEADRACE_SCHEDULE_RUNS", "500"))
 PER_SHAPE = -(-RUNS // len(SHAPES))
@@ -118,9 +118,8 @@ def test_agree_fast_changes_under_load():
         assert runs <= 40, f"{done} changes in 40 runs: too few to say anything"
         with workload.query(batch_rows=64).start(threads=1, max_threads=MAX_THREADS, rate=20_000.0) as run:
             while run.state == "running":
-                change = run.reconfigure(threads=members(draw))
-                change.wait(5)
-                done += change.outcome == "done"
+                change = steer(run, threads=members(draw))
+                done += change is not None and change.wait(5).outcome == "done"
             assert run.wait(30)
             workload.assert_right(run.to_arrow())
 
@@ -174,8 +173,8 @@ def test_agree_fan_out_to_two_consumers():
     for threads in (1, 3):
         with query(table).start(threads=threads, max_threads=4, capacity=16) as run:
             for wish in (2, 4, 1):
-                run["counts"].reconfigure(threads=wish)
-                run["forward"].reconfigure(threads=5 - wish)
+                steer(run["counts"], threads=wish)
+                steer(run["forward"], threads=5 - wish)
             assert run.wait(30), "a batch that goes to two inputs of one operator must not wait for itself"
             assert run.to_arrow().to_pylist() == expected
 

@@ -17,7 +17,7 @@ import pytest
 import headrace as hr
 from headrace.errors import OverflowInputError
 from headrace.gates.store import CHUNK
-from support.workloads import Steered
+from support.workloads import Steered, steer
 
 
 def resident_bytes() -> int:
@@ -112,7 +112,7 @@ def test_eight_overlapping_sources_longer_than_the_buffers(gate, order):
     with query.start(threads=3, max_threads=4, capacity=32, gate=gate) as run:
         for source in sources if order == "forward" else reversed(sources):
             source.let_all()
-            run.reconfigure(threads=1 + (run.threads % 4))
+            steer(run, threads=1 + (run.threads % 4))
         assert run.wait(60)
         assert sum(run.to_arrow()["n"].to_pylist()) == 8 * rows
 

@@ -26,7 +26,7 @@ from headrace.engine.sources import SourceThreads
 from headrace.errors import HeadraceError
 from headrace.gates import membership_kernel
 from headrace.operators import build, membership
-from support.workloads import SCHEMA, SEEDED, Steered, eventually
+from support.workloads import SCHEMA, SEEDED, Steered, eventually, steer
 
 WAYS = [("log", "vsn"), ("scalegate", "vsn"), ("log", "sn"), ("scalegate", "sn")]
 DRAWN = settings(SEEDED, max_examples=25)
@@ -77,7 +77,7 @@ def watched(run, draw, most_threads=4):
     while not run.wait(0):
         before = check(run.metrics(), before)
         if draw.random() < 0.2:
-            run.reconfigure(threads=draw.choice([1, 2, most_threads, [0, most_threads - 1]]))
+            steer(run, threads=draw.choice([1, 2, most_threads, [0, most_threads - 1]]))
         time.sleep(draw.choice([0, 0, 1e-4, 1e-3]))
     return run.metrics()
 
@@ -141,7 +141,7 @@ def test_property_books_of_random_queries(gate, mode, seed):
                 source.let()
                 before = check(run.metrics(), before)
                 if draw.random() < 0.2:
-                    run.reconfigure(threads=draw.choice([1, 2, 4, [0, 3]]))
+                    steer(run, threads=draw.choice([1, 2, 4, [0, 3]]))
         metrics = watched(run, draw)
     check_end(metrics, sum(map(len, sources)))
     counts = metrics.operators["counts"]

@@ -40,6 +40,7 @@ from support.workloads import (
     eventually,
     processed,
     rows_of,
+    steer,
 )
 
 DRAWN = settings(SEEDED, max_examples=30)
@@ -92,8 +93,8 @@ def lived(query, inputs, draw, **options):
                 request = scattered(draw)
                 if draw.random() < 0.3:
                     del request["mapping"]
-                change = run.reconfigure(**request)
-                if draw.random() < 0.5:
+                change = steer(run, **request)
+                if draw.random() < 0.5 and change is not None:
                     change.wait(10)
                     assert change.is_settled
         assert run.wait(30)
@@ -491,8 +492,8 @@ def test_oracle_two_operators_in_a_row_changed_one_by_one():
         first_name, second_name = run.operators
         for step in range(source.batches):
             source.let()
-            run[first_name].reconfigure(threads=1 + step % 5)
-            run[second_name].reconfigure(threads=1 + (3 * step) % 8)
+            steer(run[first_name], threads=1 + step % 5)
+            steer(run[second_name], threads=1 + (3 * step) % 8)
         assert run.wait(30)
         assert rows_of(run.to_arrow()) == [(row.ts, row.key, *row.values.values()) for row in second]
 

@@ -7,6 +7,7 @@ Oracle      thread names, exit codes, the clock (generously)
 Cannot see  leaks that need days
 """
 
+import gc
 import os
 import pickle
 import random
@@ -17,11 +18,13 @@ import textwrap
 import threading
 import time
 import types
+from contextlib import suppress
 
 import pyarrow as pa
 import pytest
 
 import headrace as hr
+from headrace.engine import AbandonedRunWarning
 from headrace.errors import DisorderError, HeadraceError, NotSupportedError, RunFailedError, RunStoppedError
 from headrace.runtime import registry
 from support.tidiness import threads_of_ours
@@ -60,7 +63,9 @@ def test_exception_in_the_input():
         assert run.metrics().operators["counts"].added <= 300
         with pytest.raises(RunFailedError):
             run.to_arrow()
-        assert run.reconfigure(threads=4).outcome == "failed"
+        for steer in (run, run["counts"]):
+            with pytest.raises(RunFailedError, match="KeyError.*the disk is gone"):
+                steer.reconfigure(threads=4)
 
 
 def test_bad_row_in_the_middle():
@@ -135,8 +140,9 @@ def test_stop_ends_everything_and_may_be_called_twice():
     assert run.state == "stopped"
     assert [n for n in threads_of_ours() if not n.endswith("-reader")] == []
     assert run.metrics().state == "stopped" and run.metrics().operators["counts"].added == 500
-    with pytest.raises(RunStoppedError, match="stopped"):
-        run.to_arrow()
+    for call in (run.wait, run.to_arrow, run.to_pandas, lambda: run.wait(0), lambda: run.reconfigure(threads=1)):
+        with pytest.raises(RunStoppedError, match=r"stop\(\) was called"):
+            call()
     source.let_all()  # the reader sat in the user's own iterator; it ends when that returns
 
 
@@ -146,6 +152,34 @@ def test_context_manager_stops_on_an_exception():
         raise LookupError("in the body")
     assert run.state == "stopped"
     source.let_all()
+
+
+def test_wait_says_who_stopped_the_run():
+    source = Steered(TABLE, [500])
+    with query(source).start() as run:
+        waiting = []
+
+        def wait():
+            try:
+                run.wait()
+            except RunStoppedError as error:
+                waiting.append(error)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        source.let()
+    thread.join(10)
+    assert "its `with` block ended" in str(waiting[0]) and "run.snapshot()" in str(waiting[0])
+    source.let_all()
+
+
+def test_what_is_over_cannot_be_steered():
+    with query().start() as run:
+        run.wait(10)
+        with pytest.raises(RunStoppedError, match=r"reconfigure\(\): the run is over: its input has ended"):
+            run.reconfigure(threads=2)
+        with pytest.raises(RunStoppedError, match=r"control\(\): the run is over: its input has ended"):
+            run.control(lambda seen: None)
 
 
 def test_stop_while_the_sink_holds_everything_up():
@@ -182,7 +216,8 @@ def test_stop_at_random_moments():
     for _ in range(40):
         run = query(batch_rows=10).start(threads=draw.randint(1, 4), max_threads=4, rate=50_000.0)
         for _ in range(draw.randint(0, 3)):
-            run.reconfigure(threads=draw.randint(1, 4))
+            with suppress(RunStoppedError):  # it may be through with its input
+                run.reconfigure(threads=draw.randint(1, 4))
         time.sleep(draw.uniform(0, 0.02))
         run.stop()
         assert run.state in ("stopped", "finished")
@@ -238,7 +273,7 @@ def test_running_a_cell_again_replaces_its_run(monkeypatch):
     exec(cell, names)
     exec(cell, names)
     assert [run.state for run in runs] == ["stopped", "running"]
-    assert registry.live_runs() == [runs[1]]
+    assert registry.runs() == [runs[1]]
     exec(compile("runs.append(query(source).start())", "<ipython-input-8-ddeeff>", "exec"), names)
     assert [run.state for run in runs] == ["stopped", "running", "running"]
     for run in runs:
@@ -255,6 +290,138 @@ def test_a_name_replaces_the_run_of_that_name():
     second.stop()
     source.let_all()
     source.let(10)
+
+
+# -- nobody holds it -------------------------------------------------------------------------------
+
+
+def endless():
+    """Batches for ever, in the reader's own time."""
+    for i in range(10**9):
+        yield pa.record_batch({"ts": range(100 * i, 100 * i + 100), "k": [0] * 100})
+
+
+def dropped(caught):
+    """The texts of the warnings about runs that nobody held, once there is one and every thread has ended."""
+    eventually(lambda: not threads_of_ours(), 30.0)
+    eventually(lambda: [w for w in caught if w.category is AbandonedRunWarning], 10.0)
+    return [str(w.message) for w in caught if w.category is AbandonedRunWarning]
+
+
+@pytest.mark.parametrize("mode", ["vsn", "sn"])
+def test_a_run_that_nobody_can_reach_ends_and_says_so(mode, recwarn):
+    run = query(endless()).start(threads=2, sink=hr.discard(), mode=mode)
+    number = run.number
+    eventually(lambda: run.metrics().tuples_out)
+    assert hr.runs() == [run] and repr(run) == f"<QueryRun {number} running, threads counts: 2>"
+    run = None
+    (text,) = dropped(recwarn)
+    assert f"run {number} (counts) was stopped" in text and "run = query.start(...)" in text
+    assert hr.runs() == []
+
+
+def test_a_run_in_a_circle_of_objects_ends_with_it(recwarn):
+    holder = {"run": query(endless()).start(threads=2, sink=hr.discard())}
+    holder["itself"] = holder
+    del holder
+    gc.collect()
+    assert len(dropped(recwarn)) == 1
+
+
+def test_the_collector_of_garbage_may_run_in_any_thread(recwarn):
+    """Circles of runs become garbage while other runs' threads are the ones that allocate."""
+    with query(endless()).start(threads=2, sink=hr.discard(), max_threads=4) as busy:
+        for i in range(8):
+            holder = {"run": query(endless()).start(threads=1 + i % 2, sink=hr.discard())}
+            holder["itself"] = holder
+        del holder
+        before = busy.metrics().tuples_out
+        eventually(lambda: hr.runs() == [busy] or gc.collect() < 0, 30.0)
+        eventually(lambda: busy.metrics().tuples_out > before, 30.0)
+    assert len(dropped(recwarn)) == 8
+
+
+def test_a_run_without_a_handle_writes_no_file(tmp_path, recwarn):
+    query(endless()).start(sink=hr.parquet(tmp_path / "out.parquet"))
+    assert len(dropped(recwarn)) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_chain_of_operators_that_nobody_holds_ends(recwarn):
+    last = query(endless()).key_by("k").window(100).aggregate("last", n=hr.sum("n"))
+    last.start(threads=2, sink=lambda batch: None)
+    assert "(counts, last)" in dropped(recwarn)[0]
+
+
+def test_what_still_refers_to_a_run_keeps_it(recwarn):
+    source, seen = Steered(TABLE, [500]), []
+
+    def keeps(run):
+        """A controller that knows its run; nobody else does."""
+        run.control(lambda observation: seen.append(run.threads), interval_s=0.01)
+
+    keeps(query(source).start(threads=2))
+    gc.collect()
+    source.let()
+    eventually(lambda: len(seen) > 2, 30.0)
+    (run,) = hr.runs()
+    handle, stop = run["counts"], run.stop
+    run.release()
+    del run
+    seen.clear()
+    gc.collect()
+    source.let_all()
+    eventually(lambda: handle.metrics().results == 1_000, 30.0)
+    stop()
+    assert not [w for w in recwarn if w.category is AbandonedRunWarning]
+
+
+def test_a_call_that_waits_keeps_its_run(recwarn):
+    assert query().start(threads=2).wait(30) is True
+    with query().start(threads=2):
+        gc.collect()
+    source = Steered(TABLE)
+    threading.Timer(0.2, lambda: (gc.collect(), source.let_all())).start()
+    assert query(source).to_arrow().num_rows == 1_000
+    assert not [w for w in recwarn if w.category is AbandonedRunWarning]
+
+
+def test_what_a_run_leaves_stays_usable_without_it():
+    run = query().start(threads=2)
+    run.wait(30)
+    history, metrics, table = run.history, run.metrics(), run.to_arrow()
+    del run
+    gc.collect()
+    assert history.to_pandas()["processed"].iloc[-1] == metrics.operators["counts"].processed == 1_000
+    assert table.num_rows == 1_000
+
+
+def test_running_another_line_drops_the_run_of_the_one_before(recwarn):
+    for option in ({}, {"max_threads": 3}):
+        run = query(endless()).start(threads=2, sink=hr.discard(), **option)
+    eventually(lambda: hr.runs() == [run], 30.0)
+    hr.stop_all()
+    assert run.state == "stopped" and hr.runs() == []
+    assert len(dropped(recwarn)) == 1
+
+
+def test_a_child_that_drops_the_run_of_its_parent_does_not_stop_it():
+    code, out, err = outcome(
+        script(
+            """
+            run = query(forever()).start(threads=2, max_threads=4)
+            child = os.fork()
+            if child == 0:
+                del run
+                print(hr.runs(), flush=True)
+                os._exit(7)
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            with run:
+                print(status, run.state, run.reconfigure(threads=3).wait(5).outcome, flush=True)
+            """
+        )
+    )
+    assert (code, out, err) == (0, "[]\n7 running done\n", "")
 
 
 # -- the process -----------------------------------------------------------------------------------

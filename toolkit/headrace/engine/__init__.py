@@ -5,8 +5,9 @@ feeds the gate (`sources`); per operator `max_threads` workers, parked unless
 active, one collector, and one that follows reconfigurations once there is one.
 """
 
+from headrace.engine.handle import QueryRun, start
 from headrace.engine.operator import Operator, compile_now
 from headrace.engine.options import Options, gate_modules
-from headrace.engine.run import QueryRun, start
+from headrace.engine.run import AbandonedRunWarning
 
-__all__ = ["Operator", "Options", "QueryRun", "compile_now", "gate_modules", "start"]
+__all__ = ["AbandonedRunWarning", "Operator", "Options", "QueryRun", "compile_now", "gate_modules", "start"]

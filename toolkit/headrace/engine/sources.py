@@ -89,9 +89,11 @@ class SourceThreads:
 
     @property
     def late_tables(self) -> list[pa.Table]:
-        """Late rows that were kept, in order of arrival."""
+        """Late rows that were kept, in order of arrival: none at first; no table where late rows are not set aside."""
+        if self.node.late != "side":
+            return []
         table = self._reorder.late_table() if self._reorder else None
-        return [*([] if table is None else [table]), *self._set_aside]
+        return [self._reader.schema.empty_table() if table is None else table, *self._set_aside]
 
     @property
     def taken(self) -> int:

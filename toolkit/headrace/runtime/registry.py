@@ -26,13 +26,26 @@ def register(run: Any, key: object = None) -> None:
             _by_key[key] = weakref.ref(run)
         _runs.add(run)
     if previous is not None and previous is not run:
-        previous.stop()
+        previous.replace()
 
 
-def live_runs() -> list[Any]:
-    """Runs of this process that have threads running."""
+def runs() -> list[Any]:
+    """Give the runs of this process that have not ended, oldest first.
+
+    Examples
+    --------
+    >>> import headrace as hr
+    >>> hr.runs()
+    []
+    """
     with _lock:
-        return [run for run in _runs if run.state == "running"]
+        return sorted((run for run in _runs if run.state == "running"), key=lambda run: run.number)
+
+
+def stop_all() -> None:
+    """Stop every run of this process that has not ended; results not yet released are lost."""
+    for run in runs():
+        run.stop()
 
 
 def cell_key(depth: int = 2) -> object:
@@ -57,11 +70,6 @@ def check_process(pid: int) -> None:
         )
 
 
-def _stop_all() -> None:
-    for run in live_runs():
-        run.stop()
-
-
 def _forget_all() -> None:
     # In a forked child: the lock may be held by a thread that is not there.
     global _lock
@@ -70,5 +78,5 @@ def _forget_all() -> None:
     _by_key.clear()
 
 
-atexit.register(_stop_all)
+atexit.register(stop_all)
 os.register_at_fork(after_in_child=_forget_all)
