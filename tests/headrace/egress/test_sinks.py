@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
@@ -53,6 +54,25 @@ def test_example_collect_nothing():
     sink.open(TABLE.schema)
     sink.close()
     assert sink.table().equals(TABLE.slice(0, 0))
+
+
+@pytest.mark.parametrize("way", ["same", "link", "sorted", "second", "directory", "dataset", "join"])
+def test_output_onto_an_input_is_refused(tmp_path, monkeypatch, way):
+    monkeypatch.chdir(tmp_path)
+    other, path = tmp_path / "other.parquet", tmp_path / "in" / "in.parquet"
+    path.parent.mkdir()
+    pq.write_table(TABLE, path)
+    pq.write_table(TABLE, other)
+    before = path.read_bytes()
+    (tmp_path / "link.parquet").symlink_to(path)
+    out = {"same": "in/../in/in.parquet", "link": "link.parquet"}.get(way, path)
+    source = {"second": [other, path], "directory": path.parent, "dataset": pa.dataset.dataset(path)}.get(way, path)
+    stream = hr.stream(source, event_time="ts", sort=way == "sorted")
+    if way == "join":
+        stream = hr.stream(other, event_time="ts").join(stream, 2, where=hr.band("k", "k", 1), prefixes=("l_", "r_"))
+    with pytest.raises(OutputError, match="in.*is an input of the query, which it would replace; give another file"):
+        stream.forward().start(sink=hr.parquet(out))
+    assert path.read_bytes() == before and sorted(os.listdir(path.parent)) == ["in.parquet"]
 
 
 def test_agree_parquet_bytes_do_not_depend_on_batches(tmp_path, monkeypatch):

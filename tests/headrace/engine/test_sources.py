@@ -54,8 +54,28 @@ def test_example_rows_beyond_lateness_follow_the_policy(late):
         metrics = run.metrics()
         assert (metrics.dropped, metrics.set_aside) == ((1, 0) if late == "drop" else (0, 1))
         assert metrics.tuples_in == 5
-        assert run.late.num_rows == (1 if late == "side" else 0)
+        assert run.late is None if late == "drop" else run.late.to_pydict() == {"ts": [3], "k": [1]}
         assert metrics.operators["aggregate"].added + metrics.dropped + metrics.set_aside == 5
+
+
+@pytest.mark.parametrize("options", [{"lateness": 5}, {"idle_after": "10s"}], ids=str)
+def test_example_late_rows_are_a_table_wherever_they_are_set_aside(options):
+    """Maybe an empty one, before the first batch too; None where they go elsewhere."""
+    table = pa.table({"ts": [0, 50], "k": [1, 1]}, schema=SCHEMA)
+    for late in ("error", "drop", "side"):
+        with counts(table, late=late, **options).start() as run:
+            seen = [run.late]
+            run.wait(30)
+            for found in [*seen, run.late]:
+                assert found is None if late != "side" else (found.num_rows, found.schema) == (0, SCHEMA)
+
+
+def test_example_late_rows_of_two_streams_are_one_table():
+    left = hr.stream(pa.table({"ts": [9, 1], "a": [1, 2]}), event_time="ts", lateness=2, late="side")
+    right = hr.stream(pa.table({"ts": [9, 3], "b": [5, 6]}), event_time="ts", lateness=2, late="side")
+    with left.join(right, within=5, where=hr.band("a", "b", 10)).start() as run:
+        run.wait(30)
+        assert run.late.to_pydict() == {"ts": [1, 3], "a": [2, None], "b": [None, 6]}
 
 
 def test_example_rows_beyond_lateness_are_an_error_by_default():

@@ -5,7 +5,8 @@ are given readings and a function that makes a request, so tests step them by ha
 
 Rules       a manual reconfiguration holds the controller off for `hold_s`; the same lock is
             held from looking at that until the request is made, so the manual one is last
-            what is asked for is brought within 1 to max_threads and to active instances
+            what is asked for is brought within 1 to max_threads and to active instances; what cannot be had is a line
+            of the log, once until something else is asked for
             nothing is asked for while a reconfiguration is under way
             a controller that raises is detached; the run goes on
 """
@@ -85,6 +86,8 @@ class ControlLoop:
         self._origin_ns = 0
         self._change: Change | None = None
         self._learned: Change | None = None
+        self._refused: Request | None = None
+        """What was asked for last, if it could not be had."""
         self._unsettled: list[tuple[Decision, list[Observation]]] = []
         self._observations: deque[Observation] = deque(maxlen=_KEPT)
 
@@ -226,10 +229,17 @@ class ControlLoop:
         members = observation.members if threads is None else tuple(range(threads))
         if mapping is not None and not set(mapping.instances) <= set(members):
             # It was made for threads that are not there, or no longer.
-            self._write("held", f"its mapping names instances that are not active: {list(mapping.instances)}", name)
+            self._refuse(
+                request, name, f"its mapping names instances that are not active: {list(mapping.instances)}", observation
+            )
             return
         if mapping in (None, observation.mapping) and threads in (None, observation.threads):
+            if threads == request.threads:
+                self._refused = None
+            else:
+                self._refuse(request, name, f"nothing to change: {reason}", observation)
             return
+        self._refused = None
         change = self._ask(threads, mapping, f"{name}: {reason}")
         self._change = change
         decision = self._write(
@@ -248,6 +258,13 @@ class ControlLoop:
         for earlier, seen in self._unsettled:  # what this one changes is no effect of it
             _note_effect(earlier, seen)
         self._unsettled = [(decision, [])]
+
+    def _refuse(self, request: Request, name: str, reason: str, observation: Observation) -> None:
+        """Write down that a request cannot be had; the same one, made at every look, once."""
+        before, self._refused = self._refused, request
+        if before is None or (before.threads, before.mapping) != (request.threads, request.mapping):
+            now = observation.threads
+            self._write("held", reason, name, from_threads=now, to_threads=now)
 
     def _realise(self, observation: Observation) -> None:
         """Collect intervals after a change, and note what came of it when they are long enough."""

@@ -26,7 +26,8 @@ class Decision:
     ----------
     kind : str
         "request": the engine was asked for `change`. "held": a manual reconfiguration keeps the
-        controller off. "attached", "released" and "error" (it was detached: its function failed).
+        controller off, or what it asked for cannot be had. "attached", "released" and "error" (it
+        was detached: its function failed).
     at_s : float
         Seconds since the controller was attached; `at_ns` on the monotonic clock.
     operator, controller : str

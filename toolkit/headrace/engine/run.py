@@ -29,7 +29,7 @@ from headrace.engine.options import Options
 from headrace.engine.player import Origin, Player
 from headrace.engine.port import Stopped
 from headrace.engine.sources import SourceThreads
-from headrace.errors import RunStoppedError
+from headrace.errors import OutputError, RunStoppedError
 from headrace.history import DEFAULT_EVERY_S, History
 from headrace.memory.cells import publish_cell, read_cell, read_cells
 from headrace.operators import membership, output
@@ -76,6 +76,7 @@ class Execution:
         self.operators = {node.name: kind(node, query.branches[node.name], options) for node in query.operators}
         last = self.operators[query.output.name]
         self._consumer = SinkConsumer(self.sink, [step.for_run(last.control.words) for step in query.output_steps])
+        _check_output(self.sink, query)
         self.sink.open(query.schema)
         try:
             self._launch()
@@ -311,6 +312,21 @@ class Execution:
     def _take_sample(self) -> tuple[Metrics, dict[str, np.ndarray]]:
         latencies = {name: op.collector.latency.counts() for name, op in self.operators.items() if op.collector}
         return self.metrics(), latencies
+
+
+def _check_output(sink: Sink, query: Query) -> None:
+    """Raise `OutputError` if the sink would replace a file that the query reads."""
+    path = getattr(sink, "path", None)
+    if not isinstance(path, (str, os.PathLike)):
+        return
+    origins = [branch.origin for branches in query.branches.values() for branch in branches]
+    for origin in origins:
+        for reader in origin.readers if isinstance(origin, SourceNode) else ():
+            for file in reader().files:
+                if os.path.exists(path) and os.path.exists(file) and os.path.samefile(path, file):
+                    raise OutputError(
+                        f"output {os.fspath(path)!r} is an input of the query, which it would replace; give another file"
+                    )
 
 
 def operator_class(mode: str) -> type[Operator]:

@@ -65,6 +65,8 @@ class Reader:
     delay_us : callable, optional
         Of a column's name: how late the source says its rows may be, in
         microseconds, or None.
+    files : tuple of str
+        Paths it is read from, where it is read from files while the query runs.
     """
 
     schema: pa.Schema
@@ -77,6 +79,7 @@ class Reader:
     reopen: Callable[[Sequence[str], str], Reader] | None = None
     stop: Callable[[], None] | None = None
     delay_us: Callable[[str], int | None] | None = None
+    files: tuple[str, ...] = ()
     is_started: bool = False
 
     def select(self, columns: Sequence[str], name: str = "") -> Reader:
@@ -97,7 +100,7 @@ class Reader:
         self.name = name  # what it was opened from is read through it
         selected = open_stream(self.schema, self._begin, columns, name, self.is_replayable, self.rows)
         selected.is_validated, selected.batch_rows = self.is_validated, self.batch_rows
-        selected.stop, selected.delay_us = self.stop, self.delay_us
+        selected.stop, selected.delay_us, selected.files = self.stop, self.delay_us, self.files
         return selected
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -335,7 +338,7 @@ def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
                     [batch.column(field.name) for field in chosen], schema=chosen
                 )
 
-    return Reader(chosen, name, rows, batches)
+    return Reader(chosen, name, rows, batches, files=(os.fspath(path),))
 
 
 def _open_dataset(dataset: Any, columns, batch_rows: int, name: str) -> Reader:
@@ -344,7 +347,7 @@ def _open_dataset(dataset: Any, columns, batch_rows: int, name: str) -> Reader:
     def batches() -> Iterable[pa.RecordBatch]:
         return dataset.to_batches(columns=chosen.names, batch_size=batch_rows)
 
-    return Reader(chosen, name, dataset.count_rows(), batches)
+    return Reader(chosen, name, dataset.count_rows(), batches, files=tuple(getattr(dataset, "files", ())))
 
 
 def _open_iterable(source: Iterable, columns, name: str, schema: pa.Schema | None) -> Reader:
@@ -421,4 +424,5 @@ def _sorted(reader: Reader, column: str) -> Reader:
         reader.is_replayable,
         reader.is_validated,
         reader.batch_rows,
+        files=reader.files,
     )
