@@ -241,3 +241,97 @@ def test_example_a_failing_step_shows_line_and_tuple():
         rows(x=[1, 0, 3], s=["a", "b", "c"]).filter(divides).to_arrow()
     assert caught.value.line == divides.__code__.co_firstlineno + 1
     assert caught.value.tuple == {"ts": 2, "x": 0, "s": "b"}
+
+
+# ------------------------------------------------------------ times as integers, names as they are
+
+
+MICRO = "\N{MICRO SIGN}s"
+TIMES = pa.table({
+    "when": pa.array([1_000, 2_000, 3_000], pa.timestamp("ms")),  # the event time: in the engine microseconds
+    "day": pa.array([86_400] * 3, pa.timestamp("s")),
+    "at": pa.array([5, None, 10**9], pa.timestamp("ns", "UTC")),
+    "took": pa.array([7, 8, 9], pa.duration("ms")),
+    MICRO: [1, 2, 3],
+})
+
+
+def keep_times(state, t, emit):
+    s = (t.µs, 0)  # templates write `s[0]` for their own
+    if t.at is not None:
+        state.at += t.at
+    state.took += t.took + s[0]
+    state.ts += t.when - t.ts + t.ts
+    state.length = len("gates.merged_log_kernel")
+
+
+def emit_times(key, state, emit):
+    emit(key=key, at=state.at, took=state.took, sum=state.ts, length=state.length)
+
+
+@pytest.mark.parametrize("options", [{"gate": "scalegate"}, {"mode": "sn"}], ids=str)
+def test_example_an_operator_reads_times_as_integers_and_keeps_its_names(options):
+    operator = hr.operator(
+        state=dict.fromkeys(("at", "took", "ts", "length"), "int64"),
+        emits=dict.fromkeys(("key", "at", "took", "sum", "length"), "int64"),
+        update=keep_times,
+        output=emit_times,
+    )
+    result = hr.stream(TIMES, event_time="when").key_by("day").window("1min").apply(operator).to_arrow(**options)
+    assert result.drop(["when", "day"]).to_pylist() == [
+        {"key": 86_400, "at": 10**9 + 5, "took": 24 + 6, "sum": 6_000_000, "length": len("gates.merged_log_kernel")}
+    ]
+
+
+def times_meet(l, r):
+    buffer = (l.took, r.µs, 2)  # so do they `buffer[1]`
+    s = (0, 1)
+    return r.ts - l.ts == 1_000_000 * s[1] and l.when < r.when and buffer[0] + buffer[1] == 7 + buffer[2]
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_example_a_join_function_reads_event_times_and_durations(index):
+    """Times of two units, in the engine's: pairs one second apart."""
+    left, right = hr.stream(TIMES, event_time="when"), TIMES.set_column(0, "when", TIMES["when"].cast(pa.timestamp("us")))
+    pairs = left.join(
+        hr.stream(right, event_time="when"), "5s", where=times_meet, prefixes=("l_", "r_"),
+        index=index,
+    ).to_arrow()
+    assert [(row["l_took"].microseconds, row["r_" + MICRO]) for row in pairs.to_pylist()] == [(7_000, 2)]
+
+
+def divides_times(l, r):
+    return l.when // (r.ts - l.ts) > 0
+
+
+def test_example_a_failing_join_function_shows_the_times_it_read():
+    stream = hr.stream(TIMES, event_time="when")
+    with pytest.raises(FunctionError, match="ZeroDivisionError") as caught:
+        stream.join(stream, "5s", where=divides_times).to_arrow()
+    assert caught.value.tuple == {"l.when": 1_000_000, "r.ts": 1_000_000, "l.ts": 1_000_000, "r.when": 1_000_000}
+
+
+def test_example_steps_read_times_as_integers():
+    stream = hr.stream(TIMES, event_time="when")
+    mapped = stream.map(lambda t: t.took + t.µs + t.when // 1_000_000, sum="int64")
+    kept = mapped.filter(lambda t: t.at is not None and t.at > 5 and t.day == 86_400)
+    assert kept.to_arrow()["sum"].to_pylist() == [9 + 3 + 3]
+    with pytest.raises(FunctionError, match="ZeroDivisionError") as caught:
+        stream.map(lambda t: t.took // (t.µs - 2), x="int64").to_arrow()
+    assert caught.value.tuple["took"] == 8 and caught.value.tuple["when"] == 2_000_000
+
+
+def test_example_columns_that_python_takes_for_one_are_refused():
+    table = pa.table({"ts": [1], "\ufb01": [2], "fi": [3]})
+    stream = hr.stream(table, event_time="ts")
+    message = "columns '\ufb01' and 'fi' have one name in Python, 'fi'"
+    with pytest.raises(SchemaError, match=message):
+        stream.filter(lambda t: t.fi > 2)
+    with pytest.raises(SchemaError, match=message):
+        stream.window(10).apply(hr.operator(state={"n": "int64"}, update=count, emits={"n": "int64"}))
+    with pytest.raises(SchemaError, match=message):
+        stream.join(hr.stream(TABLE, event_time="ts"), 5, where=lambda l, r: l.fi == r.x).to_arrow()
+    with pytest.raises(ParameterError, match="emits: 'fi' is 'fi' in Python, which is there already"):
+        hr.operator(emits={"\ufb01": "int64", "fi": "int64"}, output=show)
+    with pytest.raises(ParameterError, match="map: .* which is there already"):
+        hr.stream(TABLE, event_time="ts").map(lambda t, emit: emit(1, 2), **dict.fromkeys(("\ufb01", "fi"), "int64"))

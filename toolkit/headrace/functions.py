@@ -29,6 +29,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.codegen.text import python_name
 from headrace.errors import OverflowInputError, ParameterError
 from headrace.query import FunctionStep
 
@@ -198,8 +199,8 @@ def operator(
         raise ParameterError(f"max_tuples={max_tuples!r}: give a whole number of tuples, 1 or more")
     if max_tuples >= 2**31:
         raise OverflowInputError(f"max_tuples={max_tuples}: at most {2**31 - 1} tuples can be kept")
-    fields = {field: _state_field(field, value) for field, value in (state or {}).items()}
-    columns = dict(emits or {})
+    state, columns = (_named(label, given) for label, given in (("state", state), ("emits", emits)))
+    fields = {field: _state_field(field, value) for field, value in state.items()}
     for column, kind in columns.items():
         _check_name(column, "emits")
         if kind not in KINDS:
@@ -209,6 +210,17 @@ def operator(
         name = getattr(given, "__name__", "operator")
         name = name if name.isidentifier() and name not in functions else "operator"
     return CustomOperator(name, fields, columns, update, output, slide, keeps_tuples, max_tuples)
+
+
+def _named(label: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Names as Python reads them in a function; `ParameterError` if two of them are one."""
+    names: dict[Any, Any] = {}
+    for name, value in (given or {}).items():
+        called = python_name(name) if isinstance(name, str) else name
+        if called in names:
+            raise ParameterError(f"{label}: {name!r} is {called!r} in Python, which is there already; rename one")
+        names[called] = value
+    return names
 
 
 def _check_name(name: Any, where: str) -> None:
@@ -259,6 +271,7 @@ def function_step(
 
     if not callable(function):
         raise ParameterError(f"{kind}({function!r}): give a function of a tuple")
+    columns = _named(kind, columns)
     operations = {
         "filter": lambda: Filter(function),
         "map": lambda: Map(function, dict(columns)),

@@ -5,7 +5,9 @@ it. LLVM inlines the chain, so between the steps a tuple is a few registers:
 
     run -> step_0 (filter) -> step_1 (flat_map) -> user_1 -> emit = step_2 (store)
 
-Functions see numbers and bools, and the event time as an integer in its unit.
+Functions see numbers and bools, timestamps and durations as integers in the unit
+of their column, and the event time, of whatever unit, as the engine has it: of a
+timestamp column in microseconds.
 Everything else is carried by reference: the loop writes, beside the computed
 columns, the row each result comes from, and Arrow takes these rows. Conditions
 made of `hr.col` are evaluated by Arrow between the loops, in the order written,
@@ -14,6 +16,7 @@ so that a function never sees a row that an earlier condition removed.
 
 from __future__ import annotations
 
+import functools
 import keyword
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +36,7 @@ from headrace.codegen.functions import (
     translate_error,
 )
 from headrace.codegen.modules import load_module
+from headrace.codegen.text import attributes
 from headrace.errors import FunctionError, ParameterError, RunStoppedError, SchemaError
 from headrace.expressions import Expression
 from headrace.kernel import JIT
@@ -236,17 +240,24 @@ class _Loop:
 
     def _bindings(self, nullable: bool) -> dict[str, FieldBinding | Unreadable]:
         bindings: dict[str, FieldBinding | Unreadable] = {}
-        for column in self.schema:
-            if not _is_usable(column.name):
-                continue
-            reason = _unreadable(column.type, column.name == self.event_time)
+        for name, column in self._attributes.items():
+            kind = self.schema.field(column).type
+            reason = _unreadable(kind)
             if reason is not None:
-                bindings[column.name] = Unreadable(reason)
+                bindings[name] = Unreadable(reason)
                 continue
-            read = f"c_{column.name}[row]" + (" != 0" if pa.types.is_boolean(column.type) else "")
-            valid = f"v_{column.name}[row] != 0" if nullable and column.name != self.event_time else None
-            bindings[column.name] = FieldBinding(read, valid=valid)
+            read = f"c_{name}[row]" + (" != 0" if pa.types.is_boolean(kind) else "")
+            valid = f"v_{name}[row] != 0" if nullable and column != self.event_time else None
+            bindings[name] = FieldBinding(read, valid=valid)
         return bindings
+
+    @functools.cached_property
+    def _attributes(self) -> dict[str, str]:
+        """What a function may write behind ``t.`` -> column."""
+        return attributes(self.schema.names)
+
+    def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
+        return batch.column(self.schema.get_field_index(self._attributes[name]))
 
     def check(self) -> None:
         """Rewrite the functions, which finds what is wrong with most that are."""
@@ -380,10 +391,10 @@ class _Loop:
         return [np.empty(room, np.int64), *(np.empty(room, _KINDS[kind][0]) for kind in self.computed.values())]
 
     def _inputs(self, batch: pa.RecordBatch, columns: tuple[str, ...], nullable: bool) -> list[np.ndarray]:
-        values = [_values(batch.column(self.schema.get_field_index(name))) for name in columns]
+        values = [_values(self._column(batch, name), self._attributes[name] == self.event_time) for name in columns]
         if not nullable:
             return values
-        return values + [_validity(batch.column(self.schema.get_field_index(name))) for name in columns]
+        return values + [_validity(self._column(batch, name)) for name in columns]
 
     def apply(self, batch: pa.RecordBatch, stop: np.ndarray) -> pa.RecordBatch:
         if not batch.schema.equals(self.schema):
@@ -392,7 +403,7 @@ class _Loop:
                 f"announced; cast it first"
             )
         plain = self.compile(nullable=False)
-        nullable = any(batch.column(self.schema.get_field_index(name)).null_count for name in plain.columns)
+        nullable = any(self._column(batch, name).null_count for name in plain.columns)
         variant = self.compile(nullable)
         inputs = self._inputs(batch, variant.columns, nullable)
         rows = batch.num_rows
@@ -432,7 +443,7 @@ class _Loop:
         """Follow the row through the steps in plain Python until one fails."""
         whole = {name: batch.column(i)[row].as_py() for i, name in enumerate(batch.schema.names)}
         seen = {
-            name: _scalar(batch.column(self.schema.get_field_index(name))[row])
+            name: _scalar(self._column(batch, name)[row], self._attributes[name] == self.event_time)
             for name, binding in self._bindings(False).items()
             if isinstance(binding, FieldBinding)
         }
@@ -488,13 +499,13 @@ def _is_usable(name: str) -> bool:
     return name.isidentifier() and not keyword.iskeyword(name)
 
 
-def _unreadable(type_: pa.DataType, is_event_time: bool) -> str | None:
+def _unreadable(type_: pa.DataType) -> str | None:
     """Why a function cannot read such a column; None if it can."""
     if pa.types.is_boolean(type_) or type_ in (pa.float64(), pa.float32()):
         return None
     if pa.types.is_integer(type_) and type_ != pa.uint64():
         return None
-    if pa.types.is_timestamp(type_) and is_event_time:
+    if pa.types.is_timestamp(type_) or pa.types.is_duration(type_):
         return None
     if pa.types.is_string(type_) or pa.types.is_large_string(type_):
         return (
@@ -504,11 +515,13 @@ def _unreadable(type_: pa.DataType, is_event_time: bool) -> str | None:
     return f"a column of type {type_}, which a compiled function cannot read; cast it to int64 or float64 before"
 
 
-def _values(column: pa.Array) -> np.ndarray:
-    """The values as a read-only array; arbitrary where null."""
+def _values(column: pa.Array, is_event_time: bool = False) -> np.ndarray:
+    """The values as a read-only array; arbitrary where null. Times are integers: the event time in microseconds."""
     type_ = column.type
-    if pa.types.is_timestamp(type_):
+    if pa.types.is_timestamp(type_) and is_event_time:
         column = column.cast(pa.timestamp("us", type_.tz)).view(pa.int64())
+    elif pa.types.is_timestamp(type_) or pa.types.is_duration(type_):
+        column = column.view(pa.int64())
     elif pa.types.is_boolean(type_):
         column = column.cast(pa.uint8())
     elif pa.types.is_integer(type_) and type_ not in (pa.int64(), pa.int32()):
@@ -530,9 +543,10 @@ def _validity(column: pa.Array) -> np.ndarray:
     return valid
 
 
-def _scalar(value: pa.Scalar) -> Any:
-    if value.is_valid and pa.types.is_timestamp(value.type):
-        return value.cast(pa.timestamp("us", value.type.tz)).value
+def _scalar(value: pa.Scalar, is_event_time: bool) -> Any:
+    """The value as a function sees it."""
+    if value.is_valid and (pa.types.is_timestamp(value.type) or pa.types.is_duration(value.type)):
+        return (value.cast(pa.timestamp("us", value.type.tz)) if is_event_time else value).value
     return value.as_py()
 
 

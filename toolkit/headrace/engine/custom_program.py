@@ -20,13 +20,14 @@ from headrace.codegen.functions import (
     specialise,
     translate_error,
 )
+from headrace.codegen.text import attributes, python_name
 from headrace.egress.finishers import CustomResults
 from headrace.engine.programs import FREE_WORD, MAX_SLOTS, PRIVATE_WORDS, Program
 from headrace.errors import FunctionError, HeadraceError, OverflowInputError
 from headrace.functions import CustomOperator
 from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
 from headrace.gates.store import CHUNK_SHIFT, Store
-from headrace.ingress.columns import is_text, value_dtype
+from headrace.ingress.columns import is_scalar, is_text, value_dtype
 from headrace.ingress.encode import make_dictionary
 from headrace.memory.cells import reserved
 from headrace.operators import custom, custom_shape, membership, stored
@@ -50,8 +51,10 @@ class _Readable:
     """A column as the functions may see it, over all inputs."""
 
     kind: str
+    columns: tuple[str | None, ...]
+    """What each input calls it; None where it lacks it."""
     dtypes: tuple[str | None, ...]
-    """As each input's store holds it; None where the input lacks it."""
+    """As each input's store holds it."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +97,8 @@ def bind(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.DataTy
 def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.DataType]) -> Bound:
     state: dict[str, FieldBinding | ListBinding] = {
         name: FieldBinding(
-            f"s[{place}][p] != 0" if operator.state[name].kind == "bool" else f"s[{place}][p]",
-            f"s[{place}][p]",
+            f"s.f{place}[p] != 0" if operator.state[name].kind == "bool" else f"s.f{place}[p]",
+            f"s.f{place}[p]",
             operator.state[name].kind,
         )
         for name, place in zip(operator.state, range(custom_shape.FIRST_FIELD, 1000), strict=False)
@@ -153,29 +156,29 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
             parameters=(*_KERNEL_WORDS, "left"),
             poll="stopped(c)",
         )
-    reads_key = any(f is not None and f"s[{first_key}][key]" in f.source for f in (output, slide))
+    reads_key = any(f is not None and f"s.f{first_key}[key]" in f.source for f in (output, slide))
     return Bound(update, output, slide, {name: readable[name] for name in names}, reads_key, kept)
 
 
 def _kept_tuples(kept: Stored, fields: dict[str, FieldBinding | Unreadable]) -> ListBinding:
     """`state.tuples`: what ``t`` has in `update`, read from the nodes."""
     places = custom_shape.node_places(kept)
-    source = f"s[{places['input']}][{{node}}]" if kept.with_input else "0"
+    source = f"s.f{places['input']}[{{node}}]" if kept.with_input else "0"
     here: dict[str, FieldBinding | Unreadable] = {}
     for name, field in fields.items():
         if isinstance(field, Unreadable):
             here[name] = field
         elif field.read == "ts":
-            here[name] = FieldBinding(f"s[{places['ts']}][{{node}}]")
+            here[name] = FieldBinding(f"s.f{places['ts']}[{{node}}]")
         elif field.read == "source_input":
             here[name] = FieldBinding(source)
         elif name in dict(kept.columns):
-            value = f"s[{places[f'c_{name}']}][{{node}}]"
+            value = f"s.f{places[f'c_{name}']}[{{node}}]"
             if dict(kept.columns)[name] == "bool":
                 value = f"({value} != 0)"
-            here[name] = FieldBinding(value, valid=f"s[{places[f'n_{name}']}][{{node}}] != 0")
-    first, _, count = (f"s[{custom_shape.FIRST_FIELD + i}][p]" for i in range(len(custom_shape.LIST)))
-    return ListBinding("tuples", first, f"s[{custom_shape.FOLLOWING}][{{node}}]", count, here)
+            here[name] = FieldBinding(value, valid=f"s.f{places[f'n_{name}']}[{{node}}] != 0")
+    first, _, count = (f"s.f{custom_shape.FIRST_FIELD + i}[p]" for i in range(len(custom_shape.LIST)))
+    return ListBinding("tuples", first, f"s.f{custom_shape.FOLLOWING}[{{node}}]", count, here)
 
 
 def _key_binding(types: Sequence[pa.DataType], first: int) -> str | Unreadable:
@@ -183,10 +186,10 @@ def _key_binding(types: Sequence[pa.DataType], first: int) -> str | Unreadable:
         return Unreadable("the stream has no key: add key_by() before the window")
     parts = []
     for i, kind in enumerate(types):
-        if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-            parts.append(f"s[{first + i}][key]")
-        elif pa.types.is_boolean(kind):
-            parts.append(f"(s[{first + i}][key] != 0)")
+        if pa.types.is_boolean(kind):
+            parts.append(f"(s.f{first + i}[key] != 0)")
+        elif is_scalar(kind):
+            parts.append(f"s.f{first + i}[key]")
         else:
             return Unreadable(
                 f"a key of type {kind} cannot be read by a compiled function; every result has the key columns,"
@@ -199,13 +202,12 @@ def _fields(inputs: Inputs) -> tuple[dict[str, _Readable], dict[str, FieldBindin
     """What ``t`` has: columns that may be read, and the binding of every name."""
     readable: dict[str, _Readable] = {}
     fields: dict[str, FieldBinding | Unreadable] = {"input": FieldBinding("source_input")}
-    names = list(dict.fromkeys(name for schema, _ in inputs for name in schema.names))
-    for name in names:
-        if not name.isidentifier():
-            continue
-        kinds = [schema.field(name).type if name in schema.names else None for schema, _ in inputs]
+    of_inputs = [attributes(schema.names) for schema, _ in inputs]
+    for name in dict.fromkeys(name for named in of_inputs for name in named):
+        columns = tuple(named.get(name) for named in of_inputs)
+        kinds = [None if c is None else schema.field(c).type for (schema, _), c in zip(inputs, columns, strict=True)]
         present = [kind for kind in kinds if kind is not None]
-        is_time = {name == time for (schema, time) in inputs if name in schema.names}
+        is_time = {c == time for (_, time), c in zip(inputs, columns, strict=True) if c is not None}
         if is_time == {True}:
             fields[name] = FieldBinding("ts")
             continue
@@ -219,7 +221,7 @@ def _fields(inputs: Inputs) -> tuple[dict[str, _Readable], dict[str, FieldBindin
         dtypes = tuple(None if kind is None else value_dtype(kind).name for kind in kinds)
         known = {dtype for dtype in dtypes if dtype is not None}
         kind = "float64" if "float64" in known else "int64" if "int64" in known else "bool"
-        readable[name] = _Readable(kind, dtypes)
+        readable[name] = _Readable(kind, columns, dtypes)
         fields[name] = FieldBinding(f"c_{name}", valid=f"n_{name}")
     fields["ts"] = FieldBinding("ts")
     readable.pop("ts", None)
@@ -228,10 +230,15 @@ def _fields(inputs: Inputs) -> tuple[dict[str, _Readable], dict[str, FieldBindin
     return readable, fields
 
 
+def _is_time(kind: pa.DataType) -> bool:
+    """Whether functions see it as an integer of its unit."""
+    return pa.types.is_timestamp(kind) or pa.types.is_duration(kind)
+
+
 def _unreadable(kind: pa.DataType) -> str | None:
     """Why a function cannot read such a column; None if it can."""
     plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if pa.types.is_boolean(plain) or pa.types.is_integer(plain) or pa.types.is_floating(plain):
+    if is_scalar(plain):
         return None
     if is_text(plain):
         return (
@@ -263,14 +270,13 @@ class CustomProgram(Program):
         operator = spec.operator
         self._operator = operator
         self.bound = bind(operator, list(zip(schemas, self._times, strict=True)), key_types)
-        self._read = [
-            [name for name, column in self.bound.columns.items() if column.dtypes[side] is not None]
-            for side in sides
-        ]
-        self._dtypes = [
-            {name: np.dtype(self.bound.columns[name].dtypes[side]) for name in self._read[side]}
-            for side in sides
-        ]
+        # Attribute of t -> column, and what its values are.
+        self._read: list[dict[str, str]] = []
+        self._dtypes: list[dict[str, np.dtype]] = []
+        for side in sides:
+            found = {a: (r.columns[side], r.dtypes[side]) for a, r in self.bound.columns.items()}
+            self._read.append({a: column for a, (column, _) in found.items() if column is not None})
+            self._dtypes.append({c: np.dtype(dtype) for c, dtype in found.values() if c is not None})
         self.value_columns = max(map(len, self._read))
         self._multi_key = [
             bool(keys) and not (spec.nulls == "error" and all(key.is_single for key in keys))
@@ -308,7 +314,7 @@ class CustomProgram(Program):
         self._state: tuple[np.ndarray, ...] = ()
 
     def _input(self, side: int) -> Input:
-        read = self._read[side]
+        read = list(self._read[side])
         columns = tuple(
             Column(
                 name,
@@ -327,7 +333,7 @@ class CustomProgram(Program):
         return self._multi_key[side]
 
     def values_of(self, side):
-        return self._read[side]
+        return list(self._read[side].values())
 
     def carried_of(self, side):
         return self._carried[side]
@@ -459,14 +465,15 @@ class CustomProgram(Program):
                 values[name] = bool(value) if kind == "bool" else value.item()
                 if state[places[f"n_{name}"]][node] == 0:
                     values[name] = None
-            tuples.append(SimpleNamespace(**values | dict.fromkeys(self._times, ts) | {"ts": ts}))
+            tuples.append(SimpleNamespace(**values | dict.fromkeys(map(python_name, self._times), ts) | {"ts": ts}))
             node = int(state[custom_shape.FOLLOWING][node])
         return tuples
 
     def _key_of(self, key_id: int) -> Any:
         if self.dictionary is None:
             return ()
-        parts = [part[0].as_py() for part in self.dictionary.decode(np.array([key_id], np.int32))]
+        decoded = self.dictionary.decode(np.array([key_id], np.int32))
+        parts = [(part.view(pa.int64()) if _is_time(part.type) else part)[0].as_py() for part in decoded]
         return parts[0] if len(parts) == 1 else tuple(parts)
 
     def _row_of(self, ref: int, stores: list[Store]) -> dict[str, Any]:
@@ -474,8 +481,8 @@ class CustomProgram(Program):
         source, row = ref >> SOURCE_SHIFT, ref & ROW_MASK
         side = self._branches[source].side
         values: dict[str, Any] = {}
-        for name in self._read[side]:
-            found, valid = stores[source].column(name, np.array([row]))
+        for name, column in self._read[side].items():
+            found, valid = stores[source].column(column, np.array([row]))
             missing = valid is not None and valid[0] == 0
             kind = self.bound.columns[name].kind
             values[name] = None if missing else bool(found[0]) if kind == "bool" else found[0].item()
@@ -486,7 +493,7 @@ class CustomProgram(Program):
         chunk = stores[source].chunks[row >> CHUNK_SHIFT]
         ts = int(chunk.ts[row & (chunk.ts.size - 1)])
         absent = dict.fromkeys(self.bound.columns)
-        return {"input": side} | absent | whole | values | {self._times[side]: ts, "ts": ts}
+        return {"input": side} | absent | whole | values | {python_name(self._times[side]): ts, "ts": ts}
 
 
 def _pasted(generated: GeneratedFunction | None) -> Function | None:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from headrace.codegen.functions import explain_failure, specialise
+from headrace.codegen.functions import FieldBinding, explain_failure, specialise
+from headrace.codegen.text import attributes, python_name
 from headrace.egress.finishers import JoinResults
 from headrace.engine.programs import FREE_WORD, PRIVATE_WORDS, Program
 from headrace.errors import HeadraceError, OverflowInputError, SchemaError
 from headrace.expressions import BandPredicate, EqualPredicate, Predicate
 from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
 from headrace.gates.store import Store
-from headrace.ingress.columns import is_text, value_dtype
+from headrace.ingress.columns import is_scalar, is_text, value_dtype
 from headrace.ingress.encode import KeySource, make_dictionary
 from headrace.memory.bundle import numbered
 from headrace.memory.cells import reserved
@@ -42,6 +43,7 @@ class JoinProgram(Program):
     first_promise = -1
     load_by_key = False
     latest_is_ready = True
+    time_value = "(event time)"
 
     def __init__(self, node: OperatorNode, spec: JoinSpec, branches: list[Branch], options: Any):
         self.node, self.spec = node, spec
@@ -130,17 +132,20 @@ class JoinProgram(Program):
     def _user_predicate(self, function: Callable):
         fields: list[list[str]] = []
         for schema, time in zip(self._schemas, self._time, strict=True):
-            fields.append([f.name for f in schema if f.name != time and _is_number(f.type)])
+            columns = [c for name, c in attributes(schema.names).items() if c != time and name != "ts"]
+            fields.append([self.time_value, *(c for c in columns if is_scalar(schema.field(c).type))])
+
+        def bindings(role: str, read: list[str], side: int) -> dict[str, FieldBinding]:
+            found = {python_name(name): FieldBinding(f"{role}_{i}") for i, name in enumerate(read)}
+            time = found.pop(self.time_value, None)
+            return found if time is None else found | dict.fromkeys((python_name(self._time[side]), "ts"), time)
 
         def written(read):
             return specialise(
                 function,
                 name="user_predicate",
                 arguments=("l", "r"),
-                bindings={
-                    "l": {name: f"l_{i}" for i, name in enumerate(read[0])},
-                    "r": {name: f"r_{i}" for i, name in enumerate(read[1])},
-                },
+                bindings={role: bindings(role, read[side], side) for side, role in enumerate("lr")},
                 parameters=tuple(
                     [f"l_{i}" for i in range(len(read[0]))] + [f"r_{i}" for i in range(len(read[1]))]
                 ),
@@ -149,12 +154,19 @@ class JoinProgram(Program):
             )
 
         trial = written(fields)
-        self._read = (list(trial.reads.get("l", ())), list(trial.reads.get("r", ())))
+        self._read = tuple(self._columns_read(trial.reads.get(role, ()), side) for side, role in enumerate("lr"))
         for side, names in enumerate(self._read):
             for name in names:
-                dtype = value_dtype(self._schemas[side].field(name).type, narrow=True)
+                is_time = name == self.time_value
+                dtype = np.dtype(np.int64) if is_time else value_dtype(self._schemas[side].field(name).type, narrow=True)
                 self._columns[side][name] = np.promote_types(self._columns[side].get(name, dtype), dtype)
         return written(self._read)
+
+    def _columns_read(self, names: Iterable[str], side: int) -> list[str]:
+        """Columns of a side behind the attributes that the predicate reads."""
+        times = {"ts", python_name(self._time[side])}
+        columns = attributes(self._schemas[side].names)
+        return list(dict.fromkeys(self.time_value if name in times else columns[name] for name in names))
 
     def keys_of(self, side):
         return self._keys[side]
@@ -228,16 +240,13 @@ class JoinProgram(Program):
             side = self._branches[source].side
             for name in self._read[side]:
                 values, _ = stores[source].column(name, np.array([row]))
-                tuples[side][name] = values[0].item()
+                shown = ("ts", python_name(self._time[side])) if name == self.time_value else (python_name(name),)
+                tuples[side].update(dict.fromkeys(shown, values[0].item()))
         return explain_failure(self._function, ("l", "r"), {"l": tuples[0], "r": tuples[1]}, cause=error)
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
 
 
 def _width(width: int | float, dtype: np.dtype) -> int | float:

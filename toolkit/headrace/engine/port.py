@@ -51,6 +51,7 @@ class Port:
             equal_columns=program.equal_columns_of(branch.side),
             no_key=-1 - branch.side,  # a left tuple without a key equals no right one without
             source=branch.source,
+            time_value=program.time_value,
         )
         self.store = Store(
             program.columns_of(branch.side), program.multi_key_of(branch.side), operator.directories[source]

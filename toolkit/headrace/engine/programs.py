@@ -59,6 +59,8 @@ class Program:
     """The tuple that makes a result ready is the latest one in it."""
     texts: Mapping[str, KeyDictionary] = MappingProxyType({})
     """Text columns whose strings kernels know by id."""
+    time_value = ""
+    """Name of the value column that is the event time in the stream's unit, where kernels read it."""
 
     def keys_of(self, side: int) -> Sequence[KeySource]:
         return ()

@@ -241,6 +241,18 @@ def is_whole(kind: pa.DataType) -> bool:
     )
 
 
+def is_scalar(kind: pa.DataType) -> bool:
+    """Whether a user function can read it: a number or bool; a timestamp or duration, as an integer of its unit."""
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return (
+        pa.types.is_boolean(plain)
+        or pa.types.is_integer(plain)
+        or pa.types.is_floating(plain)
+        or pa.types.is_timestamp(plain)
+        or pa.types.is_duration(plain)
+    )
+
+
 def check_value_type(name: str, kind: pa.DataType) -> None:
     """Raise `UnsupportedTypeError`, with a cast that helps, unless kernels can read the column."""
     if is_whole(kind) or pa.types.is_floating(kind):

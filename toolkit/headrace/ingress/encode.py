@@ -203,6 +203,8 @@ class Encoder:
         Touch the dictionary's ids with the rows' times.
     source : str
         Name for error texts.
+    time_value : str
+        Under which of `values` kernels read the event time in the stream's unit, if they do.
 
     Examples
     --------
@@ -232,6 +234,7 @@ class Encoder:
     max_batch_keys: int = 1 << 22
     is_tracked: bool = True
     source: str = ""
+    time_value: str = ""
     counters: EncoderCounters = field(default_factory=EncoderCounters, init=False)
 
     def __post_init__(self):
@@ -243,7 +246,7 @@ class Encoder:
         self.time_type = check_event_time(self.schema, self.event_time)
         self.unit = time_unit_of(self.time_type, self.time_unit)
         for name in (*self.values, *self.narrow_values):
-            if name not in self.texts:
+            if name not in self.texts and name != self.time_value:
                 columns.check_value_type(name, field_type(self.schema, name, "value"))
         for name in self.carry:
             field_type(self.schema, name, "carried")
@@ -296,7 +299,8 @@ class Encoder:
     @property
     def columns_used(self) -> list[str]:
         """Names of the columns that encoding reads, each once."""
-        used = [self.event_time, *self.values, *self.narrow_values, *self.carry]
+        values = [name for name in self.values if name != self.time_value]
+        used = [self.event_time, *values, *self.narrow_values, *self.carry]
         return list(dict.fromkeys(used + [column for key in self.keys for column in key.columns]))
 
     def _encode_piece(self, batch: pa.RecordBatch, ts: np.ndarray | None) -> Iterator[EncodedBatch]:
@@ -361,6 +365,9 @@ class Encoder:
         arrays = {}
         for names, narrow in ((self.values, False), (self.narrow_values, True)):
             for name in names:
+                if name == self.time_value:
+                    arrays[name] = (ts, None)
+                    continue
                 array = columns.plain(self._column(batch, name))
                 if name in self.texts:
                     arrays[name] = (_text_ids(self.texts[name], array, ts), columns.validity(array))

@@ -7,6 +7,7 @@ import re
 from types import ModuleType
 
 from headrace.codegen.modules import load_module
+from headrace.codegen.text import in_templates
 from headrace.gates.variants import GATES
 from headrace.operators import instance_loop
 
@@ -26,7 +27,7 @@ def assemble(operator_text: str, gate: str) -> str:
     Notes
     -----
     Templates write the state's arrays as ``s[0]``, ``s[1]``, ...; here they
-    become fields of the bundle they are passed as.
+    become fields of the bundle they are passed as. User functions in it are not touched.
     """
     source = inspect.getsource(instance_loop)
     imports, loop = source.split(CUT)
@@ -39,8 +40,12 @@ def assemble(operator_text: str, gate: str) -> str:
         + "\n\n@kernel"
         + kernels
     )
-    text = re.sub(r"\bs\[(\d+)\]", r"s.f\1", text)
-    return text.replace("gates.merged_log_kernel", f"gates.{GATES[gate]}")
+
+    def adapted(line: str) -> str:
+        line = re.sub(r"\bs\[(\d+)\]", r"s.f\1", line)
+        return line.replace("gates.merged_log_kernel", f"gates.{GATES[gate]}")
+
+    return in_templates(text, adapted)
 
 
 def build(operator_text: str, gate: str, name: str, debug: bool = False) -> ModuleType:

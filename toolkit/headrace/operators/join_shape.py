@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.codegen.text import indent
+from headrace.codegen.text import in_templates, indent
 
 GROUP = 64
 """Records that are processed together."""
@@ -243,7 +243,7 @@ def common_text(shape: JoinShape) -> str:
 
 def numbered_fields(text: str) -> str:
     """Write scratch memory, ``buffer[3]`` in templates, as the fields of the bundle it is passed as."""
-    return re.sub(r"\bbuffer\[(\d+)\]", r"buffer.f\1", text)
+    return in_templates(text, lambda line: re.sub(r"\bbuffer\[(\d+)\]", r"buffer.f\1", line))
 
 
 _LOAD = '''

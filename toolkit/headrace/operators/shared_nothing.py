@@ -28,7 +28,7 @@ from types import ModuleType
 import numpy as np
 
 from headrace.codegen.modules import load_module
-from headrace.codegen.text import indent
+from headrace.codegen.text import in_templates, indent
 from headrace.operators import build, custom, router_kernel
 from headrace.operators.custom_shape import CustomShape
 from headrace.operators.join_shape import JoinShape
@@ -422,7 +422,8 @@ def assemble(operator_text: str, transfer_text: str, positions: str) -> str:
     else:
         routed = _ROUTED.format(ticks="        l[TICKS] = seen[i]" if positions == "ticks" else "")
     text = build.assemble(operator_text + transfer_text + routed, "log")
-    text = text.replace("headrace.gates.merged_log_kernel", "headrace.operators.instance_queues")
+    gate, queues = "headrace.gates.merged_log_kernel", "headrace.operators.instance_queues"
+    text = in_templates(text, lambda line: line.replace(gate, queues))
     for before, after in (
         (
             "        begun = turn(c.meter, me, BUSY_NS)\n",
