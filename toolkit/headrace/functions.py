@@ -144,6 +144,44 @@ def operator(
 
     Notes
     -----
+    Functions are compiled: an integer has 64 bits, and ``+ - * -x abs(x) ** <<`` **wrap
+    around** where the result does not fit. ``start(debug=True)`` raises there instead,
+    with the line and the tuple. What Python refuses, such as ``math.sqrt(-1)``, ``int(nan)``
+    or an index out of bounds, raises as in Python; so does whatever would depend on the
+    machine. What may have no value when it is read, ``is`` between numbers, and constants
+    beyond 64 bits are refused with their line. All that is left to know:
+
+    ==========================  ================================  ====================  ====================
+    written                     with                              Python                compiled
+    ==========================  ================================  ====================  ====================
+    t.i + t.j                   i=2**63-1, j=1                    9223372036854775808   -9223372036854775808
+    t.i - t.j                   i=-2**63, j=1                     -9223372036854775809  9223372036854775807
+    t.i * t.j                   i=2**62, j=3                      13835058055282163712  -4611686018427387904
+    -t.i                        i=-2**63                          9223372036854775808   -9223372036854775808
+    abs(t.i)                    i=-2**63                          9223372036854775808   -9223372036854775808
+    t.i ** t.j                  i=3, j=41                         36472996377170786403  -420491770248316829
+    t.i << t.j                  i=1, j=63                         9223372036854775808   -9223372036854775808
+    t.i << t.j                  i=1, j=64                         18446744073709551616  OverflowError
+    t.i // t.j                  i=-2**63, j=-1                    9223372036854775808   OverflowError
+    int(t.x)                    x=2.0**63                         9223372036854775808   OverflowError
+    round(t.x)                  x=1e19                            10000000000000000000  OverflowError
+    t.i ** t.j                  i=2, j=-1                         0.5                   ValueError
+    t.x ** t.y                  x=-1.0, y=0.5                     complex               ValueError
+    t.x ** 2                    x=1e200                           OverflowError         inf
+    t.x ** 3                    x=8.732795268584088               665.9779282333154     665.9779282333155
+    round(t.x, 2)               x=2.675                           2.67                  2.68
+    t.i / t.j                   i=1, j=2**53+1                    1.1102230246251564e-16  1.1102230246251565e-16
+    t.i == t.x                  i=2**53+1, x=2.0**53              False                 True
+    max(t.i, t.x)               i=2**53+1, x=1.0                  9007199254740993      9007199254740992.0
+    t.i == 1                    i=None                            False                 ValueError
+    l.f * l.f == l.d            f=float32(0.1), d=0.010000000298023226  True            False
+    ==========================  ================================  ====================  ====================
+
+    Integers and floats that meet are floats, in ``max`` as in a name that is an integer on
+    one path and a float on the other. A null can only be tested with ``is None``. In join
+    functions, where narrow types are faster, float32 columns are computed with as float32.
+    What `math` and NumPy compute, to the last digit, is as the machine's C library has it.
+
     STRETCH, Table I: the default f_U stores the tuple, the default f_S purges
     stale ones. Kept tuples cost memory and time for each window they lie in;
     where a window can be summed up as tuples come, an `update` does so in a few

@@ -36,8 +36,8 @@ class Step:
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         raise NotImplementedError
 
-    def for_run(self, stop: np.ndarray) -> Step:
-        """Return the step as one run uses it; it gives up soon after word 0 of `stop` is set."""
+    def for_run(self, stop: np.ndarray, debug: bool = False) -> Step:
+        """Return the step as one run uses it; it gives up soon after word 0 of `stop` is set. `debug`: see `start`."""
         return self
 
 
@@ -101,8 +101,13 @@ class FunctionStep(Step):
     def apply(self, batch):
         return self.chain.apply(batch)
 
-    def for_run(self, stop):
-        chain = copy.copy(self.chain)
+    def for_run(self, stop, debug=False):
+        if debug:
+            from headrace.codegen.stateless import StatelessChain
+
+            chain = StatelessChain(self.operations, self.source, self.event_time, debug=True)
+        else:
+            chain = copy.copy(self.chain)
         chain.stop = stop
         step = FunctionStep(self.operations, self.source, self.event_time)
         step.__dict__["chain"] = chain

@@ -9,6 +9,12 @@ from dataclasses import dataclass, field
 from headrace.codegen.capture import CapturedFunction
 
 
+def widened(text: str, kind: str) -> str:
+    """Read a number of 32 bits as Python would: with 64."""
+    wide = {"int32": "np.int64", "float32": "np.float64"}.get(kind)
+    return text if wide is None else f"{wide}({text})"
+
+
 @dataclass(frozen=True)
 class FieldBinding:
     """What an attribute of a parameter stands for.
@@ -99,6 +105,7 @@ class Plan:
     poll: str | None
     returns: str | None
     decorator: str
+    debug: bool = False
 
     def words(self) -> set[str]:
         """Names that locals must not take."""
@@ -125,5 +132,6 @@ class Written:
     reads: dict[str, set[str]] = field(default_factory=dict)
     writes: dict[str, set[str]] = field(default_factory=dict)
     checks: set[str] = field(default_factory=set)
+    number_checks: set[str] = field(default_factory=set)
     impure: set[str] = field(default_factory=set)
     expression: str | None = None

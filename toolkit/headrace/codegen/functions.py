@@ -60,6 +60,10 @@ __all__ = [
     "translate_error",
 ]
 
+_MAY_RAISE = re.compile(
+    r"[/%]|\*\*|\bmath\.|\bnp\.(?!int64\(|float64\()|\braise\b|\bwhile\b|\bfor\b|@compiled_user_bounded"
+    r"|\bchecked_(?!int64|float64|float32|bool|truth|negative|magnitude|invert)"
+)
 _STEPS_TO_EXPLAIN = 1_000_000
 """Lines a failed function may run in the interpreter before we stop looking for the reason."""
 
@@ -109,6 +113,11 @@ class GeneratedFunction:
         return f"{self.name}({', '.join(self.parameters)})"
 
     @property
+    def may_raise(self) -> bool:
+        """Whether a call may fail, or take long: it is not made without need, and what it is made on is on record."""
+        return bool(_MAY_RAISE.search("\n".join(line.partition("  # ")[0] for line in self.source.splitlines())))
+
+    @property
     def preamble(self) -> str:
         """The imports as text."""
         return "\n".join(self.imports) + "\n"
@@ -126,6 +135,7 @@ def specialise(
     poll: str | None = None,
     returns: str | None = None,
     decorator: str = "compiled_user",
+    debug: bool = False,
 ) -> GeneratedFunction:
     """Rewrite a user function for a kernel.
 
@@ -162,6 +172,8 @@ def specialise(
         such a value on every path. "any": whatever it returns.
     decorator : str
         Written above each function; "" for none.
+    debug : bool
+        Integers that leave the range of int64 raise and do not wrap around.
 
     Raises
     ------
@@ -192,6 +204,7 @@ def specialise(
         poll=poll,
         returns=returns,
         decorator=decorator,
+        debug=debug,
     )
     written = rewrite(captured, tuple(arguments), plan)
     imports = ["import math", "import numpy as np"]
@@ -199,8 +212,12 @@ def specialise(
         imports.append("import random")
     if written.checks:
         imports.append(f"from headrace.codegen.checked import {', '.join(sorted(written.checks))}")
+    if written.number_checks:
+        imports.append(f"from headrace.codegen.python_numbers import {', '.join(sorted(written.number_checks))}")
     if decorator in ("compiled", "compiled_user"):
         imports.append(f"from headrace.codegen.modules import {decorator}")
+    if decorator == "compiled_user" and any("@compiled_user_bounded" in chunk for chunk in written.chunks):
+        imports.append("from headrace.codegen.modules import compiled_user_bounded")
     return GeneratedFunction(
         name=name,
         parameters=tuple(parameters),
@@ -444,6 +461,12 @@ def explain_failure(
         call_plain(function, arguments, values, emits)
     except FunctionError as error:
         return error
+    try:
+        call_plain(function, arguments, {role: _bounded(value) for role, value in values.items()}, emits)
+    except FunctionError as error:
+        error.tuple = _offending(values)
+        error.args = (*error.args[:4], error.tuple)
+        return error
     code = getattr(function, "py_func", function).__code__
     reason = f"{type(cause).__name__}: {cause}" if cause is not None else "an error"
     text = (
@@ -451,6 +474,44 @@ def explain_failure(
         f"a null or an index out of bounds are different there"
     )
     return FunctionError(text, code.co_name, code.co_filename, code.co_firstlineno, _offending(values))
+
+
+class _Int64(int):
+    """An integer whose sums, products and so on raise where they do not fit in 64 bits, as with ``debug=True``."""
+
+    @classmethod
+    def operation(cls, name: str, symbol: str) -> Callable:
+        original = getattr(int, name)
+
+        def apply(self, *other):
+            result = original(self, *other)
+            if type(result) is not int:
+                return result
+            if not -(2**63) <= result < 2**63:
+                pair = (other[0], self) if name.startswith("__r") and name != "__rshift__" else (self, *other)
+                text = f" {symbol} ".join(str(int(part)) for part in pair) if other else f"{symbol} {int(self)}"
+                raise OverflowError(f"{text} leaves the range of int64")
+            return cls(result)
+
+        return apply
+
+
+for _name, _symbol in {
+    "add": "+", "sub": "-", "mul": "*", "pow": "**", "lshift": "<<", "floordiv": "//", "rshift": ">>", "mod": "%",
+}.items():  # fmt: skip
+    for _side in ("", "r"):
+        setattr(_Int64, f"__{_side}{_name}__", _Int64.operation(f"__{_side}{_name}__", _symbol))
+for _name, _symbol in {"neg": "-", "abs": "abs"}.items():
+    setattr(_Int64, f"__{_name}__", _Int64.operation(f"__{_name}__", _symbol))
+
+
+def _bounded(value: Any) -> Any:
+    """The same with bounded integers: a tuple or state, a key, a value."""
+    if isinstance(value, Mapping):
+        return {name: _bounded(part) for name, part in value.items()}
+    if isinstance(value, tuple):
+        return tuple(map(_bounded, value))
+    return _Int64(value) if type(value) is int else value
 
 
 def _offending(values: Mapping[str, object]) -> dict[str, object]:

@@ -39,7 +39,7 @@ from headrace.caches.machine_code import MachineCodeCache, prune, write_whole
 from headrace.codegen import parts
 from headrace.kernel import JIT
 
-__all__ = ["CacheWarning", "cache_directory", "compiled", "compiled_user", "load_module"]
+__all__ = ["CacheWarning", "cache_directory", "compiled", "compiled_user", "compiled_user_bounded", "load_module"]
 
 _MODULES_KEPT = 1000
 """Generated modules kept in the cache directory; the least recently used go."""
@@ -81,7 +81,7 @@ def _kept(name: str, text: bytes) -> pathlib.Path | None:
     return path
 
 
-def _compile(function: Callable, error_model: str, inline: str) -> Callable:
+def _compile(function: Callable, error_model: str, inline: str, is_bounded: bool = False) -> Callable:
     if not JIT:
         return function
     namespace = function.__globals__
@@ -91,7 +91,7 @@ def _compile(function: Callable, error_model: str, inline: str) -> Callable:
         nogil=True,
         error_model=error_model,
         inline=inline,
-        boundscheck=bool(namespace.get(_DEBUG, False)),
+        boundscheck=is_bounded or bool(namespace.get(_DEBUG, False)),
         **({} if entry is None else parts.PART if is_part else parts.ENTRY),
     )(function)
     if not is_part:
@@ -136,6 +136,11 @@ def compiled_user(function: Callable) -> Any:
             raise ZeroDivisionError("division by zero") from error
 
     return interpreted
+
+
+def compiled_user_bounded(function: Callable) -> Any:
+    """The same for a function that indexes arrays of its own: beyond their bounds it raises, as in Python."""
+    return _compile(function, "python", "never", is_bounded=True) if JIT else compiled_user(function)
 
 
 # ------------------------------------------------------------------ loading

@@ -11,12 +11,40 @@ change the text, hence not its hash, hence compiles nothing.
 from __future__ import annotations
 
 import ast
+import copy
+import operator
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
+from headrace.codegen import python_numbers
+from headrace.codegen.assigned import check_assigned
 from headrace.codegen.bindings import Binding, FieldBinding, ListBinding, Plan, Unreadable, Written
 from headrace.codegen.capture import CapturedFunction
+
+_OPERATIONS = {
+    ast.Pow: python_numbers.checked_power,
+    ast.LShift: python_numbers.checked_left,
+    ast.RShift: python_numbers.checked_right,
+    ast.FloorDiv: python_numbers.checked_floordiv,
+}
+_EXACT_OPERATIONS = _OPERATIONS | {
+    ast.Pow: python_numbers.checked_exact_power,
+    ast.LShift: python_numbers.checked_exact_left,
+    ast.Add: python_numbers.checked_sum,
+    ast.Sub: python_numbers.checked_difference,
+    ast.Mult: python_numbers.checked_product,
+}
+"""The same with ``debug=True``."""
+_FOLDED: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow, ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift, ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert,
+    ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor,
+}  # fmt: skip
+_MOST_BITS = 1024
+"""Constants with a larger exponent or shift are not computed: they do not fit in 64 bits."""
 
 _SHORT_LOOP = 1024
 """A loop over ``range`` of a constant up to this is not polled: it ends soon."""
@@ -44,6 +72,7 @@ def rewrite(captured: CapturedFunction, roles: tuple[str, ...], plan: Plan) -> W
     needed = len(roles) - (roles[-1:] == ("emit",))
     if not needed <= len(given) <= len(roles):
         raise captured.error(f"takes {len(given)} parameters: it is called with ({', '.join(roles)})")
+    check_assigned(captured)
     bound = dict(zip(given, roles, strict=False))
     _Function(captured, bound, (), plan.name, plan.returns, written).write()
     return written
@@ -69,6 +98,9 @@ class _Function(ast.NodeTransformer):
             for node in loops
             if isinstance(node.target, ast.Name) and self._list_of(node.iter) is not None
         }
+        # Before templates put their own, which are within bounds.
+        self.has_indices = any(isinstance(node, ast.Subscript) for node in ast.walk(captured.node))
+        self._operations = _EXACT_OPERATIONS if self.plan.debug else _OPERATIONS
         names = [node for node in ast.walk(captured.node) if isinstance(node, ast.Name)]
         stored = {name.id for name in names if isinstance(name.ctx, ast.Store)}
         taken = self.plan.words() | set(captured.constants)
@@ -116,7 +148,10 @@ class _Function(ast.NodeTransformer):
         for new, old in zip(_statements(again), _statements([definition]), strict=True):
             origin[new.lineno] = old.lineno
         written = self.written
-        lines = [f"@{self.plan.decorator}"] if self.plan.decorator else []
+        decorator = self.plan.decorator
+        if decorator == "compiled_user" and self.has_indices:
+            decorator = "compiled_user_bounded"
+        lines = [f"@{decorator}"] if decorator else []
         written.lines += [None] * len(lines)
         for number, line in enumerate(text.split("\n"), start=1):
             line_of_user = max(origin.get(number, 0), self.captured.line)
@@ -192,11 +227,15 @@ class _Function(ast.NodeTransformer):
         return self.visit(ast.copy_location(ast.Assign([node.target], node.value), node))
 
     def visit_AugAssign(self, node: ast.AugAssign):
-        if not isinstance(node.target, ast.Attribute):
-            self._refuse_parameter(node.target)
-            return self.generic_visit(node)
         target = node.target
-        current = ast.copy_location(ast.Attribute(target.value, target.attr, ast.Load()), target)
+        if not isinstance(target, ast.Attribute):
+            self._refuse_parameter(target)
+            if type(node.op) not in self._operations:
+                return self.generic_visit(node)
+            current = copy.deepcopy(target)
+            current.ctx = ast.Load()
+        else:
+            current = ast.copy_location(ast.Attribute(target.value, target.attr, ast.Load()), target)
         combined = ast.copy_location(ast.BinOp(current, node.op, node.value), node)
         return self.visit(ast.copy_location(ast.Assign([node.target], combined), node))
 
@@ -367,7 +406,103 @@ class _Function(ast.NodeTransformer):
             return ast.copy_location(ast.Call(present, [value, self._text(binding.valid, node)], []), node)
         return value
 
+    # -- numbers
+
+    def _number_call(self, function: Callable, arguments: list[ast.expr], node: ast.AST) -> ast.expr:
+        """Call what `python_numbers` has in place of an operation."""
+        self.written.number_checks.add(function.__name__)
+        return ast.copy_location(ast.Call(ast.Name(function.__name__, ast.Load()), arguments, []), node)
+
+    def _constant(self, node: ast.AST) -> int | float | None:
+        """The number that an expression of constants is in Python; None for any other."""
+        if isinstance(node, ast.Name) and node.id in self.captured.constants and node.id not in self.names:
+            node = self.captured.constants[node.id]
+        if isinstance(node, ast.Constant):
+            return node.value if type(node.value) in (int, float, bool) else None
+        if isinstance(node, ast.UnaryOp) and type(node.op) in _FOLDED:
+            parts = [self._constant(node.operand)]
+        elif isinstance(node, ast.BinOp) and type(node.op) in _FOLDED:
+            parts = [self._constant(node.left), self._constant(node.right)]
+        else:
+            return None
+        if None in parts:
+            return None
+        if isinstance(node.op, ast.Pow | ast.LShift) and isinstance(parts[1], int) and abs(parts[1]) > _MOST_BITS:
+            raise self._error(f"{ast.unparse(node)}: does not fit in 64 bits", node)
+        try:
+            value = _FOLDED[type(node.op)](*parts)
+        except (ArithmeticError, ValueError, TypeError):
+            return None  # it fails when it is called, as in Python
+        return None if isinstance(value, complex) else value
+
+    def _folded(self, node: ast.expr) -> ast.expr | None:
+        """An expression of constants as its value."""
+        value = self._constant(node)
+        if value is None:
+            return None
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise self._error(f"{ast.unparse(node)} = {value}: does not fit in 64 bits", node)
+        return self._text(_literal(value), node)
+
+    def visit_Constant(self, node: ast.Constant):
+        return self._folded(node) if type(node.value) is int and node.value >= 2**63 else node
+
+    def visit_BinOp(self, node: ast.BinOp):
+        folded = self._folded(node)
+        if folded is not None:
+            return folded
+        right = self._constant(node.right)
+        function = self._operations.get(type(node.op))
+        if not self.plan.debug and right is not None:
+            # By a constant nothing can go wrong, or what can is in the documentation of `operator`.
+            if isinstance(node.op, ast.LShift | ast.RShift) and 0 <= right < 64:
+                function = None
+            elif isinstance(node.op, ast.FloorDiv) and right != -1:
+                function = None
+            elif isinstance(node.op, ast.Pow) and type(right) is int and right >= 0:
+                function = None
+        self.generic_visit(node)
+        return node if function is None else self._number_call(function, [node.left, node.right], node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp):
+        folded = self._folded(node)
+        if folded is not None:
+            return folded
+        exact, is_narrow = self.plan.debug, _may_be_narrow(node.operand)
+        self.generic_visit(node)
+        if isinstance(node.op, ast.USub) and (exact or is_narrow):
+            negative = python_numbers.checked_exact_negative if exact else python_numbers.checked_negative
+            return self._number_call(negative, [node.operand], node)
+        if isinstance(node.op, ast.Invert):
+            return self._number_call(python_numbers.checked_invert, [node.operand], node)
+        return node
+
+    def _checked_call(self, node: ast.Call, is_narrow: bool) -> ast.expr | None:
+        """A call of a builtin or of `math` that Python checks, in place of one that the compiler does not."""
+        if node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
+            return None
+        name = ast.unparse(node.func)
+        if len(node.args) == 1 and name == "abs":
+            exact = self.plan.debug
+            if not exact and not is_narrow:
+                return None
+            function = python_numbers.checked_exact_magnitude if exact else python_numbers.checked_magnitude
+        elif len(node.args) == 1:
+            function = python_numbers.CONVERSIONS.get(name) or python_numbers.MATH.get(name)
+        elif len(node.args) == 2:
+            function = python_numbers.PAIRS.get(name)
+            if function is python_numbers.checked_power and self.plan.debug:
+                function = python_numbers.checked_exact_power
+        else:
+            function = None
+        return None if function is None else self._number_call(function, node.args, node)
+
     def visit_Compare(self, node: ast.Compare):
+        for op, other in zip(node.ops, node.comparators, strict=True):
+            is_identity = isinstance(op, ast.Is | ast.IsNot)
+            is_singleton = isinstance(other, ast.Constant) and (other.value is None or isinstance(other.value, bool))
+            if is_identity and not is_singleton:
+                raise self._error(f"{ast.unparse(node)}: numbers have no identity; write == or !=", node)
         if len(node.ops) == 1 and _is_none(node.comparators[0]):
             role = self._object_of(node.left)
             if role is not None and isinstance(node.ops[0], ast.Is | ast.IsNot):
@@ -424,7 +559,9 @@ class _Function(ast.NodeTransformer):
         if stored is not None and isinstance(node.func, ast.Name) and self._means(node.func.id, "len"):
             self.written.reads.setdefault(stored.role, set())
             return self._text(stored.count, node)
-        return self.generic_visit(node)
+        is_narrow = len(node.args) == 1 and _may_be_narrow(node.args[0])
+        self.generic_visit(node)
+        return self._checked_call(node, is_narrow) or node
 
     def _means(self, name: str, builtin: str) -> bool:
         """Whether a name, as captured, is this builtin."""
@@ -532,6 +669,11 @@ def _replace_name(store: ast.Assign, target: ast.expr, value: ast.expr) -> None:
         store.value.args = [value]
 
 
+def _may_be_narrow(node: ast.expr) -> bool:
+    """Whether it may be an integer of 32 bits, whose negative needs 33: what is computed has 64."""
+    return isinstance(node, ast.Attribute | ast.Name)
+
+
 def _is_condition(node: ast.expr) -> bool:
     """Whether it can only give a bool."""
     if isinstance(node, ast.Compare) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
@@ -541,6 +683,15 @@ def _is_condition(node: ast.expr) -> bool:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr | ast.BitXor):
         return _is_condition(node.left) and _is_condition(node.right)
     return isinstance(node, ast.Constant) and isinstance(node.value, bool)
+
+
+def _literal(value: int | float) -> str:
+    """Write a number so that it is read as the same."""
+    if isinstance(value, float) and value != value:
+        return "np.nan"
+    if isinstance(value, float) and abs(value) == float("inf"):
+        return "np.inf" if value > 0 else "-np.inf"
+    return repr(value)
 
 
 def _is_none(node: ast.AST | None) -> bool:

@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.codegen.bindings import widened
 from headrace.codegen.functions import (
     FieldBinding,
     GeneratedFunction,
@@ -96,7 +97,7 @@ class StatelessChain:
         Carried unchanged; seen by functions as an integer, for a timestamp in
         microseconds.
     debug : bool
-        Check bounds.
+        Check bounds, and integers that leave the range of int64.
     is_compiled : bool
         False: check what can be checked without the compiler, which `compile`
         or the first batch runs.
@@ -246,7 +247,8 @@ class _Loop:
             if reason is not None:
                 bindings[name] = Unreadable(reason)
                 continue
-            read = f"c_{name}[row]" + (" != 0" if pa.types.is_boolean(kind) else "")
+            read = widened(f"c_{name}[row]", {pa.int32(): "int32", pa.float32(): "float32"}.get(kind, ""))
+            read += " != 0" if pa.types.is_boolean(kind) else ""
             valid = f"v_{name}[row] != 0" if nullable and column != self.event_time else None
             bindings[name] = FieldBinding(read, valid=valid)
         return bindings
@@ -320,11 +322,13 @@ class _Loop:
                 bindings={"t": current},
                 parameters=("row", *scalars.values(), *arrays),
                 poll="load_acquire(stop, 0) != 0",
+                debug=self.debug,
                 **options,
             )
             generated.append(function)
             read |= {name for name in function.reads.get("t", ()) if name not in scalars}
-            current.update({name: FieldBinding(scalar) for name, scalar in after.items()})
+            kinds = self.computed
+            current.update({name: FieldBinding(widened(scalar, kinds[name])) for name, scalar in after.items()})
             scalars = after
         return generated, read
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from headrace.codegen.bindings import widened
 from headrace.codegen.functions import (
     FieldBinding,
     GeneratedFunction,
@@ -35,9 +35,6 @@ from headrace.operators.aggregate_shape import slots_of
 from headrace.operators.custom_shape import Column, CustomShape, Function, Input, Stored
 from headrace.query import ApplySpec, Branch, OperatorNode
 
-_MAY_RAISE = re.compile(
-    r"[/%]|\*\*|\bmath\.|\bnp\.(?!int64\(|float64\()|\bchecked_(?:present|int32)|\braise\b|\bwhile\b|\bfor\b"
-)
 _KERNEL_WORDS = tuple(custom.CALL.split(", "))
 
 Inputs = Sequence[tuple[pa.Schema, str]]
@@ -74,7 +71,7 @@ class Bound:
         return [f for f in (self.update, self.output, self.slide) if f is not None]
 
 
-def bind(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.DataType]) -> Bound:
+def bind(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.DataType], debug: bool = False) -> Bound:
     """Rewrite the functions of an operator, once for each kind of input.
 
     Parameters
@@ -82,28 +79,32 @@ def bind(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.DataTy
     operator : CustomOperator
     inputs : sequence of (schema, event time column)
     key_types : sequence of pa.DataType
+    debug : bool
+        As in `start`.
 
     Raises
     ------
     FunctionError
         With the line of what cannot be compiled.
     """
-    place = (tuple(inputs), tuple(key_types))
+    place = (tuple(inputs), tuple(key_types), debug)
     if place not in operator.bound:
-        operator.bound[place] = _rewritten(operator, inputs, key_types)
+        operator.bound[place] = _rewritten(operator, inputs, key_types, debug)
     return operator.bound[place]
 
 
-def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.DataType]) -> Bound:
+def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.DataType], debug: bool) -> Bound:
     state: dict[str, FieldBinding | ListBinding] = {
         name: FieldBinding(
-            f"s.f{place}[p] != 0" if operator.state[name].kind == "bool" else f"s.f{place}[p]",
+            f"s.f{place}[p] != 0"
+            if operator.state[name].kind == "bool"
+            else widened(f"s.f{place}[p]", operator.state[name].kind),
             f"s.f{place}[p]",
             operator.state[name].kind,
         )
         for name, place in zip(operator.state, range(custom_shape.FIRST_FIELD, 1000), strict=False)
     }
-    options: dict[str, Any] = {"poll": "stopped(c)", "emits": operator.emits, "emit": custom.EMIT}
+    options: dict[str, Any] = {"poll": "stopped(c)", "emits": operator.emits, "emit": custom.EMIT, "debug": debug}
     readable, fields = _fields(inputs)
 
     def update_of(names: Sequence[str]) -> GeneratedFunction:
@@ -155,6 +156,7 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
             bindings={"key": _key_binding(key_types, first_key), "state": state, "left": "left"},
             parameters=(*_KERNEL_WORDS, "left"),
             poll="stopped(c)",
+            debug=debug,
         )
     reads_key = any(f is not None and f"s.f{first_key}[key]" in f.source for f in (output, slide))
     return Bound(update, output, slide, {name: readable[name] for name in names}, reads_key, kept)
@@ -269,7 +271,7 @@ class CustomProgram(Program):
         key_types = [kind for key in spec.keys[0] for kind in [key.key_type(schemas[0])] * key.width]
         operator = spec.operator
         self._operator = operator
-        self.bound = bind(operator, list(zip(schemas, self._times, strict=True)), key_types)
+        self.bound = bind(operator, list(zip(schemas, self._times, strict=True)), key_types, options.debug)
         # Attribute of t -> column, and what its values are.
         self._read: list[dict[str, str]] = []
         self._dtypes: list[dict[str, np.dtype]] = []
@@ -500,6 +502,5 @@ def _pasted(generated: GeneratedFunction | None) -> Function | None:
     """What the template needs to know of a rewritten function."""
     if generated is None:
         return None
-    code = "\n".join(line.partition("#")[0] for line in generated.source.splitlines())
-    saves = generated.writes.get("state", ()) if _MAY_RAISE.search(code) else ()
-    return Function(generated.preamble + generated.source, "emit_row(" in code, tuple(saves))
+    saves = generated.writes.get("state", ()) if generated.may_raise else ()
+    return Function(generated.preamble + generated.source, "emit_row(" in generated.source, tuple(saves))

@@ -397,7 +397,8 @@ def start(query: Query, **options: Any) -> QueryRun:
     rate : float or schedule of `headrace.rates`
         Tuples per second and source, to pace the input; `run.rate` changes it.
     debug : bool
-        Compile with bounds checks.
+        Compile with bounds checks; integers of user functions that leave the range of int64 raise
+        instead of wrapping around.
     name : str
         A live run of the same name is stopped first.
     sample_every : float

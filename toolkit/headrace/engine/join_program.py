@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -34,8 +33,6 @@ from headrace.operators.join_shape import (
 )
 from headrace.query import Branch, JoinSpec, OperatorNode
 
-_MAY_RAISE = re.compile(r"[/%]|\*\*|\bmath\.|\bnp\.|checked_|\bwhile\b|\bfor\b")
-
 
 class JoinProgram(Program):
     """One join of one run."""
@@ -50,6 +47,7 @@ class JoinProgram(Program):
         self.retention = self.window_size = spec.within
         self.nulls = spec.nulls
         self._branches = branches
+        self._debug = options.debug
         self._schemas = [next(b.schema for b in branches if b.side == side) for side in (0, 1)]
         self._time = [next(b.event_time for b in branches if b.side == side) for side in (0, 1)]
         self._columns: list[dict[str, np.dtype]] = [{}, {}]
@@ -82,7 +80,7 @@ class JoinProgram(Program):
                 user.preamble + user.source,
                 tuple(names[0].index(c) for c in self._read[0]),
                 tuple(names[1].index(c) for c in self._read[1]),
-                bool(_MAY_RAISE.search("\n".join(line.partition("#")[0] for line in user.source.splitlines()))),
+                user.may_raise,
             ),
             left_dtypes=tuple(d.name for d in self._columns[0].values()),
             right_dtypes=tuple(d.name for d in self._columns[1].values()),
@@ -151,6 +149,7 @@ class JoinProgram(Program):
                 ),
                 returns="truth",
                 decorator="compiled_user",
+                debug=self._debug,
             )
 
         trial = written(fields)

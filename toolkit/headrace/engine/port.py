@@ -35,7 +35,7 @@ class Port:
     def __init__(self, operator: Operator, source: int, branch: Branch):
         self._operator, self.source, self.branch = operator, source, branch
         program = operator.program
-        self._steps = [step.for_run(operator.control.words) for step in branch.steps]
+        self._steps = [step.for_run(operator.control.words, operator.options.debug) for step in branch.steps]
         self.encoder = Encoder(
             schema=branch.schema,
             event_time=branch.event_time,

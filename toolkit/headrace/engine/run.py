@@ -75,7 +75,9 @@ class Execution:
         kind = operator_class(options.mode)
         self.operators = {node.name: kind(node, query.branches[node.name], options) for node in query.operators}
         last = self.operators[query.output.name]
-        self._consumer = SinkConsumer(self.sink, [step.for_run(last.control.words) for step in query.output_steps])
+        self._consumer = SinkConsumer(self.sink, [
+            step.for_run(last.control.words, options.debug) for step in query.output_steps
+        ])
         _check_output(self.sink, query)
         self.sink.open(query.schema)
         try:

@@ -1,0 +1,285 @@
+"""Numbers in compiled functions: as in Python, but for what the documentation of `hr.operator` lists.
+
+Property    a row of that table says what Python gives and what compiled code
+            gives; whatever is not in the table gives what Python gives, or
+            raises where Python's result does not fit in 64 bits
+Oracle      Python, on every pair of numbers at the edges of their ranges
+Cannot see  the last digit of what `math` computes on another machine
+"""
+
+import itertools
+import linecache
+import math
+import re
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace.codegen.functions import FieldBinding, specialise
+from headrace.codegen.modules import load_module
+from headrace.errors import FunctionError
+
+INTEGERS = [0, 1, -1, 2, -2, 3, -7, 10, 62, 63, 64, -64, 2**31, -(2**31), 2**53, 2**53 + 1, 2**62, 2**63 - 1, -(2**63)]
+FLOATS = [
+    *(0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, -7.25, 1e-300, 1e300, -1e300, 5e-324, 1000.0, -1000.0),
+    *(2.0**53, 2.0**62, 2.0**63, -(2.0**63), 2.0**64, math.inf, -math.inf, math.nan),
+]
+_numbers = itertools.count()
+
+
+def function_of(expression, parameters):
+    """A function with a source, as a user would write it."""
+    file = f"<expression {next(_numbers)}>"
+    text = f"def f({parameters}):\n    return {expression}\n"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    names = {"math": math, "np": np}
+    exec(compile(text, file, "exec"), names)
+    return names["f"]
+
+
+def compiled(functions, debug=False):
+    """One module of all: function -> (parameters of its kernel, bindings)."""
+    chunks, imports = [], set()
+    for number, (function, (arguments, bindings, parameters)) in enumerate(functions.items()):
+        generated = specialise(
+            function, name=f"user_{number}", arguments=arguments, bindings=bindings, parameters=parameters,
+            returns="any", debug=debug,
+        )  # fmt: skip
+        chunks.append(generated.source)
+        imports |= {*generated.imports}
+    module = load_module("\n".join(sorted(imports)) + "\n\n\n" + "\n\n\n".join(chunks) + "\n", "numbers")
+    return [getattr(module, f"user_{number}") for number in range(len(functions))]
+
+
+def called(function, arguments):
+    """The result, or the kind of exception."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            result = function(*arguments)
+        except ArithmeticError as error:
+            return type(error)
+        except (ValueError, TypeError) as error:
+            return type(error)
+    return result.item() if isinstance(result, np.generic) else result
+
+
+# -- the table
+
+
+def table():
+    """The rows: written, with, Python, compiled."""
+    lines = hr.operator.__doc__.splitlines()
+    borders = [number for number, line in enumerate(lines) if line.strip().startswith("======")]
+    rows = [re.split(r"  +", line.strip()) for line in lines[borders[1] + 1 : borders[2]]]
+    assert all(len(row) == 4 for row in rows), rows
+    return rows
+
+
+class Tuple:
+    def __init__(self, values):
+        self.__dict__.update(values)
+
+
+def expected(text):
+    return {"OverflowError": OverflowError, "ValueError": ValueError}.get(text) or eval(text, {"inf": math.inf})
+
+
+def prepared(row):
+    """The row's function, how it is bound, and its values."""
+    written, given, _, _ = row
+    values = eval(f"dict({given})", {"float32": np.float32})
+    role = re.search(r"\b([tl])\.", written)[1]
+    function = function_of(written, role)
+    fields = {name: FieldBinding(name, valid="False" if value is None else None) for name, value in values.items()}
+    return function, ((role,), {role: fields}, tuple(values)), values
+
+
+def test_example_every_row_of_the_table_is_so():
+    rows = table()
+    assert len(rows) > 15
+    all_of_them = [prepared(row) for row in rows]
+    kernels = compiled({function: bound for function, bound, _ in all_of_them})
+    for (written, given, python, here), (function, _, values), kernel in zip(rows, all_of_them, kernels, strict=True):
+        as_python = {n: float(v) if isinstance(v, np.float32) else v for n, v in values.items()}
+        found = called(function, [Tuple(as_python)])
+        assert isinstance(found, complex) if python == "complex" else found == expected(python), (written, given, found)
+        found = called(kernel, [0 if v is None else v for v in values.values()])
+        assert found == expected(here) and type(found) is type(expected(here)), (written, given, found)
+        assert python != here
+
+
+def test_example_what_wraps_around_raises_with_debug():
+    wrapping = [row for row in table() if row[2].lstrip("-").isdigit() and row[3].lstrip("-").isdigit()]
+    assert len(wrapping) == 7
+    all_of_them = [prepared(row) for row in wrapping]
+    kernels = compiled({function: bound for function, bound, _ in all_of_them}, debug=True)
+    for row, (_, _, values), kernel in zip(wrapping, all_of_them, kernels, strict=True):
+        assert called(kernel, values.values()) is OverflowError, row
+
+
+# -- everything else
+
+
+TWO = [
+    *("a + b", "a - b", "a * b", "a / b", "a // b", "a % b", "a ** b", "a << b", "a >> b", "a & b", "a < b", "a == b"),
+    *("min(a, b)", "divmod(a, b)", "math.pow(a, b)", "math.gcd(a, b)", "math.ldexp(a, b)", "math.atan2(a, b)"),
+]
+ONE = [
+    *("-a", "~a", "abs(a)", "int(a)", "round(a)", "math.floor(a)", "math.ceil(a)", "math.trunc(a)", "np.int64(a)"),
+    *("np.int32(a)", "np.uint8(a)", "a ** 2", "a ** -1", "2 ** a", "a // 2", "a // -1", "a % 2", "a << 1", "a >> 1"),
+    *(f"math.{n}(a)" for n in ("sqrt", "log", "log2", "log1p", "exp", "sin", "asin", "cosh", "atanh", "lgamma")),
+]
+
+
+def wrapped(value):
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def is_same(expression, arguments, python, here, debug):
+    """Whether compiled code did as Python, or as the table says."""
+    if isinstance(python, type) or isinstance(here, type):
+        if python is here:
+            return True
+        if isinstance(python, complex) or ("**" in expression and here is ValueError and not isinstance(python, int)):
+            return here is ValueError
+        too_large = isinstance(python, int) and not -(2**63) <= python < 2**63
+        if isinstance(python, tuple):
+            too_large = not -(2**63) <= python[0] < 2**63
+        if expression.startswith("np."):  # NumPy says so in several ways
+            return isinstance(python, type) and here in (OverflowError, ValueError)
+        if expression == "a ** 2":
+            return python is OverflowError and here == math.inf
+        return too_large and here is OverflowError
+    if isinstance(python, tuple):
+        return all(is_same(expression, arguments, p, h, debug) for p, h in zip(python, here, strict=True))
+    if python == here or (python != python and here != here):
+        return type(python) is type(here) or expression.startswith("min")
+    if any(isinstance(a, int) and abs(a) > 2**53 for a in arguments) and any(isinstance(a, float) for a in arguments):
+        return isinstance(python, bool) or math.isclose(python, here, rel_tol=1e-15)
+    if expression == "a / b" or expression.startswith("math."):
+        return math.isclose(python, here, rel_tol=1e-13)
+    wraps = expression in ("a + b", "a - b", "a * b", "a ** b", "a << b", "-a", "abs(a)", "a ** 2", "2 ** a", "a << 1")
+    return wraps and not debug and isinstance(python, int) and wrapped(python) == here
+
+
+@pytest.mark.parametrize("debug", [False, True], ids=["", "debug"])
+def test_property_what_is_not_in_the_table_is_as_in_python(debug):
+    """With debug nothing wraps around either; only what that touches is compiled again."""
+    two = [e for e in TWO if not debug or (e[2] in "+-*<" and e != "a < b")]
+    one = [e for e in ONE if not debug or e in ("-a", "abs(a)", "a ** 2", "2 ** a", "a << 1")]
+    cases = [(e, "a, b") for e in two] + [(e, "a") for e in one]
+    functions = [function_of(*case) for case in cases]
+    names = [tuple(parameters.split(", ")) for _, parameters in cases]
+    bound = [(roles, dict(zip(roles, roles, strict=True)), roles) for roles in names]
+    kernels = compiled(dict(zip(functions, bound, strict=True)), debug)
+    compared = 0
+    for (expression, parameters), function, kernel in zip(cases, functions, kernels, strict=True):
+        domains = [[INTEGERS], [FLOATS]] if parameters == "a" else itertools.product([INTEGERS, FLOATS], repeat=2)
+        for domain in domains:
+            is_float = any(part is FLOATS for part in domain)
+            if (is_float and re.search(r"<<|>>|&|~|gcd", expression)) or ("ldexp" in expression and domain[1] is FLOATS):
+                continue  # of integers only
+            for arguments in itertools.product(*domain):
+                if re.search(r"\*\*|<<", expression) and not is_float and max(map(abs, arguments)) > 2**12:
+                    continue  # Python would take its time
+                python, here = called(function, arguments), called(kernel, arguments)
+                assert is_same(expression, arguments, python, here, debug), (expression, arguments, python, here)
+                compared += 1
+    assert compared > 1_000
+
+
+# -- refused where it is written
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("    if t.i > 5:\n        y = 1\n    return y", "'y' may have no value here"),
+        ("    for y in range(t.i):\n        pass\n    return y", "'y' may have no value here"),
+        ("    while t.i > 3:\n        y = 1\n        break\n    return y", "'y' may have no value here"),
+        ("    y += 1\n    return y", "'y' may have no value here"),
+        ("    return t.i is t.j", "numbers have no identity"),
+        ("    return t.i + 2 ** 64", "does not fit in 64 bits"),
+        ("    return t.i + 2 ** 10 ** 9", "does not fit in 64 bits"),
+        ("    return t.i + 9223372036854775808", "does not fit in 64 bits"),
+    ],
+)
+def test_example_what_has_no_meaning_is_refused_with_its_line(body, text):
+    with pytest.raises(FunctionError, match=re.escape(text)) as caught:
+        compiled({_defined(body): (("t",), {"t": {"i": "i", "j": "j"}}, ("i", "j"))})
+    assert caught.value.line == len(body.splitlines()) + 1 - ("+=" in body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    if t.i > 5:\n        y = 1\n    else:\n        y = 2\n    return y",
+        "    if t.i > 5:\n        return 7\n    else:\n        y = 2\n    return y",
+        "    for y in range(3):\n        pass\n    return y",
+        "    while True:\n        y = t.i\n        if y > 0:\n            break\n    return y",
+        "    for i in (1, 2):\n        if i > t.i:\n            continue\n        z = i\n    return sum([i * i for i in (1, 2)])",
+        "    return -9223372036854775808 + 2 ** 63 - 1 + t.i",
+    ],
+)
+def test_example_what_always_has_a_value_is_not(body):
+    function = _defined(body)
+    (kernel,) = compiled({function: (("t",), {"t": {"i": "i"}}, ("i",))})
+    assert kernel(2) == function(Tuple({"i": 2}))
+
+
+def _defined(body):
+    file = f"<function {next(_numbers)}>"
+    text = f"def f(t):\n{body}\n"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    names = {}
+    exec(compile(text, file, "exec"), names)
+    return names["f"]
+
+
+# -- in a run
+
+
+TABLE = pa.table({"ts": [1, 2, 3], "i": [1, 2**62, 3], "x": [4.0, 1.0, -1.0], "small": pa.array([1, 2, -(2**31)], pa.int32())})
+
+
+def test_example_debug_names_line_and_tuple_of_what_would_wrap():
+    def grow(state, t, emit):
+        state.n = state.n + t.i
+        state.n = state.n * 2
+
+    first = grow.__code__.co_firstlineno
+    n = {"n": "int64"}
+    growing = hr.operator(state=n, emits=n, update=grow, output=lambda key, state, emit: emit(n=state.n))
+    query = hr.stream(TABLE, event_time="ts").window(10).apply(growing)
+    assert query.to_arrow()["n"].to_pylist() == [wrapped(((2 + 2**62) * 2 + 3) * 2)]
+    with pytest.raises(FunctionError, match=re.escape(f"{2**62 + 2} * 2 leaves the range of int64")) as caught:
+        query.to_arrow(debug=True)
+    assert (caught.value.function, caught.value.line, caught.value.tuple["i"]) == ("grow", first + 2, 2**62)
+
+
+def test_example_a_step_fails_as_python_does():
+    stream = hr.stream(TABLE, event_time="ts")
+    with pytest.raises(FunctionError, match="ValueError: math domain error") as caught:
+        stream.map(lambda t: math.sqrt(t.x), y="float64").to_arrow()
+    assert caught.value.tuple == {"ts": 3, "i": 3, "x": -1.0, "small": -(2**31)}
+    with pytest.raises(FunctionError, match="ValueError: cannot convert float NaN to integer"):
+        stream.map(lambda t: int(t.x * math.inf - math.inf), y="int64").to_arrow()
+    with pytest.raises(FunctionError, match=re.escape(f"{2**62} * 4 leaves the range of int64")) as caught:
+        stream.filter(lambda t: t.i * 4 > 0).to_arrow(debug=True)
+    assert caught.value.tuple["ts"] == 2
+    assert stream.map(lambda t: abs(-t.small), y="int64").to_arrow()["y"].to_pylist() == [1, 2, 2**31]
+
+
+def third(t):
+    return np.zeros(3)[t.i]
+
+
+def test_example_an_index_out_of_bounds_raises():
+    stream = hr.stream(TABLE, event_time="ts")
+    with pytest.raises(FunctionError, match="IndexError") as caught:
+        stream.map(third, y="float64").to_arrow()
+    assert caught.value.tuple["ts"] == 2
