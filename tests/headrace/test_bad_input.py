@@ -34,6 +34,7 @@ from headrace.errors import (
     OverflowInputError,
     ParameterError,
     ReconfigurationError,
+    RunFailedError,
     RunStoppedError,
     SchemaError,
     UnsupportedTypeError,
@@ -131,7 +132,7 @@ def test_late_rows():
             assert run.wait(10)
             assert run.to_arrow().to_pydict() == {"ts": [20, 30, 40], "k": ["a"] * 3, "n": [2, 1, 1]}
             late = run.late
-            assert late.num_rows == (1 if policy == "side" else 0)
+            assert late is None if policy == "drop" else late.num_rows == 1
             if policy == "side":
                 assert late["ts"].to_pylist() == [9]
     with fails(ParameterError, "late", "'ignore'", "side"):
@@ -407,7 +408,7 @@ def test_mappings_that_cannot_be():
 def test_reconfigure_after_the_end():
     with counts(GOOD).start(max_threads=4) as run:
         assert run.wait(10)
-        for steer in (run, run["counts"]):
+        for steer in (run, run["aggregate"]):
             with fails(RunStoppedError, "reconfigure()", "its input has ended"):
                 steer.reconfigure(threads=4)
 
@@ -577,3 +578,143 @@ def test_function_sink_that_blocks_does_not_block_the_caller():
         assert run.wait(0.1) is False
         opened.set()
         assert run.wait(10)
+
+
+# -- said where it is written, and of what it is -----------------------------------------------------
+
+
+def test_columns_a_join_cannot_compare_are_refused_where_they_are_named():
+    text, number = pa.array(["x"]), pa.array([1])
+    left = hr.stream(pa.table({"ts": [1], "a": text, "x": number, "raw": pa.array([b"x"])}), event_time="ts")
+    right = hr.stream(
+        pa.table({"ts": [1], "b": text.cast(pa.large_string()), "y": number, "raw2": pa.array([b"x"])}), event_time="ts"
+    )
+    with fails(UnsupportedTypeError, "on=('raw', 'raw2')", "'raw'", "binary", "cast it to string"):
+        left.join(right, 5, on=("raw", "raw2"))
+    with fails(SchemaError, "on=('a', 'b')", "string and large_string differ", "cast one"):
+        left.join(right, 5, on=[("x", "y"), ("a", "b")])
+    with fails(SchemaError, "equal('a', 'y')", "string and int64 differ"):
+        left.join(right, 5, where=hr.equal("a", "y"))
+    with fails(UnsupportedTypeError, "band('a', 'y', 1)", "'a'", "string", "cast it"):
+        left.join(right, 5, where=hr.band("a", "y", 1))
+
+
+def test_a_column_name_that_is_there_twice():
+    twice = pa.table([[1], [2], [3], [4]], names=["ts", "k", "a", "a"])
+    stream = hr.stream(twice, event_time="ts")
+    for call in (
+        lambda: stream.key_by("a"),
+        lambda: stream.key_by("k").window(5).aggregate(s=hr.sum("a")),
+        lambda: stream.select("ts", "a"),
+        lambda: stream.filter(lambda t: t.k > 0),
+        lambda: stream.forward().to_arrow(),
+    ):
+        with fails(SchemaError, "'a'", "rename the others"):
+            call()
+
+
+def test_string_offsets_beyond_their_bytes():
+    broken = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(np.array([0, 500, 3], np.int32)), pa.py_buffer(b"abc")])
+    for sort in (False, True):
+        with fails(InputError, "source 1 (Table)", "not valid Arrow data", "500 > 3"):
+            counts(pa.table({"ts": [1, 2], "k": broken}), sort=sort).to_arrow()
+
+
+def test_more_keys_in_a_row_than_there_may_be():
+    table = pa.table({"ts": [1], "k": [list(range(2**20 + 1))]})
+    with fails(OverflowInputError, "row 0 has 1,048,577 keys", "1,048,576", "split it"):
+        counts(table, key=hr.each("k")).to_arrow()
+
+
+@pytest.mark.parametrize("how", ["value", "second", "nulls", "each", "any"])
+def test_a_key_beyond_int64_is_named(how):
+    large = pa.array([1, None, 2**63], pa.uint64())
+    table = pa.table({"ts": [1, 2, 3], "one": [1, 1, 1], "price": large if how == "nulls" else large.fill_null(0)})
+    lists = pa.ListArray.from_arrays([0, 2, 2, 3], table["price"].combine_chunks())
+    table = table.append_column("prices", lists).append_column("small", table["one"].cast(pa.uint64()))
+    key = {"second": ("one", "price"), "each": (), "any": ()}.get(how, ("price",))
+    named = {"each": {"k": hr.each("prices")}, "any": {"k": ("small", "price")}}.get(how, {})
+    query = hr.stream(table, event_time="ts").key_by(*key, nulls="drop", **named).window(5).aggregate(n=hr.count())
+    name = "prices" if how == "each" else "price"
+    with fails(OverflowInputError, f"key column '{name}' is 9223372036854775808 at row 2", "cast the column to string"):
+        query.to_arrow()
+
+
+def test_the_least_integer_is_no_nat():
+    with fails(EventTimeError, -(2**63), "row 0", "out of range"):
+        counts(pa.table({"ts": [-(2**63), 1], "k": [1, 1]})).to_arrow()
+
+
+def test_lists_of_lists_are_not_sent_in_a_circle():
+    nested = hr.stream(pa.table({"ts": [1], "k": [[[1]]]}), event_time="ts")
+    for key in ("k", hr.each("k")):
+        with fails(UnsupportedTypeError, "'k'", "list<item: list<item: int64>>", "flatten"):
+            nested.key_by(k=key)
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint16()], ids=str)
+def test_event_times_that_results_would_leave_are_refused_before_the_start(kind):
+    table = pa.table({"ts": pa.array([100, 120], kind), "k": [1, 1]})
+    stream = hr.stream(table, event_time="ts")
+    assert stream.forward().to_arrow().equals(table), "its own times a stream can hold"
+    for call in (
+        lambda: stream.key_by("k").window(5).aggregate(n=hr.count()),
+        lambda: stream.join(stream, 5, where=hr.band("k", "k", 1)),
+    ):
+        with fails(UnsupportedTypeError, kind, "times of results", "cast it to int32 or int64"):
+            call()
+
+
+def test_more_open_windows_than_there_is_room_for_are_refused_at_the_window():
+    keyed = hr.stream(GOOD, event_time="ts").key_by("k")
+    with fails(OverflowInputError, "size=4097, advance=1", "4,097 windows", "advance >= size / 4096"):
+        keyed.window(4097, 1)
+    keyed.window(4096, 1)
+    single = keyed.window(4097, 1, instances="single")  # one instance a key: of custom operators
+    with fails(OverflowInputError, "4,097 windows"):
+        single.aggregate(n=hr.count())
+
+
+def test_which_part_failed():
+    def breaks_off():
+        yield GOOD.to_batches()[0]
+        raise KeyError("gone")
+
+    class Sink:
+        def open(self, schema):
+            raise KeyError("no room")
+
+        def write(self, batch): ...
+        def close(self): ...
+        def abort(self): ...
+
+    def take(batch):
+        raise KeyError("full")
+
+    for query, sink, words in (
+        (counts(breaks_off(), name="the feed"), None, ("reading input 'the feed' failed", "KeyError: 'gone'")),
+        (counts(breaks_off()), None, ("reading source 1 (generator) failed", "KeyError: 'gone'")),
+        (counts(GOOD), take, ("the sink (test_which_part_failed.<locals>.take) failed", "KeyError: 'full'")),
+        (counts(GOOD), Sink(), ("the sink (Sink) cannot be opened", "KeyError: 'no room'")),
+    ):
+        with fails(RunFailedError, *words), query.start(sink=sink) as run:
+            run.wait(30)
+
+
+def test_an_option_there_is_none_of():
+    with fails(ParameterError, "start(thread=2)", "did you mean threads=?"):
+        counts(GOOD).to_pandas(thread=2)
+    with fails(ParameterError, "start(x=1)", "the options are threads, max_threads"):
+        counts(GOOD).start(x=1)
+
+
+def test_what_has_to_come_first():
+    stream = hr.stream(GOOD, event_time="ts")
+    for call, words in (
+        (lambda: stream.aggregate(n=hr.count()), "a Stream has no 'aggregate'; write .key_by(...).window(...)"),
+        (lambda: stream.key_by("k").aggregate(n=hr.count()), "a KeyedStream has no 'aggregate'; write .window(...)"),
+        (lambda: stream.key_by("k").window(5).to_arrow(), "a WindowedStream has no 'to_arrow'; write .aggregate(...)"),
+        (lambda: stream.nothing, "a Stream has no 'nothing'"),
+    ):
+        with fails(AttributeError, words):
+            call()

@@ -330,10 +330,12 @@ def _branches(node: Node, steps: tuple[Step, ...], side: int) -> list[Branch]:
 
 
 def check_columns(schema: pa.Schema, names: Sequence[str], use: str) -> None:
-    """Raise `SchemaError` for the first column that is not there."""
+    """Raise `SchemaError` for the first column that is not there, or more than once."""
     for name in names:
         if name not in schema.names:
             raise SchemaError(f"{use}: there is no column {name!r}; there are {', '.join(map(repr, schema.names))}")
+        if schema.names.count(name) > 1:
+            raise SchemaError(f"{use}: {schema.names.count(name)} columns are called {name!r}; rename the others")
 
 
 def check_output_names(names: Sequence[str], use: str) -> None:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from headrace.errors import ParameterError, SchemaError, UnsupportedTypeError
 from headrace.expressions import (
     Aggregate,
+    BandPredicate,
     Each,
     EqualPredicate,
     Expression,
@@ -28,7 +29,7 @@ from headrace.expressions import (
     col,
 )
 from headrace.expressions.columns import Column
-from headrace.ingress.columns import is_text, value_dtype
+from headrace.ingress.columns import check_value_type, is_text, value_dtype
 from headrace.ingress.encode import NULLS, KeySource
 from headrace.ingress.readers import MOST_BATCH_ROWS, name_of, numbered, open_input, spoken
 from headrace.ingress.times import check_event_time, output_time_type, time_unit_of
@@ -176,6 +177,16 @@ def _seconds(duration: Any, name: str) -> float:
     return seconds
 
 
+_RUNNING = ("start", "to_arrow", "to_pandas", "to_spark", "filter", "select", "map", "join")
+
+
+def _missing(of: Any, name: str, hints: dict[str, str]) -> AttributeError:
+    """What to say of an attribute that is not there: what has to come before it, where that is known."""
+    kind = type(of).__name__
+    hint = f"; write {hints[name]}" if name in hints else ""
+    return AttributeError(f"a {kind} has no {name!r}{hint}", name=name, obj=of)
+
+
 class Stream:
     """A stream of tuples, not yet running."""
 
@@ -190,6 +201,13 @@ class Stream:
     def __repr__(self) -> str:
         columns = ", ".join(f"{f.name}: {f.type}" for f in self.schema)
         return f"<{type(self).__name__} {columns}>"
+
+    def __getattr__(self, name: str) -> Any:
+        raise _missing(self, name, {
+            "aggregate": ".key_by(...).window(...).aggregate(...)",
+            "apply": ".key_by(...).window(...).apply(...)",
+            "groupby": ".key_by(...)", "group_by": ".key_by(...)", "groupBy": ".key_by(...)",
+        })  # fmt: skip
 
     # -- stateless
 
@@ -355,9 +373,12 @@ class Stream:
         for part in parts:
             check_columns(left.schema, [part.left], "join(where=), left stream")
             check_columns(right.schema, [part.right], "join(where=), right stream")
+            is_band = isinstance(part, BandPredicate)
+            _check_joined(left, right, part.left, part.right, f"join(where={part!r})", is_band)
         for a, b in pairs:
             check_columns(left.schema, [a], "join(on=), left stream")
             check_columns(right.schema, [b], "join(on=), right stream")
+            _check_joined(left, right, a, b, f"join(on={(a, b)!r})")
         if where is not None and not isinstance(where, Predicate) and not callable(where):
             raise ParameterError(f"where={where!r}: give hr.band(...), hr.equal(...) or a function of two tuples")
         if prefixes is None:
@@ -409,6 +430,10 @@ class KeyedStream:
     def __init__(self, node: Node, names: tuple[str, ...], keys: tuple[KeySource, ...], nulls: str):
         self._node, self._names, self._keys, self._nulls = node, names, keys, nulls
 
+    def __getattr__(self, name: str) -> Any:
+        missing = {"aggregate": ".window(...).aggregate(...)", "apply": ".window(...).apply(...)"}
+        raise _missing(self, name, missing | dict.fromkeys(_RUNNING, ".window(...).aggregate(...) first"))
+
     def window(self, size: str | int, advance: str | int | None = None, instances: str = "multi") -> WindowedStream:
         """Cut each key's tuples into windows [l*WA, l*WA + WS).
 
@@ -421,7 +446,10 @@ class KeyedStream:
         """
         if instances not in ("multi", "single"):
             raise ParameterError(f'instances={instances!r}: give "multi" or "single"')
-        return WindowedStream(self, Window.parse(size, advance, self._node.unit), instances)
+        window = Window.parse(size, advance, self._node.unit)
+        if instances == "multi":
+            window.check_open()
+        return WindowedStream(self, window, instances)
 
 
 class WindowedStream:
@@ -429,6 +457,9 @@ class WindowedStream:
 
     def __init__(self, keyed: KeyedStream, window: Window, instances: str):
         self._keyed, self._window, self._instances = keyed, window, instances
+
+    def __getattr__(self, name: str) -> Any:
+        raise _missing(self, name, dict.fromkeys(_RUNNING, ".aggregate(...) or .apply(...) first"))
 
     def aggregate(self, name: str = "aggregate", **aggregates: Aggregate) -> Stream:
         """Compute aggregates of each window of each key: A and A+.
@@ -450,6 +481,7 @@ class WindowedStream:
             if aggregate.column is not None:
                 check_columns(node.schema, [aggregate.column], f"aggregate({result}={aggregate!r})")
         check_output_names([node.event_time, *keyed._names, *aggregates], "aggregate()")
+        self._window.check_open()
         schema = self._schema([
             pa.field(result, result_type(aggregate, node.schema)) for result, aggregate in aggregates.items()
         ])
@@ -605,6 +637,26 @@ def _key_source(part: Any) -> tuple[KeySource, str]:
     raise ParameterError(
         f"key_by({part!r}): give a column name, a tuple of names, hr.each, hr.words, hr.hashtags or hr.pairs"
     )
+
+
+def _check_joined(left: Node, right: Node, a: str, b: str, use: str, is_band: bool = False) -> None:
+    """Raise unless a join can compare these columns."""
+    kinds = [node.schema.field(name).type for node, name in ((left, a), (right, b))]
+    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in kinds]
+    texts = [is_text(kind) for kind in plain]
+    for name, kind, text in zip((a, b), plain, texts, strict=True):
+        if text and is_band:
+            raise UnsupportedTypeError(f"{use}: column {name!r} has type {kind}, of which there is no distance; cast it")
+        if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+            raise UnsupportedTypeError(f"{use}: column {name!r} has type {kind}: cast it to string")
+        if not text:
+            with_use = f"{use}: "
+            try:
+                check_value_type(name, kind)
+            except UnsupportedTypeError as error:
+                raise UnsupportedTypeError(with_use + str(error)) from None
+    if any(texts) and not plain[0].equals(plain[1]):
+        raise SchemaError(f"{use}: types {plain[0]} and {plain[1]} differ; cast one")
 
 
 def _join_columns(on: Any) -> tuple[tuple[str, str], ...]:

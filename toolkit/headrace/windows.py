@@ -22,8 +22,11 @@ import operator
 import re
 from dataclasses import dataclass
 
-from headrace.errors import EventTimeError, ParameterError
+from headrace.errors import EventTimeError, OverflowInputError, ParameterError
 from headrace.progress import END_OF_TIME
+
+MOST_OPEN = 4096
+"""Windows of one key that may be open at once."""
 
 TIMESTAMP_UNIT = "us"
 """Unit of a timestamp column inside the engine."""
@@ -150,6 +153,19 @@ class Window:
     def is_overlapping(self) -> bool:
         """Whether a tuple can fall in more than one window (a sliding window)."""
         return self.size > self.advance
+
+    @property
+    def open_at_once(self) -> int:
+        """Windows that a tuple can fall into: ceil(WS / WA)."""
+        return -(-self.size // self.advance)
+
+    def check_open(self) -> None:
+        """Raise `OverflowInputError` if more windows of a key would be open than there is room for."""
+        if self.open_at_once > MOST_OPEN:
+            raise OverflowInputError(
+                f"size={self.size}, advance={self.advance}: {self.open_at_once:,} windows would be open for each key;"
+                f" give advance >= size / {MOST_OPEN}"
+            )
 
     def check_times(self, lowest: int, highest: int) -> None:
         """Raise `EventTimeError` unless ``|ts| + size < 2**62`` for both ends of a range."""

@@ -415,7 +415,7 @@ def _product_fits(x, y):
 @overload(_product_fits)
 def _typed_product_fits(x, y):
     def fits(x, y):
-        # By what would still fit, and not by the product: the compiler may take it that a product does.
+        # By what would still fit, without the product.
         if x > 0:
             return (LEAST + x - 1) // x <= y <= MOST // x
         if y > 0:

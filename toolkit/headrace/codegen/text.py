@@ -37,6 +37,8 @@ def attributes(columns: Iterable[str]) -> dict[str, str]:
         name = python_name(column)
         if not name.isidentifier() or keyword.iskeyword(name):
             continue
+        if found.get(name) == column:
+            raise SchemaError(f"several columns are called {column!r}; rename the others")
         if name in found:
             raise SchemaError(
                 f"columns {found[name]!r} and {column!r} have one name in Python, {name!r}, so that a function could not"

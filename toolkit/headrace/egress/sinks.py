@@ -189,13 +189,13 @@ class FunctionSink:
     """Call a function with each batch of results, in order, from one thread."""
 
     def __init__(self, function: Callable[[pa.RecordBatch], object]):
-        self._function = function
+        self.function = function
 
     def open(self, schema: pa.Schema) -> None:
         pass
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._function(batch)
+        self.function(batch)
 
     def close(self) -> None:
         pass

@@ -215,8 +215,8 @@ class ControlLoop:
         except Exception as error:  # of the user's function, whatever it is
             with self._lock:
                 self._released.set()
-                said = f"{type(error).__name__}: {error}"
-                self._write("error", f"failed and was detached, the run goes on: {said}", controller=name, error=error)
+                said = f"the controller failed and was detached, the run goes on: {type(error).__name__}: {error}"
+                self._write("error", said, controller=name, error=error)
         return None, name
 
     def _make(self, request: Request, name: str, observation: Observation) -> None:

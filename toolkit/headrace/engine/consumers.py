@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from headrace.engine.operator import Operator
 from headrace.engine.port import Port, Stopped
+from headrace.errors import HeadraceError, RunFailedError
 from headrace.runtime.protocols import Sink
 
 _RELAYED = 8
@@ -77,6 +78,11 @@ class SinkConsumer:
         self._is_over = False
         self.rows = 0
 
+    @property
+    def _sink_name(self) -> str:
+        function = getattr(self._sink, "function", None)
+        return type(self._sink).__name__ if function is None else getattr(function, "__qualname__", repr(function))
+
     def write(self, batch: pa.RecordBatch) -> None:
         for step in self._steps:
             batch = step.apply(batch)
@@ -99,7 +105,14 @@ class SinkConsumer:
             with self._in_use:
                 if self._is_aborted:
                     raise Stopped
-                action(*arguments)
+                try:
+                    action(*arguments)
+                except HeadraceError:
+                    raise
+                except Exception as error:
+                    raise RunFailedError(
+                        f"the sink ({self._sink_name}) failed: {type(error).__name__}: {error}"
+                    ) from error
         finally:
             if self._is_aborted:
                 self.abort()

@@ -22,7 +22,7 @@ from headrace.codegen.functions import (
 )
 from headrace.codegen.text import attributes, python_name
 from headrace.egress.finishers import CustomResults
-from headrace.engine.programs import FREE_WORD, MAX_SLOTS, PRIVATE_WORDS, Program
+from headrace.engine.programs import FREE_WORD, PRIVATE_WORDS, Program
 from headrace.errors import FunctionError, HeadraceError, OverflowInputError
 from headrace.functions import CustomOperator
 from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
@@ -31,7 +31,6 @@ from headrace.ingress.columns import is_scalar, is_text, value_dtype
 from headrace.ingress.encode import make_dictionary
 from headrace.memory.cells import reserved
 from headrace.operators import custom, custom_shape, membership, stored
-from headrace.operators.aggregate_shape import slots_of
 from headrace.operators.custom_shape import Column, CustomShape, Function, Input, Stored
 from headrace.query import ApplySpec, Branch, OperatorNode
 
@@ -285,12 +284,7 @@ class CustomProgram(Program):
             for keys in spec.keys
         ]
         is_single = spec.instances == "single"
-        slots = 1 if is_single else slots_of(spec.window.size, spec.window.advance)
-        if slots > MAX_SLOTS:
-            raise OverflowInputError(
-                f"size={spec.window.size}, advance={spec.window.advance}: {slots:,} windows would be open for each"
-                f" key; give advance >= size / {MAX_SLOTS}"
-            )
+        slots = 1 if is_single else spec.window.open_at_once
         self.places_per_key = slots
         key_arrays = tuple("float64" if pa.types.is_floating(kind) else "int64" for kind in key_types)
         self.shape = CustomShape(

@@ -20,7 +20,7 @@ from headrace.elasticity.control_loop import ControlLoop
 from headrace.elasticity.decisions import DecisionLog
 from headrace.elasticity.mapping import Mapping
 from headrace.engine.operator import Operator
-from headrace.engine.options import Options
+from headrace.engine.options import checked_options
 from headrace.engine.run import STOPPED, Execution
 from headrace.errors import HeadraceError, NotSupportedError, ParameterError, RunFailedError, RunStoppedError
 from headrace.history import History
@@ -409,7 +409,7 @@ def start(query: Query, **options: Any) -> QueryRun:
     control_every : float
         Seconds between two looks of it, 0.2 by default.
     """
-    checked = Options(**options)
+    checked = checked_options(options)
     run = QueryRun(Execution(query, checked))
     registry.register(run, checked.name or registry.cell_key())
     return run

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import numbers
 import os
 import threading
@@ -81,6 +83,17 @@ def _controllers(controller: Any) -> dict[str | None, Any]:
     for one in named.values():
         deciders_of("controller", one)
     return named
+
+
+def checked_options(options: dict[str, Any]) -> Options:
+    """Check what `start` was told; `ParameterError` with the nearest name for an option there is none of."""
+    names = list(inspect.signature(Options).parameters)
+    for name, value in options.items():
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            meant = f"did you mean {near[0]}=?" if near else f"the options are {', '.join(names)}"
+            raise ParameterError(f"start({name}={value!r}): there is no such option; {meant}")
+    return Options(**options)
 
 
 _SINK_METHODS = ("open", "write", "close", "abort")

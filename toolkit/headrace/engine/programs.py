@@ -23,14 +23,13 @@ from headrace.ingress.encode import KeySource, make_dictionary
 from headrace.ingress.keys import KeyDictionary
 from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.operators import aggregate, distinct, forward, membership
-from headrace.operators.aggregate_shape import AggregateColumn, AggregateShape, compared_texts, slots_of
+from headrace.operators.aggregate_shape import AggregateColumn, AggregateShape, compared_texts
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.query import AggregateSpec, ApplySpec, Branch, ForwardSpec, JoinSpec, OperatorNode
 
 PRIVATE_WORDS = 64
 FREE_WORD = 11
 """First free word of the instance loop's `l`."""
-MAX_SLOTS = 4096
 _LEAST_RECYCLED = 1 << 14
 """Ids of fewer strings are not worth recycling."""
 
@@ -168,12 +167,7 @@ class AggregateProgram(Program):
             dtype = "int64" if wanted.column is None else self._columns[wanted.column].name
             compared = wanted.column in self.texts
             aggregates.append(AggregateColumn(wanted.kind, column, dtype, wanted.ignore_nan, compared))
-        slots = slots_of(spec.window.size, spec.window.advance)
-        if slots > MAX_SLOTS:
-            raise OverflowInputError(
-                f"size={spec.window.size}, advance={spec.window.advance}: {slots:,} windows would be open for each"
-                f" key; give advance >= size / {MAX_SLOTS}"
-            )
+        slots = spec.window.open_at_once
         self.places_per_key = slots
         self.shape = AggregateShape(tuple(aggregates), slots, self.multi_key, len(names))
         self._schema = node.schema

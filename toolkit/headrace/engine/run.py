@@ -29,7 +29,7 @@ from headrace.engine.options import Options
 from headrace.engine.player import Origin, Player
 from headrace.engine.port import Stopped
 from headrace.engine.sources import SourceThreads
-from headrace.errors import OutputError, RunStoppedError
+from headrace.errors import HeadraceError, OutputError, RunFailedError, RunStoppedError
 from headrace.history import DEFAULT_EVERY_S, History
 from headrace.memory.cells import publish_cell, read_cell, read_cells
 from headrace.operators import membership, output
@@ -79,7 +79,13 @@ class Execution:
             step.for_run(last.control.words, options.debug) for step in query.output_steps
         ])
         _check_output(self.sink, query)
-        self.sink.open(query.schema)
+        try:
+            self.sink.open(query.schema)
+        except HeadraceError:
+            raise
+        except Exception as error:
+            name = type(self.sink).__name__
+            raise RunFailedError(f"the sink ({name}) cannot be opened: {type(error).__name__}: {error}") from error
         try:
             self._launch()
         except BaseException:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from headrace.engine.operator import Operator
 from headrace.engine.options import PassedTime
 from headrace.engine.port import Port, Stopped
-from headrace.errors import LateRowError, ParameterError
+from headrace.errors import HeadraceError, LateRowError, ParameterError, RunFailedError
 from headrace.ingress.readers import spoken
 from headrace.ingress.reorder import Reorder
 from headrace.ingress.times import event_times
@@ -131,8 +131,12 @@ class SourceThreads:
             self._put(None)
         except Stopped:
             pass
-        except BaseException as error:
+        except (HeadraceError, KeyboardInterrupt) as error:
             self._fail(error)
+        except BaseException as error:
+            failed = RunFailedError(f"reading {spoken(self._port.branch.source)} failed: {type(error).__name__}: {error}")
+            failed.__cause__ = error
+            self._fail(failed)
 
     def _hand_over(self, batch: pa.RecordBatch, ts: np.ndarray | None) -> None:
         if self.node.idle_after is not None:

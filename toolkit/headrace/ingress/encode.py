@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.errors import (
     KeyNullError,
@@ -81,6 +82,8 @@ class KeySource:
                 f" cast them to one"
             )
         name = self.columns[0]
+        if columns.is_list(kind) and columns.is_list(kind.value_type):
+            raise UnsupportedTypeError(f"key column {name!r} has type {kind}: flatten the lists, or explode them first")
         if self.how == "each":
             if not columns.is_list(kind):
                 raise SchemaError(f"key column {name!r} has type {kind}, not a list: leave each() out")
@@ -438,8 +441,8 @@ class Encoder:
         if counts.size and int(counts.max()) > self.max_tuple_keys:
             row = int(np.argmax(counts > self.max_tuple_keys))
             raise OverflowInputError(
-                f"row {first_row + row} has {counts[row]} keys, more than max_tuple_keys ="
-                f" {self.max_tuple_keys}: raise it, or shorten the row"
+                f"row {first_row + row} has {counts[row]:,} keys, more than the {self.max_tuple_keys:,} that a row may"
+                f" have: split it into several rows"
             )
 
     def _part(
@@ -472,6 +475,7 @@ class Encoder:
     def _value_ids(self, array, name, position, first_row) -> tuple[np.ndarray, np.ndarray | None]:
         """Return int32[n] inner ids, and bool[n] where there are nulls (whose id means nothing)."""
         valid = self._meet_nulls(array, name, first_row)
+        _check_width(array, name, first_row)
         if valid is None:
             return self.dictionary.encode_column(position, array), None
         ids = np.zeros(len(array), np.int32)
@@ -500,6 +504,7 @@ class Encoder:
             self.counters.null_keys += elements.null_count
             kept = np.concatenate(([0], np.cumsum(columns.validity(elements), dtype=np.int64)))
             elements, offsets = elements.drop_null(), kept[offsets]
+        _check_width(elements, name, first_row, offsets)
         return self.dictionary.encode_column(position, elements), offsets
 
     def _meet_nulls(self, array: pa.Array, name: str, first_row: int) -> np.ndarray | None:
@@ -524,6 +529,22 @@ def _text_ids(dictionary: KeyDictionary, texts: pa.Array, ts: np.ndarray) -> np.
     out = np.zeros(len(texts), np.int64)
     out[valid.view(np.bool_)] = ids
     return out
+
+
+def _check_width(array: pa.Array, name: str, first_row: int, offsets: np.ndarray | None = None) -> None:
+    """Raise `OverflowInputError` with column and row for an integer beyond int64, which only unsigned ones can be."""
+    if not pa.types.is_uint64(array.type):
+        return
+    try:
+        columns.integers(array, name)
+    except OverflowInputError:
+        too_large = pc.greater(array, pa.scalar(2**63 - 1, pa.uint64())).fill_null(False)
+        index = pc.index(too_large, True).as_py()
+        row = index if offsets is None else int(np.searchsorted(offsets, index, side="right")) - 1
+        raise OverflowInputError(
+            f"key column {name!r} is {array[index]} at row {first_row + row}, above the range of int64; cast the column"
+            f" to string or float64"
+        ) from None
 
 
 def _null_key(name: str, row: int, what: str) -> KeyNullError:

@@ -12,7 +12,14 @@ import functools
 import numpy as np
 import pyarrow as pa
 
-from headrace.errors import DisorderError, EventTimeError, OutputError, OverflowInputError, SchemaError
+from headrace.errors import (
+    DisorderError,
+    EventTimeError,
+    OutputError,
+    OverflowInputError,
+    SchemaError,
+    UnsupportedTypeError,
+)
 from headrace.ingress import columns
 from headrace.ingress.readers import spoken
 from headrace.kernel import kernel
@@ -153,7 +160,8 @@ def _check_bounds(ts: np.ndarray, low: int, high: int, column: str, window_size:
     row = first_row + index
     if value == _NAT:
         raise EventTimeError(
-            f"event_time column {column!r} is NaT at row {row}: fill it, or filter such rows out"
+            f"event_time column {column!r} is {value} at row {row}, which is NaT in a timestamp column and out of range"
+            f" in any other: fill it, or filter such rows out"
         )
     raise OverflowInputError(
         f"event_time column {column!r} is {value} at row {row}: |event time| + window size ({window_size}) must"
@@ -184,7 +192,17 @@ def output_time_type(kind: pa.DataType, step: int = 1) -> pa.DataType:
     The input's own type if it can hold them (a window that advances by 500 ms
     has right boundaries that a timestamp in seconds cannot hold), else
     microseconds with the same zone.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        An integer of 8 or 16 bits, which result times would soon leave.
     """
+    if pa.types.is_integer(kind) and kind.bit_width < 32:
+        raise UnsupportedTypeError(
+            f"the event time has type {kind}, which the times of results (ends of windows, later tuples of joins) do not"
+            f" fit in: cast it to int32 or int64 before hr.stream()"
+        )
     if pa.types.is_timestamp(kind) and kind.unit in _TO_MICROSECONDS and step % _TO_MICROSECONDS[kind.unit]:
         return pa.timestamp("us", kind.tz)
     return kind

@@ -40,11 +40,6 @@ class AggregateShape:
     value_columns: int
 
 
-def slots_of(size: int, advance: int) -> int:
-    """Windows a tuple can fall into: ceil(WS / WA)."""
-    return -(-size // advance)
-
-
 def compared_texts(shape: AggregateShape) -> list[int]:
     """Columns of strings that have a min or max."""
     return sorted({a.column for a in shape.aggregates if a.is_text and a.kind in ("min", "max") and a.column is not None})
