@@ -14,8 +14,9 @@ f_S        slide(key, state, left)   with one instance per key (WT=single), when
 =========  ========================  ==================================================
 
 ``state.name`` are the fields of the window instance, ``t.name`` the columns of
-the tuple, ``t.ts`` its event time as an integer, ``t.input`` which input it came
-from; ``emit(name=value, ...)`` makes a result, at the right boundary of the
+the tuple (timestamps and durations as integers in the unit of their column),
+``t.ts`` its event time as an integer in the stream's unit (of a timestamp column
+microseconds), ``t.input`` which input it came from; ``emit(name=value, ...)`` makes a result, at the right boundary of the
 window, to which the engine adds the key columns. The functions are compiled
 (`headrace.codegen.functions` says what that asks of them).
 """

@@ -84,7 +84,7 @@ def stream(
         Disorder up to this is repaired on the way in. Of a streaming DataFrame
         it is the delay of its ``withWatermark``, if it has one.
     late : {"error", "drop", "side"}
-        What happens to a row that comes later than that; "side" keeps it in `run.late`.
+        What happens to a row that comes later than that; "side" keeps it in `run.late`, a table.
     idle_after : duration or seconds, optional
         A source that gives nothing for so long no longer holds back the others. The clock on the wall
         has no time unit of the stream's: a text says its own, ``"200ms"``, and a number is seconds.
@@ -246,11 +246,15 @@ class Stream:
         return self._with_step(SelectStep(tuple(pairs)))
 
     def map(self, function: Callable, **columns: str) -> Stream:
-        """Compute new columns with a compiled Python function: ``f(t, emit)`` emits one tuple."""
+        """Compute new columns with a compiled Python function: ``f(t, emit)`` emits one tuple.
+
+        It reads numbers and bools, timestamps and durations as integers in the unit of their column, and
+        the event time of a timestamp column in microseconds. `operator` says where it differs from Python.
+        """
         return self._with_step(self._function_step("map", function, columns))
 
     def flat_map(self, function: Callable, **columns: str) -> Stream:
-        """The same, emitting any number of tuples for each one."""
+        """Compute tuples from each one with a compiled Python function: ``f(t, emit)`` emits any number; see `map`."""
         return self._with_step(self._function_step("flat_map", function, columns))
 
     def _function_step(self, kind: str, function: Callable, columns: dict[str, str] | None = None) -> Step:
@@ -334,7 +338,10 @@ class Stream:
             Pairs match when their event times are less than this apart.
         where : predicate or function, optional
             ``hr.band("x", "a", 10) & hr.band("y", "b", 10)``, or a compiled
-            Python function ``lambda l, r: ...``.
+            Python function ``lambda l, r: ...``. It reads numbers and bools,
+            timestamps and durations as integers in the unit of their column,
+            and the event times as ``l.ts`` and ``r.ts``, integers in the
+            stream's unit; what else differs from Python is in `operator`.
         on : str or (left, right), optional
             Columns that must be equal.
         nulls : {"error", "drop"}

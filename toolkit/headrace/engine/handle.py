@@ -368,6 +368,10 @@ class OperatorHandle:
 def start(query: Query, **options: Any) -> QueryRun:
     """Start a planned query.
 
+    Keep what it returns for as long as the run is to go on: one that nothing refers to is stopped, with a
+    warning, even if its results go to a file. ``with query.start(...) as run:``, a call that waits
+    (``run.wait()``) and a dashboard keep it too.
+
     Parameters
     ----------
     threads : int, list of int, or dict of operator name to either

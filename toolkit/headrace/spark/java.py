@@ -14,13 +14,14 @@ warning.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import importlib.util
 import os
 import re
 import shlex
-import stat
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -28,6 +29,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from headrace.caches import private_directory
 from headrace.errors import NotSupportedError
 
 OLDEST_MAJOR = 17
@@ -144,23 +146,18 @@ def java_home(java: Java) -> Path:
 def cache_folder() -> Path:
     """Give ``$XDG_CACHE_HOME/headrace``, made so that only this user can enter it.
 
-    Where that cannot be written, or is somebody else's, a folder for this process alone takes its place:
-    programs started from here must not be another user's to change.
+    Where that cannot be written, or others could change what lies there, a folder for this process alone takes
+    its place, removed at its end: programs started from here must not be another user's to change.
     """
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headrace"
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.lstat()
-        if (
-            stat.S_ISDIR(status.st_mode)
-            and status.st_uid == os.getuid()
-            and os.access(folder, os.W_OK | os.X_OK)
-        ):
-            folder.chmod(0o700)
+        folder = private_directory()
+        if os.access(folder, os.W_OK | os.X_OK):
             return folder
-    except OSError:
-        pass  # no home, a read-only one, a file in the way: all mean the same here
-    return Path(tempfile.mkdtemp(prefix="headrace-"))
+    except (OSError, RuntimeError):
+        pass  # no home, a read-only one, a file in the way, somebody else's: all mean the same here
+    folder = Path(tempfile.mkdtemp(prefix="headrace-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:

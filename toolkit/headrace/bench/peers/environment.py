@@ -11,15 +11,35 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.bench.peers.contest import NotRun
+from headrace.caches import cache_root, check_private, private_directory
 
 OLDEST_JAVA = 17
 INSTALL_S = 900.0
 
 
-def cache_folder() -> Path:
-    """Where the environments are kept: ``$XDG_CACHE_HOME/headrace/peers``, or below ``~/.cache``."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "headrace" / "peers"
+def cache_folder(make: bool = False) -> Path:
+    """Where the environments are kept: ``$XDG_CACHE_HOME/headrace/peers``, or below ``~/.cache``.
+
+    Their programs are executed, so it must be a folder that only the user can change; see `headrace.caches`.
+
+    Parameters
+    ----------
+    make : bool
+        Whether it is made if it is not there.
+
+    Raises
+    ------
+    NotRun
+        If others can change what lies there.
+    """
+    folder = cache_root() / "peers"
+    try:
+        if make:
+            return private_directory("peers")
+        check_private(folder)
+    except PermissionError as error:
+        raise NotRun(f"others could change its programs in {folder}: {error}") from None
+    return folder
 
 
 def environment(name: str, requirements: Sequence[str], may_install: bool) -> Path:
@@ -48,7 +68,7 @@ def environment(name: str, requirements: Sequence[str], may_install: bool) -> Pa
         raise NotRun(f"needs an environment with {', '.join(requirements)}; `headrace bench peers` makes it")
     shutil.rmtree(folder, ignore_errors=True)
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        cache_folder(make=True)
         _run([sys.executable, "-m", "venv", str(folder)])
         _run([str(python), "-m", "pip", "install", "--quiet", "--no-deps", *requirements])
     except (OSError, RuntimeError, subprocess.TimeoutExpired) as error:

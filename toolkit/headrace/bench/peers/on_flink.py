@@ -123,7 +123,7 @@ def command(javac: Path, python: Path) -> list[str]:
     ).hexdigest()[:16]
     classes = cache_folder() / f"flink-jobs-{VERSION}-{content}"
     if not classes.exists():
-        with tempfile.TemporaryDirectory(dir=cache_folder()) as folder:
+        with tempfile.TemporaryDirectory(dir=cache_folder(make=True)) as folder:
             built = Path(folder) / "classes"
             done = subprocess.run(
                 [javac, "-nowarn", "-d", built, "-cp", f"{libraries}/*", *sources],
