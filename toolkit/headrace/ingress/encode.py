@@ -310,7 +310,8 @@ class Encoder:
         first_row = self.counters.rows
         if ts is None:
             ts = event_times(self._column(batch, self.event_time), self.event_time, first_row)
-        check_sorted(ts, self.event_time, self._last_ts, self.window_size, first_row, self.source)
+        is_timestamp = pa.types.is_timestamp(self.time_type)
+        check_sorted(ts, self.event_time, self._last_ts, self.window_size, first_row, self.source, is_timestamp)
         if ts.size == 0:
             return
         for start, stop in self._cuts(batch):

@@ -148,20 +148,21 @@ def check_range(ts: np.ndarray, column: str, window_size: int = 0, first_row: in
     """Raise unless every ``|ts| + window_size < 2**62``."""
     if ts.size == 0:
         return
-    _check_bounds(ts, int(ts.min()), int(ts.max()), column, window_size, first_row)
+    _check_bounds(ts, int(ts.min()), int(ts.max()), column, window_size, first_row, is_timestamp=True)
 
 
-def _check_bounds(ts: np.ndarray, low: int, high: int, column: str, window_size: int, first_row: int) -> None:
+def _check_bounds(
+    ts: np.ndarray, low: int, high: int, column: str, window_size: int, first_row: int, is_timestamp: bool
+) -> None:
     bound = END_OF_TIME - window_size
     if -bound < low and high < bound:
         return
     index = int(np.argmax((ts <= -bound) | (ts >= bound)))
     value = int(ts[index])
     row = first_row + index
-    if value == _NAT:
+    if value == _NAT and is_timestamp:
         raise EventTimeError(
-            f"event_time column {column!r} is {value} at row {row}, which is NaT in a timestamp column and out of range"
-            f" in any other: fill it, or filter such rows out"
+            f"event_time column {column!r} is NaT at row {row}: fill it, or filter such rows out"
         )
     raise OverflowInputError(
         f"event_time column {column!r} is {value} at row {row}: |event time| + window size ({window_size}) must"
@@ -170,13 +171,22 @@ def _check_bounds(ts: np.ndarray, low: int, high: int, column: str, window_size:
 
 
 def check_sorted(
-    ts: np.ndarray, column: str, previous: int, window_size: int = 0, first_row: int = 0, source: str = ""
+    ts: np.ndarray,
+    column: str,
+    previous: int,
+    window_size: int = 0,
+    first_row: int = 0,
+    source: str = "",
+    is_timestamp: bool = True,
 ) -> None:
-    """Raise `DisorderError` unless times do not fall, from `previous` on; check their range too."""
+    """Raise `DisorderError` unless times do not fall, from `previous` on; check their range too.
+
+    The least integer is NaT in a timestamp column, and too small in one of integers.
+    """
     if ts.size == 0:
         return
     disorder, low, high = scan_times(ts, previous)
-    _check_bounds(ts, low, high, column, window_size, first_row)
+    _check_bounds(ts, low, high, column, window_size, first_row, is_timestamp)
     if disorder >= 0:
         before = int(ts[disorder - 1]) if disorder else previous
         where = f"{spoken(source)}, " if source else ""
