@@ -336,7 +336,7 @@ def test_example_a_row_with_too_many_keys():
         [KeySource(("t",), "words")],
         [KeySource(("t",), "pairs")],
     ):
-        with pytest.raises(OverflowInputError, match=r"row 1 has .* keys, more than max_tuple_keys = 5"):
+        with pytest.raises(OverflowInputError, match=r"row 1 has .* keys, more than the 5 that a row may have: split it"):
             run(table, keys, max_tuple_keys=5)
 
 
