@@ -5,7 +5,9 @@ Property    encode gives equal ids to equal values and only to them, with the
             inverse; argsort is Python's sorted(); a recycled id is never that
             of a live key.
 Oracle      dict, sorted(), and the hash written again over Python integers.
-Cannot see  The quality of the hash on adversarial keys; speed.
+            Keys crafted against the stable hash lie as near to their places in
+            the table as any others, wherever the seed puts them.
+Cannot see  Speed (`headrace bench ingress` compares crafted keys with random ones).
 """
 
 import math
@@ -19,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.bench import crafted
 from headrace.errors import (
     KeyNullError,
     OverflowInputError,
@@ -29,6 +32,7 @@ from headrace.errors import (
 from headrace.ingress import keys_kernel as kernels
 from headrace.ingress.keys import KeyDictionary, key_kind
 from headrace.kernel import JIT
+from headrace.memory.seeded import Seed
 
 P1, P2, P3, FULL = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 2**64 - 1
 
@@ -336,6 +340,80 @@ def test_example_buckets_are_even():
     words = KeyDictionary(("string",)).encode(pa.array([f"w{n}" for n in range(200_000)]))
     counts = np.bincount(words & 1023, minlength=1024)
     assert abs(counts.std() / np.sqrt(200_000 / 1024) - 1) < 0.15
+
+
+def probes(table):
+    """How many places from its home each entry lies: what a search for it walks past."""
+    entries = table.slots[1::2]
+    taken = np.flatnonzero(entries)
+    ids = (entries[taken] & np.uint64(0xFFFFFFFF)).astype(np.int64) - 1
+    return (taken - table.homes[ids].astype(np.int64)) % entries.size
+
+
+CRAFTED = {
+    "integers": pa.array(crafted.integers(20_000)),
+    "strings": crafted.texts(20_000),
+    "long strings": crafted.same_hash(20_000),
+}
+
+
+@pytest.mark.parametrize("array", CRAFTED.values(), ids=CRAFTED)
+def test_property_crafted_keys_lie_near_their_places(array):
+    """20,000 keys whose stable hashes end in 24 equal bits: 10,000 probes each, before there was a seed."""
+    dictionary = KeyDictionary((key_kind(array.type),))
+    ids = dictionary.encode(array)
+    found = probes(dictionary._table)
+    assert found.size == len(array) == dictionary.size
+    assert found.mean() < 1.5
+    assert found.max() < 100
+    dictionary.touch(ids, np.arange(ids.size))
+    dictionary.recycle(ids.size // 2)
+    assert probes(dictionary._table).max() < 100
+
+
+def test_property_crafted_keys_of_two_and_three_columns():
+    numbers = CRAFTED["integers"][:3000]
+    for columns in ((numbers, numbers), (numbers, numbers[::-1], numbers)):
+        dictionary = KeyDictionary(("int",) * len(columns))
+        dictionary.encode(*columns)
+        for table in (dictionary._table, *dictionary._inner):
+            assert probes(table).max() < 100
+
+
+def test_agree_places_are_of_the_seed_and_nothing_else_is():
+    values = pa.array([f"{n}" * (1 + n % 5) for n in range(500)])
+    one, other = KeyDictionary(("string",)), KeyDictionary(("string",))
+    assert one.encode(values).tolist() == other.encode(values).tolist()
+    assert one._table.homes.tolist() != other._table.homes.tolist()
+    for dictionary in (one, other):
+        dictionary.touch(dictionary.encode(values[:250]), np.full(250, 9))
+        dictionary.touch(dictionary.encode(values[250:]), np.full(250, 10))
+        assert dictionary.recycle(10) == 250
+    more = pa.array([f"new {n}" for n in range(400)])
+    assert one.encode(more).tolist() == other.encode(more).tolist()
+
+
+def test_example_one_flooded_bucket_takes_bounded_memory():
+    """Keys of bucket 0 alone: an id for each 1,024, until twice max_keys."""
+    keys = crafted.of_bucket_0(5000)
+    dictionary = KeyDictionary(("int",), limit=200_000)
+    ids = dictionary.encode(pa.array(keys[:390]))
+    assert not (ids & 1023).any()
+    assert probes(dictionary._table).max() < 100
+    with pytest.raises(OverflowInputError, match=r"390 keys .* are of bucket 0, of 390 .*raise max_keys"):
+        dictionary.encode(pa.array(keys))
+    assert dictionary.id_limit <= 400_000
+    assert dictionary.nbytes < 40 * 400_000
+    even = np.random.default_rng(1).integers(-(2**63), 2**63 - 1, 200_000)
+    assert KeyDictionary(("int",), limit=200_000).encode(pa.array(even)).max() < 400_000
+
+
+def test_example_a_seed_that_is_known_is_an_error_and_not_a_wait():
+    """Keys made to collide under the table's own seed are refused once they lie too far from their place."""
+    dictionary = KeyDictionary(("int",))
+    dictionary._table.seed = Seed(*map(np.uint64, (0, 1, 0, 1)))  # the hash is the number itself
+    with pytest.raises(OverflowInputError, match=r"more than 1024 others .*knows the process's random seed"):
+        dictionary.encode(pa.array(np.arange(2000) << 24))
 
 
 def test_example_bad_input():

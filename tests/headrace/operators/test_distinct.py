@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace import reference
 from headrace.ingress.ordered_texts import OrderedTexts
+from headrace.memory.seeded import Seed
 from headrace.operators import distinct
 from headrace.operators.membership import BUCKETS
 from headrace.operators.text_order import text_less
@@ -63,6 +64,43 @@ def test_example_a_full_arena_says_so():
     tables, free, arena = distinct.allocate(1, 1, 1 << 8)
     results = [distinct.add_value(tables, free, arena, 1, 0, 0, 0, value) for value in range(100)]
     assert set(results) == {1, -1}
+
+
+def far_from_home(tables, arena):
+    """How many entries from where it should be each value of the first table lies."""
+    first, size_class = int(tables[distinct.FIRST]), int(tables[distinct.CLASS])
+    entries = arena[first : first + (2 << size_class)].reshape(-1, 2)
+    taken = np.flatnonzero(entries[:, 0])
+    homes = [distinct.place_of(arena, tag, bits, size_class) for tag, bits in entries[taken]]
+    return (taken - homes) % len(entries)
+
+
+def crafted_values(count, size_class=12):
+    """Values that all wanted the first place of a table while where they lay had no seed."""
+    values = np.arange(3 * count << size_class)
+    mixed = (values & 0xFFFFFFFF ^ 0x9E3779B1) * 0x45D9F3B3
+    mixed ^= mixed >> 29
+    mixed = ((mixed & 0xFFFFFFFF) * 0x297A2D39) ^ (mixed >> 32)
+    return values[(mixed ^ mixed >> 31) % (1 << size_class) == 0][:count]
+
+
+@pytest.mark.parametrize("values", [range(1500), crafted_values(1500)], ids=["numbers", "crafted"])
+def test_property_values_lie_near_their_places(values):
+    tables, free, arena = distinct.allocate(1, 1, 1 << 16)
+    assert sum(distinct.add_value(tables, free, arena, 1, 0, 0, 0, int(value)) for value in values) == 1500
+    far = far_from_home(tables, arena)
+    assert far.size == 1500
+    assert far.max() < 150
+
+
+def test_example_a_table_with_far_values_grows(monkeypatch):
+    """Under a seed that is known, so that all values want one place."""
+    monkeypatch.setattr(distinct, "draw_seed", lambda: Seed(*map(np.uint64, (0, 1, 1, 1))))  # place: the low bits
+    tables, free, arena = distinct.allocate(1, 1, 1 << 18)
+    values = np.arange(distinct.PROBE_LIMIT + 3) << 20
+    assert all(distinct.add_value(tables, free, arena, 1, 0, 0, 0, int(value)) == 1 for value in values)
+    assert tables[distinct.CLASS] == 14  # 13 would hold the 4,099 values
+    assert not any(distinct.add_value(tables, free, arena, 1, 0, 0, 0, int(value)) for value in values)
 
 
 def test_example_moved_sets_are_the_same_sets():

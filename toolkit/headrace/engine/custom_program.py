@@ -29,6 +29,7 @@ from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
 from headrace.gates.store import CHUNK_SHIFT, Store
 from headrace.ingress.columns import is_scalar, is_text, value_dtype
 from headrace.ingress.encode import make_dictionary
+from headrace.ingress.keys import id_capacity
 from headrace.memory.cells import reserved
 from headrace.operators import custom, custom_shape, membership, stored
 from headrace.operators.custom_shape import Column, CustomShape, Function, Input, Stored
@@ -302,9 +303,7 @@ class CustomProgram(Program):
             stored=self.bound.stored,
         )
         self.dictionary = make_dictionary(schemas[0], spec.keys[0], membership.BUCKETS, options.max_keys)
-        self.id_capacity = (
-            membership.BUCKETS if self.dictionary is None else max(1 << 16, 2 * options.max_keys)
-        )
+        self.id_capacity = membership.BUCKETS if self.dictionary is None else id_capacity(options.max_keys)
         self._key_values = [reserved(self.id_capacity + membership.BUCKETS, d) for d in self.shape.key_arrays]
         self.first_output = custom_shape.first_output(self.shape)
         self._state: tuple[np.ndarray, ...] = ()

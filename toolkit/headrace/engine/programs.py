@@ -20,7 +20,7 @@ from headrace.errors import (
 from headrace.gates.store import Store
 from headrace.ingress.columns import is_text, value_dtype
 from headrace.ingress.encode import KeySource, make_dictionary
-from headrace.ingress.keys import KeyDictionary
+from headrace.ingress.keys import KeyDictionary, id_capacity
 from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.operators import aggregate, distinct, forward, membership
 from headrace.operators.aggregate_shape import AggregateColumn, AggregateShape, compared_texts
@@ -171,7 +171,7 @@ class AggregateProgram(Program):
         self.places_per_key = slots
         self.shape = AggregateShape(tuple(aggregates), slots, self.multi_key, len(names))
         self._schema = node.schema
-        self.id_capacity = membership.BUCKETS if self.dictionary is None else max(1 << 16, 2 * options.max_keys)
+        self.id_capacity = membership.BUCKETS if self.dictionary is None else id_capacity(options.max_keys)
 
     def keys_of(self, side):
         return self.spec.keys

@@ -30,6 +30,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from headrace.kernel import JIT, kernel
+from headrace.memory.seeded import fold, seeded
 
 P1 = np.uint64(0x9E3779B185EBCA87)
 P2 = np.uint64(0xC2B2AE3D27D4EB4F)
@@ -147,6 +148,19 @@ def hash_long(data, start, length):
         h = _round(h, load_word(data, position))
         position += 8
     return mix(_round(h, load_word(data, last)), length)
+
+
+@kernel
+def seeded_bytes(data, start, length, seed):
+    """Hash a string of more than 8 bytes with a seed; see `headrace.memory.seeded`."""
+    h = seed.s2
+    last = start + length - 8
+    position = start
+    while position < last:
+        h = fold(h ^ load_word(data, position), seed.s1)
+        position += 8
+    h = fold(h ^ load_word(data, last), seed.s1)
+    return seeded(h ^ np.uint64(length), seed)
 
 
 @kernel

@@ -6,6 +6,11 @@ the id; its other bits count the keys of that bucket, so state is a dense array.
 An id whose key's last window has expired is recycled: live ids, and with them
 the state, grow with the live keys and not with the stream.
 
+Anybody can find keys that are all of one bucket. One instance then does all the
+work, as for one hot key, and no mapping of buckets helps; and ids are as sparse as
+there are buckets, until `id_capacity` refuses more of them. The tables themselves
+cannot be flooded: their places come from a hash with a random seed.
+
 A tuple of several columns is encoded by column first; the tuple of inner ids is
 then the key of a second table, hashed by the values' hashes.
 """
@@ -29,6 +34,7 @@ from headrace.ingress import columns
 from headrace.ingress import keys_kernel as kernels
 from headrace.ingress.keys_kernel import ARENA_DEAD, ARENA_USED, FREE, LIVE, TableArrays
 from headrace.ingress.sorting import argsort, group_starts
+from headrace.memory.seeded import draw_seed
 
 KINDS = ("string", "int", "float")
 DEFAULT_BUCKETS = 1024
@@ -36,6 +42,15 @@ DEFAULT_LIMIT = 2**24
 _LARGEST_ID_COUNT = 2**31
 _SMALLEST_ARENA = 1 << 16
 _NAN_BITS = np.int64(0x7FF8000000000000)
+
+
+def id_capacity(max_keys: int, buckets: int = DEFAULT_BUCKETS) -> int:
+    """Return how far ids may reach: twice the keys that may be live, for buckets are not quite even.
+
+    Ids count the keys of the fullest bucket, times the buckets. So this bounds the
+    memory of keys that somebody chose to be of one bucket, too.
+    """
+    return max(64 * buckets, 2 * max_keys)
 
 
 def key_kind(kind: pa.DataType) -> str | None:
@@ -54,11 +69,13 @@ class _Table:
 
     is_string = False
 
-    def __init__(self, bucket_bits: int, limit: int):
+    def __init__(self, bucket_bits: int, limit: int, is_inner: bool = False):
         self.bucket_bits, self.limit = bucket_bits, limit
+        self.seed = draw_seed()
         ids = max(1 << bucket_bits, 64)
         self.slots = np.zeros(2 * 256, np.uint64)
-        self.hashes = np.zeros(ids, np.uint64)
+        self.homes = np.zeros(ids, np.uint32)
+        self.hashes = np.zeros(ids if is_inner else 1, np.uint64)
         self.stored = np.zeros(ids, np.uint64)
         self.lengths = np.zeros(ids, np.int32)
         self.uses = np.full(2 * ids, FREE, np.int64)
@@ -71,8 +88,8 @@ class _Table:
     @property
     def arrays(self) -> TableArrays:
         return TableArrays(
-            self.slots, self.hashes, self.stored, self.lengths, self.uses, self.bucket_next,
-            self.bucket_free, self.arena, self.counts, self.scratch, self.bucket_bits, self.limit,
+            self.slots, self.homes, self.hashes, self.stored, self.lengths, self.uses, self.bucket_next,
+            self.bucket_free, self.arena, self.counts, self.scratch, self.seed, self.bucket_bits, self.limit,
         )  # fmt: skip
 
     @property
@@ -90,7 +107,7 @@ class _Table:
 
     @property
     def nbytes(self) -> int:
-        held = (self.slots, self.hashes, self.stored, self.lengths, self.uses, self.arena)
+        held = (self.slots, self.homes, self.hashes, self.stored, self.lengths, self.uses, self.arena)
         return sum(array.nbytes for array in held)
 
     def run(self, count: int, encode, *inputs) -> np.ndarray:
@@ -108,10 +125,10 @@ class _Table:
     def grow(self, status: int, position: int, inputs) -> None:
         if status == kernels.NEED_PLACES:
             wider = np.zeros(4 * self.slots.size, np.uint64)
-            kernels.rehash(self.slots, wider, self.hashes)
+            kernels.rehash(self.slots, wider, self.homes)
             self.slots = wider
         elif status == kernels.NEED_IDS:
-            self.grow_ids(2 * self.hashes.size)
+            self.grow_ids(2 * self.stored.size)
         elif status == kernels.NEED_ARENA:
             _, starts, ends = inputs
             needed = int(ends[position]) - int(starts[position])
@@ -123,21 +140,36 @@ class _Table:
                 f"more than max_keys = {self.limit} keys are live at one time: raise max_keys, or use a"
                 f" smaller window or a coarser key"
             )
+        elif status == kernels.CROWDED:
+            raise OverflowInputError(
+                f"a key has more than {kernels.PROBE_LIMIT} others where it should lie in the table of"
+                f" {self.live} keys, which chance does not do: whoever made this input knows the process's"
+                f" random seed; start the process again"
+            )
         else:
             raise OverflowInputError(
                 f"a key string is longer than {kernels.LONGEST_STRING} bytes: shorten it before the stream"
             )
 
     def grow_ids(self, count: int) -> None:
-        if count > _LARGEST_ID_COUNT:
+        most = min(_LARGEST_ID_COUNT, id_capacity(self.limit, self.bucket_next.size))
+        if self.stored.size >= most:
+            fullest = int(np.argmax(self.bucket_next))
             raise OverflowInputError(
-                f"ids of {self.live} keys in {1 << self.bucket_bits} buckets leave 31 bits: lower max_keys ="
-                f" {self.limit}, use a coarser key, or fewer buckets"
+                f"{int(self.bucket_next[fullest])} keys at one time are of bucket {fullest}, of {self.live} keys in"
+                f" {self.bucket_next.size} buckets: memory for so uneven keys is bounded by max_keys = {self.limit};"
+                f" raise max_keys, or use a coarser key"
             )
-        for name, fill, each in (("hashes", 0, 1), ("stored", 0, 1), ("lengths", 0, 1), ("uses", FREE, 2)):
+        count = min(count, most)
+        before = self.stored.size
+        for name in ("homes", "hashes", "stored", "lengths", "uses"):
             array = getattr(self, name)
-            wider = np.full(each * count, fill, array.dtype)
+            if array.size < before:
+                continue  # `hashes`, where they are not kept
+            wider = np.zeros(array.size // before * count, array.dtype)
             wider[: array.size] = array
+            if name == "uses":
+                wider[array.size :] = FREE
             setattr(self, name, wider)
 
     def free(self, ids: np.ndarray) -> None:
@@ -276,7 +308,7 @@ class _TupleTable(_Table):
     def __init__(self, bucket_bits: int, limit: int, inner: Sequence[_Table]):
         super().__init__(bucket_bits, limit)
         self.inner = inner
-        self.parts = np.zeros((self.hashes.size, len(inner)), np.int32)
+        self.parts = np.zeros((self.stored.size, len(inner)), np.int32)
 
     @property
     def nbytes(self) -> int:
@@ -289,16 +321,17 @@ class _TupleTable(_Table):
         self.parts = wider
 
     def encode_parts(self, row_parts: np.ndarray) -> np.ndarray:
-        row_hashes = np.empty(row_parts.shape[0], np.uint64)
+        row_hashes, row_homes = np.empty(row_parts.shape[0], np.uint64), np.empty(row_parts.shape[0], np.uint64)
         with np.errstate(over="ignore"):
+            kernels.seed_parts(row_parts, self.seed, row_homes)
             for column, table in enumerate(self.inner):
                 kernels.hash_parts(table.hashes, row_parts[:, column], row_hashes, column + 1)
 
-        def encode(arrays, row_parts, row_hashes, ids, position):
+        def encode(arrays, row_parts, row_hashes, row_homes, ids, position):
             # `parts` grows with the ids, so it is looked up for each call.
-            return kernels.encode_parts(arrays, self.parts, row_parts, row_hashes, ids, position)
+            return kernels.encode_parts(arrays, self.parts, row_parts, row_hashes, row_homes, ids, position)
 
-        return self.run(row_parts.shape[0], encode, row_parts, row_hashes)
+        return self.run(row_parts.shape[0], encode, row_parts, row_hashes, row_homes)
 
     def free(self, ids: np.ndarray) -> None:
         super().free(ids)
@@ -377,7 +410,7 @@ class KeyDictionary:
             self._inner: list[_Table] = [self._table]
         else:
             # Inner ids need no buckets; only tuples count towards the limit.
-            inner = [_TABLES[kind](0, _LARGEST_ID_COUNT) for kind in self.kinds]
+            inner = [_TABLES[kind](0, _LARGEST_ID_COUNT, is_inner=True) for kind in self.kinds]
             self._inner = [inner[0]] * len(inner) if shared else inner
             self._table = _TupleTable(self.bucket_bits, limit, self._inner)
 

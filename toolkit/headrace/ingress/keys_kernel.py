@@ -4,18 +4,26 @@ State of one table (`TableArrays`), all of it owned by the handle in `keys.py`:
 
 slots       two uint64 for each place, in one cache line: the word, and
             ``length << 32 | id + 1`` (0: empty). Linear probing from the low
-            bits of the hash; at most half of the places are taken. Places are
-            emptied by shifting back, so there are no tombstones.
+            bits of the seeded hash; at most half of the places are taken.
+            Places are emptied by shifting back, so there are no tombstones.
 word        What is compared first. It is the whole key if that has at most
             eight bytes (short strings, numbers, pairs of ids); otherwise the
-            hash, and the bytes or parts are compared too.
+            seeded hash, and the bytes or parts are compared too.
 id          ``slot << bucket_bits | bucket``. Each bucket counts its own slots
             and keeps a list of freed ids, linked through `lengths`.
-by id       `hashes`; `stored` (the word, or where a long string starts in
-            `arena`); `lengths` (bytes of a string); `uses` (two int64, in one
-            cache line: event time of the last use, `UNTOUCHED` before one,
-            `FREE` if the id is not in use; and the last row it was met in,
-            counted over all batches, which finds repetitions within a row).
+by id       `homes` (the low bits of the seeded hash); `stored` (the word, or
+            where a long string starts in `arena`); `lengths` (bytes of a
+            string); `uses` (two int64, in one cache line: event time of the
+            last use, `UNTOUCHED` before one, `FREE` if the id is not in use;
+            and the last row it was met in, counted over all batches, which
+            finds repetitions within a row); `hashes`, the stable ones, only in
+            the inner tables of tuples, whose own hashes are made of them.
+
+Two hashes: the stable one says the bucket, is computed when a key is new, and
+could be made to collide by whoever chooses the keys; the seeded one says the
+place. With it no entry lies far from its home: of 2**31 keys in a table half
+full the farthest lies some 100 places on. One beyond `PROBE_LIMIT` means that
+somebody knows the seed, and is refused rather than searched for.
 
 The table is larger than the caches as soon as keys are many, so the place of a
 key is asked for some keys ahead of looking at it (pairs of words, 2 M keys: 15
@@ -41,12 +49,16 @@ from headrace.ingress.hashing import (
     load_word,
     mix,
     prefetch,
+    seeded_bytes,
     store_word,
 )
 from headrace.kernel import kernel
+from headrace.memory.seeded import Seed, seeded
 
-DONE, NEED_PLACES, NEED_IDS, NEED_ARENA, OVER_LIMIT, TOO_LONG = 0, 1, 2, 3, 4, 5
+DONE, NEED_PLACES, NEED_IDS, NEED_ARENA, OVER_LIMIT, TOO_LONG, CROWDED = 0, 1, 2, 3, 4, 5, 6
 LIVE, ARENA_USED, ARENA_DEAD, COUNTS = 0, 1, 2, 3
+PROBE_LIMIT = 1024
+"""The farthest from its home that an entry may lie, in places."""
 FREE = -(2**63)
 UNTOUCHED = 2**63 - 1
 LONGEST_STRING = 2**31 - 64
@@ -57,6 +69,7 @@ BLOCK = 32
 
 _LENGTH_SHIFT = np.uint64(32)
 _ID_MASK = np.uint64(0xFFFFFFFF)
+_HOME_MASK = np.uint64(0xFFFFFFFF)
 _EMPTY = np.uint64(0)
 
 
@@ -64,7 +77,8 @@ class TableArrays(NamedTuple):
     """What a kernel sees of one table."""
 
     slots: np.ndarray  # uint64[2 * places], places a power of two
-    hashes: np.ndarray  # uint64[ids]
+    homes: np.ndarray  # uint32[ids]
+    hashes: np.ndarray  # uint64[ids] of an inner table, else one that means nothing
     stored: np.ndarray  # uint64[ids]
     lengths: np.ndarray  # int32[ids]
     uses: np.ndarray  # int64[2 * ids]
@@ -73,18 +87,21 @@ class TableArrays(NamedTuple):
     arena: np.ndarray  # uint8[...]
     counts: np.ndarray  # int64[COUNTS]
     scratch: np.ndarray  # uint64[2 * BLOCK]
+    seed: Seed
     bucket_bits: int
     limit: int
 
 
 @kernel
-def find_room(g, bucket, arena_bytes):
-    """Say whether one more key fits, before anything is written for it."""
+def find_room(g, bucket, arena_bytes, distance):
+    """Say whether one more key fits, `distance` places from its home, before anything is written for it."""
     if g.counts[LIVE] >= g.limit:
         return OVER_LIMIT
+    if distance > PROBE_LIMIT:
+        return CROWDED
     if 4 * (g.counts[LIVE] + 1) > g.slots.size:
         return NEED_PLACES
-    if g.bucket_free[bucket] < 0 and (np.int64(g.bucket_next[bucket]) + 1) << g.bucket_bits > g.hashes.size:
+    if g.bucket_free[bucket] < 0 and (np.int64(g.bucket_next[bucket]) + 1) << g.bucket_bits > g.stored.size:
         return NEED_IDS
     if g.counts[ARENA_USED] + arena_bytes > g.arena.size:
         return NEED_ARENA
@@ -92,7 +109,7 @@ def find_room(g, bucket, arena_bytes):
 
 
 @kernel
-def take_id(g, bucket, h, length):
+def take_id(g, bucket, h, home, length):
     """Take a free id of a bucket; `find_room` said that there is one."""
     identity = np.int64(g.bucket_free[bucket])
     if identity >= 0:
@@ -100,7 +117,9 @@ def take_id(g, bucket, h, length):
     else:
         identity = (np.int64(g.bucket_next[bucket]) << g.bucket_bits) | bucket
         g.bucket_next[bucket] += 1
-    g.hashes[identity] = h
+    # Without a branch: as a store under a mask, which it became, it took 140 ns.
+    g.hashes[min(identity, g.hashes.size - 1)] = h
+    g.homes[identity] = np.uint32(home & _HOME_MASK)
     g.lengths[identity] = length
     g.uses[2 * identity] = UNTOUCHED
     g.uses[2 * identity + 1] = 0
@@ -126,29 +145,32 @@ def encode_strings(g, data, starts, ends, ids, first):
             length = np.int64(ends[i]) - start
             if length <= SHORT:
                 word = load_short(data, start, length)
-                h = mix(word, length)
+                home = seeded(word, g.seed)
             else:
-                h = hash_long(data, start, length)
-                word = h
-            prefetch(g.slots, 2 * np.int64(h & np.uint64(mask)))
+                home = seeded_bytes(data, start, length, g.seed)
+                word = home
+            prefetch(g.slots, 2 * np.int64(home & np.uint64(mask)))
             g.scratch[2 * (i - block)] = word
-            g.scratch[2 * (i - block) + 1] = h
+            g.scratch[2 * (i - block) + 1] = home
         for i in range(block, block_end):
-            word, h = g.scratch[2 * (i - block)], g.scratch[2 * (i - block) + 1]
+            word, home = g.scratch[2 * (i - block)], g.scratch[2 * (i - block) + 1]
             start = np.int64(starts[i])
             length = np.int64(ends[i]) - start
             tag = np.uint64(length) << _LENGTH_SHIFT
-            place = np.int64(h & np.uint64(mask))
+            first_place = np.int64(home & np.uint64(mask))
+            place = first_place
             while True:
                 entry = g.slots[2 * place + 1]
                 if entry == _EMPTY:
                     if length > LONGEST_STRING:
                         return i, TOO_LONG
+                    h = mix(word, length) if length <= SHORT else hash_long(data, start, length)
                     bucket = bucket_of(h, g.bucket_bits)
-                    status = find_room(g, bucket, 0 if length <= SHORT else length)
+                    arena_bytes = 0 if length <= SHORT else length
+                    status = find_room(g, bucket, arena_bytes, (place - first_place) & mask)
                     if status != DONE:
                         return i, status
-                    identity = take_id(g, bucket, h, length)
+                    identity = take_id(g, bucket, h, home, length)
                     if length <= SHORT:
                         g.stored[identity] = word
                     else:
@@ -177,19 +199,21 @@ def encode_words(g, words, ids, first):
     mask = np.int64(g.slots.size // 2 - 1)
     count = words.size
     for i in range(first, count):
-        ahead = mix(words[min(i + AHEAD, count - 1)], SHORT)
+        ahead = seeded(words[min(i + AHEAD, count - 1)], g.seed)
         prefetch(g.slots, 2 * np.int64(ahead & np.uint64(mask)))
         word = words[i]
-        h = mix(word, SHORT)
-        place = np.int64(h & np.uint64(mask))
+        home = seeded(word, g.seed)
+        first_place = np.int64(home & np.uint64(mask))
+        place = first_place
         while True:
             entry = g.slots[2 * place + 1]
             if entry == _EMPTY:
+                h = mix(word, SHORT)
                 bucket = bucket_of(h, g.bucket_bits)
-                status = find_room(g, bucket, 0)
+                status = find_room(g, bucket, 0, (place - first_place) & mask)
                 if status != DONE:
                     return i, status
-                identity = take_id(g, bucket, h, SHORT)
+                identity = take_id(g, bucket, h, home, SHORT)
                 g.stored[identity] = word
                 g.slots[2 * place] = word
                 g.slots[2 * place + 1] = np.uint64(identity + 1)
@@ -211,7 +235,18 @@ def hash_parts(hashes, ids, row_hashes, count):
 
 
 @kernel
-def encode_parts(g, parts, row_parts, row_hashes, ids, first):
+def seed_parts(row_parts, seed, row_homes):
+    """Write the seeded hash of each tuple of inner ids; a tuple of two is hashed as one word."""
+    columns = row_parts.shape[1]
+    for i in range(row_parts.shape[0]):
+        h = (np.uint64(row_parts[i, 0]) << _LENGTH_SHIFT) | np.uint64(row_parts[i, 1])
+        for k in range(2, columns):
+            h = seeded(h, seed) ^ np.uint64(row_parts[i, k])
+        row_homes[i] = seeded(h, seed)
+
+
+@kernel
+def encode_parts(g, parts, row_parts, row_hashes, row_homes, ids, first):
     """Write the id of each tuple of inner ids; as `encode_strings`.
 
     Parameters
@@ -220,27 +255,31 @@ def encode_parts(g, parts, row_parts, row_hashes, ids, first):
         Inner ids by id of the tuple; written for new ones.
     row_parts : int32[n, columns]
     row_hashes : uint64[n]
-        Of the values, not of the inner ids.
+        Stable: of the values, not of the inner ids.
+    row_homes : uint64[n]
+        See `seed_parts`.
     """
     mask = np.int64(g.slots.size // 2 - 1)
     columns = row_parts.shape[1]
     rows = row_parts.shape[0]
     for i in range(first, rows):
-        ahead = row_hashes[min(i + AHEAD, rows - 1)]
+        ahead = row_homes[min(i + AHEAD, rows - 1)]
         prefetch(g.slots, 2 * np.int64(ahead & np.uint64(mask)))
-        h = row_hashes[i]
-        word = h
+        home = row_homes[i]
+        word = home
         if columns == 2:
             word = (np.uint64(row_parts[i, 0]) << _LENGTH_SHIFT) | np.uint64(row_parts[i, 1])
-        place = np.int64(h & np.uint64(mask))
+        first_place = np.int64(home & np.uint64(mask))
+        place = first_place
         while True:
             entry = g.slots[2 * place + 1]
             if entry == _EMPTY:
+                h = row_hashes[i]
                 bucket = bucket_of(h, g.bucket_bits)
-                status = find_room(g, bucket, 0)
+                status = find_room(g, bucket, 0, (place - first_place) & mask)
                 if status != DONE:
                     return i, status
-                identity = take_id(g, bucket, h, SHORT)
+                identity = take_id(g, bucket, h, home, SHORT)
                 for k in range(columns):
                     parts[identity, k] = row_parts[i, k]
                 g.slots[2 * place] = word
@@ -261,14 +300,14 @@ def encode_parts(g, parts, row_parts, row_hashes, ids, first):
 
 
 @kernel
-def rehash(slots, wider, hashes):
+def rehash(slots, wider, homes):
     """Move every entry of a table into an empty one of more places."""
     mask = np.int64(wider.size // 2 - 1)
     for old in range(slots.size // 2):
         entry = slots[2 * old + 1]
         if entry == _EMPTY:
             continue
-        place = np.int64(hashes[np.int64(entry & _ID_MASK) - 1] & np.uint64(mask))
+        place = np.int64(homes[np.int64(entry & _ID_MASK) - 1]) & mask
         while wider[2 * place + 1] != _EMPTY:
             place = (place + 1) & mask
         wider[2 * place] = slots[2 * old]
@@ -282,7 +321,7 @@ def free_ids(g, ids, is_string):
     bucket_mask = (np.int64(1) << g.bucket_bits) - 1
     for i in range(ids.size):
         identity = np.int64(ids[i])
-        place = np.int64(g.hashes[identity] & np.uint64(mask))
+        place = np.int64(g.homes[identity]) & mask
         while np.int64(g.slots[2 * place + 1] & _ID_MASK) != identity + 1:
             place = (place + 1) & mask
         # Shift back: what follows may fill the hole unless its home place comes after the hole.
@@ -292,7 +331,7 @@ def free_ids(g, ids, is_string):
             entry = g.slots[2 * place + 1]
             if entry == _EMPTY:
                 break
-            home = np.int64(g.hashes[np.int64(entry & _ID_MASK) - 1] & np.uint64(mask))
+            home = np.int64(g.homes[np.int64(entry & _ID_MASK) - 1]) & mask
             if ((place - home) & mask) >= ((place - hole) & mask):
                 g.slots[2 * hole] = g.slots[2 * place]
                 g.slots[2 * hole + 1] = entry
@@ -311,7 +350,7 @@ def free_ids(g, ids, is_string):
 def compact_arena(g, arena):
     """Copy the bytes of live long strings to a new arena and note where they are; returns the bytes used."""
     used = 0
-    for identity in range(g.hashes.size):
+    for identity in range(g.stored.size):
         if g.uses[2 * identity] == FREE or g.lengths[identity] <= SHORT:
             continue
         length = np.int64(g.lengths[identity])

@@ -9,10 +9,15 @@ Tables are blocks of a reserved arena. A full table moves to a block twice as
 large; blocks that are given up go to the free lists of their bucket. What every
 instance shares is one word, how far the arena has been handed out.
 
+Where an entry lies depends on random words that are drawn with the arena, so
+nobody can choose values that all want one place. Chance takes none further from
+there than some hundred entries; if one lies `PROBE_LIMIT` away, its table grows.
+
 State       TABLES  (first word, size class, entries used) of each table
             FREE    heads of the free lists, by column, bucket and size class;
                     a free block's first word is the next one's place
-            ARENA   word 0: words handed out, word 1: its size; blocks begin at word CELL
+            ARENA   word 0: words handed out, word 1: its size, from word SEED the seed
+                    (a cache line of its own); blocks begin at word CELL
 Invariants  I1  TABLES and FREE entries of a bucket are touched by its owner only
             I2  a table has a free entry: at most 3/4 are used
             I3  a block that was never used is zero; one from a free list is
@@ -29,6 +34,7 @@ import numpy as np
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, fetch_add
 from headrace.memory.cells import reserved
+from headrace.memory.seeded import Seed, draw_seed, seeded_pair
 from headrace.operators.membership import BUCKETS
 
 DISTINCT_FULL = 5
@@ -37,13 +43,15 @@ DISTINCT_FULL = 5
 FIRST, CLASS, USED, TABLE_WORDS = range(4)
 LEAST_CLASS = 3
 CLASSES = 48
+SEED = 8
+PROBE_LIMIT = 4096
+"""The farthest from where it should be that an entry may lie before its table grows."""
 ARENA_WORDS = 1 << 32
 """32 GiB of addresses; memory is taken when it is written. Less where the system grants less."""
 
 _LEAST_ARENA_WORDS = 1 << 20
 
 _NAN_BITS = 0x7FF8000000000000
-_LOW_WORD = 0xFFFFFFFF
 
 
 def allocate(
@@ -59,6 +67,7 @@ def allocate(
                 raise
             arena_words //= 2
     arena[1] = arena_words
+    arena[SEED : SEED + 4] = np.array(draw_seed(), np.uint64).view(np.int64)
     return (
         reserved(columns * BUCKETS * slots * TABLE_WORDS, np.int64),
         reserved(columns * BUCKETS * CLASSES, np.int64),
@@ -77,14 +86,13 @@ def float_bits(value, bits):
 
 
 @kernel
-def place_of(tag, bits, size_class):
-    """Where to look first. Products stay below 2**63, so plain Python agrees."""
-    low = (bits & _LOW_WORD) ^ ((tag * 0x9E3779B1) & _LOW_WORD)
-    high = (bits >> 32) & _LOW_WORD
-    mixed = (low * 0x45D9F3B3) ^ (high * 0x2C1B3C6D)
-    mixed ^= mixed >> 29
-    mixed = ((mixed & _LOW_WORD) * 0x297A2D39) ^ (mixed >> 32)
-    return (mixed ^ (mixed >> 31)) & ((np.int64(1) << size_class) - 1)
+def place_of(arena, tag, bits, size_class):
+    """Where to look first."""
+    seed = Seed(
+        np.uint64(arena[SEED]), np.uint64(arena[SEED + 1]), np.uint64(arena[SEED + 2]), np.uint64(arena[SEED + 3])
+    )
+    h = seeded_pair(np.uint64(np.int64(bits)), np.uint64(np.int64(tag)), seed)
+    return np.int64(h & np.uint64((np.int64(1) << size_class) - 1))
 
 
 @kernel
@@ -111,16 +119,17 @@ def give_block(free, arena, lists, size_class, block):
 
 @kernel
 def put(arena, first, size_class, tag, bits):
-    """Find or add an entry: 1 if it is new."""
+    """Find or add an entry: 0 if it was there; else 1, or 2 if it lies too far from where it should."""
     mask = (np.int64(1) << size_class) - 1
-    i = place_of(tag, bits, size_class)
+    home = place_of(arena, tag, bits, size_class)
+    i = home
     while True:
         entry = first + 2 * i
         held = arena[entry]
         if held == 0:
             arena[entry] = tag
             arena[entry + 1] = bits
-            return 1
+            return 2 if ((i - home) & mask) > PROBE_LIMIT else 1
         if held == tag and arena[entry + 1] == bits:
             return 0
         i = (i + 1) & mask
@@ -171,6 +180,9 @@ def add_value(tables, free, arena, slots, column, key, slot, bits):
         size_class = tables[at + CLASS]
     new = put(arena, tables[at + FIRST], size_class, key // BUCKETS + 1, bits)
     tables[at + USED] += new
+    if new == 2:
+        tables[at + USED] = 3 << size_class >> 2  # full: it grows before the next value
+        return 1
     return new
 
 
