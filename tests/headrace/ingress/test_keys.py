@@ -128,6 +128,44 @@ def test_oracle_integers(values):
     assert dictionary.argsort(ids).tolist() == sorted(range(len(values)), key=lambda i: values[i])
 
 
+SIZE = kernels.DIRECT_SIZE
+BASES = [0, 1, SIZE - 1, SIZE, 10**9, -1, -SIZE, -(2**63), 2**63 - 1, 2**63 - SIZE]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(BASES),
+    st.lists(st.lists(st.sampled_from([-SIZE, -1, 0, 1, 2, 3, 70, SIZE - 1, SIZE, 2**40]), max_size=12), max_size=5),
+)
+def test_oracle_dense_integers(base, batches):
+    """The first batch decides on a range that is looked up directly; later ones leave it, at both ends."""
+    dictionary, values, ids = KeyDictionary(("int",)), [], []
+    for batch in batches:
+        batch = [min(max(base + offset, -(2**63)), 2**63 - 1) for offset in batch]
+        values += batch
+        ids += dictionary.encode(pa.array(batch, pa.int64())).tolist()
+    ids = np.array(ids, np.int32)
+    check(dictionary, ids, values)
+    assert dictionary.size == len(set(values))
+    assert dictionary.decode(ids)[0].to_pylist() == values
+    assert dictionary.argsort(ids).tolist() == sorted(range(len(values)), key=lambda i: values[i])
+
+
+def test_example_dense_integers_are_looked_up_directly():
+    dictionary = KeyDictionary(("int",))
+    ids = dictionary.encode(pa.array(range(10**12, 10**12 + 5000)))
+    table = dictionary._table
+    assert not table.slots.any()
+    assert dictionary.encode(pa.array([10**12 + 4999, 10**12])).tolist() == ids[[-1, 0]].tolist()
+    dictionary.encode(pa.array([10**12, 5, 10**12 + 1, 5]))
+    assert np.count_nonzero(table.slots[1::2]) == 1
+    assert not KeyDictionary(("int",))._table.direct.size
+    far = KeyDictionary(("int",))
+    far.encode(pa.array([0, SIZE]))
+    far.encode(pa.array([1, 2, 3]))
+    assert not far._table.direct.size
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.lists(doubles, max_size=50))
 def test_oracle_floats(values):
@@ -195,6 +233,8 @@ def test_oracle_recycled_ids_never_alias_live_keys(data):
     kinds = data.draw(
         st.sampled_from([("string",), ("int",), ("string", "string"), ("int", "string", "int")])
     )
+    # Whole numbers next to each other, too far apart for a direct table, and a few outside of it.
+    spread = data.draw(st.sampled_from([lambda n: n, lambda n: n << 40, lambda n: n << 40 if n > 55 else n]))
     dictionary = KeyDictionary(kinds, buckets=data.draw(st.sampled_from([1, 8, 1024])))
     live = {}
     for ts in range(data.draw(st.integers(1, 12))):
@@ -202,7 +242,7 @@ def test_oracle_recycled_ids_never_alias_live_keys(data):
         columns, named = [], []
         for k, kind in enumerate(kinds):
             numbers = [(n * (k + 3)) % 61 for n in drawn]
-            columns.append(numbers if kind == "int" else [f"{n}" * (1 + n % 12) for n in numbers])
+            columns.append([spread(n) for n in numbers] if kind == "int" else [f"{n}" * (1 + n % 12) for n in numbers])
         named = list(zip(*columns, strict=True))
         ids = dictionary.encode(*[pa.array(column) for column in columns])
         dictionary.touch(ids, np.full(ids.size, ts))
@@ -250,8 +290,9 @@ def test_example_inner_ids_of_tuples_are_recycled():
 def test_example_a_touched_key_stays_and_an_untouched_one_too():
     dictionary = KeyDictionary(("string",))
     ids = dictionary.encode(pa.array(["a", "b", "c"]))
-    dictionary.touch(ids[:2], np.array([5, 9]))
+    dictionary.touch(ids[:1], np.array([5]))
     dictionary.touch(ids[:1], np.array([3]))  # an older use does not make it older
+    dictionary.touch(ids[1:2], np.array([9]))
     assert dictionary.recycle(5) == 0
     assert dictionary.recycle(6) == 1
     assert dictionary.decode(ids[1:])[0].to_pylist() == ["b", "c"]
@@ -449,7 +490,8 @@ def test_example_a_failed_encode_leaves_the_dictionary_whole():
     with pytest.raises(OverflowInputError):
         dictionary.encode(pa.array(["c", "d", "e"]))
     assert dictionary.encode(pa.array(["a", "b"])).tolist() == before.tolist()
-    dictionary.touch(before, np.array([1, 2]))
+    dictionary.touch(before[:1], np.array([1]))
+    dictionary.touch(before[1:], np.array([2]))
     assert dictionary.recycle(2) == 1
 
 

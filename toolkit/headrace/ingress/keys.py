@@ -82,6 +82,7 @@ class _Table:
         self.bucket_next = np.zeros(1 << bucket_bits, np.int32)
         self.bucket_free = np.full(1 << bucket_bits, -1, np.int32)
         self.arena = np.zeros(_SMALLEST_ARENA if self.is_string else 0, np.uint8)
+        self.direct, self.base = np.zeros(0, np.int32), np.uint64(0)
         self.counts = np.zeros(kernels.COUNTS, np.int64)
         self.scratch = np.zeros(2 * kernels.BLOCK, np.uint64)
 
@@ -89,7 +90,8 @@ class _Table:
     def arrays(self) -> TableArrays:
         return TableArrays(
             self.slots, self.homes, self.hashes, self.stored, self.lengths, self.uses, self.bucket_next,
-            self.bucket_free, self.arena, self.counts, self.scratch, self.seed, self.bucket_bits, self.limit,
+            self.bucket_free, self.arena, self.direct, self.counts, self.scratch, self.seed, self.base,
+            self.bucket_bits, self.limit,
         )  # fmt: skip
 
     @property
@@ -107,12 +109,12 @@ class _Table:
 
     @property
     def nbytes(self) -> int:
-        held = (self.slots, self.homes, self.hashes, self.stored, self.lengths, self.uses, self.arena)
+        held = (self.direct, self.slots, self.homes, self.hashes, self.stored, self.lengths, self.uses, self.arena)
         return sum(array.nbytes for array in held)
 
-    def run(self, count: int, encode, *inputs) -> np.ndarray:
+    def run(self, count: int, encode, *inputs, ids: np.ndarray | None = None) -> np.ndarray:
         """Call an encoding kernel until it is through, growing what it asks for."""
-        ids = np.empty(count, np.int32)
+        ids = np.empty(count, np.int32) if ids is None else ids
         position = 0
         while True:
             # In plain Python (NUMBA_DISABLE_JIT=1) the hash's wrap-around would warn.
@@ -265,8 +267,29 @@ def _tied(group: np.ndarray, ids: np.ndarray) -> np.ndarray:
 
 
 class _IntTable(_Table):
+    """Whole numbers. The first ones decide which range of them is looked up directly, if they are near each other."""
+
+    is_range_known = False
+
     def encode(self, array: pa.Array) -> np.ndarray:
-        return self.run(len(array), kernels.encode_words, columns.integers(array, "key").view(np.uint64))
+        numbers = columns.integers(array, "key")
+        if not self.is_range_known and numbers.size:
+            self._choose_range(int(numbers.min()), int(numbers.max()))
+        words = numbers.view(np.uint64)
+        if not self.direct.size:
+            return self.run(words.size, kernels.encode_words, words)
+        ids = np.empty(words.size, np.int32)
+        if kernels.find_direct(self.direct, self.base, words, ids):
+            return ids
+        return self.run(words.size, kernels.encode_direct, words, ids=ids)
+
+    def _choose_range(self, low: int, high: int) -> None:
+        self.is_range_known = True
+        room = kernels.DIRECT_SIZE - 1 - (high - low)
+        if room < 0:
+            return
+        base = 0 if 0 <= low and high < kernels.DIRECT_SIZE else low - room // 2
+        self.direct, self.base = np.zeros(kernels.DIRECT_SIZE, np.int32), np.uint64(base % 2**64)
 
     def decode(self, ids: np.ndarray, kind: pa.DataType) -> pa.Array:
         return self.column(self.values(ids), kind)
@@ -380,8 +403,8 @@ class KeyDictionary:
     >>> ids = dictionary.encode(pa.array(["b", "a", "b"]))
     >>> int(ids[0] == ids[2]), dictionary.decode(ids)[0].to_pylist(), dictionary.size
     (1, ['b', 'a', 'b'], 2)
-    >>> dictionary.touch(ids, np.array([5, 6, 7])), dictionary.recycle(7)
-    (None, 1)
+    >>> dictionary.touch(ids[:1], np.array([5])), dictionary.touch(ids[1:2], np.array([7])), dictionary.recycle(7)
+    (None, None, 1)
     """
 
     def __init__(
@@ -405,6 +428,7 @@ class KeyDictionary:
         self.types: list[pa.DataType | None] = [None] * len(self.kinds)
         self.lock = threading.RLock()
         self._stamp = 1
+        self._latest = _BEFORE_ALL  # the last time noted
         if len(self.kinds) == 1:
             self._table: _Table = _TABLES[self.kinds[0]](self.bucket_bits, limit)
             self._inner: list[_Table] = [self._table]
@@ -530,9 +554,18 @@ class KeyDictionary:
             )
 
     def touch(self, ids: np.ndarray, ts: np.ndarray) -> None:
-        """Note that the key of each id was used at an event time; a recycled id must not be touched."""
+        """Note that the key of each id was used at an event time, or up to `keys_kernel.STEP` ids later.
+
+        A recycled id must not be touched.
+
+        Parameters
+        ----------
+        ids : int32[n]
+        ts : int64[n]
+            Sorted. A time before that of an earlier call counts as the latter.
+        """
         with self.lock:
-            kernels.touch(self._table.uses, ids, ts)
+            self._latest = kernels.touch(self._table.uses, ids, ts, self._latest)
 
     def use_rows(
         self, ids: np.ndarray, offsets: np.ndarray, ts: np.ndarray | None = None
@@ -552,8 +585,8 @@ class KeyDictionary:
         kept, kept_offsets = np.empty(ids.size + 1, np.int32), np.empty(offsets.size, np.int32)
         with self.lock:
             times = _NO_TIMES if ts is None else ts
-            kernels.use_rows(
-                self._table.uses, ids, offsets, times, ts is not None, self._stamp, kept, kept_offsets
+            self._latest = kernels.use_rows(
+                self._table.uses, ids, offsets, times, ts is not None, self._latest, self._stamp, kept, kept_offsets
             )
             self._stamp += offsets.size - 1
         return kept[: kept_offsets[-1]], kept_offsets
@@ -612,5 +645,6 @@ class KeyDictionary:
 SPARSE = 16
 """A dictionary with more entries for each value of a batch is not looked through."""
 
+_BEFORE_ALL = FREE + 1
 _NO_TIMES = np.zeros(0, np.int64)
 _DEFAULT_TYPES = {"string": pa.string(), "int": pa.int64(), "float": pa.float64()}
