@@ -223,6 +223,9 @@ def test_oracle_dictionary_encoded(entries, indices, start):
     ids = dictionary.encode(array)
     check(dictionary, ids, array.to_pylist())
     assert dictionary.size == len(set(array.to_pylist()))
+    assert dictionary.encode(array).tolist() == ids.tolist()
+    others = pa.DictionaryArray.from_arrays(pa.array(range(entries)), array.dictionary)
+    assert dictionary.encode(others).tolist()[::stride] == dictionary.encode(others.dictionary_decode()).tolist()[::stride]
     assert dictionary.encode(array.dictionary_decode()).tolist() == ids.tolist()
 
 
@@ -340,6 +343,21 @@ def test_example_dictionary_encoded_and_chunked():
     assert dictionary.encode(pa.chunked_array([plain[:1], plain[1:]])).tolist() == ids.tolist()
     assert dictionary.size == 3
     assert dictionary.encode(pa.chunked_array([], pa.string())).size == 0
+
+
+@pytest.mark.parametrize("kinds", [("string",), ("string", "int")])
+def test_example_codes_of_recycled_ids_are_forgotten(kinds):
+    """The same dictionary comes again after other keys were given the ids of its values."""
+    coded = pa.array([f"value {n}" for n in range(3000)]).dictionary_encode()
+    more = [pa.array(range(3000))] * (len(kinds) - 1)
+    dictionary = KeyDictionary(kinds)
+    dictionary.touch(dictionary.encode(coded, *more), np.full(3000, 1))
+    assert dictionary.recycle(2) == 3000
+    fresh = pa.array([f"other {n}" for n in range(3000)])
+    taken = dictionary.encode(fresh, *more)
+    again = dictionary.encode(coded, *more)
+    assert not set(taken) & set(again)
+    assert dictionary.decode(again)[0].to_pylist() == coded.to_pylist()
 
 
 def test_example_long_common_prefixes_sort():

@@ -130,6 +130,6 @@ def test_planted_mistakes_are_found(text, mistake):
 
 
 def test_planted_mistake_of_remembering_is_found():
-    mistake = planted(validation, "known is None or not _is_same(known, dictionary)", "known is None")
+    mistake = planted(validation, "known is None or not is_same_memory(known, dictionary)", "known is None")
     with mistake, pytest.raises(AssertionError):
         test_example_another_dictionary_is_looked_through()

@@ -12,7 +12,8 @@ there are buckets, until `id_capacity` refuses more of them. The tables themselv
 cannot be flooded: their places come from a hash with a random seed.
 
 A tuple of several columns is encoded by column first; the tuple of inner ids is
-then the key of a second table, hashed by the values' hashes.
+then the key of a second table, hashed by the values' hashes. Of a column that is
+dictionary-encoded each entry is looked up once, while the dictionary stays the same.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from headrace.ingress import columns
 from headrace.ingress import keys_kernel as kernels
 from headrace.ingress.keys_kernel import ARENA_DEAD, ARENA_USED, FREE, LIVE, TableArrays
 from headrace.ingress.sorting import argsort, group_starts
+from headrace.ingress.validation import is_same_memory
 from headrace.memory.seeded import draw_seed
 
 KINDS = ("string", "int", "float")
@@ -427,6 +429,8 @@ class KeyDictionary:
         self.bucket_bits = buckets.bit_length() - 1
         self.types: list[pa.DataType | None] = [None] * len(self.kinds)
         self.lock = threading.RLock()
+        # Of each column the last dictionary of its values, and by code the id + 1 of those that came.
+        self._codes: list[tuple[pa.Array, np.ndarray] | None] = [None] * len(self.kinds)
         self._stamp = 1
         self._latest = _BEFORE_ALL  # the last time noted
         if len(self.kinds) == 1:
@@ -523,14 +527,24 @@ class KeyDictionary:
 
     def _encode_dictionary(self, column: int, array: pa.DictionaryArray) -> np.ndarray:
         # Only values that occur get an id: an unused one would never be touched, so never be recycled.
-        indices = columns.integers(array.indices, "key")
-        if len(array.dictionary) > SPARSE * len(indices):
-            used, back = np.unique(indices, return_inverse=True)
+        indices, dictionary = columns.integers(array.indices, "key"), array.dictionary
+        known = self._codes[column]
+        if known is None or not is_same_memory(known[0], dictionary):
+            # It is kept: its memory is not used for another one meanwhile.
+            known = self._codes[column] = dictionary, np.zeros(len(dictionary) + 1, np.int32)
+        direct, words, ids = known[1], indices.view(np.uint64), np.empty(indices.size, np.int32)
+        if kernels.find_direct(direct, _CODES_FROM, words, ids):
+            return ids
+        missing = indices[ids < 0]
+        if len(dictionary) > SPARSE * missing.size:
+            used = np.unique(missing)
         else:
-            places = np.full(len(array.dictionary), -1, np.int32)
-            used, back = np.empty(min(places.size, indices.size), np.int64), np.empty(indices.size, np.int32)
-            used = used[: kernels.find_used(indices, places, used, back)]
-        return self._encode_column(column, array.dictionary.take(pa.array(used)))[back]
+            places, back = np.full(len(dictionary), -1, np.int32), np.empty(missing.size, np.int32)
+            used = np.empty(min(places.size, missing.size), np.int64)
+            used = used[: kernels.find_used(missing, places, used, back)]
+        direct[used] = self._encode_column(column, dictionary.take(pa.array(used))) + 1
+        kernels.find_direct(direct, _CODES_FROM, words, ids)
+        return ids
 
     def _note_type(self, column: int, kind: pa.DataType) -> None:
         if pa.types.is_dictionary(kind):
@@ -602,6 +616,7 @@ class KeyDictionary:
             old = np.flatnonzero((table.last < horizon_ts) & (table.last != FREE)).astype(np.int32)
             if old.size:
                 table.free(old)
+                self._codes = [None] * len(self.kinds)
             return int(old.size)
 
     def decode(self, ids: np.ndarray) -> list[pa.Array]:
@@ -643,7 +658,9 @@ class KeyDictionary:
 
 
 SPARSE = 16
-"""A dictionary with more entries for each value of a batch is not looked through."""
+"""A dictionary with more entries for each new value of a batch is not looked through."""
+
+_CODES_FROM = np.uint64(0)
 
 _BEFORE_ALL = FREE + 1
 _NO_TIMES = np.zeros(0, np.int64)

@@ -44,7 +44,7 @@ def _check(dictionaries: dict[str, pa.Array], name: str, array: pa.Array) -> Non
 def _check_dictionary(dictionaries: dict[str, pa.Array], name: str, array: pa.DictionaryArray) -> None:
     dictionary = array.dictionary
     known = dictionaries.get(name)
-    if known is None or not _is_same(known, dictionary):
+    if known is None or not is_same_memory(known, dictionary):
         dictionary.validate(full=True)
         dictionaries[name] = dictionary  # kept: its memory is not used for another meanwhile
     indices = array.indices
@@ -73,7 +73,7 @@ def _values_of(lists: pa.ListArray) -> pa.Array:
     return values.slice(first, last - first)
 
 
-def _is_same(one: pa.Array, other: pa.Array) -> bool:
+def is_same_memory(one: pa.Array, other: pa.Array) -> bool:
     """Whether two arrays are the same memory, which both keep alive."""
     if one.type != other.type or len(one) != len(other) or one.offset != other.offset:
         return False
