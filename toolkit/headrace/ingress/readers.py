@@ -4,7 +4,7 @@
 dataset, a pandas frame, whatever has ``__arrow_c_stream__`` (polars, DuckDB,
 a Spark DataFrame), or an iterable of record batches. The schema is known
 before the first batch. Every batch is validated fully, bad offsets and invalid
-UTF-8 included, before a kernel sees it.
+UTF-8 included, before a kernel sees it, and is bounded in rows and in bytes.
 
 A library with more to say about its own frames registers an opener for the
 root of its package name (`OPENERS`); it is imported only when such a frame comes.
@@ -29,6 +29,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace.errors import HeadraceError, InputError, NotSupportedError, SchemaError, UnsupportedTypeError
+from headrace.ingress import parquet
+from headrace.ingress.batch_bytes import pieces
 from headrace.ingress.validation import Validator
 
 DEFAULT_BATCH_ROWS = 1 << 16
@@ -122,8 +124,7 @@ class Reader:
                 if validator is not None:
                     _validate(validator, batch, self.name, row)
                 row += batch.num_rows
-                for start in range(0, batch.num_rows, self.batch_rows):
-                    yield batch.slice(start, self.batch_rows)
+                yield from pieces(batch, self.batch_rows)
 
 
 def _validate(validator: Validator, batch: pa.RecordBatch, name: str, row: int) -> None:
@@ -332,11 +333,7 @@ def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
 
     def batches() -> Iterator[pa.RecordBatch]:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            for batch in file.iter_batches(batch_rows, columns=None if columns is None else list(columns)):
-                # Arrow returns columns in the file's order.
-                yield pa.RecordBatch.from_arrays(
-                    [batch.column(field.name) for field in chosen], schema=chosen
-                )
+            yield from parquet.batches(path, file, chosen, batch_rows)
 
     return Reader(chosen, name, rows, batches, files=(os.fspath(path),))
 
@@ -345,7 +342,7 @@ def _open_dataset(dataset: Any, columns, batch_rows: int, name: str) -> Reader:
     chosen = select(dataset.schema.empty_table(), columns, name).schema.remove_metadata()
 
     def batches() -> Iterable[pa.RecordBatch]:
-        return dataset.to_batches(columns=chosen.names, batch_size=batch_rows)
+        return parquet.dataset_batches(dataset, chosen, batch_rows)
 
     return Reader(chosen, name, dataset.count_rows(), batches, files=tuple(getattr(dataset, "files", ())))
 
