@@ -123,3 +123,21 @@ def test_too_many_live_keys_is_an_error():
     with pytest.raises(OverflowInputError, match="max_keys"):
         query.to_arrow(max_keys=1_000)
     assert query.to_arrow(max_keys=200_000).num_rows == 200_000
+
+
+def few_at_a_time(windows: int, keys: int) -> hr.Stream:
+    """Each window has keys of its own: 0 to keys - 1 in the first, the next ones in the second."""
+    table = pa.table({"ts": np.repeat(np.arange(windows) * 10, keys), "k": np.arange(windows * keys)})
+    return hr.stream(table, event_time="ts").key_by("k").window(10).aggregate(n=hr.count())
+
+
+@pytest.mark.parametrize("keys", [3, 26, 50])
+def test_example_max_keys_counts_the_live_ones(keys):
+    """2,000 keys in one batch, never more than 50 in the open windows: as many rows wait as have to."""
+    result = few_at_a_time(2000 // keys, keys).to_arrow(max_keys=50, threads=2)
+    assert result["k"].to_pylist() == list(range(2000 // keys * keys))
+
+
+def test_example_a_window_with_too_many_keys_is_refused():
+    with pytest.raises(OverflowInputError, match=r"more than max_keys = 50 .*raise max_keys"):
+        few_at_a_time(5, 51).to_arrow(max_keys=50, threads=2)

@@ -35,6 +35,8 @@ from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.query import Branch, OperatorNode, SourceNode
 
 OUTPUT_CAPACITY = 1 << 16
+_LEAST_RECYCLED = 1 << 14
+"""Fewer ids are recycled only when room is wanted."""
 
 
 class Operator:
@@ -67,7 +69,7 @@ class Operator:
         self._touch(initial.members)
         self._id_limit = 0
         self._ids_lock = threading.Lock()
-        self._recycle_at = 1 << 14
+        self._recycle_at = _LEAST_RECYCLED
         self._keeps_input = False
         self.initial, self.planned = initial, planned
         self.reconfigurer: Reconfigurer | None = None
@@ -186,10 +188,12 @@ class Operator:
         for port in self.ports:
             port.store.release(watermark - self.program.retention)
         dictionary = self.dictionary
-        if dictionary is not None and dictionary.size > self._recycle_at and watermark < END_OF_TIME:
-            # Every window that holds ts ended by ts + WS.
-            dictionary.recycle(watermark - self.program.window_size + 1)
-            self._recycle_at = max(1 << 14, 2 * dictionary.size)
+        if dictionary is not None and watermark < END_OF_TIME:
+            # Every window that holds ts ended by ts + WS. An encoder that finds no room recycles by itself.
+            dictionary.horizon = watermark - self.program.window_size + 1
+            if dictionary.size > self._recycle_at:
+                dictionary.recycle(dictionary.horizon)
+                self._recycle_at = max(_LEAST_RECYCLED, 2 * dictionary.size)
         self.program.release(watermark)
 
     def keep_input(self) -> None:

@@ -13,13 +13,15 @@ from headrace.engine.player import Player
 from headrace.gates.store import Store
 from headrace.ingress.encode import EncodedBatch, Encoder
 from headrace.memory.atomics import CELL
-from headrace.memory.cells import read_cell
+from headrace.memory.cells import read_cell, read_cells
 from headrace.operators import membership
 from headrace.query import Branch
 
 if TYPE_CHECKING:
     from headrace.engine.operator import Operator
 
+_KEYS_WAIT_S = 1.0
+"""Keys expire so soon after the last tuple was processed, if they do: results are collected every few milliseconds."""
 _PACE_WAIT_S = 0.02
 _PACE_S = 500e-6
 """A paced source sleeps at least so long: waking for each of 42,000 tuples/s takes a quarter of a core."""
@@ -52,6 +54,7 @@ class Port:
             no_key=-1 - branch.side,  # a left tuple without a key equals no right one without
             source=branch.source,
             time_value=program.time_value,
+            await_keys=self._await_keys,
         )
         self.store = Store(
             program.columns_of(branch.side), program.multi_key_of(branch.side), operator.directories[source]
@@ -161,6 +164,21 @@ class Port:
     def _go_on(self) -> None:
         if self._operator.is_stopped:
             raise Stopped
+
+    def _await_keys(self, horizons: list[int]) -> bool:
+        """Wait until keys may have expired; False if all that was encoded has been processed and none did."""
+        operator, progress = self._operator, None
+        since = time.monotonic()
+        while not operator.is_stopped:
+            if [dictionary.horizon for dictionary in self.encoder.dictionaries] != horizons:
+                return True
+            now = [port.added for port in operator.ports], read_cells(operator.control.meter, 1)[:, membership.PASSED].tolist()
+            if now != progress or self.added < self.encoder.counters.rows:
+                progress, since = now, time.monotonic()
+            elif time.monotonic() - since > _KEYS_WAIT_S:
+                return False
+            time.sleep(_PACE_S)
+        raise Stopped
 
     @property
     def reached(self) -> int:

@@ -203,9 +203,12 @@ class AggregateProgram(Program):
 
     def release(self, watermark):
         for name, dictionary in self.texts.items():
-            if dictionary.size > self._recycle_at[name] and watermark < END_OF_TIME:
-                # Every window that holds ts ended by ts + WS.
-                dictionary.recycle(watermark - self.window_size + 1)
+            if watermark == END_OF_TIME:
+                continue
+            # Every window that holds ts ended by ts + WS.
+            dictionary.horizon = watermark - self.window_size + 1
+            if dictionary.size > self._recycle_at[name]:
+                dictionary.recycle(dictionary.horizon)
                 self._recycle_at[name] = max(_LEAST_RECYCLED, 2 * dictionary.size)
 
     def private(self, worker):

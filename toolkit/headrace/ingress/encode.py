@@ -8,7 +8,7 @@ Arrow and travels by reference as the batch's payload.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,7 +23,7 @@ from headrace.errors import (
     UnsupportedTypeError,
 )
 from headrace.ingress import columns, encode_kernel, words
-from headrace.ingress.keys import DEFAULT_BUCKETS, DEFAULT_LIMIT, KeyDictionary, key_kind
+from headrace.ingress.keys import DEFAULT_BUCKETS, DEFAULT_LIMIT, KeyDictionary, KeyLimitError, key_kind
 from headrace.ingress.times import check_event_time, check_sorted, event_times, field_type, time_unit_of
 from headrace.progress import MIN_TIME
 from headrace.windows import DEFAULT_TIME_UNIT
@@ -208,6 +208,10 @@ class Encoder:
         Name for error texts.
     time_value : str
         Under which of `values` kernels read the event time in the stream's unit, if they do.
+    await_keys : callable, optional
+        Called where not one more row's keys fit, with the horizon of each
+        dictionary that was tried: waits until one is later, or returns False
+        if none will be before more rows are taken.
 
     Examples
     --------
@@ -238,6 +242,7 @@ class Encoder:
     is_tracked: bool = True
     source: str = ""
     time_value: str = ""
+    await_keys: Callable[[list[int]], bool] | None = None
     counters: EncoderCounters = field(default_factory=EncoderCounters, init=False)
 
     def __post_init__(self):
@@ -318,9 +323,37 @@ class Encoder:
             whole = stop - start == batch.num_rows
             rows = batch if whole else batch.slice(start, stop - start)
             times = ts if whole else ts[start:stop]
-            yield self._encode_rows(rows, times, first_row + start)
+            yield from self._encode_fitting(rows, times, first_row + start)
+
+    def _encode_fitting(self, rows: pa.RecordBatch, ts: np.ndarray, first_row: int) -> Iterator[EncodedBatch]:
+        """Encode rows: at once, or where the keys of so many do not fit, as many at a time as do."""
+        start = 0
+        while start < ts.size:
+            stop = ts.size
+            while True:
+                null_keys = self.counters.null_keys
+                piece = rows if stop - start == ts.size else rows.slice(start, stop - start)
+                try:
+                    encoded = self._encode_rows(piece, ts[start:stop], first_row + start)
+                    break
+                except KeyLimitError:
+                    self.counters.null_keys = null_keys
+                    horizons = [dictionary.horizon for dictionary in self.dictionaries]
+                    if sum(dictionary.recycle(dictionary.horizon) for dictionary in self.dictionaries):
+                        continue
+                    if stop - start > 1:  # what comes before may go on, and then expire
+                        stop = start + (stop - start) // 2
+                    elif self.await_keys is None or not self.await_keys(horizons):
+                        raise
+            yield encoded
             self.counters.rows = first_row + stop
-            self._last_ts = int(times[-1])
+            self._last_ts = int(ts[stop - 1])
+            start = stop
+
+    @property
+    def dictionaries(self) -> list[KeyDictionary]:
+        """Of keys, if there are any, and of texts."""
+        return [*([] if self.dictionary is None else [self.dictionary]), *self.texts.values()]
 
     def _cuts(self, batch: pa.RecordBatch) -> list[tuple[int, int]]:
         """Split rows so that no piece makes more than `max_batch_keys` keys, by a cheap bound."""

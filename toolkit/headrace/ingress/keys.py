@@ -66,6 +66,10 @@ def key_kind(kind: pa.DataType) -> str | None:
     return "float" if pa.types.is_floating(kind) else None
 
 
+class KeyLimitError(OverflowInputError):
+    """No more keys can be live; it may pass when some expire. What was encoded stays, and is found again."""
+
+
 class _Table:
     """The arrays of one table and their growth; what a word means is the subclass's."""
 
@@ -140,7 +144,7 @@ class _Table:
             wider[: self.arena.size] = self.arena
             self.arena = wider
         elif status == kernels.OVER_LIMIT:
-            raise OverflowInputError(
+            raise KeyLimitError(
                 f"more than max_keys = {self.limit} keys are live at one time: raise max_keys, or use a"
                 f" smaller window or a coarser key"
             )
@@ -159,7 +163,7 @@ class _Table:
         most = min(_LARGEST_ID_COUNT, id_capacity(self.limit, self.bucket_next.size))
         if self.stored.size >= most:
             fullest = int(np.argmax(self.bucket_next))
-            raise OverflowInputError(
+            raise KeyLimitError(
                 f"{int(self.bucket_next[fullest])} keys at one time are of bucket {fullest}, of {self.live} keys in"
                 f" {self.bucket_next.size} buckets: memory for so uneven keys is bounded by max_keys = {self.limit};"
                 f" raise max_keys, or use a coarser key"
@@ -431,6 +435,8 @@ class KeyDictionary:
         self.lock = threading.RLock()
         # Of each column the last dictionary of its values, and by code the id + 1 of those that came.
         self._codes: list[tuple[pa.Array, np.ndarray] | None] = [None] * len(self.kinds)
+        self.horizon = _BEFORE_ALL
+        """Ids whose last use is before it may be recycled; whoever knows says so."""
         self._stamp = 1
         self._latest = _BEFORE_ALL  # the last time noted
         if len(self.kinds) == 1:
@@ -568,9 +574,7 @@ class KeyDictionary:
             )
 
     def touch(self, ids: np.ndarray, ts: np.ndarray) -> None:
-        """Note that the key of each id was used at an event time, or up to `keys_kernel.STEP` ids later.
-
-        A recycled id must not be touched.
+        """Note that the key of each id was used at an event time; a recycled id must not be touched.
 
         Parameters
         ----------

@@ -69,8 +69,6 @@ PROBE_LIMIT = 1024
 FREE = -(2**63)
 UNTOUCHED = 2**63 - 1
 LONGEST_STRING = 2**31 - 64
-STEP = 1024
-"""Rows whose keys are used at one time, as far as recycling is concerned."""
 AHEAD = 16
 """Keys between asking for a place of the table and looking at it."""
 BLOCK = 32
@@ -462,11 +460,11 @@ def find_used(indices, places, used, back):
 
 @kernel
 def touch(uses, ids, ts, latest):
-    """Note the last use of each id: when the `STEP` rows end that it is among, or `latest` if that is later.
+    """Note the last use of each id; a time before `latest` counts as that. Returns the last time noted.
 
-    A store, without a look at what was there: so times never fall, from call to
-    call either, and `latest` is what the call before returned. (Each id's own time
-    cost three times as much; an id that is kept for some rows longer costs nothing.)
+    A store, without a look at what was there: so times must not fall, from call to
+    call either, and `latest` is what the call before returned. (A key that several
+    sources use is so kept for as long as they are apart, not longer.)
 
     Parameters
     ----------
@@ -476,12 +474,9 @@ def touch(uses, ids, ts, latest):
     ts : int64[n]
         Event times, sorted.
     """
-    for start in range(0, ids.size, STEP):
-        end = min(start + STEP, ids.size)
-        latest = max(latest, ts[end - 1])
-        for i in range(start, end):
-            uses[2 * np.int64(ids[i])] = latest
-    return latest
+    for i in range(ids.size):
+        uses[2 * np.int64(ids[i])] = max(latest, ts[i])
+    return max(latest, ts[ids.size - 1]) if ids.size else latest
 
 
 @kernel
