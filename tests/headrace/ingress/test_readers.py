@@ -222,3 +222,23 @@ def test_example_an_error_of_the_source_itself_passes():
 
     with pytest.raises(KeyError, match="mine"):
         list(open_input(failing()))
+
+
+@pytest.mark.parametrize("bad", [[0, 1, 1000], [0, 1000, 2]], ids=["last", "inner"])
+@pytest.mark.parametrize("sort_by", [None, "ts"])
+def test_example_offsets_beyond_the_buffer(bad, sort_by):
+    """They were right when Arrow looked; a sort must not read by them first."""
+    offsets = np.array([0, 1, 2], np.int32)
+    texts = pa.StringArray.from_buffers(2, pa.py_buffer(offsets), pa.py_buffer(b"ab"))
+    batch = pa.record_batch({"ts": pa.array([2, 1]), "k": texts})
+    offsets[:] = bad
+    with pytest.raises(InputError, match=r"rows from 0: not valid Arrow data \(.*offset"):
+        list(open_input(batch, sort_by=sort_by))
+
+
+def test_example_columns_of_one_name_in_a_file(tmp_path):
+    path = tmp_path / "twice.parquet"
+    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], ["ts", "x", "x"]), path)
+    with pytest.raises(SchemaError, match=r"column 'x' occurs 2 times in input .*the columns are ts, x, x"):
+        list(open_input(path))
+    assert [batch.to_pydict() for batch in open_input(path, columns=["ts"])] == [{"ts": [1]}]

@@ -117,23 +117,22 @@ class Reader:
             return self.batches()
 
     def _read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        row = 0
-        validator = Validator() if self.is_validated else None
         with translated_errors(self.name):
-            for batch in batches:
-                if validator is not None:
-                    _validate(validator, batch, self.name, row)
-                row += batch.num_rows
+            for batch in _validated(batches, self.name) if self.is_validated else batches:
                 yield from pieces(batch, self.batch_rows)
 
 
-def _validate(validator: Validator, batch: pa.RecordBatch, name: str, row: int) -> None:
-    try:
-        validator.check(batch)
-    except pa.ArrowInvalid as error:
-        raise InputError(
-            f"{spoken(name)}, rows from {row}: not valid Arrow data ({first_line(error)}); write it again"
-        ) from None
+def _validated(batches: Iterable[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:
+    validator, row = Validator(), 0
+    for batch in batches:
+        try:
+            validator.check(batch)
+        except pa.ArrowInvalid as error:
+            raise InputError(
+                f"{spoken(name)}, rows from {row}: not valid Arrow data ({first_line(error)}); write it again"
+            ) from None
+        row += batch.num_rows
+        yield batch
 
 
 def first_line(error: BaseException) -> str:
@@ -332,6 +331,7 @@ def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
     chosen = select(schema.empty_table(), columns, name).schema
 
     def batches() -> Iterator[pa.RecordBatch]:
+        select(chosen.empty_table(), chosen.names, name)  # Arrow finds columns by name: each is there once
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             yield from parquet.batches(path, file, chosen, batch_rows)
 
@@ -403,7 +403,9 @@ def _sorted(reader: Reader, column: str) -> Reader:
     inner = reader.batches
 
     def batches() -> Iterable[pa.RecordBatch]:
-        table = pa.Table.from_batches(inner(), reader.schema)
+        # Before the sort, which reads what the offsets say.
+        checked = _validated(inner(), reader.name) if reader.is_validated else inner()
+        table = pa.Table.from_batches(checked, reader.schema)
         try:
             # Arrow's sort is stable; combine_chunks keeps `take` from walking chunks for each row.
             order = pc.sort_indices(table.column(column))
@@ -419,7 +421,7 @@ def _sorted(reader: Reader, column: str) -> Reader:
         reader.rows,
         batches,
         reader.is_replayable,
-        reader.is_validated,
+        False,
         reader.batch_rows,
         files=reader.files,
     )
