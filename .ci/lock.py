@@ -1,13 +1,14 @@
-"""Write requirements.lock: what pip resolves for each supported Python, in one file with environment markers.
+"""Write requirements.lock: the versions for each supported Python and platform, with the hashes of their files.
 
-    python .ci/lock.py python3.11 python3.12 python3.13
+    python .ci/lock.py [--keep]
 
-Each interpreter must be one of the supported series and have pip. Nothing is installed: pip only reports
-what it would install for the project's dependencies with the extras ``java`` and ``dev``. The file names
-versions, never where they came from.
+Nothing is installed but uv, in a scratch environment: it resolves the project's dependencies with the extras ``java``
+and ``dev`` for each Python and platform, whichever this one is. With ``--keep`` the versions that are locked now stay,
+where the bounds allow it. The file names versions and hashes, never where they came from; the hashes are those of all
+files of a version, so that every platform finds its own.
 """
 
-import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -16,15 +17,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
+UV = "uv==0.13.9"
 SERIES = ("3.11", "3.12", "3.13")
+PLATFORMS = {"x86_64-manylinux_2_28": "linux", "aarch64-manylinux_2_28": "linux", "aarch64-apple-darwin": "darwin"}
+"""uv's name of a platform -> `sys.platform` there."""
 
 CONSTRAINTS = ("soupsieve<3",)  # 3.0 needs Python 3.11.5, and Debian 12 has 3.11.2
 """Of packages that others bring along."""
 
 HEADER = """\
-# Exact versions of everything headrace needs to run and to be checked, for Python 3.11 to 3.13.
+# Exact versions of everything headrace needs to run and to be checked, for Python 3.11 to 3.13 on Linux (x86-64,
+# aarch64) and macOS (arm64), with the hashes of their files: pip refuses any other file.
 # Written by .ci/lock.py from the bounds in pyproject.toml: do not edit by hand.
 """
+
+_LINE = re.compile(r"(?m)^(?P<name>[\w.-]+)==(?P<version>\S+)(?P<hashes>(?:\s+\\\n\s+--hash=sha256:[0-9a-f]{64})+)$")
 
 
 def requirements() -> list[str]:
@@ -33,68 +40,77 @@ def requirements() -> list[str]:
     return project["dependencies"] + extras["java"] + extras["dev"]
 
 
-def resolve(python: str) -> tuple[str, dict[str, str]]:
-    """Ask pip under one interpreter: its series, and {package: version}."""
-    series = subprocess.run(
-        [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
-    if series not in SERIES:
-        raise SystemExit(f"{python} is Python {series}; this project supports {', '.join(SERIES)}")
-    with tempfile.TemporaryDirectory() as scratch:
-        # An empty environment, so that what is already installed cannot hide a requirement.
-        subprocess.run([python, "-m", "venv", f"{scratch}/venv"], check=True)
-        report = f"{scratch}/report.json"
-        constraints = Path(scratch, "constraints.txt")
-        constraints.write_text("\n".join(CONSTRAINTS) + "\n")
-        subprocess.run(
-            [
-                f"{scratch}/venv/bin/python",
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--dry-run",
-                "--report",
-                report,
-                "--constraint",
-                str(constraints),
-                *requirements(),
-            ],
-            check=True,
-        )
-        packages = json.loads(Path(report).read_text())["install"]
-    return series, {p["metadata"]["name"]: p["metadata"]["version"] for p in packages}
+def locked_now() -> list[str]:
+    """Read the pins of the present file, without hashes."""
+    pins = [line.removesuffix("\\").strip() for line in LOCK.read_text().splitlines()]
+    return [pin for pin in pins if pin and not pin.startswith(("#", "--hash"))]
 
 
-def marker(where: set[str]) -> str:
-    """Say in which of the supported series a line holds."""
-    if where == set(SERIES):
-        return ""
+def resolve(uv: str, scratch: Path, series: str, platform: str) -> dict[tuple[str, str], set[str]]:
+    """Ask uv for one Python and platform: {(package, version): hashes of its files}."""
+    asked = ["--python-version", series, "--python-platform", platform, "--constraint", str(scratch / "constraints")]
+    text = subprocess.run(
+        [uv, "pip", "compile", *asked, "--generate-hashes", "--no-header", "--no-annotate", "--quiet", "--no-config",
+         str(scratch / "requirements")],
+        check=True, stdout=subprocess.PIPE, text=True,
+    ).stdout  # fmt: skip
+    found = {
+        (line["name"], line["version"]): set(re.findall(r"sha256:[0-9a-f]{64}", line["hashes"]))
+        for line in _LINE.finditer(text)
+    }
+    bare = set(re.findall(r"(?m)^[\w.-]+", text)) - {name for name, _ in found}
+    if bare:
+        raise SystemExit(f"the index gives no sha256 hashes for {', '.join(sorted(bare))}")
+    return found
+
+
+def marker(where: set[tuple[str, str]]) -> str:
+    """Say for which of the supported (series, platform) a line holds."""
+    platforms = {PLATFORMS[platform] for _, platform in where}
+    series = {one for one, _ in where}
+    if where != {(s, p) for s in series for p in PLATFORMS if PLATFORMS[p] in platforms}:
+        raise SystemExit(f"no simple marker says {sorted(where)}: teach it to .ci/lock.py")
+    parts = [of_series(series)] + ([f'sys_platform == "{min(platforms)}"'] if len(platforms) == 1 else [])
+    text = " and ".join(part for part in parts if part)
+    return f" ; {text}" if text else ""
+
+
+def of_series(where: set[str]) -> str:
     known = sorted(where)
+    if known == list(SERIES):
+        return ""
     if known == list(SERIES[: len(known)]):
-        return f' ; python_version <= "{known[-1]}"'
+        return f'python_version <= "{known[-1]}"'
     if known == list(SERIES[-len(known) :]):
-        return f' ; python_version >= "{known[0]}"'
-    return " ; " + " or ".join(f'python_version == "{s}"' for s in known)
+        return f'python_version >= "{known[0]}"'
+    if len(known) > 1:
+        raise SystemExit(f"no simple marker says {known}: teach it to .ci/lock.py")
+    return f'python_version == "{known[0]}"'
 
 
-def main(pythons: list[str]) -> None:
-    resolved = dict(resolve(python) for python in pythons)
-    if set(resolved) != set(SERIES):
-        raise SystemExit(f"one interpreter for each of {', '.join(SERIES)} is needed, got {sorted(resolved)}")
-    lines: dict[tuple[str, str], set[str]] = {}
-    for series, packages in resolved.items():
-        for name, version in packages.items():
-            lines.setdefault((name, version), set()).add(series)
-    body = [
-        f"{name}=={version}{marker(where)}\n"
-        for (name, version), where in sorted(lines.items(), key=lambda line: (line[0][0].lower(), line[0][1]))
+def main(arguments: list[str]) -> None:
+    if arguments not in ([], ["--keep"]):
+        raise SystemExit(__doc__)
+    where: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    hashes: dict[tuple[str, str], set[str]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        subprocess.run([sys.executable, "-m", "venv", scratch / "venv"], check=True)
+        subprocess.run([scratch / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet", UV], check=True)
+        (scratch / "requirements").write_text("\n".join(requirements()))
+        kept = locked_now() if arguments else []
+        (scratch / "constraints").write_text("\n".join([*CONSTRAINTS, *kept]))
+        for series in SERIES:
+            for platform in PLATFORMS:
+                for package, found in resolve(str(scratch / "venv" / "bin" / "uv"), scratch, series, platform).items():
+                    where.setdefault(package, set()).add((series, platform))
+                    hashes.setdefault(package, set()).update(found)
+    blocks = [
+        " \\\n    --hash=".join([f"{name}=={version}{marker(where[name, version])}", *sorted(hashes[name, version])])
+        for name, version in sorted(where)
     ]
-    LOCK.write_text(HEADER + "".join(body))
-    print(f"{LOCK.name}: {len(body)} lines")
+    LOCK.write_text(HEADER + "\n".join(blocks) + "\n")
+    print(f"{LOCK.name}: {len(blocks)} packages")
 
 
 if __name__ == "__main__":

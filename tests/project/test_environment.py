@@ -4,7 +4,9 @@ What this cannot see: whether conda resolves environment.yml, and whether the re
 locked versions.
 """
 
+import importlib.metadata
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -18,6 +20,11 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 LOCK = (ROOT / "requirements.lock").read_text()
+PINS = [
+    (lines[0], [line.strip() for line in lines[1:]])
+    for lines in (block.split(" \\\n") for block in re.split(r"\n(?! )", LOCK.rstrip()) if not block.startswith("#"))
+]
+"""Each package with its version, as `Requirement` reads it, and the options that follow."""
 SERIES = ("3.11", "3.12", "3.13")
 FULL = {"3.11": "3.11.0", "3.12": "3.12.0", "3.13": "3.13.0"}
 
@@ -28,13 +35,11 @@ def bounds(texts):
     return {canonicalize_name(one.name): one.specifier for one in found}
 
 
-def locked(series):
-    """Read what the lock file gives one Python on Linux: {package: version}."""
-    where = {"python_version": series, "python_full_version": FULL[series], "sys_platform": "linux"}
+def locked(series, platform):
+    """Read what the lock file gives one Python: {package: version}."""
+    where = {"python_version": series, "python_full_version": FULL[series], "sys_platform": platform}
     found = {}
-    for line in LOCK.splitlines():
-        if line.startswith("#"):
-            continue
+    for line, _ in PINS:
         one = Requirement(line)
         if one.marker is None or one.marker.evaluate(where):
             assert canonicalize_name(one.name) not in found, f"{one.name} is there twice for {series}"
@@ -55,27 +60,56 @@ def test_example_conda_has_the_bounds_of_pyproject():
     assert "--no-deps --editable ." in pip
 
 
-def test_example_the_lock_names_versions_and_nothing_else():
-    line = re.compile(r'[A-Za-z0-9._-]+==[A-Za-z0-9.!+]+( ; python_version (<=|>=|==) "3\.1[123]")?')
-    bad = [text for text in LOCK.splitlines() if not text.startswith("#") and not line.fullmatch(text)]
-    assert bad == []
+def test_example_the_lock_names_versions_with_hashes_and_nothing_else():
+    """With --require-hashes pip refuses a file that is not named here, and a package without hashes."""
+    line = re.compile(
+        r'[A-Za-z0-9._-]+==[A-Za-z0-9.!+]+( ; python_version (<=|>=|==) "3\.1[123]"| ; sys_platform == "(linux|darwin)")?'
+    )
+    assert [text for text, _ in PINS if not line.fullmatch(text)] == []
+    wrong = {
+        text: options
+        for text, options in PINS
+        if not options or [one for one in options if not re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one)]
+    }
+    assert wrong == {}
     assert "://" not in LOCK
+    assert "install --quiet --require-hashes --requirement requirements.lock" in (ROOT / "Makefile").read_text()
 
 
 def test_example_the_lock_is_sorted():
-    names = [text.split("==")[0].lower() for text in LOCK.splitlines() if not text.startswith("#")]
+    names = [text.split("==")[0].lower() for text, _ in PINS]
     assert names == sorted(names)
 
 
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
 @pytest.mark.parametrize("series", SERIES)
-def test_example_the_lock_satisfies_the_bounds(series):
-    versions = locked(series)
+def test_example_the_lock_satisfies_the_bounds(series, platform):
+    versions = locked(series, platform)
     asked = bounds(PROJECT["dependencies"] + EXTRAS["java"] + EXTRAS["dev"])
     missing = sorted(asked.keys() - versions.keys())
     outside = {
         name: versions[name] for name in asked.keys() & versions.keys() if versions[name] not in asked[name]
     }
     assert (missing, outside) == ([], {})
+
+
+@pytest.mark.skipif(sys.platform not in ("linux", "darwin"), reason="not a platform of the lock file")
+def test_example_the_lock_has_all_that_is_needed_here():
+    """With --require-hashes pip takes nothing that is not in the file, so nothing may be missing from it.
+
+    What other platforms need is known to .ci/lock.py alone.
+    """
+    versions = locked(f"{sys.version_info.major}.{sys.version_info.minor}", sys.platform)
+    missing = {}
+    for name in versions:
+        try:
+            needed = importlib.metadata.requires(name) or []
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        for one in map(Requirement, needed):
+            if (one.marker is None or one.marker.evaluate({"extra": ""})) and canonicalize_name(one.name) not in versions:
+                missing[one.name] = name
+    assert missing == {}
 
 
 def test_example_one_series_everywhere():
