@@ -43,8 +43,8 @@ check: check-lint check-types check-imports check-quick  ## what to run while wo
 lab: $(STAMP)  ## JupyterLab on the notebooks
 	@$(BIN)/headrace lab $(ARGS)
 
-dashboard: $(STAMP)  ## the dashboard alone, on a live stream, served by Voila
-	@$(BIN)/voila --Voila.ip=127.0.0.1 --port=8866 widgets/headrace_widgets/alone.ipynb $(ARGS)
+dashboard: $(STAMP)  ## the dashboard alone, on a live stream, as a page for this machine only, with a token
+	@$(BIN)/python -m headrace_widgets.serve $(ARGS)
 
 notebooks: $(STAMP)  ## run the notebooks and write them as HTML to build/notebooks (NOTEBOOKS=one.ipynb, ARGS="-p name value")
 	@mkdir -p build/notebooks
@@ -71,8 +71,8 @@ fresh:  ## remove the environment, every cache and what the demo wrote in this f
 	rm -rf $(VENV) .pytest_cache .hypothesis .ruff_cache .import_linter_cache build dist headrace-demo
 	find toolkit widgets datasets tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-lock:  ## resolve the locked versions again (needs python3.11, python3.12 and python3.13)
-	python3.13 .ci/lock.py python3.11 python3.12 python3.13
+lock:  ## resolve the locked versions again, for every Python and platform (ARGS=--keep: only their hashes)
+	@python3 .ci/lock.py $(ARGS)
 
 $(STAMP): requirements.lock pyproject.toml
 	@if ! $(BIN)/python -c 'import pip' 2>/dev/null; then \
@@ -92,7 +92,7 @@ $(STAMP): requirements.lock pyproject.toml
 	  "$$found" -m venv $(VENV); \
 	fi
 	@echo "== install: requirements.lock (once; takes a few minutes)"
-	@$(PIP) install --quiet --requirement requirements.lock
+	@$(PIP) install --quiet --require-hashes --requirement requirements.lock
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 

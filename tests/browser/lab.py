@@ -1,13 +1,11 @@
-"""A real JupyterLab or Voila, and a real Chromium, for a test, on loopback only."""
+"""A real JupyterLab or page of the dashboard alone, and a real Chromium, for a test, on loopback only."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -72,32 +70,21 @@ def copy_small(notebook: str, folder: Path) -> None:
 @contextmanager
 def jupyter_lab(folder: Path) -> Iterator[str]:
     """Serve a folder; gives the address, token included. Settings and workspaces are the folder's own."""
-    token = secrets.token_hex(16)
     command = [
         sys.executable, "-m", "jupyterlab", "--no-browser", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0",
-        f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={folder}", "--ServerApp.allow_root=True",
+        f"--ServerApp.root_dir={folder}", "--ServerApp.allow_root=True",
     ]  # fmt: skip
     with _serving(command, folder) as server:
-        yield until(lambda: _address(server, folder, token), START_S)
+        yield until(lambda: _address(server, folder, "lab/tree/NOTEBOOK"), START_S)
 
 
 @contextmanager
-def voila(folder: Path, notebook: str) -> Iterator[str]:
-    """Serve a notebook of a folder as `make dashboard` does, on a free port; gives the address."""
-    (line,) = re.findall(r"\$\(BIN\)/voila (.*) \$\(ARGS\)", (ROOT / "Makefile").read_text())
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
-    arguments = []
-    for word in line.split():
-        if word.endswith(".ipynb"):
-            word = str(folder / notebook)
-        elif word.startswith("--port="):
-            word = f"--port={port}"
-        arguments.append(word)
-    command = [sys.executable, "-m", "voila", "--no-browser", *arguments]
+def dashboard_alone(folder: Path, notebook: str) -> Iterator[str]:
+    """Serve a notebook of a folder as `make dashboard` does, on a free port; gives the address, token included."""
+    assert "$(BIN)/python -m headrace_widgets.serve $(ARGS)" in (ROOT / "Makefile").read_text()
+    command = [sys.executable, "-m", "headrace_widgets.serve", str(folder / notebook), "--no-browser", "--port=0"]
     with _serving(command, folder) as server:
-        yield until(lambda: _listens(server, folder, port), START_S)
+        yield until(lambda: _address(server, folder, f"voila/render/{notebook}"), START_S)
 
 
 @contextmanager
@@ -133,24 +120,15 @@ def _check(server: subprocess.Popen, folder: Path) -> None:
         raise RuntimeError(f"the server ended at once:\n{(folder / 'server.log').read_text()[-3000:]}")
 
 
-def _listens(server: subprocess.Popen, folder: Path, port: int) -> str | None:
-    _check(server, folder)
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=5).close()
-    except OSError:
-        return None
-    return f"http://127.0.0.1:{port}/"
-
-
-def _address(server: subprocess.Popen, folder: Path, token: str) -> str | None:
+def _address(server: subprocess.Popen, folder: Path, page: str) -> str | None:
     _check(server, folder)
     for file in (folder / ".jupyter" / "runtime").glob("jpserver-*.json"):
         try:
-            url = json.loads(file.read_text())["url"]
-            urllib.request.urlopen(f"{url}api/status?token={token}", timeout=5).close()
+            known = json.loads(file.read_text())
+            urllib.request.urlopen(f"{known['url']}api/status?token={known['token']}", timeout=5).close()
         except (ValueError, OSError, urllib.error.URLError):
             return None
-        return f"{url}lab/tree/NOTEBOOK?token={token}"
+        return f"{known['url']}{page}?token={known['token']}"
     return None
 
 

@@ -291,12 +291,11 @@ def _bench(asked: argparse.Namespace) -> int:
 
 
 def _lab(asked: argparse.Namespace) -> int:
+    from headrace.loopback import become_jupyter
+
     folder = notebooks()
-    command = [sys.executable, "-m", "jupyterlab", "--ServerApp.ip=127.0.0.1", f"--ServerApp.root_dir={folder}"]
-    if os.geteuid() == 0:  # a container: Jupyter refuses root without being told, and here is nobody else
-        command.append("--allow-root")
     print(f"JupyterLab on {folder}, for this machine only; the address below carries its token.", flush=True)
-    os.execv(sys.executable, command)
+    become_jupyter("jupyterlab", folder)
     return DONE
 
 

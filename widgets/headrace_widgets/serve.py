@@ -1,0 +1,110 @@
+"""The dashboard alone, as a page: ``python -m headrace_widgets.serve``, which is ``make dashboard``.
+
+Jupyter Server serves it, with Voila as an extension: it listens on loopback only, answers to the names of loopback
+only, and lets in who has the token that it makes at its start and prints with the address. Voila's own server has no
+such checks. Each visit has a kernel of its own, so there is a limit to them; one that nobody is connected to and that
+has nothing to do is ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
+from tornado.web import HTTPError
+
+from headrace.loopback import become_jupyter
+
+MOST_KERNELS = 4
+IDLE_S = 120
+"""A kernel that no page is connected to is ended when it has been idle for so long."""
+PORT = 8866
+NOTEBOOK = Path(__file__).with_name("alone.ipynb")
+
+_POLICY = "frame-ancestors 'self'; default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:"
+"""The page loads nothing from elsewhere: Voila's asks for MathJax and a style sheet, and does without them."""
+_NOT_NEEDED = ("jupyterlab", "jupyter_lsp", "jupyter_server_terminals", "notebook_shim")
+
+
+class FewKernels(AsyncMappingKernelManager):
+    """At most `MOST_KERNELS` kernels, those that are being started included.
+
+    A page that is left or loaded again cannot say so: Voila's message lacks what Jupyter Server asks for against forged
+    requests. So where there is no room, the kernel whose page left first makes room.
+    """
+
+    def __init__(self, **options: Any):
+        super().__init__(**options)
+        self._starting = 0
+        self._left: list[str] = []
+        """Kernels that no page is connected to any more, in the order they were left in."""
+
+    def notify_connect(self, kernel_id: str) -> None:
+        super().notify_connect(kernel_id)
+        self._forget(kernel_id)
+
+    def notify_disconnect(self, kernel_id: str) -> None:
+        super().notify_disconnect(kernel_id)
+        if self._kernel_connections.get(kernel_id) == 0:
+            self._left.append(kernel_id)
+
+    async def start_kernel(self, **options: Any) -> str:
+        self._starting += 1
+        try:
+            if len(self) + self._starting > MOST_KERNELS:
+                await self._make_room()
+            return await super().start_kernel(**options)
+        finally:
+            self._starting -= 1
+
+    async def _make_room(self) -> None:
+        while self._left:
+            kernel_id = self._left.pop(0)
+            if kernel_id in self:
+                await self.shutdown_kernel(kernel_id, now=True)
+                return
+        why = f"{MOST_KERNELS} dashboards are open, each with a kernel of its own: close one of their pages first"
+        raise HTTPError(503, why, reason=why)  # Jupyter's answers show the one, Voila's page the other
+
+    def _forget(self, kernel_id: str) -> None:
+        if kernel_id in self._left:
+            self._left.remove(kernel_id)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Become the server."""
+    parser = argparse.ArgumentParser(prog="headrace_widgets.serve", description="Serve a dashboard for this machine only.")
+    parser.add_argument("notebook", nargs="?", type=Path, default=NOTEBOOK, help="another one than the live stream of posts")
+    parser.add_argument("--port", type=int, default=PORT, help="of 127.0.0.1; 0: any that is free (default: %(default)s)")
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    asked = parser.parse_args(arguments)
+    if not asked.notebook.is_file():
+        parser.error(f"notebook {str(asked.notebook)!r}: there is no such file")
+    extensions = {"voila.server_extension": True, **dict.fromkeys(_NOT_NEEDED, False)}
+    print("The dashboard, for this machine only; the address below carries its token.", flush=True)
+    become_jupyter(
+        "jupyter_server",
+        asked.notebook.resolve().parent,
+        [
+            f"--ServerApp.jpserver_extensions={extensions}",
+            f"--ServerApp.kernel_manager_class={FewKernels.__module__}.{FewKernels.__qualname__}",
+            f"--ServerApp.default_url=/voila/render/{quote(asked.notebook.name)}",
+            f"--ServerApp.port={asked.port}",
+            f"--ServerApp.open_browser={not asked.no_browser}",
+            f"--MappingKernelManager.cull_idle_timeout={IDLE_S}",
+            "--MappingKernelManager.cull_interval=10",
+            "--VoilaConfiguration.file_allowlist=[]",
+            f"--ServerApp.tornado_settings={{'headers': {{'Content-Security-Policy': {_POLICY!r}}}}}",
+        ],
+    )
+
+
+if __name__ == "__main__":
+    from headrace_widgets import serve  # not __main__: the server imports its kernels' manager from here
+
+    serve.main(sys.argv[1:])
