@@ -7,6 +7,7 @@ Oracle      the parser of prometheus_client, the run's metrics, the kernel's tab
 
 import gc
 import os
+import socket
 import sys
 import threading
 import urllib.error
@@ -40,6 +41,14 @@ def fetch(url):
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
+
+
+@pytest.fixture(scope="module")
+def endpoint():
+    with counting(TABLE).start() as run:
+        assert run.wait(60)
+        with serve(run) as endpoint:
+            yield endpoint
 
 
 def test_example_a_run_that_goes_on():
@@ -92,6 +101,33 @@ def test_example_loopback_only_and_gone_when_closed():
         with serve(run, endpoint.port) as again:
             assert again.port == endpoint.port
     eventually(lambda: not set(threading.enumerate()) - before, 10)
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [(b"127.0.0.1:80", 200), (b"localhost", 200), (b"[::1]:9090", 200), (b"LOCALHOST.:1", 200), (b"evil.example", 403),
+     (b"127.0.0.1.evil.example:80", 403), (b"evil.example@127.0.0.1", 403), (b"0.0.0.0", 403), (b"[", 403), (b"", 403)],
+)  # fmt: skip
+def test_example_only_by_the_names_of_loopback(endpoint, host, status):
+    """A foreign page whose own name leads to 127.0.0.1 cannot read the metrics."""
+    with socket.create_connection(("127.0.0.1", endpoint.port), timeout=30) as asking:
+        asking.sendall(b"GET /metrics HTTP/1.0\r\nHost: " + host + b"\r\n\r\n")
+        answer = asking.makefile("rb").read()
+    assert answer.split()[1] == str(status).encode()
+    assert (b"headrace_tuples_in" in answer) == (status == 200)
+
+
+def test_example_hostile_names():
+    """A name is a label's value, whatever it holds."""
+    name = 'a"b\\\n# HELP x\nevil 1 <script>{}'
+    stream = hr.stream(TABLE, event_time="ts", name=name).key_by("k").window(100)
+    with stream.aggregate(name, n=hr.count()).start() as run:
+        assert run.wait(60)
+        with serve(run) as endpoint:
+            page = fetch(endpoint.url)
+    assert page["headrace_processed_total", ("operator", name)] == 1000
+    assert page["headrace_watermark_gap", ("operator", name), ("source", name)] == 0
+    assert not [key for key in page if not key[0].startswith("headrace_")]
 
 
 def test_example_a_run_that_was_dropped():

@@ -1,22 +1,25 @@
 """A run's metrics for Prometheus: a text page on the loopback interface, off until it is asked for.
 
-Nothing is counted twice: the page is made of `run.metrics()` when it is fetched.
+Nothing is counted twice: the page is made of `run.metrics()` when it is fetched. It can be read and nothing else, by
+every user and program of this machine, for it has no token; a request under another name than those of loopback, as a
+foreign page in a browser would send it, is refused.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from headrace.counters import OperatorMetrics
 from headrace.errors import NotSupportedError, OutputError, ParameterError
+from headrace.loopback import LOOPBACK, names_loopback
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
-
-LOOPBACK = "127.0.0.1"
 
 _COUNTERS = (
     ("added", "added", "Tuples that entered the operator's gate."),
@@ -72,7 +75,7 @@ class Endpoint:
 
 
 def serve(run: Any, port: int = 0) -> Endpoint:
-    """Serve a run's metrics as text for Prometheus, on the loopback interface only.
+    """Serve a run's metrics as text for Prometheus, on the loopback interface only, to whoever asks there.
 
     Parameters
     ----------
@@ -103,7 +106,7 @@ def serve(run: Any, port: int = 0) -> Endpoint:
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 1 << 16:
         raise ParameterError(f"port={port!r}: give a whole number from 0 (any that is free) to 65535")
     try:
-        from prometheus_client import CollectorRegistry, start_http_server
+        from prometheus_client import CollectorRegistry, make_wsgi_app
     except ImportError:
         raise NotSupportedError(
             "headrace.prometheus.serve() needs the package prometheus_client: pip install 'headrace[prometheus]'"
@@ -111,12 +114,44 @@ def serve(run: Any, port: int = 0) -> Endpoint:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(run))
     try:
-        server, thread = start_http_server(port, addr=LOOPBACK, registry=registry)
+        server = make_server(LOOPBACK, port, _checked(make_wsgi_app(registry)), _Server, _Handler)
     except OSError as error:
         raise OutputError(
             f"port={port}: cannot be served on {LOOPBACK} ({error.strerror}); give another, or 0 for any"
         ) from None
+    thread = threading.Thread(target=server.serve_forever, name="headrace-prometheus", daemon=True)
+    thread.start()
     return Endpoint(server, thread)
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        # WSGIServer's own asks the resolver for this machine's name.
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = LOOPBACK, self.server_address[1]
+        self.setup_environ()
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = 30
+    """Seconds: who connects and says nothing keeps a thread for no longer."""
+
+    def log_message(self, format: str, *args: Any) -> None:
+        return
+
+
+def _checked(page: Callable[..., Any]) -> Callable[..., Any]:
+    """Serve a page to requests whose ``Host`` names loopback."""
+
+    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        if names_loopback(environ.get("HTTP_HOST", "")):
+            return page(environ, start_response)
+        start_response("403 Forbidden", [("Content-Type", "text/plain; charset=utf-8")])
+        return [b"This page answers to the names of loopback only.\n"]
+
+    return answer
 
 
 class _Collector:

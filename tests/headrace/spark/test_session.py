@@ -64,6 +64,18 @@ def test_example_settings(spark):
     assert spark.sparkContext.getConf().get("spark.driver.memory") == "2g"
 
 
+def test_example_who_connects_must_know_the_secret(spark):
+    """The driver and its block manager can be reached by every user of the machine; Spark refuses to start without one.
+
+    Another master has a secret of its own to be told, so nothing is set for it.
+    """
+    assert spark.conf.get("spark.authenticate") == "true"
+    assert spark.conf.get("spark.ui.killEnabled") == "false"
+    makes_secrets = sys.modules["headrace.spark.session"]._MAKES_SECRETS
+    masters = ("local", "local[4]", "local[*, 3]", "local-cluster[2,1,1024]", "spark://host:7077", "yarn")
+    assert [bool(makes_secrets.fullmatch(master)) for master in masters] == [True] * 3 + [False] * 3
+
+
 def test_example_workers_run_this_python(spark):
     def who(batches):
         import sys

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -18,13 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import NotSupportedError, ParameterError
+from headrace.loopback import LOOPBACK
 from headrace.spark.java import find_java, java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOOPBACK = "127.0.0.1"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
+_MAKES_SECRETS = re.compile(r"local(\[.*\])?")
+"""Masters for which Spark makes the secret that `spark.authenticate` needs; for another the user must give one."""
 _starting = threading.Lock()
 
 
@@ -37,9 +40,10 @@ def session(
 ) -> SparkSession:
     """Start Spark on this machine, or give the session that is already running.
 
-    The driver, its block manager and, where it is asked for, the web page listen on loopback only. Only
-    errors are logged. Arrow carries data between Spark and Python; times are in UTC; Python functions
-    inside Spark run under this Python.
+    The driver, its block manager and, where it is asked for, the web page listen on loopback only. On this machine
+    the driver and its block manager let in who knows the session's secret; Spark's web page lets in everybody
+    here, to look and not to end jobs. Only errors are logged. Arrow carries data between Spark and Python;
+    times are in UTC; Python functions inside Spark run under this Python.
 
     Parameters
     ----------
@@ -102,7 +106,10 @@ def _started(app_name: str, asked: Mapping[str, str]) -> SparkSession:
 
     java = find_java()
     builder = SparkSession.builder.appName(app_name)
-    for name, value in (_defaults() | asked).items():
+    settings = _defaults() | asked
+    if _MAKES_SECRETS.fullmatch(settings["spark.master"]):
+        settings = {"spark.authenticate": "true"} | settings
+    for name, value in settings.items():
         builder = builder.config(name, value)
     # Only what starts the virtual machine reads these; afterwards the environment is as it was found.
     with _environment(
@@ -130,6 +137,7 @@ def _defaults() -> dict[str, str]:
         "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        "spark.ui.killEnabled": "false",  # the page has no token: a link of it, on any page, would end a job
         # One machine has no use for Spark's 200 shuffle partitions: each costs a task.
         "spark.sql.shuffle.partitions": str(cores),
         "spark.sql.session.timeZone": "UTC",
