@@ -7,6 +7,7 @@ to 2, and made-up tweets at full speed. Each result is compared with the referen
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -108,9 +109,8 @@ def _folder(folder: str | os.PathLike[str]) -> Path:
     path = Path(folder)
     try:
         path.mkdir(parents=True, exist_ok=True)
-        probe = path / ".headrace-probe"
-        probe.touch()
-        probe.unlink()
+        with tempfile.TemporaryFile(dir=path):
+            pass
     except OSError as error:
         raise OutputError(f"folder {str(path)!r} cannot be written ({error.strerror}); give another with --out") from None
     return path

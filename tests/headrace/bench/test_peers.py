@@ -226,7 +226,7 @@ def test_example_a_failed_peer_is_nobody_s_measure(works):
 
 
 def test_example_tiny_run_says_what_is_missing(tmp_path, monkeypatch):
-    monkeypatch.setattr(environment, "cache_folder", lambda: tmp_path / "nothing")
+    monkeypatch.setattr(environment, "cache_folder", lambda make=False: tmp_path / "nothing")
     finished = bench.experiment("peers", tiny=True)
     rows = {row.case: row for row in finished.rows}
     assert len(rows) == len(finished.rows) == 7 * 4 + 8 + 4 * 2 + 2 + 4 and len(finished.figures) == 5
@@ -244,7 +244,7 @@ def test_example_tiny_run_says_what_is_missing(tmp_path, monkeypatch):
 def test_example_flink_without_javac_is_a_row(works, monkeypatch, tmp_path):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(environment, "cache_folder", lambda: tmp_path / "nothing")
+    monkeypatch.setattr(environment, "cache_folder", lambda make=False: tmp_path / "nothing")
     results = contest.compete(works["aggregate"], [on_flink.Flink(1, "stock")], 1)
     rows = contest.rows_of(works["aggregate"], results)
     assert len(rows) == 3 and all(row.note.startswith("not run: needs javac") for row in rows)
@@ -260,7 +260,7 @@ def test_example_flink_s_jobs_that_do_not_compile_are_a_row(monkeypatch, tmp_pat
     refusing.chmod(refusing.stat().st_mode | stat.S_IXUSR)
     python = tmp_path / "bin" / "python"
     (tmp_path / "lib" / "python3" / "site-packages" / "pyflink" / "lib").mkdir(parents=True)
-    monkeypatch.setattr(on_flink, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(on_flink, "cache_folder", lambda make=False: tmp_path)
     monkeypatch.setattr(on_flink, "version_of", lambda javac: "javac 17")
     with pytest.raises(contest.NotRun, match="do not compile: Jobs.java:1: error: no"):
         on_flink.command(refusing, python)
@@ -282,15 +282,45 @@ def test_example_no_javac(monkeypatch, tmp_path):
 
 
 def test_example_an_environment_that_cannot_be_made(monkeypatch, tmp_path):
-    monkeypatch.setattr(environment, "cache_folder", lambda: tmp_path / "peers")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(contest.NotRun, match="its environment could not be made: .*nosuch"):
         environment.environment("none", ["nosuch-headrace==1.0"], may_install=True)
-    assert list((tmp_path / "peers").iterdir()) == []
+    assert list((tmp_path / "headrace" / "peers").iterdir()) == []
+    assert stat.S_IMODE((tmp_path / "headrace" / "peers").stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("open_one", [".", "headrace", "headrace/peers"])
+def test_example_an_environment_that_others_can_change_is_not_used(monkeypatch, tmp_path, open_one):
+    """A python that somebody planted there would be executed."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    planted = tmp_path / "headrace" / "peers" / "polars-polars-1.0"
+    (planted / "bin").mkdir(parents=True)
+    (planted / "ready").touch()
+    (tmp_path / open_one).chmod(0o777)
+    for may_install in (False, True):
+        with pytest.raises(contest.NotRun, match="others could change its programs in .*can be written by others"):
+            environment.environment("polars", ["polars==1.0"], may_install)
+    (tmp_path / open_one).chmod(0o700)
+    assert environment.environment("polars", ["polars==1.0"], False) == planted / "bin" / "python"
+
+
+def test_example_an_environment_behind_a_link_or_a_relative_path_is_not_used(monkeypatch, tmp_path):
+    foreign = tmp_path / "foreign" / "polars-polars-1.0"
+    foreign.mkdir(parents=True)
+    (foreign / "ready").touch()
+    (tmp_path / "headrace").mkdir()
+    (tmp_path / "headrace" / "peers").symlink_to(tmp_path / "foreign")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(contest.NotRun, match="is not a directory"):
+        environment.environment("polars", ["polars==1.0"], False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", ".")
+    assert not environment.cache_folder().is_relative_to(tmp_path) and environment.cache_folder().is_absolute()
 
 
 def test_example_polars_without_its_environment(works, monkeypatch, tmp_path):
-    monkeypatch.setattr(environment, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(environment, "cache_folder", lambda make=False: tmp_path)
     (result,) = contest.compete(works["aggregate"], [on_polars.Polars(1, may_install=False)], 1)
     assert result.failure.startswith("not run: needs an environment")
 

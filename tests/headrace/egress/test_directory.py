@@ -49,6 +49,23 @@ def test_agree_with_the_collected_result(tmp_path, rows):
     assert (folder / "_SUCCESS").exists() and not list(folder.glob(".*"))
 
 
+def test_no_link_is_written_through(tmp_path):
+    """Where others can write to the directory too, they may have put one where ours would be."""
+    folder, theirs = tmp_path / "out", tmp_path / "theirs"
+    theirs.write_text("theirs")
+    before = theirs.stat().st_mtime_ns
+    sink = hr.parquet_directory(folder, every_s=60, rows_per_file=100)
+    schema = pa.schema([("n", pa.int64())])
+    sink.open(schema)
+    for name in (".part-000000.parquet", "_SUCCESS"):
+        (folder / name).symlink_to(theirs)
+    sink.write(pa.record_batch([range(100)], schema))
+    sink.close()
+    assert theirs.read_text() == "theirs" and theirs.stat().st_mtime_ns == before
+    assert read(folder).num_rows == 100 and not (folder / "_SUCCESS").is_symlink()
+    assert {path.name for path in folder.iterdir()} == {".part-000000.parquet", "part-000000.parquet", "_SUCCESS"}
+
+
 def test_agree_a_prefix_is_there_while_the_run_goes_on(tmp_path):
     """No row comes after the 500th, yet what was released is published within `every_s`."""
     source, folder = Steered(TABLE, [500]), tmp_path / "out"

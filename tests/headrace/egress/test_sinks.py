@@ -6,7 +6,11 @@ Oracle      Arrow reading it back
 """
 
 import os
+import signal
+import subprocess
+import sys
 import tempfile
+import textwrap
 import threading
 from pathlib import Path
 
@@ -42,11 +46,36 @@ def test_example_collect_keeps_order():
 def test_agree_collect_spilling_to_disk(size):
     sink = sinks.CollectSink(spill_bytes=500)
     write_cut(sink, size)
-    assert sink.table().combine_chunks().equals(TABLE.combine_chunks())
-    file = sink._file
-    assert file.exists() and os.stat(file).st_mode & 0o077 == 0
+    read = sink.table()
+    assert read.combine_chunks().equals(TABLE.combine_chunks())
+    status = os.fstat(file := sink._file)
+    assert (status.st_nlink, status.st_mode & 0o077) == (0, 0) and status.st_size > 500
     del sink
-    assert not file.exists()
+    with pytest.raises(OSError):
+        os.fstat(file)
+    assert read.combine_chunks().equals(TABLE.combine_chunks())  # what was read stays
+
+
+def test_example_a_process_that_is_killed_leaves_no_file(tmp_path):
+    """Nobody is told of SIGKILL; a name that is gone from the beginning needs nobody."""
+    program = """
+        import os, signal
+        import pyarrow as pa
+        from headrace.egress import sinks
+
+        sink = sinks.CollectSink(spill_bytes=100)
+        batch = pa.record_batch({"n": range(1_000)})
+        sink.open(batch.schema)
+        for _ in range(3):
+            sink.write(batch)
+        assert sum(batch.num_rows for batch in sink.batches()) == 3_000
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    environ = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], env=environ, timeout=120)
+    assert done.returncode == -signal.SIGKILL
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_example_collect_nothing():

@@ -8,6 +8,8 @@ show: how a real Java of another vendor behaves.
 import os
 import stat
 import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -131,9 +133,39 @@ def test_example_a_cache_that_cannot_be_used(tmp_path, fresh_cache):
     folder.rmdir()
 
 
-def test_example_an_open_cache_is_closed(fresh_cache):
+@pytest.mark.parametrize("home", ["relative", "open"])
+def test_example_a_folder_of_this_process_is_removed_at_its_end(tmp_path, home):
+    """A relative path, which would mean wherever the process is, and one that others can write to are not used."""
+    cache = tmp_path / "open"
+    cache.mkdir()
+    cache.chmod(0o777)
+    program = """
+        from headrace.spark.java import cache_folder
+        (cache_folder() / "java").mkdir()
+        print(cache_folder())
+    """
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    environ = {
+        **os.environ, "PYTHONPATH": path, "TMPDIR": str(tmp_path), "HOME": str(tmp_path / "open"),
+        "XDG_CACHE_HOME": {"relative": "cache", "open": str(cache)}[home],
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], env=environ, cwd=tmp_path, capture_output=True, text=True,
+        timeout=120, check=True,
+    )  # fmt: skip
+    folder = Path(done.stdout.strip())
+    assert folder.parent == tmp_path and not folder.exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"open"}
+
+
+def test_example_a_readable_cache_is_closed_and_a_writable_one_not_used(fresh_cache):
     folder = fresh_cache / "headrace"
-    folder.mkdir(parents=True, mode=0o777)
-    folder.chmod(0o777)
+    folder.mkdir(parents=True)
+    folder.chmod(0o755)
     assert cache_folder() == folder
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    folder.chmod(0o777)  # others may have put a launcher there
+    cache_folder.cache_clear()
+    other = cache_folder()
+    assert other != folder and stat.S_IMODE(other.stat().st_mode) == 0o700
+    other.rmdir()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import threading
+import uuid
 from pathlib import Path
 
 import pyarrow as pa
@@ -78,7 +79,8 @@ class DirectorySink:
             if self._error is not None:
                 raise self._error
             self._publish()
-            (self.path / SUCCESS).touch()
+            with open(temporary := self._temporary(SUCCESS), "xb"):
+                os.replace(temporary, self.path / SUCCESS)
 
     def abort(self) -> None:
         """What was published stays: it is final. There will be no `_SUCCESS`."""
@@ -98,14 +100,19 @@ class DirectorySink:
                     self._error = error  # the next write raises it
                     return
 
+    def _temporary(self, name: str) -> Path:
+        """A name that nobody can guess: others may write to the directory too, and put links where ours are known."""
+        return self.path / f".{name}.{uuid.uuid4().hex}"
+
     def _publish(self) -> None:
         """Write what is held as the next file. The caller holds the lock."""
         if not self._rows:
             return
         name = f"part-{self.files:06d}.parquet"
-        temporary = self.path / f".{name}"
+        temporary = self._temporary(name)
         try:
-            pq.write_table(pa.Table.from_batches(self._held, self._schema), temporary)
+            with open(temporary, "xb") as file:
+                pq.write_table(pa.Table.from_batches(self._held, self._schema), file)
             os.replace(temporary, self.path / name)
         except OSError as error:
             temporary.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import stat
 import tempfile
@@ -20,9 +21,10 @@ ROW_GROUP = 1 << 17
 
 
 class CollectSink:
-    """Keep all results; beyond `spill_bytes` in a temporary Arrow file, removed with the run.
+    """Keep all results; beyond `spill_bytes` in a temporary Arrow file.
 
-    They can be read while more are written: a batch is never changed.
+    They can be read while more are written: a batch is never changed. The file has no name from its first byte on, so
+    that nobody else can open it, and its space is free again when the process ends, in whatever way.
     """
 
     def __init__(self, spill_bytes: int = DEFAULT_SPILL_BYTES):
@@ -31,7 +33,7 @@ class CollectSink:
         self._batches: list[pa.RecordBatch] = []
         self._bytes = 0
         self._spilled = 0  # batches in the file
-        self._file: Path | None = None
+        self._file: int | None = None  # to be read
         self._out: pa.NativeFile | None = None
         self._writer: pa.RecordBatchStreamWriter | None = None
         self.schema: pa.Schema | None = None
@@ -48,10 +50,11 @@ class CollectSink:
 
     def _spill(self) -> None:
         if self._writer is None:
-            handle, name = tempfile.mkstemp(prefix="headrace-", suffix=".arrow")
-            os.close(handle)
-            self._file = Path(name)
-            self._out = pa.OSFile(name, "wb")
+            self._file, name = tempfile.mkstemp(prefix="headrace-", suffix=".arrow")
+            try:
+                self._out = pa.OSFile(name, "wb")
+            finally:
+                os.unlink(name)
             # A stream, not a file with an index at its end: it can be read before it is finished.
             self._writer = pa.ipc.new_stream(self._out, self.schema)
         for batch in self._batches:
@@ -73,11 +76,11 @@ class CollectSink:
         """Give what has been written so far, in order."""
         with self._lock:
             spilled, rest, file = self._spilled, list(self._batches), self._file
-        if file is not None:
-            with pa.memory_map(str(file)) as source:
-                reader = pa.ipc.open_stream(source)
-                for _ in range(spilled):
-                    yield reader.read_next_batch()
+        if spilled:
+            # Batches are views of what is mapped, and keep it.
+            reader = pa.ipc.open_stream(pa.py_buffer(mmap.mmap(file, 0, access=mmap.ACCESS_READ)))
+            for _ in range(spilled):
+                yield reader.read_next_batch()
         yield from rest
 
     def table(self) -> pa.Table:
@@ -86,7 +89,7 @@ class CollectSink:
 
     def __del__(self):
         if self._file is not None:
-            self._file.unlink(missing_ok=True)
+            os.close(self._file)
 
 
 def no_file_at(path: str | os.PathLike[str]) -> str:
