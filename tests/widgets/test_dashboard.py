@@ -9,6 +9,7 @@ import html
 import json
 import re
 import threading
+from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -421,6 +422,111 @@ def test_example_save_one_offline_page(run, dashboard, tmp_path):
     assert "src=" not in tags
     assert "href=" not in tags
     assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
+
+
+HOSTILE = "<img src=x onerror=hit()>/..</script><script>hit()</script>\"' onclick=hit() {{7*7}} $$x$$ &lt;b&gt;" + "n" * 300
+
+
+class Markup(HTMLParser):
+    """What a browser would take for markup: tags, attributes, and what scripts say."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.scripts, self.is_script = [], [], [], False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [name for name, _ in attrs]
+        self.is_script = tag == "script"
+
+    def handle_endtag(self, tag):
+        self.is_script = False
+
+    def handle_data(self, data):
+        if self.is_script:
+            self.scripts.append(data)
+
+    @property
+    def hostile(self):
+        return (
+            [tag for tag in self.tags if tag in ("img", "b>")]
+            + [name for name in self.attributes if name.startswith("on")]
+            + [script for script in self.scripts if script.lstrip().startswith("hit()")]
+        )
+
+
+def test_example_names_and_texts_are_no_markup(tmp_path, monkeypatch):
+    """Of operators, sources, columns and reasons, in what the dashboard shows and in the page it saves."""
+    assert Markup(f"<p>{HOSTILE}").hostile == ["img", "onerror", "hit()"]
+    monkeypatch.chdir(tmp_path)
+    table = TABLE.rename_columns(["ts", HOSTILE])
+    stream = hr.stream(iter(table.to_batches(500)), event_time="ts", name=HOSTILE).key_by(HOSTILE).window(1_000)
+    with stream.aggregate(HOSTILE, n=hr.count()).start(max_threads=4, sink=hr.discard(), rate=2_000) as run:
+        dashboard = Dashboard(run, stop_unwatched_after=None)
+        try:
+            run.reconfigure(threads=2, reason=HOSTILE).wait(60)
+            eventually(lambda: rows(dashboard) > 5 and "changes.json" in dashboard.changes.widget.value, 60)
+            dashboard.messages.fail(HOSTILE)
+            dashboard.status.show_failure(ValueError(HOSTILE))
+            dashboard.update()
+            dashboard.history.save.click()
+            (page,) = tmp_path.iterdir()
+            assert re.fullmatch(r"headrace-[\w.-]+\.html", page.name) and page.name.startswith("headrace--img-src")
+            shown = [dashboard.widget]
+            for part in shown:
+                shown += getattr(part, "children", ())
+            texts = [part.value for part in shown if isinstance(part, w.HTML)]
+            assert len(texts) > 8 and sum("hit()" in text for text in texts) >= 3
+            assert "saved as" in dashboard.history.saved.value and not dashboard.messages.problem.value
+            assert [Markup(text).hostile for text in texts] == [[]] * len(texts)
+            assert Markup(page.read_text()).hostile == []
+            assert "hit()" in page.read_text()
+            named = dashboard.save(tmp_path / "<img src=x onerror=hit()>.html")
+            monkeypatch.setattr(dashboard.history, "_save", lambda: named)
+            dashboard.history.save.click()
+            assert "hit()" in dashboard.history.saved.value and Markup(dashboard.history.saved.value).hostile == []
+        finally:
+            dashboard.close()
+
+
+def test_example_an_operator_whose_name_has_a_slash(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    stream = hr.stream(iter(TABLE.to_batches(500)), event_time="ts").key_by("k").window(1_000)
+    with stream.aggregate("a/b", n=hr.count()).start(sink=hr.discard(), rate=2_000) as run:
+        dashboard = Dashboard(run, stop_unwatched_after=None)
+        try:
+            assert re.fullmatch(r"headrace-a-b-[\d-]+\.html", dashboard.save().name)
+        finally:
+            dashboard.close()
+
+
+def test_example_save_writes_through_no_link(dashboard, tmp_path):
+    """Where others can write to the directory too, they may have put one where ours would be."""
+    (tmp_path / "other").write_text("theirs")
+    (tmp_path / "page.html.part").symlink_to(tmp_path / "other")
+    dashboard.save(tmp_path / "page.html")
+    assert (tmp_path / "other").read_text() == "theirs"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "page.html", "page.html.part"]
+    assert not (tmp_path / "page.html").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [({"owners": [[0, 10**10]]}, "owners of 10,000,000,000 buckets, and there are 1,024"),
+     ({"owners": [[0, 2], [1, -1]]}, "not a list of"), ({"owners": [[0]] * 1_024}, "not a list of"),
+     ({"owners": None}, "not a list of"), ({"owners": "x" * 10**6}, "not a list of"),
+     ({"tuples": "7"}, "tuples '7'"), ({"tuples": -1}, "tuples -1"), ({"members": [0, True]}, "members"),
+     ({"members": []}, "members"), ({"operator": "nobody"}, "operator 'nobody', and this run has"),
+     ({"operator": ["x"]}, "operator")],
+)  # fmt: skip
+def test_example_replay_checks_before_it_expands(run, changed, told):
+    name = next(iter(run.metrics().operators))
+    good = {"operator": name, "members": [0], "owners": [[0, 1_024]], "tuples": 0, "outcome": "done"}
+    with pytest.raises(ValueError, match="change 2 that was done has") as caught:
+        replay([good, good | changed], run)
+    assert told in str(caught.value) and len(str(caught.value)) < 300
+    assert run.changes == []
 
 
 def test_example_the_table_and_replay_on_another_run(run, dashboard, tmp_path):

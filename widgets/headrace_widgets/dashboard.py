@@ -7,6 +7,7 @@ return at once. One lock keeps the two apart.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections import deque
@@ -34,6 +35,8 @@ from headrace_widgets.watchdog import Watchdog
 
 SELDOM_S = 1.0
 """How often what is read rather than watched is shown: each text makes the browser lay the page out anew."""
+_MOST_OF_NAME = 60
+"""Characters of an operator's name in that of a file, which may have 255 bytes in all."""
 _ROW = {"width": "100%", "flex_flow": "row wrap", "align_items": "center"}
 
 
@@ -340,10 +343,12 @@ class Dashboard:
         Parameters
         ----------
         path : path, optional
-            By default ``headrace-<operator>-<time>.html`` in the working directory.
+            By default ``headrace-<operator>-<time>.html`` in the working directory, with hyphens for what of the
+            operator's name is no letter, digit, ``_``, ``.`` or ``-``.
         """
         if path is None:
-            path = Path(f"headrace-{self.operator}-{time.strftime('%Y%m%d-%H%M%S')}.html")
+            operator = re.sub(r"[^\w.-]+", "-", self.operator)[:_MOST_OF_NAME]
+            path = Path(f"headrace-{operator}-{time.strftime('%Y%m%d-%H%M%S')}.html")
         decisions = list(getattr(self.run, "decisions", ()))
         changes = list(getattr(self.run, "changes", ()))
         _, verdict, books = verdict_of(self.run.metrics(), self.feed)

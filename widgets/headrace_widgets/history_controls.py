@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -123,4 +124,4 @@ class HistoryControls:
     def _write(self) -> None:
         path = self._save()
         self._messages.echo(f"dashboard.save({str(path)!r})")
-        self.saved.value = f'<span role="status">saved as <code>{path.name}</code></span>'
+        self.saved.value = f'<span role="status">saved as <code>{html.escape(path.name)}</code></span>'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import reprlib
 import threading
 import time
 from contextlib import suppress
@@ -32,7 +33,7 @@ def replay(changes: str | Path | list[dict[str, Any]], run: Any) -> threading.Th
     Raises
     ------
     ValueError
-        A file that holds something else.
+        A file that holds something else, or changes of another query's operators; nothing is asked for then.
 
     Notes
     -----
@@ -48,20 +49,49 @@ def replay(changes: str | Path | list[dict[str, Any]], run: Any) -> threading.Th
             f"replay({changes!r}): not a list of changes; export one from the dashboard as changes.json"
         )
     done = [one for one in records if one["outcome"] == "done" and one["tuples"] is not None]
+    for place, record in enumerate(done):
+        if wrong := _wrong(record, run):
+            raise ValueError(f"replay: change {place + 1} that was done has {wrong}; export the file anew")
     thread = threading.Thread(target=_play, args=(done, run), name="headrace-replay", daemon=True)
     thread.start()
     return thread
 
 
+def _wrong(record: dict[str, Any], run: Any) -> str:
+    """Say what of a record cannot be asked for; a file may hold anything, so nothing of it is expanded before."""
+    names = run.metrics().operators
+    if not isinstance(record["operator"], str) or record["operator"] not in names:
+        return f"operator {reprlib.repr(record['operator'])}, and this run has {', '.join(map(repr, names))}"
+    if not _is_count(record["tuples"]):
+        return f"tuples {reprlib.repr(record['tuples'])}: not a whole number from 0"
+    if not (isinstance(record["members"], list) and record["members"] and all(map(_is_count, record["members"]))):
+        return f"members {reprlib.repr(record['members'])}: not a list of thread numbers"
+    runs, buckets = record["owners"], len(_handle(record["operator"], run).mapping.to_list())
+    if not isinstance(runs, list) or not all(
+        isinstance(one, list) and len(one) == 2 and all(map(_is_count, one)) for one in runs
+    ):
+        return f"owners {reprlib.repr(runs)}: not a list of [thread, how many buckets]"
+    if (total := sum(count for _, count in runs)) != buckets:
+        return f"owners of {total:,} buckets, and there are {buckets:,}"
+    return ""
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _handle(operator: str, run: Any) -> Any:
+    return run[operator] if len(getattr(run, "operators", ())) > 1 else run
+
+
 def _play(records: list[dict[str, Any]], run: Any) -> None:
-    several = len(getattr(run, "operators", ())) > 1
     for record in sorted(records, key=lambda one: one["tuples"]):
         name = record["operator"]
         while run.metrics().operators[name].added < record["tuples"]:
             if run.state != "running":
                 return
             time.sleep(_POLL_S)
-        handle = run[name] if several else run
+        handle = _handle(name, run)
         owners = [owner for owner, count in record["owners"] for _ in range(count)]
         with suppress(RunStoppedError):  # it may end this very moment
             handle.reconfigure(

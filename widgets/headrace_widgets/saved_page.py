@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -98,9 +99,15 @@ def save_page(
         decisions=html.escape(words),
         script=script,
     )
-    part = target.with_name(target.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(target)
+    # Beside it, under a name nobody can guess: what stands there already, a link maybe, is not written through.
+    part = target.with_name(f".headrace-{uuid.uuid4().hex}.part")
+    try:
+        with open(part, "x", encoding="utf-8") as file:
+            file.write(text)
+        part.replace(target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
     return target
 
 
