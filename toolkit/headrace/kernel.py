@@ -28,7 +28,9 @@ _POLICY: dict[str, Any] = {
 }
 
 
-def kernel(function: Callable | None = None, *, inline: bool = False, keep_gil: bool = False) -> Any:
+def kernel(
+    function: Callable | None = None, *, inline: bool = False, keep_gil: bool = False, pipeline: type | None = None
+) -> Any:
     """Compile a function under the policy above, at its first call.
 
     Parameters
@@ -41,6 +43,8 @@ def kernel(function: Callable | None = None, *, inline: bool = False, keep_gil: 
     keep_gil : bool
         For calls of some nanoseconds from Python: who gives the GIL up may wait
         a time slice to get it back.
+    pipeline : type, optional
+        Numba's compiler to use instead of its default, such as `codegen.parts.EntryCompiler`.
 
     Examples
     --------
@@ -51,8 +55,10 @@ def kernel(function: Callable | None = None, *, inline: bool = False, keep_gil: 
             return min(max(value, low), high)
     """
     if function is None:
-        return lambda f: kernel(f, inline=inline, keep_gil=keep_gil)
+        return lambda f: kernel(f, inline=inline, keep_gil=keep_gil, pipeline=pipeline)
     policy = {**_POLICY, "nogil": not keep_gil}
+    if pipeline is not None:
+        policy["pipeline_class"] = pipeline
     compiled = njit(inline="always" if inline else "never", **policy)(function)
     if JIT:
         compiled._cache = KernelCache(function)

@@ -11,13 +11,18 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
+from llvmlite import binding
 
 import headrace as hr
 from headrace import bench
-from headrace.bench import gate, ingress, join, reconfigure, resident, rows
+from headrace import kernel as kernels
+from headrace.bench import gate, ingress, join, join_kernel, reconfigure, resident, rows
 from headrace.bench.experiments import Experiment, Figure, Line, Paper
+from headrace.bench.peers.digest import mix
 from headrace.bench.rows import Row
 from headrace.gates.store import CHUNK
+from headrace.kernel import JIT
+from headrace.operators import join as engine_join
 
 FIELDS = {"bench", "case", "value", "unit", "better", "goal", "baseline", "baseline_name", "ratio"}
 TINY = [name for name in bench.PARTS if name != "wordcount"]
@@ -137,26 +142,50 @@ def test_example_main_leaves_nothing_where_it_only_looked(tmp_path, monkeypatch)
 # -- what the benchmarks compare with
 
 
-def test_oracle_plain_join_loop():
-    left, right, size = join.make_sides(50, 40, seed=3)
-    # A narrow range of values, so that there are matches.
-    x, a = (t[c].to_numpy() % 40 for t, c in ((left, "x"), (right, "a")))
-    y, b = (t[c].to_numpy() % np.float32(40) for t, c in ((left, "y"), (right, "b")))
-    found = np.zeros(2, np.int64)
-    join.plain_loop(x, y, a, b, 50, found)
-    count, folded = 0, 0
-    for i, left_ts in enumerate(left["ts"].to_pylist()):
-        for j, right_ts in enumerate(right["ts"].to_pylist()):
-            later = max((i, 0), (j, 1), key=lambda at: 2 * at[0] + at[1])
-            if later[0] < 50 or abs(left_ts - right_ts) >= size:
+@pytest.mark.parametrize("times", ["alternating", "bursts", "far apart"])
+@pytest.mark.parametrize("first", [0, 50])
+def test_oracle_plain_join_loop(times, first):
+    """Windows of more than `join_kernel.BLOCK` rows; equal times, many tuples of one side in a row; few rows a window."""
+    left, right, size = join.make_sides(300, 40, seed=3)
+    rng = np.random.default_rng(5)
+    ts, x, y, other_ts, a, b = (column.copy() for column in join.columns_of(left, right))
+    if times == "bursts":
+        ts, other_ts = (np.sort(rng.integers(1, 60, column.size) * 20) for column in (ts, other_ts))
+        ts[:first] = other_ts[:first] = 0  # what is there already came before all others
+    few = times == "far apart"
+    size = 5 if few else size
+    # Matches are rare enough that most have a pass to themselves: one probe left out of it is noticed.
+    for column in (x, a, y, b):
+        column %= column.dtype.type(40 if few else 400)
+    found = np.zeros(3, np.int64)
+    join_kernel.join_loop(ts, x, y, other_ts, a, b, size, first, found)
+    count = references = rows = 0
+    for i, left_ts in enumerate(ts.tolist()):
+        for j, right_ts in enumerate(other_ts.tolist()):
+            is_right_later = right_ts >= left_ts
+            if (j if is_right_later else i) < first or abs(left_ts - right_ts) >= size:
                 continue
             if abs(int(x[i]) - int(a[j])) <= 10 and abs(float(y[i]) - float(b[j])) <= 10:
                 count += 1
-                refs = (join.LEFT + i, join.RIGHT + j)
-                folded += int(resident.digest_one(*(refs if later == (i, 0) else refs[::-1]), max(left_ts, right_ts)))
+                refs = (join_kernel.LEFT + i, join_kernel.RIGHT + j)
+                later = max(left_ts, right_ts)
+                references += int(resident.digest_one(*(refs[::-1] if is_right_later else refs), later))
+                rows += int(mix(later + 1, i, j, 0, 0))
     assert count > 100
     assert found[0] == count
-    assert int(found[1]) % 2**64 == folded % 2**64
+    assert (found.astype(np.uint64)[1:] == np.array([references % 2**64, rows % 2**64], np.uint64)).all()
+
+
+@pytest.mark.skipif(not JIT, reason="there is no machine code without the compiler")
+def test_example_1t_compares_with_the_engine_s_vectors(monkeypatch):
+    """Compiled afresh: what comes from a cache cannot be read."""
+    monkeypatch.setattr(kernels, "_POLICY", {**kernels._POLICY, "cache": False})
+    near = kernels.kernel(join_kernel.any_near.py_func, pipeline=join_kernel.any_near._compiler.pipeline_class)
+    rows = np.zeros(1_000, np.int32), np.zeros(1_000, np.float32)
+    assert near(*rows, *[np.int32(-10)] * 4, *[np.float32(0)] * 4) and not near(*rows, *[np.int32(1)] * 4, *[np.float32(0)] * 4)
+    (code,) = near.inspect_asm().values()
+    assert ("zmm" in code) == bool(binding.get_host_cpu_features().get("avx512vbmi2", False))
+    assert join_kernel.PROBES == engine_join.PROBES
 
 
 def test_oracle_order_of_the_gate():

@@ -75,8 +75,7 @@ def word_count(n: int) -> _Case:
 def band_join(n: int, window: int = 20_000) -> _Case:
     """The band join, compared with the plain loop."""
     left, right, size = join.make_sides(window, n)
-    columns = [t[c].combine_chunks().to_numpy() for t, c in ((left, "x"), (left, "y"), (right, "a"), (right, "b"))]
-    results = join.plain_pairs(columns, window)
+    results = join.plain_pairs(join.columns_of(left, right), size, window)
     return _Case("join", join.band_join(left, right, size), [left, right], stored=window, results=results)
 
 
