@@ -1,9 +1,10 @@
-"""Determinism in the channel: instances and sinks read gates, which merge by the threads that are there.
+"""Determinism in a shared channel: instances and sinks read gates, which merge by the threads that are there.
 
     injectors -> gate -> instances -> gate -> sinks
 
-An instance reads all of the first gate and keeps its own cars, a sink all of the second and keeps its own
-segments. The concurrency is that of the gate (`gates.merged_log_kernel`); what is added here:
+All instances share the first gate, all sinks the second: STRETCH's tuple buffer TB. An instance reads all of the
+first and keeps its own cars, a sink all of the second and keeps its own segments. (Viper's channel differs: each
+reader has one, and the sender routes, so that nobody reads what another owns; Viper paper, section 3.3.) The concurrency is that of the gate (`gates.merged_log_kernel`); what is added here:
 
 Invariants  H1  before it waits, and after a batch without results, an instance promises the time it has read
                 up to: sinks wait for no instance that has nothing to tell
@@ -12,6 +13,7 @@ Waiting     For room as every source does (`gates.source_kernel`).
 Progress    An instance that waits for room in the second gate does not hold up its peers' reading: their
             promises reach as far as the first gate's log, so what it has added already is ready, the sinks
             take it, and there is room.
+Source      STRETCH, section 5 (TB shared by all instances).
 Checked     tests/headrace/bench/test_viper.py, test_viper_interleave.py
 """
 

@@ -52,7 +52,7 @@ class Outcome:
 
 
 def channel_calls(roads: Roads, operator: int, per_second: int, waits: list[np.ndarray], ended, stop) -> list[Call]:
-    """Threads of determinism in the channel: one for each injector, instance and sink."""
+    """Threads of determinism in a shared gate (STRETCH's TB): one for each injector, instance and sink."""
     before = _gate(roads.injectors, roads.instances)
     after = _gate(roads.instances, roads.instances)
     calls: list[Call] = []

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 import headrace as hr
-from headrace.bench.join import columns_of, make_sides
-from headrace.bench.join_kernel import COUNT, ROWS, WIDTH, join_loop
+from headrace.bench.join import make_sides
+from headrace.bench.join_kernel import WIDTH, join_loop
 from headrace.bench.peers.digest import unsigned
 from headrace.bench.peers.workloads import Work
 
