@@ -6,6 +6,7 @@ says so. Oracle: `headrace.reference`, in plain Python. What this cannot see:
 whether a rate is right, and Flink, which is downloaded only by a real run.
 """
 
+import functools
 import json
 import math
 import stat
@@ -26,6 +27,7 @@ from headrace.bench.peers import (
     on_spark,
     ours,
     rescale,
+    summary,
     workloads,
 )
 from headrace.bench.peers.digest import digest, mix, unsigned
@@ -36,6 +38,9 @@ from headrace.reference.joins import join as reference_join
 from headrace.reference.keys import column, each
 from headrace.reference.stateless import forward as reference_forward
 from headrace.windows import Window
+
+compete = functools.partial(contest.compete, least_s=0.0)
+"""Each figure of one run, however short."""
 
 
 def tweets(n=300, words=40, seed=3):
@@ -68,7 +73,7 @@ def works(tmp_path_factory):
     return {
         "aggregate": workloads.aggregate(workloads.keyed_rows(2000, 50, 300), folder / "aggregate"),
         "word count": workloads.wordcount(tweets(), folder / "wordcount"),
-        "pair count": workloads.paircount("L", 3_000, folder / "paircount"),
+        "pair count": workloads.paircount("L", workloads.pairs_of("L", 3_000), folder / "paircount"),
         "forward": workloads.forward(
             workloads.keyed_rows(900, 50, 30_000),
             workloads.keyed_rows(700, 50, 20_000, seed=8),
@@ -97,7 +102,8 @@ def reference_rows(work):
         rows = reference_aggregate([source], Window.parse("10s", "10s", "ms"), column("key"), wanted)
         return [{"ts": row.ts, "key": row.key, **row.values} for row in rows]
     key = work.columns[1]
-    rows = reference_aggregate([source], Window.parse("120s", "60s", "ms"), each(f"{key}s"))
+    keys = each("pairs") if key == "pair" else lambda row: set(row["text"].split())
+    rows = reference_aggregate([source], Window.parse("120s", "60s", "ms"), keys)
     return [{"ts": row.ts, key: row.key, **row.values} for row in rows]
 
 
@@ -120,12 +126,13 @@ def test_oracle_the_loop_gives_the_reference(works, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_agree_ours_and_batch(works, name):
-    contestants = [ours.Loop(), ours.Ours(1), ours.Ours(2, "sn"), on_duckdb.DuckDB(1), on_duckdb.DuckDB(2)]
-    results = contest.compete(works[name], contestants, 2)
-    assert [result.failure for result in results] == [""] * 5
-    assert all(len(result.seconds) == 2 for result in results)
+    contestants = [ours.Loop(), ours.Ours(1), ours.Ours(2, "sn"), ours.Engine(1), on_duckdb.DuckDB(1), on_duckdb.DuckDB(2)]
+    results = compete(works[name], contestants, 2)
+    assert [result.failure for result in results] == [""] * 6
+    assert all(len(result.seconds) == len(result.cpu_s) == 2 and result.cpu_ns > 0 for result in results)
     rows = contest.rows_of(works[name], results)
-    assert all(row.value > 0 for row in rows) and rows[1].baseline_name.startswith("plain loop")
+    assert all(row.value > 0 for row in rows) and rows[2].baseline_name.startswith("plain loop")
+    assert rows[1].case.endswith("processor time") and rows[1].unit in ("ns/row", "ns/tweet") and rows[1].better == "lower"
 
 
 def test_agree_spark(works, spark, monkeypatch):
@@ -135,7 +142,7 @@ def test_agree_spark(works, spark, monkeypatch):
     try:
         monkeypatch.setattr(peer, "start", lambda: None)
         monkeypatch.setattr(peer, "end", lambda: None)
-        results = [contest.compete(works[name], [peer], 0)[0] for name in STREAMED]
+        results = [compete(works[name], [peer], 0)[0] for name in STREAMED]
     finally:
         monkeypatch.undo()
         peer.end()
@@ -146,7 +153,8 @@ def test_agree_spark(works, spark, monkeypatch):
     ("name", "version", "threads"),
     [
         ("aggregate", "stock", 2),
-        ("word count", "expert", 1),
+        ("word count", "stock", 1),
+        ("word count", "expert", 2),
         ("pair count", "expert", 2),
         ("forward", "stock", 1),
         ("forward", "expert", 1),
@@ -157,7 +165,7 @@ def test_agree_spark(works, spark, monkeypatch):
 )
 def test_agree_flink_where_it_is_installed(works, name, version, threads):
     """Only after a real run has made its environment: nothing is downloaded here."""
-    (result,) = contest.compete(works[name], [on_flink.Flink(threads, version, may_install=False)], 1)
+    (result,) = compete(works[name], [on_flink.Flink(threads, version, may_install=False)], 1)
     if result.failure.startswith("not run: needs"):
         pytest.skip(result.failure)
     assert result.failure == ""
@@ -202,8 +210,9 @@ def crash(answer):
 )
 def test_example_a_mistake_is_a_row(works, mistake, after, words):
     planted, loop = Planted(mistake, after), ours.Loop()
-    results = contest.compete(works["aggregate"], [planted, loop], 3)
-    failed, fine = contest.rows_of(works["aggregate"], results)
+    results = compete(works["aggregate"], [planted, loop], 3)
+    failed, fine, cost = contest.rows_of(works["aggregate"], results)
+    assert cost.case == f"{fine.case}, processor time" and cost.value > 0
     assert failed.note.startswith(words) and math.isnan(failed.value) and failed.ratio is None
     assert fine.value > 0 and planted.ended
     fields = failed.to_dict()
@@ -220,16 +229,65 @@ def test_example_a_failed_peer_is_nobody_s_measure(works):
     planted.kind = "streaming"
     slow, mine = ours.Loop(), ours.Loop()
     slow.name, slow.kind, mine.kind = "slow", "streaming", "ours"
-    results = contest.compete(works["aggregate"], [planted, slow, mine], 1)
-    row = contest.rows_of(works["aggregate"], results)[2]
+    results = compete(works["aggregate"], [planted, slow, mine], 1)
+    row = contest.rows_of(works["aggregate"], results)[3]
     assert row.baseline_name == "slow, 1 thread" and row.goal == 1.0 and row.goal_is_ratio
+
+
+class Timed(ours.Loop):
+    """The loop, but what a run takes is said beforehand."""
+
+    def __init__(self, *takes, is_slow=False):
+        super().__init__()
+        self.takes, self.is_slow, self.runs = takes, is_slow, 0
+
+    def run(self):
+        answer = super().run()
+        seconds = self.takes[min(self.runs, len(self.takes) - 1)]
+        self.runs += 1
+        return contest.Answer(seconds, answer.digest, answer.rows, 2 * seconds)
+
+
+def test_example_a_figure_is_of_half_a_second_at_least(works):
+    """Warm-up, then 0.2 + 0.2 + 0.3 s; a run that takes longer stands alone."""
+    quick, slow = Timed(9.0, 0.2, 0.2, 0.3), Timed(9.0, 0.7)
+    results = contest.compete(works["aggregate"], [quick, slow], 1)
+    assert (quick.runs, slow.runs) == (4, 2)
+    assert [result.seconds[0] for result in results] == pytest.approx([0.7 / 3, 0.7])
+    assert [result.cpu_ns for result in results] == pytest.approx([1.4 / 3 / 2000 * 1e9, 1.4 / 2000 * 1e9])
+
+
+def test_example_a_slow_one_gets_the_first_part(works, tmp_path):
+    """Its rate is that of the rows it got, and its result is compared with theirs."""
+    work = works["aggregate"]
+    part = workloads.aggregate(work.tables[0].slice(0, 500), tmp_path / "part")
+    results = compete(work, [Timed(0.5), Timed(0.5, is_slow=True)], 1, part)
+    assert [result.failure for result in results] == ["", ""] and part.rows < work.rows
+    whole, first = (row for row in contest.rows_of(work, results) if row.unit == "rows/s")
+    assert (whole.value, first.value) == (4000.0, 1000.0)
+    assert "the first 500 rows" in first.note and "first" not in whole.note
+
+
+def test_example_the_table_for_readme(works):
+    """A line for each contestant, its threads side by side; nothing where there is no figure."""
+    one, two, failed = Timed(0.5), Timed(0.25), Planted(crash)
+    one.name = two.name = "ours"
+    two.threads = 2
+    failed.name = "other"
+    found = [(works[name], compete(works[name], [one, two, failed], 1)) for name in ("aggregate", "word count")]
+    assert summary.markdown(found).splitlines() == [
+        "|  | aggregate, k rows/s (ns/row) | word count, k tweets/s (ns/tweet) |",
+        "| --- | --- | --- |",
+        "| ours | 4 (500,000) / 8 (250,000) | 0.6 (3,330,000) / 1.2 (1,670,000) |",
+        "| other |  |  |",
+    ]
 
 
 def test_example_tiny_run_says_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(environment, "cache_folder", lambda make=False: tmp_path / "nothing")
     finished = bench.experiment("peers", tiny=True)
     rows = {row.case: row for row in finished.rows}
-    assert len(rows) == len(finished.rows) == 7 * 4 + 8 + 4 * 2 + 2 + 4 and len(finished.figures) == 5
+    assert len(rows) == len(finished.rows) == 5 * (8 + 6) + 2 + 4 * 2 + 2 + 4 and len(finished.figures) == 5
     missing = [row for row in finished.rows if math.isnan(row.value)]
     names = [row.case.split(": ")[1].split()[0].rstrip(",") for row in missing]
     assert names == ["Polars", "Flink", "Flink", "Flink", *["Polars", "Flink"] * 4, "Flink", "Flink"]
@@ -245,7 +303,7 @@ def test_example_flink_without_javac_is_a_row(works, monkeypatch, tmp_path):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(environment, "cache_folder", lambda make=False: tmp_path / "nothing")
-    results = contest.compete(works["aggregate"], [on_flink.Flink(1, "stock")], 1)
+    results = compete(works["aggregate"], [on_flink.Flink(1, "stock")], 1)
     rows = contest.rows_of(works["aggregate"], results)
     assert len(rows) == 3 and all(row.note.startswith("not run: needs javac") for row in rows)
     assert not (tmp_path / "nothing").exists()  # nothing is downloaded in vain
@@ -321,7 +379,7 @@ def test_example_an_environment_behind_a_link_or_a_relative_path_is_not_used(mon
 
 def test_example_polars_without_its_environment(works, monkeypatch, tmp_path):
     monkeypatch.setattr(environment, "cache_folder", lambda make=False: tmp_path)
-    (result,) = contest.compete(works["aggregate"], [on_polars.Polars(1, may_install=False)], 1)
+    (result,) = compete(works["aggregate"], [on_polars.Polars(1, may_install=False)], 1)
     assert result.failure.startswith("not run: needs an environment")
 
 

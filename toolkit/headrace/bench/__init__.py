@@ -22,7 +22,9 @@ from headrace.bench.experiments import Experiment
 from headrace.bench.rows import Row, print_rows, write_json
 from headrace.errors import HeadraceError
 
-PARTS = ("gate", "wordcount", "join", "reconfigure", "latency", "idle", "startup", "ingress", "memory", "metrics", "growth")
+PARTS = (
+    "gate", "wordcount", "join", "reconfigure", "latency", "idle", "startup", "ingress", "memory", "metrics", "growth", "api",
+)  # fmt: skip
 PEERS = "peers"
 """By its name only, not with `all`: it makes environments of its own."""
 NAMES = (*PARTS, *experiments.NAMES)
@@ -45,8 +47,8 @@ def experiment(name: str, full: bool = False, tiny: bool = False) -> Experiment:
 def main(name: str, full: bool = False, json_path: str | None = None, folder: str = "out/bench") -> int:
     """Run one benchmark, or all; print the table; write JSON. Returns the exit status.
 
-    An experiment also writes ``NAME.json`` and ``NAME.html`` into `folder`. Of all, one that fails
-    is named and the others go on; the status is 1 then.
+    An experiment also writes ``NAME.json`` and ``NAME.html`` into `folder`, and ``NAME.md`` where it has a table to be
+    pasted elsewhere. Of all, one that fails is named and the others go on; the status is 1 then.
     """
     names = NAMES if name == "all" else (name,)
     if name not in ("all", PEERS, *NAMES):
@@ -131,6 +133,8 @@ def _keep(finished: Experiment, folder: str) -> bool:
         Path(folder).mkdir(parents=True, exist_ok=True)
         page = write_page(Path(folder) / f"{finished.name}.html", finished)
         (Path(folder) / f"{finished.name}.json").write_text(json.dumps(finished.to_dict(), indent=1) + "\n")
+        if finished.markdown:
+            (Path(folder) / f"{finished.name}.md").write_text(finished.markdown)
     except OSError as error:
         print(f"headrace: bench: --out {folder}: {error.strerror}; give a folder that can be written", file=sys.stderr)
         return False

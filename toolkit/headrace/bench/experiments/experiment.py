@@ -101,6 +101,8 @@ class Experiment:
     paper : Paper
     assumptions : list of str
         What a prediction in it rests on.
+    markdown : str
+        Its figures as a table to be pasted elsewhere, if it has one.
     """
 
     name: str
@@ -110,6 +112,7 @@ class Experiment:
     rows: list[Row] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
     assumptions: list[str] = field(default_factory=list)
+    markdown: str = ""
 
     def to_pandas(self) -> pd.DataFrame:
         """The table of `headrace bench`, as it is printed."""
@@ -126,5 +129,6 @@ class Experiment:
     def to_dict(self) -> dict:
         """All of it as JSON has it; `rows` as `bench --json` writes them."""
         fields = asdict(self)
+        del fields["markdown"]  # the same figures
         fields["rows"] = [row.to_dict() for row in self.rows]
         return fields

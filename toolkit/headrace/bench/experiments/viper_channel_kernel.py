@@ -4,7 +4,8 @@
 
 All instances share the first gate, all sinks the second: STRETCH's tuple buffer TB. An instance reads all of the
 first and keeps its own cars, a sink all of the second and keeps its own segments. (Viper's channel differs: each
-reader has one, and the sender routes, so that nobody reads what another owns; Viper paper, section 3.3.) The concurrency is that of the gate (`gates.merged_log_kernel`); what is added here:
+reader has one, and the sender routes, so that nobody reads what another owns; Viper paper, section 3.3.) The
+concurrency is that of the gate (`gates.merged_log_kernel`); what is added here:
 
 Invariants  H1  before it waits, and after a batch without results, an instance promises the time it has read
                 up to: sinks wait for no instance that has nothing to tell

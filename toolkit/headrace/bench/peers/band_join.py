@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 import headrace as hr
-from headrace.bench.join import make_sides
-from headrace.bench.join_kernel import WIDTH, join_loop
+from headrace.bench.join import columns_of, make_sides
+from headrace.bench.join_kernel import COUNT, ROWS, WIDTH, join_loop
 from headrace.bench.peers.digest import unsigned
 from headrace.bench.peers.workloads import Work
 
@@ -35,14 +35,13 @@ def comparisons(ts: np.ndarray, other_ts: np.ndarray, size: int) -> int:
 
 def band(left: pa.Table, right: pa.Table, size: int, folder: Path) -> Work:
     """All pairs within the band and less than `size` apart."""
-    names = ((left, "ts"), (left, "x"), (left, "y"), (right, "ts"), (right, "a"), (right, "b"))
-    columns = [table.column(name).combine_chunks().to_numpy() for table, name in names]
+    columns = columns_of(left, right)
 
     def loop() -> tuple[float, int, int]:
-        out = np.zeros(2, np.int64)
+        out = np.zeros(3, np.int64)
         begin = time.perf_counter()
-        join_loop(*columns, size, out)
-        return time.perf_counter() - begin, unsigned(out[0]), int(out[1])
+        join_loop(*columns, size, 0, out)
+        return time.perf_counter() - begin, unsigned(out[ROWS]), int(out[COUNT])
 
     def query(one: Any, other: Any, index: bool = True) -> Any:
         where = hr.band("x", "a", WIDTH) & hr.band("y", "b", WIDTH)

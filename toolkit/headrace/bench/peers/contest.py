@@ -2,7 +2,8 @@
 
 All of one workload are loaded first, run once untimed (that is each one's
 warm-up), and then take turns, so that a change of the machine's speed meets
-all of them. A result is compared by its digest each time. Whatever goes wrong
+all of them. A figure is taken over at least `LEAST_S`; who is so slow that the
+whole input would take minutes gets the first part of it. A result is compared by its digest each time. Whatever goes wrong
 with a contestant becomes its row and ends nobody else's.
 """
 
@@ -17,8 +18,15 @@ from dataclasses import dataclass, field
 from headrace.bench.peers.workloads import Work
 from headrace.bench.rows import Row, median
 
+LEAST_S = 0.5
+"""Whoever is through sooner runs again until so much time is taken, and its figure is the mean of these runs."""
+MOST_RUNS = 100
 BUDGET_S = 20.0
 """A contestant that has used so much time for its timed runs of one workload is not repeated any more."""
+
+
+PACED = ("ours", "streaming")
+"""Whose latency is taken."""
 
 
 class NotRun(Exception):
@@ -36,11 +44,14 @@ class Answer:
     digest : int
     rows : int
         Of the result.
+    cpu_s : float
+        Processor time of all threads meanwhile; NaN where it cannot be told.
     """
 
     seconds: float
     digest: int
     rows: int
+    cpu_s: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -59,13 +70,16 @@ class Contestant:
     name : str
         With its version.
     threads : int
-    kind : {"ours", "loop", "streaming", "batch"}
+    kind : {"ours", "engine", "loop", "streaming", "batch"}
+        "engine" is ours without the way in: on rows that were encoded beforehand, which no user has.
     given : str
         What its input is when the clock starts.
     """
 
     warm_ups = 1
     """Untimed runs before the timed ones."""
+    is_slow = False
+    """Whether it gets the first part of the input only."""
 
     def __init__(self, name: str, threads: int, kind: str, given: str):
         self.name, self.threads, self.kind, self.given = name, threads, kind, given
@@ -101,9 +115,11 @@ class Result:
     """How a contestant did; `failure` says why it has no figure."""
 
     contestant: Contestant
+    work: Work
     start_s: float = math.nan
     ingestion_s: float = math.nan
     seconds: list[float] = field(default_factory=list)
+    cpu_s: list[float] = field(default_factory=list)
     half_rate: int = 0
     latencies: list[Latency] = field(default_factory=list)
     no_latency: str = ""
@@ -114,26 +130,34 @@ class Result:
         """Median seconds, NaN after a failure."""
         return math.nan if self.failure or not self.seconds else median(self.seconds)
 
+    @property
+    def rate(self) -> float:
+        """Units of the workload a second, NaN after a failure."""
+        return self.work.amount / self.value
 
-def compete(work: Work, contestants: Sequence[Contestant], repetitions: int) -> list[Result]:
-    """Run all of them on a workload, in turns."""
-    results = [Result(contestant) for contestant in contestants]
+    @property
+    def cpu_ns(self) -> float:
+        """Processor time of each row of the input, median; NaN after a failure."""
+        return math.nan if self.failure or not self.cpu_s else median(self.cpu_s) / self.work.tuples * 1e9
+
+
+def compete(
+    work: Work, contestants: Sequence[Contestant], repetitions: int, part: Work | None = None, least_s: float = LEAST_S
+) -> list[Result]:
+    """Run all of them on a workload, in turns; slow ones on the first `part` of it, if there is one."""
+    results = [Result(each, part if part is not None and each.is_slow else work) for each in contestants]
     try:
         for result in results:
             say(f"{work.title}: {result.contestant.label} starts, loads and warms up")
-            _attempt(result, lambda r=result: _prepare(r, work))
+            _attempt(result, lambda r=result: _prepare(r))
         for repetition in range(repetitions):
             say(f"{work.title}: round {repetition + 1} of {repetitions}")
             for result in results:
                 if not result.failure and sum(result.seconds) < BUDGET_S:
-                    _attempt(
-                        result, lambda r=result: r.seconds.append(_checked(r.contestant.run(), work).seconds)
-                    )
+                    _attempt(result, lambda r=result: _run(r, least_s))
         if work.is_paced:
             say(f"{work.title}: latency")
-            _measure_latency(
-                work, [r for r in results if r.contestant.kind in ("ours", "streaming")], repetitions
-            )
+            _measure_latency([r for r in results if r.contestant.kind in PACED], repetitions)
     finally:
         for contestant in contestants:
             contestant.end()
@@ -145,8 +169,16 @@ def say(text: str) -> None:
     print(f"peers: {text}", file=sys.stderr, flush=True)
 
 
-def _prepare(result: Result, work: Work) -> None:
-    contestant = result.contestant
+def _run(result: Result, least_s: float) -> None:
+    answers = [_checked(result.contestant.run(), result.work)]
+    while sum(each.seconds for each in answers) < least_s and len(answers) < MOST_RUNS:
+        answers.append(_checked(result.contestant.run(), result.work))
+    result.seconds.append(sum(each.seconds for each in answers) / len(answers))
+    result.cpu_s.append(sum(each.cpu_s for each in answers) / len(answers))
+
+
+def _prepare(result: Result) -> None:
+    contestant, work = result.contestant, result.work
     contestant.install(work)
     begin = time.perf_counter()
     contestant.start()
@@ -157,18 +189,18 @@ def _prepare(result: Result, work: Work) -> None:
         _checked(contestant.run(), work)
 
 
-def _measure_latency(work: Work, results: Sequence[Result], repetitions: int) -> None:
+def _measure_latency(results: Sequence[Result], repetitions: int) -> None:
     for _ in range(repetitions):
         for result in results:
             if result.failure or result.no_latency:
                 continue
-            result.half_rate = int(work.tuples / result.value / 2)
-            result.no_latency = failure_of(lambda r=result: _add_latency(r, work))
+            result.half_rate = int(result.work.tuples / result.value / 2)
+            result.no_latency = failure_of(lambda r=result: _add_latency(r))
 
 
-def _add_latency(result: Result, work: Work) -> None:
+def _add_latency(result: Result) -> None:
     answer, latency = result.contestant.latency(result.half_rate)
-    _checked(answer, work)
+    _checked(answer, result.work)
     result.latencies.append(latency)
 
 
@@ -199,7 +231,7 @@ def _checked(answer: Answer, work: Work) -> Answer:
 
 def rows_of(work: Work, results: Sequence[Result]) -> list[Row]:
     """Make the table's rows: ours against the best streaming peer, the others against the plain loop."""
-    rates = [work.amount / result.value for result in results]  # NaN stays NaN
+    rates = [result.rate for result in results]
     of_kind = {
         kind: [
             (rate, result.contestant.label)
@@ -218,7 +250,8 @@ def rows_of(work: Work, results: Sequence[Result]) -> list[Row]:
         is_compared = contestant.kind != "loop" and not math.isnan(base)
         repeated = f"{len(result.seconds)} runs" if len(result.seconds) != 1 else "1 run"
         before = f"start-up {result.start_s:.1f} s, ingestion {result.ingestion_s:.2f} s"
-        note = result.failure or f"given {contestant.given}; {before}; {repeated}"
+        given = contestant.given if result.work is work else f"{contestant.given}, the first {result.work.tuples:,} rows"
+        note = result.failure or f"given {given}; {before}; {repeated}"
         rows.append(
             Row(
                 "peers",
@@ -232,6 +265,9 @@ def rows_of(work: Work, results: Sequence[Result]) -> list[Row]:
                 note=note,
             )
         )
+        if not math.isnan(result.cpu_ns):
+            case = f"{work.title}: {contestant.label}, processor time"
+            rows.append(Row("peers", case, result.cpu_ns, f"ns/{work.row}", "lower"))
     return rows + (_latency_rows(work, results) if work.is_paced else [])
 
 
@@ -251,7 +287,7 @@ def _latency_rows(work: Work, results: Sequence[Result]) -> list[Row]:
     }
     for result in results:
         contestant = result.contestant
-        if contestant.kind not in ("ours", "streaming"):
+        if contestant.kind not in PACED:
             continue
         failure = result.failure or result.no_latency
         note = failure or f"at {result.half_rate:,} {work.unit}/s"

@@ -3,7 +3,8 @@
 Each row is mixed into 64 bits, the rows are added up. The compiled loops, the
 Java jobs and this file compute the same. Streams are digested as their results
 come, ours and Flink's, and nothing of them is kept; peers that hand over all of
-their rows are digested here, after the clock has stopped.
+their rows are digested here, after the clock has stopped. A text counts as a number:
+its bytes as the digits of a polynomial in 31, modulo 2**64.
 """
 
 from __future__ import annotations
@@ -49,13 +50,37 @@ def fold(columns, weights, position, position_weight):
     return total
 
 
+@kernel
+def fold_texts(offsets, data, out):
+    """Give each text its number; `data` holds their bytes, from ``offsets[i]`` to ``offsets[i + 1]``."""
+    for i in range(out.size):
+        number = np.int64(0)
+        for p in range(offsets[i], offsets[i + 1]):
+            number = number * 31 + np.int64(data[p])
+        out[i] = number
+
+
+def numbers_of(column: pa.Array) -> np.ndarray:
+    """A column as int64: whole numbers, or texts by their numbers."""
+    if pa.types.is_dictionary(column.type):
+        return numbers_of(column.dictionary)[column.indices.to_numpy()]
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column.to_numpy()
+    offset_type = np.int32 if pa.types.is_string(column.type) else np.int64
+    _, offsets, data = column.buffers()
+    numbers = np.empty(len(column), np.int64)
+    places = np.frombuffer(offsets, offset_type)[column.offset : column.offset + len(column) + 1]
+    fold_texts(places, np.frombuffer(data or b"", np.uint8), numbers)
+    return numbers
+
+
 class Folded:
     """Where a stream's results end: each batch is digested as it comes, and let go.
 
     Parameters
     ----------
     columns : sequence of str
-        Integers, at most five; four if the result is a sequence.
+        Integers or texts, at most five; four if the result is a sequence.
     is_ordered : bool
         A row's position is mixed in, before its columns.
     """
@@ -75,7 +100,7 @@ class Folded:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Take the next rows."""
-        columns = [batch.column(name).to_numpy() for name in self._columns]
+        columns = [numbers_of(batch.column(name)) for name in self._columns]
         columns += columns[:1] * (len(WEIGHTS) - len(columns))
         self._total += int(fold(tuple(columns), self._weights, self.rows, self._position_weight))
         self.rows += batch.num_rows
@@ -93,7 +118,7 @@ def unsigned(total: int) -> int:
 
 
 def digest(table: pa.Table, columns: Sequence[str], is_ordered: bool = False) -> int:
-    """Digest all rows of a result; its columns are integers, or numbers that are whole.
+    """Digest all rows of a result; its columns are texts, integers, or numbers that are whole.
 
     Examples
     --------
@@ -102,7 +127,9 @@ def digest(table: pa.Table, columns: Sequence[str], is_ordered: bool = False) ->
     True
     """
     folded = Folded(columns, is_ordered)
-    whole = table.select(columns).cast(pa.schema([(name, pa.int64()) for name in columns]))
+    kinds = [(name, table.schema.field(name).type) for name in columns]
+    texts = {name: pa.string() for name, kind in kinds if not (pa.types.is_integer(kind) or pa.types.is_floating(kind))}
+    whole = table.select(columns).cast(pa.schema([(name, texts.get(name, pa.int64())) for name in columns]))
     for batch in whole.to_batches():
         folded.write(batch)
     return folded.digest

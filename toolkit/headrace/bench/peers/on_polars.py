@@ -20,7 +20,7 @@ class Polars(Contestant):
     """Batch: the whole input is there before it begins. A process for each number of threads."""
 
     def __init__(self, threads: int, may_install: bool = True):
-        super().__init__(f"Polars {VERSION} (batch)", threads, "batch", "a frame in memory")
+        super().__init__(f"Polars {VERSION} (batch)", threads, "batch", "a frame in memory, of the same rows")
         self._may_install = may_install
         self._process: PeerProcess | None = None
 
@@ -41,11 +41,11 @@ class Polars(Contestant):
 
     def run(self) -> Answer:
         result = self._work.folder / f"polars-{self.threads}.parquet"
-        (seconds,) = self._process.ask(
+        seconds, cpu_s = self._process.ask(
             "run", self._work.name.replace(" ", "_"), result, *([self._work.size] if self._work.size else [])
         )
         found = pq.read_table(result)
-        return Answer(float(seconds), self._work.digest_of(found), found.num_rows)
+        return Answer(float(seconds), self._work.digest_of(found), found.num_rows, float(cpu_s))
 
     def end(self) -> None:
         if self._process is not None:

@@ -33,6 +33,8 @@ def start_process(threads: int, partitions: int) -> PeerProcess:
 class Spark(Contestant):
     """Micro-batches of a quarter of the input each; state on the heap, as many partitions as cores."""
 
+    is_slow = True
+
     def __init__(self, threads: int):
         version = importlib.metadata.version("pyspark")
         given = f"Parquet files, {PARTS} micro-batches, reading included"
@@ -53,11 +55,11 @@ class Spark(Contestant):
 
     def run(self) -> Answer:
         result = self._work.folder / f"spark-{self.threads}.parquet"
-        (seconds,) = self._process.ask(
+        seconds, cpu_s = self._process.ask(
             "run", self._work.name.replace(" ", "_"), result, *([self._work.size] if self._work.size else [])
         )
         found = pq.read_table(result)
-        return Answer(float(seconds), self._work.digest_of(found), found.num_rows)
+        return Answer(float(seconds), self._work.digest_of(found), found.num_rows, float(cpu_s))
 
     def latency(self, per_second: int) -> tuple[Answer, Latency]:
         raise NotRun("its results come with whole micro-batches, so the latency is the batch one chooses")

@@ -23,8 +23,7 @@ import pyarrow.parquet as pq
 import headrace as hr
 from headrace.bench.peers import on_flink, on_spark
 from headrace.bench.peers.contest import failure_of, say
-from headrace.bench.peers.workloads import SPAN, aggregate_query, keyed_rows
-from headrace.bench.resident import Resident
+from headrace.bench.peers.workloads import aggregate_query, keyed_rows
 from headrace.bench.rows import Row, median
 
 PER_SECOND = 200_000
@@ -32,10 +31,12 @@ PER_WINDOW = 10_000
 WINDOWS = 10
 CASE = "aggregate, parallelism 1 to 2 while running"
 PATIENCE_S = 60.0
+LONGEST_S = 30
+"""So long the input of ours lasts; it is stopped when all changes are through."""
 
 
 class _Arrivals:
-    """Where the results of ours go: notes when batches came."""
+    """Notes when batches of ours came."""
 
     def __init__(self):
         self.rows = 0
@@ -55,37 +56,26 @@ class _Arrivals:
                 raise RuntimeError(f"no result within {PATIENCE_S:.0f} s after the change")
             return self.last_s
 
-    def progress(self, watermark: int) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
 
 def ours(mode: str, repetitions: int) -> tuple[list[float], list[float]]:
     """Milliseconds from the call to all threads in the new epoch, and to the first result after that."""
-    table = keyed_rows(WINDOWS * PER_WINDOW, per_span=PER_WINDOW)
+    table = keyed_rows(LONGEST_S * PER_SECOND, per_span=PER_WINDOW)
     arrivals = _Arrivals()
     stream = aggregate_query(hr.stream(table, event_time="ts"))
-    run = Resident(stream, [table], 1, 2, collect=arrivals, mode=mode)
-    operator = run.operator
     complete, first = [], []
-    try:
-        run.start(period=WINDOWS * SPAN, per_second=PER_SECOND)
+    with stream.start(threads=1, max_threads=2, mode=mode, rate=PER_SECOND, sink=arrivals.write) as run:
         arrivals.await_after(0.0)
         for _ in range(repetitions):
             for threads in (2, 1):
                 begin = time.perf_counter()
-                change = operator.reconfigurer.request(threads)
+                change = run.reconfigure(threads=threads)
                 if not change.wait(PATIENCE_S) or change.outcome != "done":
                     raise RuntimeError(f"the change ended as {change.outcome!r}")
                 came = arrivals.await_after(begin + change.ms / 1000)
                 if threads == 2:
                     complete.append(change.ms)
                     first.append((came - begin) * 1000)
-        run.wait()
-    finally:
-        run.close()
+        run.stop()
     return complete, first
 
 

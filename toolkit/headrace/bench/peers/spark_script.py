@@ -4,7 +4,7 @@ Requests: ``load FOLDER...``, ``run WORKLOAD RESULT_FILE [SIZE]``, ``begin WORKL
 folder of Parquet files, one to a micro-batch, and, where there are windows, a
 last one with a single row far in the future: Spark emits a window when the
 watermark has passed it, and knows no end of input. The answer to a run is the seconds from the first row to the last
-result: what the batches took by Spark's own report.
+result, what the batches took by Spark's own report, and the processor time of this process and the virtual machine.
 """
 
 import os
@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as f
 
+from headrace.bench.taken import Watch, java_of
 from headrace.spark import session
 
 FUTURE_S = 10_000_000
@@ -30,8 +31,8 @@ def aggregate(rows):
     )
 
 
-def count(rows, key):
-    keys = rows.select("at", f.explode(f"{key}s").alias(key)).withWatermark("at", "0 seconds")
+def count(rows, key, elements):
+    keys = rows.select("at", f.explode(elements).alias(key)).withWatermark("at", "0 seconds")
     grouped = keys.groupBy(f.window("at", "120 seconds", "60 seconds"), key)
     return grouped.agg(f.count(f.lit(1)).alias("count")).select(
         (f.unix_millis("window.end")).alias("ts"), key, "count"
@@ -60,8 +61,8 @@ def band_join(left, right, size):
 
 QUERIES = {
     "aggregate": aggregate,
-    "word_count": lambda rows: count(rows, "word"),
-    "pair_count": lambda rows: count(rows, "pair"),
+    "word_count": lambda rows: count(rows, "word", f.split("text", " ")),
+    "pair_count": lambda rows: count(rows, "pair", f.col("pairs")),
     "band_join": band_join,
 }
 
@@ -95,11 +96,12 @@ def read(spark, folder: str):
     return rows.withColumn("at", f.timestamp_millis("ts"))
 
 
-def run(spark, folder: Path, workload: str, result: str, *numbers: str) -> float:
-    """Run the query over all files; write its result. Returns seconds."""
+def run(spark, folder: Path, workload: str, result: str, *numbers: str) -> tuple[float, float]:
+    """Run the query over all files; write its result. Returns seconds and processor seconds."""
     sources = [read(spark, str(source)) for source in sorted(folder.iterdir())]
     checkpoint = tempfile.mkdtemp(prefix="headrace-bench-")
     try:
+        watch = Watch(java_of(spark))
         query = (
             QUERIES[workload](*sources, *map(int, numbers))
             .writeStream.format("memory")
@@ -110,12 +112,13 @@ def run(spark, folder: Path, workload: str, result: str, *numbers: str) -> float
             .start()
         )
         query.awaitTermination()
+        cpu_s = watch.taken().cpu_s
         batches = [p["durationMs"]["triggerExecution"] for p in query.recentProgress]
         pq.write_table(spark.table("found").toArrow(), result)
         spark.catalog.dropTempView("found")
     finally:
         shutil.rmtree(checkpoint, ignore_errors=True)
-    return sum(batches) / 1000
+    return sum(batches) / 1000, cpu_s
 
 
 def begin(spark, workload: str, folder: str, checkpoint: str) -> None:
@@ -157,7 +160,8 @@ def main(threads: int, partitions: int) -> None:
                     begin(spark, *words[1:])
                     print("@ok", flush=True)
                 elif words[0] == "run":
-                    print(f"@ok {run(spark, folder / 'input', *words[1:])}", flush=True)
+                    seconds, cpu_s = run(spark, folder / "input", *words[1:])
+                    print(f"@ok {seconds} {cpu_s}", flush=True)
             except Exception as error:
                 print(f"@error {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
     finally:

@@ -1,9 +1,9 @@
 """What the peers compute: input files, the result's columns, and the plain loop that gives the result first.
 
-A workload's input is generated once and written twice, row for row the same:
-as Parquet, and as one file of plain little-endian integers for each column, for
-what reads no Parquet. Words and pairs are numbers (the engines' text handling is
-not what is compared), and none is twice in a tweet: duplicates are removed for all.
+A workload's input is one Arrow table for each source, with raw keys or texts: whoever reads Arrow is given it as it
+is. It is also written twice, row for row the same: as Parquet, and as one file of plain little-endian values for each
+column, for what reads neither. Tweets of word count are texts; pairs of pair count are numbers, made beforehand for
+all. No word or pair is twice in a tweet. Only the plain loop has its input encoded: it shows what the rest costs.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import headrace as hr
 from headrace.bench.experiments.q1 import Tweets
-from headrace.bench.peers.digest import digest, mix, unsigned
+from headrace.bench.peers.digest import digest, mix, numbers_of, unsigned
 from headrace.bench.wordcount import ADVANCE, SIZE, WORDS
 from headrace.kernel import kernel
 
@@ -41,9 +42,9 @@ class Work:
     tables : list of pa.Table
         One for each source.
     columns : sequence of str
-        Of the result, all integers, in the order of the digest.
+        Of the result, integers and texts, in the order of the digest.
     loop : function
-        Runs the plain loop: () -> (seconds, digest, rows).
+        Runs the plain loop, on encoded columns: () -> (seconds, digest, rows).
     query : function of streams
         Ours.
     folder : Path
@@ -58,6 +59,8 @@ class Work:
         How many `unit` the input is; its rows unless said otherwise.
     size : int
         WS of a join, in ms.
+    row : str
+        What one row of the input is.
     """
 
     name: str
@@ -72,6 +75,7 @@ class Work:
     level: str = ""
     amount: float = 0.0
     size: int = 0
+    row: str = "row"
     rows: int = field(init=False)
     digest: int = field(init=False)
 
@@ -111,7 +115,12 @@ def _write(table: pa.Table, folder: Path) -> None:
         pq.write_table(table.slice(part * step, step), folder / "parquet" / f"{part}.parquet")
     for name in table.column_names:
         column = table.column(name).combine_chunks()
-        if pa.types.is_list(column.type):
+        if pa.types.is_string(column.type):
+            _, offsets, data = column.buffers()
+            places = np.frombuffer(offsets, np.int32)[: len(column) + 1]
+            np.frombuffer(data, np.uint8)[: places[-1]].tofile(folder / f"{name}.bin")
+            places.tofile(folder / f"{name}.offsets.bin")
+        elif pa.types.is_list(column.type):
             column.values.to_numpy().tofile(folder / f"{name}.bin")
             column.offsets.to_numpy().tofile(folder / f"{name}.offsets.bin")
         else:
@@ -162,6 +171,12 @@ def aggregate_query(stream: Any) -> Any:
     return stream.key_by("key").window(SPAN).aggregate(sum=hr.sum("value"), count=hr.count())
 
 
+AGGREGATE_SQL = """
+    select (ts // 10000 + 1) * 10000 as ts, key, sum(value)::bigint as sum, count(*) as count
+    from input0 group by all"""
+"""The same, of a table `input0`."""
+
+
 def aggregate(table: pa.Table, folder: Path) -> Work:
     """Sum and count of `value` by `key` in windows of 10 s."""
     ts, keys, values = (table.column(name).to_numpy() for name in ("ts", "key", "value"))
@@ -189,16 +204,18 @@ def aggregate(table: pa.Table, folder: Path) -> Work:
 
 
 @kernel
-def wordcount_loop(ts, offsets, words, counts, out):
-    """Count tuples by word (or pair) in two overlapping windows; results are folded into `out` (digest, rows)."""
-    rows = counts.size // 2
+def wordcount_loop(ts, offsets, words, names, counts, out):
+    """Count tuples by word (or pair) in two overlapping windows; results are folded into `out` (digest, rows).
+
+    `names` is what a word is called in the digest.
+    """
     window = ts[0] // ADVANCE - 1
     last = ts[0] // ADVANCE
     for i in range(ts.size):
         latest = ts[i] // ADVANCE
         while window * ADVANCE + SIZE <= ts[i]:
             if window <= last:
-                _flush_words(window, rows, counts, out)
+                _flush_words(window, names, counts, out)
             window += 1
         last = latest
         for q in range(offsets[i], offsets[i + 1]):
@@ -206,27 +223,43 @@ def wordcount_loop(ts, offsets, words, counts, out):
             counts[p] += 1
             counts[p + 1] += 1
     for w in range(window, last + 1):
-        _flush_words(w, rows, counts, out)
+        _flush_words(w, names, counts, out)
 
 
 @kernel
-def _flush_words(window, rows, counts, out):
+def _flush_words(window, names, counts, out):
     place = window & 1
-    for word in range(rows):
+    for word in range(names.size):
         p = word * 2 + place
         if counts[p] != 0:
-            out[0] += mix(window * ADVANCE + SIZE, word, counts[p], 0, 0)
+            out[0] += mix(window * ADVANCE + SIZE, names[word], counts[p], 0, 0)
             out[1] += 1
             counts[p] = 0
 
 
+def words_to_text(table: pa.Table) -> pa.Table:
+    """``ts, words`` (numbers) as ``ts, text``: the words' names with blanks between."""
+    lists = table["words"].combine_chunks()
+    texts = pc.binary_join(pa.ListArray.from_arrays(lists.offsets, _names_of(WORDS).take(lists.values)), " ")
+    return pa.table({"ts": table["ts"], "text": texts})
+
+
+def _names_of(words: int) -> pa.Array:
+    return pa.array([f"word{number}" for number in range(words)])
+
+
 def wordcount(table: pa.Table, folder: Path) -> Work:
-    """How many tweets contain each word, WA 60 s, WS 120 s."""
-    return _count("word count", "", "word", table, folder, WORDS)
+    """How many tweets contain each word of their text, WA 60 s, WS 120 s; `table` has the words as numbers."""
+    names = numbers_of(_names_of(WORDS))
+
+    def query(stream: Any) -> Any:
+        return stream.key_by(word=hr.words("text")).window(SIZE, ADVANCE).aggregate(count=hr.count())
+
+    return _count("word count", "", "word", words_to_text(table), table, names, query, folder)
 
 
-def paircount(level: str, updates: int, folder: Path) -> Work:
-    """How many tweets contain each pair of near words, WA 60 s, WS 120 s.
+def pairs_of(level: str, updates: int) -> pa.Table:
+    """``ts, pairs``: the pairs of near words of each tweet, as numbers from 0.
 
     Parameters
     ----------
@@ -239,28 +272,43 @@ def paircount(level: str, updates: int, folder: Path) -> Work:
     found, pairs = np.unique(tweets.keys, return_inverse=True)
     offsets = np.concatenate(([0], np.cumsum(tweets.counts))).astype(np.int32)
     lists = pa.ListArray.from_arrays(offsets, pairs.astype(np.int32))
-    table = pa.table({"ts": tweets.ts, "pairs": lists})
-    return _count("pair count", level, "pair", table, folder, found.size)
+    assert found.size == int(pairs.max()) + 1
+    return pa.table({"ts": tweets.ts, "pairs": lists})
 
 
-def _count(name: str, level: str, key: str, table: pa.Table, folder: Path, keys: int) -> Work:
-    """Tuples by each element of a list column, numbers below `keys`."""
-    column = f"{key}s"
-    ts = table.column("ts").to_numpy()
-    lists = table.column(column).combine_chunks()
+def paircount(level: str, table: pa.Table, folder: Path) -> Work:
+    """How many tweets contain each pair of near words, WA 60 s, WS 120 s; `table` as by `pairs_of`."""
+
+    def query(stream: Any) -> Any:
+        return stream.key_by(pair=hr.each("pairs")).window(SIZE, ADVANCE).aggregate(count=hr.count())
+
+    names = np.arange(pc.max(table["pairs"].combine_chunks().values).as_py() + 1)
+    return _count("pair count", level, "pair", table, table, names, query, folder)
+
+
+def _count(
+    name: str,
+    level: str,
+    key: str,
+    table: pa.Table,
+    encoded: pa.Table,
+    names: np.ndarray,
+    query: Callable[..., Any],
+    folder: Path,
+) -> Work:
+    """Tuples by each element of a list column of `encoded`, numbers that the digest calls `names`."""
+    ts = encoded.column("ts").to_numpy()
+    lists = encoded.column(f"{key}s").combine_chunks()
     offsets, elements = lists.offsets.to_numpy().astype(np.int64), lists.values.to_numpy()
-    counts = np.zeros(2 * keys, np.uint32)
+    counts = np.zeros(2 * names.size, np.uint32)
 
     def loop() -> tuple[float, int, int]:
         out = np.zeros(2, np.int64)
         begin = time.perf_counter()
-        wordcount_loop(ts, offsets, elements, counts, out)
+        wordcount_loop(ts, offsets, elements, names, counts, out)
         return time.perf_counter() - begin, unsigned(out[0]), int(out[1])
 
-    def query(stream: Any) -> Any:
-        return stream.key_by(**{key: hr.each(column)}).window(SIZE, ADVANCE).aggregate(count=hr.count())
-
-    return Work(name, "tweets", [table], ("ts", key, "count"), loop, query, folder, level=level)
+    return Work(name, "tweets", [table], ("ts", key, "count"), loop, query, folder, level=level, row="tweet")
 
 
 # -- forward

@@ -2,6 +2,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
@@ -12,6 +13,7 @@ final class Columns {
     static volatile long[][] values;
     static volatile int[][] words;
     static volatile int[][] offsets;
+    static volatile String[][] texts;
     /** Both sides of the band join: x and y, a and b. */
     static volatile int[][] integers;
     static volatile float[][] reals;
@@ -25,6 +27,7 @@ final class Columns {
         values = new long[sources][];
         words = new int[sources][];
         offsets = new int[sources][];
+        texts = new String[sources][];
         integers = new int[sources][];
         reals = new float[sources][];
         for (int source = 0; source < sources; source++) {
@@ -35,6 +38,7 @@ final class Columns {
                     keys[source] = narrow(longs(files.resolve("key.bin")));
                     values[source] = longs(files.resolve("value.bin"));
                 }
+                case "text" -> texts[source] = strings(files.resolve("text.bin"), files.resolve("text.offsets.bin"));
                 case "band" -> {
                     integers[source] = ints(files.resolve(source == 0 ? "x.bin" : "a.bin"));
                     reals[source] = floats(files.resolve(source == 0 ? "y.bin" : "b.bin"));
@@ -71,6 +75,18 @@ final class Columns {
         ByteBuffer buffer = bytes(file);
         float[] read = new float[buffer.remaining() / Float.BYTES];
         buffer.asFloatBuffer().get(read);
+        return read;
+    }
+
+    private static String[] strings(Path file, Path offsetsFile) throws IOException {
+        ByteBuffer buffer = bytes(file);
+        byte[] all = new byte[buffer.remaining()];
+        buffer.get(all);
+        int[] at = ints(offsetsFile);
+        String[] read = new String[at.length - 1];
+        for (int i = 0; i < read.length; i++) {
+            read[i] = new String(all, at[i], at[i + 1] - at[i], StandardCharsets.ISO_8859_1);
+        }
         return read;
     }
 

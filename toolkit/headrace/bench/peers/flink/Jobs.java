@@ -50,28 +50,33 @@ final class Jobs {
     private static void windows(
             StreamExecutionEnvironment env, String workload, String version, int parallelism, long perSecond) {
         boolean isAggregate = workload.equals("aggregate");
+        boolean isText = workload.equals("text");
         long advance = isAggregate ? 10_000 : 60_000;
         int perWindow = isAggregate ? 1 : 2;
         DataStream<IntValue> rows =
                 env.addSource(new Replay(0, advance, perSecond), "input", ROW_NUMBER);
         DataStream<Tuple2<IntValue, LongValue>> keyed =
-                rows.flatMap(isAggregate ? new ValueOfRow() : new WordsOfRow()).returns(PAIR);
+                rows.flatMap(isAggregate ? new ValueOfRow() : isText ? new WordsOfText() : new PairsOfRow()).returns(PAIR);
         DataStream<Tuple4<LongValue, LongValue, LongValue, LongValue>> results;
         if (version.equals("stock")) {
-            results = stock(keyed, isAggregate, advance, perWindow);
+            results = stock(keyed, isAggregate, isText, advance, perWindow);
         } else {
             // One subtask needs no exchange: everything is one chain of calls on one thread.
             DataStream<Tuple2<IntValue, LongValue>> dealt = parallelism == 1
                     ? keyed.forward()
                     : keyed.partitionCustom((Integer key, int parts) -> key % parts, pair -> pair.f0.getValue());
-            results = dealt.transform("panes", RESULT, new Panes(advance, perWindow, parallelism, !isAggregate));
+            results = dealt.transform("panes", RESULT, new Panes(advance, perWindow, parallelism, !isAggregate, isText));
         }
         results.addSink(new Results(false)).name("results");
     }
 
     /** Flink's own windows, with incremental aggregation. */
     static SingleOutputStreamOperator<Tuple4<LongValue, LongValue, LongValue, LongValue>> stock(
-            DataStream<Tuple2<IntValue, LongValue>> keyed, boolean isAggregate, long advance, int perWindow) {
+            DataStream<Tuple2<IntValue, LongValue>> keyed,
+            boolean isAggregate,
+            boolean isText,
+            long advance,
+            int perWindow) {
         WindowAssigner<Object, TimeWindow> windows = isAggregate
                 ? TumblingEventTimeWindows.of(Duration.ofMillis(advance))
                 : SlidingEventTimeWindows.of(Duration.ofMillis(perWindow * advance), Duration.ofMillis(advance));
@@ -79,7 +84,7 @@ final class Jobs {
                 .window(windows)
                 .aggregate(
                         new SumAndCount(),
-                        new WithKey(!isAggregate),
+                        new WithKey(!isAggregate, isText),
                         Types.TUPLE(Types.LONG, Types.LONG),
                         Types.TUPLE(Types.LONG, Types.LONG),
                         RESULT)
@@ -98,8 +103,25 @@ final class Jobs {
         }
     }
 
-    /** The Map of Corollary 1: a tuple for each word of a tweet, none twice. */
-    private static final class WordsOfRow implements FlatMapFunction<IntValue, Tuple2<IntValue, LongValue>> {
+    /** The Map of Corollary 1: a tuple for each word of a text, which has none twice. */
+    private static final class WordsOfText implements FlatMapFunction<IntValue, Tuple2<IntValue, LongValue>> {
+        private final Tuple2<IntValue, LongValue> pair = new Tuple2<>(new IntValue(), new LongValue());
+
+        @Override
+        public void flatMap(IntValue row, Collector<Tuple2<IntValue, LongValue>> out) {
+            String text = Columns.texts[0][row.getValue()];
+            for (int begin = 0; begin < text.length(); ) {
+                int end = text.indexOf(' ', begin);
+                end = end < 0 ? text.length() : end;
+                pair.f0.setValue(Words.codeOf(text.substring(begin, end)));
+                out.collect(pair);
+                begin = end + 1;
+            }
+        }
+    }
+
+    /** The same for pairs, which come as numbers. */
+    private static final class PairsOfRow implements FlatMapFunction<IntValue, Tuple2<IntValue, LongValue>> {
         private final Tuple2<IntValue, LongValue> pair = new Tuple2<>(new IntValue(), new LongValue());
 
         @Override
@@ -143,11 +165,13 @@ final class Jobs {
             extends ProcessWindowFunction<
                     Tuple2<Long, Long>, Tuple4<LongValue, LongValue, LongValue, LongValue>, Integer, TimeWindow> {
         private final boolean countOnly;
+        private final boolean isText;
         private final Tuple4<LongValue, LongValue, LongValue, LongValue> row =
                 new Tuple4<>(new LongValue(), new LongValue(), new LongValue(), new LongValue());
 
-        WithKey(boolean countOnly) {
+        WithKey(boolean countOnly, boolean isText) {
             this.countOnly = countOnly;
+            this.isText = isText;
         }
 
         @Override
@@ -158,7 +182,7 @@ final class Jobs {
                 Collector<Tuple4<LongValue, LongValue, LongValue, LongValue>> out) {
             Tuple2<Long, Long> state = states.iterator().next();
             row.f0.setValue(context.window().getEnd());
-            row.f1.setValue(key);
+            row.f1.setValue(isText ? Words.numberOf(key) : key);
             row.f2.setValue(countOnly ? state.f1 : state.f0);
             row.f3.setValue(countOnly ? 0 : state.f1);
             out.collect(row);

@@ -29,6 +29,7 @@ public final class Panes extends AbstractStreamOperator<Tuple4<LongValue, LongVa
     private final int perWindow;
     private final int stride;
     private final boolean countOnly;
+    private final boolean isText;
     private transient TreeMap<Long, Pane> panes;
     private transient ArrayDeque<Pane> spare;
     private transient Pane current;
@@ -38,11 +39,12 @@ public final class Panes extends AbstractStreamOperator<Tuple4<LongValue, LongVa
     private transient StreamRecord<Tuple4<LongValue, LongValue, LongValue, LongValue>> record;
 
     /** stride: keys are dealt out to that many subtasks, by key modulo stride. */
-    Panes(long advance, int perWindow, int stride, boolean countOnly) {
+    Panes(long advance, int perWindow, int stride, boolean countOnly, boolean isText) {
         this.advance = advance;
         this.perWindow = perWindow;
         this.stride = stride;
         this.countOnly = countOnly;
+        this.isText = isText;
     }
 
     @Override
@@ -123,7 +125,8 @@ public final class Panes extends AbstractStreamOperator<Tuple4<LongValue, LongVa
             }
             if (count != 0) {
                 row.f0.setValue(end);
-                row.f1.setValue((long) place * stride + offset);
+                int key = place * stride + offset;
+                row.f1.setValue(isText ? Words.numberOf(key) : key);
                 row.f2.setValue(countOnly ? count : sum);
                 row.f3.setValue(countOnly ? 0 : count);
                 output.collect(record);

@@ -19,8 +19,8 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  * Flink in one virtual machine, asked by lines: `load WORKLOAD FOLDER SIZE`, `run VERSION PARALLELISM ROWS_PER_SECOND`,
  * `rescale savepoint|adaptive` (the latter with the argument `adaptive` or `tuned`).
  *
- * The answer to a run: `@ok SECONDS DIGEST ROWS P50_MS P99_MS`, from the first row that leaves the source to the
- * end of the input at the last sink. Deploying the job is not in it.
+ * The answer to a run: `@ok SECONDS CPU_SECONDS DIGEST ROWS P50_MS P99_MS`, from the first row that leaves the source
+ * to the end of the input at the last sink; processor time is the whole virtual machine's. Deploying is not in it.
  */
 public final class Peer {
     private static final int SLOTS = 2;
@@ -92,6 +92,7 @@ public final class Peer {
         env.setBufferTimeout(perSecond > 0 ? 1 : 100);
         Jobs.build(env, loaded, size, version, parallelism, perSecond);
         Results.reset(perSecond > 0);
+        Words.reset();
         JobGraph graph = env.getStreamGraph().getJobGraph();
         JobID job = flink.submitJob(graph).get().getJobID();
         JobResult result = flink.requestJobResult(job).get();
@@ -103,6 +104,7 @@ public final class Peer {
                 " ",
                 "ok",
                 Double.toString(seconds),
+                Double.toString((Results.lastCpuNs.get() - Results.firstCpuNs.get()) / 1e9),
                 Long.toUnsignedString(Results.digest.get()),
                 Long.toString(Results.rows.get()),
                 Double.toString(Results.latencyMs(0.5)),

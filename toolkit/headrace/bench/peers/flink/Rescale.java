@@ -80,7 +80,7 @@ final class Rescale {
         if (withCheckpoints) {
             env.enableCheckpointing(Duration.ofMillis(500).toMillis());
         }
-        Jobs.stock(env.addSource(new Paced(), "paced", Jobs.PAIR).uid("paced"), true, 10_000, 1)
+        Jobs.stock(env.addSource(new Paced(), "paced", Jobs.PAIR).uid("paced"), true, false, 10_000, 1)
                 .addSink(new Arrivals())
                 .name("arrivals");
         return env.getStreamGraph().getJobGraph();

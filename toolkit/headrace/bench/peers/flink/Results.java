@@ -1,3 +1,5 @@
+import com.sun.management.OperatingSystemMXBean;
+import java.lang.management.ManagementFactory;
 import java.util.Arrays;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
@@ -15,6 +17,9 @@ public final class Results extends RichSinkFunction<Tuple4<LongValue, LongValue,
     static final AtomicLong rows = new AtomicLong();
     static final AtomicLong firstNs = new AtomicLong();
     static final AtomicLong lastNs = new AtomicLong();
+    /** Processor time of the virtual machine when the first row came, and when the last sink had ended. */
+    static final AtomicLong firstCpuNs = new AtomicLong();
+    static final AtomicLong lastCpuNs = new AtomicLong();
     /** Right boundary of a window -> when the tuple left its source that completed it. */
     static final ConcurrentHashMap<Long, Long> completedNs = new ConcurrentHashMap<>();
     static final ConcurrentHashMap<Integer, long[]> latencies = new ConcurrentHashMap<>();
@@ -36,6 +41,8 @@ public final class Results extends RichSinkFunction<Tuple4<LongValue, LongValue,
         rows.set(0);
         firstNs.set(Long.MAX_VALUE);
         lastNs.set(0);
+        firstCpuNs.set(Long.MAX_VALUE);
+        lastCpuNs.set(0);
         completedNs.clear();
         latencies.clear();
         measuresLatency = withLatency;
@@ -43,6 +50,11 @@ public final class Results extends RichSinkFunction<Tuple4<LongValue, LongValue,
 
     static void begin() {
         firstNs.accumulateAndGet(System.nanoTime(), Math::min);
+        firstCpuNs.accumulateAndGet(cpuNs(), Math::min);
+    }
+
+    private static long cpuNs() {
+        return ((OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean()).getProcessCpuTime();
     }
 
     static void completed(long boundary) {
@@ -76,6 +88,7 @@ public final class Results extends RichSinkFunction<Tuple4<LongValue, LongValue,
     @Override
     public void finish() {
         lastNs.accumulateAndGet(System.nanoTime(), Math::max);
+        lastCpuNs.accumulateAndGet(cpuNs(), Math::max);
         digest.addAndGet(ownDigest);
         rows.addAndGet(ownRows);
         latencies.put(getRuntimeContext().getTaskInfo().getIndexOfThisSubtask(), Arrays.copyOf(ownLatencies, waits));
