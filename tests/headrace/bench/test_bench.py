@@ -7,25 +7,38 @@ is looked at. What this cannot see: whether a benchmark measures what it says.
 
 import json
 import math
+import os
+import time
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from llvmlite import binding
 
 import headrace as hr
 from headrace import bench
 from headrace import kernel as kernels
-from headrace.bench import gate, ingress, join, join_kernel, reconfigure, resident, rows
+from headrace.bench import api, gate, ingress, join, join_kernel, reconfigure, resident, rows
 from headrace.bench.experiments import Experiment, Figure, Line, Paper
 from headrace.bench.peers.digest import mix
+from headrace.bench.peers.workloads import SPAN, aggregate_query, keyed_rows
 from headrace.bench.rows import Row
+from headrace.bench.taken import Watch, processor_s
 from headrace.gates.store import CHUNK
 from headrace.kernel import JIT
 from headrace.operators import join as engine_join
 
 FIELDS = {"bench", "case", "value", "unit", "better", "goal", "baseline", "baseline_name", "ratio"}
 TINY = [name for name in bench.PARTS if name != "wordcount"]
+GOALS = {
+    "Arrow table, integer keys, 2 threads": (120.0, "higher"),
+    "Arrow table, integer keys, 2 threads, processor time": (12.0, "lower"),
+    "Arrow table, integer keys, 2 threads over DuckDB's 2": (1.4, "higher"),
+    "an update of 50 ns or more, 2 threads over 1": (1.6, "higher"),
+    "a trivial update, 2 threads over 1": (0.95, "higher"),
+}
+"""Of `bench api`; no other row of it has one."""
 
 
 @pytest.mark.parametrize("name", TINY)
@@ -41,12 +54,47 @@ def test_example_each_benchmark_reports_rows(name):
         assert not fields["value"] < 0
         json.dumps(fields)
     assert len({row.case for row in measured}) == len(measured)
+    if name == "api":
+        assert {row.case: (row.goal, row.better) for row in measured if row.goal is not None} == GOALS
 
 
 def test_example_ingress_from_spark(spark):
     measured = {row.case: row for row in ingress.measure(False, tiny=True)}
     assert measured["Spark DataFrame, words of text"].value > 0
     assert measured["Spark DataFrame, word count end to end"].ratio > 0
+
+
+# -- what a user calls
+
+
+def test_example_api_beside_spark(spark, monkeypatch, tmp_path):
+    """Processor time is that of Spark's virtual machine too, so it is told where that is ours to look at."""
+    monkeypatch.setattr(api, "THREADS", (1,))
+    table = keyed_rows(4_000, keys=50, per_span=500)
+    source, count = api.forms_of(table, tmp_path, "integer", spark)["Spark DataFrame"]
+    truth = api.wanted(table.slice(0, count))
+    measured = api._compare("Spark DataFrame", "integer keys", source, count, truth, 1, {})
+    assert [row.unit for row in measured] == ["M rows/s", "ns/row"]
+    assert all(row.value > 0 and row.baseline > 0 and row.baseline_name == "Spark's own" for row in measured)
+
+
+def test_example_wrong_rows_are_noticed():
+    table = keyed_rows(2_000, keys=50, per_span=500)
+    truth = api.wanted(table)
+    assert truth.num_rows == 4 * 50
+    api._check(table, truth)
+    with pytest.raises(AssertionError, match="ours: other rows"):
+        api._check(table, truth.set_column(2, "sum", pc.add(truth["sum"], 1)))
+    with pytest.raises(AssertionError, match="DuckDB, .*: other rows"):
+        api._compare("Arrow table", "integer keys", table, 2_000, truth.set_column(3, "count", truth["sum"]), 1, {})
+
+
+def test_example_processor_time_of_a_process():
+    """Of this one, read as of another; the kernel counts in ticks."""
+    before = time.process_time()
+    read = processor_s(os.getpid())
+    assert before - 0.1 <= read <= time.process_time() + 0.1
+    assert math.isnan(processor_s(0)) and math.isnan(Watch(0).taken().cpu_s)
 
 
 # -- the rows themselves
@@ -208,8 +256,9 @@ def test_example_wrong_results_are_noticed():
 def test_example_a_collected_run_leaves_the_stored_rows_to_the_next(mode):
     """Time passes every chunk of rows but the last; the second run reads them all the same."""
     n = 3 * CHUNK
-    table = pa.table({"ts": np.arange(n), "key": np.arange(n) % 50_000})
-    stream = hr.stream(table, event_time="ts").key_by("key").window(10).aggregate(n=hr.count())
+    numbers = np.arange(n)
+    table = pa.table({"ts": numbers * (SPAN // 10), "key": numbers % 50_000, "value": numbers})
+    stream = aggregate_query(hr.stream(table, event_time="ts"))  # ten rows in a window; a shape that peers compile too
     first = resident.Resident(stream, [table], 2, collect=True, mode=mode)
     first.run()
     store = first.operator.ports[0].store

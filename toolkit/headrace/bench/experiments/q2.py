@@ -72,7 +72,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
     """Highest throughput, latency at half of it and at little load, over threads."""
     n, repetitions, threads = (8_000_000, 7, (1, 2, 4, 8)) if full else (1_000_000, 3, (1, 2, 4, 8))
     if tiny:
-        n, repetitions, threads = 20_000, 1, (1, 2)
+        n, repetitions, threads = 4_000, 1, (1, 2)
     tables, truth = make_sources(n)
     stream = hr.stream(tables, event_time="ts").forward()
 

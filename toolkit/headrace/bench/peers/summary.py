@@ -1,7 +1,7 @@
 """The figures of all workloads as one table in Markdown, such as README has.
 
 A line for each contestant, a column for each workload; a cell has 1 thread / 2 threads, and in brackets the processor
-time of each row of the input. Who has no figure has an empty cell.
+time of each row of the input. Who has no figure has an empty cell, or a dash beside the other one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def markdown(found: Sequence[tuple[Work, Sequence[Result]]]) -> str:
         head.append(f"{work.title}, {prefix}{work.unit}/s (ns/{work.row})")
         for name in names:
             cells = [_cell(result, scale) for result in results if result.contestant.name == name]
-            lines[name].append(" / ".join(cell for cell in cells if cell))
+            lines[name].append(" / ".join(cell or "–" for cell in cells) if any(cells) else "")
     rows = [head, ["---"] * len(head), *lines.values()]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
 
