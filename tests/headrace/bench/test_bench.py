@@ -18,7 +18,6 @@ from llvmlite import binding
 
 import headrace as hr
 from headrace import bench
-from headrace import kernel as kernels
 from headrace.bench import api, gate, ingress, join, join_kernel, reconfigure, resident, rows
 from headrace.bench.experiments import Experiment, Figure, Line, Paper
 from headrace.bench.peers.digest import mix
@@ -26,7 +25,7 @@ from headrace.bench.peers.workloads import SPAN, aggregate_query, keyed_rows
 from headrace.bench.rows import Row
 from headrace.bench.taken import Watch, processor_s
 from headrace.gates.store import CHUNK
-from headrace.kernel import JIT
+from headrace.kernel import JIT, kernel
 from headrace.operators import join as engine_join
 
 FIELDS = {"bench", "case", "value", "unit", "better", "goal", "baseline", "baseline_name", "ratio"}
@@ -225,10 +224,9 @@ def test_oracle_plain_join_loop(times, first):
 
 
 @pytest.mark.skipif(not JIT, reason="there is no machine code without the compiler")
-def test_example_1t_compares_with_the_engine_s_vectors(monkeypatch):
-    """Compiled afresh: what comes from a cache cannot be read."""
-    monkeypatch.setattr(kernels, "_POLICY", {**kernels._POLICY, "cache": False})
-    near = kernels.kernel(join_kernel.any_near.py_func, pipeline=join_kernel.any_near._compiler.pipeline_class)
+def test_example_1t_compares_with_the_engine_s_vectors(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # what is loaded from a cache cannot be read
+    near = kernel(join_kernel.any_near.py_func, pipeline=join_kernel.any_near._compiler.pipeline_class)
     rows = np.zeros(1_000, np.int32), np.zeros(1_000, np.float32)
     assert near(*rows, *[np.int32(-10)] * 4, *[np.float32(0)] * 4) and not near(*rows, *[np.int32(1)] * 4, *[np.float32(0)] * 4)
     (code,) = near.inspect_asm().values()
