@@ -57,7 +57,10 @@ def test_example_main_keeps_an_experiment(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(bench, "experiment", lambda name, full: finished)
     assert bench.main("q0", folder=str(tmp_path / "reports")) == 0
     assert json.loads((tmp_path / "reports" / "q0.json").read_text())["rows"][0]["case"] == "case"
-    assert (tmp_path / "reports" / "q0.html").exists()
+    assert sorted(path.name for path in (tmp_path / "reports").iterdir()) == ["q0.html", "q0.json"]
+    finished.markdown = "| a table |\n"
+    assert bench.main("q0", folder=str(tmp_path / "reports")) == 0
+    assert (tmp_path / "reports" / "q0.md").read_text() == finished.markdown
     (tmp_path / "file").write_text("")
     assert bench.main("q0", folder=str(tmp_path / "file")) == 2
     assert "--out" in capsys.readouterr().err
