@@ -6,22 +6,62 @@ stopped: a kernel turns into a generator, an atomic into a ``yield`` followed by
 the access, a call of another kernel into ``yield from``. A scheduler then
 resumes the generators of several threads in an order of its choice.
 
-Cuts        before each atomic, and before each run of plain writes to a shared
-            array, so that what is written after a publication is caught
+Memory      `SC`   sequential consistency: an access is seen by all at once
+            `TSO`  x86: a thread's stores wait in its buffer, first in first
+                   out, and become visible to others later; the thread itself
+                   sees them at once. A fence, a read-modify-write and a futex
+                   call empty the buffer first. That a buffer gives its oldest
+                   store to memory is a step of its own, which the scheduler
+                   chooses: step ``n + t`` for thread t of n
+Cuts        SC: before each atomic, and before each run of plain writes to a
+            shared array, so that what is written after a publication is caught.
+            TSO: before each load, read-modify-write and fence; see Reduction
 Waiting     `futex_wait` sleeps until a wake reaches it (its timeout never
             fires, so a lost wake-up shows as a deadlock); after `pause` a
-            thread goes on only when another one has written something
-Schedules   `Exhaustive` all of them, or all with at most so many preemptions;
-            `Random` and `Priority` (PCT: random priorities, few change points)
-            by seed. Only executions that came to their end are counted.
+            thread goes on only when another one has written something, under
+            TSO: when that has become visible
+Schedules   `exhaustive` all of them, or all with at most so many preemptions
+            (under TSO a buffer's step costs one, too, while any thread can run);
+            `sampled` random and priority (PCT: random priorities, few change
+            points) schedules by seed. Only executions that came to their end
+            are counted.
 Failing     raises `FailingSchedule`; its text names seed or choices and the
             schedule itself, which `replay` runs again
-Blind spot  sequential consistency only: what a missing fence or a wrong
-            ordering does is left to the written argument, to the test that
-            reads the LLVM IR, and to tests/litmus
+Blind spot  memory weaker than x86's (C11 relaxed, AArch64): the written
+            argument, the test that reads the LLVM IR, the models in
+            tests/headrace/memory/test_weak_memory.py, and tests/litmus
+
+Reduction under TSO, and why no outcome is lost:
+            R1  A store's entry into its buffer is not a step of its own. It
+                touches what no other thread sees, so it may as well happen
+                together with the access before it; its visibility is a step.
+            R2  A fence or read-modify-write empties the whole buffer in one
+                step, its own. Where others are to run between two stores, the
+                buffer's steps come before it. A fence with nothing to empty is
+                no step.
+            R3  A run of plain writes to shared arrays becomes visible in one
+                step, as in SC. Plain writes to all other arrays, which nobody
+                else may read at that time, go with the store before them. Each
+                such execution is one of the machine's, so nothing false is
+                reported; what is left out is what SC leaves out, too.
+            R4  Sleep sets (Godefroid 1996), where every schedule is run: after
+                step a was explored in a state and then b, a is not tried behind
+                b again if they commute, since that leads to the states behind
+                a, b. Two steps commute when neither writes what the other one
+                reads or writes. A thread's step writes nothing that others see
+                unless it is a read-modify-write or empties the buffer; a plain
+                read is not recorded, so a step is taken to read every plain
+                cell. A buffer's step commutes with its own thread's loads: they
+                see the value either way. Steps that sleep, wake or pause
+                commute with none.
+            tests/headrace/memory/test_explorer.py compares all this with a machine that has
+            none of it. Programs must keep their notes apart, each in its own
+            list: what threads do to one Python object is not seen by R4.
 
 Arrays are lists here (a two-dimensional array a list of lists) and cells are
 not padded: `CELL` is 1. That makes tens of thousands of schedules a second.
+A buffer is a list of (array, index, value); while its thread runs, memory and
+buffer have swapped those values, so that every load finds what the thread sees.
 """
 
 from __future__ import annotations
@@ -30,6 +70,7 @@ import ast
 import inspect
 import os
 import random
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -39,6 +80,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+
+SC, TSO = "SC", "TSO"
+"""The memory models."""
 
 _WRITE, _PAUSE = 1, 2
 _LOADS = {"load_acquire", "load_relaxed"}
@@ -69,12 +113,15 @@ class FailingSchedule(AssertionError):
 
     Attributes
     ----------
+    reason : str
+        What failed, without the schedule: the error's type and text.
     trace : list of int
         The thread that went on, at each step: an argument for `replay`.
     """
 
-    def __init__(self, text: str, trace: list[int]):
-        super().__init__(text)
+    def __init__(self, reason: str, schedule: str, trace: list[int]):
+        super().__init__(f"{reason}\n  {schedule}")
+        self.reason = reason
         self.trace = trace
 
 
@@ -113,6 +160,95 @@ def _futex_wake(event, index, count):
     return 0
 
 
+# Under TSO: `_running.buffer` is the buffer of the thread that runs, None while a test builds its state.
+# An entry is [array, index, value, whether a step of the buffer ends with it, whether it is a plain write].
+
+_running: Any = None
+
+
+def _store(array, index, value):
+    """Put an atomic store into the buffer: a step of its own."""
+    buffer = _running.buffer
+    if buffer is not None:
+        if buffer:
+            buffer[-1][3] = True
+        buffer.append([array, index, array[index], True, False])
+    array[index] = value
+
+
+def _store_shared(value, array, index):
+    """Put a plain write to a shared array into the buffer: one step with those it stands beside."""
+    buffer = _running.buffer
+    if buffer is not None:
+        buffer.append([array, index, array[index], False, True])
+    array[index] = value
+
+
+def _store_own(value, array, index):
+    """Put any other plain write into the buffer: visible with what comes before it, or at once."""
+    buffer = _running.buffer
+    if buffer:
+        last = buffer[-1]
+        buffer.append([array, index, array[index], last[3], id(array) in _running.common])
+        last[3] = False
+    elif buffer is not None and id(array) in _running.common:
+        _running.wrote_plainly = True
+    array[index] = value
+
+
+def _end_step():
+    """Begin a run of plain writes to shared arrays."""
+    buffer = _running.buffer
+    if buffer:
+        buffer[-1][3] = True
+
+
+def _holds() -> bool:
+    return bool(_running.buffer)
+
+
+def _fence(_=None):
+    if _running.buffer:
+        _running.drain()
+
+
+def _fetch_add_drained(_, array, index, value):
+    _running.update(array, index)
+    old = array[index]
+    array[index] = old + value
+    return old
+
+
+def _exchange_drained(_, array, index, value):
+    _running.update(array, index)
+    old = array[index]
+    array[index] = value
+    return old
+
+
+def _compare_exchange_drained(_, array, index, expected, desired):
+    _running.update(array, index)
+    if array[index] != expected:
+        return False
+    array[index] = desired
+    return True
+
+
+def _futex_wait_drained(event, index, expected, timeout_ns):
+    yield _WRITE
+    _fence()
+    if event[index] == expected:
+        yield (True, id(event), index)
+    return 0
+
+
+def _futex_wake_drained(event, index, count):
+    yield _WRITE
+    _fence()
+    yield (False, id(event), index)
+    return 0
+
+
 _NUMPY = SimpleNamespace(
     int64=np.int64,
     ndarray=np.ndarray,
@@ -126,6 +262,10 @@ def _yields(node: ast.AST) -> bool:
     return any(isinstance(part, (ast.Yield, ast.YieldFrom)) for part in ast.walk(node))
 
 
+def _call(name: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
+
+
 class _Cut(ast.NodeTransformer):
     """Rewrite one kernel; `generators` are the names that must be called with `yield from`."""
 
@@ -133,17 +273,25 @@ class _Cut(ast.NodeTransformer):
         self.generators = generators
         self.shared = shared
 
+    def rewrite(self, function: ast.FunctionDef) -> ast.AST:
+        function.body = self.cut_plain_writes(function.body)
+        yields = function.name in self.generators
+        function = self.visit(function)
+        if yields and not _yields(function):  # callers iterate over it all the same
+            function.body.append(ast.If(ast.Constant(False), [ast.Expr(ast.Yield(None))], []))
+        return function
+
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         if name in _LOADS | _UPDATES and any(_yields(argument) for argument in node.args):
             raise SyntaxError(f"line {node.lineno}: an atomic inside the arguments of {name}; split the expression")
         if name in _LOADS:
-            array, index = node.args
-            return ast.BoolOp(ast.Or(), [ast.Yield(None), ast.Subscript(array, index, ast.Load())])
+            return self.load(*node.args)
         if name in _UPDATES:
-            first = ast.Yield(ast.Constant(_WRITE))
-            return ast.Call(ast.Name(f"_{name}", ast.Load()), [first, *node.args], [])
+            return _call(f"_{name}", ast.Yield(ast.Constant(_WRITE)), *node.args)
+        if name == "fence":
+            return self.fence()
         if name in _PAUSES:
             return ast.Yield(ast.Constant(_PAUSE))
         if name == "cut":
@@ -153,6 +301,12 @@ class _Cut(ast.NodeTransformer):
                 node.func = ast.Name(f"_{name}", ast.Load())
             return ast.YieldFrom(node)
         return node
+
+    def fence(self) -> ast.AST:
+        return ast.Constant(None)
+
+    def load(self, array: ast.expr, index: ast.expr) -> ast.AST:
+        return ast.BoolOp(ast.Or(), [ast.Yield(None), ast.Subscript(array, index, ast.Load())])
 
     def visit_Expr(self, node: ast.Expr) -> Any:
         call = node.value
@@ -207,7 +361,7 @@ class _Cut(ast.NodeTransformer):
         for node in body:
             plain = self._is_plain_write(node)
             if plain and not previous:
-                result.append(ast.Expr(ast.Yield(ast.Constant(_WRITE))))
+                result.append(ast.Expr(self.before_plain_writes()))
             previous = plain
             for field in ("body", "orelse"):
                 inner = getattr(node, field, None)
@@ -217,8 +371,90 @@ class _Cut(ast.NodeTransformer):
         return result
 
 
+    def before_plain_writes(self) -> ast.expr:
+        return ast.Yield(ast.Constant(_WRITE))
+
+
+class _BufferedCut(_Cut):
+    """The same for TSO: every write goes into the buffer of its thread, none is a point to stop at."""
+
+    def fence(self) -> ast.AST:
+        stop = ast.IfExp(_call("_holds"), ast.Yield(None), ast.Constant(None))
+        return _call("_fence", stop)
+
+    def load(self, array: ast.expr, index: ast.expr) -> ast.AST:
+        """Yield the cell, for R4, then read it."""
+        cell = [ast.NamedExpr(ast.Name(n, ast.Store()), v) for n, v in (("_array", array), ("_index", index))]
+        found = ast.Subscript(ast.Name("_array", ast.Load()), ast.Name("_index", ast.Load()), ast.Load())
+        return ast.BoolOp(ast.Or(), [ast.Yield(ast.Tuple(cell, ast.Load())), found])
+
+    def before_plain_writes(self) -> ast.expr:
+        return _call("_end_step")
+
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        self.generic_visit(node)
+        call = node.value
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in _STORES:
+            call.func.id = "_store"
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        is_shared = self._is_plain_write(node)
+        self.generic_visit(node)
+        target = node.targets[0]
+        if len(node.targets) == 1 and isinstance(target, ast.Subscript):
+            return self._write(target, node.value, is_shared)
+        if isinstance(target, ast.Tuple) and any(isinstance(to, ast.Subscript) for to in target.elts):
+            values = [ast.Name(f"_value_{i}", ast.Store()) for i in range(len(target.elts))]
+            result: list[ast.stmt] = [ast.Assign([ast.Tuple(values, ast.Store())], node.value)]
+            for to, value in zip(target.elts, values, strict=True):
+                read = ast.Name(value.id, ast.Load())
+                result.append(self._write(to, read, False) if isinstance(to, ast.Subscript) else ast.Assign([to], read))
+            return result
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        is_shared = self._is_plain_write(node)
+        self.generic_visit(node)
+        if not isinstance(node.target, ast.Subscript):
+            return node
+        before = ast.Subscript(node.target.value, node.target.slice, ast.Load())
+        return self._write(node.target, ast.BinOp(before, node.op, node.value), is_shared)
+
+    def _write(self, target: ast.Subscript, value: ast.expr, is_shared: bool) -> ast.stmt:
+        name = "_store_shared" if is_shared else "_store_own"
+        return ast.Expr(_call(name, value, target.value, target.slice))
+
+
+_ATOMICS: dict[str, dict[str, Any]] = {
+    SC: {
+        "_fetch_add": _fetch_add,
+        "_exchange": _exchange,
+        "_compare_exchange": _compare_exchange,
+        "_futex_wait": _futex_wait,
+        "_futex_wake": _futex_wake,
+    },
+    TSO: {
+        "_fence": _fence,
+        "_holds": _holds,
+        "_fetch_add": _fetch_add_drained,
+        "_exchange": _exchange_drained,
+        "_compare_exchange": _compare_exchange_drained,
+        "_futex_wait": _futex_wait_drained,
+        "_futex_wake": _futex_wake_drained,
+        "_store": _store,
+        "_store_shared": _store_shared,
+        "_store_own": _store_own,
+        "_end_step": _end_step,
+    },
+}
+
+_memory = SC
+"""The model under which a schedule is being run."""
+
+
 class Kernels:
-    """The functions of some kernel files as generators, by name.
+    """The functions of some kernel files as generators, by name, for the memory model that is explored.
 
     Parameters
     ----------
@@ -249,26 +485,40 @@ class Kernels:
         constants: dict[str, Any] | None = None,
         given: dict[str, Any] | None = None,
     ):
-        self._shared = set(shared)
-        self._planted = list(planted)
+        self._of = (modules, list(taken), list(programs), set(shared), list(planted), constants or {}, given or {})
+        self._loaded = {SC: _Loaded(SC, *self._of).space}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if _memory not in self._loaded:
+            self._loaded[_memory] = _Loaded(_memory, *self._of).space
+        try:
+            return self._loaded[_memory][name]
+        except KeyError:
+            raise AttributeError(f"no kernel, program or constant {name!r}") from None
+
+
+class _Loaded:
+    """The text of some kernel files, rewritten for one memory model: see `Kernels`."""
+
+    def __init__(self, memory, modules, taken, programs, shared, planted, constants, given):
+        self._cut = _Cut if memory == SC else _BufferedCut
+        self._shared = shared
+        self._planted = planted
         self._used: set[int] = set()
-        self._constants = constants or {}
+        self._constants = constants
         self._generators: dict[str, bool] = {}
-        self._space: dict[str, Any] = {
+        self.space: dict[str, Any] = {
             "np": _NUMPY,
             "CELL": 1,
             "kernel": lambda function: function,
             "by_reference": lambda fields: fields,
-            "fence": lambda: None,
             "prefetch": lambda array, index: None,
             "prefetch_for_write": lambda array, index: None,
             "now_ns": lambda: 0,
-            "_fetch_add": _fetch_add,
-            "_exchange": _exchange,
-            "_compare_exchange": _compare_exchange,
-            "_futex_wait": _futex_wait,
-            "_futex_wake": _futex_wake,
-            **(given or {}),
+            **_ATOMICS[memory],
+            **given,
         }
         self._loaded: set[str] = set()
         for module in modules:
@@ -280,11 +530,10 @@ class Kernels:
             free = {}
             for program in programs:
                 free.update({k: v for k, v in program.__globals__.items() if isinstance(v, (int, str))})
-            self._space = {**free, **self._space}
+            self.space = {**free, **self.space}
             self._execute(text, "<programs>", every=True)
         if len(self._used) != len(self._planted):
             raise AssertionError("a planted bug names a module that was not loaded")
-        self.__dict__.update({k: v for k, v in self._space.items() if not k.startswith("__")})
 
     def _load(self, module: str, only: str = "") -> None:
         if module in self._loaded:
@@ -325,16 +574,14 @@ class Kernels:
                 functions.append(node)
             body.append(node)
         self._find_generators(functions)
-        cut = _Cut({n for n, yielding in self._generators.items() if yielding}, self._shared)
-        for node in functions:
-            node.body = cut.cut_plain_writes(node.body)
-        tree.body = [cut.visit(node) if node in functions else node for node in body]
+        cut = self._cut({n for n, yielding in self._generators.items() if yielding}, self._shared)
+        tree.body = [cut.rewrite(node) if node in functions else node for node in body]
         ast.fix_missing_locations(tree)
-        exec(compile(tree, name, "exec"), self._space)  # our own files, in a test
-        self._space.update({k: v for k, v in self._constants.items() if k in self._space})
+        exec(compile(tree, name, "exec"), self.space)  # our own files, in a test
+        self.space.update({k: v for k, v in self._constants.items() if k in self.space})
 
     def _find_generators(self, functions: list[ast.FunctionDef]) -> None:
-        atoms = _LOADS | _STORES | _UPDATES | _WAITS | _PAUSES | {"cut"}
+        atoms = _LOADS | _STORES | _UPDATES | _WAITS | _PAUSES | {"cut", "fence"}
         calls = {}
         for node in functions:
             names = {
@@ -360,11 +607,12 @@ class _Stuck(AssertionError):
 
 
 class _Execution:
-    """The threads of one execution and who of them can go on."""
+    """The threads of one execution and who of them can go on. Numbers from `count` on are buffers' steps."""
 
     __slots__ = (
         "asleep",
         "check",
+        "count",
         "own",
         "paused",
         "pending",
@@ -379,6 +627,7 @@ class _Execution:
 
     def __init__(self, build, trace: list[int] | None):
         self.threads, self.check = build()
+        self.count = len(self.threads)
         self.resume = [thread.__next__ for thread in self.threads]
         self.trace = trace
         self.steps = 0
@@ -492,6 +741,197 @@ class _Execution:
         self.check()
 
 
+def _name_arrays(value: Any, of: dict[int, list], arrays: dict[int, int]) -> None:
+    """Number the lists that `value` leads to, in an order that is the same in every execution."""
+    if isinstance(value, list):
+        if id(value) in of:
+            return
+        of[id(value)] = value
+        arrays.setdefault(id(value), len(arrays))
+    elif isinstance(value, tuple):
+        value = list(value)
+    elif hasattr(value, "__dict__") and not callable(value) and not isinstance(value, Kernels):
+        value = list(vars(value).values())
+    else:
+        return
+    for part in value:
+        if not isinstance(part, (int, str)):
+            _name_arrays(part, of, arrays)
+
+
+class _Buffered(_Execution):
+    """The same under TSO: thread t's buffer is the runnable `count` + t while something is in it.
+
+    `recording`: keep the footprint of the last step, for `_Reduced`.
+    """
+
+    __slots__ = (
+        "arrays",
+        "buffer",
+        "buffers",
+        "common",
+        "footprint",
+        "looking",
+        "recording",
+        "updated",
+        "wrote_plainly",
+    )
+
+    def __init__(self, build, trace: list[int] | None, recording: bool = False):
+        global _running
+        _running = self
+        self.buffer = None
+        self.common: set[int] = set()
+        self.arrays: dict[int, int] = {}
+        self.looking = -1
+        self.recording = recording
+        self.updated: list = []
+        self.wrote_plainly = False
+        self.footprint: Any = None
+        threads, self.check = build()
+        self.threads, self.count = threads, len(threads)
+        self.resume = [thread.__next__ for thread in threads]
+        self.buffers: list[list] = [[] for _ in threads]
+        self.trace = trace
+        self.steps = 0
+        self.paused = []
+        self.asleep = {}
+        self.pending = [None] * len(threads)
+        self.writes = 0
+        self.own = [0] * len(threads)
+        self.seen = [0] * len(threads)
+        if recording:
+            self._find_arrays()
+        self.runnable = list(range(len(threads)))
+        for thread in range(len(threads)):
+            self.step(thread)
+
+    def _find_arrays(self) -> None:
+        met: set[int] = set()
+        for thread in self.threads:
+            found: dict[int, list] = {}
+            _name_arrays(list(thread.gi_frame.f_locals.values()), found, self.arrays)
+            self.common |= met & found.keys()
+            met |= found.keys()
+
+    # -- memory
+
+    def look(self, thread: int) -> None:
+        """Let memory be what `thread` sees; -1: what is there."""
+        if self.looking >= 0:
+            for entry in reversed(self.buffers[self.looking]):
+                array, index = entry[0], entry[1]
+                array[index], entry[2] = entry[2], array[index]
+        if thread >= 0:
+            for entry in self.buffers[thread]:
+                array, index = entry[0], entry[1]
+                array[index], entry[2] = entry[2], array[index]
+        self.looking = thread
+
+    def drain(self) -> None:
+        """Empty the buffer of the thread that runs."""
+        if self.recording:
+            self.updated += self.buffer
+        self.buffer.clear()
+        if self.count + self.looking in self.runnable:
+            self.runnable.remove(self.count + self.looking)
+        self._wrote(self.looking)
+
+    def update(self, array: list, index: int) -> None:
+        """A read-modify-write is about to happen."""
+        if self.buffer:
+            self.drain()
+        else:
+            self._wrote(self.looking)
+        if self.recording:
+            self.updated.append([array, index, 0, True, False])
+
+    def _flush(self, thread: int) -> None:
+        """Make the oldest store of `thread`, or its oldest run of plain writes, visible."""
+        if self.looking != thread:
+            self.look(-1)
+        buffer = self.buffers[thread]
+        count = next((i for i, entry in enumerate(buffer) if entry[3]), len(buffer) - 1) + 1
+        if self.looking != thread:
+            for array, index, value, _, _ in buffer[:count]:
+                array[index] = value
+        if self.recording:
+            self._note(thread, buffer[:count], (), not buffer[count - 1][3], False)
+        del buffer[:count]
+        if not buffer:
+            self.runnable.remove(self.count + thread)
+        self._wrote(thread)
+
+    # -- steps
+
+    def step(self, thread: int) -> None:
+        self.steps += 1
+        if self.trace is not None:
+            self.trace.append(thread)
+        if thread >= self.count:
+            self._flush(thread - self.count)
+            return
+        if self.looking != thread:
+            self.look(thread)
+        self.buffer = buffer = self.buffers[thread]
+        reads = self.pending[thread]
+        commutes = True
+        try:
+            what = self.resume[thread]()
+            while type(what) is tuple and len(what) == 3:
+                sleeping, event, index = what
+                commutes = False
+                if sleeping:
+                    self.runnable.remove(thread)
+                    self.asleep[thread] = (event, index)
+                    break
+                for other in [t for t, key in self.asleep.items() if key == (event, index)]:
+                    del self.asleep[other]
+                    self.runnable.append(other)
+                what = self.resume[thread]()
+        except StopIteration:
+            self.runnable.remove(thread)
+            what = None
+        if buffer and self.count + thread not in self.runnable:
+            self.runnable.append(self.count + thread)
+        self.pending[thread] = what if type(what) is tuple else None
+        if what is _PAUSE:
+            commutes = False
+            self._pauses(thread)
+        if self.recording:
+            cells = (reads,) if reads and len(reads) == 2 else ()
+            self._note(thread, self.updated, cells, not commutes, True)
+            self.updated = []
+            self.wrote_plainly = False
+
+    def go(self, thread: int, most: int) -> bool:
+        runnable = self.runnable
+        while most > 0 and thread in runnable:
+            self.step(thread)
+            most -= 1
+        return thread in runnable
+
+    def _note(self, thread: int, written, read, is_loud: bool, is_thread: bool) -> None:
+        arrays = self.arrays
+        writes = {(arrays[id(e[0])], e[1]) for e in written if id(e[0]) in arrays}
+        reads = {(arrays[id(array)], index) for array, index in read if id(array) in arrays}
+        plain = any(e[4] for e in written) or (is_thread and self.wrote_plainly)
+        self.footprint = (thread, is_thread, writes, reads | writes, plain, is_loud)
+
+
+def _commute(a, b) -> bool:
+    """Whether two steps lead to the same state in either order, and neither hinders the other: R4."""
+    thread, is_thread, writes, touches, plain, loud = a
+    other, other_is_thread, other_writes, other_touches, other_plain, other_loud = b
+    if loud or other_loud:
+        return False
+    if thread == other:  # one is the buffer's: it commutes with whatever does not empty the buffer
+        return not (writes if is_thread else other_writes)
+    if (plain and other_is_thread) or (other_plain and is_thread):
+        return False
+    return not (writes & other_touches or other_writes & touches)
+
+
 _FOR_EVER = 1 << 60
 
 
@@ -550,8 +990,86 @@ class _Exhaustive:
         return f"exhaustive, choices {packed([c for c, _ in self.path])}"
 
 
+class _Lazy(_Exhaustive):
+    """The same under TSO. A buffer's step costs a preemption, too, unless every thread must wait for one."""
+
+    def run(self, x: _Execution, longest: int) -> bool:
+        path = self.path
+        depth = 0
+        current = -1
+        left = _FOR_EVER if self.preemptions is None else self.preemptions
+        runnable, count = x.runnable, x.count
+        while runnable:
+            if x.steps > longest:
+                return False
+            threads = [t for t in runnable if t < count]
+            going = current in threads
+            if going and left == 0:
+                x.go(current, longest)
+                continue
+            options = [current] if going else sorted(threads)
+            if left > 0 or not threads:
+                options += sorted(t for t in runnable if t not in options)
+            if len(options) == 1:
+                who = options[0]
+            else:
+                if depth == len(path):
+                    path.append([0, len(options)])
+                who = options[path[depth][0]]
+                depth += 1
+            if who < count:
+                left -= going and who != current
+                current = who
+            else:
+                left -= bool(threads)
+            x.step(who)
+        return True
+
+
+class _Reduced:
+    """Depth first over all schedules under TSO but those that R4 finds to be repetitions."""
+
+    def __init__(self):
+        self.path: list[list] = []
+        """By step: who may go, which of them goes, who sleeps with which footprint, the footprints of who went."""
+
+    def run(self, x: _Buffered, longest: int) -> bool:
+        path = self.path
+        depth = 0
+        asleep: dict[int, Any] = {}
+        runnable = x.runnable
+        while runnable:
+            if x.steps > longest:
+                return False
+            if depth == len(path):
+                options = [who for who in sorted(runnable) if who not in asleep]
+                if not options:
+                    return False  # every way on was gone before
+                path.append([options, 0, asleep, {}])
+            options, chosen, asleep, done = path[depth]
+            who = options[chosen]
+            x.step(who)
+            done[who] = mine = x.footprint
+            before = {**asleep, **{other: done[other] for other in options[:chosen]}}
+            asleep = {other: its for other, its in before.items() if _commute(its, mine)}
+            depth += 1
+        return True
+
+    def following(self) -> bool:
+        path = self.path
+        while path and path[-1][1] + 1 == len(path[-1][0]):
+            path.pop()
+        if not path:
+            return False
+        path[-1][1] += 1
+        return True
+
+    def __str__(self) -> str:
+        return f"exhaustive, reduced, choices {packed([node[0][node[1]] for node in self.path])}"
+
+
 class _Random:
-    """Random threads for random stretches; short ones and long ones, by seed."""
+    """Random threads for random stretches; short ones and long ones, by seed. Buffers more or less lazy."""
 
     def __init__(self, seed: int):
         self.seed = seed
@@ -560,11 +1078,15 @@ class _Random:
         draw = random.Random(self.seed)
         bits = draw.getrandbits
         stretch = (1, 2, 4, 12)[bits(2)]
+        lazy = 0 if type(x) is _Execution else bits(2)
         runnable = x.runnable
+        count = x.count
         while runnable:
             if x.steps > longest:
                 return False
             thread = runnable[0] if len(runnable) == 1 else runnable[bits(16) % len(runnable)]
+            if lazy and thread >= count and bits(2) < lazy and min(runnable) < count:
+                continue
             x.go(thread, 1 + bits(16) % stretch)
         return True
 
@@ -586,7 +1108,7 @@ class _Priority(_Random):
 
     def run(self, x: _Execution, longest: int) -> bool:
         draw = random.Random(self.seed)
-        order = list(range(len(x.threads)))
+        order = list(range(x.count if type(x) is _Execution else 2 * x.count))
         draw.shuffle(order)
         stops = sorted(draw.randrange(self.length) for _ in range(self.changes))
         runnable = x.runnable
@@ -610,35 +1132,67 @@ class _Priority(_Random):
         return f"PCT, {self.changes} changes over {self.length} steps, seed {self.seed}"
 
 
-def _explore(structure: str, build, strategy, limit: int, longest: int) -> int:
+def _explore(structure: str, build, strategy, limit: int, longest: int, memory: str) -> int:
+    global _memory
+    _memory = memory
+    try:
+        return _explored(structure, build, strategy, limit, longest)
+    finally:
+        _memory = SC
+
+
+def _execution(build, trace: list[int] | None, strategy) -> _Execution:
+    if _memory == SC:
+        return _Execution(build, trace)
+    return _Buffered(build, trace, isinstance(strategy, _Reduced))
+
+
+def _explored(structure: str, build, strategy, limit: int, longest: int) -> int:
     complete = 0
     tried = 0
     while complete < limit:
         tried += 1
-        x = _Execution(build, None)
+        x = _execution(build, None, strategy)
         try:
             if strategy.run(x, longest):
                 x.finish()
                 complete += 1
         except Exception as error:
             trace: list[int] = []
-            again = _Execution(build, trace)
+            again = _execution(build, trace, strategy)
             try:
                 if strategy.run(again, longest):
                     again.finish()
             except Exception:
                 pass
-            text = f"{structure}: {error}\n  schedule {tried}: {strategy}\n  replay(build, unpacked({packed(trace)!r}))"
-            raise FailingSchedule(text, trace) from error
+            kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+            raise FailingSchedule(
+                f"{structure}: {kind}{error}",
+                f"schedule {tried}: {strategy}\n  replay(build, unpacked({packed(trace)!r}), {_memory!r})",
+                trace,
+            ) from error
         if not strategy.following():
             break
         if tried > 4 * limit + 1000:
             raise AssertionError(f"{structure}: only {complete} of {tried} executions come to an end")
-    EXPLORED[structure] += complete
+    EXPLORED[structure if _memory == SC else f"{structure} {_memory}"] += complete
     return complete
 
 
-def exhaustive(structure: str, build, *, preemptions: int | None = None, limit: int = 1_000_000, longest=3000) -> int:
+def _bounded(preemptions: int | None, memory: str) -> _Exhaustive:
+    return (_Exhaustive if memory == SC else _Lazy)(preemptions)
+
+
+def exhaustive(
+    structure: str,
+    build,
+    *,
+    preemptions: int | None = None,
+    limit: int = 1_000_000,
+    longest: int = 3000,
+    memory: str = SC,
+    reduced: bool = True,
+) -> int:
     """Run every schedule (with at most so many preemptions). Returns how many there are.
 
     Parameters
@@ -649,18 +1203,26 @@ def exhaustive(structure: str, build, *, preemptions: int | None = None, limit: 
         ``() -> (list of generators, check)``: a fresh state; `check` is called at the end.
     limit : int
         It must end before so many, so that nobody takes a part for the whole.
+    memory : str
+        `SC` or `TSO`.
+    reduced : bool
+        Leave out repetitions (R4): under TSO and without a bound on preemptions.
     """
-    count = _explore(structure, build, _Exhaustive(preemptions), limit, longest)
+    reduces = memory == TSO and preemptions is None and reduced
+    strategy = _Reduced() if reduces else _bounded(preemptions, memory)
+    count = _explore(structure, build, strategy, limit, longest, memory)
     assert count < limit, f"{structure}: more than {limit} schedules; the case is too large to be exhaustive"
     return count
 
 
-def sampled(structure: str, build, count: int, *, seed: int = 0, longest: int = 3000, length: int = 120) -> int:
+def sampled(
+    structure: str, build, count: int, *, seed: int = 0, longest: int = 3000, length: int = 120, memory: str = SC
+) -> int:
     """Run `count` schedules, half of them random, half by random priorities."""
     count = int(count * SCALE)
-    done = _explore(structure, build, _Random(seed), count - count // 2, longest)
+    done = _explore(structure, build, _Random(seed), count - count // 2, longest, memory)
     for changes in (1, 2, 3, 5):
-        done += _explore(structure, build, _Priority(seed, changes, length), count // 8, longest)
+        done += _explore(structure, build, _Priority(seed, changes, length), count // 8, longest, memory)
     return done
 
 
@@ -684,25 +1246,49 @@ def unpacked(text: str) -> list[int]:
     return numbers
 
 
-def replay(build, trace: list[int]) -> None:
+def replay(build, trace: list[int], memory: str = SC) -> None:
     """Run one schedule again, e.g. under a debugger."""
-    x = _Execution(build, [])
-    for thread in trace[len(x.trace) :]:
-        if thread in x.runnable:
-            x.go(thread, 1)
-    x.finish()
-
-
-def find_failure(structure: str, build, *, count: int = 20_000, preemptions: int = 2, longest=3000) -> FailingSchedule:
-    """Look for a schedule that fails, as a planted bug must make happen."""
+    global _memory
+    _memory = memory
     try:
-        _explore(f"{structure} (planted)", build, _Exhaustive(1), 1000, longest)
-        sampled(f"{structure} (planted)", build, count, longest=longest)
-        _explore(f"{structure} (planted)", build, _Exhaustive(preemptions), count, longest)
+        x = _execution(build, [], None)
+        for thread in trace[len(x.trace) :]:
+            if thread in x.runnable:
+                x.go(thread, 1)
+        x.finish()
+    finally:
+        _memory = SC
+
+
+def find_failure(
+    structure: str,
+    build,
+    expected: str,
+    *,
+    count: int = 20_000,
+    preemptions: int = 2,
+    longest: int = 3000,
+    memory: str = SC,
+) -> FailingSchedule:
+    """Look for a schedule that fails, as a planted bug must make happen.
+
+    Parameters
+    ----------
+    expected : str
+        Regular expression: what must fail. Another failure is none that was looked for.
+    """
+    name = f"{structure} (planted)"
+    try:
+        _explore(name, build, _bounded(1, memory), 1000, longest, memory)
+        sampled(name, build, count, longest=longest, memory=memory)
+        _explore(name, build, _bounded(preemptions, memory), count, longest, memory)
     except FailingSchedule as failure:
+        if re.search(expected, failure.reason) is None:
+            raise AssertionError(f"expected {expected!r}, and the planted bug failed with:\n{failure}") from failure
         return failure
     finally:
-        EXPLORED.pop(f"{structure} (planted)", None)
+        for explored in (name, f"{name} {TSO}"):
+            EXPLORED.pop(explored, None)
     raise AssertionError(f"{structure}: the planted bug survived")
 
 
