@@ -1216,11 +1216,19 @@ def exhaustive(
 
 
 def sampled(
-    structure: str, build, count: int, *, seed: int = 0, longest: int = 3000, length: int = 120, memory: str = SC
+    structure: str, build, count: int, *, seed: int = 0, longest: int = 3000, length: int = 120, memory: str = ""
 ) -> int:
-    """Run `count` schedules, half of them random, half by random priorities."""
+    """Run `count` schedules, half of them random, half by random priorities.
+
+    Without a `memory`, a fifth of them under TSO: each may be one of SC's, too, if its buffers are quick.
+    """
+    if memory == "":
+        buffered = count // 5
+        rest = {"seed": seed, "longest": longest, "length": length}
+        done = sampled(structure, build, count - buffered, **rest, memory=SC)
+        return done + sampled(structure, build, buffered, **rest, memory=TSO)
     count = int(count * SCALE)
-    done = _explore(structure, build, _Random(seed), count - count // 2, longest, memory)
+    done = _explore(structure, build, _Random(seed), count - 4 * (count // 8), longest, memory)
     for changes in (1, 2, 3, 5):
         done += _explore(structure, build, _Priority(seed, changes, length), count // 8, longest, memory)
     return done
