@@ -465,6 +465,8 @@ class Kernels:
     programs : iterable of function
         What the threads of a test do, written like kernels, with the kernels'
         names; ``cut()`` is a point where the thread may be stopped.
+    replacing : dict
+        Programs by the name of another one, whose place they take.
     shared : iterable of str
         Names of arrays whose plain writes are points too.
     planted : iterable of (str, str, str)
@@ -480,12 +482,14 @@ class Kernels:
         *modules: str,
         taken: Iterable[tuple[str, str]] = (),
         programs: Iterable[Callable] = (),
+        replacing: dict[str, Callable] | None = None,
         shared: Iterable[str] = (),
         planted: Iterable[tuple[str, str, str]] = (),
         constants: dict[str, Any] | None = None,
         given: dict[str, Any] | None = None,
     ):
-        self._of = (modules, list(taken), list(programs), set(shared), list(planted), constants or {}, given or {})
+        named = {program.__name__: program for program in programs} | (replacing or {})
+        self._of = (modules, list(taken), named, set(shared), list(planted), constants or {}, given or {})
         self._loaded = {SC: _Loaded(SC, *self._of).space}
 
     def __getattr__(self, name: str) -> Any:
@@ -526,9 +530,12 @@ class _Loaded:
         for module, name in taken:
             self._load(module, only=name)
         if programs:
-            text = "\n\n".join(textwrap.dedent(inspect.getsource(program)) for program in programs)
+            text = "\n\n".join(
+                textwrap.dedent(inspect.getsource(program)).replace(f"def {program.__name__}(", f"def {name}(", 1)
+                for name, program in programs.items()
+            )
             free = {}
-            for program in programs:
+            for program in programs.values():
                 free.update({k: v for k, v in program.__globals__.items() if isinstance(v, (int, str))})
             self.space = {**free, **self.space}
             self._execute(text, "<programs>", every=True)

@@ -41,7 +41,7 @@ from headrace.memory.atomics import (
     store_relaxed,
     store_release,
 )
-from interleave import Kernels, exhaustive, find_failure, sampled
+from interleave import TSO, Kernels, exhaustive, find_failure, sampled
 
 compiled = pytest.mark.skipif(not JIT, reason="the interpreter has no LLVM IR")
 
@@ -396,7 +396,8 @@ def stack_case(program, threads, count):
         words, following = [-1], [0] * (threads * count)
 
         def check():
-            assert stack_length(words, following) == threads * count
+            found = stack_length(words, following)
+            assert found == threads * count, f"a push is lost: {found} of {threads * count}"
 
         return [getattr(k, program.__name__)(words, following, t * count, count) for t in range(threads)], check
 
@@ -406,6 +407,7 @@ def stack_case(program, threads, count):
 def test_interleave_every_schedule_of_the_stack():
     assert exhaustive("stack", stack_case(push, 2, 2)) > 10_000
     assert exhaustive("stack", stack_case(push, 3, 1)) > 10_000
+    assert exhaustive("stack", stack_case(push, 2, 2), preemptions=3, memory=TSO) > 100
 
 
 def test_interleave_larger_stacks():
@@ -413,7 +415,7 @@ def test_interleave_larger_stacks():
 
 
 def test_interleave_catches_a_push_without_compare():
-    find_failure("stack", stack_case(push_badly, 2, 1))
+    find_failure("stack", stack_case(push_badly, 2, 1), "a push is lost: 1 of 2")
 
 
 # -- futex and its fallback --------------------------------------------------------------------------
