@@ -1,8 +1,10 @@
-"""What all tests share: one Spark session, since starting one takes seconds; drawn examples; tidiness."""
+"""What all tests share: one Spark session, one process without the compiler; drawn examples; tidiness."""
 
 import pytest
 from hypothesis import settings
 
+from headrace.kernel import JIT
+from support.interpreter import Interpreter
 from support.workloads import Steered
 
 settings.register_profile("check", deadline=None, derandomize=True, print_blob=True)
@@ -34,6 +36,28 @@ def spark():
     )
     yield running
     running.stop()
+
+
+_interpreter = Interpreter()
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "interpreted: runs with the compiler switched off, see support/interpreter.py")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """Have an interpreted test run in the process that does so."""
+    if not JIT or pyfuncitem.get_closest_marker("interpreted") is None:
+        return None
+    passed, said = _interpreter.run(pyfuncitem.nodeid)
+    if not passed:
+        pytest.fail(f"with NUMBA_DISABLE_JIT=1:\n{said}", pytrace=False)
+    return True
+
+
+def pytest_unconfigure():
+    _interpreter.close()
 
 
 def pytest_collection_modifyitems(items):

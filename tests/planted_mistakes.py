@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
 
@@ -45,11 +46,19 @@ def assert_found(
     mistake: str,
     check: Callable,
     cases: SearchStrategy,
-    found_by: type[Exception] | tuple[type[Exception], ...] = AssertionError,
+    expected: str,
 ) -> None:
-    """Assert that `check`, over drawn cases, fails while the mistake is planted."""
+    """Assert that `check`, over drawn cases, fails while the mistake is planted, and in the way it must.
+
+    Parameters
+    ----------
+    expected : str
+        Regular expression for the error's type and text, as in ``AssertionError: the kept rows``.
+    """
     drawn = settings(
         max_examples=300, phases=[Phase.generate], database=None, derandomize=True, deadline=None
     )(given(cases)(check))
-    with planted(module, text, mistake), pytest.raises(found_by):
+    with planted(module, text, mistake), pytest.raises(Exception) as caught:
         drawn()
+    found = f"{type(caught.value).__name__}: {caught.value}"
+    assert re.match(expected, found) is not None, f"expected {expected!r}, found {found!r}"

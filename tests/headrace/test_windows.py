@@ -34,10 +34,11 @@ def cases(draw):
 def check_indices(case):
     ts, size, advance = case
     by_definition = [i for i in range(-300, 300) if i * advance <= ts < i * advance + size]
-    assert list(range(earliest_index(ts, size, advance), latest_index(ts, advance) + 1)) == by_definition
+    found = list(range(earliest_index(ts, size, advance), latest_index(ts, advance) + 1))
+    assert found == by_definition, f"windows of {ts}: {found}"
     for i in by_definition:
-        assert left_boundary(i, advance) == i * advance
-        assert right_boundary(i, size, advance) == i * advance + size
+        assert left_boundary(i, advance) == i * advance, f"left boundary of {i}"
+        assert right_boundary(i, size, advance) == i * advance + size, f"right boundary of {i}"
 
 
 def test_example_size_not_a_multiple_of_advance():
@@ -67,16 +68,16 @@ def test_oracle_definition(case):
 
 
 @pytest.mark.parametrize(
-    "text, mistake",
+    "text, mistake, expected",
     [
-        ("(ts - size) // advance + 1", "(ts - size) // advance"),
-        ("(ts - size) // advance + 1", "-((size - ts) // advance)"),
-        ("return ts // advance", "return int(ts / advance)"),
-        ("index * advance + size", "index * advance + size - 1"),
+        ("(ts - size) // advance + 1", "(ts - size) // advance", "windows of"),
+        ("(ts - size) // advance + 1", "-((size - ts) // advance)", "windows of"),
+        ("return ts // advance", "return int(ts / advance)", "windows of -"),
+        ("index * advance + size", "index * advance + size - 1", "right boundary of"),
     ],
 )
-def test_planted_mistake_is_found(text, mistake):
-    assert_found(windows, text, mistake, check_indices, cases())
+def test_planted_mistake_is_found(text, mistake, expected):
+    assert_found(windows, text, mistake, check_indices, cases(), f"AssertionError: {expected}")
 
 
 compiled_earliest = numba.njit("int64(int64, int64, int64)")(earliest_index)

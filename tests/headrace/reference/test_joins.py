@@ -76,9 +76,8 @@ def check_against_duckdb(case):
     ]:
         query = MATCHES.format(left_count=len(left), within=within, key=key, same_key=same_key)
         found = join(left, right, within, band("x", "x", 2), (keys_of, keys_of))
-        assert [(m.ts, m.key or "", m.left["id"], m.right["id"]) for m in found] == (
-            DATABASE.execute(query).fetchall()
-        )
+        pairs = [(m.ts, m.key or "", m.left["id"], m.right["id"]) for m in found]
+        assert pairs == DATABASE.execute(query).fetchall(), "the pairs are not DuckDB's"
 
 
 @settings(deadline=None, max_examples=80)
@@ -102,7 +101,7 @@ def test_oracle_duckdb(case):
     ],
 )
 def test_planted_mistake_is_found(module, text, mistake):
-    assert_found(module, text, mistake, check_against_duckdb, cases())
+    assert_found(module, text, mistake, check_against_duckdb, cases(), "AssertionError: the pairs are not DuckDB's")
 
 
 def pairs(matches):

@@ -34,9 +34,8 @@ def check_merge(times):
         [(ts, {"at": (ts, s, p)}) for p, ts in enumerate(sorted(source))] for s, source in enumerate(times)
     ]
     merged = merge(sources)
-    assert [t.payload["at"] for t in merged] == sorted(
-        payload["at"] for source in sources for _, payload in source
-    )
+    in_order = sorted(payload["at"] for source in sources for _, payload in source)
+    assert [t.payload["at"] for t in merged] == in_order, "the merged tuples"
     assert [t.position for t in merged] == list(range(len(merged)))
     assert all((t.ts, t.source) == t.payload["at"][:2] for t in merged)
 
@@ -77,11 +76,12 @@ def check_reorder(case):
     arrivals = [(ts, {"arrival": n}) for n, ts in enumerate(times)]
     kept, late = reorder(arrivals, lateness, "side")
     is_late = [any(earlier > ts + lateness for earlier in times[:n]) for n, ts in enumerate(times)]
-    assert late == [row for row, flag in zip(arrivals, is_late, strict=True) if flag]
-    assert kept == sorted(
+    assert late == [row for row, flag in zip(arrivals, is_late, strict=True) if flag], "the late rows"
+    in_order = sorted(
         (row for row, flag in zip(arrivals, is_late, strict=True) if not flag),
         key=lambda row: (row[0], row[1]["arrival"]),
     )
+    assert kept == in_order, "the kept rows"
 
 
 @settings(deadline=None)
@@ -95,17 +95,17 @@ MERGE = check_merge, st.lists(TIMES, max_size=4)
 
 
 @pytest.mark.parametrize(
-    "text, mistake, check, cases",
+    "text, mistake, check, cases, expected",
     [
-        ("ts >= newest - lateness", "ts > newest - lateness", *REORDER),
-        ("max(newest, ts)", "ts", *REORDER),
-        ("key=lambda row: row[0]", "key=lambda row: (row[0], -row[1]['arrival'])", *REORDER),
-        ("entry[:3]", "(entry[0], -entry[1])", *MERGE),
-        ("entry[:3]", "(entry[0], entry[2], entry[1])", *MERGE),
+        ("ts >= newest - lateness", "ts > newest - lateness", *REORDER, "the late rows"),
+        ("max(newest, ts)", "ts", *REORDER, "the late rows"),
+        ("key=lambda row: row[0]", "key=lambda row: (row[0], -row[1]['arrival'])", *REORDER, "the kept rows"),
+        ("entry[:3]", "(entry[0], -entry[1])", *MERGE, "the merged tuples"),
+        ("entry[:3]", "(entry[0], entry[2], entry[1])", *MERGE, "the merged tuples"),
     ],
 )
-def test_planted_mistake_is_found(text, mistake, check, cases):
-    assert_found(order, text, mistake, check, cases)
+def test_planted_mistake_is_found(text, mistake, check, cases, expected):
+    assert_found(order, text, mistake, check, cases, f"AssertionError: {expected}")
 
 
 def test_example_lateness():
