@@ -418,7 +418,7 @@ class _Function(ast.NodeTransformer):
         if isinstance(node, ast.Name) and node.id in self.captured.constants and node.id not in self.names:
             node = self.captured.constants[node.id]
         if isinstance(node, ast.Constant):
-            return node.value if type(node.value) in (int, float, bool) else None
+            return node.value if isinstance(node.value, int | float) else None
         if isinstance(node, ast.UnaryOp) and type(node.op) in _FOLDED:
             parts = [self._constant(node.operand)]
         elif isinstance(node, ast.BinOp) and type(node.op) in _FOLDED:
