@@ -119,6 +119,7 @@ def assert_found(table, window, wanted):
         check(table, window, wanted)
 
 
+@pytest.mark.interpreted
 def test_planted_the_rings_end_is_the_windows_end(monkeypatch):
     case = pa.table({"ts": [0, 3, 5, 9], "key": [1, 1, 1, 1], "v": [5, 6, 7, 8]}), Window(13, 2), {"top": ("max", "v")}
     check(*case)
@@ -127,6 +128,7 @@ def test_planted_the_rings_end_is_the_windows_end(monkeypatch):
     assert_found(*case)
 
 
+@pytest.mark.interpreted
 def test_planted_a_null_is_a_first_value(monkeypatch):
     table = pa.table({"ts": [0, 0, 1, 2], "key": [1, 1, 1, 1], "v": [None, -3.0, -2.0, -4.0]})
     case = table, Window(3, 3), {"top": ("max", "v")}
@@ -153,6 +155,7 @@ def test_planted_one_place_is_taken_for_many(monkeypatch):
         assert_same(rows_of(got), defined(MANY, Window(9, 3), SOME), "a ring of 32")
 
 
+@pytest.mark.interpreted
 def test_planted_zeroed_memory_is_a_least_value(monkeypatch):
     case = pa.table({"ts": [0, 3], "key": [1, 1], "v": [5, 6]}), Window(3, 3), {"low": ("min", "v")}
     check(*case)
