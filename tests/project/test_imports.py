@@ -17,11 +17,11 @@ import headrace as hr
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = [
     "apps", "bench", "spark", "egress", "elasticity", "operators", "gates", "ordering", "transactions",
-    "synchronization", "ingress", "runtime", "codegen", "memory", "reference",
+    "synchronization", "ingress", "runtime", "codegen", "caches", "memory", "reference",
 ]  # fmt: skip
 FILES = [
     "cli", "controllers", "counterfactual", "demo", "doctor", "history", "prometheus", "report", "stream", "query", "functions",
-    "engine", "expressions", "counters", "errors", "kernel", "progress", "rates", "tuples", "windows",
+    "engine", "expressions", "counters", "errors", "kernel", "loopback", "progress", "rates", "tuples", "windows",
 ]  # fmt: skip
 
 ROOM_ORDER = "a room imports only rooms below it"
