@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from headrace.errors import ParameterError, SchemaError
 from headrace.expressions import Aggregate, Expression, Predicate
+from headrace.expressions.rows import check_movable
 from headrace.ingress.encode import KeySource
 from headrace.ingress.readers import numbered
 from headrace.windows import Window
@@ -51,6 +52,7 @@ class FilterStep(Step):
         kind = self.condition.value_type(schema)
         if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
             raise SchemaError(f"filter({self.condition!r}): gives {kind}, not a condition; add a comparison")
+        check_movable(schema, f"filter({self.condition!r})")
         return schema
 
     def apply(self, batch):

@@ -29,7 +29,9 @@ from headrace.expressions import (
     col,
 )
 from headrace.expressions.columns import Column
-from headrace.ingress.columns import check_value_type, is_text, value_dtype
+from headrace.expressions.rows import check_movable
+from headrace.ingress.columns import check_value_type, is_text, plain_type, value_dtype
+from headrace.ingress.comparison import compare_band, compare_equal
 from headrace.ingress.encode import NULLS, KeySource
 from headrace.ingress.readers import MOST_BATCH_ROWS, name_of, numbered, open_input, spoken
 from headrace.ingress.times import check_event_time, output_time_type, time_unit_of
@@ -128,6 +130,8 @@ def stream(
                 f" {schema.to_string()!r}; cast them to one, or use union() or join()"
             )
     kind = check_event_time(schema, event_time)
+    if late == "side":
+        check_movable(schema, 'late="side"')
     unit = time_unit_of(kind, time_unit)
     node = SourceNode(
         readers=tuple(openers),
@@ -343,7 +347,9 @@ class Stream:
             and the event times as ``l.ts`` and ``r.ts``, integers in the
             stream's unit; what else differs from Python is in `operator`.
         on : str or (left, right), optional
-            Columns that must be equal.
+            Columns that must be equal: of one kind, whose units may differ (1 s
+            equals 1000 ms; a timestamp without a zone is in UTC). Infinity
+            equals itself, NaN nothing.
         nulls : {"error", "drop"}
             What a null in such a column is, as in `key_by`: an error, or a tuple
             that matches nothing and is counted in the metrics' ``null_keys``.
@@ -380,12 +386,16 @@ class Stream:
         for part in parts:
             check_columns(left.schema, [part.left], "join(where=), left stream")
             check_columns(right.schema, [part.right], "join(where=), right stream")
-            is_band = isinstance(part, BandPredicate)
-            _check_joined(left, right, part.left, part.right, f"join(where={part!r})", is_band)
+            kinds = left.schema.field(part.left).type, right.schema.field(part.right).type
+            if isinstance(part, BandPredicate):
+                compare_band(part.left, kinds[0], part.right, kinds[1], part.width)
+            else:
+                compare_equal(part.left, kinds[0], part.right, kinds[1], f"join(where={part!r})")
         for a, b in pairs:
             check_columns(left.schema, [a], "join(on=), left stream")
             check_columns(right.schema, [b], "join(on=), right stream")
-            _check_joined(left, right, a, b, f"join(on={(a, b)!r})")
+            kinds = left.schema.field(a).type, right.schema.field(b).type
+            compare_equal(a, kinds[0], b, kinds[1], f"join(on={(a, b)!r})")
         if where is not None and not isinstance(where, Predicate) and not callable(where):
             raise ParameterError(f"where={where!r}: give hr.band(...), hr.equal(...) or a function of two tuples")
         if prefixes is None:
@@ -608,24 +618,24 @@ def _apply(
 
 
 def result_type(aggregate: Aggregate, schema: pa.Schema) -> pa.DataType:
-    """Type of an aggregate's result."""
+    """Type of an aggregate's result: `min`, `max`, `first` and `last` keep that of their column."""
+    if aggregate.column is not None and not is_text(plain_type(schema.field(aggregate.column).type)):
+        try:
+            check_value_type(aggregate.column, schema.field(aggregate.column).type)
+        except UnsupportedTypeError as error:
+            raise UnsupportedTypeError(f"{aggregate!r}: {error}") from None
     if aggregate.kind in ("count", "count_distinct"):
         return pa.int64()
     kind = schema.field(aggregate.column).type
-    if aggregate.kind in ("first", "last", "min", "max") and pa.types.is_timestamp(kind):
-        return kind
-    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    plain = plain_type(kind)
+    if aggregate.kind in ("first", "last", "min", "max"):
+        return plain
     if is_text(plain):
-        if aggregate.kind in ("first", "last", "min", "max"):
-            return plain
         raise UnsupportedTypeError(
             f"{aggregate!r}: the column is {kind}; strings can be counted, or the first, last, least or greatest one"
             f" kept; cast it to a number"
         )
-    numeric = value_dtype(kind)
-    if aggregate.kind == "mean" or numeric.kind == "f":
-        return pa.float64()
-    return pa.int64()
+    return pa.float64() if aggregate.kind == "mean" or value_dtype(kind).kind == "f" else pa.int64()
 
 
 def _key_source(part: Any) -> tuple[KeySource, str]:
@@ -644,26 +654,6 @@ def _key_source(part: Any) -> tuple[KeySource, str]:
     raise ParameterError(
         f"key_by({part!r}): give a column name, a tuple of names, hr.each, hr.words, hr.hashtags or hr.pairs"
     )
-
-
-def _check_joined(left: Node, right: Node, a: str, b: str, use: str, is_band: bool = False) -> None:
-    """Raise unless a join can compare these columns."""
-    kinds = [node.schema.field(name).type for node, name in ((left, a), (right, b))]
-    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in kinds]
-    texts = [is_text(kind) for kind in plain]
-    for name, kind, text in zip((a, b), plain, texts, strict=True):
-        if text and is_band:
-            raise UnsupportedTypeError(f"{use}: column {name!r} has type {kind}, of which there is no distance; cast it")
-        if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
-            raise UnsupportedTypeError(f"{use}: column {name!r} has type {kind}: cast it to string")
-        if not text:
-            with_use = f"{use}: "
-            try:
-                check_value_type(name, kind)
-            except UnsupportedTypeError as error:
-                raise UnsupportedTypeError(with_use + str(error)) from None
-    if any(texts) and not plain[0].equals(plain[1]):
-        raise SchemaError(f"{use}: types {plain[0]} and {plain[1]} differ; cast one")
 
 
 def _join_columns(on: Any) -> tuple[tuple[str, str], ...]:

@@ -47,7 +47,7 @@ def test_oracle_aggregates_are_ordered_by_time_and_key(words, times):
     rows = [(ts, i) for ts in times for i in range(len(WORDS))]
     draw.shuffle(rows)
     schema = pa.schema({"ts": pa.int64(), "word": pa.string(), "n": pa.int64()})
-    finisher = AggregateResults(schema, dictionary, 1, [(AggregateColumn("count"), 0, None)])
+    finisher = AggregateResults(schema, dictionary, 1, [(AggregateColumn("count"), 0, None, None)])
     drained = records([ts for ts, _ in rows], a=[ids[i] for _, i in rows], values=[[i for _, i in rows]])
     batch = finisher.finish(drained)
     assert [tuple(row.values()) for row in batch.to_pylist()] == sorted((ts, WORDS[i], i) for ts, i in rows)
@@ -65,7 +65,7 @@ def test_property_a_result_stays_when_its_records_are_overwritten(times, keys):
     dictionary.types[0] = column.type
     ids = np.resize(dictionary.encode(column).astype(np.int64), 6)
     schema = pa.schema({"ts": pa.int64(), "key": column.type, "n": pa.int64()})
-    finisher = AggregateResults(schema, dictionary, 1, [(AggregateColumn("count"), 0, None)])
+    finisher = AggregateResults(schema, dictionary, 1, [(AggregateColumn("count"), 0, None, None)])
     drained = records(np.resize(times, 6), a=ids, values=[np.arange(6)])
     batch = finisher.finish(drained)
     before = batch.to_pylist()
@@ -90,18 +90,18 @@ def test_example_aggregates_of_nothing_are_null():
         }
     )
     outputs = [
-        (AggregateColumn("count"), 0, None),
-        (AggregateColumn("mean", 0), 1, 5),
-        (AggregateColumn("max", 0), 2, 5),
-        (AggregateColumn("min", 1, "float64", ignore_nan=True), 3, 5),
-        (AggregateColumn("first", 2), 4, 5),
-        (AggregateColumn("last", 3, is_text=True), 6, 5),
+        (AggregateColumn("count"), 0, None, None),
+        (AggregateColumn("mean", 0), 1, 5, 7),
+        (AggregateColumn("max", 0), 2, 5, None),
+        (AggregateColumn("min", 1, "float64", ignore_nan=True), 3, 5, None),
+        (AggregateColumn("first", 2), 4, 5, None),
+        (AggregateColumn("last", 3, is_text=True), 6, 5, None),
     ]
     finisher = AggregateResults(schema, None, 0, outputs, [None] * 5 + [texts])
     batch = finisher.finish(
         records(
             [1_000_000, 2_000_000],
-            values=[[4, 1], [9, 7], [5, 7], [math.nan, 7.0], [3, 7], [2, 0], [text, 0]],
+            values=[[4, 1], [9, 7], [5, 7], [math.nan, 7.0], [3, 7], [2, 0], [text, 0], [0, 0]],
         )
     )
     utc = datetime.UTC

@@ -340,3 +340,11 @@ def test_example_results_feed_the_next_operator():
     assert results([as_source(pairs, "a", "b")], Window(4, 4), column("a")) == [(4, "x", 2), (8, "y", 1)]
     assert as_source(aggregate([source], Window(9, 9), column("a")), "a")[0] == (9, {"a": "x", "count": 2})
     assert as_source(aggregate([source], Window(9, 9))) == [(9, {"count": 3})]
+
+
+def test_example_means_of_integers_are_exact():
+    """Sums beyond int64, and quotients that would be rounded twice."""
+    for numbers in ([2**63 - 1] * 3, [-(2**63), 2**63 - 1], [2**53 + 1, 0]):
+        source = [(0, {"v": n}) for n in numbers]
+        (row,) = aggregate([source], Window(1, 1), aggregates={"m": ("mean", "v")})
+        assert row.values["m"] == sum(numbers) / len(numbers)

@@ -14,7 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.errors import KeyNullError, ParameterError
-from headrace.reference import band, column, copy_per_key, each, join, joins, keys, no_key, order, self_join
+from headrace.reference import (
+    band,
+    column,
+    copy_per_key,
+    each,
+    equal,
+    join,
+    joins,
+    keys,
+    no_key,
+    order,
+    self_join,
+)
 from planted_mistakes import assert_found
 
 NAN = float("nan")
@@ -203,3 +215,10 @@ def test_agree_corollary_1_map_then_single_key(case):
         return sorted((m.ts, m.key, m.left["id"], m.right["id"]) for m in matches)
 
     assert identify(by_map) == identify(direct)
+
+
+def test_example_infinity_equals_itself_but_has_no_distance():
+    same, near = equal("x", "a"), band("x", "a", 1)
+    for value, is_equal, is_near in ((math.inf, True, False), (math.nan, False, False), (None, False, False), (2, True, True)):
+        assert (same({"x": value}, {"a": value}), near({"x": value}, {"a": value})) == (is_equal, is_near)
+    assert same({"x": 2**53 + 1}, {"a": float(2**53)}) and not same({"x": 2**53 + 1}, {"a": 2**53})

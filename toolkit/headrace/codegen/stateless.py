@@ -40,6 +40,7 @@ from headrace.codegen.modules import load_module
 from headrace.codegen.text import attributes
 from headrace.errors import FunctionError, ParameterError, RunStoppedError, SchemaError
 from headrace.expressions import Expression
+from headrace.expressions.rows import check_movable, empty_batch, take_rows
 from headrace.kernel import JIT
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
@@ -150,6 +151,7 @@ class StatelessChain:
             loop.add(step)
             schema = loop.result_schema
         self.schema = schema
+        check_movable(schema, "map(), filter() or flat_map()")
         for part in self._parts:
             if isinstance(part, _Loop):
                 part.check()
@@ -279,8 +281,7 @@ class _Loop:
         module = load_module(source, "stateless_" + _name(_function(self.steps[0])), debug=self.debug)
         variant = _Variant(module.run, columns, generated)
         if JIT:
-            empty = pa.RecordBatch.from_arrays([pa.array([], f.type) for f in self.schema], schema=self.schema)
-            inputs, outputs = self._inputs(empty, columns, nullable), self._outputs(0)
+            inputs, outputs = self._inputs(empty_batch(self.schema), columns, nullable), self._outputs(0)
             try:
                 module.run(0, 0, *inputs, *outputs, self._control(), np.zeros(CELL, np.int64))
             except Exception as error:
@@ -438,7 +439,7 @@ class _Loop:
         carried = [name for name in self.schema.names if name not in computed]
         kept = batch.select(carried)
         if moved:
-            kept = kept.take(pa.array(source))
+            kept = take_rows(kept, source)
         schema = self.result_schema
         columns = [computed[name] if name in computed else kept.column(name) for name in schema.names]
         return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -10,8 +10,9 @@ import pyarrow as pa
 from headrace.egress.collector import Ordered, Records
 from headrace.egress.gather import Gatherer
 from headrace.egress.key_order import arrange, key_ranks
+from headrace.expressions.rows import cast, take
 from headrace.gates.store import Store
-from headrace.ingress.columns import as_arrow
+from headrace.ingress.columns import as_arrow, from_values
 from headrace.ingress.keys import KeyDictionary
 from headrace.ingress.sorting import argsort, compile_kernels
 from headrace.ingress.times import restore_times
@@ -50,7 +51,7 @@ class KeyedResults:
         arrays = [restore_times(times, self.schema.field(0).type)]
         for array in keys[: self._key_count]:
             kind = self.schema.field(len(arrays)).type
-            arrays.append(array if array.type.equals(kind) else array.cast(kind))
+            arrays.append(cast(array, kind))
         return arrays
 
 
@@ -59,9 +60,9 @@ class AggregateResults(KeyedResults):
 
     Parameters
     ----------
-    outputs : sequence of (AggregateColumn, value index, count index)
-        Where each aggregate's value and number of non-null values are among
-        the records' value columns.
+    outputs : sequence of (AggregateColumn, value index, count index, index of the high part)
+        Where each aggregate's value, its number of non-null values and the high
+        part of a sum in 128 bits are among the records' value columns.
     texts : sequence of KeyDictionary or None
         For each aggregate of a text column: its values are ids of strings.
     """
@@ -71,7 +72,7 @@ class AggregateResults(KeyedResults):
         schema: pa.Schema,
         dictionary: KeyDictionary | None,
         key_count: int,
-        outputs: Sequence[tuple[AggregateColumn, int, int | None]],
+        outputs: Sequence[tuple[AggregateColumn, int, int | None, int | None]],
         texts: Sequence[KeyDictionary | None] = (),
     ):
         super().__init__(schema, dictionary, key_count)
@@ -80,12 +81,12 @@ class AggregateResults(KeyedResults):
 
     def finish(self, records: Records) -> pa.RecordBatch:
         ordered, arrays = self._in_order(records)
-        for (aggregate, value, nonnull), texts in zip(self._outputs, self._texts, strict=True):
+        for (aggregate, value, nonnull, high), texts in zip(self._outputs, self._texts, strict=True):
             kind = self.schema.field(len(arrays)).type
-            arrays.append(self._column(aggregate, ordered, value, nonnull, kind, texts))
+            arrays.append(self._column(aggregate, ordered, value, nonnull, high, kind, texts))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _column(self, aggregate, records, value, nonnull, kind, texts) -> pa.Array:
+    def _column(self, aggregate, records, value, nonnull, high, kind, texts) -> pa.Array:
         values = records.values[value]
         if aggregate.kind in ("count", "count_distinct"):
             return as_arrow(values, pa.int64())
@@ -94,21 +95,32 @@ class AggregateResults(KeyedResults):
         if texts is not None:
             present = ~empty
             (strings,) = texts.decode(values[present])
-            strings = strings if strings.type.equals(kind) else strings.cast(kind)
-            return strings.take(pa.array(np.cumsum(present) - 1, mask=empty))
+            return take(cast(strings, kind), pa.array(np.cumsum(present) - 1, mask=empty))
         if aggregate.kind == "mean":
-            with np.errstate(divide="ignore", invalid="ignore"):
-                values = values / counts
+            values = mean_of(values, None if high is None else records.values[high], counts)
         if aggregate.ignore_nan and values.dtype.kind == "f":
             empty = empty | np.isnan(values)  # NaN is left only where there was nothing else
-        is_whole = not empty.any()
-        if is_whole and kind.equals(pa.from_numpy_dtype(values.dtype)):
-            return as_arrow(values, kind)
-        array = pa.array(values, mask=None if is_whole else empty)
-        if pa.types.is_timestamp(kind):
-            array = restore_times(values, kind)
-            return array if is_whole else pa.array(array.to_pylist(), kind, mask=empty)
-        return array if array.type.equals(kind) else array.cast(kind)
+        return from_values(values, kind, empty if empty.any() else None)
+
+
+def mean_of(low: np.ndarray, high: np.ndarray | None, counts: np.ndarray) -> np.ndarray:
+    """Return float64[n], sums divided by counts; anything where the count is 0.
+
+    Parameters
+    ----------
+    low : float64[n] or int64[n]
+        Sums; of integers what is left of them modulo 2**64.
+    high : int64[n] or None
+        Of integers: the sum is ``low + 2**64 * high``. It is divided exactly and rounded once.
+    counts : int64[n]
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means = low / counts
+    if high is not None:
+        is_rounded = (high != 0) | (low > 2**53) | (low < -(2**53))
+        for i in np.flatnonzero(is_rounded & (counts > 0)).tolist():
+            means[i] = (int(low[i]) + (int(high[i]) << 64)) / int(counts[i])
+    return means
 
 
 class CustomResults(KeyedResults):

@@ -19,8 +19,11 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.egress import gather_kernel
+from headrace.errors import OutputError
+from headrace.expressions.rows import concat, take
 from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
 from headrace.gates.store import Store
+from headrace.ingress.readers import first_line
 
 _WIDTHS = (8, 4, 1)
 _BY_ARROW = -1
@@ -168,13 +171,19 @@ class _ByArrow:
     def column(self, name: str) -> pa.Array:
         """A row for each reference."""
         if len(self._used) == 1:
-            return self._used[0][1].column(name).take(pa.array(self._row_of))
+            return take(self._used[0][1].column(name), self._row_of)
         places, back = self._order
         taken = [
-            batch.column(name).take(pa.array(self._row_of[where]))
+            take(batch.column(name), self._row_of[where])
             for (_, batch), where in zip(self._used, places, strict=True)
         ]
-        return pa.concat_arrays(taken).take(back)
+        try:
+            return take(concat(taken), back)
+        except pa.ArrowException as error:
+            raise OutputError(
+                f"column {name!r} of {taken[0].type}: its batches cannot be put together ({first_line(error)});"
+                f" cast it to plain values, or to dictionaries with wider indices"
+            ) from None
 
     @functools.cached_property
     def _used(self) -> list[tuple[int, pa.RecordBatch]]:

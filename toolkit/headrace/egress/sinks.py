@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.errors import OutputError
+from headrace.expressions.rows import concat_batches
+from headrace.ingress.readers import first_line
 
 DEFAULT_SPILL_BYTES = 1 << 30
 ROW_GROUP = 1 << 17
@@ -139,6 +141,7 @@ class ParquetSink:
     def open(self, schema: pa.Schema) -> None:
         self.check()
         self._schema = schema
+        _check_parquet_types(schema)
         self._writer = pq.ParquetWriter(str(self._temporary), schema, compression="snappy")
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -153,7 +156,11 @@ class ParquetSink:
     def _write(self, table: pa.Table) -> None:
         try:
             # One chunk, so that chunk borders cannot show in the file.
-            self._writer.write_table(table.combine_chunks(), row_group_size=ROW_GROUP)
+            try:
+                whole = table.combine_chunks()
+            except pa.ArrowException:  # what Arrow cannot put together
+                whole = pa.Table.from_batches([concat_batches(table.to_batches())])
+            self._writer.write_table(whole, row_group_size=ROW_GROUP)
         except OSError as error:
             raise OutputError(f"output {str(self.path)!r}: {error}") from error
 
@@ -167,6 +174,20 @@ class ParquetSink:
         if self._writer is not None:
             self._writer.close()
         self._temporary.unlink(missing_ok=True)
+
+
+def _check_parquet_types(schema: pa.Schema) -> None:
+    """Raise `OutputError` for a column that Arrow cannot write, which it is asked: some it refuses only with values."""
+    for field in schema:
+        if pa.types.is_primitive(field.type) and not pa.types.is_interval(field.type):
+            continue
+        try:
+            pq.write_table(pa.table([pa.nulls(1, field.type)], names=["x"]), pa.BufferOutputStream())
+        except pa.ArrowException as error:
+            raise OutputError(
+                f"column {field.name!r} of {field.type} cannot be written to Parquet ({first_line(error)});"
+                f" cast it, or leave it out with select()"
+            ) from None
 
 
 class DiscardSink:

@@ -13,11 +13,12 @@ from headrace.codegen.functions import FieldBinding, explain_failure, specialise
 from headrace.codegen.text import attributes, python_name
 from headrace.egress.finishers import JoinResults
 from headrace.engine.programs import FREE_WORD, PRIVATE_WORDS, Program
-from headrace.errors import HeadraceError, OverflowInputError, SchemaError
+from headrace.errors import HeadraceError, OverflowInputError
 from headrace.expressions import BandPredicate, EqualPredicate, Predicate
 from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
 from headrace.gates.store import Store
-from headrace.ingress.columns import is_scalar, is_text, value_dtype
+from headrace.ingress.columns import is_scalar, value_dtype
+from headrace.ingress.comparison import Comparison, compare_band, compare_equal
 from headrace.ingress.encode import KeySource, make_dictionary
 from headrace.memory.bundle import numbered
 from headrace.memory.cells import reserved
@@ -51,27 +52,34 @@ class JoinProgram(Program):
         self._schemas = [next(b.schema for b in branches if b.side == side) for side in (0, 1)]
         self._time = [next(b.event_time for b in branches if b.side == side) for side in (0, 1)]
         self._columns: list[dict[str, np.dtype]] = [{}, {}]
+        """What kernels read of each side: a column's name, and more for another form of it."""
+        self._forms: list[dict[str, tuple[str, int]]] = [{}, {}]
         self._keys: tuple[list[KeySource], list[KeySource]] = ([], [])
-        bands: list[tuple[str, str, int | float]] = []
+        self._bands: list[tuple[str, str, np.dtype, int | float, bool]] = []
         for left, right in spec.on:
-            self._equal(left, right, bands)
+            self._equal(left, right)
         function: Callable | None = None
         if isinstance(spec.where, Predicate):
             for part in spec.where.parts:
                 if isinstance(part, BandPredicate):
-                    bands.append((part.left, part.right, part.width))
+                    self._band(part.left, part.right, part.width)
                 elif isinstance(part, EqualPredicate):
-                    self._equal(part.left, part.right, bands)
+                    self._equal(part.left, part.right)
         elif spec.where is not None:
             function = spec.where
         self._function = function
-        self._bands = [(left, right, self._common(left, right), width) for left, right, width in bands]
         user = self._user_predicate(function) if function is not None else None
         names = [list(columns) for columns in self._columns]
         self.shape = JoinShape(
             bands=tuple(
-                Band(names[0].index(left), names[1].index(right), dtype.name, Band.is_too_wide(dtype.name, width))
-                for left, right, dtype, width in self._bands
+                Band(
+                    names[0].index(left),
+                    names[1].index(right),
+                    dtype.name,
+                    Band.is_too_wide(dtype.name, width),
+                    is_equal and dtype.kind == "f",
+                )
+                for left, right, dtype, width, is_equal in self._bands
             ),
             on_keys=bool(self._keys[0]),
             user=None
@@ -87,17 +95,12 @@ class JoinProgram(Program):
         )
         # Instances that share nothing have no index to share: they compare all pairs.
         if spec.index and options.mode == "vsn":
-            widths = [width for _, _, _, width in self._bands]
+            widths = [width for _, _, _, width, _ in self._bands]
             terms = indexed_join.choose_terms(
                 self.shape.on_keys, list(zip(self.shape.bands, widths, strict=True))
             )
             self.shape = replace(self.shape, index=terms)
         if self._keys[0]:
-            left_types = [k.key_type(self._schemas[0]) for k in self._keys[0]]
-            right_types = [k.key_type(self._schemas[1]) for k in self._keys[1]]
-            for left, right, pair in zip(left_types, right_types, spec.on, strict=False):
-                if not left.equals(right):
-                    raise SchemaError(f"join(on={pair!r}): types {left} and {right} differ; cast one")
             self.dictionary = make_dictionary(
                 self._schemas[0], self._keys[0], membership.BUCKETS, options.max_keys
             )
@@ -105,27 +108,38 @@ class JoinProgram(Program):
         self.value_columns = max(len(self._columns[0]), len(self._columns[1]))
         self.first_output = first_output(self.shape)
 
-    def _equal(self, left: str, right: str, bands: list) -> None:
-        kinds = [schema.field(name).type for schema, name in zip(self._schemas, (left, right), strict=True)]
-        if any(is_text(_plain(kind)) for kind in kinds):
+    def _equal(self, left: str, right: str) -> None:
+        compared = compare_equal(left, self._kind(0, left), right, self._kind(1, right))
+        if compared.dtype is None:
             self._keys[0].append(KeySource((left,)))
             self._keys[1].append(KeySource((right,)))
         else:
-            bands.append((left, right, 0))
+            self._compare(left, right, compared, 0, is_equal=True)
 
-    def _common(self, left: str, right: str) -> np.dtype:
-        """The type both columns are compared in: narrow where both are, no value changed."""
-        a = value_dtype(self._schemas[0].field(left).type, narrow=True)
-        b = value_dtype(self._schemas[1].field(right).type, narrow=True)
-        if a.kind == "f" or b.kind == "f":
-            dtype = np.dtype(np.float32) if a == b == np.float32 else np.dtype(np.float64)
-        elif a == b == np.int32:
-            dtype = a
-        else:
-            dtype = np.dtype(np.int64)
-        for side, name in enumerate((left, right)):
-            self._columns[side][name] = np.promote_types(self._columns[side].get(name, dtype), dtype)
-        return dtype
+    def _band(self, left: str, right: str, width: int | float) -> None:
+        compared = compare_band(left, self._kind(0, left), right, self._kind(1, right), width)
+        self._compare(left, right, compared, width, is_equal=False)
+
+    def _compare(self, left: str, right: str, compared: Comparison, width: int | float, is_equal: bool) -> None:
+        assert compared.dtype is not None
+        forms = [
+            self._form(side, name, compared.dtype, divisor)
+            for side, (name, divisor) in enumerate(zip((left, right), compared.divisors, strict=True))
+        ]
+        self._bands.append((forms[0], forms[1], compared.dtype, width, is_equal))
+
+    def _kind(self, side: int, name: str) -> pa.DataType:
+        return self._schemas[side].field(name).type
+
+    def _form(self, side: int, name: str, dtype: np.dtype, divisor: int = 1) -> str:
+        """Name the column as kernels read it: whole numbers as float64, or in a coarser unit, are columns of their own."""
+        form = name
+        is_other = dtype.kind == "f" and value_dtype(self._kind(side, name)).kind != "f"
+        if divisor > 1 or is_other:
+            form = f"{name} / {divisor} as {dtype}"
+            self._forms[side][form] = (name, divisor)
+        self._columns[side][form] = np.promote_types(self._columns[side].get(form, dtype), dtype)
+        return form
 
     def _user_predicate(self, function: Callable):
         fields: list[list[str]] = []
@@ -156,9 +170,10 @@ class JoinProgram(Program):
         self._read = tuple(self._columns_read(trial.reads.get(role, ()), side) for side, role in enumerate("lr"))
         for side, names in enumerate(self._read):
             for name in names:
-                is_time = name == self.time_value
-                dtype = np.dtype(np.int64) if is_time else value_dtype(self._schemas[side].field(name).type, narrow=True)
-                self._columns[side][name] = np.promote_types(self._columns[side].get(name, dtype), dtype)
+                if name == self.time_value:
+                    self._columns[side][name] = np.dtype(np.int64)
+                else:
+                    self._form(side, name, value_dtype(self._kind(side, name), narrow=True))
         return written(self._read)
 
     def _columns_read(self, names: Iterable[str], side: int) -> list[str]:
@@ -173,6 +188,9 @@ class JoinProgram(Program):
     def equal_columns_of(self, side):
         keys = [key.columns[0] for key in self._keys[side]]
         return list(dict.fromkeys([*(pair[side] for pair in self.spec.on), *keys]))
+
+    def forms_of(self, side):
+        return self._forms[side]
 
     def values_of(self, side):
         return [n for n, d in self._columns[side].items() if d.itemsize == 8 or d == np.uint8]
@@ -206,7 +224,7 @@ class JoinProgram(Program):
         dtypes = probe_buffers(self.shape)
         sizes += [GROUP + join.PROBES] * (len(dtypes) - 1)
         probes = [np.zeros(size, dtype) for size, dtype in zip(sizes, dtypes, strict=True)]
-        widths = [_width(width, dtype) for _, _, dtype, width in self._bands]
+        widths = [_width(width, dtype) for _, _, dtype, width, _ in self._bands]
         arrays = probes + width_arrays(self.shape, widths)
         if self.shape.index:
             arrays += indexed_join.index_scratch(self.shape, widths)
@@ -244,8 +262,6 @@ class JoinProgram(Program):
         return explain_failure(self._function, ("l", "r"), {"l": tuples[0], "r": tuples[1]}, cause=error)
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _width(width: int | float, dtype: np.dtype) -> int | float:

@@ -45,6 +45,7 @@ class Port:
             dictionary=operator.dictionary,
             values=program.values_of(branch.side),
             narrow_values=program.narrow_values_of(branch.side),
+            forms=program.forms_of(branch.side),
             texts=program.texts,
             carry=program.carried_of(branch.side),
             time_unit=branch.time_unit,

@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from headrace.egress.finishers import AggregateResults, ForwardResults
 from headrace.errors import (
@@ -18,7 +17,7 @@ from headrace.errors import (
     UnsupportedTypeError,
 )
 from headrace.gates.store import Store
-from headrace.ingress.columns import is_text, value_dtype
+from headrace.ingress.columns import is_text, plain_type, value_dtype
 from headrace.ingress.encode import KeySource, make_dictionary
 from headrace.ingress.keys import KeyDictionary, id_capacity
 from headrace.ingress.ordered_texts import OrderedTexts
@@ -73,6 +72,10 @@ class Program:
 
     def narrow_values_of(self, side: int) -> Sequence[str]:
         return ()
+
+    def forms_of(self, side: int) -> Mapping[str, tuple[str, int]]:
+        """Values that are no columns: name -> (column, divisor); what is not divisible is null."""
+        return {}
 
     def carried_of(self, side: int) -> Sequence[str]:
         return ()
@@ -149,8 +152,7 @@ class AggregateProgram(Program):
         self._columns = {name: _wide(value_dtype(schema.field(name).type)) for name in names}
         self.texts = {}
         for name in names:
-            kind = schema.field(name).type
-            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+            kind = plain_type(schema.field(name).type)
             if is_text(kind):
                 compared = any(w.column == name and w.kind in ("min", "max") for _, w in spec.aggregates)
                 if compared:
@@ -195,8 +197,8 @@ class AggregateProgram(Program):
 
     def finisher(self, stores):
         outputs = [
-            (column, value - self.first_output, None if nonnull is None else nonnull - self.first_output)
-            for column, value, nonnull in aggregate.output_columns(self.shape)
+            (column, *(None if place is None else place - self.first_output for place in places))
+            for column, *places in aggregate.output_columns(self.shape)
         ]
         texts = [self.texts.get(wanted.column or "") for _, wanted in self.spec.aggregates]
         return AggregateResults(self._schema, self.dictionary, len(self.spec.key_names), outputs, texts)
@@ -224,7 +226,7 @@ class AggregateProgram(Program):
         code = int(failure[membership.FAILURE_CODE])
         ts = int(failure[membership.FAILURE_TS])
         if code == membership.SUM_OVERFLOW:
-            sums = [f"{name}={wanted!r}" for name, wanted in self.spec.aggregates if wanted.kind in ("sum", "mean")]
+            sums = [f"{name}={wanted!r}" for name, wanted in self.spec.aggregates if wanted.kind == "sum"]
             return AggregateOverflowError(
                 f"{', '.join(sums)}: a sum left the range of int64 at a tuple of event time {ts} or soon after;"
                 f" cast the column to float64, or use smaller windows"

@@ -19,6 +19,7 @@ from headrace.engine.operator import Operator
 from headrace.engine.options import PassedTime
 from headrace.engine.port import Port, Stopped
 from headrace.errors import HeadraceError, LateRowError, ParameterError, RunFailedError
+from headrace.expressions.rows import filter_rows, take_rows
 from headrace.ingress.readers import spoken
 from headrace.ingress.reorder import Reorder
 from headrace.ingress.times import event_times
@@ -224,8 +225,8 @@ class SourceThreads:
                 )
             self._late_rows += len(late)
             if self.node.late == "side":
-                self._set_aside.append(pa.Table.from_batches([batch.take(pa.array(late))]))
-            batch = batch.take(pa.array(np.flatnonzero(ts >= self._port.mark)))
+                self._set_aside.append(pa.Table.from_batches([take_rows(batch, late)]))
+            batch = filter_rows(batch, ts >= self._port.mark)
         for encoded in self._port.encode(batch):
             self._port.feed(encoded)
         if self._port.branch.steps and batch.num_rows:

@@ -41,27 +41,29 @@ def sum(column: str) -> Aggregate:
 
 
 def min(column: str, ignore_nan: bool = False) -> Aggregate:
-    """Find the smallest non-null value: strings by code point; NaN if there is one, unless `ignore_nan`."""
+    """Find the smallest non-null value, of the column's type: strings by code point; NaN if there is one, unless
+    `ignore_nan`."""
     return Aggregate("min", column_name("min", column), bool(ignore_nan))
 
 
 def max(column: str, ignore_nan: bool = False) -> Aggregate:
-    """Find the largest non-null value: strings by code point; NaN if there is one, unless `ignore_nan`."""
+    """Find the largest non-null value, of the column's type: strings by code point; NaN if there is one, unless
+    `ignore_nan`."""
     return Aggregate("max", column_name("max", column), bool(ignore_nan))
 
 
 def mean(column: str) -> Aggregate:
-    """Average the non-null values, accumulated in input order; float64."""
+    """Average the non-null values; float64. Integers sum exactly (in 128 bits), floats in input order."""
     return Aggregate("mean", column_name("mean", column))
 
 
 def first(column: str) -> Aggregate:
-    """Keep the first non-null value."""
+    """Keep the first non-null value, of the column's type."""
     return Aggregate("first", column_name("first", column))
 
 
 def last(column: str) -> Aggregate:
-    """Keep the last non-null value."""
+    """Keep the last non-null value, of the column's type."""
     return Aggregate("last", column_name("last", column))
 
 

@@ -25,6 +25,7 @@ from headrace.errors import (
     SchemaError,
     UnsupportedTypeError,
 )
+from headrace.expressions.rows import empty_batch, filter_rows
 
 _CAST_TYPES = {
     "int64": pa.int64(),
@@ -86,7 +87,7 @@ class Expression:
 
     def filter(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Keep the rows where this condition is true (neither false nor null)."""
-        return batch.filter(self.mask(batch), null_selection_behavior="drop")
+        return filter_rows(batch, self.mask(batch))
 
     def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Evaluate a condition; null where it is unknown."""
@@ -99,8 +100,7 @@ class Expression:
 
     def value_type(self, schema: pa.Schema) -> pa.DataType:
         """Return the type of the values, for columns of these types; raises as `evaluate` does."""
-        empty = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
-        return self.evaluate(empty).type
+        return self.evaluate(empty_batch(schema)).type
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -83,6 +83,7 @@ def band(left: str, right: str, width: float) -> BandPredicate:
     """Join where the left stream's column is within `width` of the right stream's.
 
     Exact for integers, as if computed in float64 for floats; NaN never matches.
+    Times of one unit are as far apart as their numbers.
 
     Examples
     --------
@@ -101,6 +102,10 @@ def band(left: str, right: str, width: float) -> BandPredicate:
 
 
 def equal(left: str, right: str | None = None) -> EqualPredicate:
-    """Join where the columns are equal; one name if both streams call it the same."""
+    """Join where the columns are equal; one name if both streams call it the same.
+
+    Columns are of one kind (numbers, texts, dates, timestamps, ...), whose units
+    may differ: 1 s equals 1000 ms. Infinity equals itself, NaN nothing.
+    """
     left = column_name("equal", left)
     return EqualPredicate(left, left if right is None else column_name("equal", right))

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.errors import OverflowInputError, UnsupportedTypeError
+from headrace.expressions.rows import cast, concat, plain, take
 
 
 class _Memory:
@@ -104,7 +104,7 @@ def combine(array: pa.Array | pa.ChunkedArray) -> pa.Array:
         return (
             array.chunk(0)
             if array.num_chunks == 1
-            else pa.concat_arrays(array.chunks or [pa.array([], array.type)])
+            else concat(array.chunks or [pa.nulls(0, array.type)])
         )
     return array
 
@@ -136,6 +136,11 @@ def is_list(kind: pa.DataType) -> bool:
     )
 
 
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of a dictionary's values, any other type as it is."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
 def string_spans(array: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the bytes of a string column, and where each string starts and ends in them.
 
@@ -144,7 +149,7 @@ def string_spans(array: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     data, starts, ends : uint8[...], int32[n] or int64[n] twice
     """
     if pa.types.is_string_view(array.type):
-        array = array.cast(pa.large_string())
+        array = cast(array, pa.large_string())
     is_large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     _, offsets, data = array.buffers()
     bounds = view_buffer(offsets, array.offset, len(array) + 1, np.int64 if is_large else np.int32)
@@ -153,22 +158,40 @@ def string_spans(array: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return view_buffer(data, 0, 0 if data is None else data.size, np.uint8), bounds[:-1], bounds[1:]
 
 
+def list_lengths(array: pa.Array) -> np.ndarray:
+    """Return int64[n], how many elements each list has; a null list none."""
+    kind, count = array.type, len(array)
+    if pa.types.is_fixed_size_list(kind):
+        lengths = np.full(count, kind.list_size, np.int64)
+    elif pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
+        width = np.int64 if pa.types.is_large_list_view(kind) else np.int32
+        lengths = view_buffer(array.buffers()[2], array.offset, count, width).astype(np.int64)
+    else:
+        width = np.int64 if pa.types.is_large_list(kind) else np.int32
+        bounds = view_buffer(array.buffers()[1], array.offset, count + 1, width)
+        lengths = np.diff(bounds).astype(np.int64) if bounds.size else np.zeros(count, np.int64)
+    valid = validity(array)
+    # Arrow allows a null list to span elements.
+    return lengths if valid is None else np.where(valid.view(np.bool_), lengths, 0)
+
+
 def list_parts(array: pa.Array) -> tuple[pa.Array, np.ndarray]:
     """Return the elements of a list column and int64[n + 1] offsets into them; a null list is empty."""
     kind = array.type
-    if pa.types.is_fixed_size_list(kind) or pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
-        array = array.cast(pa.large_list(kind.value_type))
-    is_large = pa.types.is_large_list(array.type)
-    bounds = view_buffer(array.buffers()[1], array.offset, len(array) + 1, np.int64 if is_large else np.int32)
-    if bounds.size == 0:
-        return array.values.slice(0, 0), np.zeros(len(array) + 1, np.int64)
-    valid = validity(array)
-    if valid is None:
-        first, last = int(bounds[0]), int(bounds[-1])
-        return array.values.slice(first, last - first), bounds.astype(np.int64) - first
-    # Arrow allows a null list to span elements: flatten() leaves them out.
-    lengths = np.where(valid, np.diff(bounds), 0)
-    return array.flatten(), np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
+    lengths = list_lengths(array)
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
+        # Lists may lie in any order and share elements.
+        width = np.int64 if pa.types.is_large_list_view(kind) else np.int32
+        starts = view_buffer(array.buffers()[1], array.offset, len(array), width).astype(np.int64)
+        places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
+        if places.size == 0 or (places[-1] - places[0] == places.size - 1 and (np.diff(places) == 1).all()):
+            return array.values.slice(int(places[0]) if places.size else 0, places.size), offsets
+        return take(array.values, places), offsets
+    if offsets[-1] == 0:
+        return array.values.slice(0, 0), offsets
+    # `flatten` leaves out what null lists span.
+    return array.flatten(), offsets
 
 
 def integers(
@@ -243,7 +266,7 @@ def is_whole(kind: pa.DataType) -> bool:
 
 def is_scalar(kind: pa.DataType) -> bool:
     """Whether a user function can read it: a number or bool; a timestamp or duration, as an integer of its unit."""
-    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    plain = plain_type(kind)
     return (
         pa.types.is_boolean(plain)
         or pa.types.is_integer(plain)
@@ -253,19 +276,25 @@ def is_scalar(kind: pa.DataType) -> bool:
     )
 
 
+def is_number(kind: pa.DataType) -> bool:
+    """Whether `values` reads it."""
+    return is_whole(kind) or pa.types.is_floating(kind)
+
+
 def check_value_type(name: str, kind: pa.DataType) -> None:
     """Raise `UnsupportedTypeError`, with a cast that helps, unless kernels can read the column."""
-    if is_whole(kind) or pa.types.is_floating(kind):
-        return
-    if pa.types.is_dictionary(kind) and not is_string(kind.value_type):
-        return check_value_type(name, kind.value_type)
-    raise UnsupportedTypeError(
-        f"column {name!r} has type {kind}, which kernels cannot read: {cast_hint(kind)}"
-    )
+    if not is_number(plain_type(kind)):
+        raise UnsupportedTypeError(f"column {name!r} has type {kind}, which kernels cannot read: {cast_hint(kind)}")
 
 
 def cast_hint(kind: pa.DataType) -> str:
     """Return what to do about a type that is not supported."""
+    if pa.types.is_run_end_encoded(kind):
+        return "decode it with pyarrow.compute.run_end_decode"
+    if pa.types.is_dictionary(kind) and not is_string(kind.value_type):
+        return cast_hint(kind.value_type)
+    if pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind):
+        return "cast it to int64 or float64, or to binary as a key"
     if pa.types.is_decimal(kind):
         return "cast it to double, or scale it and cast to bigint (in Spark SQL 0.5 is a decimal: write 0.5D)"
     if is_string(kind) or (pa.types.is_dictionary(kind) and is_string(kind.value_type)):
@@ -292,10 +321,8 @@ def values(array: pa.Array, name: str, narrow: bool = False, first_row: int = 0)
     -------
     int64[n], int32[n], float64[n], float32[n], or uint8[n] for bool
     """
+    array = plain(array)
     kind = array.type
-    if pa.types.is_dictionary(kind):
-        array = array.dictionary_decode()
-        kind = array.type
     check_value_type(name, kind)
     if pa.types.is_boolean(kind):
         return _without_nulls(array, bits_of(array))
@@ -309,10 +336,33 @@ def values(array: pa.Array, name: str, narrow: bool = False, first_row: int = 0)
     return integers(array, name, first_row)
 
 
+def from_values(numbers: np.ndarray, kind: pa.DataType, is_null: np.ndarray | None = None) -> pa.Array:
+    """Return a column of type `kind` of what `values` gave of one, or of some of it.
+
+    Parameters
+    ----------
+    numbers : int64[n], float64[n] or uint8[n]
+        Not looked at where null.
+    is_null : bool[n], optional
+
+    Examples
+    --------
+    >>> from_values(np.array([1, 2]), pa.date32(), np.array([False, True])).to_pylist()
+    [datetime.date(1970, 1, 2), None]
+    """
+    bits = None if is_null is None else pa.py_buffer(np.packbits(~is_null, bitorder="little"))
+    if pa.types.is_boolean(kind):
+        data = np.packbits(numbers != 0, bitorder="little")
+    elif pa.types.is_floating(kind):
+        data = numbers.astype(f"f{kind.bit_width // 8}", copy=False)
+    else:
+        data = numbers.astype(f"i{kind.bit_width // 8}", copy=False)  # the low bits, whatever the sign
+    return pa.Array.from_buffers(kind, numbers.size, [bits, pa.py_buffer(np.ascontiguousarray(data))])
+
+
 def value_dtype(kind: pa.DataType, narrow: bool = False) -> np.dtype:
     """Return the dtype that `values` gives for a column of this type."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
+    kind = plain_type(kind)
     if pa.types.is_boolean(kind):
         return np.dtype(np.uint8)
     if pa.types.is_floating(kind):
@@ -322,6 +372,12 @@ def value_dtype(kind: pa.DataType, narrow: bool = False) -> np.dtype:
     )
 
 
-def plain(array: pa.Array) -> pa.Array:
-    """Return a dictionary-encoded array as plain values, any other as it is."""
-    return pc.cast(array, array.type.value_type) if pa.types.is_dictionary(array.type) else array
+def codes(array: pa.Array) -> pa.Array:
+    """Return an array whose nulls are its own: a dictionary may have a null entry, and is decoded then."""
+    return plain(array) if pa.types.is_dictionary(array.type) and array.dictionary.null_count else array
+
+
+def drop_null(array: pa.Array) -> pa.Array:
+    """Return the values that are not null."""
+    valid = validity(array)
+    return array if valid is None else take(array, np.flatnonzero(valid))

@@ -22,6 +22,7 @@ from headrace.errors import (
     SchemaError,
     UnsupportedTypeError,
 )
+from headrace.expressions.rows import check_movable, filter_rows
 from headrace.ingress import columns, encode_kernel, words
 from headrace.ingress.keys import DEFAULT_BUCKETS, DEFAULT_LIMIT, KeyDictionary, KeyLimitError, key_kind
 from headrace.ingress.times import check_event_time, check_sorted, event_times, field_type, time_unit_of
@@ -89,20 +90,16 @@ class KeySource:
                 raise SchemaError(f"key column {name!r} has type {kind}, not a list: leave each() out")
             kind = kind.value_type
         elif self.how in ("words", "hashtags", "pairs"):
-            if not columns.is_text(_plain_type(kind)):
+            if not columns.is_text(columns.plain_type(kind)):
                 raise SchemaError(f"text column {name!r} has type {kind}, not string: cast it")
-            kind = _plain_type(kind)
+            kind = columns.plain_type(kind)
         elif columns.is_list(kind):
             raise SchemaError(
                 f"key column {name!r} is a list ({kind}): write hr.each({name!r}) for one key per element"
             )
         if key_kind(kind) is None:
             raise UnsupportedTypeError(f"key column {name!r} has type {kind}: {columns.cast_hint(kind)}")
-        return _plain_type(kind)
-
-
-def _plain_type(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+        return columns.plain_type(kind)
 
 
 def make_dictionary(
@@ -181,6 +178,9 @@ class Encoder:
     values, narrow_values : sequence of str
         Columns that kernels read, as int64, float64 or bool; narrow ones keep
         int32 and float32.
+    forms : dict of str to (str, int)
+        Names among `values` that are no columns, but a column (of whole numbers)
+        divided: where that leaves a rest, the value is null.
     texts : dict of str to KeyDictionary
         Text columns among `values`: kernels read the ids of their strings.
     carry : sequence of str
@@ -229,6 +229,7 @@ class Encoder:
     dictionary: KeyDictionary | None = None
     values: Sequence[str] = ()
     narrow_values: Sequence[str] = ()
+    forms: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     texts: Mapping[str, KeyDictionary] = field(default_factory=dict)
     carry: Sequence[str] = ()
     time_unit: str = DEFAULT_TIME_UNIT
@@ -255,9 +256,11 @@ class Encoder:
         self.unit = time_unit_of(self.time_type, self.time_unit)
         for name in (*self.values, *self.narrow_values):
             if name not in self.texts and name != self.time_value:
-                columns.check_value_type(name, field_type(self.schema, name, "value"))
+                column, _ = self.forms.get(name, (name, 1))
+                columns.check_value_type(column, field_type(self.schema, column, "value"))
         for name in self.carry:
             field_type(self.schema, name, "carried")
+        check_movable(pa.schema([self.schema.field(name) for name in self.carry]), self.source or "the operator")
         for key in self.keys:
             key.key_type(self.schema)
         if self.keys and self.dictionary is None:
@@ -307,8 +310,9 @@ class Encoder:
     @property
     def columns_used(self) -> list[str]:
         """Names of the columns that encoding reads, each once."""
-        values = [name for name in self.values if name != self.time_value]
-        used = [self.event_time, *values, *self.narrow_values, *self.carry]
+        values = [name for name in (*self.values, *self.narrow_values) if name != self.time_value]
+        read = [self.forms.get(name, (name, 1))[0] for name in values]
+        used = [self.event_time, *read, *self.carry]
         return list(dict.fromkeys(used + [column for key in self.keys for column in key.columns]))
 
     def _encode_piece(self, batch: pa.RecordBatch, ts: np.ndarray | None) -> Iterator[EncodedBatch]:
@@ -381,7 +385,7 @@ class Encoder:
             return np.full(batch.num_rows, len(key.columns), np.int64)
         array = columns.plain(self._column(batch, key.columns[0]))
         if key.how == "each":
-            return np.diff(columns.list_parts(array)[1])
+            return columns.list_lengths(array)
         _, starts, ends = columns.string_spans(array)
         # Words are a byte and a space at least.
         tokens = (ends.astype(np.int64) - starts + 1) // 2
@@ -398,18 +402,22 @@ class Encoder:
             keys, offsets = self._encode_keys(batch, ts, first_row)
         else:
             keys, offsets = np.full(ts.size, self.no_key, np.int32), None
-            keys[complete] = self._encode_keys(batch.filter(pa.array(complete)), ts[complete], first_row)[0]
+            keys[complete] = self._encode_keys(filter_rows(batch, complete), ts[complete], first_row)[0]
         arrays = {}
         for names, narrow in ((self.values, False), (self.narrow_values, True)):
             for name in names:
                 if name == self.time_value:
                     arrays[name] = (ts, None)
                     continue
-                array = columns.plain(self._column(batch, name))
+                column, divisor = self.forms.get(name, (name, 1))
+                array = columns.plain(self._column(batch, column))
+                if divisor > 1:
+                    arrays[name] = _divided(columns.values(array, column), columns.validity(array), divisor)
+                    continue
                 if name in self.texts:
                     arrays[name] = (_text_ids(self.texts[name], array, ts), columns.validity(array))
                     continue
-                arrays[name] = (columns.values(array, name, narrow, first_row), columns.validity(array))
+                arrays[name] = (columns.values(array, column, narrow, first_row), columns.validity(array))
         payload = batch.select([batch.schema.get_field_index(name) for name in self.carry])
         self.counters.keys += keys.size
         return EncodedBatch(ts, keys, offsets, arrays, payload, first_row)
@@ -483,7 +491,7 @@ class Encoder:
         self, batch: pa.RecordBatch, key: KeySource, position: int, first_row: int
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Return int32[k, width] inner ids of one part of the key, and offsets; None: one for each row."""
-        arrays = [self._column(batch, name) for name in key.columns]
+        arrays = [columns.codes(self._column(batch, name)) for name in key.columns]
         if key.how == "value":
             ids, valid = self._value_ids(arrays[0], key.columns[0], position, first_row)
             if valid is None:
@@ -513,7 +521,7 @@ class Encoder:
         if valid is None:
             return self.dictionary.encode_column(position, array), None
         ids = np.zeros(len(array), np.int32)
-        ids[valid] = self.dictionary.encode_column(position, array.drop_null())
+        ids[valid] = self.dictionary.encode_column(position, columns.drop_null(array))
         return ids, valid
 
     def _ids_of_any(self, arrays, names, position, first_row) -> tuple[np.ndarray, np.ndarray]:
@@ -529,15 +537,16 @@ class Encoder:
 
     def _element_ids(self, array, name, position, first_row) -> tuple[np.ndarray, np.ndarray]:
         self._meet_nulls(array, name, first_row)
+        self._check_counts(columns.list_lengths(array), first_row)
         elements, offsets = columns.list_parts(array)
-        self._check_counts(np.diff(offsets), first_row)
+        elements = columns.codes(elements)
         if elements.null_count:
             if self.nulls == "error":
                 row = int(np.searchsorted(offsets, columns.first_null(elements), side="right")) - 1
                 raise _null_key(name, first_row + row, "has a null element")
             self.counters.null_keys += elements.null_count
             kept = np.concatenate(([0], np.cumsum(columns.validity(elements), dtype=np.int64)))
-            elements, offsets = elements.drop_null(), kept[offsets]
+            elements, offsets = columns.drop_null(elements), kept[offsets]
         _check_width(elements, name, first_row, offsets)
         return self.dictionary.encode_column(position, elements), offsets
 
@@ -551,12 +560,19 @@ class Encoder:
         return columns.validity(array).view(np.bool_)
 
 
+def _divided(values: np.ndarray, valid: np.ndarray | None, divisor: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return int64[n] quotients, and uint8[n]: 0 where there is a rest, or was no value."""
+    quotients = values // divisor
+    is_whole = quotients * divisor == values
+    return quotients, (is_whole if valid is None else is_whole & valid.view(np.bool_)).view(np.uint8)
+
+
 def _text_ids(dictionary: KeyDictionary, texts: pa.Array, ts: np.ndarray) -> np.ndarray:
     """Return int64[n] ids of strings, 0 at nulls."""
     valid = columns.validity(texts)
     # As for keys: a recycling thread must not come between.
     with dictionary.lock:
-        ids = dictionary.encode(texts.drop_null())
+        ids = dictionary.encode(columns.drop_null(texts))
         dictionary.touch(ids, ts if valid is None else ts[valid.view(np.bool_)])
     if valid is None:
         return ids.astype(np.int64)

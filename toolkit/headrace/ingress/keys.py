@@ -57,8 +57,7 @@ def id_capacity(max_keys: int, buckets: int = DEFAULT_BUCKETS) -> int:
 
 def key_kind(kind: pa.DataType) -> str | None:
     """Return which of `KINDS` a column type is as a key, or None if it cannot be one."""
-    if pa.types.is_dictionary(kind):
-        return key_kind(kind.value_type)
+    kind = columns.plain_type(kind)
     if columns.is_string(kind):
         return "string"
     if columns.is_whole(kind):
@@ -548,7 +547,7 @@ class KeyDictionary:
             places, back = np.full(len(dictionary), -1, np.int32), np.empty(missing.size, np.int32)
             used = np.empty(min(places.size, missing.size), np.int64)
             used = used[: kernels.find_used(missing, places, used, back)]
-        direct[used] = self._encode_column(column, dictionary.take(pa.array(used))) + 1
+        direct[used] = self._encode_column(column, columns.take(dictionary, used)) + 1
         kernels.find_direct(direct, _CODES_FROM, words, ids)
         return ids
 
@@ -568,7 +567,7 @@ class KeyDictionary:
             self.types[column] = pa.int64()
         elif pa.types.is_floating(known) and pa.types.is_floating(kind):
             self.types[column] = pa.float64()
-        elif not (columns.is_text(known) and columns.is_text(kind)):
+        elif not (columns.is_string(known) and columns.is_text(known) == columns.is_text(kind)):
             raise SchemaError(
                 f"key column {column} has type {known} in one source and {kind} in another: cast one"
             )

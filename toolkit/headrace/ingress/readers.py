@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace.errors import HeadraceError, InputError, NotSupportedError, SchemaError, UnsupportedTypeError
+from headrace.expressions.rows import check_movable, concat_batches, empty_batch, take
 from headrace.ingress import parquet
 from headrace.ingress.batch_bytes import pieces
 from headrace.ingress.validation import Validator
@@ -288,7 +289,7 @@ def open_stream(
     rows: int | None = None,
 ) -> Reader:
     """Return a reader of batches that come one after the other."""
-    chosen = select(schema.empty_table(), columns, name).schema
+    chosen = select_fields(schema, columns, name)
     if columns is None:
         return Reader(chosen, name, rows, batches, is_replayable)
     indices = [schema.get_field_index(column) for column in columns]
@@ -310,6 +311,11 @@ def select(table: pa.Table, columns: Sequence[str] | None, name: str) -> pa.Tabl
     return table.select(list(columns))
 
 
+def select_fields(schema: pa.Schema, columns: Sequence[str] | None, name: str) -> pa.Schema:
+    """Return the schema that `select` gives a table of."""
+    return select(pa.Table.from_batches([empty_batch(schema)]), columns, name).schema
+
+
 def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
     if path.is_dir():
         import pyarrow.dataset as ds  # brings pandas along: not at import time
@@ -328,10 +334,10 @@ def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
         )
     with pq.ParquetFile(path) as file:
         schema, rows = file.schema_arrow.remove_metadata(), file.metadata.num_rows
-    chosen = select(schema.empty_table(), columns, name).schema
+    chosen = select_fields(schema, columns, name)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        select(chosen.empty_table(), chosen.names, name)  # Arrow finds columns by name: each is there once
+        select_fields(chosen, chosen.names, name)  # Arrow finds columns by name: each is there once
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             yield from parquet.batches(path, file, chosen, batch_rows)
 
@@ -339,7 +345,7 @@ def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
 
 
 def _open_dataset(dataset: Any, columns, batch_rows: int, name: str) -> Reader:
-    chosen = select(dataset.schema.empty_table(), columns, name).schema.remove_metadata()
+    chosen = select_fields(dataset.schema, columns, name).remove_metadata()
 
     def batches() -> Iterable[pa.RecordBatch]:
         return parquet.dataset_batches(dataset, chosen, batch_rows)
@@ -371,9 +377,7 @@ def _batches_of(item: Any, name: str) -> list[pa.RecordBatch]:
         return [item]
     if isinstance(item, pa.Table):
         return item.to_batches() or [
-            pa.RecordBatch.from_arrays(
-                [pa.array([], field.type) for field in item.schema], schema=item.schema
-            )
+            empty_batch(item.schema)
         ]
     raise InputError(f"{spoken(name)} yields {type(item).__name__}: it must yield Arrow record batches")
 
@@ -399,7 +403,8 @@ def _align(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> pa.RecordBatc
 
 def _sorted(reader: Reader, column: str) -> Reader:
     """Return a reader of the same rows, stably sorted."""
-    kind = select(reader.schema.empty_table(), [column], reader.name).schema.field(0).type
+    kind = select_fields(reader.schema, [column], reader.name).field(0).type
+    check_movable(reader.schema, "sort=True")
     inner = reader.batches
 
     def batches() -> Iterable[pa.RecordBatch]:
@@ -413,7 +418,12 @@ def _sorted(reader: Reader, column: str) -> Reader:
             raise UnsupportedTypeError(
                 f"column {column!r} has type {kind}: it cannot be sorted by; cast it"
             ) from None
-        return table.combine_chunks().take(order).to_batches(max_chunksize=reader.batch_rows)
+        try:
+            table = table.combine_chunks()
+        except pa.ArrowException:  # what Arrow cannot put together
+            table = pa.Table.from_batches([concat_batches(table.to_batches())])
+        arrays = [take(values, order) for values in table.columns]
+        return pa.Table.from_arrays(arrays, schema=table.schema).to_batches(max_chunksize=reader.batch_rows)
 
     return Reader(
         reader.schema,

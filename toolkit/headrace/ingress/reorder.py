@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.errors import LateRowError, OverflowInputError, ParameterError
+from headrace.expressions.rows import concat_batches, empty_batch, filter_rows, take_rows
 from headrace.ingress.readers import spoken
 from headrace.ingress.times import check_range
 from headrace.kernel import kernel
@@ -167,8 +168,8 @@ class Reorder:
                 f" raise lateness, or set late='drop' or late='side'"
             )
         if self.late == "side":
-            self._late.append(batch.filter(pa.array(is_late)))
-        return batch.filter(pa.array(~is_late)), ts[~is_late]
+            self._late.append(filter_rows(batch, is_late))
+        return filter_rows(batch, ~is_late), ts[~is_late]
 
     def _release(self, up_to: int) -> tuple[pa.RecordBatch, np.ndarray]:
         ready, rest = [], []
@@ -188,7 +189,7 @@ class Reorder:
         self._waiting -= released
         self.counters.released += released
         if not ready:
-            return _empty(self._schema), np.zeros(0, np.int64)
+            return empty_batch(self._schema), np.zeros(0, np.int64)
         ts, rows = ready[0] if len(ready) == 1 else _merge(ready)
         return rows, ts
 
@@ -198,19 +199,19 @@ def _sort(ts: np.ndarray, rows: pa.RecordBatch) -> tuple[np.ndarray, pa.RecordBa
     if (ts[1:] >= ts[:-1]).all():
         return ts, rows
     order = np.argsort(ts, kind="stable")
-    return ts[order], rows.take(pa.array(order))
+    return ts[order], take_rows(rows, order)
 
 
 def _merge(runs: list[tuple[np.ndarray, pa.RecordBatch]]) -> tuple[np.ndarray, pa.RecordBatch]:
     """Merge sorted runs; of equal times those of an earlier run come first."""
-    pieces = pa.Table.from_batches([rows for _, rows in runs]).combine_chunks().to_batches()
+    batches = [rows for _, rows in runs]
+    try:
+        pieces = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    except pa.ArrowException:  # what Arrow cannot put together
+        pieces = [concat_batches(batches)]
     if len(pieces) != 1:
         raise OverflowInputError(
             "a column of the rows that wait for lateness to pass exceeds 2 GiB: lower lateness, or cast the"
             " column to large_string"
         )
     return _sort(np.concatenate([ts for ts, _ in runs]), pieces[0])
-
-
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)

@@ -230,7 +230,9 @@ def generate(shape: AggregateShape) -> str:
     layout = Layout(shape)
     width = 3 + 2 * shape.value_columns
     emit = []
-    for aggregate, state, out in zip(shape.aggregates, layout.value, layout.out_value, strict=True):
+    for number, (aggregate, state, out) in enumerate(
+        zip(shape.aggregates, layout.value, layout.out_value, strict=True)
+    ):
         if aggregate.kind == "count" and aggregate.column is None:
             emit.append(f"out_{out}[i] = s[0][p]")
         elif aggregate.kind == "count":
@@ -239,11 +241,13 @@ def generate(shape: AggregateShape) -> str:
             emit += [f"out_{out}[i] = s[{state}][p] ^ {none_of(aggregate.kind)}", f"s[{state}][p] = 0"]
         else:
             emit += [f"out_{out}[i] = s[{state}][p]", f"s[{state}][p] = 0"]
+        if number in layout.high:
+            emit += [f"out_{layout.out_high[number]}[i] = s[{layout.high[number]}][p]", f"s[{layout.high[number]}][p] = 0"]
     for column in layout.columns:
         nulls = layout.nulls[column]
         emit += [f"out_{layout.out_nonnull[column]}[i] = s[0][p] - s[{nulls}][p]", f"s[{nulls}][p] = 0"]
     emit.append("s[0][p] = 0")
-    outputs = [*layout.out_value, *layout.out_nonnull.values()]
+    outputs = [*layout.out_value, *layout.out_high.values(), *layout.out_nonnull.values()]
     views = [f"out_{out} = s[{out}][me, slot : slot + room]" for out in outputs]
     text = _HEADER.format(
         slots=shape.slots,
@@ -315,12 +319,12 @@ def allocate_state(
     return (*state, np.zeros(shape.slots, np.int64), *sets, *compared, *output)
 
 
-def output_columns(shape: AggregateShape) -> Sequence[tuple[AggregateColumn, int, int | None]]:
-    """For each aggregate: where in `s` its result and its count of non-null values are."""
+def output_columns(shape: AggregateShape) -> Sequence[tuple[AggregateColumn, int, int | None, int | None]]:
+    """For each aggregate: where in `s` its result, its count of non-null values and a sum's high half are."""
     layout = Layout(shape)
     return [
-        (a, out, None if a.column is None else layout.out_nonnull[a.column])
-        for a, out in zip(shape.aggregates, layout.out_value, strict=True)
+        (a, out, None if a.column is None else layout.out_nonnull[a.column], layout.out_high.get(number))
+        for number, (a, out) in enumerate(zip(shape.aggregates, layout.out_value, strict=True))
     ]
 
 

@@ -57,6 +57,10 @@ class Layout:
             self._add("int64" if a.kind == "count_distinct" else a.dtype) if a.kind != "count" else -1
             for a in shape.aggregates
         ]
+        # Integers are averaged exactly: a sum in 128 bits, here its high half.
+        self.high = {
+            i: self._add("int64") for i, a in enumerate(shape.aggregates) if a.kind == "mean" and a.dtype == "int64"
+        }
         self.opened = len(self.state)  # int64[slots]: tuples seen when the window opened
         # Sets of distinct values: three arrays of `distinct`.
         self.sets = self.opened + 1
@@ -70,6 +74,10 @@ class Layout:
         for aggregate in shape.aggregates:
             self.out_value.append(first + len(self.output))
             self.output.append("int64" if aggregate.kind in ("count", "count_distinct") else aggregate.dtype)
+        self.out_high = {}
+        for aggregate in self.high:
+            self.out_high[aggregate] = first + len(self.output)
+            self.output.append("int64")
         self.out_nonnull = {}
         for column in self.columns:
             self.out_nonnull[column] = first + len(self.output)

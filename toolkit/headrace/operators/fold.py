@@ -133,7 +133,16 @@ def _block(aggregate: AggregateColumn, number: int, at: int, layout: Layout) -> 
     value, state = f"value_{aggregate.column}", f"s[{at}][p]"
     # The tuple itself is counted already.
     is_first = f"s[0][p] - 1 == s[{layout.nulls[aggregate.column]}][p]"
-    if aggregate.kind in ("sum", "mean") and aggregate.dtype == "int64":
+    if aggregate.kind == "mean" and aggregate.dtype == "int64":
+        # In 128 bits: an overflow goes up or down as the value's sign says.
+        return [
+            f"old_{number} = {state}",
+            f"total_{number} = old_{number} + {value}",
+            f"over_{number} = ((total_{number} ^ old_{number}) & (total_{number} ^ {value})) >> 63",
+            f"s[{layout.high[number]}][p] += over_{number} & (({value} >> 63) | 1)",
+            f"{state} = total_{number}",
+        ]
+    if aggregate.kind == "sum" and aggregate.dtype == "int64":
         return [
             f"old_{number} = {state}",
             f"total_{number} = old_{number} + {value}",

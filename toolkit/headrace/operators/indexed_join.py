@@ -559,11 +559,9 @@ def _cell_lines(shape: JoinShape, side: Side, places: dict[str, int]) -> list[st
         is_float = band.dtype.startswith("float")
         value = f"buffer[{side.buffer_of(band.left if side.name == 'left' else band.right)}][k]"
         if is_float:
-            lines += [
-                f"value = np.float64({value})",
-                "if not (value - value == 0.0):",  # NaN or infinite: within no distance of anything
-                "    return False",
-            ]
+            # NaN is equal to nothing; NaN and what is infinite are within no distance of anything.
+            is_hopeless = "value != value" if term.kind == "equal" else "not (value - value == 0.0)"
+            lines += [f"value = np.float64({value})", f"if {is_hopeless}:", "    return False"]
         if term.kind == "equal" and is_float:
             bits = f"buffer[{places['bits']}]"
             lines += [

@@ -282,6 +282,11 @@ def _direction(shape: JoinShape, mine: Side, other: Side, mine_is_right: bool) -
         slices.append(f"block_{column} = column_{column}[a:b]")
         names.append(f"block_{column}")
         sliced.append(f"column_{column}")
+    if not names:  # a predicate that reads the other side only: a block is as long as its times
+        views.append("times = view_i64(x[source, base], CHUNK)")
+        slices.append("block_times = times[a:b]")
+        names.append("block_times")
+        sliced.append("times")
     setup, conditions = [], [[] for _ in range(PROBES)]
     for number, band in enumerate(shape.bands):
         # In registers: the blocks' loop reads nothing but the blocks.
@@ -298,7 +303,7 @@ def _direction(shape: JoinShape, mine: Side, other: Side, mine_is_right: bool) -
                 # One comparison: within [p - w, p + w] as an unsigned distance from the lower end.
                 setup.append(f"{name} = buffer[{_lower_end(shape, number, mine_is_right)}][q + {k}]")
                 conditions[k].append(f"(np.uint32({block} - {name}) <= w{number})")
-            elif band.dtype == "float32" and not band.is_wide:
+            elif band.dtype == "float32" and not band.is_wide and not band.is_equal:
                 setup.append(f"{name} = {probe}")
                 conditions[k].append(f"(abs({block} - {name}) <= w{number})")
             else:

@@ -33,6 +33,8 @@ class Band:
     dtype: str
     is_wide: bool
     """The narrow type cannot hold the width: there is no quick test."""
+    is_equal: bool = False
+    """Floats that are to be equal, whatever the width: infinity is, though it has no distance from itself."""
 
     @staticmethod
     def is_too_wide(dtype: str, width: int | float) -> bool:
@@ -276,6 +278,8 @@ def load_tuple(mine: Side, more: list[str]) -> str:
 
 def exact_band(band: Band, x: str, y: str, width: str) -> str:
     """Write the condition of a band on two values, without overflow or rounding."""
+    if band.is_equal:
+        return f"{x} == {y}"
     if band.dtype.startswith("float"):
         return f"abs(np.float64({x}) - np.float64({y})) <= {width}"
     if band.dtype == "int64":

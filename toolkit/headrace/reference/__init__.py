@@ -37,7 +37,7 @@ Count per key in windows of size 4 that advance by 2::
 """
 
 from headrace.reference.aggregates import aggregate
-from headrace.reference.joins import Match, band, join, self_join
+from headrace.reference.joins import Match, band, equal, join, self_join
 from headrace.reference.keys import column, columns, each, no_key
 from headrace.reference.operators import operator
 from headrace.reference.order import Row, Tuple, as_source, merge, reorder
@@ -54,6 +54,7 @@ __all__ = [
     "columns",
     "copy_per_key",
     "each",
+    "equal",
     "filter_tuples",
     "flat_map_tuples",
     "forward",

@@ -90,11 +90,25 @@ def self_join(
     return join(sources, sources, within, predicate, keys, null_keys=null_keys)
 
 
+def equal(left_column: str, right_column: str) -> Predicate:
+    """Return the predicate ``tL == tR``, as float64 if either is a float; null and NaN equal nothing."""
+
+    def matches(tl: Payload, tr: Payload) -> bool:
+        x, a = tl[left_column], tr[right_column]
+        if x is None or a is None:
+            return False
+        if isinstance(x, float) or isinstance(a, float):
+            return float(x) == float(a)
+        return x == a
+
+    return matches
+
+
 def band(left_column: str, right_column: str, width: float) -> Predicate:
     """Return the predicate ``|tL - tR| <= width``.
 
     Exact if both are integers, otherwise as computed in float64. Null and NaN
-    match nothing.
+    match nothing, nor does infinity itself: it has no distance from anything.
     """
     if not width >= 0:
         raise ParameterError(f"band width = {width!r}: must not be negative or NaN")

@@ -19,7 +19,7 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 def sum_in_order(values: Sequence[Any]) -> Any:
     """Add up, from zero: ints as int64 (leaving its range is an error), floats as float64.
 
-    The range is checked after every addition. Not the builtin ``sum``: it
+    The range is checked after every addition: the engine keeps no more. Not the builtin ``sum``: it
     compensates rounding errors from Python 3.12 on.
     """
     total: Any = 0.0 if isinstance(values[0], float) else 0
@@ -31,8 +31,13 @@ def sum_in_order(values: Sequence[Any]) -> Any:
 
 
 def mean(values: Sequence[Any]) -> float:
-    """Divide the sum, as float64, by the number of values."""
-    return float(sum_in_order(values)) / len(values)
+    """Divide the sum by the number of values: of ints the exact sum, of any size, rounded once."""
+    if isinstance(values[0], float):
+        return sum_in_order(values) / len(values)
+    total = 0
+    for value in values:
+        total += value
+    return total / len(values)
 
 
 def smallest(values: Sequence[Any]) -> Any:
