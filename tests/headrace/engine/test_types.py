@@ -273,7 +273,7 @@ def test_example_one_column_is_compared_with_integers_and_floats():
     left = hr.stream(pa.table({"ts": [0], "x": [big]}), event_time="ts")
     right = hr.stream(pa.table({"ts": [0], "i": [big], "f": [float(big)]}), event_time="ts")
     (node,) = (joined := plan(left.join(right, 5, hr.equal("x", "i") & hr.equal("x", "f"))._node)).operators
-    program = JoinProgram(node, node.spec, joined.branches[node.name], SimpleNamespace(mode="vsn", max_keys=10))
+    program = JoinProgram(node, node.spec, joined.branches[node.name], SimpleNamespace(mode="vsn", max_keys=10, debug=False))
     assert program.columns_of(0) == {"x": np.int64, "x / 1 as float64": np.float64}
     assert [(band.left, band.dtype) for band in program.shape.bands] == [(0, "int64"), (1, "float64")]
 
