@@ -21,6 +21,12 @@ def steered_sources_are_let_go():
         source.let_all()
 
 
+@pytest.fixture
+def hangs_are_short(monkeypatch):
+    """For planted mistakes that make something hang: it is given up after some seconds."""
+    monkeypatch.setattr("support.workloads.HANG_S", 5.0)
+
+
 @pytest.fixture(scope="session")
 def spark():
     """Give a session of ours, with the start-up of the Java virtual machine made short.

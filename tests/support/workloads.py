@@ -410,10 +410,11 @@ HANG_S = 60.0
 """What has not happened after so long hangs; shorter limits would be assertions about the machine."""
 
 
-def eventually(condition: Callable[[], Any], seconds: float = HANG_S) -> Any:
-    """Wait until a condition holds and return its value; fail after so long."""
+def eventually(condition: Callable[[], Any], seconds: float | None = None) -> Any:
+    """Wait until a condition holds and return its value; fail after so long, by default `HANG_S`."""
     import time
 
+    seconds = HANG_S if seconds is None else seconds
     end = time.monotonic() + seconds
     pause = 50e-6
     while True:

@@ -26,11 +26,10 @@ from headrace.engine.port import Port
 from headrace.errors import FunctionError, RunStoppedError
 from headrace.gates import merged_log_kernel
 from headrace.operators import build, membership, shared_nothing
-from support.workloads import HANG_S, SHAPES, Steered, draw_workload, eventually, is_stuck, processed
+from support import workloads
+from support.workloads import SHAPES, Steered, draw_workload, eventually, is_stuck, processed
 
 KEYS = [f"key {i}" for i in range(40)]
-LIMIT_S = HANG_S
-"""A request that is not answered within it hangs; less where a planted mistake makes requests hang."""
 
 
 def table(count=200, step=1, keys=KEYS, seed=1):
@@ -51,7 +50,7 @@ def test_six_requests_before_any_tuple():
     source = Steered(table())
     with counts(source).start(threads=1, max_threads=8) as run:
         changes = [run.reconfigure(threads=n) for n in (2, 3, 4, 5, 6, 7)]
-        assert changes[-1].wait(LIMIT_S).outcome == "done"
+        assert changes[-1].wait(workloads.HANG_S).outcome == "done"
         assert run.threads == 7
         for change in changes:
             assert change.outcome in ("done", "superseded")
@@ -70,7 +69,7 @@ def test_old_request_does_not_win_through_a_slow_source():
         fast.let()
         second = run.reconfigure(threads=3)
         fast.let()
-        second.wait(LIMIT_S)
+        second.wait(workloads.HANG_S)
         assert (second.outcome, run.threads) == ("done", 3)
         slow.let_all()
         fast.let_all()
@@ -104,7 +103,7 @@ def test_control_record_behind_its_own_heartbeat():
         for last, threads in ((49, 2), (99, 1), (149, 3)):
             source.let()
             eventually(functools.partial(has_reached, run, last))
-            assert run.reconfigure(threads=threads).wait(LIMIT_S).outcome == "done"
+            assert run.reconfigure(threads=threads).wait(workloads.HANG_S).outcome == "done"
         source.let_all()
         assert run.wait(30)
         assert run.to_arrow().num_rows == 0 and len(run.changes) == 3
@@ -124,7 +123,7 @@ def test_all_sources_idle():
     sources = [Steered(table(seed=s)) for s in range(3)]
     with counts(sources).start(threads=1, max_threads=8) as run:
         for threads in (8, 1, [3, 5], 2):
-            assert run.reconfigure(threads=threads).wait(LIMIT_S).outcome == "done"
+            assert run.reconfigure(threads=threads).wait(workloads.HANG_S).outcome == "done"
         for source in sources:
             source.let_all()
         assert run.wait(30)
@@ -143,7 +142,7 @@ def test_control_record_behind_a_full_log():
 
     with hr.stream(source, event_time="ts").forward().start(threads=2, max_threads=4, capacity=64, sink=sink) as run:
         eventually(lambda: is_stuck(run), 30)
-        rescue = threading.Timer(LIMIT_S, opened.set)  # a request that waits for room would wait for ever
+        rescue = threading.Timer(workloads.HANG_S, opened.set)  # a request that waits for room would wait for ever
         rescue.daemon = True
         rescue.start()
         change = run.reconfigure(threads=4)
@@ -299,11 +298,14 @@ def test_request_after_the_last_tuple():
     with counts(source).start(threads=1, max_threads=4) as run:
         source.let()
         eventually(processed(run, 50))
-        assert run.reconfigure(threads=3).wait(LIMIT_S).outcome == "done"
+        assert run.reconfigure(threads=3).wait(workloads.HANG_S).outcome == "done"
         source.let_all()
         assert run.wait(30)
         with pytest.raises(RunStoppedError, match="its input has ended"):
             run.reconfigure(threads=2)
+        # One that was on its way when the run ended is settled all the same.
+        late = run._execution.operators["counts"].reconfigurer.request(2)
+        assert late.outcome == "unneeded"
         assert run.to_arrow().to_pylist() == result_of(counts(table(50)))
 
 
@@ -422,7 +424,7 @@ MISTAKES = {
         ("elif target == newest:", "elif False:"),
     ),
     "a request after the end waits for ever": (
-        test_request_after_the_last_tuple, "outcome='in flight'",
+        test_request_after_the_last_tuple, "'in flight' == 'unneeded'",
         ("            if self._ended is not None:\n", "            if False:\n"),
     ),
     "planned changes behind the last tuple are not recorded": (
@@ -444,7 +446,7 @@ def replaced(text, replacements):
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_planted_mistake_is_noticed(monkeypatch, mistake):
+def test_planted_mistake_is_noticed(monkeypatch, hangs_are_short, mistake):
     check, expected, *replacements = MISTAKES[mistake]
     source = replaced(inspect.getsource(reconfiguration), replacements)
     module = ModuleType(reconfiguration.__name__)
@@ -464,7 +466,6 @@ def test_planted_mistake_is_noticed(monkeypatch, mistake):
         whole(port, encoded)
 
     monkeypatch.setattr(Port, "feed", feed)
-    monkeypatch.setitem(globals(), "LIMIT_S", 2.0)
     with pytest.raises(AssertionError, match=expected):
         for _ in range(20):  # two requests may be so far apart that neither waits
             check()
@@ -472,7 +473,7 @@ def test_planted_mistake_is_noticed(monkeypatch, mistake):
 
 RECORD_MISTAKES = {
     "a record is dropped as old news, as a heartbeat would be": (
-        test_control_record_behind_its_own_heartbeat, "'failed' == 'done'",
+        test_control_record_behind_its_own_heartbeat, "'(failed|in flight)' == 'done'",
         (
             "    end = load_relaxed(g.words, END)\n",
             """\
@@ -484,14 +485,14 @@ RECORD_MISTAKES = {
         ),
     ),
     "a record needs the room of a tuple": (
-        test_control_record_behind_a_full_log, "",
+        test_control_record_behind_a_full_log, "not True",
         ("    if end - smallest >= g.out_ts.shape[1]:\n", "    if _room(g, end) == 0:\n"),
     ),
 }
 
 
 @pytest.mark.parametrize("mistake", RECORD_MISTAKES)
-def test_planted_mistake_in_control_records_is_noticed(monkeypatch, mistake):
+def test_planted_mistake_in_control_records_is_noticed(monkeypatch, hangs_are_short, mistake):
     check, expected, *replacements = RECORD_MISTAKES[mistake]
     text = replaced(inspect.getsource(merged_log_kernel.control).removeprefix("@kernel\n"), replacements)
     space = dict(vars(merged_log_kernel))
@@ -554,7 +555,7 @@ def be_impatient(monkeypatch):
 
 @pytest.mark.interpreted
 @pytest.mark.parametrize("mistake", LOOP_MISTAKES)
-def test_planted_mistake_in_the_loop_is_noticed(monkeypatch, mistake):
+def test_planted_mistake_in_the_loop_is_noticed(monkeypatch, hangs_are_short, mistake):
     check, expected, *replacements = LOOP_MISTAKES[mistake]
     plant_in_loop(monkeypatch, replacements)
     be_impatient(monkeypatch)
@@ -562,7 +563,7 @@ def test_planted_mistake_in_the_loop_is_noticed(monkeypatch, mistake):
         check()
 
 
-def test_planted_wait_at_the_barrier_for_one_that_failed_is_noticed(monkeypatch):
+def test_planted_wait_at_the_barrier_for_one_that_failed_is_noticed(monkeypatch, hangs_are_short):
     """Whoever waits at the barrier does not look whether the run has stopped."""
     # Whoever joins begins when somebody waits at the next boundary: then there is one who does, whatever the timing.
     slowly = "while activation > 1 and load_acquire(c.words, BARRIER) == 0 and not stopped(c):\n                pause()\n"
@@ -584,7 +585,7 @@ def test_planted_wait_at_the_barrier_for_one_that_failed_is_noticed(monkeypatch)
         eventually(lambda: not any(thread.name.startswith("headrace-operator-") for thread in threading.enumerate()))
 
 
-def test_planted_router_that_keeps_time_from_who_owns_nothing_is_noticed(monkeypatch):
+def test_planted_router_that_keeps_time_from_who_owns_nothing_is_noticed(monkeypatch, hangs_are_short):
     load = shared_nothing.load_module
     mistake = ("if member[r] != 0 and (t.last_ts", "if member[r] != 0 and t.end[r] > 0 and (t.last_ts")
 

@@ -111,7 +111,7 @@ def test_interleave_every_schedule():
 
 
 @pytest.mark.parametrize(
-    "capacity, count, writing, reading", [(2, 3, 2, 2), (2, 4, 2, 2), (1, 3, 1, 1), (4, 6, 3, 2)]
+    "capacity, count, writing, reading", [(2, 3, 2, 2), (2, 4, 2, 2), (1, 3, 1, 1)]
 )
 def test_interleave_every_schedule_of_five_preemptions(capacity, count, writing, reading):
     assert exhaustive("ring", case(kernels(), capacity, count, writing, reading), preemptions=5) > 10_000
