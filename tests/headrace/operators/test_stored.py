@@ -395,6 +395,7 @@ def test_example_a_failing_output_shows_the_window():
 
 
 def after_the_loop(key, state, emit):
+    last = 0
     for t in state.tuples:
         last = t.ts
     emit(n=t.x + last)
