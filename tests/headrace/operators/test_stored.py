@@ -438,7 +438,7 @@ def text(key, state, emit):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (after_the_loop, "'t' is known only inside its loop"),
+        (after_the_loop, "'t' may have no value here"),
         (handed_on, "'t' is a stored tuple: give of_tuple its values"),
         (indexed, "state.tuples can only be used as"),
         (changed, "a stored tuple cannot be changed"),
