@@ -98,7 +98,7 @@ def test_tuple_with_too_many_keys_is_named():
     numbers = pa.array(range(2**20 + 2), pa.int64())
     tags = pa.ListArray.from_arrays(pa.array([0, 1, 2**20 + 2]), numbers)
     query = hr.stream(pa.table({"ts": [0, 1], "tags": tags}), event_time="ts").key_by(tag=hr.each("tags")).window(10)
-    with pytest.raises(OverflowInputError, match=r"row 1\b.*1048576"):
+    with pytest.raises(OverflowInputError, match=r"row 1\b.*1,048,576"):
         query.aggregate(n=hr.count()).to_arrow()
 
 
