@@ -468,6 +468,7 @@ def test_input_that_is_not_there_or_no_table(tmp_path):
             counts(thing)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])
 def test_corrupt_files(tmp_path, kind):
     """Every file is either refused in one line, or (the damage hit nothing) read as it was; never a crash."""
@@ -558,6 +559,7 @@ def total(key, state, emit):
 FRAGILE = hr.operator(state={"total": "int64"}, emits={"total": "int64"}, update=inverse, output=total)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 4])
 def test_user_function_that_fails_on_the_millionth_tuple(threads):
     table = pa.table({"ts": range(1_000_001), "v": range(1_000_001), "k": [i % 64 for i in range(1_000_001)]})

@@ -500,6 +500,7 @@ def start(*arguments, **options):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_example_what_spark_cannot_read_is_one_line(folder):
     pq.write_table(words(50_000), "in.parquet", row_group_size=5_000)
@@ -522,12 +523,14 @@ def test_example_wrong_use_as_a_process():
     assert left_behind(".") == []
 
 
+@pytest.mark.slow
 def test_example_nothing_is_said_when_piped():
     process = start("run", "forward", "--in", "words.parquet", "--out", "o.parquet", "--rate", 200)
     out, err = process.communicate(timeout=120)
     assert (process.returncode, out, err) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_example_progress_on_a_terminal():
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
@@ -549,6 +552,7 @@ def test_example_progress_on_a_terminal():
     assert b"forward:" in shown and b"/300" in shown and b"threads=1" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_example_interrupted_while_running(folder, number):
     process = start("run", "forward", "--in", "words.parquet", "--out", "o.parquet", "--report", "r.json", "--rate", 5)
@@ -564,6 +568,7 @@ def test_example_interrupted_while_running(folder, number):
     assert left_behind(folder) == []
 
 
+@pytest.mark.slow
 def test_example_interrupted_while_compiling(folder):
     """A cold cache: the compiler holds the main thread for seconds."""
     process = subprocess.Popen(
@@ -588,6 +593,7 @@ def processes_marked(mark):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes where Linux lists them")
 @pytest.mark.parametrize("wait_s", [0.0, 0.5, 4.0])
 def test_example_interrupted_while_spark_starts(folder, wait_s):
@@ -645,6 +651,7 @@ def test_example_lab_listens_on_loopback_and_keeps_its_token(monkeypatch):
     assert not any("token" in argument for argument in executed[0])
 
 
+@pytest.mark.slow
 def test_example_lab_opens_on_the_notebooks_for_this_machine_only(tmp_path):
     """The real thing: it comes up, lists the notebooks to whoever has the token, and listens on loopback."""
     state = {f"JUPYTER_{name}_DIR": str(tmp_path / name) for name in ("CONFIG", "DATA", "RUNTIME")}

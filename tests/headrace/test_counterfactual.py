@@ -41,6 +41,7 @@ class Wishes:
         return Request(threads=self.had, reason="wished")
 
 
+@pytest.mark.slow
 def test_plans_side_by_side():
     steps = hr.rates.phases([(0.5, 4_000), (0.5, 16_000), (1, 4_000)])
     once = Wishes(2)

@@ -12,6 +12,7 @@ from headrace import cli, demo
 from headrace.apps import APPS
 
 
+@pytest.mark.slow
 def test_example_fast_demo(spark, tmp_path, capfd):
     assert cli.main(["demo", "--fast", "--out", str(tmp_path / "out")]) == 0
     printed = capfd.readouterr().out
@@ -29,6 +30,7 @@ def test_example_fast_demo(spark, tmp_path, capfd):
     assert "longest tweet of each hashtag" in page and "4 → 2 threads" in page
 
 
+@pytest.mark.slow
 def test_example_a_wrong_result_is_noticed(spark, tmp_path, capfd, monkeypatch):
     """Plant a mistake: the reference of one application says something else in one place."""
     right = APPS["longest"].reference

@@ -171,6 +171,7 @@ ROWS = st.tuples(
 SCHEMA = pa.schema({"ts": pa.int64(), "x": pa.int64(), "b": pa.bool_(), "s": pa.string()})
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 @given(st.lists(ROWS, max_size=30), st.integers(1, 4))
 def test_oracle_steps_before_and_after_an_operator(drawn, threads):
@@ -190,6 +191,7 @@ def test_oracle_steps_before_and_after_an_operator(drawn, threads):
     assert query.to_arrow(threads=threads).to_pylist() == [{"ts": ts, **payload} for ts, payload in result]
 
 
+@pytest.mark.slow
 def test_example_steps_that_follow_each_other_are_one_loop():
     from headrace.query import FunctionStep, plan
 
@@ -269,6 +271,7 @@ def emit_times(key, state, emit):
     emit(key=key, at=state.at, took=state.took, sum=state.ts, length=state.length)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"gate": "scalegate"}, {"mode": "sn"}], ids=str)
 def test_example_an_operator_reads_times_as_integers_and_keeps_its_names(options):
     operator = hr.operator(
@@ -289,6 +292,7 @@ def times_meet(l, r):
     return r.ts - l.ts == 1_000_000 * s[1] and l.when < r.when and buffer[0] + buffer[1] == 7 + buffer[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", [True, False])
 def test_example_a_join_function_reads_event_times_and_durations(index):
     """Times of two units, in the engine's: pairs one second apart."""
@@ -304,6 +308,7 @@ def divides_times(l, r):
     return l.when // (r.ts - l.ts) > 0
 
 
+@pytest.mark.slow
 def test_example_a_failing_join_function_shows_the_times_it_read():
     stream = hr.stream(TIMES, event_time="when")
     with pytest.raises(FunctionError, match="ZeroDivisionError") as caught:
@@ -311,6 +316,7 @@ def test_example_a_failing_join_function_shows_the_times_it_read():
     assert caught.value.tuple == {"l.when": 1_000_000, "r.ts": 1_000_000, "l.ts": 1_000_000, "r.when": 1_000_000}
 
 
+@pytest.mark.slow
 def test_example_steps_read_times_as_integers():
     stream = hr.stream(TIMES, event_time="when")
     mapped = stream.map(lambda t: t.took + t.µs + t.when // 1_000_000, sum="int64")

@@ -111,6 +111,7 @@ def test_example_since_gives_what_is_new(finished):
     assert samples[-1].metrics.state == "finished"
 
 
+@pytest.mark.slow
 def test_example_of_several_operators():
     query = counting().key_by("n").window(1000).aggregate("second", m=hr.count())
     with query.start(sample_every=0.01) as run:
@@ -276,11 +277,13 @@ def script(text):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_example_the_interpreter_exits():
     done = script("print('leaving', flush=True)")
     assert (done.returncode, done.stdout, done.stderr) == (0, "leaving\n", "")
 
 
+@pytest.mark.slow
 def test_example_a_fork_has_no_history():
     done = script(
         """

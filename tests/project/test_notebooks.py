@@ -79,6 +79,7 @@ def nothing_is_left(pids):
             os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_example_a_failing_cell_fails_the_run_and_leaves_nothing(tmp_path):
     status, said, out, pids = papermill(
@@ -91,6 +92,7 @@ def test_example_a_failing_cell_fails_the_run_and_leaves_nothing(tmp_path):
     assert any("An Exception was encountered" in cell.source for cell in out.cells)
 
 
+@pytest.mark.slow
 def test_example_a_cell_that_never_ends_fails_within_its_time(tmp_path):
     begun = time.monotonic()
     status, said, _, pids = papermill(tmp_path, LIVE_RUN, NOTE_PIDS, "run.wait()", timeout_s=60)
@@ -99,6 +101,7 @@ def test_example_a_cell_that_never_ends_fails_within_its_time(tmp_path):
     nothing_is_left(pids)
 
 
+@pytest.mark.slow
 def test_example_make_stops_at_a_notebook_that_fails(tmp_path):
     """The Makefile's own lines, with an environment that is there already; the HTML of the one before is written."""
     if shutil.which("make") is None:

@@ -40,6 +40,7 @@ GOALS = {
 """Of `bench api`; no other row of it has one."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TINY)
 def test_example_each_benchmark_reports_rows(name):
     measured = bench.run(name, tiny=True)
@@ -57,6 +58,7 @@ def test_example_each_benchmark_reports_rows(name):
         assert {row.case: (row.goal, row.better) for row in measured if row.goal is not None} == GOALS
 
 
+@pytest.mark.slow
 def test_example_ingress_from_spark(spark):
     measured = {row.case: row for row in ingress.measure(False, tiny=True)}
     assert measured["Spark DataFrame, words of text"].value > 0

@@ -17,6 +17,7 @@ from headrace.bench.rows import Row
 PAPER = Paper("A paper, Figure 1", "a machine", ["It was <b>fast</b>: 3 t/s."])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", experiments.NAMES)
 def test_example_each_experiment_reports(name, tmp_path):
     finished = bench.experiment(name, tiny=True)

@@ -136,6 +136,7 @@ def test_agree_ours_and_batch(works, name):
     assert rows[1].case.endswith("processor time") and rows[1].unit in ("ns/row", "ns/tweet") and rows[1].better == "lower"
 
 
+@pytest.mark.slow
 def test_agree_spark(works, spark, monkeypatch):
     """One process for all workloads: starting it is what takes long. `spark` only says that there is a Java."""
     peer = on_spark.Spark(2)
@@ -287,6 +288,7 @@ def test_example_the_table_for_readme(works):
     ]
 
 
+@pytest.mark.slow
 def test_example_tiny_run_says_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(environment, "cache_folder", lambda make=False: tmp_path / "nothing")
     finished = bench.experiment("peers", tiny=True)
@@ -343,6 +345,7 @@ def test_example_no_javac(monkeypatch, tmp_path):
     assert environment.find_javac() == old
 
 
+@pytest.mark.slow
 def test_example_an_environment_that_cannot_be_made(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PIP_NO_INDEX", "1")

@@ -120,6 +120,7 @@ print(hr.stream(t, event_time="ts").key_by("k").window(size=2).aggregate(n=hr.co
 """
 
 
+@pytest.mark.slow
 def test_example_code_planted_for_numbas_own_cache_is_never_read(tmp_path):
     """Numba reads ``NUMBA_CACHE_DIR`` unchecked; a query must read nothing there, and write nothing."""
     bomb = bytes.fromhex(subprocess.run([sys.executable, "-c", PLANTED], capture_output=True, text=True).stdout)

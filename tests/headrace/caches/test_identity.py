@@ -82,6 +82,7 @@ def child(package):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not JIT, reason="the interpreter has no machine code to keep")
 def test_example_callers_follow_an_edited_callee(package):
     """The trap of Numba's own cache, which watches the file of the caller alone."""

@@ -218,6 +218,7 @@ def test_example_compiled_equals_plain(function):
 ROW = st.tuples(st.integers(0, 9), st.integers(-20, 20), st.one_of(st.none(), st.floats(-8, 8, width=16)))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(ROW, max_size=4))
 def test_oracle_compiled_equals_plain(rows):
@@ -985,6 +986,7 @@ print(json.dumps([state[0], hits, misses, module.__name__]))
 """
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_example_second_process_compiles_nothing_even_if_the_file_moved(tmp_path):
     def child(directory, text):

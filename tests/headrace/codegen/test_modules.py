@@ -91,6 +91,7 @@ def child(source=SOURCE, debug=False, entry=None, **environment):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_example_second_process_compiles_nothing(cache):
     first, second = child(), child()
@@ -101,6 +102,7 @@ def test_example_second_process_compiles_nothing(cache):
     assert second["warnings"] == []
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("debug", [False, True])
 def test_example_parts_are_linked_into_the_entry(cache, debug):
@@ -237,6 +239,7 @@ def test_example_tampered_source_is_not_run(cache):
     assert path.read_text() == "x = 1"
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("damage", ["empty", "truncated", "flipped"])
 def test_example_damaged_cache_is_compiled_again_and_healed(cache, damage):
@@ -283,6 +286,7 @@ def test_example_many_threads_load_one_module(cache):
     assert len(found) == 1
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_example_hit_is_much_faster_than_compiling(cache):
     """Not a benchmark: a hit that took longer than compiling would be no hit."""

@@ -445,6 +445,7 @@ def replaced(text, replacements):
     return text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_planted_mistake_is_noticed(monkeypatch, hangs_are_short, mistake):
     check, expected, *replacements = MISTAKES[mistake]
@@ -491,6 +492,7 @@ RECORD_MISTAKES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", RECORD_MISTAKES)
 def test_planted_mistake_in_control_records_is_noticed(monkeypatch, hangs_are_short, mistake):
     check, expected, *replacements = RECORD_MISTAKES[mistake]
@@ -553,6 +555,7 @@ def be_impatient(monkeypatch):
     monkeypatch.setitem(globals(), "eventually", lambda condition, seconds=2: patient(condition, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.interpreted
 @pytest.mark.parametrize("mistake", LOOP_MISTAKES)
 def test_planted_mistake_in_the_loop_is_noticed(monkeypatch, hangs_are_short, mistake):
@@ -585,6 +588,7 @@ def test_planted_wait_at_the_barrier_for_one_that_failed_is_noticed(monkeypatch,
         eventually(lambda: not any(thread.name.startswith("headrace-operator-") for thread in threading.enumerate()))
 
 
+@pytest.mark.slow
 def test_planted_router_that_keeps_time_from_who_owns_nothing_is_noticed(monkeypatch, hangs_are_short):
     load = shared_nothing.load_module
     mistake = ("if member[r] != 0 and (t.last_ts", "if member[r] != 0 and t.end[r] > 0 and (t.last_ts")

@@ -113,6 +113,7 @@ def test_the_papers_controllers_on_a_join_whose_rate_changes(controller):
         assert {d.kind for d in run.decisions} == {"attached", "request"}
 
 
+@pytest.mark.slow
 def test_threshold_on_a_run_that_idles():
     """At a trickle one thread will do."""
     with counts().start(threads=2, max_threads=2, rate=500) as run:
@@ -126,6 +127,7 @@ def test_threshold_on_a_run_that_idles():
         assert list(frame.kind[:2]) == ["attached", "request"] and frame.ms[1] > 0
 
 
+@pytest.mark.slow
 def test_schedule_and_cost_model_on_a_run():
     with join().start(threads=1, max_threads=3, rate=5_000, sink=hr.discard()) as run:
         control = run.control(Schedule([(0.2, 3), (3, 1)]), interval_s=0.05)
@@ -143,6 +145,7 @@ def test_schedule_and_cost_model_on_a_run():
         assert run.state == "running"
 
 
+@pytest.mark.slow
 def test_balancer_on_a_run_whose_keys_are_all_with_one_thread():
     """They are spread, and the result is the same."""
     table = pa.table({"ts": range(ROWS), "k": [i % 200 for i in range(ROWS)]})

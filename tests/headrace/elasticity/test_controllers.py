@@ -217,6 +217,7 @@ def controllers(draw):
     return Threshold(damping=damping) if kind == "threshold" else ProactiveJoin(damping=damping)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(st.floats(0.05, 12), st.floats(0.0, 0.04), st.integers(1, 8), st.integers(0, 999))
 def test_property_no_flapping_on_a_noisy_constant_load(work, noise, threads, seed):

@@ -201,12 +201,14 @@ def test_agree_without_a_bug():
     hunt()
 
 
+@pytest.mark.slow
 def test_agree_with_delays_alone(monkeypatch):
     """A pause between adding the joiner to the output and to the input, and at every other turn of the barrier."""
     plant(monkeypatch, lambda text: delayed(text, *DELAYS))
     hunt()
 
 
+@pytest.mark.slow
 @pytest.mark.interpreted
 @pytest.mark.parametrize("bug", BUGS)
 def test_planted_bug_is_found(monkeypatch, bug):
@@ -215,6 +217,7 @@ def test_planted_bug_is_found(monkeypatch, bug):
     assert_found(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", RACES)
 def test_planted_race_is_found(monkeypatch, bug):
     old, new, places, expected = RACES[bug]

@@ -91,12 +91,14 @@ def run_live(workload: Workload, draw: random.Random) -> None:
         workload.assert_right(run.to_arrow())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_agree_planned(shape):
     for seed in range(PER_SHAPE // 2):
         run_planned(draw_workload(shape, seed), random.Random(f"planned {seed}"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_agree_live(shape):
     for seed in range(PER_SHAPE - PER_SHAPE // 2):

@@ -9,6 +9,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import headrace as hr, pyarrow as pa
 posts = pa.table({"ts": [0, 1, 2, 30, 40], "tags": [["a"], ["a", "b"], ["b"], [], ["c"]], "chars": [5, 9, 7, None, 3]})
@@ -21,6 +23,7 @@ print(left.join(left, 10, hr.band("chars", "chars", 4)).to_arrow(threads=2).to_p
 """
 
 
+@pytest.mark.slow
 def test_agree_interpreted_and_compiled():
     outputs = []
     for disabled in ("0", "1"):

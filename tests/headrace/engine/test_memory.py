@@ -33,6 +33,7 @@ def stream_of_keys(batches, rows, seen):
         yield pa.record_batch({"ts": [i] * rows, "k": [f"a key that is longer than eight bytes {i} {r}" for r in range(rows)]})
 
 
+@pytest.mark.slow
 def test_state_follows_live_keys():
     """600,000 keys pass, 4,000 are live: ids, state and dictionary stay small."""
     batches, rows, seen, counts = 150, 4_000, [], []

@@ -119,6 +119,7 @@ def query_of(draw, sources, keys, lateness, policy, least):
     return keyed.window(8, 4).aggregate("counts", n=hr.count())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("gate", "mode"), WAYS)
 @DRAWN
 @given(seed=st.integers(0, 2**32))
@@ -652,6 +653,7 @@ def test_agree_without_a_mistake():
     a_joiner_without_tuples()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_planted_mistake_is_found(monkeypatch, mistake):
     scenario, changes, what = MISTAKES[mistake]

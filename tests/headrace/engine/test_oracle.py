@@ -47,6 +47,7 @@ def test_example_windows_of_negative_time():
     assert result.to_pydict() == {"ts": [1, 3], "n": [1, 1]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @DRAWN
 @given(
@@ -64,6 +65,7 @@ def test_oracle_aggregates(shape, seed, threads, batch_rows, capacity):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gate", ["log", "scalegate"])
 @DRAWN
 @given(seed=st.integers(0, 2**32), threads=st.integers(1, 8), batch_rows=st.sampled_from([1, 5, 1 << 16]))
@@ -87,6 +89,7 @@ def test_oracle_forward(gate, seed, threads, batch_rows):
     assert_same(rows_of(result), rows_of(wanted), str(workload))
 
 
+@pytest.mark.slow
 @DRAWN
 @given(seed=st.integers(0, 2**32), threads=st.integers(1, 4))
 def test_agree_arrival_of_sources(seed, threads):
@@ -126,6 +129,7 @@ def test_agree_large_input_crosses_chunks():
         assert_same(rows_of(result), wanted, f"{threads} threads, {gate}")
 
 
+@pytest.mark.slow
 def test_agree_sums_of_floats_do_not_depend_on_threads_or_batches():
     """0.1 + 1e16 - 1e16: another order of addition would give other bits."""
     draw = random.Random(5)

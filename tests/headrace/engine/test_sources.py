@@ -101,6 +101,7 @@ class TestIdle:
         sources = [open_input(slow(), schema=SCHEMA), open_input(steady(), schema=SCHEMA)]
         return counts(sources, idle_after=0.15, late=late).start(threads=2)
 
+    @pytest.mark.slow
     def test_example_an_idle_source_does_not_hold_back_the_others(self):
         seen = []
         sources = [open_input(slow(), schema=SCHEMA), open_input(steady(), schema=SCHEMA)]
@@ -112,6 +113,7 @@ class TestIdle:
             assert any(batch["ts"][-1].as_py() >= 100 for batch in early), "results waited for the idle source"
             assert run.passed_time, "what the wall clock decided is on record"
 
+    @pytest.mark.slow
     def test_example_rows_of_a_returned_source_are_late(self):
         with self.start("side") as run:
             run.wait()

@@ -52,6 +52,7 @@ from support.typed_cases import CASES, EVERY_TYPE, KEPT, Wrong
 TESTS = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", sorted({*CASES} - {"sums"}))
 def test_oracle_every_type(case):
     for kind in EVERY_TYPE[case]:
@@ -207,6 +208,7 @@ def joins(left, right, **condition):
 EQUALITIES = [{"on": ("a", "b")}, {"where": hr.equal("a", "b")}, {"where": hr.equal("a", "b"), "index": False}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "condition, kind",
     [(EQUALITIES[0], pa.float32()), (EQUALITIES[1], pa.float64()), (EQUALITIES[2], pa.float32())],
@@ -364,6 +366,7 @@ def test_planted_views_lie_in_order():
         finds("each", [pa.string(), pa.int64()], "must be", range(30))
 
 
+@pytest.mark.slow
 def test_planted_a_carry_is_lost(monkeypatch):
     right = fold._block
 

@@ -166,6 +166,7 @@ def test_example_added_readers_start_where_the_caller_is_inclusive(Gate):
     assert gate.get(0).ts == 5 and gate.get(1).ts == 5
 
 
+@pytest.mark.slow
 @both
 def test_example_table_two_says_who_succeeds(Gate):
     gate = Gate(sources=1, readers=1, max_sources=3, max_readers=3, capacity=16)
@@ -438,6 +439,7 @@ def test_oracle_long_runs_of_one_source(Gate, sources, block):
     assert keys(drain(gate, 0)) == merged(*streams)
 
 
+@pytest.mark.slow
 @both
 @settings(max_examples=300, deadline=None)
 @given(script=scripts())

@@ -46,6 +46,7 @@ def kernels(gate, *planted):
 # -- the real text -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @both
 def test_interleave_one_source_one_reader(gate):
     case = static_case(gate, kernels(gate), [[1, 2, 2]], 1)
@@ -54,6 +55,7 @@ def test_interleave_one_source_one_reader(gate):
     sampled(gate, case, 18_000)
 
 
+@pytest.mark.slow
 @both
 def test_interleave_two_sources_with_ties(gate):
     case = static_case(gate, kernels(gate), [[1, 2], [2, 2]], 1)

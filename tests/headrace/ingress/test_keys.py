@@ -416,6 +416,7 @@ CRAFTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("array", CRAFTED.values(), ids=CRAFTED)
 def test_property_crafted_keys_lie_near_their_places(array):
     """20,000 keys whose stable hashes end in 24 equal bits: 10,000 probes each, before there was a seed."""

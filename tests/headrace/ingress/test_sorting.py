@@ -46,6 +46,7 @@ def mixed_columns(draw):
     return columns
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(mixed_columns())
 def test_oracle_columns_of_any_kind(columns):

@@ -522,6 +522,7 @@ print("ok")
 # -- without the compiler ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not JIT, reason="this is the run without the compiler")
 def test_agree_everything_runs_without_the_compiler(tmp_path):
     """The handles' suites, ring and gates, in an interpreter with NUMBA_DISABLE_JIT=1."""

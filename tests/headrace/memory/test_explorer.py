@@ -212,6 +212,7 @@ def named(threads):
     return " | ".join(" ".join(s.replace("r=", f"r{next(number)}=") for s in steps) for steps in threads)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(PROGRAMS)
 def test_oracle_drawn_programs(threads):

@@ -106,10 +106,12 @@ def case(k, capacity, count, writing, reading):
     return build
 
 
+@pytest.mark.slow
 def test_interleave_every_schedule():
     assert exhaustive("ring", case(kernels(), 1, 2, 1, 1)) > 100_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "capacity, count, writing, reading", [(2, 3, 2, 2), (2, 4, 2, 2), (1, 3, 1, 1)]
 )
@@ -118,6 +120,7 @@ def test_interleave_every_schedule_of_five_preemptions(capacity, count, writing,
     assert exhaustive("ring", case(kernels(), capacity, count, writing, reading), preemptions=2, memory=TSO) > 500
 
 
+@pytest.mark.slow
 def test_interleave_larger_cases():
     for capacity, count, batch in [(1, 6, 2), (2, 8, 3), (4, 12, 3)]:
         assert sampled("ring", case(kernels(), capacity, count, batch, batch), 20_000) >= 20_000

@@ -209,6 +209,7 @@ LATEST = hr.operator(
 )
 
 
+@pytest.mark.slow
 @QUICK
 @given(sources(), windows(4), schedules())
 def test_oracle_one_instance_per_key_slides(drawn, window, schedule):
@@ -268,6 +269,7 @@ MEETING = hr.operator(
 )
 
 
+@pytest.mark.slow
 @QUICK
 @given(
     st.lists(st.lists(PRICE_ROWS, max_size=15), min_size=1, max_size=2), sources(2), windows(2), schedules()
@@ -303,6 +305,7 @@ def pairs_of(state, t, emit):
         emit(n=state.n, i=i)
 
 
+@pytest.mark.slow
 @QUICK
 @given(sources(), windows(2), schedules())
 def test_oracle_no_key_and_no_output(drawn, window, schedule):
@@ -515,6 +518,7 @@ def mixes_types(state, t, emit):
     state.n = t.y  # the wrong line
 
 
+@pytest.mark.slow
 def test_example_a_function_that_does_not_compile_shows_its_line():
     operator = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, update=mixes_types)
     query = (
@@ -575,6 +579,7 @@ LONG = hr.operator(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("gate", "mode"), [("scalegate", "vsn"), ("log", "sn")])
 def test_agree_gates_modes_and_heartbeats(gate, mode):
     """Filtered rows become heartbeats, which count as ticks: alike for every instance."""

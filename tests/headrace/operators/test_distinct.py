@@ -177,6 +177,7 @@ def cases(draw):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["vsn", "sn"])
 def test_oracle_count_distinct(mode):
     @QUICK
@@ -264,6 +265,7 @@ def test_oracle_order_of_strings():
             assert text_less(*dictionary.arrays, i, j) == (a.encode() < b.encode())
 
 
+@pytest.mark.slow
 def test_example_more_strings_than_max_keys():
     rows = pa.table({"ts": [1] * 3, "s": ["a", "b", "c"]})
     query = hr.stream(rows, event_time="ts").window(5).aggregate(least=hr.min("s"))

@@ -119,6 +119,7 @@ def assert_found(table, window, wanted):
         check(table, window, wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.interpreted
 def test_planted_the_rings_end_is_the_windows_end(monkeypatch):
     case = pa.table({"ts": [0, 3, 5, 9], "key": [1, 1, 1, 1], "v": [5, 6, 7, 8]}), Window(13, 2), {"top": ("max", "v")}

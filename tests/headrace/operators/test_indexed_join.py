@@ -74,6 +74,7 @@ def near_each_other(draw, width, bases, kind):
 BASES = [0.0, -0.0, 1.0, -1.0, 1e6, 2.0**31, 1e15, -1e18, 9e19, 1e300, 5e-324, math.inf, -math.inf, math.nan]
 
 
+@pytest.mark.slow
 @SETTINGS
 @given(
     st.sampled_from([0.1, 1 / 3, 10.0, 1e-3, 1e9, 1e-300, 5e-324]).flatmap(
@@ -94,6 +95,7 @@ def test_oracle_floats_where_rounding_decides(case, threads, schedule):
 ENDS = [0, 1, -1, 5, 2**31, -(2**31), 2**53, 2**53 + 1, 2**62, -(2**62), 2**63 - 1, 2**63 - 3, -(2**63), None]
 
 
+@pytest.mark.slow
 @SETTINGS
 @given(
     st.lists(st.sampled_from(ENDS), max_size=20),
@@ -112,6 +114,7 @@ def test_oracle_integers_at_the_ends_of_their_range(xs, ys, width, threads):
 KEYED = {"id": st.sampled_from(["a", "b", "é", "zz"]), "v": st.integers(-4, 4)}
 
 
+@pytest.mark.slow
 @SETTINGS
 @given(
     st.lists(st.fixed_dictionaries(KEYED), max_size=40),

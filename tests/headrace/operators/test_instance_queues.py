@@ -234,12 +234,14 @@ CASES = {
     "one router": Case([(t, 0) for t in range(6)], [[0, 1, 1, 0], [1] * 4], planned=[(3, 1)], routers=1),
 }
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_interleave_routers_and_instances(name):
     build = functools.partial(CASES[name].build, *sides())
     assert sampled("instance queues", build, 800, longest=20_000, length=600) >= 800
 
 
+@pytest.mark.slow
 def test_interleave_every_order_in_which_threads_wait_for_each_other():
     """Every schedule in which a thread goes on until it must wait."""
     small = Case([(1, 1), 1, (2, 0)], [[0] * 4, [0, 1, 0, 1]])
@@ -357,6 +359,7 @@ INSTANCES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROUTERS)
 def test_interleave_catches_in_routers(name):
     old, new, case, expected = ROUTERS[name]
@@ -364,6 +367,7 @@ def test_interleave_catches_in_routers(name):
     find_failure("instance queues", build, expected, count=2_000, longest=20_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", INSTANCES)
 def test_interleave_catches_in_instances(name):
     old, new, case, expected = INSTANCES[name]
@@ -410,6 +414,7 @@ CLOSE = """    signal(g.membership, READERS_WAITING, g.gate_event, DATA_EVENT)
 """
 
 
+@pytest.mark.slow
 def test_interleave_the_end_of_a_change_of_instances_wakes_sources():
     _, read = sides()
     k = load("log")

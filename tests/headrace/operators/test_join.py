@@ -85,6 +85,7 @@ def close(x, a, width):
 
 
 class TestBand:
+    @pytest.mark.slow
     @SETTINGS
     @given(
         sides(NARROW_LEFT),
@@ -243,6 +244,7 @@ class TestEquality:
 
 
 class TestUserPredicate:
+    @pytest.mark.slow
     @SETTINGS
     @given(sides(NARROW_LEFT), sides(NARROW_RIGHT), st.integers(1, 8), schedules())
     def test_oracle_a_function(self, lefts, rights, threads, schedule):

@@ -181,6 +181,7 @@ def check(got, wrong, wanted):
 # -- every schedule, and many --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_interleave_every_schedule_of_few_preemptions():
     k = kernels()
     assert exhaustive("output rings", both_write(k, [5], [7]), preemptions=2) > 500
@@ -221,6 +222,7 @@ def test_example_what_a_seqlock_protects_is_stored_with_release():
             assert "store_release" in calls and "store_relaxed" not in calls, f"{module}.{name}: {calls}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_interleave_sampled(seed):
     k = kernels()

@@ -106,6 +106,7 @@ def lived(query, inputs, draw, **options):
 # ------------------------------------------------------------------ aggregates
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [COUNTS, MIXED, SINGLE], ids=str)
 @DRAWN
 @given(seed=st.integers(0, 2**32), threads=st.integers(1, 8), schedule=schedules(), capacity=CAPACITIES)
@@ -125,6 +126,7 @@ def test_oracle_aggregates_behind_the_skip_list(seed, threads, schedule):
     )
 
 
+@pytest.mark.slow
 @DRAWN
 @given(seed=st.integers(0, 2**32))
 def test_oracle_aggregates_reconfigured_live(seed):
@@ -417,6 +419,7 @@ CUSTOM_ROWS = st.tuples(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slots", [1, 3])
 @DRAWN
 @given(

@@ -176,6 +176,7 @@ def pool_case(k, instances, turns, chains=((1,), (2,))):
     return build
 
 
+@pytest.mark.slow
 def test_interleave_every_schedule_of_two_instances():
     assert exhaustive("kept tuples", pool_case(kernels(), 2, 1)) > 1_000
     assert exhaustive("kept tuples", pool_case(kernels(), 2, 2), preemptions=3) > 4_000

@@ -150,6 +150,7 @@ def bits(value):
     return struct.pack("<d", NAN if value != value else value)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(windows(), st.lists(st.tuples(st.integers(-30, 30), FLOATS), max_size=20))
 def test_oracle_numpy_float_sums_in_input_order(window, entries):

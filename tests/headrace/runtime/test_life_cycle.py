@@ -211,6 +211,7 @@ def test_stop_from_the_sink_itself():
     eventually(lambda: runs[0].state == "stopped")
 
 
+@pytest.mark.slow
 def test_stop_at_random_moments():
     draw = random.Random(2)
     for _ in range(40):
@@ -347,6 +348,7 @@ def test_a_run_without_a_handle_writes_no_file(tmp_path, recwarn):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_chain_of_operators_that_nobody_holds_ends(recwarn):
     last = query(endless()).key_by("k").window(100).aggregate("last", n=hr.sum("n"))
     last.start(threads=2, sink=lambda batch: None)
@@ -376,6 +378,7 @@ def test_what_still_refers_to_a_run_keeps_it(recwarn):
     assert not [w for w in recwarn if w.category is AbandonedRunWarning]
 
 
+@pytest.mark.slow
 def test_a_call_that_waits_keeps_its_run(recwarn):
     assert query().start(threads=2).wait(30) is True
     with query().start(threads=2):
@@ -405,6 +408,7 @@ def test_running_another_line_drops_the_run_of_the_one_before(recwarn):
     assert len(dropped(recwarn)) == 1
 
 
+@pytest.mark.slow
 def test_a_child_that_drops_the_run_of_its_parent_does_not_stop_it():
     code, out, err = outcome(
         script(
@@ -468,6 +472,7 @@ def outcome(process, seconds=30):
     return process.returncode, out, err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["forever", "blocked"])
 def test_ctrl_c_is_answered_within_a_second(source):
     process = script(
@@ -490,6 +495,7 @@ def test_ctrl_c_is_answered_within_a_second(source):
     assert (line, code) == ("interrupted stopped\n", 130), err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["forever", "blocked"])
 def test_interpreter_exits_with_a_run_alive(source):
     process = script(
@@ -505,6 +511,7 @@ def test_interpreter_exits_with_a_run_alive(source):
     assert err == ""
 
 
+@pytest.mark.slow
 def test_fork_after_start():
     """The child has none of the threads: it is told so, and can start runs of its own."""
     code, out, err = outcome(
@@ -536,6 +543,7 @@ def test_fork_after_start():
     assert lines[1:] == ["{'ts': [10], 'k': [1], 'n': [1]}", "7 running done"]
 
 
+@pytest.mark.slow
 def test_exception_hook_is_not_reached():
     """A failing run reports to its caller, and prints nothing by itself."""
     code, out, err = outcome(

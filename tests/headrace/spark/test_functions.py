@@ -7,6 +7,7 @@ with a lone surrogate is left out: it cannot be written as UTF-8, so Spark never
 import random
 
 import pyarrow as pa
+import pytest
 
 from headrace.spark import hashtags, words
 
@@ -26,6 +27,7 @@ def ask(spark, texts):
     return answer["words"].to_pylist(), answer["hashtags"].to_pylist()
 
 
+@pytest.mark.slow
 def test_example_words_and_hashtags(spark):
     cases = [
         # text              words                 hashtags

@@ -133,6 +133,7 @@ def test_example_a_cache_that_cannot_be_used(tmp_path, fresh_cache):
     folder.rmdir()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("home", ["relative", "open"])
 def test_example_a_folder_of_this_process_is_removed_at_its_end(tmp_path, home):
     """A relative path, which would mean wherever the process is, and one that others can write to are not used."""

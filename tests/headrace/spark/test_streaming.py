@@ -56,6 +56,7 @@ def nothing_runs(spark):
     return eventually(lambda: not spark.streams.active, 30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("disorder", [0, 40])
 def test_agree_files_one_by_one(spark, incoming, expected, disorder):
     rows = list(ROWS)
@@ -119,6 +120,7 @@ def keeps_waiting(live, long_s=2.0):
     return first >= 1 and live._queue.full() and live.last_batch == first
 
 
+@pytest.mark.slow
 def test_example_rate_source_and_back_pressure(spark, monkeypatch):
     """The engine takes 400 rows/s of a source that makes 20,000: Spark is kept waiting with the batch in its hands.
 
@@ -164,6 +166,7 @@ class FailsBeforeHandingOver(LiveInput):
         super()._deliver(frame, batch_id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [FailsAfterHandingOver, FailsBeforeHandingOver])
 def test_agree_a_query_that_fails_is_started_again(spark, incoming, expected, kind):
     for number in range(4):
@@ -200,6 +203,7 @@ def test_agree_the_next_run_goes_on_where_the_checkpoint_says(spark, incoming, t
     assert taken == [t for t, _ in ROWS]
 
 
+@pytest.mark.slow
 def test_example_what_a_stopped_run_had_taken_is_not_taken_again(spark, incoming, tmp_path):
     """As the module says: the next run begins after the batches handed over, or with the last one again."""
     for number in range(6):
@@ -220,6 +224,7 @@ def test_example_what_a_stopped_run_had_taken_is_not_taken_again(spark, incoming
     assert begins in (live.last_batch, live.last_batch + 1) and 50 * begins > put_out
 
 
+@pytest.mark.slow
 def test_agree_spark_follows_the_results(spark, incoming, tmp_path, expected):
     """In by a stream of Spark's, out by another one."""
     for number in range(3):
