@@ -24,7 +24,7 @@ ARGS ?=
 # What `make notebooks` runs; parameters in ARGS, e.g. make notebooks NOTEBOOKS=notebooks/00_first_stream.ipynb ARGS="-p flights_read 336776"
 NOTEBOOKS ?= $(wildcard notebooks/*.ipynb)
 
-.PHONY: help demo test check lab bench bench-dashboard doctor fresh setup lock \
+.PHONY: help demo tour test check lab bench bench-dashboard pictures doctor fresh setup lock \
         check-lint check-types check-imports check-quick check-project check-unit check-litmus check-datasets check-widgets check-browser check-notebooks dashboard notebooks
 
 help:  ## say what each target does (the default)
@@ -34,13 +34,16 @@ help:  ## say what each target does (the default)
 demo: $(STAMP)  ## real flights and tweets from Spark through the elastic engine and back, in about a minute
 	@$(BIN)/headrace demo $(ARGS)
 
+tour: $(STAMP)  ## two minutes in the terminal and the browser: overload, one thread more, the same results
+	@$(BIN)/headrace tour $(ARGS)
+
 test: check-lint check-types check-imports check-project check-unit check-litmus check-datasets check-widgets check-browser check-notebooks  ## check everything, stage by stage
 	@echo "== all stages passed"
 
 check: check-lint check-types check-imports check-quick  ## what to run while working, in some four minutes: all but slow tests, browser and notebooks
 	@echo "== checked; make test runs the rest too"
 
-lab: $(STAMP)  ## JupyterLab on the notebooks
+lab: $(STAMP)  ## JupyterLab on your copy of the notebooks (ARGS=--here: on those of the checkout)
 	@$(BIN)/headrace lab $(ARGS)
 
 dashboard: $(STAMP)  ## the dashboard alone, on a live stream, as a page for this machine only, with a token
@@ -52,6 +55,7 @@ notebooks: $(STAMP)  ## run the notebooks and write them as HTML to build/notebo
 	  out=build/notebooks/$$(basename "$$notebook"); echo "== notebook: $$notebook"; \
 	  $(BIN)/papermill --kernel python3 --cwd "$$(dirname "$$notebook")" --execution-timeout 600 --no-progress-bar --log-level ERROR \
 	    $(ARGS) "$$notebook" "$$out"; \
+	  pictures="$$(dirname "$$notebook")/images"; if [ -d "$$pictures" ]; then cp -r "$$pictures" build/notebooks/; fi; \
 	  $(BIN)/jupyter nbconvert --log-level ERROR --to html "$$out"; \
 	done
 	@echo "== HTML in build/notebooks"
@@ -61,6 +65,10 @@ bench: $(STAMP)  ## measure the parts (NAME=gate for one of them, ARGS="--full" 
 
 bench-dashboard: $(STAMP)  ## measure the dashboard in a real browser: updates per second, kernel time of each
 	@PYTHONPATH=tests $(BIN)/python -m browser.measure
+
+pictures: $(STAMP)  ## make README's pictures anew: a recorded run, and the dashboard in a real browser
+	@$(BIN)/python -m headrace_bench.elasticity notebooks/images/elasticity.svg
+	@PYTHONPATH=tests $(BIN)/python -m browser.pictures notebooks/images/dashboard.png
 
 doctor: $(STAMP)  ## say what works on this machine and what to install
 	@$(BIN)/headrace doctor $(ARGS)
@@ -118,13 +126,13 @@ endef
 BOTH := -n $(WORKERS) --dist worksteal
 
 check-quick: $(STAMP)  ## stage: the tests that a person runs while working
-	$(call stage,quick,tests/project tests/headrace tests/datasets tests/widgets,$(BOTH) -m "not slow and not campaign")
+	$(call stage,quick,tests/project tests/headrace tests/headrace_bench tests/datasets tests/widgets,$(BOTH) -m "not slow and not campaign")
 
 check-project: $(STAMP)  ## stage: the project's own files
 	$(call stage,project,tests/project,$(BOTH))
 
 check-unit: $(STAMP)  ## stage: units, oracles, properties, interleavings
-	$(call stage,unit,tests/headrace,$(BOTH))
+	$(call stage,unit,tests/headrace tests/headrace_bench,$(BOTH))
 
 check-litmus: $(STAMP)  ## stage: real threads on real cores, which no other test process shares
 	$(call stage,litmus,tests/litmus)

@@ -17,17 +17,10 @@ SCALEGATE = "headrace.gates.scalegate_kernel"
 SKIP_LIST = "headrace.gates.skip_list_kernel"
 MEMBERSHIP = "headrace.gates.membership_kernel"
 EVENT_COUNT = "headrace.memory.event_count"
-INSTANCE_LOOP = "headrace.operators.instance_loop"
+READER = "headrace.gates.reader_kernel"
 SOURCE = "headrace.gates.source_kernel"
 NOTHING = 2**63 - 1
 GATES = {"log": LOG, "scalegate": SCALEGATE}
-
-
-class _Control:
-    """Of an operator's control words, what waiting for records reads: do not spin."""
-
-    def __init__(self):
-        self.words = [0]
 
 
 # -- programs ----------------------------------------------------------------------------------------
@@ -68,7 +61,7 @@ def read(g, reader, out, limit):
     while True:
         start, count = peek(g, reader, position, limit)
         if count == 0:
-            await_records(g, CONTROL, reader, position)
+            await_records(g, reader, position, 0, GO_ON)
             continue
         for i in range(count):
             cut()
@@ -89,7 +82,7 @@ def read_slower(g, reader, out, limit, costs):
     while True:
         start, count = peek(g, reader, position, limit)
         if count == 0:
-            await_records(g, CONTROL, reader, position)
+            await_records(g, reader, position, 0, GO_ON)
             continue
         for i in range(count):
             out.append((g.out_ts[row][start + i], g.out_ref[row][start + i]))
@@ -141,7 +134,7 @@ def member(g, me, words, changes, wanted, limit, got):
             continue
         start, count = peek(g, me, position, min(limit, until - position))
         if count == 0:
-            await_records(g, CONTROL, me, position)
+            await_records(g, me, position, 0, GO_ON)
             continue
         for i in range(count):
             cut()
@@ -174,7 +167,7 @@ def worker(g, me, words, sets, got):
                 pause()
         start, count = peek(g, me, position, 2)
         if count == 0:
-            await_records(g, CONTROL, me, position)
+            await_records(g, me, position, 0, GO_ON)
             continue
         cut()
         ts = g.out_ts[row][start]
@@ -247,17 +240,17 @@ def load(gate: str, *planted, **constants) -> Kernels:
     (module, text, new text) in another one.
     """
     module = GATES[gate]
-    of_gate = [] if gate == "log" else [(SOURCE, LOG, module)]  # as `headrace.gates.variants` does
+    of_gate = [] if gate == "log" else [(shared, LOG, module) for shared in (SOURCE, READER)]  # as `headrace.gates.variants` does
     return Kernels(
         module,
         EVENT_COUNT,
         SOURCE,
-        taken=[(INSTANCE_LOOP, "await_records")],  # how the engine waits
+        READER,
         programs=PROGRAMS,
         shared=("ring_ts", "ring_ref", "out_ts", "out_ref", "nodes"),
         planted=of_gate + [bug if len(bug) == 3 else (module, *bug) for bug in planted],
         constants=constants,
-        given={"CONTROL": _Control(), "GO_ON": [0], "SPIN": 0, "WAIT_NS": 0, "stopped": lambda control: False},
+        given={"GO_ON": [0]},
     )
 
 
@@ -487,7 +480,8 @@ def sources_case(gate, k, streams, joining, readers=1, **sizes):
 __all__ = [
     "EVENT_COUNT",
     "GATES",
-    "INSTANCE_LOOP",
+    "LOG",
+    "READER",
     "SOURCE",
     "costs_case",
     "epochs_case",

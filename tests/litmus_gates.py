@@ -11,23 +11,19 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 from numba import njit
 
-from headrace.gates import merged_log, merged_log_kernel, scalegate, scalegate_kernel
-from headrace.gates.variants import source_kernels
+from headrace.gates import gate_modules
+from headrace.gates.variants import reader_kernels, source_kernels
 from headrace.memory.atomics import CELL, fetch_add, load_acquire, nanosleep, pause, store_release
-from headrace.memory.event_count import cancel, prepare, sleep
 from headrace.progress import END_OF_TIME
 
-WAIT_NS = 2_000_000
 
-
-def compile_threads(kernels: ModuleType, sources: ModuleType) -> SimpleNamespace:
-    add = kernels.add
+def compile_threads(kernels: ModuleType, sources: ModuleType, readers: ModuleType) -> SimpleNamespace:
+    add, await_records = sources.add, readers.await_records
     add_or_wait, heartbeat_or_wait, close_or_wait = sources.add_or_wait, sources.heartbeat_or_wait, sources.close_or_wait
     peek, advance, lane, control = kernels.peek, kernels.advance, kernels.lane, kernels.control
     open_membership, close_membership = kernels.open_membership, kernels.close_membership
     join_reader, leave_reader = kernels.join_reader, kernels.leave_reader
     add_source, remove_source = kernels.add_source, kernels.remove_source
-    readers_waiting, data_event = kernels.READERS_WAITING, kernels.DATA_EVENT
     go_on = np.zeros(1, np.int64)
     compiled = njit(nogil=True, error_model="numpy")
 
@@ -64,15 +60,6 @@ def compile_threads(kernels: ModuleType, sources: ModuleType) -> SimpleNamespace
         return count
 
     @compiled
-    def await_data(g, reader, position):
-        ticket = prepare(g.words, readers_waiting, g.event, data_event)
-        _start, count = peek(g, reader, position, 1)
-        if count > 0:
-            cancel(g.words, readers_waiting)
-        else:
-            sleep(g.words, readers_waiting, g.event, data_event, ticket, WAIT_NS)
-
-    @compiled
     def read(g, reader, out_ts, out_ref, batch):
         """Read to the end of input. Returns how many records, the end among them."""
         position = 0
@@ -80,7 +67,7 @@ def compile_threads(kernels: ModuleType, sources: ModuleType) -> SimpleNamespace
         while True:
             start, count = peek(g, reader, position, batch)
             if count == 0:
-                await_data(g, reader, position)
+                await_records(g, reader, position, 0, go_on)
                 continue
             for i in range(count):
                 out_ts[position] = g.out_ts[row, start + i]
@@ -140,7 +127,7 @@ def compile_threads(kernels: ModuleType, sources: ModuleType) -> SimpleNamespace
                 continue
             start, count = peek(g, me, position, min(batch, until - position))
             if count == 0:
-                await_data(g, me, position)
+                await_records(g, me, position, 0, go_on)
                 continue
             for i in range(count):
                 out_ts[position + i] = g.out_ts[row, start + i]
@@ -180,15 +167,14 @@ def compile_threads(kernels: ModuleType, sources: ModuleType) -> SimpleNamespace
     return SimpleNamespace(**locals())
 
 
-_GATES = {"log": (merged_log, merged_log_kernel), "scalegate": (scalegate, scalegate_kernel)}
 _compiled: dict[str, SimpleNamespace] = {}
 
 
 def threads_of(gate: str) -> SimpleNamespace:
     """The compiled threads of a gate, and its `allocate`; compiled at the first call."""
     if gate not in _compiled:
-        handle, kernels = _GATES[gate]
-        _compiled[gate] = compile_threads(kernels, source_kernels(gate))
+        handle, kernels = gate_modules(gate)
+        _compiled[gate] = compile_threads(kernels, source_kernels(gate), reader_kernels(gate))
         _compiled[gate].allocate = handle.allocate
     return _compiled[gate]
 

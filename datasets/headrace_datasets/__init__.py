@@ -2,7 +2,7 @@
 
 Every function returns a `Dataset`: a schema and a recipe for its rows, sorted by the event time column
 ``ts``. Nothing is generated before the rows are asked for, with ``batches(size)``, ``to_arrow()``,
-``to_parquet(path)`` or ``to_spark(spark)``.
+``to_pandas()``, ``to_parquet(path)`` or ``to_spark(spark)``; ``repeated(size)`` has no end, for streams that are watched.
 
 ===============  ==========================================  ==========================================
 function         columns                                     what it is
@@ -35,3 +35,7 @@ from headrace_datasets.trades import trades
 from headrace_datasets.tweets import tweets
 
 __all__ = ["Dataset", "flights", "joins", "linear_road", "trades", "tweets"]
+
+
+def __getattr__(name: str) -> object:
+    raise AttributeError(f"headrace_datasets has no {name!r}; the datasets are {', '.join(__all__[1:])}", name=name)

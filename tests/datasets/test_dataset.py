@@ -7,6 +7,7 @@ Oracle      The same rows from another path.
 Blind spot  Whether the rows resemble what they stand for: the other files of this folder.
 """
 
+import itertools
 import subprocess
 import sys
 
@@ -57,6 +58,14 @@ def test_schema_and_order(make, types):
 
 
 @pytest.mark.parametrize("make, types", GENERATED)
+def test_example_a_pandas_frame_has_the_same_rows(make, types):
+    data = make(n=1_000, seed=3)
+    frame = data.to_pandas()
+    assert list(frame.columns) == list(types) and str(frame["ts"].dtype) == "datetime64[us, UTC]"
+    assert pa.Table.from_pandas(frame, schema=data.schema, preserve_index=False).equals(data.to_arrow())
+
+
+@pytest.mark.parametrize("make, types", GENERATED)
 def test_rows_depend_on_parameters_alone(make, types):
     table = make(n=ROWS, seed=3).to_arrow()
     assert make(n=ROWS, seed=3).to_arrow().equals(table)
@@ -89,6 +98,28 @@ def test_a_long_stream_is_read_batch_by_batch():
     for _ in range(20):
         assert next(batches).num_rows == 10_000
     assert pa.total_allocated_bytes() - before < 64e6
+
+
+@pytest.mark.parametrize("make, types", GENERATED)
+def test_repeated_rows_are_the_same_again_and_later(make, types):
+    data = make(n=5_000, seed=3)
+    rows, endless = data.to_arrow(), data.repeated(700)
+    seen = pa.Table.from_batches(itertools.islice(endless, 25)).slice(0, 15_000)
+    assert seen.schema == data.schema and (np.diff(event_times(seen)) >= 0).all()
+    for number in range(3):
+        again = seen.slice(5_000 * number, 5_000)
+        assert again.drop_columns("ts").equals(rows.drop_columns("ts"))
+        assert (np.diff(event_times(again)) == np.diff(event_times(rows))).all()
+    begins = event_times(seen)[[0, 5_000, 10_000]]
+    assert begins[0] == event_times(rows)[0]
+    assert begins[1] - event_times(seen)[4_999] == begins[2] - event_times(seen)[9_999] == 1_000
+
+
+def test_repeated_rows_take_no_more_memory_than_one_round():
+    before, endless = pa.total_allocated_bytes(), tweets(n=20_000).repeated(1_000)
+    for _ in range(200):
+        assert next(endless).num_rows == 1_000
+    assert pa.total_allocated_bytes() - before < 32e6
 
 
 @pytest.mark.parametrize("generate", [generate_tweets, generate_trades, generate_joins, generate_linear_road])
@@ -137,6 +168,8 @@ def test_the_name_tells_the_call():
         (lambda: trades(n="many"), ["n is 'many'", "str", "integer"]),
         (lambda: joins(n=True), ["n is True", "truth value"]),
         (lambda: joins(n=None), ["n is None", "integer"]),
+        (lambda: tweets(n=0).repeated(), ["tweets(n=0, seed=7, rate=30.0) has no rows", "at least 1"]),
+        (lambda: joins(n=1).repeated(0), ["size is 0", "at least 1"]),
         (lambda: flights(n=-3), ["n is -3", "at least 0"]),
         (lambda: tweets(n=1, seed=-7), ["seed is -7", "at least 0"]),
         (lambda: joins(n=1, seed=0.5), ["seed is 0.5", "integer"]),

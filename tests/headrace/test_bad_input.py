@@ -705,22 +705,3 @@ def test_which_part_failed():
     ):
         with fails(RunFailedError, *words), query.start(sink=sink) as run:
             run.wait(30)
-
-
-def test_an_option_there_is_none_of():
-    with fails(ParameterError, "start(thread=2)", "did you mean threads=?"):
-        counts(GOOD).to_pandas(thread=2)
-    with fails(ParameterError, "start(x=1)", "the options are threads, max_threads"):
-        counts(GOOD).start(x=1)
-
-
-def test_what_has_to_come_first():
-    stream = hr.stream(GOOD, event_time="ts")
-    for call, words in (
-        (lambda: stream.aggregate(n=hr.count()), "a Stream has no 'aggregate'; write .key_by(...).window(...)"),
-        (lambda: stream.key_by("k").aggregate(n=hr.count()), "a KeyedStream has no 'aggregate'; write .window(...)"),
-        (lambda: stream.key_by("k").window(5).to_arrow(), "a WindowedStream has no 'to_arrow'; write .aggregate(...)"),
-        (lambda: stream.nothing, "a Stream has no 'nothing'"),
-    ):
-        with fails(AttributeError, words):
-            call()

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
+from headrace.changes import Change
 from headrace.controllers import DecisionLog, Observation, Request, Threshold
 from headrace.counterfactual import COLUMNS, Comparison, Replay, _delays_ms
 from headrace.errors import ParameterError
-from headrace.runtime.changes import Change
 
 ROWS = 12_000
 TABLE = pa.table({"ts": range(ROWS), "k": [i % 11 for i in range(ROWS)]})
@@ -56,7 +56,7 @@ def test_plans_side_by_side():
     assert table.loc["one", "changes"] == table.loc["two", "changes"] == 0
     for name, threads in (("by hand", [2]), ("once", [2]), ("back", [2, 1])):
         assert [c.to_threads for c in found.replays[name].changes] == threads
-        assert 1 < table.loc[name, "mean_threads"] < 2 and table.loc[name, "reversals"] == len(threads) - 1
+        assert 1 < table.loc[name, "mean_threads"] < 2 and table.loc[name, "turns"] == len(threads) - 1
     assert once.left == [2], "a copy was at work"
     assert (table["seconds"] >= steps.due_at(ROWS - 1) - 0.01).all(), "played at the given rate"
     assert (table["regret"] >= 0).all() and (table["regret"] == 0).sum() >= 1
@@ -81,7 +81,7 @@ def observed(processed, interval_s=1.0):
 
 
 def replay(seconds, thread_seconds, delays, processed=None, sizes=()):
-    changes = [Change("counts", a, b) for a, b in itertools.pairwise(sizes)]
+    changes = [Change("counts", {"threads": a}, {"threads": b}) for a, b in itertools.pairwise(sizes)]
     processed = processed or [100.0] * len(delays)
     return Replay(
         seconds, thread_seconds, changes, DecisionLog(), [observed(n) for n in processed], np.array(delays),
@@ -100,7 +100,7 @@ def test_example_regret():
     table = found.table
     assert table["cost"].tolist() == [12, 8] and table["regret"].tolist() == [4, 0]
     assert table["in_target"].tolist() == [0.5, 1.0] and table["mean_threads"].tolist() == [1, 2]
-    assert table["reversals"].tolist() == [0, 2] and table["changes"].tolist() == [0, 3]
+    assert table["turns"].tolist() == [0, 2] and table["changes"].tolist() == [0, 3]
     assert isinstance(table, pd.DataFrame)
 
 

@@ -27,7 +27,7 @@ def test_example_fast_demo(spark, tmp_path, capfd):
     assert pq.read_schema(tmp_path / "out" / "flights.parquet").names == ["ts", "airport", "flights", "worst_delay"]
     assert pq.read_metadata(tmp_path / "out" / "longest.parquet").num_rows > 1000
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "longest tweet of each hashtag" in page and "4 → 2 threads" in page
+    assert "longest tweet of each hashtag" in page and "threads 4 → 2" in page
 
 
 @pytest.mark.slow

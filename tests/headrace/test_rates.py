@@ -3,7 +3,7 @@
 Property    due_by and due_at say the same: tuple n is due from due_at(n) on and not before;
             both rise; over any stretch as many tuples are due as the rate times its length
 Oracle      the schedules' definitions, added up by hand
-Cannot see  how well a thread keeps the deadlines: tests/headrace/engine/test_rate_player.py
+Cannot see  how well a thread keeps the deadlines: tests/headrace/runtime/test_rate_player.py
 """
 
 import math

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
+from headrace.changes import Change
 from headrace.errors import OutputError
 from headrace.report import Record, _plots, describe, write_html
-from headrace.runtime.changes import Change
 from support.workloads import Steered, eventually
 
 ROWS = 20_000
@@ -72,7 +72,10 @@ def test_example_figures(record):
     assert 0 < float(figures["latency p50 (ms)"]) <= float(figures["latency p99 (ms)"])
     record = Record("x", "", record.history, ROWS, [], "row 3, column 'n': 1, but the reference has 2")
     assert record.figures()["identical to the reference"].startswith("NO: row 3")
-    assert describe(Change("a", 2, 2, outcome="superseded")) == "2→2: superseded"
+    assert describe(Change("a", {"threads": 2}, {"threads": 1}, outcome="superseded")) == "2→1: superseded"
+    assert describe(Change("a", {"threads": 2}, {"threads": 2}, outcome="no change", completed_ns=1)) == "no change"
+    moved = Change("a", {"threads": 2}, {"threads": 2}, outcome="unneeded", effects={"buckets_moved": 512})
+    assert describe(moved) == "512 key buckets move: unneeded"
 
 
 def test_example_page_stands_alone(record, tmp_path):

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from headrace.memory.cells import padded_cells
-from headrace.progress import SOURCE_SHIFT
+from headrace.references import SOURCE_SHIFT
 from litmus_gates import join_all, run_all, threads_of
 
 pytestmark = pytest.mark.stress

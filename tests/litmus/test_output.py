@@ -14,27 +14,28 @@ import threading
 import numpy as np
 import pytest
 
+from headrace.egress import rings
+from headrace.egress.rings import OUT_LOST_WAKEUPS, await_release, publish
 from headrace.kernel import kernel
 from headrace.memory.atomics import load_acquire, pause, store_release
 from headrace.memory.cells import padded_cells
-from headrace.operators import membership, output
-from headrace.operators.output import OUT_LOST_WAKEUPS, await_release, publish
 from headrace.progress import END_OF_TIME
+from headrace.workers import worker_kernel
 
 pytestmark = pytest.mark.stress
 
 
 @kernel
-def collect(o, g_words, turn, rounds, timeout_ns):
+def collect(o, turn, rounds, timeout_ns):
     """Wait for promise n while it is being given, n = 1, 2, ..."""
     for n in range(1, rounds + 1):
-        store_release(o.words, output.WANTED, END_OF_TIME)  # nothing is held back
+        store_release(o.words, rings.WANTED, END_OF_TIME)  # nothing is held back
         store_release(turn, 0, n)
         for _ in range(n % 16):
             pause()
         bound = 0
         while bound < n:
-            bound, _ = await_release(o, g_words, n, timeout_ns)
+            bound, _ = await_release(o, n, timeout_ns)
 
 
 @kernel
@@ -42,7 +43,7 @@ def promise(o, turn, rounds, cold):
     """Give promise n, behind stores to lines that are far away: they keep it in the store buffer."""
     at = 0
     for n in range(1, rounds + 1):
-        while load_acquire(turn, 0) < n or load_acquire(o.words, output.WANTED) < n:
+        while load_acquire(turn, 0) < n or load_acquire(o.words, rings.WANTED) < n:
             pause()
         for _ in range(n % 13):
             pause()
@@ -55,17 +56,17 @@ def promise(o, turn, rounds, cold):
 @pytest.mark.parametrize("rounds", [100_000, pytest.param(20_000_000, marks=pytest.mark.campaign)])
 def test_litmus_a_promise_wakes_the_collector(rounds):
     def allocated():
-        o = output.allocate(1, 2, np.zeros((1, membership.METER_COUNT), np.int64))
-        output.start_mark(o, 0, 0, 0)
+        o = rings.allocate(1, 2, np.zeros((1, worker_kernel.METER_WORDS), np.int64))
+        rings.start_mark(o, 0, 0, 0)
         return o
 
-    o, g_words, turn = allocated(), padded_cells(8), padded_cells(1)
-    collect(o, g_words, turn, 0, 0)
+    o, turn = allocated(), padded_cells(1)
+    collect(o, turn, 0, 0)
     cold = np.ones(1 << 24, np.int64)
     promise(o, turn, 0, cold)
     timeout_ns = 5_000_000
     threads = [
-        threading.Thread(target=collect, args=(o, g_words, turn, rounds, timeout_ns), daemon=True),
+        threading.Thread(target=collect, args=(o, turn, rounds, timeout_ns), daemon=True),
         threading.Thread(target=promise, args=(o, turn, rounds, cold), daemon=True),
     ]
     for thread in threads:

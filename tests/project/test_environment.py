@@ -120,15 +120,16 @@ def test_example_one_series_everywhere():
 
 
 def test_example_the_house():
-    """Each room holds one typed package and nothing else: a package `datasets` would shadow others."""
-    for room in ("toolkit", "widgets", "datasets"):
+    """Each folder holds typed packages and nothing else: a package `datasets` would shadow others."""
+    houses = {"toolkit": {"headrace", "headrace_bench"}, "widgets": {"headrace_widgets"}, "datasets": {"headrace_datasets"}}
+    for room, packages in houses.items():
         entries = [
             entry.name for entry in (ROOT / room).iterdir() if not entry.name.startswith((".", "__pycache__"))
         ]
-        (package,) = entries
-        assert package == {"toolkit": "headrace"}.get(room, f"headrace_{room}")
-        assert (ROOT / room / package / "py.typed").is_file()
-        assert (ROOT / room / package / "__init__.py").is_file()
+        assert set(entries) == packages
+        for package in packages:
+            assert (ROOT / room / package / "py.typed").is_file()
+            assert (ROOT / room / package / "__init__.py").is_file()
 
 
 def test_example_the_licence():

@@ -149,9 +149,30 @@ def test_example_a_notebook_keeps_to_the_rules(file):
         assert (file.parent / link).exists(), link
 
 
+LESSONS = [file for file in NOTEBOOKS if file.stem[:2] in ("00", "10", "20", "40")]
+
+
+@pytest.mark.parametrize("file", LESSONS, ids=lambda file: file.stem)
+def test_example_a_lesson_ends_with_five_questions_and_draws_what_it_explains(file):
+    """Answers are folded; a drawing is there as a picture too, with words, for places that show no outputs."""
+    notebook = nbformat.read(file, 4)
+    asked = notebook.cells[-1].source.partition("## Five questions")[2].partition("\n## ")[0]
+    questions = re.findall(r"<details><summary>(\d)\. ([^\n]+)</summary>\n\n(.+?)\n\n</details>", asked, flags=re.DOTALL)
+    assert [number for number, _, _ in questions] == list("12345")
+    assert all("?" in question and len(answer.split()) >= 20 for _, question, answer in questions)
+    cells = [(cell.cell_type, cell.source) for cell in notebook.cells]
+    shown = [place for place, (kind, text) in enumerate(cells) if re.fullmatch(r"diagrams\.\w+\(\)", text)]
+    assert shown
+    for place in shown:
+        name = re.fullmatch(r"diagrams\.(\w+)\(\)", cells[place][1])[1]
+        picture = re.search(rf"!\[(.+)\]\(images/{name}\.svg\)", cells[place + 1][1])
+        assert picture and len(picture[1].split()) >= 20, f"{name}: a picture with words, behind the cell that steps"
+        assert (file.parent / "images" / f"{name}.svg").exists()
+
+
 PUBLIC = {
     "headrace",
-    "headrace.bench",
+    "headrace_bench",
     "headrace.gates",
     "headrace.reference",
     "headrace.reference.apps",

@@ -24,7 +24,7 @@ def wheel(tmp_path_factory):
         yield opened
 
 
-def test_example_three_packages_and_nothing_else(wheel):
+def test_example_three_packages_and_no_benchmarks(wheel):
     tops = {name.split("/")[0] for name in wheel.namelist()}
     assert {top for top in tops if not top.endswith(".dist-info")} == set(PACKAGES)
 
@@ -36,7 +36,7 @@ def test_example_typed(wheel, package):
 
 
 def test_example_every_file_of_the_rooms_is_there(wheel):
-    """Not only Python: Spark's logging settings and the Java jobs for Flink too."""
+    """Not only Python: Spark's logging settings too."""
     for room, package in zip(("toolkit", "widgets", "datasets"), PACKAGES, strict=True):
         for file in (ROOT / room / package).rglob("*"):
             if file.suffix in (".py", ".properties", ".css", ".js", ".java"):

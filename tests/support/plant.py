@@ -11,13 +11,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from headrace.counters import OperatorMetrics
-from headrace.elasticity.control_loop import ControlLoop
-from headrace.elasticity.decisions import DecisionLog
-from headrace.elasticity.mapping import BUCKETS
-from headrace.elasticity.observation import Reading
-from headrace.elasticity.reconfiguration import Configuration, resolve
-from headrace.runtime.changes import Change
+from headrace.changes import Change
+from headrace.control.control_loop import ControlLoop
+from headrace.control.decisions import DecisionLog
+from headrace.control.observation import Reading
+from headrace.elastic.configuration import Configuration, resolve
+from headrace.elastic.measures import MEASURES
+from headrace.metrics.snapshot import OperatorMetrics
+from headrace.references import BUCKETS
 
 CORES = 64
 
@@ -114,14 +115,16 @@ class Plant:
     def read(self) -> Reading:
         """Counters, as the engine gives them."""
         waiting = int(self.backlog)
+        values = dict.fromkeys((measure.name for measure in MEASURES), 0) | {
+            "added": int(self.processed) + min(100, waiting), "processed": int(self.processed),
+            "results": int(self.processed), "updates": int(self.processed), "comparisons": int(self.compared),
+            "watermark": int(self.now * 1000), "load": list(self.load * 1000), "busy_ns": list(self.busy * 1e9),
+            "latency": None, "latest_latency": None, "watermark_gap": {},
+            "bucket_load": (self.buckets * 1000).astype(int),  # an array for a list: it is read only
+        }  # fmt: skip
         metrics = OperatorMetrics(
-            name="plant", threads=self.threads, max_threads=self.max_threads,
-            added=int(self.processed) + min(100, waiting), processed=int(self.processed), results=int(self.processed),
-            updates=int(self.processed), comparisons=int(self.compared), watermark=int(self.now * 1000),
-            depth_tuples=min(100, waiting), live_keys=1, state_bytes=0, busy_share=[], load=list(self.load * 1000),
-            imbalance_cv=0.0, imbalance_max_mean=1.0, latency_ms={}, members=list(self.configuration.members),
-            busy_ns=list(self.busy * 1e9), bucket_load=(self.buckets * 1000).astype(int),  # an array for a list: it is read only
-        )  # fmt: skip
+            "plant", self.threads, self.max_threads, list(self.configuration.members), self.now, None, MEASURES, values
+        )
         return Reading(
             at_ns=self.clock_ns(),
             metrics=metrics,
@@ -133,11 +136,11 @@ class Plant:
         )
 
     def ask(self, threads=None, mapping=None, reason="") -> Change:
-        """What `Reconfigurer.request` does, as far as a controller can see. Raises what that would raise."""
+        """What `Changes.request` does, as far as a controller can see. Raises what that would raise."""
         target = resolve(threads, mapping, self.configuration, self.max_threads)
         change = Change(
-            "plant", self.threads, len(target.members), self.configuration.mapping.differing(target.mapping),
-            outcome="in flight", reason=reason,
+            "plant", {"threads": self.threads}, {"threads": len(target.members)}, outcome="in flight", reason=reason,
+            effects={"buckets_moved": self.configuration.mapping.differing(target.mapping)},
         )  # fmt: skip
         assert target != self.configuration, f"asked for what is: {reason}"
         assert not self.changes, "asked while a change was under way"

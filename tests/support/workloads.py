@@ -22,8 +22,8 @@ from hypothesis import HealthCheck, Phase, settings
 
 import headrace as hr
 from headrace import reference
-from headrace.elasticity.mapping import BUCKETS
 from headrace.errors import RunStoppedError
+from headrace.references import BUCKETS
 from headrace.windows import Window
 
 SCHEMA = pa.schema(

@@ -1,29 +1,44 @@
 """headrace: elastic, deterministic, stateful stream processing on a multicore machine.
 
-A tuple crosses the house in this order::
+The way of a tuple::
 
-    stream  query              the fluent interface, and the plan it makes
-    spark                      sessions; DataFrames in and out
-    ingress                    any table -> event times, dense key ids, columns
-    gates                      the tuple buffer: merges sources, feeds instances
-    operators                  O+ and its specialisations: kernels, one loop for all
-    egress                     the output gate: order by content, then the sink
-    engine                     starts it all and is the run a user holds
+    a table, a file, a DataFrame
+      ingress    reads it: event times as integers, keys as dense ids, columns for kernels; the rest stays in Arrow
+      gates      brings several sources into one order, for any number of readers
+      elastic    works on it: threads that share input and state, each key owned by one of them
+      egress     brings the results into one order, whoever made them
+    the next operator, or a sink: memory, Parquet, a function, a DataFrame
 
-beside it::
+The rooms of the house. Each imports only from rooms below it::
 
-    elasticity                 who owns which keys, changing that while running; policies that do
-    codegen  expressions       user functions and column expressions
-    runtime  memory            threads, changes, sinks; atomics, cells, waiting
-    reference                  what every operator means, in plain Python: the oracle
-    apps  bench  cli           the papers' applications and experiments (`headrace.bench.experiment`), the command
-    demo  report  doctor       the main job, its page of plots; what works on a machine
-    functions                  custom operators: `hr.operator`
-    controllers                the public names of the policies, and what one of your own needs
-    rates                      how fast a source is played
+    cli  demo  doctor          the command `headrace`; one job from end to end; what works on this machine
+    tour  lesson  lab          a guided tour, and the stream it shows; JupyterLab on the user's copy of the notebooks
+    apps                       the papers' applications: what ``headrace run`` runs
+    report  prometheus         a run as a page of plots, and as a page for Prometheus
     counterfactual             the same stream under several controllers
-    history  prometheus        what a run's counters said over time; a page for Prometheus
-    tuples windows progress errors counters kernel     the leaves
+    controllers                the public names of the policies, and what one of your own needs
+
+    stream                     the fluent interface: from any table to a running query
+
+    elastic                    an engine: Virtual Shared-Nothing parallelism, O+ and its special cases (STRETCH)
+
+    runtime                    the run of every engine: sources, threads, changes, results, its life
+    control                    what steers an operator, of any engine: controllers, decisions, cost model, key mapping
+    spark                      a session; DataFrames as sources and as results
+    egress                     result rings, their order, sinks
+    gates                      the tuple buffer: a merged log, or the papers' lock-free skip list
+    plan                       what a query means, before anything runs; `Spec`, by which an engine takes part
+    ingress                    readers, event times, key dictionary, columns, store
+    workers  metrics           a worker's life and the threads of a run; what is measured, and over time
+    codegen                    user functions to compiled kernels, cached
+    memory  expressions        atomics, cells, waiting; column expressions, aggregates, keys, predicates
+    kernel                     how every kernel is compiled
+    reference                  what every operator means, in plain Python: specification and oracle
+
+    caches changes errors loopback names progress rates references summary windows      leaves, open to all
+
+Two more packages see this one: `headrace_widgets`, the dashboard, and `headrace_bench`, benchmarks and the
+papers' experiments, which is part of the source tree only. `headrace_datasets` makes input and sees nothing.
 
 Examples
 --------
@@ -36,10 +51,11 @@ Examples
 """
 
 from headrace import controllers, prometheus, rates, spark
+from headrace.control.mapping import Mapping
 from headrace.counterfactual import compare_controllers
 from headrace.egress.directory import parquet_directory
 from headrace.egress.sinks import discard, parquet
-from headrace.elasticity.mapping import Mapping
+from headrace.elastic.custom.operator import operator
 from headrace.errors import HeadraceError
 from headrace.expressions import (
     band,
@@ -59,7 +75,7 @@ from headrace.expressions import (
     sum,
     words,
 )
-from headrace.functions import operator
+from headrace.names import missing_from_module
 from headrace.runtime.registry import runs, stop_all
 from headrace.stream import Stream, inputs, stream
 
@@ -99,3 +115,16 @@ __all__ = [
     "sum",
     "words",
 ]
+
+_ELSEWHERE = {
+    "Dashboard": "headrace_widgets.Dashboard",
+    "avg": "hr.mean", "average": "hr.mean", "nunique": "hr.count_distinct",
+    **{name: f"hr.controllers.{name}" for name in controllers.__all__},
+    **{name: f"headrace_datasets.{name}" for name in ("tweets", "trades", "joins", "linear_road", "flights")},
+    **{name: f"import headrace.{name}" for name in ("apps", "report", "errors")},
+    **dict.fromkeys(("median", "quantile", "std", "var"), ".apply(hr.operator(...)), with a function of your own"),
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    raise missing_from_module(__name__, name, __all__, _ELSEWHERE)

@@ -1,4 +1,4 @@
-"""The command ``headrace``: demo, run, bench, lab, doctor.
+"""The command ``headrace``: demo, tour, run, bench, lab, doctor.
 
 Exit status: 0 done; 1 failure while running; 2 usage, input or output error, with one line on
 stderr that names the fault and the fix; 130 after Ctrl-C. Set HEADRACE_TRACEBACK=1 to see where an
@@ -7,6 +7,7 @@ error came from. What a command needs is imported when it runs.
 
 from __future__ import annotations
 
+import _thread
 import argparse
 import errno
 import logging
@@ -16,17 +17,19 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
 from headrace import __version__
 from headrace.errors import HeadraceError, InputError, NotSupportedError, OutputError
+from headrace.names import instead
 
 DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
 MOST_SOURCES = 1024
-"""Each is a thread that reads and one that feeds."""
+"""Each has arrays of its own in the gate."""
 GRACE_S = 0.7
 """After Ctrl-C, how long the orderly way out may take."""
 
@@ -45,6 +48,16 @@ class _Parser(argparse.ArgumentParser):
         if flag:  # argparse takes a value such as -5s for a flag
             message += f", after '=' if it begins with '-': {flag[1]}=..."
         raise _Usage(f"{message}; see `{self.prog} --help`")
+
+
+def _one_of(what: str, names: Collection[str]) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in names:
+            there = instead(text, names, f"the {what}s", "{}")
+            raise argparse.ArgumentTypeError(f"{text!r}: there is no such {what}; {there}")
+        return text
+
+    return read
 
 
 def _whole(name: str, most: int) -> Callable[[str], int]:
@@ -82,7 +95,7 @@ def _option(read: Callable[[str], Any]) -> Callable[[str], Any]:
 def parser() -> argparse.ArgumentParser:
     """Make the parser of the whole command line."""
     from headrace.apps import APPS
-    from headrace.elasticity.mapping import MOST_INSTANCES
+    from headrace.control.mapping import MOST_INSTANCES
     from headrace.ingress.readers import MOST_BATCH_ROWS
 
     top = _Parser(
@@ -103,7 +116,7 @@ def parser() -> argparse.ArgumentParser:
         description="Run an application. " + "; ".join(f"{app.name}: {app.help}" for app in APPS.values()) + ".",
         allow_abbrev=False,
     )
-    run.add_argument("app", choices=list(APPS), metavar="APP", help=", ".join(APPS))
+    run.add_argument("app", type=_one_of("application", APPS), metavar="APP", help=", ".join(APPS))
     run.add_argument("--in", dest="left", metavar="FILE.parquet", help="input, sorted by event time (`flights` has its own)")
     run.add_argument("--right", metavar="FILE.parquet", help="second input, of scalejoin and forward")
     run.add_argument("--out", required=True, metavar="OUT.parquet", help="result; the same bytes whatever the flags below")
@@ -133,7 +146,14 @@ def parser() -> argparse.ArgumentParser:
         "--out", metavar="FOLDER", default="out/bench", help="where experiments put their reports (default: %(default)s)"
     )
 
-    commands.add_parser("lab", help="JupyterLab on the notebooks, loopback only, with its token", allow_abbrev=False)
+    tour = commands.add_parser("tour", help="five minutes: overload, one thread more, the same results", allow_abbrev=False)
+    tour.add_argument("--no-browser", action="store_true", help="end without the page of the dashboard")
+
+    lab = commands.add_parser(
+        "lab", help="JupyterLab on your copy of the notebooks, loopback only, with its token", allow_abbrev=False
+    )
+    lab.add_argument("--folder", type=Path, metavar="FOLDER", help="where your copy is (default: ~/headrace-notebooks)")
+    lab.add_argument("--here", action="store_true", help="no copy: the checkout's own notebooks")
 
     doctor = commands.add_parser("doctor", help="what works on this machine, and what to install", allow_abbrev=False)
     doctor.add_argument("--spark", action="store_true", help="start Spark as well")
@@ -221,10 +241,12 @@ def _answering_interrupts() -> Iterator[None]:
     terminated = signal.signal(signal.SIGTERM, terminate)
     watcher = threading.Thread(target=watch, name="headrace-interrupts", daemon=True)
     watcher.start()
+    hook, sys.unraisablehook = sys.unraisablehook, _interrupt_again
     try:
         yield
     finally:
         over.set()
+        sys.unraisablehook = hook
         signal.set_wakeup_fd(before)
         signal.signal(signal.SIGINT, interrupted)
         signal.signal(signal.SIGTERM, terminated)
@@ -233,11 +255,17 @@ def _answering_interrupts() -> Iterator[None]:
         os.close(reading)
 
 
-def _end_now(status: int) -> NoReturn:
-    from headrace.runtime import registry
+def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
+    """Ctrl-C in a ``__del__``, of which compiling has many, would be printed and forgotten: it comes once more."""
+    if issubclass(lost.exc_type, KeyboardInterrupt):
+        threading.Timer(0.01, _thread.interrupt_main).start()  # here it would be raised in this call, and forgotten too
+    else:
+        sys.__unraisablehook__(lost)
 
-    for run in registry.runs():
-        run._sink.abort()
+
+def _end_now(status: int) -> NoReturn:
+    if (sinks := sys.modules.get("headrace.egress.sinks")) is not None:
+        sinks.remove_unfinished()  # also of a run that is still being compiled
     sys.stderr.write("headrace: interrupted\n")
     sys.stderr.flush()
     os._exit(status)
@@ -277,8 +305,13 @@ def _run(asked: argparse.Namespace) -> int:
 
 
 def _bench(asked: argparse.Namespace) -> int:
-    from headrace.bench import NAMES, PEERS
-    from headrace.bench import main as bench
+    if find_spec("headrace_bench") is None:
+        raise NotSupportedError(
+            "headrace bench: the benchmarks are part of the source tree, not of the installed package; clone the"
+            " repository, run `make setup` there, and then .venv/bin/headrace bench"
+        )
+    from headrace_bench import NAMES, PEERS
+    from headrace_bench import main as bench
 
     names = (*NAMES, PEERS, "all")
 
@@ -286,24 +319,23 @@ def _bench(asked: argparse.Namespace) -> int:
         print("\n".join(names))
         return DONE
     if asked.name not in names:
-        raise _Usage(f"bench {asked.name!r}: there is no such benchmark; give one of {', '.join(names)}")
+        raise _Usage(f"bench {asked.name!r}: there is no such benchmark; {instead(asked.name, names, 'they', '{}')}")
     return bench(asked.name, asked.full, asked.json, asked.out)
 
 
+def _tour(asked: argparse.Namespace) -> int:
+    from headrace.tour import main as tour
+
+    return tour(browser=not asked.no_browser)
+
+
 def _lab(asked: argparse.Namespace) -> int:
-    from headrace.loopback import become_jupyter
+    from headrace.lab import main as lab
 
-    folder = notebooks()
-    print(f"JupyterLab on {folder}, for this machine only; the address below carries its token.", flush=True)
-    become_jupyter("jupyterlab", folder)
+    if asked.here and asked.folder is not None:
+        raise _Usage(f"--folder {str(asked.folder)!r} and --here: a copy, or the checkout's own; leave one out")
+    lab(asked.folder, asked.here)
     return DONE
-
-
-def notebooks() -> Path:
-    """Find the notebooks: those of the checkout, else ``notebooks`` here, else this folder."""
-    checkout = Path(__file__).resolve().parents[2] / "notebooks"
-    here = Path.cwd()
-    return next((folder for folder in (checkout, here / "notebooks") if folder.is_dir()), here)
 
 
 def _doctor(asked: argparse.Namespace) -> int:
@@ -316,6 +348,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "demo": _demo,
     "run": _run,
     "bench": _bench,
+    "tour": _tour,
     "lab": _lab,
     "doctor": _doctor,
 }

@@ -18,17 +18,18 @@ What it asks for is kept within bounds, and an exception detaches it: the run go
 on, and `run.decisions` says why. `Damping` keeps it from flapping.
 """
 
-from headrace.elasticity.control_loop import ControlLoop
-from headrace.elasticity.controllers.load_balancer import LoadBalancer
-from headrace.elasticity.controllers.proactive import ProactiveJoin
-from headrace.elasticity.controllers.schedule import Schedule
-from headrace.elasticity.controllers.threshold import Threshold
-from headrace.elasticity.cost_model import CostModel, Prediction
-from headrace.elasticity.damping import Damping
-from headrace.elasticity.decisions import Decision, DecisionLog
-from headrace.elasticity.observation import Observation
-from headrace.elasticity.quality import Quality
-from headrace.elasticity.requests import Controller, Request
+from headrace.control.control_loop import ControlLoop
+from headrace.control.controllers.load_balancer import LoadBalancer
+from headrace.control.controllers.proactive import ProactiveJoin
+from headrace.control.controllers.schedule import Schedule
+from headrace.control.controllers.threshold import Threshold
+from headrace.control.cost_model import CostModel, Prediction
+from headrace.control.damping import Damping
+from headrace.control.decisions import Decision, DecisionLog
+from headrace.control.observation import Observation
+from headrace.control.quality import Quality
+from headrace.control.requests import Controller, Request
+from headrace.names import missing_from_module
 
 __all__ = [
     "ControlLoop",
@@ -46,3 +47,7 @@ __all__ = [
     "Schedule",
     "Threshold",
 ]
+
+
+def __getattr__(name: str) -> object:
+    raise missing_from_module(__name__, name, __all__)

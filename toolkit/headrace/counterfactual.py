@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.changes import Change
+from headrace.control.quality import quality
 from headrace.controllers import DecisionLog, Observation, Quality, Schedule
 from headrace.egress.sinks import discard
-from headrace.elasticity.quality import quality
 from headrace.errors import ParameterError, RunFailedError
-from headrace.runtime.changes import Change
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DEFAULT_TARGET_MS = 50.0
 
 COLUMNS = (
-    "seconds", "thread_seconds", "mean_threads", "changes", "reversals", "latency_p50_ms", "latency_p99_ms",
+    "seconds", "thread_seconds", "mean_threads", "changes", "turns", "latency_p50_ms", "latency_p99_ms",
     "delay_p99_ms", "in_target", "cost", "regret", "results",
 )  # fmt: skip
 """Of the table, by plan."""
@@ -108,8 +108,9 @@ class Comparison:
         Returns
         -------
         DataFrame
-            seconds; thread_seconds and mean_threads; changes and reversals; latency_p50_ms and
-            latency_p99_ms of the results; delay_p99_ms, which counts what waited outside as well;
+            seconds; thread_seconds and mean_threads; changes, and turns from more threads to fewer or
+            back; latency_p50_ms and latency_p99_ms of the results; delay_p99_ms, which counts what
+            waited outside as well;
             in_target, the share of the time with a delay of at most `target_ms`; cost =
             thread_seconds + penalty x seconds outside the target; regret, what the plan cost more
             than the best of them; results, rows.
@@ -131,7 +132,7 @@ class Comparison:
             "thread_seconds": replay.thread_seconds,
             "mean_threads": replay.thread_seconds / replay.seconds if replay.seconds > 0 else math.nan,
             "changes": len(replay.changes),
-            "reversals": sum((a > 0) != (b > 0) for a, b in itertools.pairwise(sizes)),
+            "turns": sum((a > 0) != (b > 0) for a, b in itertools.pairwise(sizes)),
             "latency_p50_ms": replay.latency_ms.get("p50", math.nan),
             "latency_p99_ms": replay.latency_ms.get("p99", math.nan),
             "delay_p99_ms": replay.delay_p99_ms,
@@ -251,7 +252,7 @@ def _replay(run: Any, operator: str, threads: int) -> Replay:
         run.decisions,
         observations,
         np.array(_delays_ms(observations)),
-        metrics.operators[operator].latency_ms,
+        getattr(metrics.operators[operator], "latency_ms", {}),
         metrics.tuples_out,
     )
 

@@ -17,11 +17,53 @@ class HeadraceError(Exception):
 
 
 class InputError(HeadraceError, ValueError):
-    """A parameter, schema or row that cannot be used as given."""
+    """A parameter, schema or row that cannot be used as given.
+
+    Parameters
+    ----------
+    text : str
+        What is wrong, on one line; of a row, what comes before its number.
+    row : int or str, optional
+        The row at fault, counted from 0. Whoever has put rows in another order
+        than the user's (a sort, lateness, a filter) says the user's own instead.
+    rest : str
+        What comes after it.
+
+    Examples
+    --------
+    >>> error = EventTimeError("event time 'ts' is null at row ", 0, ": fill it")
+    >>> error.row = 17
+    >>> str(error)
+    "event time 'ts' is null at row 17: fill it"
+    """
+
+    def __init__(self, text: str = "", row: int | str | None = None, rest: str = ""):
+        super().__init__(*([text] if row is None else [text, row, rest]))
+        self.row = row
+
+    def __str__(self) -> str:
+        if self.row is None:
+            return super().__str__()
+        text, _, rest = self.args
+        return f"{text}{self.row}{rest}"
 
 
 class ParameterError(InputError):
     """A parameter outside its range, of the wrong type, or in conflict with another."""
+
+
+class ArgumentError(ParameterError, TypeError):
+    """An argument that a call does not take, or lacks; the text names the closest one. Also a `TypeError`."""
+
+
+class UnknownNameError(ParameterError, KeyError):
+    """A name that is not there, of an operator or an application, say; the text names the closest. Also a `KeyError`."""
+
+    __str__ = Exception.__str__  # a KeyError shows its text in quotes
+
+
+class MissingAttributeError(HeadraceError, AttributeError):
+    """A method or attribute that an object does not have; the text says what to write. Also an `AttributeError`."""
 
 
 class SchemaError(InputError):
@@ -76,8 +118,19 @@ class FunctionError(HeadraceError):
     file, line : str, int
         Where in the user's own source; line 0 where no line is known.
     tuple : dict or None
-        The tuple it failed on, as column name -> value; None while compiling.
+        The tuple it failed on, as column name -> value, times as the integers that
+        the function saw; None while compiling.
+
+    Attributes
+    ----------
+    times : dict
+        Of the names in `tuple` that are event times of a timestamp column: the time to read.
+    compiler : str
+        Where it does not compile, all that the compiler said: some hundred lines, of which the text has the one that
+        tells something. Empty elsewhere.
     """
+
+    compiler: str = ""
 
     def __init__(
         self,
@@ -90,6 +143,7 @@ class FunctionError(HeadraceError):
         # All of them positional for Exception, so that the error survives pickling.
         super().__init__(text, function, file, line, tuple)
         self.function, self.file, self.line, self.tuple = function, file, line, tuple
+        self.times: dict[str, str] = {}
 
     def __str__(self) -> str:
         text = str(self.args[0])
@@ -98,7 +152,9 @@ class FunctionError(HeadraceError):
             place += f', file "{self.file}", line {self.line})' if self.file else ")"
             text += place
         if self.tuple is not None:
-            text += f" on tuple {self.tuple}"
+            times = {name: f" ({text})" for name, text in self.times.items()}
+            values = (f"{name!r}: {value!r}{times.get(name, '')}" for name, value in self.tuple.items())
+            text += f" on tuple {{{', '.join(values)}}}"
         return text
 
 
@@ -108,6 +164,14 @@ class RunStoppedError(HeadraceError):
 
 class RunFailedError(HeadraceError):
     """The run failed; the cause is chained to this error."""
+
+
+class LateRowsWarning(UserWarning):
+    """Rows were dropped as late, with ``late="drop"``: the text says how many, and what to change."""
+
+
+class ControllerWarning(RuntimeWarning):
+    """A controller failed and was detached; the run goes on without it."""
 
 
 class NotSupportedError(HeadraceError):

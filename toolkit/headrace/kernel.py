@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from numba import config, njit
+from numba import config, njit, typeof
 
 from headrace.caches.machine_code import KernelCache
 
@@ -63,3 +63,9 @@ def kernel(
     if JIT:
         compiled._cache = KernelCache(function)
     return compiled
+
+
+def compile_now(function: Any, arguments: tuple) -> None:
+    """Compile for these arguments without running, so that no thread meets the compiler."""
+    if hasattr(function, "compile"):
+        function.compile(tuple(typeof(a) for a in arguments))

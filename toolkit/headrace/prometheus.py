@@ -7,6 +7,7 @@ foreign page in a browser would send it, is refused.
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -14,34 +15,14 @@ from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from headrace.counters import OperatorMetrics
 from headrace.errors import NotSupportedError, OutputError, ParameterError
 from headrace.loopback import LOOPBACK, names_loopback
+from headrace.metrics.measures import Measure, keys_of
+from headrace.metrics.snapshot import OperatorMetrics
+from headrace.metrics.sources import SourceMetrics
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
-
-_COUNTERS = (
-    ("added", "added", "Tuples that entered the operator's gate."),
-    ("processed", "processed", "Tuples that every active instance has passed."),
-    ("results", "results", "Results given."),
-    ("updates", "updates", "Updates of window instances; of a join: stored tuples gone over."),
-    ("comparisons", "comparisons", "Pairs a join has looked at."),
-    ("filtered", "filtered", "Rows that filters took out."),
-    ("null_keys", "null_keys", "Null keys ignored by policy."),
-    ("lost_wakeups", "lost_wakeups", "Sleeps that only the time-out ended although the wake-up was due; it should stay 0."),
-)
-_GAUGES = (
-    ("threads", "threads", "Active instances."),
-    ("in_flight", "in_flight", "Tuples in the gate."),
-    ("depth_ms", "depth_milliseconds", "Work in the gate, for the slowest instance."),
-    ("live_keys", "live_keys", "Keys in the dictionary."),
-    ("live_windows", "live_windows", "Window instances; of a join: tuples it stores."),
-    ("state_bytes", "state_bytes", "Estimated memory of the state."),
-    ("imbalance_cv", "imbalance_cv", "Coefficient of variation of the instances' loads, a fraction."),
-    ("imbalance_max_mean", "imbalance_max_mean", "Largest load over the mean of all instances."),
-)
-
 
 class Endpoint:
     """The page of one run, while it is served; also a context manager.
@@ -178,40 +159,107 @@ class _Collector:
         yield state
         if metrics.rate is not None:
             yield GaugeMetricFamily("headrace_rate", "Tuples per second and source that are played.", value=metrics.rate)
-        for field, name, text in _COUNTERS:
-            yield _family(CounterMetricFamily, name, text, operators, field)
-        for field, name, text in _GAUGES:
-            yield _family(GaugeMetricFamily, name, text, operators, field)
-        balance = GaugeMetricFamily("headrace_balance_holds", "1 if nothing is lost or doubled.", labels=["operator"])
-        gap = GaugeMetricFamily(
-            "headrace_watermark_gap", "Event time behind the furthest source.", labels=["operator", "source"]
-        )
-        latency = GaugeMetricFamily(
-            "headrace_latency_milliseconds", "Of results, since the start.", labels=["operator", "quantile"]
-        )
-        spent = CounterMetricFamily(
-            "headrace_worker_seconds", "What workers did while active.", labels=["operator", "worker", "state"]
-        )
-        load = CounterMetricFamily("headrace_worker_load", "Load of each worker.", labels=["operator", "worker"])
+        yield from _of_sources(metrics.sources)
+        yield from _families(operators)
+
+
+def _of_sources(sources: list[SourceMetrics]) -> Iterator[Metric]:
+    """Families of what every source has."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    labels = ["operator", "number"]
+    rows = CounterMetricFamily("headrace_source_rows", "Rows read.", labels=labels)
+    behind = GaugeMetricFamily("headrace_source_behind", "Rows that are due and were not taken.", labels=labels)
+    lag = GaugeMetricFamily("headrace_source_lag_seconds", "How long the oldest of them has been due.", labels=labels)
+    spent = CounterMetricFamily(
+        "headrace_source_seconds", "What the thread that feeds it did.", labels=[*labels, "state"]
+    )
+    for number, source in enumerate(sources):
+        key = [source.operator, str(number)]
+        rows.add_metric(key, source.rows)
+        behind.add_metric(key, source.behind)
+        if not math.isnan(source.lag_s):
+            lag.add_metric(key, source.lag_s)
+        for state, ns in source.spent_ns.items():
+            spent.add_metric([*key, state], ns / 1e9)
+    yield from (rows, behind, lag, spent)
+
+
+def _families(operators: list[OperatorMetrics]) -> Iterator[Metric]:
+    """Families of what every operator has, and of what their engines measure, each with all operators."""
+    from prometheus_client.core import GaugeMetricFamily
+
+    for name, text, value_of in (
+        ("threads", "Active instances.", lambda operator: operator.threads),
+        ("in_flight", "Tuples in the gate.", lambda operator: operator.in_flight),
+        (
+            "balance_holds",
+            "1 if nothing is lost or doubled.",
+            lambda operator: operator.balance is None or operator.balance.holds,
+        ),
+    ):
+        family = GaugeMetricFamily(f"headrace_{name}", text, labels=["operator"])
         for operator in operators:
-            balance.add_metric([operator.name], operator.balance is None or operator.balance.holds)
-            for source, behind in operator.watermark_gap.items():
-                gap.add_metric([operator.name, source], behind)
-            for quantile, value in operator.latency_ms.items():
-                latency.add_metric([operator.name, quantile], value)
-            for worker, amount in enumerate(operator.load):
-                load.add_metric([operator.name, str(worker)], amount)
-            for kind in ("busy", "idle", "blocked"):
-                for worker, ns in enumerate(getattr(operator, f"{kind}_ns")):
-                    spent.add_metric([operator.name, str(worker), kind], ns / 1e9)
-        yield from (balance, gap, latency, load, spent)
-
-
-def _family(kind: Any, name: str, text: str, operators: list[OperatorMetrics], field: str) -> Metric:
-    family = kind(f"headrace_{name}", text, labels=["operator"])
+            family.add_metric([operator.name], value_of(operator))
+        yield family
+    families: dict[str, Metric] = {}
     for operator in operators:
-        family.add_metric([operator.name], getattr(operator, field))
-    return family
+        for measure in operator.measures:
+            if measure.by == "bucket" or not measure.goes_to("column"):
+                continue  # a thousand numbers are no family
+            family = families.get(_name(measure))
+            if family is None:
+                family = families[_name(measure)] = _family(measure)
+            for labels, value in _numbers(operator, measure):
+                family.add_metric([operator.name, *labels], value)
+    yield from families.values()
+
+
+def _name(measure: Measure) -> str:
+    if measure.exported:
+        return measure.exported
+    if measure.kind == "histogram":
+        return f"{measure.name}_milliseconds"
+    if measure.part_of:  # parts of the same whole are one family
+        unit = "seconds" if measure.unit == "ns" else measure.unit
+        return f"{measure.by}_{unit}" if measure.part_of == "time" else f"{measure.by}_{measure.part_of}_{unit}"
+    return measure.name
+
+
+def _family(measure: Measure) -> Metric:
+    """The empty family of a measure, whose labels are those of `_numbers`."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    kind, text = CounterMetricFamily if measure.kind == "counter" else GaugeMetricFamily, measure.title
+    labels = [] if measure.by is None else [measure.by]
+    if measure.part_of:
+        labels.append("state")
+        text = f"What {measure.by}s did while active." if measure.part_of == "time" else f"Parts of {measure.part_of}."
+    elif measure.kind == "histogram":
+        labels.append("quantile")
+    elif measure.kind == "text":
+        labels.append("value")
+        text += " Always 1."
+    return kind(f"headrace_{_name(measure)}", text, labels=["operator", *labels])
+
+
+def _numbers(operator: OperatorMetrics, measure: Measure) -> Iterator[tuple[list[str], Any]]:
+    """Give the numbers of a measure, each with its labels after the operator's name."""
+    value = operator.values[measure.name]
+    if measure.kind == "histogram":
+        for quantile, milliseconds in getattr(operator, measure.derived).items():
+            yield [quantile], milliseconds
+        return
+    keys: list[list[str]] = [[]] if measure.by is None else [[str(key)] for key in keys_of(value)]
+    ones = [value] if measure.by is None else list(value.values() if isinstance(value, dict) else value)
+    for labels, one in zip(keys, ones, strict=True):
+        if measure.kind == "text":
+            if one is not None:
+                yield [*labels, one], 1
+        elif measure.part_of:
+            yield [*labels, measure.prefix], one / 1e9 if measure.unit == "ns" else one
+        elif one is not None:
+            yield labels, one
 
 
 __all__ = ["Endpoint", "serve"]

@@ -1,14 +1,13 @@
 """A report of runs as one HTML file that needs no network: tables, and plots by Bokeh.
 
-Each run has four plots over the same time axis (throughput, latency, threads, load of each
-thread), with a marker where the threads changed.
+Each run has plots over the same time axis, with a marker where something was changed: throughput and
+threads of every engine, and what its engine declares to be plotted (latency, load of each thread, ...).
 """
 
 from __future__ import annotations
 
 import os
 import platform
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -18,12 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from headrace.changes import Change
 from headrace.errors import OutputError
-from headrace.history import History
-from headrace.runtime.changes import Change
+from headrace.metrics.history import History
+from headrace.metrics.measures import Measure
+from headrace.metrics.snapshot import OperatorMetrics
 
 WIDTH, HEIGHT = 560, 290
-_PLOTTED = r"seconds|processed|threads|tuples_per_s|latency_p\d\d_ms|load_\d+"
 
 STYLE = """\
   body { font: 15px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; color: #222; background: #fff;
@@ -87,31 +87,62 @@ class Record:
         """Name the figures of the closing table, in order."""
         metrics = self.history.samples[-1].metrics
         operator = next(iter(metrics.operators.values()))
-        latency = operator.latency_ms
-        return {
+        figures = {
             "rows in": f"{self.rows_in:,}",
             "rows out": f"{metrics.tuples_out:,}",
             "seconds": f"{metrics.seconds:.2f}",
             "throughput (tuples/s)": f"{self.rows_in / metrics.seconds:,.0f}" if metrics.seconds else "-",
-            "latency p50 (ms)": _number(latency.get("p50")),
-            "latency p99 (ms)": _number(latency.get("p99")),
-            "imbalance (cv)": f"{100 * operator.imbalance_cv:.1f} %",
+        }
+        for measure in operator.measures:
+            if measure.by is None and measure.goes_to("figure"):
+                figures |= _figures(operator, measure)
+        return figures | {
             "reconfigurations (ms)": ", ".join(describe(change) for change in self.changes) or "none",
             "identical to the reference": "yes" if self.difference is None else f"NO: {self.difference}",
         }
 
 
+def _figures(operator: OperatorMetrics, measure: Measure) -> dict[str, str]:
+    """Figures of one measure: of a histogram two, of a counter with a rate the rate."""
+    value = operator.values[measure.name]
+    if measure.kind == "histogram":
+        found = getattr(operator, measure.derived)
+        return {f"{_spaced(measure.name)} {part} (ms)": _number(found.get(part)) for part in ("p50", "p99")}
+    name = _spaced(measure.word)
+    if measure.rate:
+        return {f"{name} ({measure.unit}/s)": f"{getattr(operator, measure.rate):,.0f}"}
+    if measure.kind == "text" or value is None:
+        return {name: "-" if value is None else str(value)}
+    if measure.unit == "fraction":
+        return {name: f"{100 * value:.1f} %"}
+    name += "" if measure.unit == name else f" ({measure.unit})"
+    return {name: f"{value:,}" if isinstance(value, int) else _number(value)}
+
+
+def _spaced(name: str) -> str:
+    return name.replace("_", " ")
+
+
 def describe(change: Change) -> str:
-    """Say a reconfiguration in a few characters.
+    """Say a reconfiguration, and how many milliseconds it took, in a few characters.
 
     Examples
     --------
-    >>> done = Change("count", 1, 4, requested_ns=0, outcome="done", completed_ns=412_000)
-    >>> describe(done), describe(Change("count", 4, 2, outcome="unneeded"))
+    >>> done = Change("count", {"threads": 1}, {"threads": 4}, requested_ns=0, outcome="done", completed_ns=412_000)
+    >>> describe(done), describe(Change("count", {"threads": 4}, {"threads": 2}, outcome="unneeded"))
     ('1→4: 0.41', '4→2: unneeded')
+    >>> describe(Change("total", {"batch": 100}, {"batch": 10}, requested_ns=0, outcome="done", completed_ns=250_000))
+    'batch 100→10: 0.25'
     """
+    if change.outcome == "no change":
+        return change.outcome
     took = f"{change.ms:.2f}" if change.completed_ns else change.outcome
-    return f"{change.from_threads}→{change.to_threads}: {took}"
+    return f"{_short(change).replace(' → ', '→')}: {took}"
+
+
+def _short(change: Change) -> str:
+    """Threads, which most changes are of, go without the word."""
+    return change.describe().removeprefix("threads ")
 
 
 def _number(value: float | None) -> str:
@@ -171,27 +202,42 @@ def _summary_table(records: Sequence[Record]) -> str:
     columns = [record.figures() for record in records]
     head = "".join(f"<th>{escape(record.title)}</th>" for record in records)
     rows = []
-    for name in columns[0] if columns else ():
+    for name in _in_order(columns):
+        values = [figures.get(name, "-") for figures in columns]
         cells = "".join(
-            f'<td class="wrong">{escape(c[name])}</td>' if c[name].startswith("NO") else f"<td>{escape(c[name])}</td>"
-            for c in columns
+            f'<td class="wrong">{escape(v)}</td>' if v.startswith("NO") else f"<td>{escape(v)}</td>" for v in values
         )
         rows.append(f"<tr><td>{escape(name)}</td>{cells}</tr>")
     return f"<table><tr><th></th>{head}</tr>{''.join(rows)}</table>"
 
 
+def _in_order(columns: Sequence[dict[str, str]]) -> list[str]:
+    """Names of the figures of all runs: those of another engine stand where they stand in its own."""
+    names: list[str] = []
+    for figures in columns:
+        at = 0
+        for name in figures:
+            if name not in names:
+                names.insert(at, name)
+            at = names.index(name) + 1
+    return names
+
+
 def _changes_table(changes: Sequence[Change]) -> str:
     if not changes:
         return ""
+    columns = {
+        "reconfiguration": [c.describe() for c in changes],
+        "call to completion (ms)": [_number(c.ms) for c in changes],
+        "key buckets moved": [f"{c.buckets_moved:,}" if "buckets_moved" in c.effects else "" for c in changes],
+        "outcome": [c.outcome for c in changes],
+    }
+    shown = {title: cells for title, cells in columns.items() if any(cells)}
+    head = "".join(f"<th>{title}</th>" for title in shown)
     rows = "".join(
-        f"<tr><td>{c.from_threads} → {c.to_threads} threads</td><td>{_number(c.ms)}</td>"
-        f"<td>{c.buckets_moved:,}</td><td>{escape(c.outcome)}</td></tr>"
-        for c in changes
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in zip(*shown.values(), strict=True)
     )
-    return (
-        "<table><tr><th>reconfiguration</th><th>call to completion (ms)</th><th>key buckets moved</th>"
-        f"<th>outcome</th></tr>{rows}</table>"
-    )
+    return f"<table><tr>{head}</tr>{rows}</table>"
 
 
 # -- plots
@@ -199,63 +245,110 @@ def _changes_table(changes: Sequence[Change]) -> str:
 
 def _plots(record: Record, name: str) -> Any:
     from bokeh.layouts import gridplot
-    from bokeh.models import Range1d
-    from bokeh.palettes import Colorblind
 
-    frame = record.history.to_pandas()
-    frame = frame[[column for column in frame.columns if re.fullmatch(_PLOTTED, column)]]
-    colors = Colorblind[8]
-    end = float(frame["seconds"].max()) if len(frame) else 1.0
-    x_range = Range1d(0, end * 1.02, bounds=(0, end * 1.1))
-    data = _source(frame)
-    marks = [
-        (record.history.seconds_of(c.completed_ns), f"{c.from_threads} → {c.to_threads}")
-        for c in record.changes
-        if c.completed_ns
-    ]
-
-    def figure(title: str, label: str, top: float, low: float = 0.0) -> Any:
-        return _figure(title, label, x_range, (low, top if np.isfinite(top) and top > low else low + 1.0), marks, end)
-
-    def peak(*columns: str) -> float:
-        values = frame[list(columns)].to_numpy(float) if len(frame) else np.zeros((1, 1))
-        return float(np.nanmax(values)) if np.isfinite(values).any() else 0.0
-
-    throughput = figure("Throughput", "tuples per second", peak("tuples_per_s"))
-    throughput.line("seconds", "tuples_per_s", source=data, color=colors[0], line_width=2)
-
-    quantiles = ("latency_p50_ms", "latency_p99_ms")
-    least = frame[list(quantiles)].min(axis=None) if len(frame) else np.nan
-    latency = figure(
-        "Latency of results, each interval", "milliseconds", peak(*quantiles), least / 2 if least > 0 else 0.0
-    )
-    for column, text, color in (("latency_p50_ms", "p50", colors[0]), ("latency_p99_ms", "p99", colors[3])):
-        known = _source(frame[["seconds", column]].dropna())
-        latency.line("seconds", column, source=known, color=color, line_width=2, legend_label=text)
-        latency.scatter("seconds", column, source=known, color=color, size=4, legend_label=text)
-    _legend_outside(latency)
-
-    threads = figure("Threads", "active threads", peak("threads"))
-    threads.step(*_steps(frame, record, end), color=colors[0], line_width=2, mode="after")
-    threads.yaxis.ticker = list(range(0, int(peak("threads")) + 2, max(1, int(peak("threads")) // 8)))
-
-    loads = [c for c in frame.columns if c.startswith("load_") and frame[c].any()]
-    load = figure("Load of each thread", "updates per second", float(frame[loads].sum(axis=1).max()) if loads else 0)
-    if loads:
-        load.varea_stack(
-            loads,
-            x="seconds",
-            source=data,
-            color=[colors[i % len(colors)] for i in range(len(loads))],
-            alpha=0.85,
-            legend_label=[f"thread {c.removeprefix('load_')}" for c in loads],
-        )
-        _legend_outside(load)
-
-    grid = gridplot([[throughput, latency], [threads, load]], toolbar_location="right", merge_tools=True)
+    plots = _Plots(record)
+    declared = [measure for measure in plots.measures if measure.goes_to("plot") and measure.kind != "text"]
+    drawn = [plots.line("Throughput", "tuples per second", "tuples_per_s")]
+    drawn += [plots.of_all(measure) for measure in declared if measure.by is None]
+    drawn.append(plots.threads())
+    drawn += [plots.by_something(measure) for measure in declared if measure.by not in (None, "bucket")]
+    grid = gridplot([drawn[i : i + 2] for i in range(0, len(drawn), 2)], toolbar_location="right", merge_tools=True)
     grid.name = name  # where the page puts it
     grid.toolbar.logo = None
     return grid
+
+
+class _Plots:
+    """The plots of one run, over the same time axis and with the same markers."""
+
+    def __init__(self, record: Record):
+        from bokeh.models import Range1d
+        from bokeh.palettes import Colorblind
+
+        self.record, self.frame = record, record.history.to_pandas()
+        samples = record.history.samples
+        self.operator = next(iter(samples[-1].metrics.operators.values()), None) if samples else None
+        self.measures = () if self.operator is None else self.operator.measures
+        self.end = float(self.frame["seconds"].max()) if len(self.frame) else 1.0
+        self.colors = Colorblind[8]
+        self._x_range = Range1d(0, self.end * 1.02, bounds=(0, self.end * 1.1))
+        self._marks = [
+            (record.history.seconds_of(c.completed_ns), _short(c)) for c in record.changes if c.outcome == "done"
+        ]
+
+    def _figure(self, title: str, label: str, top: float, low: float = 0.0) -> Any:
+        span = (low, top if np.isfinite(top) and top > low else low + 1.0)
+        return _figure(title, label, self._x_range, span, self._marks, self.end)
+
+    def _peak(self, *columns: str) -> float:
+        values = self.frame[list(columns)].to_numpy(float) if len(self.frame) and columns else np.zeros((1, 1))
+        return float(np.nanmax(values)) if np.isfinite(values).any() else 0.0
+
+    def line(self, title: str, label: str, column: str) -> Any:
+        """One column."""
+        plot = self._figure(title, label, self._peak(column))
+        plot.line("seconds", column, source=_source(self.frame[["seconds", column]]), color=self.colors[0], line_width=2)
+        return plot
+
+    def threads(self) -> Any:
+        """How many are active: exact at each change."""
+        peak = int(self._peak("threads"))
+        plot = self._figure("Threads", "active threads", peak)
+        plot.step(*_steps(self.frame, self.record, self.end), color=self.colors[0], line_width=2, mode="after")
+        plot.yaxis.ticker = list(range(0, peak + 2, max(1, peak // 8)))
+        return plot
+
+    def of_all(self, measure: Measure) -> Any:
+        """A measure of which there is one in all."""
+        heading = _heading(measure)
+        if measure.kind == "histogram":
+            return self._quantiles(f"{heading}, each interval", measure.columns[0], measure.columns[1])
+        return self.line(heading, _axis(measure), measure.columns[0])
+
+    def _quantiles(self, title: str, p50: str, p99: str) -> Any:
+        frame, colors = self.frame, self.colors
+        least = frame[[p50, p99]].min(axis=None) if len(frame) else np.nan
+        plot = self._figure(title, "milliseconds", self._peak(p50, p99), least / 2 if least > 0 else 0.0)
+        for column, text, color in ((p50, "p50", colors[0]), (p99, "p99", colors[3])):
+            known = _source(frame[["seconds", column]].dropna())
+            plot.line("seconds", column, source=known, color=color, line_width=2, legend_label=text)
+            plot.scatter("seconds", column, source=known, color=color, size=4, legend_label=text)
+        _legend_outside(plot)
+        return plot
+
+    def by_something(self, measure: Measure) -> Any:
+        """A measure by worker, source, stage or node: what is counted as stacked areas, anything else as lines."""
+        place = "thread" if measure.by == "worker" else measure.by
+        columns = measure.columns_by(self.operator.values[measure.name])
+        known = [column for column in columns if column in self.frame]
+        columns = [column for column in known if self.frame[column].any()] or known
+        names = [column.removeprefix(f"{measure.prefix}_") for column in columns]
+        words = [f"{place} {name}" if name.isdigit() else name for name in names]
+        colors = [self.colors[i % len(self.colors)] for i in range(len(columns))]
+        is_sum = measure.kind == "counter" and not measure.part_of
+        top = float(self.frame[columns].sum(axis=1).max()) if is_sum and columns else self._peak(*columns)
+        plot = self._figure(f"{_heading(measure)} of each {place}", _axis(measure), top)
+        source = _source(self.frame[["seconds", *columns]])
+        if is_sum and columns:
+            plot.varea_stack(columns, x="seconds", source=source, color=colors, alpha=0.85, legend_label=words)
+        elif columns:
+            for column, word, color in zip(columns, words, colors, strict=True):
+                plot.line("seconds", column, source=source, color=color, line_width=2, legend_label=word)
+        if columns:
+            _legend_outside(plot)
+        return plot
+
+
+def _heading(measure: Measure) -> str:
+    word = _spaced(measure.word)
+    return word[:1].upper() + word[1:]
+
+
+def _axis(measure: Measure) -> str:
+    if measure.part_of:
+        return f"share of {measure.part_of}"
+    grows = measure.rate or (measure.kind == "counter" and measure.by is not None)
+    return f"{measure.unit} per second" if grows else measure.unit
 
 
 def _source(frame: Any) -> Any:
@@ -317,7 +410,7 @@ def _legend_outside(plot: Any) -> None:
 
 def _steps(frame: Any, record: Record, end: float) -> tuple[list[float], list[int]]:
     """Active threads as a step curve: exact at each change, whatever was sampled."""
-    done = [c for c in record.changes if c.completed_ns and c.outcome == "done"]
+    done = [c for c in record.changes if c.outcome == "done" and "threads" in c.after]
     first = done[0].from_threads if done else (int(frame["threads"].iloc[-1]) if len(frame) else 1)
     seconds = [0.0, *(record.history.seconds_of(c.completed_ns) for c in done), end]
     counts = [first, *(c.to_threads for c in done)]

@@ -18,11 +18,15 @@ says ``latest_index = kernel(windows.latest_index)``.
 
 from __future__ import annotations
 
+import datetime
+import numbers
 import operator
 import re
+import zoneinfo
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-from headrace.errors import EventTimeError, OverflowInputError, ParameterError
+from headrace.errors import OverflowInputError, ParameterError
 from headrace.progress import END_OF_TIME
 
 MOST_OPEN = 4096
@@ -43,7 +47,27 @@ NANOSECONDS = {
     "h": 3_600_000_000_000,
     "d": 86_400_000_000_000,
 }
-_DURATION = re.compile(r"\s*([+-]?[0-9]+)\s*([a-zA-Zµ]*)\s*")
+_WORDS = {
+    word: NANOSECONDS[unit]
+    for unit, words in {
+        "ns": "ns nanosecond nanoseconds",
+        "us": "us µs μs microsecond microseconds",
+        "ms": "ms millisecond milliseconds",
+        "s": "s sec secs second seconds",
+        "min": "min mins minute minutes",
+        "h": "h hr hrs hour hours",
+        "d": "d day days",
+    }.items()
+    for word in words.split()
+} | dict.fromkeys(("w", "week", "weeks"), 7 * NANOSECONDS["d"])
+"""What a text may call a unit, in small or capital letters."""
+_CALENDAR = ("month", "months", "quarter", "quarters", "y", "year", "years")
+_NUMPY_UNITS = {"W": "w", "D": "d", "h": "h", "m": "min", "s": "s", "ms": "ms", "us": "us", "ns": "ns"}
+_NUMPY_NAT = -(2**63)
+_DURATION = re.compile(r"\s*([+-]?[0-9]+)\s*([a-zA-Zµμ]*)\s*")
+
+Duration: TypeAlias = str | int | datetime.timedelta
+"""What `parse_duration` takes; a `pandas.Timedelta` is a `datetime.timedelta`, a `numpy.timedelta64` does too."""
 
 
 def parse_time_unit(unit: str, name: str = "time_unit") -> str:
@@ -53,14 +77,16 @@ def parse_time_unit(unit: str, name: str = "time_unit") -> str:
     return unit
 
 
-def parse_duration(duration: str | int, unit: str = DEFAULT_TIME_UNIT, name: str = "duration") -> int:
+def parse_duration(duration: Duration, unit: str = DEFAULT_TIME_UNIT, name: str = "duration") -> int:
     """Turn a duration into a whole number of a unit.
 
     Parameters
     ----------
-    duration : str or int
-        A whole number with a unit, as ``"500ms" "60s" "30min" "1h" "2d"``, or
-        without one (as an integer or in a string): then it is in `unit`.
+    duration : str, timedelta or int
+        A whole number with a unit, as ``"500ms" "60s" "30min" "1h" "2d"`` or in
+        words, ``"90 seconds" "1 minute" "5 min" "2 weeks"``; a `datetime.timedelta`,
+        `pandas.Timedelta` or `numpy.timedelta64`; or a number without a unit (an
+        integer, or a string of one), which is in `unit`.
     unit : str
         The stream's time unit, one of ns, us, ms, s, min, h, d.
     name : str
@@ -74,38 +100,31 @@ def parse_duration(duration: str | int, unit: str = DEFAULT_TIME_UNIT, name: str
     Raises
     ------
     ParameterError
-        If it is not a duration, negative, not whole in `unit`, or too long.
+        If it is not a duration, ambiguous, negative, not whole in `unit`, or too long.
 
     Examples
     --------
-    >>> parse_duration("1h", "ms"), parse_duration("60s", "us"), parse_duration(5, "ms")
-    (3600000, 60000000, 5)
+    >>> parse_duration("1h", "ms"), parse_duration("90 seconds", "us"), parse_duration(5, "ms")
+    (3600000, 90000000, 5)
+    >>> parse_duration(datetime.timedelta(minutes=1), "s"), parse_duration("2 hours", "min")
+    (60, 120)
     """
     parse_time_unit(unit)
-    if isinstance(duration, str):
-        match = _DURATION.fullmatch(duration)
-        if not match or (match[2] and match[2] not in NANOSECONDS):
-            raise ParameterError(
-                f"{name} = {duration!r}: not a duration; give a whole number with a unit of"
-                f" {', '.join(NANOSECONDS)}, such as '30min', or an integer in {unit}"
-            )
-        # A 62-bit count of days has 24 digits in ns; more digits need no parsing to be too many.
-        count = int(match[1]) if len(match[1]) <= 24 else END_OF_TIME * NANOSECONDS["d"]
-        units, rest = divmod(count * NANOSECONDS[match[2] or unit], NANOSECONDS[unit])
-        if rest:
-            raise ParameterError(
-                f"{name} = {duration!r}: not a whole number of {unit}, the unit of this stream's time;"
-                f" round it, or keep event time in a finer unit"
-            )
-    else:
-        try:
-            if isinstance(duration, bool):
-                raise TypeError
-            units = operator.index(duration)
-        except TypeError:
-            raise ParameterError(
-                f"{name} = {duration!r}: not a duration; give one such as '30min' or an integer in {unit}"
-            ) from None
+    found = _count_and_unit(duration, name)
+    if found is None:
+        hint = (
+            f"give a whole number with a unit of {', '.join(NANOSECONDS)}, such as '30min', or an integer in {unit}"
+            if isinstance(duration, str)
+            else f"give one such as '30min', a timedelta, or an integer in {unit}"
+        )
+        raise ParameterError(f"{name} = {duration!r}: not a duration; {hint}")
+    count, nanoseconds = found
+    units, rest = divmod(count * (nanoseconds or NANOSECONDS[unit]), NANOSECONDS[unit])
+    if rest:
+        raise ParameterError(
+            f"{name} = {duration!r}: not a whole number of {unit}, the unit of this stream's time;"
+            f" round it, or keep event time in a finer unit"
+        )
     if units < 0:
         raise ParameterError(f"{name} = {duration!r}: must not be negative")
     if units >= END_OF_TIME:
@@ -113,24 +132,103 @@ def parse_duration(duration: str | int, unit: str = DEFAULT_TIME_UNIT, name: str
     return units
 
 
+def parse_seconds(duration: Any, name: str) -> float:
+    """Turn a duration of the clock on the wall into seconds; that clock has no unit of a stream's, so a number is seconds.
+
+    Examples
+    --------
+    >>> parse_seconds("200ms", "idle_after"), parse_seconds(1.5, "idle_after")
+    (0.2, 1.5)
+    """
+    seconds = -1.0
+    if isinstance(duration, numbers.Real) and not isinstance(duration, bool) and not _is_numpys(duration):
+        seconds = float(duration) if abs(duration) < 2**62 else -1.0
+    elif (found := _count_and_unit(duration, name)) is not None and found[1] is not None:
+        seconds = found[0] * found[1] / 1e9
+    if not 0 <= seconds < END_OF_TIME:
+        raise ParameterError(f"{name}={duration!r}: give a duration with its unit, such as '200ms', or seconds, from 0")
+    return seconds
+
+
+def format_duration(count: int, unit: str) -> str:
+    """Return a duration as `parse_duration` reads it, in the largest unit in which it is whole.
+
+    Examples
+    --------
+    >>> format_duration(90_000, "ms"), format_duration(7_200_000_000, "us"), format_duration(0, "us")
+    ('90s', '2h', '0us')
+    """
+    nanoseconds = count * NANOSECONDS[unit]
+    whole = [name for name, length in NANOSECONDS.items() if nanoseconds and nanoseconds % length == 0]
+    best = whole[-1] if whole else unit
+    return f"{nanoseconds // NANOSECONDS[best]}{best}"
+
+
+def _count_and_unit(duration: Any, name: str) -> tuple[int, int | None] | None:
+    """Read a duration: how many, of how many nanoseconds each (None: of the stream's unit); None if it is none."""
+    if hasattr(duration, "to_timedelta64"):  # pandas' own, which has nanoseconds
+        duration = duration.to_timedelta64()
+    if isinstance(duration, str):
+        match = _DURATION.fullmatch(duration)
+        if not match:
+            return None
+        number, word = match[1], match[2].lower()
+        if word == "m":
+            raise ParameterError(f"{name} = {duration!r}: 'm' may be minutes or months; write '{number}min' for minutes")
+        if word in _CALENDAR:
+            raise ParameterError(f"{name} = {duration!r}: {word!r} has no fixed length; give days, such as '30d'")
+        if word and word not in _WORDS:
+            return None
+        # A 62-bit count of days has 24 digits in ns; more digits need no parsing to be too many.
+        count = int(number) if len(number) <= 24 else END_OF_TIME * NANOSECONDS["d"]
+        return count, _WORDS[word] if word else None
+    if _is_numpys(duration):
+        step, unit = re.search(r"\[(\d*)(\w+)\]|$", duration.dtype.str).groups()
+        if unit in ("Y", "M"):
+            raise ParameterError(f"{name} = {duration!r}: months and years have no fixed length; give days, such as '30d'")
+        count = int(duration.astype("int64"))
+        if unit not in _NUMPY_UNITS or count == _NUMPY_NAT:
+            return None
+        return count * int(step or 1), _WORDS[_NUMPY_UNITS[unit]]
+    if isinstance(duration, datetime.timedelta):
+        return duration // datetime.timedelta(microseconds=1), NANOSECONDS["us"]
+    if isinstance(duration, bool):
+        return None
+    try:
+        return operator.index(duration), None
+    except TypeError:
+        return None
+
+
+def _is_numpys(duration: Any) -> bool:
+    """Whether it is a `numpy.timedelta64`, which NumPy counts among the integers; known without NumPy, as this is a leaf."""
+    return type(duration).__name__ == "timedelta64"
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """Size WS and advance WA, in the stream's time unit, with ``size >= advance > 0``.
+
+    With a `zone` both count days of that time zone, which begin at its midnights
+    and have 23 or 25 hours where clocks are set.
 
     Examples
     --------
     >>> window = Window.parse("1h", "30min", unit="min")
     >>> window, window.is_overlapping
-    (Window(size=60, advance=30), True)
+    (Window(size=60, advance=30, zone=None), True)
+    >>> Window.parse("7d", "1d", unit="us", zone="Europe/Paris")
+    Window(size=7, advance=1, zone='Europe/Paris')
     """
 
     size: int
     advance: int
+    zone: str | None = None
 
     def __post_init__(self):
         for name in ("size", "advance"):
             value = getattr(self, name)
-            if isinstance(value, str):
+            if isinstance(value, str | datetime.timedelta) or _is_numpys(value):
                 raise ParameterError(f"{name} = {value!r}: must be an integer; Window.parse takes durations")
             if (units := parse_duration(value, name=name)) < 1:
                 raise ParameterError(f"{name} = {value}: must be at least 1; give a duration such as '30min'")
@@ -143,16 +241,33 @@ class Window:
 
     @classmethod
     def parse(
-        cls, size: str | int, advance: str | int | None = None, unit: str = DEFAULT_TIME_UNIT
+        cls,
+        size: Duration,
+        advance: Duration | None = None,
+        unit: str = DEFAULT_TIME_UNIT,
+        zone: str | None = None,
     ) -> Window:
         """Make a window of durations; without `advance` windows follow each other without overlap."""
-        size_units = parse_duration(size, unit, "size")
-        return cls(size_units, size_units if advance is None else parse_duration(advance, unit, "advance"))
+        units = [parse_duration(size, unit, "size")]
+        units.append(units[0] if advance is None else parse_duration(advance, unit, "advance"))
+        if zone is not None:
+            _check_zone(zone)
+            day = NANOSECONDS["d"] // NANOSECONDS[unit]
+            for name, given, count in zip(("size", "advance"), (size, advance), units, strict=True):
+                if count % day:
+                    raise ParameterError(f"{name} = {given!r}: with zone= windows are of whole days; give '1d' or '7d'")
+            units = [count // day for count in units]
+        return cls(*units, zone)
 
     @property
     def is_overlapping(self) -> bool:
         """Whether a tuple can fall in more than one window (a sliding window)."""
         return self.size > self.advance
+
+    @property
+    def longest(self) -> int:
+        """The most time that a window takes, in the stream's unit: a zone's days have some hours more, at most two days."""
+        return self.size if self.zone is None else (self.size + 2) * (NANOSECONDS["d"] // NANOSECONDS[TIMESTAMP_UNIT])
 
     @property
     def open_at_once(self) -> int:
@@ -167,14 +282,12 @@ class Window:
                 f" give advance >= size / {MOST_OPEN}"
             )
 
-    def check_times(self, lowest: int, highest: int) -> None:
-        """Raise `EventTimeError` unless ``|ts| + size < 2**62`` for both ends of a range."""
-        for ts in (lowest, highest):
-            if abs(ts) + self.size >= END_OF_TIME:
-                raise EventTimeError(
-                    f"event time {ts} with window size {self.size}: |event time| + size must be below 2**62;"
-                    f" use a coarser time unit"
-                )
+
+def _check_zone(zone: Any) -> None:
+    try:
+        zoneinfo.ZoneInfo(zone)
+    except (ValueError, TypeError, OSError, LookupError):
+        raise ParameterError(f"zone = {zone!r}: no time zone known here; give a name such as 'Europe/Paris'") from None
 
 
 def latest_index(ts: int, advance: int) -> int:

@@ -1,22 +1,35 @@
-"""The dashboard room: watch a run and steer it from a notebook.
+"""The dashboard room: watch a run of any engine and steer it from a notebook.
 
-    table  feed                counters -> columns of numbers over time
+What is shown follows from what the run says of itself: the measures of its operators, and the controls they have.
+
+    columns  table  heat  feed measures and counters -> columns of numbers, counts of durations over time
+    panels                     one file per plot; `lines` and `quantiles` draw any measure; `hover` for all of them
+    figures  markers  plots    all plots of an operator
+    text_measures  units       measures that are words; numbers with units
+    numbers_row                measures that are read rather than watched, in a row
+    pressure                   lag, backlog, back-pressure, the bottleneck in a sentence
+    graph  graph_widget        the operators of the run as a picture; its widget
+    timeline  hot_keys         what each thread did lately; the keys behind hot buckets
     live_plot  palette         Bokeh figures in a widget of their own; colours
-    panels  plots              one file per plot; all plots of an operator
     target  messages           what is steered; what is said about it
-    controls                   threads, rate
+    controls                   one file per kind of control, and the rate
     bucket_groups  mapping_panel   the heat map; a draft of the key mapping
     controller_panel           policies and their decisions
     changes_table  replay      what was reconfigured; making it again on another run
     history_controls  saved_page   pause, scrub; one HTML file to keep
     status                     state of the run, correctness badge
-    watchdog  cells            nobody looks; the cell is run again
-    dashboard                  puts it together and keeps it alive
+    layouts                    which plots, and how large: everything, one screen, a lecture hall
+    operator_view              all of this, of one operator
+    turns  watchdog  cells     what is shown seldom; nobody looks; the cell is run again
+    live_view                  what keeps a view alive: its thread, its cell, its end
+    dashboard                  puts it together
+    pair  side_by_side         two runs steered as one; both drawn
 
-It reads `headrace.counters` and the public methods of a run, nothing else.
+It reads `headrace.metrics` and the public names of a run, nothing else.
 """
 
 from headrace_widgets.dashboard import Dashboard
 from headrace_widgets.replay import replay
+from headrace_widgets.side_by_side import side_by_side
 
-__all__ = ["Dashboard", "replay"]
+__all__ = ["Dashboard", "replay", "side_by_side"]

@@ -26,14 +26,25 @@ def this_cell() -> object:
     return (parent.get("metadata") or {}).get("cellId")
 
 
-def replace(cell: object, dashboard: Any) -> Any:
-    """Remember a cell's dashboard and return the one it had, if any."""
+def execution() -> object:
+    """Which execution of a cell this is; None outside a kernel."""
+    here = shell()
+    return None if here is None or not hasattr(here, "kernel") else here.execution_count
+
+
+def take_over(dashboard: Any) -> None:
+    """Remember this cell's dashboard; the one it had, if any, is closed, and runs are stopped that only that one shows."""
+    cell = this_cell()
     if cell is None:
-        return None
+        return
     with _lock:
         previous = _by_cell.get(cell)
         _by_cell[cell] = dashboard
-        return previous
+    if previous is not None:
+        previous.close()
+        for run in previous.runs:
+            if not any(run is one for one in dashboard.runs):
+                run.stop()
 
 
 def forget(dashboard: Any) -> None:

@@ -12,19 +12,20 @@ from typing import Any
 
 import ipywidgets as w
 
-from headrace_widgets.controls import REASON
 from headrace_widgets.feed import SPAN_S, Feed
-from headrace_widgets.panels.panel import milliseconds
+from headrace_widgets.target import REASON
+from headrace_widgets.units import milliseconds
 
 AROUND_S = 2.0
 """Imbalance and latency before and after are means over so long."""
 MOST_ROWS = 20
 COLUMNS = {
-    "at_s": "at (s)",
+    "at_s": "at second",
     "operator": "operator",
     "by": "asked by",
     "reason": "why",
-    "from_threads": "from",
+    "what": "change",
+    "from_threads": "threads from",
     "to_threads": "to",
     "ms": "took",
     "buckets_moved": "buckets moved",
@@ -34,6 +35,10 @@ COLUMNS = {
     "p99_after_ms": "after",
     "outcome": "outcome",
 }
+_OF_CONTROL = {"from_threads": "threads", "to_threads": "threads", "buckets_moved": "mapping"}
+"""Columns that only runs have in which this can be changed."""
+_OF_MEASURE = {"imbalance": "imbalance_cv", "p99": "latency_p99_ms"}
+"""What the columns before and after a change begin with -> the column of the feed that they are means of."""
 
 
 class ChangesTable:
@@ -41,16 +46,23 @@ class ChangesTable:
 
     def __init__(self, run: Any, feed: Feed):
         self._run, self._feed = run, feed
+        self.columns = {name: title for name, title in COLUMNS.items() if self._applies(name)}
         self._places: dict[int, int] = {}
-        self.widget = w.HTML()
+        self.widget = w.HTML().add_class("headrace-changes")
         self._drawn: tuple | None = None
+
+    def _applies(self, column: str) -> bool:
+        if column in _OF_CONTROL:
+            return _OF_CONTROL[column] in self._run.capabilities
+        measured = _OF_MEASURE.get(column.partition("_")[0])
+        return measured is None or any(measured in table.columns for table in self._feed.tables.values())
 
     def note(self, changes: list[Any]) -> None:
         """Remember where in the stream new changes took place: only now is it known."""
         metrics = self._feed.metrics
         for change in changes[len(self._places) :]:
             if metrics is not None and change.operator in metrics.operators:
-                self._places[id(change)] = metrics.operators[change.operator].added
+                self._places[id(change)] = metrics.operators[change.operator].values["added"]
 
     def records(self) -> list[dict[str, Any]]:
         """All changes, oldest first, as plain values: what is exported, and what `replay` reads."""
@@ -74,7 +86,7 @@ class ChangesTable:
             by, reason = controller or "call", change.reason or "run.reconfigure"
 
         def mean(column: str, from_s: float) -> float | None:
-            if table is None or change.outcome != "done":
+            if table is None or column not in table.columns or change.outcome != "done":
                 return None
             value = table.mean(column, from_s, from_s + AROUND_S)
             return None if math.isnan(value) else value
@@ -84,18 +96,20 @@ class ChangesTable:
             "operator": change.operator,
             "by": by,
             "reason": reason,
+            "what": change.describe(),
             "from_threads": change.from_threads,
             "to_threads": change.to_threads,
             "ms": None if math.isnan(change.ms) else change.ms,
             "buckets_moved": change.buckets_moved,
-            "imbalance_before": mean("cv", at - AROUND_S),
-            "imbalance_after": mean("cv", done + SPAN_S),
-            "p99_before_ms": mean("p99", at - AROUND_S),
-            "p99_after_ms": mean("p99", done + SPAN_S),
+            "imbalance_before": mean(_OF_MEASURE["imbalance"], at - AROUND_S),
+            "imbalance_after": mean(_OF_MEASURE["imbalance"], done + SPAN_S),
+            "p99_before_ms": mean(_OF_MEASURE["p99"], at - AROUND_S),
+            "p99_after_ms": mean(_OF_MEASURE["p99"], done + SPAN_S),
             "outcome": change.outcome,
             "tuples": self._places.get(id(change)) if change.planned_at is None else change.planned_at,
             "members": list(change.members),
             "owners": runs_of(change.mapping.to_list()) if change.mapping is not None else None,
+            "settings": settings_of(change),
         }
 
     def show(self, changes: list[Any]) -> None:
@@ -110,17 +124,16 @@ class ChangesTable:
         records = self.records()
         self.widget.value = self.html(records[-MOST_ROWS:]) + self._links(records)
 
-    @staticmethod
-    def html(records: list[dict[str, Any]]) -> str:
+    def html(self, records: list[dict[str, Any]]) -> str:
         """The table, newest first."""
-        head = "".join(f'<th scope="col">{title}</th>' for title in COLUMNS.values())
+        head = "".join(f'<th scope="col">{title}</th>' for title in self.columns.values())
         rows = "".join(
             "<tr>"
-            + "".join(f"<td>{html.escape(_cell(name, record[name]))}</td>" for name in COLUMNS)
+            + "".join(f"<td>{html.escape(_cell(name, record[name]))}</td>" for name in self.columns)
             + "</tr>"
             for record in reversed(records)
         )
-        empty = f'<tr><td colspan="{len(COLUMNS)}">No reconfigurations yet.</td></tr>'
+        empty = f'<tr><td colspan="{len(self.columns)}">No reconfigurations yet.</td></tr>'
         return (
             '<div class="headrace-scroll" tabindex="0" role="region" aria-label="Reconfigurations"><table class="headrace-table">'
             f"<thead><tr>{head}</tr></thead><tbody>{rows or empty}</tbody></table></div>"
@@ -130,9 +143,9 @@ class ChangesTable:
         """All changes as CSV; a text that a spreadsheet would take for a formula is quoted."""
         text = io.StringIO()
         writer = csv.writer(text)
-        writer.writerow(COLUMNS)
+        writer.writerow(self.columns)
         for record in self.records() if records is None else records:
-            writer.writerow([_safe(record[name]) for name in COLUMNS])
+            writer.writerow([_safe(record[name]) for name in self.columns])
         return text.getvalue()
 
     def to_json(self, records: list[dict[str, Any]] | None = None) -> str:
@@ -172,6 +185,15 @@ def _cell(name: str, value: Any) -> str:
 
 def _safe(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@" and value else value
+
+
+def settings_of(change: Any) -> dict[str, Any]:
+    """What it set beside the threads that are listed and the mapping: controls with plain values."""
+    return {
+        name: value
+        for name, value in change.after.items()
+        if (name != "threads" or not change.members) and isinstance(value, (int, float, str)) and change.before.get(name) != value
+    }
 
 
 def runs_of(owners: list[int]) -> list[list[int]]:

@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import dataclasses
 import html
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ipywidgets as w
 
+from headrace_widgets.controls.count import whole
+from headrace_widgets.feed import Feed
 from headrace_widgets.messages import Messages, number
 from headrace_widgets.target import Target
 
-BUILT_IN = ("Threshold", "ProactiveJoin", "LoadBalancer", "Schedule")
+BUILT_IN = {"Threshold": "threads", "ProactiveJoin": "threads", "LoadBalancer": "mapping", "Schedule": "threads"}
+"""Controllers of `headrace.controllers`, and the control that each needs."""
 DAMPING_S = ("up_after_s", "down_after_s", "cooldown_s")
 DAMPING = (*DAMPING_S, "max_step")
 MOST_DECISIONS = 6
+WORDS = {
+    "upper": "more threads above (load)",
+    "target": "load aimed at",
+    "lower": "fewer threads below (load)",
+    "horizon_s": "looks ahead (s)",
+    "drain_s": "drains a backlog in (s)",
+    "up_after_s": "adds threads after (s)",
+    "down_after_s": "takes threads after (s)",
+    "cooldown_s": "rests after a change (s)",
+    "max_step": "threads at once (0: any)",
+    "steps": "seconds: threads",
+}
+"""Parameters of controllers, as fields call them; others in the words of their names."""
 
 
 class ControllerPanel:
@@ -24,24 +40,30 @@ class ControllerPanel:
     Parameters
     ----------
     target : Target
+    feed : Feed
+        Its clock.
     messages : Messages
     own : mapping of name to controller
         The user's, offered beside the built-in ones.
     """
 
-    def __init__(self, target: Target, messages: Messages, own: Mapping[str, Any] | None = None):
-        self._target, self._messages = target, messages
+    def __init__(self, target: Target, feed: Feed, messages: Messages, own: Mapping[str, Any] | None = None):
+        self._target, self._feed, self._messages = target, feed, messages
         self.is_there = hasattr(target.run, "control")
-        self._own = dict(own or {})
-        self._classes = _built_in() if self.is_there else {}
+        self._own = dict(own or {}) if self.is_there else {}
+        self._classes = _built_in(target.controls) if self.is_there else {}
         names = [*self._classes, *self._own]
+        self.is_there = bool(names)
         self.choice = w.Dropdown(
             options=names, value=names[0] if names else None, description="Controller",
             tooltip="Policy that changes threads or mapping", layout=w.Layout(width="240px"),
         )  # fmt: skip
-        self.parameters: dict[str, w.FloatText | w.IntText | w.Text] = {}
+        self.parameters: dict[str, w.FloatText | w.Text] = {}
         self._damping: Any = None
-        self._fields = w.HBox(layout=w.Layout(flex_flow="row wrap"))
+        self._is_over = False
+        self._fields = w.Box()
+        self._fields.add_class("headrace-fields")
+        self._fold = w.Accordion([self._fields], titles=("Parameters",), selected_index=None)
         button = w.Layout(width="90px")
         self.start = w.Button(
             description="Start", tooltip="Let the controller steer from now on", layout=button
@@ -57,11 +79,9 @@ class ControllerPanel:
         self.choice.observe(messages.guard(lambda _: self._offer()), "value")
         self.start.on_click(messages.guard(lambda _: self._start()))
         self.stop.on_click(messages.guard(lambda _: self._stop()))
-        row = w.Layout(width="100%", flex_flow="row wrap", align_items="center")
-        self.widget = w.VBox(
-            [w.HBox([self.choice, self._fields, self.start, self.stop], layout=row), self.words],
-            layout=w.Layout(width="100%"),
-        )
+        row = w.HBox([self.choice, self.start, self.stop], layout=w.Layout(align_items="center"))
+        self.widget = w.VBox([row, self._fold, self.words])
+        self.widget.add_class("headrace-controller")
         if names:
             self._offer()
 
@@ -78,22 +98,20 @@ class ControllerPanel:
                 self._damping = one.default_factory()  # pyright: ignore[reportCallIssue]
                 for name in DAMPING_S:
                     self._offer_number(name, getattr(self._damping, name), f"{name}: keeps it from flapping")
-                self.parameters["max_step"] = w.IntText(
-                    self._damping.max_step or 0, description="max_step",
-                    tooltip="max_step: most threads that come or go at once; 0: any number",
-                    layout=w.Layout(width="165px"), style={"description_width": "90px"},
-                )  # fmt: skip
+                most = self._damping.max_step or 0
+                self._offer_number("max_step", most, "max_step: most threads that come or go at once; 0: any number")
             elif one.name == "steps":
                 self.parameters["steps"] = w.Text(
-                    "0: 1, 10: 2", description="steps", tooltip="Seconds from its start: threads", continuous_update=False,
-                    layout=w.Layout(width="300px"), style={"description_width": "50px"},
+                    "0: 1, 10: 2", description=WORDS["steps"], tooltip="steps: seconds from its start: threads",
+                    continuous_update=False, layout=w.Layout(width="auto"), style={"description_width": "180px"},
                 )  # fmt: skip
         self._fields.children = list(self.parameters.values())
+        self._fold.layout.display = "" if self.parameters else "none"
 
     def _offer_number(self, name: str, value: float, tooltip: str) -> None:
         self.parameters[name] = w.FloatText(
-            value, description=name, step=0.05, tooltip=tooltip,
-            layout=w.Layout(width="165px"), style={"description_width": "90px"},
+            value, description=WORDS.get(name, name.removesuffix("_s").replace("_", " ")), tooltip=tooltip,
+            step=1 if name == "max_step" else 0.05, layout=w.Layout(width="auto"), style={"description_width": "180px"},
         )  # fmt: skip
 
     def _arguments(self) -> dict[str, tuple[Any, str]]:
@@ -104,7 +122,7 @@ class ControllerPanel:
         damping = {name: values.pop(name) for name in DAMPING if self._damping is not None}
         given = {name: (value, _code(value)) for name, value in values.items()}
         if damping:
-            damping["max_step"] = damping["max_step"] or None
+            damping["max_step"] = whole("max_step", damping["max_step"]) or None
         if any(value != getattr(self._damping, name) for name, value in damping.items()):
             text = ", ".join(f"{name}={_code(value)}" for name, value in damping.items() if value is not None)
             given["damping"] = type(self._damping)(**damping), f"hr.controllers.Damping({text})"
@@ -134,20 +152,32 @@ class ControllerPanel:
         self.loop = None
         self.update()
 
+    def end(self) -> None:
+        """The run is over: no controller can be started any more."""
+        self._is_over = True
+        for part in (self.choice, self.start, *self.parameters.values()):
+            part.disabled = True
+        self.update()
+
     def update(self) -> None:
         """Show the last decisions, and whether a controller is at work."""
         if not self.is_there:
             return
         decisions = [one for one in self._target.run.decisions if self._target.concerns(one.operator)]
-        at_work = bool(decisions) and decisions[-1].kind not in ("released", "error")
+        at_work = bool(decisions) and decisions[-1].kind not in ("released", "error") and not self._is_over
         # What was attached or detached by a call shows as well.
         if self.stop.disabled == at_work:
             self.stop.disabled = not at_work
-        lines = [html.escape(str(one).strip()) for one in decisions[-MOST_DECISIONS:]]
+        lines = [html.escape(str(one).strip()) for one in with_clock(decisions[-MOST_DECISIONS:], self._feed)]
         text = "<br>".join(reversed(lines)) or "No decisions yet."
         text = f'<div class="headrace-decisions" role="log" aria-label="Last decisions">{text}</div>'
         if self.words.value != text:
             self.words.value = text
+
+
+def with_clock(decisions: Sequence[Any], feed: Feed) -> list[Any]:
+    """The same, with their times since the first tuple, as everything else has them: not since a controller came."""
+    return [dataclasses.replace(one, at_s=feed.seconds_of(one.at_ns)) for one in decisions]
 
 
 def _code(value: Any) -> str:
@@ -174,9 +204,9 @@ def steps_of(text: str) -> list[tuple[float, int]]:
     return steps
 
 
-def _built_in() -> dict[str, type]:
+def _built_in(controls: Mapping[str, Any]) -> dict[str, type]:
     from headrace import (
         controllers,  # a public name of the engine's; only a run that can be controlled needs it
     )
 
-    return {name: getattr(controllers, name) for name in BUILT_IN}
+    return {name: getattr(controllers, name) for name, control in BUILT_IN.items() if control in controls}

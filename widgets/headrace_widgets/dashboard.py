@@ -8,39 +8,41 @@ return at once. One lock keeps the two apart.
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import ipywidgets as w
 import numpy as np
 
-from headrace.counters import Metrics
-from headrace_widgets import cells
 from headrace_widgets.changes_table import ChangesTable
-from headrace_widgets.controller_panel import ControllerPanel
-from headrace_widgets.controls import RateControl, Shown, ThreadsControl
+from headrace_widgets.controller_panel import ControllerPanel, with_clock
+from headrace_widgets.controls.rate import RateControl
+from headrace_widgets.controls.setting import Setting
+from headrace_widgets.controls.shown import Shown
 from headrace_widgets.feed import Feed
+from headrace_widgets.graph_widget import Graph
 from headrace_widgets.history_controls import HistoryControls
+from headrace_widgets.layouts import LAYOUTS
+from headrace_widgets.live_view import LiveView
 from headrace_widgets.mapping_panel import MappingPanel
 from headrace_widgets.messages import Messages
-from headrace_widgets.plots import Figures, Plots, TimeView
+from headrace_widgets.operator_view import OperatorView
+from headrace_widgets.panels import is_drawn
+from headrace_widgets.plots import Plots, TimeView
+from headrace_widgets.pressure import Pressure
 from headrace_widgets.saved_page import save_page
 from headrace_widgets.status import Status, verdict_of
-from headrace_widgets.target import Target
+from headrace_widgets.turns import Part, Turns
 from headrace_widgets.watchdog import Watchdog
 
-SELDOM_S = 1.0
-"""How often what is read rather than watched is shown: each text makes the browser lay the page out anew."""
 _MOST_OF_NAME = 60
 """Characters of an operator's name in that of a file, which may have 255 bytes in all."""
-_ROW = {"width": "100%", "flex_flow": "row wrap", "align_items": "center"}
 
 
-class Dashboard:
+class Dashboard(LiveView):
     """Plots and controls of a run, shown where it is made.
 
     Run again, the cell replaces its dashboard and stops the run that one showed. What is done by hand is printed as
@@ -49,9 +51,13 @@ class Dashboard:
     Parameters
     ----------
     run : Run
-        Started; of any engine. What it cannot do (`run.capabilities`) has no control.
+        Started; of any engine. What its operators measure is drawn, and what can be changed at them has a control;
+        the last line says of other controls why they are not there.
     operator : str, optional
         Which operator of a query is shown at first; the first by default.
+    layout : {"full", "compact", "present"}
+        How the page is laid out at first: with everything; threads, load and key mapping on one screen; or four large
+        plots and one bar of controls, for a lecture hall.
     refresh_s : float
         Time between updates of the view, in seconds.
     imbalance_limit : float
@@ -67,7 +73,7 @@ class Dashboard:
     Raises
     ------
     ValueError
-        A parameter outside its range, or an operator that is not there.
+        A parameter outside its range, an operator or a layout that is not there.
 
     Examples
     --------
@@ -83,6 +89,7 @@ class Dashboard:
         run: Any,
         operator: str | None = None,
         *,
+        layout: str = "full",
         refresh_s: float = 0.17,
         imbalance_limit: float = 0.2,
         stop_unwatched_after: float | None = 300.0,
@@ -92,20 +99,19 @@ class Dashboard:
             raise ValueError(
                 f"refresh_s={refresh_s!r}, imbalance_limit={imbalance_limit!r}: give numbers above 0"
             )
+        _check_layout(layout)
         self.run = run
-        self.feed = Feed(run)
+        self.feed = Feed(run, is_drawn)
         names = list(self.feed.tables)
         if operator is not None and operator not in names:
             raise ValueError(f"operator={operator!r}: the operators of this run are {', '.join(names)}")
         self._refresh_s, self._limit, self._own = refresh_s, imbalance_limit, controllers
-        self._turns = max(1, round(SELDOM_S / refresh_s))
-        self._turn: int | None = None
-        self._state = ""
         self.costs_ms: deque[float] = deque(maxlen=1_000)
         """Processor time of the last updates, in milliseconds each."""
         self.view = TimeView()
         self.messages = Messages()
         self.status = Status()
+        self.pressure = Pressure()
         self.changes = ChangesTable(run, self.feed)
         self.history = HistoryControls(self.view, self.messages, self.fit, self.save)
         self.choice = w.Dropdown(
@@ -117,93 +123,90 @@ class Dashboard:
         self._shown = Shown()
         chosen = self.messages.guard(lambda change: self._choose(change["new"]))
         self.choice.observe(lambda change: None if self._shown.is_now else chosen(change), "value")
+        self.graph = Graph(run, self.messages.guard(self._clicked))
+        self.layouts = w.ToggleButtons(
+            options=[(one.title, name) for name, one in LAYOUTS.items()], value=layout,
+            tooltips=[one.about for one in LAYOUTS.values()], style={"button_width": "auto"},
+        )  # fmt: skip
+        laid_out = self.messages.guard(lambda change: self._lay_out(change["new"]))
+        self.layouts.observe(lambda change: None if self._shown.is_now else laid_out(change), "value")
         self.stop = w.Button(
             description="Stop run",
             tooltip="End the run now; results not yet released are lost",
-            layout=w.Layout(width="90px"),
+            layout=w.Layout(width="auto"),
         )
         self.stop.on_click(self.messages.guard(lambda _: self._stop()))
-        head = [self.status.widget, *([self.choice] if len(names) > 1 else []), self.stop, self.status.badge]
-        self._body = w.VBox(layout=w.Layout(width="100%"))
-        self.widget = w.VBox(
-            [w.HBox(head, layout=w.Layout(**_ROW)), self.status.failure, self._body],
-            layout=w.Layout(width="100%"),
-        )
-        self.widget.add_class("headrace-dashboard")
+        several = [self.choice] if len(names) > 1 else []
+        head = w.Box([self.status.widget, *several, self.layouts, self.stop]).add_class("headrace-head")
+        notes = w.Box([self.status.badge, self.pressure.widget]).add_class("headrace-notes")
+        self._body = w.VBox().add_class("headrace-body")
+        self.widget = w.VBox([head, notes, self.status.over, self.status.failure, self.graph.widget, self._body])
+        self.widget.add_class("headrace-dashboard").add_class(f"headrace-{layout}")
+        self._is_over = False
         self.watchdog = Watchdog(stop_unwatched_after, self._seen_at, self._unwatched)
         self.watchdog.watch_cells()
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._refresh, name="headrace-dashboard", daemon=True)
         self._show_operator(self.choice.value)
-        previous = cells.replace(cells.this_cell(), self)
-        if previous is not None:
-            previous.close()
-            if previous.run is not run:
-                previous.run.stop()
-        self.update()
-        self._thread.start()
-        self._shown_in = _execution()
-        if self._shown_in is not None:
-            self._display()
+        self._begin("headrace-dashboard")
 
     # -- building
 
     def _show_operator(self, name: str) -> None:
         """Build the plots and controls of one operator."""
-        self._turn = None
-        metrics = self.run.metrics().operators[name]
-        can = getattr(self.run, "capabilities", frozenset())
-        self._target = target = Target(self.run, name)
         self.operator = name
-        self.plots = Plots(self._figures(), self.view)
-        self.threads = (
-            ThreadsControl(target, metrics.max_threads, self.messages) if "threads" in can else None
+        self.operator_view = one = OperatorView(
+            self.run, self.feed, name, self._limit, self.view, self.messages, self._own
         )
-        self.mapping = MappingPanel(target, metrics.max_threads, self.messages) if "mapping" in can else None
-        self.rate = RateControl(target, self.messages)
-        self.controller = ControllerPanel(target, self.messages, self._own)
-        steering = [self.threads.widget] if self.threads else []
-        steering += [self.rate.widget] if self.rate.is_there else []
-        self._seldom: list[Callable[[Metrics, list[Any]], None]] = [
+        shared: list[Part] = [
             lambda metrics, _: self.status.show_state(metrics),
             lambda metrics, _: self.status.show_badge(metrics, self.feed),
-            lambda *_: self.controller.update(),
             lambda _, changes: self.changes.show(changes),
-            lambda *_: self.rate.show(self.rate.playing),
+            lambda metrics, _: self.pressure.show(metrics),
+            lambda *_: self.graph.show(self.pressure),
         ]
-        if mapping := self.mapping:
-            self._seldom.append(lambda metrics, _: mapping.update(metrics.operators[name]))
+        self.graph.widget.chosen = name
+        self._turns = Turns([*shared, *one.seldom], self._refresh_s)
         old = self._body.children
-        self._body.children = [
-            w.HBox(steering, layout=w.Layout(**_ROW)),
-            *([self.controller.widget] if self.controller.is_there else []),
-            self.messages.problem,
-            self.messages.code,
-            self.history.widget,
-            self.plots.widget,
-            *([self.mapping.widget] if self.mapping else []),
-            self.changes.widget,
-        ]
+        self._body.children = one.widgets(self.history.widget, self.changes, self.messages)
+        one.arrange(LAYOUTS[self.layouts.value])
+        if self._is_over:
+            one.end()
         for part in old:
             if part not in self._body.children:
                 part.close()
 
-    def _figures(self) -> Figures:
-        unit = getattr(self.run, "time_unit", "time units")
-        most = self.run.metrics().operators[self.operator].max_threads
-        return Figures(self.feed, self.operator, most, self._limit, unit)
+    @property
+    def runs(self) -> tuple[Any]:
+        """The run it shows."""
+        return (self.run,)
+
+    @property
+    def plots(self) -> Plots:
+        return self.operator_view.plots
+
+    @property
+    def settings(self) -> dict[str, Setting]:
+        """The controls of the operator shown that have a value, by name: "threads", and what else its engine has."""
+        return self.operator_view.settings
+
+    @property
+    def threads(self) -> Setting | None:
+        """The control of the threads; None where they cannot be changed."""
+        return self.settings.get("threads")
+
+    @property
+    def mapping(self) -> MappingPanel | None:
+        """The heat map of the key mapping; None where it cannot be changed."""
+        return self.operator_view.mapping
+
+    @property
+    def rate(self) -> RateControl:
+        return self.operator_view.rate
+
+    @property
+    def controller(self) -> ControllerPanel:
+        return self.operator_view.controller
 
     # -- living
-
-    def _refresh(self) -> None:
-        while not self._closed.wait(self._refresh_s):
-            try:
-                if not self.watchdog.is_resting:
-                    self.update()
-                self.watchdog.check()
-            except Exception as error:  # a thread's exception is otherwise seen by nobody
-                if not self._closed.is_set():
-                    self.messages.fail(f"while updating the view: {type(error).__name__}: {error}")
 
     def update(self) -> None:
         """Show what there is now; the dashboard's own thread calls this."""
@@ -217,25 +220,19 @@ class Dashboard:
             self.changes.note(changes)
             if metrics.state == "failed":
                 self._show_failure()
-            if self.threads:
-                self.threads.show(self._target.threads)
-            self.plots.mark(changes)
-            self.plots.update()
+            self.operator_view.update(changes)
             self.history.show(self.plots.newest_s or 0.0)
-            self._show_seldom(metrics, changes)
+            self._turns.show(metrics, changes)
+            if metrics.state != "running" and not self._is_over:
+                self._end(metrics.state)
         self.costs_ms.append((time.thread_time_ns() - start) / 1e6)
 
-    def _show_seldom(self, metrics: Metrics, changes: list[Any]) -> None:
-        """Show what is due of the parts that are shown seldom: all at first, then each in its turn.
-
-        Each sends a message of its own, which is half of what an update costs: their turns are spread.
-        """
-        all_of_it = self._turn is None or metrics.state != self._state
-        self._state = metrics.state
-        self._turn = 0 if self._turn is None else (self._turn + 1) % self._turns
-        for i, part in enumerate(self._seldom):
-            if all_of_it or i * self._turns // len(self._seldom) == self._turn:
-                part(metrics, changes)
+    def _end(self, state: str) -> None:
+        """Switch off what would change the run."""
+        self._is_over = True
+        self.status.show_end(state)
+        self.operator_view.end()
+        self.stop.disabled = True
 
     def _show_failure(self) -> None:
         if not self.status.failure.value:
@@ -247,6 +244,21 @@ class Dashboard:
     def _choose(self, operator: str) -> None:
         self.messages.echo(f"dashboard.show_operator({operator!r})")
         self._show_operator(operator)
+
+    def _clicked(self, operator: str) -> None:
+        """In the graph: the same as choosing it from the list."""
+        if operator in self.choice.options:
+            self.choice.value = operator
+
+    def _lay_out(self, layout: str) -> None:
+        self.messages.echo("dashboard.present()" if layout == "present" else f"dashboard.arrange({layout!r})")
+        self._arrange(layout)
+
+    def _arrange(self, layout: str) -> None:
+        for name in LAYOUTS:
+            self.widget.remove_class(f"headrace-{name}")
+        self.widget.add_class(f"headrace-{layout}")
+        self.operator_view.arrange(LAYOUTS[layout])
 
     def _stop(self) -> None:
         self.messages.echo("run.stop()")
@@ -262,6 +274,28 @@ class Dashboard:
         self.run.stop()
 
     # -- for the user
+
+    def arrange(self, layout: str) -> None:
+        """Lay the page out anew.
+
+        Parameters
+        ----------
+        layout : {"full", "compact", "present"}
+            Everything; threads, load and key mapping on one screen; four large plots and one bar of controls.
+
+        Raises
+        ------
+        ValueError
+            Another layout.
+        """
+        _check_layout(layout)
+        with self.messages.lock, self._shown.now():
+            self.layouts.value = layout
+            self._arrange(layout)
+
+    def present(self) -> None:
+        """Show four large plots that can be read from the last row, and one bar of controls; `arrange` leads back."""
+        self.arrange("present")
 
     def pause(self, end_s: float | None = None) -> None:
         """Hold the plots still; the stream goes on.
@@ -314,11 +348,25 @@ class Dashboard:
             self.choice.value = name
             self._show_operator(name)
 
+    def show_timeline(self, is_on: bool = True) -> None:
+        """Show what each thread of the operator did in the last second, or take that away again.
+
+        Raises
+        ------
+        ValueError
+            The operator's engine keeps no timeline.
+        """
+        timeline = self.operator_view.timeline
+        if not timeline.is_there:
+            raise ValueError(f"show_timeline(): the engine of {self.operator!r} keeps no timeline")
+        with self.messages.lock:
+            timeline.set(is_on)
+
     @property
     def bucket_loads(self) -> np.ndarray:
         """int64[1024]: what each key bucket of the operator shown cost in the last seconds; see `Mapping.balanced`."""
         if self.mapping is None:
-            raise ValueError("bucket_loads: the key mapping of this run cannot be changed")
+            raise ValueError(f"bucket_loads: the key mapping of {self.operator!r} cannot be changed")
         return self.mapping.bucket_loads
 
     def export(self, path: str | Path) -> Path:
@@ -349,34 +397,16 @@ class Dashboard:
         if path is None:
             operator = re.sub(r"[^\w.-]+", "-", self.operator)[:_MOST_OF_NAME]
             path = Path(f"headrace-{operator}-{time.strftime('%Y%m%d-%H%M%S')}.html")
-        decisions = list(getattr(self.run, "decisions", ()))
+        decisions = with_clock(list(getattr(self.run, "decisions", ())), self.feed)
         changes = list(getattr(self.run, "changes", ()))
         _, verdict, books = verdict_of(self.run.metrics(), self.feed)
-        summary = f"{time.strftime('%Y-%m-%d %H:%M:%S')}. {verdict}: {books}."
-        title, records = f"headrace: {self.operator}", self.changes.records()
-        return save_page(path, title, summary, self._figures(), changes, records, decisions)
-
-    def close(self) -> None:
-        """Stop updating and remove the widgets; the run goes on."""
-        self._closed.set()
-        if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join(2.0)
-        self.watchdog.close()
-        cells.forget(self)
-        self.widget.close()
-
-    def _display(self) -> None:
-        from IPython.display import display
-
-        display(self.widget)
-
-    def _ipython_display_(self) -> None:
-        # As the last line of its own cell it is there already.
-        if self._shown_in is None or self._shown_in != _execution():
-            self._display()
+        summary = f"Saved by dashboard.save() at {time.strftime('%Y-%m-%d %H:%M:%S')}; nothing here is live. {verdict}: {books}."
+        title, table = f"headrace: {self.operator}", self.changes.html(self.changes.records())
+        with self.messages.lock:
+            picture = self.operator_view.picture()
+        return save_page(path, title, summary, self.operator_view.figures(), changes, table, decisions, picture)
 
 
-def _execution() -> object:
-    """Which execution of a cell this is; None outside a kernel."""
-    shell = cells.shell()
-    return None if shell is None or not hasattr(shell, "kernel") else shell.execution_count
+def _check_layout(layout: str) -> None:
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout={layout!r}: give one of {', '.join(map(repr, LAYOUTS))}")

@@ -1,9 +1,9 @@
-"""From a run's counters to columns that can be drawn.
+"""From a run's counters to rows that can be drawn.
 
 The feed reads `run.history` where the run keeps one, so that a dashboard that is
 opened late shows what was before; else it takes its own snapshots. Counters only
 grow: a rate is a difference between two samples, and the difference between two
-latency histograms is the latency of the results between them.
+histograms is what was counted between them.
 """
 
 from __future__ import annotations
@@ -11,21 +11,23 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from headrace.counters import LatencyHistogram, Metrics, OperatorMetrics
+from headrace.metrics.measures import Measure
+from headrace.metrics.snapshot import Metrics
+from headrace_widgets.columns import OperatorColumns
+from headrace_widgets.heat import Heat
 from headrace_widgets.table import Table
 
 SPAN_S = 0.5
 """Rates and quantiles are of about so long: shorter, and they show the batches instead of the stream."""
-MOST_THREADS_DRAWN = 16
-MEASURES = ("t", "input_rate", "throughput", "p50", "p99", "threads", "cv", "max_mean", "depth", "rate")
-SAID = ("results_rate", "depth_ms")
-"""Not drawn, only said in words."""
+OF_EVERY_ENGINE = ("t", "threads", "depth_tuples", "rate", "behind", "lag_s", "delay_s")
+"""Columns beside those of the measures: seconds since the first tuple, active threads, tuples in the operator; the rate
+that is set for its sources, all together; tuples that are due in the run and were not admitted, how long the oldest has
+been due, and how late results are with that: the 99th percentile of the latency and the lag."""
+_LATENCY = "latency_p99_ms"
 
 
 @dataclass(frozen=True)
@@ -34,41 +36,48 @@ class Snapshot:
 
     at_ns: int
     metrics: Metrics
-    latencies: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 class Feed:
-    """Columns of numbers for each operator of a run.
+    """A table of numbers for each operator of a run.
 
     Parameters
     ----------
     run : Run
+    is_wanted : function of Measure, optional
+        Whether it is to have columns: what nobody looks at costs nothing.
     limit : int
         Rows kept for each operator; see `Table`.
 
     Attributes
     ----------
+    columns : dict of operator name to OperatorColumns
+        What its measures give.
     tables : dict of operator name to Table
-        Columns `MEASURES` (t in seconds since the first tuple, rates in tuples per second, latency in
-        milliseconds, cv a fraction), load_i (updates per second) of each thread, gap_NAME of each source: what is
-        drawn over time stands together. Then `SAID` (depth_ms in milliseconds), and busy_i, idle_i, blocked_i
-        (shares of its time) of each thread.
+        Columns `OF_EVERY_ENGINE`, then those.
+    heat : dict of operator name to dict of measure's name to Heat
+        Of its histograms.
     metrics : Metrics or None
         The newest snapshot.
     """
 
-    def __init__(self, run: Any, limit: int = 6_000):
-        self._run, self._limit = run, limit
-        self.tables: dict[str, Table] = {}
-        self.sources: dict[str, tuple[str, ...]] = {}
-        self._threads: dict[str, int] = {}
+    def __init__(self, run: Any, is_wanted: Callable[[Measure], bool] | None = None, limit: int = 6_000):
+        self._run = run
+        self.columns = {
+            name: OperatorColumns(operator, is_wanted) for name, operator in run.metrics().operators.items()
+        }
+        self.tables = {
+            name: Table([*OF_EVERY_ENGINE, *columns.names], limit) for name, columns in self.columns.items()
+        }
+        self.heat = {
+            name: {one: Heat() for one, measure in columns.measures.items() if measure.kind == "histogram" and one in columns.of}
+            for name, columns in self.columns.items()
+        }
         self.metrics: Metrics | None = None
         self.origin_ns: int | None = None
         self.watermarks_rose = True
         self._recent: deque[Any] = deque()
         self._seen_ns = 0
-        for name, operator in run.metrics().operators.items():
-            self._open(name, operator)
 
     def poll(self) -> bool:
         """Take what is new; whether there was anything."""
@@ -91,7 +100,7 @@ class Feed:
         if was_over:
             return
         if self.origin_ns is None:
-            if not any(operator.added for operator in metrics.operators.values()):
+            if not any(operator.values["added"] for operator in metrics.operators.values()):
                 return
             self.origin_ns = sample.at_ns - round(metrics.seconds * 1e9)
         before = self._before(sample.at_ns)
@@ -106,7 +115,9 @@ class Feed:
             return
         for name, operator in metrics.operators.items():
             before = self.metrics.operators.get(name)
-            if before is not None and operator.watermark < before.watermark:
+            if before is None or "watermark" not in operator.values:
+                continue
+            if operator.values["watermark"] < before.values["watermark"]:
                 self.watermarks_rose = False
 
     def _before(self, at_ns: int) -> Any:
@@ -117,52 +128,16 @@ class Feed:
         return recent[0] if recent and recent[0].at_ns < at_ns else None
 
     def _append(self, name: str, sample: Any, before: Any) -> None:
-        now: OperatorMetrics = sample.metrics.operators[name]
-        then: OperatorMetrics = before.metrics.operators[name]
-        seconds = (sample.at_ns - before.at_ns) / 1e9
-        threads = self.threads_of(name)
-        load = [a - b for a, b in zip(now.load, then.load, strict=True)]
-        # Who came or left meanwhile had less time than the others: that is no imbalance.
-        uneven = (np.nan, np.nan)
-        if now.members == then.members:
-            uneven = unevenness([load[i] for i in now.members])
-        rate = sample.metrics.rate
-        self.tables[name].append(
-            [
-                self.seconds_of(sample.at_ns),
-                (now.added - then.added) / seconds,
-                (now.processed - then.processed) / seconds,
-                *self._latency(name, sample, before),
-                now.threads,
-                *uneven,
-                now.depth_tuples,
-                np.nan if rate is None else rate,
-                *[updates / seconds for updates in load[:threads]],
-                *[now.watermark_gap.get(source, np.nan) for source in self.sources[name]],
-                (now.results - then.results) / seconds,
-                now.depth_ms,
-                *shares_between(now, then, threads),
-            ]
-        )
-
-    def _latency(self, name: str, sample: Any, before: Any) -> tuple[float, float]:
-        """Median and 99th percentile of the newest results: where none came, those of the ones before."""
         now, then = sample.metrics.operators[name], before.metrics.operators[name]
-        if now.results != then.results:
-            p50, p99 = latency_between(sample, before, name)
-            if p50 == p50:
-                return p50, p99
-        table = self.tables[name]
-        return table.newest("p50"), table.newest("p99")
-
-    def _open(self, name: str, operator: OperatorMetrics) -> None:
-        threads = range(min(len(operator.load), MOST_THREADS_DRAWN))
-        loads = [f"load_{i}" for i in threads]
-        shares = [f"{kind}_{i}" for kind in ("busy", "idle", "blocked") for i in threads]
-        self._threads[name] = len(threads)
-        self.sources[name] = tuple(operator.watermark_gap)
-        gaps = [f"gap_{source}" for source in self.sources[name]]
-        self.tables[name] = Table([*MEASURES, *loads, *gaps, *SAID, *shares], self._limit)
+        seconds = (sample.at_ns - before.at_ns) / 1e9
+        metrics, columns, lag_s = sample.metrics, self.columns[name], sample.metrics.lag_s
+        row = columns.row(now, then, seconds)
+        latency_s = row[columns.names.index(_LATENCY)] / 1e3 if _LATENCY in columns.names else math.nan
+        at = [self.seconds_of(sample.at_ns), now.threads, now.depth_tuples]
+        self.tables[name].append([*at, set_rate(metrics, name), metrics.behind, lag_s, lag_s + latency_s, *row])
+        for histogram, heat in self.heat[name].items():
+            if (counts := now.counts(histogram)) is not None:
+                heat.add(at[0], counts)
 
     @property
     def newest_s(self) -> float:
@@ -173,38 +148,11 @@ class Feed:
         """A monotonic time in seconds since the first tuple."""
         return (at_ns - (self.origin_ns or at_ns)) / 1e9
 
-    def threads_of(self, name: str) -> int:
-        """How many threads of an operator have columns."""
-        return self._threads[name]
 
-
-# Of a handful of threads: plain Python, where NumPy spends most of its time on being called.
-
-
-def unevenness(loads: Sequence[float]) -> tuple[float, float]:
-    """Coefficient of variation of the active threads' loads, and the largest over the mean; (0, 1) without load."""
-    mean = sum(loads) / max(len(loads), 1)
-    if not mean > 0:
-        return 0.0, 1.0
-    variance = sum([(load - mean) ** 2 for load in loads]) / len(loads)
-    return math.sqrt(variance) / mean, max(loads) / mean
-
-
-def shares_between(now: OperatorMetrics, then: OperatorMetrics, threads: int) -> list[float]:
-    """Busy shares of what each thread did between two snapshots, then idle shares, then blocked ones."""
-    shares = [0.0] * (3 * threads)
-    for i in range(threads):
-        busy = max(now.busy_ns[i] - then.busy_ns[i], 0)
-        idle = max(now.idle_ns[i] - then.idle_ns[i], 0)
-        blocked = max(now.blocked_ns[i] - then.blocked_ns[i], 0)
-        whole = max(busy + idle + blocked, 1)
-        shares[i::threads] = busy / whole, idle / whole, blocked / whole
-    return shares
-
-
-def latency_between(sample: Any, before: Any, name: str) -> tuple[float, float]:
-    """Median and 99th percentile in milliseconds of the results between two samples; NaN without results."""
-    if name not in sample.latencies or name not in before.latencies:
-        return np.nan, np.nan
-    between = LatencyHistogram(sample.latencies[name] - before.latencies[name]).summary()
-    return between["p50"], between["p99"]
+def set_rate(metrics: Metrics, operator: str) -> float:
+    """Tuples per second that are set for the sources of an operator, all together; NaN at full speed."""
+    rates = [source.rate for source in metrics.sources if source.operator == operator]
+    if not metrics.sources:
+        rates = [metrics.rate]
+    known = [rate for rate in rates if rate is not None]
+    return sum(known) if known else math.nan

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import ipywidgets as w
 
-from headrace_widgets.controls import Shown
+from headrace_widgets.controls.shown import Shown
 from headrace_widgets.messages import Messages, number
 from headrace_widgets.plots import TimeView
 
@@ -38,8 +38,9 @@ class HistoryControls:
             layout=w.Layout(width="140px"), style={"description_width": "40px"},
         )  # fmt: skip
         self.scrub = w.FloatSlider(
-            0.0, min=0.0, max=1.0, step=0.1, description="up to (s)", readout_format=",.1f", disabled=True,
-            tooltip="The moment at which the plots end", layout=w.Layout(flex="1 1 220px", min_width="200px"),
+            0.0, min=0.0, max=1.0, step=0.1, description="Ends at second", readout_format=",.1f", disabled=True,
+            tooltip="The moment at which the plots end, while they are paused", layout=w.Layout(width="auto"),
+            style={"description_width": "100px"},
         )  # fmt: skip
         self.scrub.add_class("headrace-scrub")
         self.fit = w.Button(
@@ -58,10 +59,8 @@ class HistoryControls:
             part.observe(lambda change, moved=moved: None if self._shown.is_now else moved(change), "value")
         self.fit.on_click(messages.guard(lambda _: self._fit_axes()))
         self.save.on_click(messages.guard(lambda _: self._write()))
-        self.widget = w.HBox(
-            [self.pause, self.span, self.scrub, self.fit, self.save, self.saved],
-            layout=w.Layout(width="100%", flex_flow="row wrap", align_items="center"),
-        )
+        self.widget = w.Box([self.pause, self.span, self.scrub, self.fit, self.save, self.saved])
+        self.widget.add_class("headrace-history")
 
     def show(self, now_s: float) -> None:
         """Tell it how long the history is. The slider learns it with the pause: until then it is of no use."""
@@ -81,8 +80,9 @@ class HistoryControls:
         paused = end_s is not None
         self._view.end_s = end_s
         with self._shown.now():
-            self.scrub.max = max(self._now_s, 0.1)
-            self.scrub.value = end_s if paused else self.scrub.max
+            # Whole steps: the page would round others, and send back what it made of them as if it had been set.
+            self.scrub.max = max(math.ceil(self._now_s * 10) / 10, 0.1)
+            self.scrub.value = round(end_s, 1) if end_s is not None else self.scrub.max
             self.scrub.disabled = not paused
             self.pause.value = paused
             self.pause.description = "Go on" if paused else "Pause"

@@ -1,10 +1,11 @@
 // Shows the Bokeh figures of one document, each in a labelled section of a grid, and swaps their columns.
 //
-// The kernel sends one `frame` per update: float32 blocks (one per data source), axis ranges, texts. A page that
-// is opened late or reloaded draws the last frame, which holds the whole visible history: nothing is incremental,
-// so nothing can be missed.
+// The kernel sends one `frame` per update: float32 blocks (one per data source), axis ranges, texts; now and then
+// `slow` blocks with it. A page that is opened late or reloaded draws the last of both, which hold the whole visible
+// history: nothing is incremental, so nothing can be missed.
 
 const BEAT_MS = 4000;
+const STRIP = 44;  // height of the line about lag and bottleneck, presented
 
 // BokehJS comes from the kernel's own Bokeh, once per page: no network, and nothing of it in the saved notebook.
 function loadBokeh(model) {
@@ -64,13 +65,12 @@ function paint(document_, element) {
         axis_label_text_color: ink, major_label_text_color: ink, axis_line_color: faint,
         major_tick_line_color: faint, minor_tick_line_color: null,
       });
+    } else if (has("bar_line_color")) {
+      model.setv({ major_label_text_color: ink, title_text_color: ink });
     } else if (has("grid_line_color")) {
       model.grid_line_color = grid;
     }
-    for (const tag of model.tags ?? []) {
-      if (tag === "ink-text") model.text_color = ink;
-      if (tag === "ink-line") model.line_color = ink;
-    }
+    if (model.tags?.includes("ink-line")) model.line_color = ink;
   }
 }
 
@@ -89,6 +89,34 @@ function lookUpNoStyles(view, document_) {
   };
 }
 
+// Height of figures, their type, the width of their lines: as `look` says, else as they were made.
+function resize(document_, look) {
+  const rest = window.innerWidth < 1200 ? 500 : 450;  // words and bar; in a narrow window they take more lines
+  const fills = Math.min(460, Math.max(200, (window.innerHeight - rest - STRIP) / 2));
+  for (const model of document_._all_models.values()) {
+    const made = (model.headrace ??= {
+      height: model.height, line: model.line_width?.value ?? model.line_width, labels: model.min_border_top,
+    });
+    if (model.type === "Figure") {
+      model.height = look.height === 0 ? fills : look.height ?? made.height;
+      for (const { ticker } of model.left) if (ticker.type === "BasicTicker") ticker.desired_num_ticks = look.ticks ?? 6;
+      if (made.labels) model.min_border_top = Math.max(made.labels, (look.font ?? 0) + 8);
+    }
+    for (const name of ["axis_label_text_font_size", "major_label_text_font_size", "title_text_font_size"]) {
+      if (name in model.properties && model.type !== "Title") model[name] = `${look.font ?? 11}px`;
+    }
+    if (["Line", "Step", "Segment", "Span"].includes(model.type) && typeof made.line === "number") {
+      model.line_width = made.line * (look.line ?? 1);
+    }
+  }
+}
+
+// Of a wide page: four, or three where that leaves fewer places of the last row empty.
+function columnsFor(panels) {
+  const empty = (columns) => (columns - (panels % columns)) % columns;
+  return panels < 3 ? panels : empty(3) < empty(4) ? 3 : 4;
+}
+
 function section(panel) {
   const part = document.createElement("section");
   part.className = "headrace-panel";
@@ -96,6 +124,7 @@ function section(panel) {
   const heading = document.createElement("h4");
   heading.id = `headrace-${crypto.getRandomValues(new Uint32Array(2)).join("-")}`;
   heading.textContent = panel.title;
+  if (panel.about) heading.title = panel.about;
   part.setAttribute("aria-labelledby", heading.id);
   const legend = document.createElement("ul");
   legend.className = "headrace-legend";
@@ -109,11 +138,14 @@ function section(panel) {
   const plot = document.createElement("div");
   plot.className = "headrace-plot";
   plot.setAttribute("aria-hidden", "true");
+  const labels = document.createElement("div");
+  labels.className = "headrace-events";
+  plot.append(labels);
   const text = document.createElement("p");
   text.className = "headrace-text";
   text.setAttribute("role", "status");
   part.append(heading, legend, plot, text);
-  return { part, plot, text };
+  return { key: panel.key, part, plot, labels, text };
 }
 
 async function render({ model, el }) {
@@ -123,7 +155,6 @@ async function render({ model, el }) {
   const panels = model.get("panels");
   const sections = panels.map(section);
   const cells = document.createElement("div");
-  cells.className = panels.length > 1 ? "headrace-cells" : "headrace-cells headrace-single";
   cells.append(...sections.map((one) => one.part));
   el.replaceChildren(cells);
 
@@ -134,6 +165,16 @@ async function render({ model, el }) {
   const document_ = views.roots[0].model.document;
   lookUpNoStyles(views.roots[0], document_);
   paint(document_, el);
+  const viewOf = (i) => views.roots.find((view) => view.model.id === panels[i].root);
+
+  const arrange = () => {
+    const keys = model.get("shown") ?? [];
+    const shown = sections.filter((one) => !keys.length || keys.includes(one.key));
+    cells.className = shown.length > 1 ? "headrace-cells" : "headrace-cells headrace-single";
+    cells.style.setProperty("--headrace-columns", columnsFor(shown.length));
+    cells.replaceChildren(...shown.map((one) => one.part));
+  };
+  const size = () => resize(document_, model.get("look") ?? {});
 
   const named = new Map();
   const find = (name) => {
@@ -147,16 +188,25 @@ async function render({ model, el }) {
     const frame = model.get("frame");
     if (!frame.blocks) return;
     for (const [name, [start, end]] of Object.entries(frame.ranges)) find(name)?.setv({ start, end });
-    for (const [name, block] of Object.entries(frame.blocks)) {
+    const slow = model.get("slow")?.blocks ?? {};
+    for (const [name, block] of Object.entries(slow === drawn ? frame.blocks : { ...frame.blocks, ...slow })) {
       const source = find(name);
       if (source) source.data = { ...source.data, ...columnsOf(model.get("columns")[name], block) };
     }
+    drawn = slow;
+    label();
+  };
+  let drawn = null;
+  const label = () => {
+    const changes = model.get("labels").changes;
+    if (changes) sections.forEach((one, i) => one.part.isConnected && viewOf(i)?.frame && writeLabels(one.labels, viewOf(i), changes));
   };
   const mark = () => {
     for (const [name, data] of Object.entries(model.get("labels"))) {
       const source = find(name);
       if (source) source.data = data;
     }
+    label();
   };
   const say = () => {
     const texts = model.get("texts");
@@ -178,7 +228,12 @@ async function render({ model, el }) {
     waiting = true;
     setTimeout(() => requestAnimationFrame(timed), Math.max(0, settled + rest - performance.now()));
   };
-  draw(); mark(); say();
+  size(); arrange(); draw(); mark(); say();
+  const follow = new ResizeObserver(() => setTimeout(label, 200));  // Bokeh lays its plots out anew first
+  follow.observe(cells);
+  window.addEventListener("resize", size);
+  model.on("change:shown", arrange);
+  model.on("change:look", size);
   model.on("change:frame", onFrame);
   model.on("change:labels", mark);
   model.on("change:texts", say);
@@ -217,6 +272,10 @@ async function render({ model, el }) {
   document.addEventListener("visibilitychange", onVisible);
 
   return () => {
+    follow.disconnect();
+    window.removeEventListener("resize", size);
+    model.off("change:shown", arrange);
+    model.off("change:look", size);
     clearInterval(timer);
     document.removeEventListener("visibilitychange", onVisible);
     themed.disconnect();

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,17 @@ from bokeh.models import Legend
 from bokeh.plotting import figure as Figure
 from bokeh.resources import Resources
 
-_HERE = Path(__file__).parent
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class LiveFigure:
+    """A figure, and what stands above it; `about` is for whoever rests the mouse there."""
+
+    key: str
+    title: str
+    figure: Figure
+    about: str = ""
 
 
 class LivePlot(anywidget.AnyWidget):
@@ -30,7 +41,7 @@ class LivePlot(anywidget.AnyWidget):
 
     Parameters
     ----------
-    figures : mapping of key to (title, figure)
+    figures : sequence of LiveFigure
         In the order shown. Data sources and ranges that are pushed to carry a `name`; a source called
         "selectable" reports what the user selects in `selected`. Legends leave their figures and are shown
         as text: Bokeh would build them anew with every change of a column.
@@ -38,8 +49,8 @@ class LivePlot(anywidget.AnyWidget):
         The columns that are pushed, in the order of their blocks. The others of a source stay as they are.
     """
 
-    _esm = _HERE / "live_plot.js"
-    _css = _HERE / "live_plot.css"
+    _esm = "\n".join((HERE / name).read_text(encoding="utf-8") for name in ("event_labels.js", "live_plot.js"))
+    _css = HERE / "live_plot.css"
 
     bokeh_version = t.Unicode(bokeh.__version__.split("+")[0]).tag(sync=True)
     document = t.Dict().tag(sync=True)
@@ -48,26 +59,33 @@ class LivePlot(anywidget.AnyWidget):
     labels = t.Dict().tag(sync=True)
     """Source name -> columns that hold texts: sent when they change, not with every frame."""
     selected = t.List().tag(sync=True)
+    shown = t.List().tag(sync=True)
+    """Keys of the figures that are shown; none: all of them."""
+    look = t.Dict().tag(sync=True)
+    """How large: `height` of a figure in pixels (0: so that two rows of them fill the window; none: its own), `font` of
+    its words in pixels, `line` by which factor lines are wider, `ticks` how many about on a vertical axis."""
 
     def __init__(
         self,
-        figures: Mapping[str, tuple[str, Figure]],
+        figures: Sequence[LiveFigure],
         columns: Mapping[str, Sequence[str]],
         **options: Any,
     ):
         scene = Document()
         legends = []
-        for _, figure in figures.values():
-            legends.append(take_legend(figure))
-            scene.add_root(figure)
+        for one in figures:
+            legends.append(take_legend(one.figure))
+            scene.add_root(one.figure)
         document = scene.to_json(deferred=False)
         roots = [root["id"] for root in document["roots"]]
         panels = [
-            {"key": key, "title": title, "root": root, "legend": legend}
-            for (key, (title, _)), root, legend in zip(figures.items(), roots, legends, strict=True)
+            {"key": one.key, "title": one.title, "about": one.about, "root": root, "legend": legend}
+            for one, root, legend in zip(figures, roots, legends, strict=True)
         ]
         self.frame: dict[str, Any] = {}
         """What was pushed last. blocks: source name -> float32[columns, rows] as bytes; ranges: name -> (start, end)."""
+        self.slow: dict[str, Any] = {}
+        """Blocks that are pushed now and then, all of them as pushed last."""
         self.texts: dict[str, str] = {}
         """Figure's key -> its values in words, as pushed last."""
         self.seen_at: float | None = None
@@ -89,14 +107,15 @@ class LivePlot(anywidget.AnyWidget):
         blocks: Mapping[str, np.ndarray],
         ranges: Mapping[str, tuple[float, float]] | None = None,
         texts: Mapping[str, str] | None = None,
+        slow: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         """Show these blocks of columns and these texts, and set these ranges, by name. One message.
 
-        Texts that are not given stay as they are.
+        Texts that are not given stay as they are, and so do `slow` blocks: those of sources that change now and then.
         """
         packed = {name: block.astype(np.float32).tobytes() for name, block in blocks.items()}
         frame = {"blocks": packed, "ranges": dict(ranges or {})}
-        if frame == self.frame and texts in (None, self.texts):
+        if frame == self.frame and texts in (None, self.texts) and not slow:
             return
         self.frame = frame
         state: dict[str, Any] = {"frame": {"blocks": {}, "ranges": frame["ranges"]}}
@@ -104,13 +123,18 @@ class LivePlot(anywidget.AnyWidget):
             state["texts"] = self.texts = dict(texts)
         # What a synced trait sends when it is set. Setting one compares, validates and searches what it is given for
         # buffers, which costs a third of the message itself.
-        paths = [["frame", "blocks", name] for name in packed]
-        self._send({"method": "update", "state": state, "buffer_paths": paths}, buffers=list(packed.values()))
+        paths, buffers = [["frame", "blocks", name] for name in packed], list(packed.values())
+        if slow:
+            self.slow = {"blocks": {name: block.astype(np.float32).tobytes() for name, block in slow.items()}}
+            state["slow"] = {"blocks": {}}
+            paths += [["slow", "blocks", name] for name in slow]
+            buffers += self.slow["blocks"].values()
+        self._send({"method": "update", "state": state, "buffer_paths": paths}, buffers=buffers)
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> dict[str, Any]:
         """As of any widget, and what was pushed last: a page that is opened late asks for it."""
         state = super().get_state(key, drop_defaults)
-        return {**state, "frame": self.frame, "texts": self.texts} if key is None else state
+        return {**state, "frame": self.frame, "slow": self.slow, "texts": self.texts} if key is None else state
 
 
 def take_legend(figure: Figure) -> list[dict[str, Any]]:
@@ -123,13 +147,18 @@ def take_legend(figure: Figure) -> list[dict[str, Any]]:
             entries.append(
                 {
                     "label": item.label.value,
-                    "colour": glyph.fill_color if area else glyph.line_color,
+                    "colour": glyph.fill_color if area else colour_of(glyph),
                     "dash": "solid" if area else dash_of(glyph.line_dash),
                     "area": area,
                 }
             )
         figure.center.remove(legend)
     return entries
+
+
+def colour_of(glyph: Any) -> str:
+    """The style sheet's word for the colour of a line; the page paints some in the ink of its theme."""
+    return "var(--headrace-ink, #222222)" if "ink-line" in glyph.tags else glyph.line_color
 
 
 def dash_of(pattern: list[int]) -> str:

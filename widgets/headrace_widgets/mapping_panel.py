@@ -11,18 +11,26 @@ from typing import Any
 
 import ipywidgets as w
 import numpy as np
-from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, LinearColorMapper, Range1d
+from bokeh.models import (
+    ColorBar,
+    ColumnDataSource,
+    FixedTicker,
+    HoverTool,
+    LinearColorMapper,
+    NumeralTickFormatter,
+    Range1d,
+)  # fmt: skip
 from bokeh.palettes import Cividis256
 
-from headrace.counters import OperatorMetrics
+from headrace.metrics.snapshot import OperatorMetrics
 from headrace_widgets import bucket_groups, palette
 from headrace_widgets.bucket_groups import GROUP, GROUPS, BucketLoads
-from headrace_widgets.controls import REASON
-from headrace_widgets.live_plot import LivePlot
+from headrace_widgets.live_plot import LiveFigure, LivePlot
 from headrace_widgets.messages import Messages
 from headrace_widgets.panels.panel import plain
 from headrace_widgets.target import Target
 
+TITLE = "Key mapping: threads and key buckets, coloured by load; click or drag to select"
 CELLS = ["share", "shade", "buckets"]
 """Columns of the heat map that change."""
 
@@ -30,68 +38,52 @@ CELLS = ["share", "shade", "buckets"]
 class MappingPanel:
     """Heat map of threads and bucket groups, with a draft mapping that can be applied or discarded."""
 
-    def __init__(self, target: Target, threads: int, messages: Messages):
-        self._target, self._threads, self._messages = target, threads, messages
+    def __init__(self, target: Target, metrics: OperatorMetrics, messages: Messages):
+        self._target, self._threads, self._messages = target, metrics.max_threads, messages
         self._loads = BucketLoads()
-        self._members: list[int] = list(range(target.threads))
+        self._members: list[int] = list(metrics.members)
         self._draft: Any = None
         self._base: Any = None
         self._steps: list[str] = []
-        title = "Key mapping: threads and key buckets, coloured by load; click or drag to select"
-        self.plot = LivePlot({"mapping": (title, self._figure())}, {"selectable": CELLS})
+        figure, _ = self._figure()
+        self.plot = LivePlot([LiveFigure("mapping", TITLE, figure)], {"selectable": CELLS})
         self.plot.observe(messages.guard(lambda change: self._select(change["new"])), "selected")
         self.buckets = w.Text(
             description="Buckets", placeholder="0-15, 40", tooltip="Select cells above, or type buckets",
-            continuous_update=False, layout=w.Layout(flex="1 1 200px", min_width="160px"),
+            continuous_update=False, layout=w.Layout(width="auto"), style={"description_width": "60px"},
         )  # fmt: skip
         self.to = w.Dropdown(
             description="to thread", options=self._members, tooltip="The thread that is to own them",
-            layout=w.Layout(width="150px"), style={"description_width": "60px"},
+            layout=w.Layout(width="auto"), style={"description_width": "70px"},
         )  # fmt: skip
-        narrow = w.Layout(width="90px")
-        self.move = w.Button(
-            description="Move", tooltip="Draft: give the buckets to the thread", layout=narrow
-        )
-        self.balance = w.Button(
-            description="Balance", tooltip="Draft: share the measured loads equally", layout=narrow
-        )
-        self.apply = w.Button(
-            description="Apply", tooltip="Use the draft from now on", button_style="primary", layout=narrow
-        )
-        self.discard = w.Button(description="Discard", tooltip="Forget the draft", layout=narrow)
-        self.prediction = w.HTML(layout=w.Layout(flex="1 1 260px"))
+        self.move, self.balance, self.apply, self.discard = (
+            w.Button(description=word, tooltip=tooltip, layout=w.Layout(width="auto"))
+            for word, tooltip in (
+                ("Move", "Draft: give the buckets to the thread"), ("Balance", "Draft: share the measured loads equally"),
+                ("Apply", "Use the draft from now on"), ("Discard", "Forget the draft"),
+            )
+        )  # fmt: skip
+        self.apply.button_style = "primary"
+        self.prediction = w.HTML()
         for button, action in (
             (self.move, self._move), (self.balance, self._balance), (self.apply, self._apply), (self.discard, self._discard),
         ):  # fmt: skip
             button.on_click(messages.guard(lambda _, action=action: action()))
-        row = w.Layout(width="100%", flex_flow="row wrap", align_items="center")
-        self.widget = w.VBox(
-            [
-                self.plot,
-                w.HBox(
-                    [
-                        self.buckets,
-                        self.to,
-                        self.move,
-                        self.balance,
-                        self.apply,
-                        self.discard,
-                        self.prediction,
-                    ],
-                    layout=row,
-                ),
-            ],
-            layout=w.Layout(width="100%"),
-        )
+        row = w.Box([self.buckets, self.to, self.move, self.balance, self.apply, self.discard, self.prediction])
+        row.add_class("headrace-draft")
+        self.widget = w.VBox([self.plot, row])
+        self.widget.add_class("headrace-mapping-panel")
+        self._is_over = False
         self._show_buttons()
 
     # -- the plot
 
-    def _figure(self) -> Any:
+    def _figure(self) -> tuple[Any, ColumnDataSource]:
+        """The heat map, and what it is drawn from."""
         threads = self._threads
         nobody = np.zeros(bucket_groups.BUCKETS, int)
         columns = bucket_groups.grid(threads) | bucket_groups.cells(nobody, nobody, threads)
-        self._source = ColumnDataSource(
+        source = ColumnDataSource(
             {name: column.astype(float) for name, column in columns.items()}, name="selectable"
         )
         made = plain(
@@ -106,36 +98,61 @@ class MappingPanel:
         mapper = LinearColorMapper(Cividis256, low=0, high=1, nan_color="rgba(0,0,0,0)")
         colour = {"field": "shade", "transform": mapper}
         tiles = made.rect(
-            "group", "thread", 0.92, 0.9, source=self._source, fill_color=colour, line_color=None,
+            "group", "thread", 0.92, 0.9, source=source, fill_color=colour, line_color=None,
             nonselection_fill_color=colour, nonselection_fill_alpha=0.75, nonselection_line_color=None,
             selection_fill_color=colour, selection_line_color=palette.CHANGE, selection_line_width=2.5,
         )  # fmt: skip
         made.scatter(
             [-1.6] * threads, list(range(threads)), marker="square", size=11,
-            color=[palette.thread_colour(i) for i in range(threads)],
+            color=[palette.element_colour(i) for i in range(threads)],
         )  # fmt: skip
         about = [("thread", "@thread"), ("buckets here", "@buckets"), ("load", "@share{0.0}%")]
         made.add_tools(HoverTool(renderers=[tiles], tooltips=about), "tap", "box_select")
         made.toolbar.active_drag = made.toolbar.tools[-1]
-        return made
+        made.add_layout(self._scale(mapper), "right")
+        return made, source
+
+    @staticmethod
+    def _scale(mapper: LinearColorMapper) -> ColorBar:
+        """What the colours mean; how much the most is, the words under the plot say."""
+        return ColorBar(
+            color_mapper=mapper, ticker=FixedTicker(ticks=[0, 0.5, 1]), formatter=NumeralTickFormatter(format="0%"),
+            major_label_overrides={1: "most"}, width=12, padding=4, margin=0, background_fill_alpha=0,
+            major_label_text_font_size="11px", major_tick_line_color=None,
+        )  # fmt: skip
 
     def update(self, metrics: OperatorMetrics) -> None:
         """Take the newest counters and show them."""
-        self._loads.add(time.monotonic(), metrics.bucket_load)
-        members = list(metrics.members)
-        if members != self._members:
-            self._members = members
-            self.to.options = members
-        if self._draft is not None and self._target.mapping != self._base:
+        self._loads.add(time.monotonic(), metrics.values.get("bucket_load", ()))
+        members = self._see_members(metrics)
+        if self._draft is not None and (self._target.mapping != self._base or not self._is_possible(members)):
             self._forget()
             self._messages.refuse(
                 "the draft of the key mapping was discarded: the mapping has changed meanwhile"
             )
         self.draw()
 
+    def _see_members(self, metrics: OperatorMetrics) -> list[int]:
+        members = list(metrics.members)
+        if members != self._members:
+            self._members = members
+            self.to.options = members
+        return members
+
+    def _is_possible(self, members: list[int]) -> bool:
+        """A thread that has ended meanwhile owns nothing in the draft."""
+        return bool(np.isin(self._draft.owners, members).all())
+
     def draw(self) -> None:
         """Show the draft, or the mapping in force."""
-        cells = bucket_groups.cells(self.shown.owners, self._loads.loads, self._threads)
+        cells = self._cells()
+        self.plot.push({"selectable": np.array([cells[name] for name in CELLS])}, texts={"mapping": self._words(cells)})
+        self._predict()
+
+    def _cells(self) -> dict[str, np.ndarray]:
+        return bucket_groups.cells(self.shown.owners, self._loads.loads, self._threads)
+
+    def _words(self, cells: dict[str, np.ndarray]) -> str:
         # What a thread has is what its row of cells has.
         buckets, shares = (
             cells[name].reshape(self._threads, GROUPS).sum(axis=1).tolist() for name in ("buckets", "share")
@@ -146,10 +163,14 @@ class MappingPanel:
             if buckets[i]
         )
         state = "Draft, not applied" if self._draft is not None else "In force"
-        scale = f"Dark blue: no load; yellow: {cells['share'].max():.1f}% of it"
-        block = np.array([cells[name] for name in CELLS])
-        self.plot.push({"selectable": block}, texts={"mapping": f"{state}: {words}. {scale}."})
-        self._predict()
+        return f"{state}: {words}. The most in a cell is {cells['share'].max():.1f}% of the load."
+
+    def picture(self) -> LiveFigure:
+        """A figure of its own that shows what there is now, with the words in its `about`."""
+        cells = self._cells()
+        figure, source = self._figure()
+        source.data = {**source.data, **cells}
+        return LiveFigure("mapping", TITLE.partition(";")[0], figure, self._words(cells))
 
     @property
     def shown(self) -> Any:
@@ -195,6 +216,7 @@ class MappingPanel:
         self._drafted()
 
     def _begin(self) -> None:
+        self._see_members(self._target.handle.metrics())  # what is shown may be a second old
         if self._draft is None:
             self._base = self._draft = self._target.mapping
             self._steps = [f"{self._target.code}.mapping"]
@@ -207,7 +229,7 @@ class MappingPanel:
     def _apply(self) -> None:
         draft = self._draft
         self._messages.echo(f"{self._target.code}.reconfigure(mapping={self.code})")
-        self._target.reconfigure(mapping=draft, reason=REASON)
+        self._target.reconfigure(mapping=draft)
         self._forget()
 
     @property
@@ -231,4 +253,12 @@ class MappingPanel:
         self._show_buttons()
 
     def _show_buttons(self) -> None:
-        self.apply.disabled = self.discard.disabled = self._draft is None
+        self.apply.disabled = self.discard.disabled = self._is_over or self._draft is None
+
+    def end(self) -> None:
+        """The run is over: nothing can be moved any more."""
+        self._is_over = True
+        for part in (self.buckets, self.to, self.move, self.balance):
+            part.disabled = True
+        self._forget()
+        self.draw()

@@ -31,6 +31,7 @@ class Messages:
         """Held by callbacks and by the refreshing thread: they change the same widgets."""
         self.problem = w.HTML()
         self.code = w.HTML()
+        self.code.add_class("headrace-clicks")
         self._show_code()
 
     def refuse(self, text: str) -> None:
@@ -71,12 +72,10 @@ class Messages:
 
     def _show_code(self) -> None:
         text = (
-            "\n".join(self.lines[-MOST_LINES:])
-            or "# every click appears here as the line of Python that does the same"
+            "".join(f"<div>{html.escape(line)}</div>" for line in self.lines[-MOST_LINES:])
+            or "<div># every click appears here as the line of Python that does the same</div>"
         )
-        self.code.value = (
-            f'<pre class="headrace-code" role="log" aria-label="Clicks as Python">{html.escape(text)}</pre>'
-        )
+        self.code.value = f'<pre class="headrace-code" role="log" aria-label="Clicks as Python">{text}</pre>'
 
     def guard(self, action: Callable[..., Any]) -> Callable[..., None]:
         """Wrap a callback so that what it raises is seen: a widget's callback has nobody else to tell."""

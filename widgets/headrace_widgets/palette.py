@@ -1,23 +1,44 @@
-"""Colours that people with any colour vision tell apart, fixed: a thread keeps its colour everywhere."""
+"""Colours that people with any colour vision tell apart, fixed: a thread keeps its colour everywhere.
+
+Each means one thing. Threads, sources and stages have colours; what is measured is slate, drawn thin or as an area, or
+has the ink of the page; red is a limit or an error, pink a change. The key mapping's heat is Cividis.
+"""
 
 from __future__ import annotations
 
-# Okabe and Ito's palette without its black and yellow, which vanish on a dark and on a white page.
-_THREADS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c8c8c", "#9467bd")
+from collections.abc import Sequence
+
+# Okabe and Ito's, without those that vanish on a dark or a white page and those below; then two of Tol's.
+ELEMENTS = ("#0072b2", "#e69f00", "#009e73", "#9467bd", "#56b4e9", "#8c564b", "#999933")
 _DASHES = ("solid", "dashed", "dotted", "dotdash")
 
-IN, OUT = "#e69f00", "#0072b2"
-BUSY, IDLE, BLOCKED = "#0072b2", "#c8c8c8", "#e69f00"
-LOW, HIGH = "#56b4e9", "#d55e00"
+IN, OUT = "#a3b5c6", "#5f7488"
+"""What comes, and what was done of it; a single line is of the second."""
 LIMIT = "#d55e00"
 CHANGE = "#cc79a7"
+IDLE, BLOCKED = "rgba(127, 140, 153, 0.3)", "#a02c5a"
+_SHARES = {"busy": OUT, "idle": IDLE, "blocked": BLOCKED}
+_PARTS = (OUT, "#b9a36b", BLOCKED, IN)
+"""Of other wholes."""
 
 
-def thread_colour(thread: int) -> str:
-    """Colour of an instance."""
-    return _THREADS[thread % len(_THREADS)]
+def element_colour(element: int) -> str:
+    """Colour of a thread, a source, a stage, by its number."""
+    return ELEMENTS[element % len(ELEMENTS)]
 
 
-def thread_dash(thread: int) -> str:
-    """Second cue beside the colour, from the ninth thread on."""
-    return _DASHES[(thread // len(_THREADS)) % len(_DASHES)]
+def source_colour(source: int) -> str:
+    """Colour of a source, from the other end: it seldom is that of a thread."""
+    return ELEMENTS[-1 - source % len(ELEMENTS)]
+
+
+def element_dash(element: int) -> str:
+    """Second cue beside the colour, once the colours begin again."""
+    return _DASHES[(element // len(ELEMENTS)) % len(_DASHES)]
+
+
+def share_colours(words: Sequence[str]) -> list[str]:
+    """Colours of the shares of a whole, by what they are called."""
+    free = [colour for colour in _PARTS if colour not in map(_SHARES.get, words)]
+    rest = (free[i % len(free)] for i in range(len(words)))
+    return [_SHARES[word] if word in _SHARES else next(rest) for word in words]

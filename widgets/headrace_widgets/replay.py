@@ -16,7 +16,7 @@ _POLL_S = 0.02
 
 
 def replay(changes: str | Path | list[dict[str, Any]], run: Any) -> threading.Thread:
-    """Ask another run for the same threads and mappings, at the same places of its stream.
+    """Ask another run for the same changes, at the same places of its stream.
 
     Parameters
     ----------
@@ -64,36 +64,45 @@ def _wrong(record: dict[str, Any], run: Any) -> str:
         return f"operator {reprlib.repr(record['operator'])}, and this run has {', '.join(map(repr, names))}"
     if not _is_count(record["tuples"]):
         return f"tuples {reprlib.repr(record['tuples'])}: not a whole number from 0"
-    if not (isinstance(record["members"], list) and record["members"] and all(map(_is_count, record["members"]))):
+    controls, settings = run[record["operator"]].controls, record.get("settings", {})
+    if not isinstance(settings, dict) or not settings.keys() <= controls.keys():
+        return f"settings {reprlib.repr(settings)}: not values of {', '.join(controls)}"
+    lists_members = "mapping" in controls or record["members"] != []
+    if lists_members and not _are_counts(record["members"]):
         return f"members {reprlib.repr(record['members'])}: not a list of thread numbers"
-    runs, buckets = record["owners"], len(_handle(record["operator"], run).mapping.to_list())
-    if not isinstance(runs, list) or not all(
-        isinstance(one, list) and len(one) == 2 and all(map(_is_count, one)) for one in runs
-    ):
+    return _wrong_owners(record["owners"], run[record["operator"]].mapping) if "mapping" in controls else ""
+
+
+def _wrong_owners(runs: Any, mapping: Any) -> str:
+    buckets = len(mapping.to_list())
+    if not isinstance(runs, list) or not all(_are_counts(one) and len(one) == 2 for one in runs):
         return f"owners {reprlib.repr(runs)}: not a list of [thread, how many buckets]"
     if (total := sum(count for _, count in runs)) != buckets:
         return f"owners of {total:,} buckets, and there are {buckets:,}"
     return ""
 
 
+def _are_counts(values: Any) -> bool:
+    return isinstance(values, list) and bool(values) and all(map(_is_count, values))
+
+
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _handle(operator: str, run: Any) -> Any:
-    return run[operator] if len(getattr(run, "operators", ())) > 1 else run
 
 
 def _play(records: list[dict[str, Any]], run: Any) -> None:
     for record in sorted(records, key=lambda one: one["tuples"]):
         name = record["operator"]
-        while run.metrics().operators[name].added < record["tuples"]:
+        while run.metrics().operators[name].values["added"] < record["tuples"]:
             if run.state != "running":
                 return
             time.sleep(_POLL_S)
-        handle = _handle(name, run)
-        owners = [owner for owner, count in record["owners"] for _ in range(count)]
+        handle = run[name]
+        wish: dict[str, Any] = dict(record.get("settings", {}))
+        if record["members"]:
+            wish["threads"] = record["members"]
+        if "mapping" in handle.controls:
+            owners = [owner for owner, count in record["owners"] for _ in range(count)]
+            wish["mapping"] = type(handle.mapping)(owners)
         with suppress(RunStoppedError):  # it may end this very moment
-            handle.reconfigure(
-                threads=record["members"], mapping=type(handle.mapping)(owners), reason="replay"
-            ).wait()
+            handle.reconfigure(**wish, reason="replay").wait()

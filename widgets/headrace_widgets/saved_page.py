@@ -11,9 +11,9 @@ from typing import Any
 from bokeh.embed import components
 from bokeh.resources import INLINE
 
-from headrace_widgets.changes_table import ChangesTable
-from headrace_widgets.live_plot import take_legend
-from headrace_widgets.plots import Figures, markers
+from headrace_widgets.figures import Figures
+from headrace_widgets.live_plot import HERE, LiveFigure, take_legend
+from headrace_widgets.markers import markers
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -25,6 +25,9 @@ body {{ font-family: sans-serif; margin: 16px; color: #212121; }}
 h3 {{ font-size: 14px; margin: 8px 0 0; }}
 .plots {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(420px, 1fr)); gap: 4px 16px; }}
 .plots p {{ font-size: 12px; color: #616161; margin: 0; }}
+.plot {{ position: relative; }}
+.events {{ position: absolute; inset: 0 0 auto 0; height: 16px; z-index: 1; pointer-events: none; font-size: 11px; }}
+.events span {{ position: absolute; white-space: nowrap; }}
 .legend {{ display: flex; flex-wrap: wrap; gap: 0 10px; margin: 2px 0; padding: 0; list-style: none; font-size: 11px; }}
 .legend span {{ display: inline-block; width: 16px; margin-right: 4px; vertical-align: middle; }}
 table {{ border-collapse: collapse; font-size: 12px; }}
@@ -37,13 +40,32 @@ pre {{ background: #f4f4f4; padding: 8px; white-space: pre-wrap; }}
 <h1>{title}</h1>
 <p>{summary}</p>
 <div class="plots">{plots}</div>
+{mapping}
 <h2>Reconfigurations</h2>
 {table}
 <h2>Decisions of controllers</h2>
 <pre>{decisions}</pre>
 {script}
+<script>{labels}</script>
 </body>
 </html>
+"""
+
+
+_WRITE_LABELS = """
+const label = () => {
+  for (const view of Bokeh.index.roots) {
+    const strip = view.el.closest(".plot")?.querySelector(".events");
+    const changes = view.model.document.get_model_by_name("changes");
+    if (strip && changes) writeLabels(strip, view, changes.data);
+  }
+};
+const wait = setInterval(() => {
+  if (!window.Bokeh?.documents?.[0]?.is_idle) return;
+  clearInterval(wait);
+  label();
+}, 100);
+addEventListener("resize", () => setTimeout(label, 300));
 """
 
 
@@ -53,8 +75,9 @@ def save_page(
     summary: str,
     figures: Figures,
     changes: list[Any],
-    records: list[dict[str, Any]],
+    table: str,
     decisions: Sequence[Any],
+    picture: LiveFigure | None = None,
 ) -> Path:
     """Write plots of all there is, the table of reconfigurations and the decisions.
 
@@ -62,6 +85,10 @@ def save_page(
     ----------
     figures : Figures
         Fresh ones: they become part of the page.
+    table : str
+        Of the reconfigurations, as HTML.
+    picture : LiveFigure, optional
+        Another figure, behind the plots, and in its `about` what it shows in words.
 
     Returns
     -------
@@ -70,8 +97,8 @@ def save_page(
     """
     target = Path(path)
     end = figures.last.get("t", 1.0)
-    blocks = figures.blocks(0.0, end, None)
-    for source in (figures.scene.series, figures.scene.workers):
+    blocks = figures.blocks(0.0, end, None) | figures.cells(0.0, end)
+    for source in figures.sources:
         columns = zip(figures.columns[source.name], blocks[source.name], strict=True)
         source.data = {**source.data, **dict(columns)}
     figures.scene.changes.data = markers(changes, figures.feed)
@@ -80,22 +107,32 @@ def save_page(
     for panel in figures.panels:
         if panel.key in ranges:
             low, high = ranges[panel.key]
-            figures.built[panel.key][1].y_range.update(start=low, end=high)
+            figures.built[panel.key].y_range.update(start=low, end=high)
     # Beside the plots, as in the dashboard: inside, they would cover what the markers say.
-    legends = {key: _legend(take_legend(plot)) for key, (_, plot) in figures.built.items()}
-    script, parts = components({key: plot for key, (_, plot) in figures.built.items()})
+    legends = {key: _legend(take_legend(plot)) for key, plot in figures.built.items()}
+    shown = figures.ever_with_meaning()
+    plots_of = {key: figures.built[key] for key in shown} | ({picture.key: picture.figure} if picture else {})
+    script, parts = components(plots_of)
     plots = "".join(
-        f"<section><h3>{html.escape(panel.title)}</h3>{legends[panel.key]}{parts[panel.key]}"
+        f"<section><h3{_about(panel.about)}>{html.escape(panel.title)}</h3>{legends[panel.key]}"
+        f'<div class="plot"><div class="events"></div>{parts[panel.key]}</div>'
         f"<p>{html.escape(panel.text(figures.last)) if figures.last else ''}</p></section>"
         for panel in figures.panels
+        if panel.key in shown
     )
+    mapping = ""
+    if picture:
+        words = html.escape(picture.about)
+        mapping = f"<section><h3>{html.escape(picture.title)}</h3>{parts[picture.key]}<p>{words}</p></section>"
     words = "\n".join(str(one).strip() for one in decisions) or "No controller was at work."
     text = _PAGE.format(
         title=html.escape(title),
         summary=html.escape(summary),
         bokeh=INLINE.render(),
         plots=plots,
-        table=ChangesTable.html(records),
+        mapping=mapping,
+        labels=(HERE / "event_labels.js").read_text(encoding="utf-8") + _WRITE_LABELS,
+        table=table,
         decisions=html.escape(words),
         script=script,
     )
@@ -109,6 +146,10 @@ def save_page(
         part.unlink(missing_ok=True)
         raise
     return target
+
+
+def _about(text: str) -> str:
+    return f' title="{html.escape(text)}"' if text else ""
 
 
 def _legend(entries: list[dict[str, Any]]) -> str:

@@ -6,9 +6,9 @@ import html
 
 import ipywidgets as w
 
-from headrace.counters import Metrics
+from headrace.metrics.snapshot import Metrics
 from headrace_widgets.feed import Feed
-from headrace_widgets.panels.panel import amount
+from headrace_widgets.units import amount
 
 _SIGNS = {"running": "▶", "finished": "■", "stopped": "■", "failed": "✖"}
 
@@ -20,6 +20,8 @@ class Status:
         self.widget = w.HTML()
         self.badge = w.HTML()
         self.failure = w.HTML()
+        self.over = w.HTML()
+        """That the run is over, and what can be done then."""
 
     def show_state(self, metrics: Metrics) -> None:
         """Show the state of the run, and its counts."""
@@ -33,8 +35,16 @@ class Status:
             self.widget,
             f'<div class="headrace-status headrace-{html.escape(metrics.state)}"><b>headrace</b>'
             f' <span class="headrace-state">{_SIGNS.get(metrics.state, "")} {html.escape(metrics.state)}</span>'
-            f" {metrics.seconds:,.0f} s, {amount(metrics.tuples_in)} tuples in, {amount(metrics.tuples_out)} results"
-            f"{late}</div>",
+            f" {metrics.seconds:,.0f} s<span class=\"headrace-counts\">, {amount(metrics.tuples_in)} tuples in,"
+            f" {amount(metrics.tuples_out)} results{late}</span></div>",
+        )
+
+    def show_end(self, state: str) -> None:
+        """Say that the run is over."""
+        self._set(
+            self.over,
+            f'<div class="headrace-message" role="status"><b>■ {html.escape(state.capitalize())}:</b> run the cell again for'
+            " another run. The plots can be looked at and saved; what would change the run is off.</div>",
         )
 
     def show_badge(self, metrics: Metrics, feed: Feed) -> None:
@@ -75,4 +85,15 @@ def verdict_of(metrics: Metrics, feed: Feed) -> tuple[bool, str, str]:
         return False, "The books do not balance", books
     if metrics.state == "failed":
         return False, "Ended by an error; until then nothing lost, order kept", books
+    if lost := discarded(metrics):
+        return True, f"Stopped: {lost:,} tuples discarded; until then nothing lost, order kept", books
     return True, "Nothing lost, order kept", books
+
+
+def discarded(metrics: Metrics) -> int | None:
+    """Rows that had been read and were not processed when a run ended before its input; None of another."""
+    if metrics.state not in ("stopped", "failed"):
+        return None
+    return sum(
+        one.in_flight if one.balance is None else one.balance.discarded.rows for one in metrics.operators.values()
+    )

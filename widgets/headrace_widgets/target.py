@@ -2,28 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+REASON = "dashboard"
+"""Of changes that are asked for here."""
+
+
+class Control(Protocol):
+    """Something that can be changed at an operator, as the run describes it."""
+
+    kind: str
+    """"count", "number", "choice" or "mapping"."""
+    title: str
+    least: float
+    most: float
+    """Bounds of a count or a number."""
+    choices: tuple[str, ...]
 
 
 class Target:
-    """One operator of a run, or the run where it has only one.
+    """One operator of a run.
 
     Parameters
     ----------
     run : Run
-    operator : str or None
-        None: the run itself, for engines that have no operators to choose from.
+    operator : str
+
+    Attributes
+    ----------
+    code : str
+        What stands before `.reconfigure(...)`.
+    controls : mapping of str to Control
+        What can be changed; `controls.absent` says why the rest cannot.
+    handle : OperatorHandle
+        ``run[operator]``.
+    handle_code, rate_code : str
+        How that is written, and the rate of the input.
     """
 
-    def __init__(self, run: Any, operator: str | None):
+    def __init__(self, run: Any, operator: str):
         self.run, self.operator = run, operator
-        operators = getattr(run, "operators", ())
-        several = operator is not None and len(operators) > 1
-        # Of a run's only operator it is the same, found at less cost.
-        self._handle = run[operator] if operator in operators else run
-        self.code = f"run[{operator!r}]" if several else "run"
-        """What stands before `.reconfigure(...)`."""
-        self._several = several
+        self._several = len(run.operators) > 1
+        self.handle = run[operator]
+        self.handle_code = f"run[{operator!r}]"
+        self.code = self.handle_code if self._several else "run"
+        self.controls = self.handle.controls
+        self.rate_code = "run.rate"
 
     @property
     def argument(self) -> str:
@@ -33,32 +58,27 @@ class Target:
     @property
     def keyword(self) -> dict[str, str]:
         """The same, for the call itself."""
-        return {"operator": str(self.operator)} if self._several else {}
+        return {"operator": self.operator} if self._several else {}
 
     @property
-    def threads(self) -> int:
-        return self._handle.threads
+    def configuration(self) -> Mapping[str, Any]:
+        """What is in force: control -> value."""
+        return self.handle.configuration
 
     @property
     def schedule(self) -> Any:
-        """The schedule of `headrace.rates` that paces the run; None without one.
-
-        `run.rate` is None both without a schedule and where event times are played: what tells them apart has no
-        public name.
-        """
-        try:
-            return self.run._sources[0]._port.player.schedule
-        except (AttributeError, IndexError):
-            return None
+        """The schedule of `headrace.rates` that paces the run; None without one."""
+        return getattr(self.run, "schedule", None)
 
     @property
     def mapping(self) -> Any:
-        return self._handle.mapping
+        """The key mapping in force."""
+        return self.handle.mapping
 
     def reconfigure(self, **wish: Any) -> Any:
-        """As the run's."""
-        return self._handle.reconfigure(**wish)
+        """Ask for a change by hand; returns at once."""
+        return self.handle.reconfigure(**wish, reason=REASON)
 
     def concerns(self, operator: str) -> bool:
         """Whether something said about an operator is about this one."""
-        return self.operator is None or operator == self.operator
+        return operator == self.operator

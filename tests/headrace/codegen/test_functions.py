@@ -28,7 +28,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import headrace.codegen.functions as functions
+from headrace.codegen import functions
 from headrace.codegen.capture import capture
 from headrace.codegen.functions import (
     FieldBinding,
@@ -591,8 +591,8 @@ def wrong_helper(tup, x):
 
 
 REFUSED = [
-    (refuse_unknown_field, "t has no field 'char'; it has ts, chars, price, text"),
-    (refuse_unknown_state, "state has no field 'charrs'; it has chars, total, seen, small"),
+    (refuse_unknown_field, r"t has no field 'char'; did you mean t.chars\? it has ts, chars, price, text"),
+    (refuse_unknown_state, r"state has no field 'charrs'; did you mean state.chars\? it has chars, total, seen, small"),
     (refuse_string, "string column"),
     (refuse_assigning_input, "cannot be changed"),
     (refuse_assigning_parameter, "another name"),

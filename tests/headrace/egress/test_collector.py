@@ -3,7 +3,7 @@
 Property    records come out ordered by content, not by instance; none before all
             active instances have promised; time is passed on behind the records
 Oracle      the records themselves, sorted in Python
-Cannot see  interleavings of the rings' words: `tests/headrace/operators/test_output.py`
+Cannot see  interleavings of the rings' words: `tests/headrace/egress/test_rings.py`
 """
 
 import random
@@ -16,13 +16,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.egress import collector
+from headrace.egress import collector, rings
 from headrace.egress.collector import Collector, Held
-from headrace.gates import merged_log
-from headrace.gates.membership_kernel import SOURCES_WAITING
-from headrace.memory.cells import reserved
-from headrace.operators import membership, output
+from headrace.memory.cells import aligned, reserved
 from headrace.progress import END_OF_TIME, MIN_TIME
+from headrace.workers.worker_kernel import METER_WORDS
 from support.workloads import eventually
 
 CAPACITY = 8
@@ -59,20 +57,25 @@ class Seen:
         return [entry for entry in self.said if isinstance(entry, tuple) and entry[0] != "to"]
 
 
+def meter(workers):
+    """Where workers book how they spend their time."""
+    return aligned(workers * METER_WORDS, np.int64).reshape(workers, METER_WORDS)
+
+
 class Instances:
     """The other side: instances that this test lets write and promise."""
 
     def __init__(self, active, most=4):
-        self.out = output.allocate(most, CAPACITY, membership.allocate(most, 1, 0).meter)
+        self.out = rings.allocate(most, CAPACITY, meter(most))
         self.values = reserved(most * CAPACITY, np.int64).reshape(most, CAPACITY)
         self.heads = [0] * most
         self.seen, self.freed = Seen(), []
-        self.gate = merged_log.allocate(1, most, 64)
+        self.sources_wait = False
         self.collector = Collector(
-            self.out, self.gate.words, [self.values], ByPrimary(), [self.seen], self.freed.append
+            self.out, [self.values], ByPrimary(), [self.seen], self.freed.append, is_saturated=lambda: self.sources_wait
         )
         for r in active:
-            output.start_mark(self.out, r, MIN_TIME, MIN_TIME)
+            rings.start_mark(self.out, r, MIN_TIME, MIN_TIME)
         self.thread = threading.Thread(target=self.collector.run, daemon=True)
 
     def __enter__(self):
@@ -80,20 +83,20 @@ class Instances:
         return self
 
     def __exit__(self, *error):
-        output.stop_output(self.out)
+        rings.stop_output(self.out)
         self.thread.join(20)
         assert not self.thread.is_alive()
 
     def write(self, r, primary, a):
         """Write a record; it waits for room as an instance does. Its value says who wrote it."""
-        slot = output.reserve_slot(self.out, r, self.heads[r])
+        slot = rings.reserve_slot(self.out, r, self.heads[r])
         assert slot >= 0
         self.out.primary[r, slot], self.out.a[r, slot] = primary, a
         self.values[r, slot] = 100 * r + a
         self.heads[r] += 1
 
     def promise(self, r, mark, watermark=None):
-        output.publish(self.out, r, self.heads[r], mark, mark if watermark is None else watermark)
+        rings.publish(self.out, r, self.heads[r], mark, mark if watermark is None else watermark)
 
     def end(self, *members):
         for r in members:
@@ -243,7 +246,7 @@ def test_example_room_for_many_stays_while_it_is_wanted():
 
 
 def rests_of(monkeypatch, waiting):
-    """How long the collector rests in three releases of one row, while so many sources wait for room."""
+    """How long the collector rests in three releases of one row, while sources wait for room or do not."""
     rests, sleep = [], time.sleep
 
     def noted(seconds):
@@ -253,7 +256,7 @@ def rests_of(monkeypatch, waiting):
 
     monkeypatch.setattr(time, "sleep", noted)
     with Instances([0]) as instances:
-        instances.gate.words[SOURCES_WAITING] = waiting
+        instances.sources_wait = waiting
         for i in range(3):
             instances.write(0, i, 0)
             instances.promise(0, i)
@@ -263,14 +266,14 @@ def rests_of(monkeypatch, waiting):
 
 
 def test_example_it_rests_while_sources_wait_for_room(monkeypatch):
-    rests = rests_of(monkeypatch, waiting=1)
+    rests = rests_of(monkeypatch, waiting=True)
     assert len(rests) == 3 and all(0 < rest <= collector.MOST_REST_S for rest in rests)
 
 
 def test_example_who_is_not_saturated_gets_his_results_at_once(monkeypatch):
-    assert rests_of(monkeypatch, waiting=0) == []
+    assert rests_of(monkeypatch, waiting=False) == []
 
 
 def test_example_it_does_not_rest_after_a_release_of_many_rows(monkeypatch):
     monkeypatch.setattr(collector, "FEW_ROWS", 1)
-    assert rests_of(monkeypatch, waiting=1) == []
+    assert rests_of(monkeypatch, waiting=True) == []

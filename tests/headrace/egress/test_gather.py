@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.egress.gather import Gatherer
-from headrace.gates.merged_log_kernel import SOURCE_SHIFT
-from headrace.gates.store import Store, allocate_directories
+from headrace.ingress.store import Store, allocate_directories
+from headrace.references import SOURCE_SHIFT
 
 BATCHES = ((8, 1, 3, 12), (5,), (), (1, 1, 40))
 PLACES = [(s, row) for s, counts in enumerate(BATCHES) for row in range(sum(counts))]

@@ -21,9 +21,9 @@ import pytest
 
 import headrace as hr
 from headrace.egress import sinks
-from headrace.engine.consumers import SinkConsumer
-from headrace.engine.port import Stopped
 from headrace.errors import OutputError
+from headrace.runtime.consumers import SinkConsumer
+from headrace.runtime.feeding import Stopped
 from support.workloads import Steered, eventually
 
 TABLE = pa.table({"ts": range(1_000), "k": [i % 10 for i in range(1_000)]})

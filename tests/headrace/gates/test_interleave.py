@@ -20,8 +20,8 @@ import pytest
 from gate_cases import (
     EVENT_COUNT,
     GATES,
-    INSTANCE_LOOP,
     MEMBERSHIP,
+    READER,
     SKIP_LIST,
     SOURCE,
     costs_case,
@@ -254,7 +254,7 @@ LOST_CONTROL_RECORD = {
 EARLY_RECLAMATION = (MEMBERSHIP, "smallest = min(smallest, load_acquire(at", "smallest = max(slowest, load_acquire(at")
 MEMBERSHIP_WITHOUT_THE_SEQLOCK = (
     MEMBERSHIP,
-    " or before & 1 != 0 or load_acquire(g.words, VERSION) != before:\n",
+    " or not is_whole(g.words, VERSION, before):\n",
     ":\n",
 )
 
@@ -267,9 +267,9 @@ def test_interleave_catches_publish_before_write(gate):
 @both
 def test_interleave_catches_a_dropped_recheck_before_sleeping(gate):
     """In the engine's own function: it sleeps without looking once more."""
-    recheck = "    start, count = peek(g, me, position, 1)\n    if count > 0 or stopped(c):\n        cancel"
-    dropped = "    if stopped(c):\n        cancel"
-    assert_killed(gate, two_sources, ASLEEP, (INSTANCE_LOOP, recheck, dropped))
+    recheck = "    _, count = peek(g, reader, position, 1)  # W3\n    if count > 0 or load_acquire(stop, 0) != 0:\n"
+    dropped = "    if load_acquire(stop, 0) != 0:\n"
+    assert_killed(gate, two_sources, ASLEEP, (READER, recheck, dropped))
 
 
 @both

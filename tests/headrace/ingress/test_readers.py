@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace.errors import InputError, SchemaError, UnsupportedTypeError
+from headrace.ingress import readers
 from headrace.ingress.readers import open_input
 
 TABLE = pa.table(
@@ -242,3 +243,36 @@ def test_example_columns_of_one_name_in_a_file(tmp_path):
     with pytest.raises(SchemaError, match=r"column 'x' occurs 2 times in input .*the columns are ts, x, x"):
         list(open_input(path))
     assert [batch.to_pydict() for batch in open_input(path, columns=["ts"])] == [{"ts": [1]}]
+
+
+class Frame:
+    """A frame of a library that this room does not know."""
+
+    def __init__(self, table):
+        self.table = table
+
+
+def test_example_a_room_above_registers_how_a_librarys_frames_are_opened(monkeypatch):
+    """As `headrace.spark` does for DataFrames. What is registered is for that package's types and no others."""
+    monkeypatch.setattr(readers, "_openers", {})
+    table = pa.table({"ts": [2, 1], "x": [3, 4]})
+    with pytest.raises(InputError, match=r"source \(Frame\): give a Parquet path"):
+        open_input(Frame(table))
+    asked = []
+
+    def open_frame(frame, **options):
+        asked.append(options)
+        return open_input(frame.table, **options)
+
+    readers.register(Frame.__module__.partition(".")[0], open_frame)
+    reader = open_input(Frame(table), columns=["x"], sort_by="ts", batch_rows=1, name="frames")
+    assert [batch.to_pydict() for batch in reader] == [{"x": [4]}, {"x": [3]}]
+    assert asked == [{"columns": ["x"], "sort_by": "ts", "batch_rows": 1, "name": "frames", "validate": True}]
+    assert open_input(table).rows == 2
+    assert len(asked) == 1
+
+
+def test_example_spark_has_registered_its_frames():
+    from headrace.spark.source import open_dataframe
+
+    assert readers._openers["pyspark"] is open_dataframe

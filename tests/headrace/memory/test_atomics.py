@@ -188,7 +188,7 @@ def test_example_the_argument_of_the_gates_is_in_their_ir():
     for gate in (MergedLog(2, 1, 16), ScaleGate(2, 1, 16)):
         kernels, g = gate._kernels, gate.arrays
         ts = np.arange(4)
-        add = ir_of(kernels.add, g, 0, ts, 0, 2, 0)
+        add = ir_of(gate._sources.add, g, 0, ts, 0, 2, 0)
         peek = ir_of(kernels.peek, g, 0, 0, 1)
         advance = ir_of(kernels.advance, g, 0, 0)
         assert re.search(r"store atomic i64 .* release", add), "A2, A3"
@@ -525,9 +525,9 @@ print("ok")
 @pytest.mark.slow
 @pytest.mark.skipif(not JIT, reason="this is the run without the compiler")
 def test_agree_everything_runs_without_the_compiler(tmp_path):
-    """The handles' suites, ring and gates, in an interpreter with NUMBA_DISABLE_JIT=1."""
+    """The gates' suite and this one, in an interpreter with NUMBA_DISABLE_JIT=1."""
     here = Path(__file__).parent
-    suites = [here / "test_ring.py", here.parent / "gates" / "test_gates.py", Path(__file__)]
+    suites = [here.parent / "gates" / "test_gates.py", Path(__file__)]
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *map(str, suites)]
     command += ["-k", "(example or oracle) and not sleep_and_wake and not without_a_futex and not bad_"]
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}

@@ -22,8 +22,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import interleave
-from interleave import SC, TSO, FailingSchedule, Kernels, exhaustive, find_failure, replay, sampled, unpacked
+from interleave import (
+    SC,
+    TSO,
+    FailingSchedule,
+    Kernels,
+    exhaustive,
+    find_failure,
+    models,
+    replay,
+    sampled,
+    strategies,
+    unpacked,
+)
+from interleave.buffered import Buffered
 
 CELLS = "xyzw"
 
@@ -242,7 +254,7 @@ def test_oracle_sampled_schedules_show_nothing_else(threads):
 
 
 def test_planted_a_fence_that_does_nothing(monkeypatch):
-    monkeypatch.setitem(interleave._ATOMICS[TSO], "_fence", lambda _: None)
+    monkeypatch.setitem(models.ATOMICS[TSO], "_fence", lambda _: None)
     with pytest.raises(AssertionError, match="a=0 b=0"):
         assert explored(LITMUS["SB with fences"][0])[0] == machine(LITMUS["SB with fences"][0])
 
@@ -254,26 +266,26 @@ def test_planted_a_buffer_that_gives_its_newest_store_first(monkeypatch):
         self.buffers[thread].insert(0, self.buffers[thread].pop())
         before(self, thread)
 
-    before = interleave._Buffered._flush
-    monkeypatch.setattr(interleave._Buffered, "_flush", newest_first)
+    before = Buffered._flush
+    monkeypatch.setattr(Buffered, "_flush", newest_first)
     with pytest.raises(AssertionError, match="a=1 b=0"):
         assert explored(LITMUS["MP"][0])[0] == machine(LITMUS["MP"][0])
 
 
 def test_planted_a_thread_that_does_not_see_its_own_buffer(monkeypatch):
-    monkeypatch.setattr(interleave._Buffered, "_note", lambda *_: None)
-    monkeypatch.setattr(interleave, "_commute", lambda *_: False)
-    monkeypatch.setitem(interleave._ATOMICS[TSO], "_store", blind_store)
+    monkeypatch.setattr(Buffered, "_note", lambda *_: None)
+    monkeypatch.setattr(strategies, "commute", lambda *_: False)
+    monkeypatch.setitem(models.ATOMICS[TSO], "_store", blind_store)
     with pytest.raises(AssertionError, match="a=0"):
         assert explored("x=1 a=x")[0] == machine("x=1 a=x")
 
 
 def blind_store(array, index, value):
-    interleave._running.buffer.append([array, index, value, True, False])  # as if memory and buffer were swapped back
+    models.running.buffer.append([array, index, value, True, False])  # as if memory and buffer were swapped back
 
 
 def test_planted_steps_that_are_said_to_commute_and_do_not(monkeypatch):
-    monkeypatch.setattr(interleave, "_commute", lambda *_: True)
+    monkeypatch.setattr(strategies, "commute", lambda *_: True)
     with pytest.raises(AssertionError):
         assert explored(LITMUS["SB"][0])[0] == machine(LITMUS["SB"][0])
 

@@ -183,7 +183,7 @@ NOT_DEFINED = "AssertionError: the rows are not the definition's"
     "text, mistake, check, expected",
     [
         # Algorithm 2 as printed: a window whose right boundary is the watermark does not expire.
-        ("window.advance) <= watermark", "window.advance) < watermark", check_theorem_2, "KeyError"),  # begun a second time
+        ("ends(expiry[0][0]) <= watermark", "ends(expiry[0][0]) < watermark", check_theorem_2, "KeyError"),  # begun a second time
         ("latest_ts >= left", "latest_ts > left", check_theorem_2, NOT_A),
         ("latest_ts >= left", "latest_ts >= left - window.advance", check_theorem_2, NOT_A),
         ("if t.ts >= left]", "if t.ts > left]", check_theorem_2, NOT_A),

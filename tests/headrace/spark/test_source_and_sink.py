@@ -16,7 +16,7 @@ import pytest
 
 from headrace.errors import InputError, NotSupportedError, OutputError, SchemaError
 from headrace.ingress.readers import open_input
-from headrace.spark import sink, source
+from headrace.spark import arrow, sink, source
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def read(reader):
 @pytest.mark.parametrize("way", ["java", "python"])
 def test_agree_with_to_arrow(frame, way, monkeypatch):
     if way == "python":
-        monkeypatch.setattr(source, "_batches", source._python_batches)
+        monkeypatch.setattr(source, "read_batches", arrow._python_batches)
     reader = open_input(frame, batch_rows=3000)
     expected = frame.toArrow()
     assert reader.rows is None and reader.is_replayable
@@ -90,7 +90,7 @@ def test_example_a_reader_given_up_half_way(frame):
 def test_example_spark_computes_no_more_than_is_read(spark, tmp_path, way, monkeypatch):
     """Each partition leaves a file when it is computed: of twenty, few are while the first is being read."""
     if way == "python":
-        monkeypatch.setattr(source, "_batches", source._python_batches)
+        monkeypatch.setattr(source, "read_batches", arrow._python_batches)
     folder = str(tmp_path)
 
     def computed(batches):
@@ -134,7 +134,7 @@ def test_example_empty_frames(spark, frame):
 def test_example_bad_frames(spark, frame):
     from pyspark.sql import functions as F
 
-    with pytest.raises(SchemaError, match="'user_name' does not exist .*: the columns are ts, local"):
+    with pytest.raises(SchemaError, match="'user_name' does not exist .*the columns are ts, local"):
         open_input(frame, columns=["user_name"])
     with pytest.raises(SchemaError, match="occurs 2 times"):
         open_input(frame.select("ts", "ts"), columns=["ts"])

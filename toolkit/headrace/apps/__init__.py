@@ -20,11 +20,18 @@ is ``headrace run``.
 
 from headrace.apps import flights, forward, hedge, longest, paircount, scalejoin, wordcount
 from headrace.apps.app import App
+from headrace.errors import UnknownNameError
+from headrace.names import instead
 
-APPS: dict[str, App] = {
-    module.APP.name: module.APP
-    for module in (wordcount, paircount, longest, forward, scalejoin, hedge, flights)
-}
+
+class _Apps(dict[str, App]):
+    def __missing__(self, name: str) -> App:
+        raise UnknownNameError(f"APPS[{name!r}]: {instead(name, self, 'the applications', '{}')}")
+
+
+APPS: dict[str, App] = _Apps(
+    (module.APP.name, module.APP) for module in (wordcount, paircount, longest, forward, scalejoin, hedge, flights)
+)
 """Name on the command line -> application."""
 
 __all__ = ["APPS", "App"]

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.errors import SchemaError
+from headrace.ingress.columns import is_text, plain_type
 from headrace.stream import Stream
 
 EVENT_TIME = "ts"
@@ -20,8 +21,7 @@ def _is_time(kind: pa.DataType) -> bool:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return is_text(plain_type(kind))
 
 
 def _is_number(kind: pa.DataType) -> bool:

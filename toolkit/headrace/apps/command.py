@@ -15,7 +15,7 @@ from typing import Any
 
 from headrace.apps import APPS
 from headrace.apps.app import App, read_whole
-from headrace.elasticity.mapping import MOST_INSTANCES
+from headrace.control.mapping import MOST_INSTANCES
 from headrace.errors import HeadraceError, InputError, OutputError, ParameterError
 
 PROGRESS_DELAY_S = 1.0
@@ -173,7 +173,7 @@ def _check_master(master: str) -> None:
 @contextmanager
 def _with_the_fix_of_a_file() -> Iterator[None]:
     """Say of a row what to do about it in the file: the parameters that the errors name are no flags."""
-    from headrace.ingress.encode import NULL_FIX
+    from headrace.ingress.key_sources import NULL_FIX
     from headrace.ingress.times import NANOSECOND_FIX, SORT_FIX
 
     try:
@@ -254,6 +254,7 @@ def summarize(started: Any, app: App, rows: int, threads: int) -> dict[str, Any]
     metrics = started.metrics()
     operator = next(iter(metrics.operators.values()))
     seconds = metrics.seconds
+    latency = getattr(operator, "latency_ms", {})  # of an operator that has none
     is_join = app.has_right is True or app.is_self_join
     changes = sorted(started.changes, key=lambda c: c.requested_ns if c.planned_at is None else c.planned_at)
     return {
@@ -263,12 +264,12 @@ def summarize(started: Any, app: App, rows: int, threads: int) -> dict[str, Any]
         "dropped": metrics.dropped,
         "seconds": seconds,
         "tuples_per_s": rows / seconds if seconds > 0 else None,
-        "latency_ms": {name: _finite(operator.latency_ms.get(name)) for name in ("p50", "p99", "max")},
+        "latency_ms": {name: _finite(latency.get(name)) for name in ("p50", "p99", "max")},
         "comparisons_per_s": operator.comparisons / seconds if is_join and seconds > 0 else None,
         "reconfigurations": [
             {"from": c.from_threads, "to": c.to_threads, "ms": _finite(c.ms), "outcome": c.outcome} for c in changes
         ],
-        "imbalance_cv": operator.imbalance_cv,
+        "imbalance_cv": operator.values.get("imbalance_cv"),
         "threads": threads,
     }
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.apps.app import EVENT_TIME, integers
+from headrace.ingress.columns import plain_type
 
 
 def first_difference(result: pa.Table, expected: list[dict[str, Any]]) -> str | None:
@@ -39,8 +40,7 @@ def first_difference(result: pa.Table, expected: list[dict[str, Any]]) -> str | 
     differences = []
     for name in result.column_names:
         column = integers(result[name]) if name == EVENT_TIME else result[name]
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
+        column = column.cast(plain_type(column.type))
         wanted = pa.array([row[name] for row in expected], column.type)
         row = _first_unequal(column.combine_chunks(), wanted)
         if row is not None:

@@ -39,7 +39,7 @@ def departures(table: pa.Table) -> pa.Table:
     hour, minute = _instants(table["time_hour"]), _whole(table["minute"], "minute")
     if hour.null_count or minute.null_count:
         missing = "time_hour" if hour.null_count else "minute"
-        raise EventTimeError(f"column {missing!r} is null in some rows, so event time is: filter such rows out")
+        raise EventTimeError(f"column {missing!r} is null in some rows, so that they have no event time: filter them out")
     ts = pc.add(hour.cast(pa.int64()), pc.multiply(minute, MINUTE_US))
     ends = [table[name].cast(pa.string()) for name in ("origin", "dest")]
     columns = [ts.cast(TIME), *ends, _whole(table["dep_delay"], "dep_delay")]

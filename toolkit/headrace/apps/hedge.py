@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 import headrace as hr
 from headrace.apps.app import TIME, App, _is_text
-from headrace.query import Step
+from headrace.plan.steps import Step
 from headrace.reference import apps as reference
 
 

@@ -146,9 +146,14 @@ def _sources(reader: Reader, count: int, batch_rows: int | None) -> list[Reader]
             partial(_every, reader, k, count),
             is_validated=False,
             batch_rows=rows,
+            row_name=partial(_row_of_every, k, count),
         )
         for k in range(count)
     ]
+
+
+def _row_of_every(first: int, count: int, row: int) -> str:
+    return str(first + count * row)
 
 
 def _every(batches: Iterable[pa.RecordBatch], first: int, count: int) -> Iterator[pa.RecordBatch]:

@@ -273,7 +273,7 @@ def check_compiles(
     try:
         compiled.compile(tuple(argument_types))
     except Exception as error:
-        raise translate_error(error, [generated], module) from error
+        raise translate_error(error, [generated], module) from None
     return compiled.overloads[tuple(argument_types)].signature.return_type
 
 
@@ -312,8 +312,8 @@ def translate_error(
     Returns
     -------
     FunctionError
-        Chain it: ``raise translate_error(...) from error``. If the error is in
-        no user function, it names the first one and no line.
+        Raise it ``from None``: Numba's own text has a hundred lines, of which the error has the one that tells something;
+        all of them are in `FunctionError.compiler`. If the error is in no user function, it names the first one.
     """
     functions = list(functions)
     owners = {marker: owner for each in functions for marker, owner in each.markers.items()}
@@ -331,10 +331,15 @@ def translate_error(
         marker = re.search(r"  # (\w+):(\d+)$", lines[number - 1])
         if marker and marker[1] in owners:
             owner = owners[marker[1]]
-            line_of_user = owner.line + int(marker[2]) - 1
-            return FunctionError(f"does not compile: {_text_of(error)}", owner.name, owner.file, line_of_user)
+            return _compile_error(error, owner, owner.line + int(marker[2]) - 1)
     first = functions[0].captured
-    return FunctionError(f"does not compile: {_text_of(error)}", first.name, first.file, first.line)
+    return _compile_error(error, first, first.line)
+
+
+def _compile_error(error: BaseException, function: CapturedFunction, line: int) -> FunctionError:
+    explained = FunctionError(f"does not compile: {_text_of(error)}", function.name, function.file, line)
+    explained.compiler = re.sub(r"\x1b\[[0-9;]*m", "", f"{type(error).__name__}: {error}")
+    return explained
 
 
 def _module_lines(module: python_types.ModuleType) -> list[str]:

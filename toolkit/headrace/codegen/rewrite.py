@@ -22,6 +22,7 @@ from headrace.codegen import python_numbers
 from headrace.codegen.assigned import check_assigned
 from headrace.codegen.bindings import Binding, FieldBinding, ListBinding, Plan, Unreadable, Written
 from headrace.codegen.capture import CapturedFunction
+from headrace.names import closest, instead
 
 _OPERATIONS = {
     ast.Pow: python_numbers.checked_power,
@@ -375,9 +376,10 @@ class _Function(ast.NodeTransformer):
         fields = self.objects[role]
         binding = fields.get(node.attr)
         if binding is None:
-            names = ", ".join(fields) or "none"
+            near, names = closest(node.attr, fields), ", ".join(fields) or "none"
+            meant = f"did you mean {node.value.id}.{near}? " if near and isinstance(node.value, ast.Name) else ""
             what = self._called(role)
-            raise self._error(f"{ast.unparse(node)}: {what} has no field {node.attr!r}; it has {names}", node)
+            raise self._error(f"{ast.unparse(node)}: {what} has no field {node.attr!r}; {meant}it has {names}", node)
         if isinstance(binding, Unreadable):
             raise self._error(f"{ast.unparse(node)}: {binding.reason}", node)
         if isinstance(binding, ListBinding):
@@ -629,7 +631,8 @@ class _Function(ast.NodeTransformer):
         for keyword in node.keywords:
             if keyword.arg not in fields:
                 raise self._error(
-                    f"{name}({keyword.arg}=...): there is no such output field; they are {names}",
+                    f"{name}({keyword.arg}=...): there is no such output field;"
+                    f" {instead(keyword.arg, fields, 'the output fields', '{}')}",
                     keyword.value,
                 )
             if keyword.arg in given:

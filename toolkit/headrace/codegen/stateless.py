@@ -37,6 +37,7 @@ from headrace.codegen.functions import (
     translate_error,
 )
 from headrace.codegen.modules import load_module
+from headrace.codegen.state import KINDS
 from headrace.codegen.text import attributes
 from headrace.errors import FunctionError, ParameterError, RunStoppedError, SchemaError
 from headrace.expressions import Expression
@@ -44,16 +45,9 @@ from headrace.expressions.rows import check_movable, empty_batch, take_rows
 from headrace.kernel import JIT
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
+from headrace.names import instead
 
 __all__ = ["Filter", "FlatMap", "Map", "StatelessChain"]
-
-_KINDS: dict[str, tuple[type, pa.DataType]] = {
-    "int64": (np.int64, pa.int64()),
-    "int32": (np.int32, pa.int32()),
-    "float64": (np.float64, pa.float64()),
-    "float32": (np.float32, pa.float32()),
-    "bool": (np.uint8, pa.bool_()),
-}
 
 _COUNT, _FULL, _ROW, _EMITTED = 0, 1, 2, 3
 """Words of `control`: results stored, whether there was no room, the row at work, and from
@@ -136,7 +130,7 @@ class StatelessChain:
         is_compiled: bool = True,
     ):
         if event_time not in schema.names:
-            raise SchemaError(f"column {event_time!r} does not exist: the columns are {', '.join(schema.names)}")
+            raise SchemaError(f"column {event_time!r} does not exist: {instead(event_time, schema.names, 'the columns', '{}')}")
         self.stop = np.zeros(CELL, np.int64)
         self._parts: list[Expression | _Loop] = []
         for step in steps:
@@ -209,8 +203,8 @@ class _Loop:
                     f"kinds, as in total='int64'"
                 )
             for name, kind in step.columns.items():
-                if kind not in _KINDS:
-                    raise ParameterError(f"{name}={kind!r}: the kinds are {', '.join(_KINDS)}")
+                if kind not in KINDS:
+                    raise ParameterError(f"{name}={kind!r}: the kinds are {', '.join(KINDS)}")
                 if name == self.event_time:
                     raise ParameterError(f"{name!r} is the event time: it is carried and cannot be computed")
                 if not _is_usable(name):
@@ -229,7 +223,7 @@ class _Loop:
     def result_schema(self) -> pa.Schema:
         schema = self.schema
         for name, kind in self.computed.items():
-            new = pa.field(name, _KINDS[kind][1])
+            new = pa.field(name, KINDS[kind].arrow)
             at = schema.get_field_index(name)
             schema = schema.append(new) if at < 0 else schema.set(at, new)
         return schema
@@ -285,7 +279,7 @@ class _Loop:
             try:
                 module.run(0, 0, *inputs, *outputs, self._control(), np.zeros(CELL, np.int64))
             except Exception as error:
-                raise translate_error(error, generated, module) from error
+                raise translate_error(error, generated, module) from None
         return variant
 
     def _arrays(self, columns: tuple[str, ...], nullable: bool) -> list[str]:
@@ -393,7 +387,7 @@ class _Loop:
         return np.zeros(_EMITTED + len(self.steps), np.int64)
 
     def _outputs(self, room: int) -> list[np.ndarray]:
-        return [np.empty(room, np.int64), *(np.empty(room, _KINDS[kind][0]) for kind in self.computed.values())]
+        return [np.empty(room, np.int64), *(np.empty(room, KINDS[kind].dtype) for kind in self.computed.values())]
 
     def _inputs(self, batch: pa.RecordBatch, columns: tuple[str, ...], nullable: bool) -> list[np.ndarray]:
         values = [_values(self._column(batch, name), self._attributes[name] == self.event_time) for name in columns]
@@ -404,8 +398,8 @@ class _Loop:
     def apply(self, batch: pa.RecordBatch, stop: np.ndarray) -> pa.RecordBatch:
         if not batch.schema.equals(self.schema):
             raise SchemaError(
-                f"a batch has columns {batch.schema.to_string()!r} where {self.schema.to_string()!r} were "
-                f"announced; cast it first"
+                f"a batch has columns {batch.schema.to_string()!r}, and the stream has {self.schema.to_string()!r};"
+                f" cast it first"
             )
         plain = self.compile(nullable=False)
         nullable = any(self._column(batch, name).null_count for name in plain.columns)
@@ -432,7 +426,7 @@ class _Loop:
         source, *values = outputs
         computed = {}
         for (name, kind), array in zip(self.computed.items(), values, strict=True):
-            computed[name] = pa.array(array.view(np.bool_) if kind == "bool" else array, _KINDS[kind][1])
+            computed[name] = pa.array(array.view(np.bool_) if kind == "bool" else array, KINDS[kind].arrow)
         # One result for each row means that nothing moved: a filter or flat_map with that outcome
         # is unlikely, and equality is cheap to test.
         moved = source.size != batch.num_rows or not np.array_equal(source, np.arange(source.size))
@@ -452,6 +446,9 @@ class _Loop:
             for name, binding in self._bindings(False).items()
             if isinstance(binding, FieldBinding)
         }
+        times = {}
+        if pa.types.is_timestamp(self.schema.field(self.event_time).type):
+            times = {name: str(whole[self.event_time]) for name, column in self._attributes.items() if column == self.event_time}
         tuples = [seen]
         try:
             for step in self.steps:
@@ -471,13 +468,13 @@ class _Loop:
                         following += [t | values for values in emitted]
                 tuples = following
         except FunctionError as error:
-            error.tuple = whole | (error.tuple or {})
+            error.tuple, error.times = whole | (error.tuple or {}), times
             error.args = (*error.args[:4], error.tuple)
             return error
         error = explain_failure(_function(self.steps[0]), ("t", "emit"), {"t": seen}, (), cause)
         error.tuple = whole
         error.args = (*error.args[:4], whole)
-        return error
+        return error  # its times are dates as they are
 
 
 def _function(step: Filter | Map | FlatMap) -> Any:

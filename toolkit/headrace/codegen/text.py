@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import keyword
-import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from headrace.errors import SchemaError
-
-_USER_LINE = re.compile(r"  # \w+:\d+$")
-"""The marker that `rewrite` puts behind each line of a user function."""
 
 
 def python_name(name: str) -> str:
@@ -41,23 +37,11 @@ def attributes(columns: Iterable[str]) -> dict[str, str]:
             raise SchemaError(f"several columns are called {column!r}; rename the others")
         if name in found:
             raise SchemaError(
-                f"columns {found[name]!r} and {column!r} have one name in Python, {name!r}, so that a function could not"
+                f"columns {found[name]!r} and {column!r} have the same name in Python, {name!r}, so a function cannot"
                 f" tell them apart; rename one"
             )
         found[name] = column
     return found
-
-
-def in_templates(text: str, change: Callable[[str], str]) -> str:
-    """Change the lines of a kernel that are ours, and leave those of user functions as they are.
-
-    Examples
-    --------
-    >>> print(in_templates("s[0] = 1\\ns[0] = 2  # user_update:3", lambda line: line.replace("s[0]", "s.f0")))
-    s.f0 = 1
-    s[0] = 2  # user_update:3
-    """
-    return "\n".join(line if _USER_LINE.search(line) else change(line) for line in text.split("\n"))
 
 
 def indent(text: str, levels: int) -> str:

@@ -3,7 +3,9 @@
 One thread per operator. It drains the instances' rings, holds back what is
 above the smallest promise, sorts the rest and hands it to the sink or to the
 next operator's input. Sorting is by content (time, key value, positions), never
-by instance, so the number of instances cannot be seen in the result.
+by instance, so the number of instances cannot be seen in the result. Which
+content that is, the operator's finisher says: times and keys, or nothing but the
+position of the tuple that caused the result.
 """
 
 from __future__ import annotations
@@ -17,12 +19,11 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from headrace.counters import LatencyHistogram
-from headrace.gates.membership_kernel import SOURCES_WAITING
+from headrace.egress import rings
+from headrace.egress.rings import OutArrays
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell, read_cells, reserved, touch
-from headrace.operators import output
-from headrace.operators.output import OutArrays
+from headrace.metrics.latency import LatencyHistogram
 from headrace.progress import END_OF_TIME, MIN_TIME
 
 IDLE_NS = 20_000_000
@@ -35,7 +36,7 @@ FEW_ROWS = 4096
 REST = 2.0
 """After a release of few rows, while sources wait for room, the collector rests for so many times what it took. Else
 it would follow every batch of an instance: a saturated join gave 600 releases/s of 50 rows for half a core, and held
-the interpreter's lock when the sources needed it. Who is not saturated wants his results, and the cores are there."""
+the interpreter's lock when the sources needed it. Otherwise release at once: cores are idle."""
 MOST_REST_S = 0.002
 
 
@@ -185,8 +186,6 @@ class Collector:
     Parameters
     ----------
     out : OutArrays
-    gate_words : ndarray
-        Of the operator's input gate: the membership seqlock, and who waits for room.
     value_columns : list of ndarray
         [instances, capacity] each, beside those of `out`.
     finisher : Finisher
@@ -195,19 +194,21 @@ class Collector:
         Called with the watermark when it has advanced (frees memory).
     is_last : bool
         No other operator follows.
+    is_saturated : callable
+        Whether the operator's sources wait for room just now.
     """
 
     def __init__(
         self,
         out: OutArrays,
-        gate_words: np.ndarray,
         value_columns: list[np.ndarray],
         finisher: Finisher,
         consumers: list[Consumer],
-        on_progress: Callable[[int], None],
+        on_progress: Callable[[int], None] = lambda watermark: None,
         is_last: bool = True,
+        is_saturated: Callable[[], bool] = lambda: False,
     ):
-        self._out, self._gate_words = out, gate_words
+        self._out, self._is_saturated = out, is_saturated
         b, c = (out.b, out.c) if finisher.reads_b_and_c else (None, None)
         self._columns = [out.primary, out.a, b, c, out.at, *value_columns]
         self._finisher, self._consumers, self._on_progress = finisher, consumers, on_progress
@@ -219,18 +220,19 @@ class Collector:
         self.watermark = MIN_TIME
         self.last_emission_ns = 0
         self.finished = threading.Event()
+        self._held: Held | None = None
 
     def run(self) -> None:
         """Collect until the end of input or a stop."""
         out = self._out
-        held = Held([None if column is None else column.dtype for column in self._columns])
+        held = self._held = Held([None if column is None else column.dtype for column in self._columns])
         while True:
             if self._rest_s:
                 time.sleep(self._rest_s)
                 self._rest_s = 0.0
-            bound, watermark = output.await_release(out, self._gate_words, held.earliest, self._idle_ns)
+            bound, watermark = rings.await_release(out, held.earliest, self._idle_ns)
             self._drain(held)
-            if read_cell(out.words, output.OUT_STOP):
+            if read_cell(out.words, rings.OUT_STOP):
                 return
             # What is held back is gone through only when some of it may go.
             if held.count and held.earliest <= bound:
@@ -247,6 +249,12 @@ class Collector:
                 self.finished.set()
                 return
 
+    @property
+    def unreleased(self) -> int:
+        """Results that are in the rings, or held back here. While it collects, those that it moves may count twice."""
+        waiting = int((read_cells(self._out.head) - read_cells(self._out.tail)).sum())
+        return max(0, waiting) + (self._held.count if self._held is not None else 0)
+
     def _pending(self) -> bool:
         return bool((read_cells(self._out.head) != read_cells(self._out.tail)).any())  # C2
 
@@ -259,15 +267,14 @@ class Collector:
                 stop = at + min(head - tail, self._capacity - at)
                 held.add([None if column is None else column[r, at:stop] for column in self._columns])
                 tail += stop - at
-                output.drained(out, r, tail)
+                rings.drained(out, r, tail)
 
     def _release(self, records: Records) -> None:
         begin = time.monotonic_ns()
         batch = self._finisher.finish(records)
         now = time.monotonic_ns()
         if len(records) < FEW_ROWS:
-            is_saturated = read_cell(self._gate_words, SOURCES_WAITING) != 0
-            self._rest_s = min(MOST_REST_S, REST * (now - begin) / 1e9) if is_saturated else 0.0
+            self._rest_s = min(MOST_REST_S, REST * (now - begin) / 1e9) if self._is_saturated() else 0.0
         self.latency.add(now - records.at)
         self.last_emission_ns = now
         self.rows += batch.num_rows

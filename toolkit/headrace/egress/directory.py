@@ -124,7 +124,18 @@ class DirectorySink:
 def parquet_directory(
     path: str | os.PathLike[str], every_s: float = 1.0, rows_per_file: int = ROWS_PER_FILE
 ) -> DirectorySink:
-    """Write results to a directory that grows while the run goes on; see `DirectorySink`.
+    """Write results to a directory of Parquet files that grows while the run goes on, for ``start(sink=...)``.
+
+    A file appears under its name when it is complete, so the directory can be followed by a streaming query.
+
+    Parameters
+    ----------
+    path : str
+        A directory that is empty or does not exist yet.
+    every_s : float
+        A file is closed at least so often, in seconds.
+    rows_per_file : int
+        A file is closed when it has so many rows.
 
     Examples
     --------

@@ -21,9 +21,9 @@ import pyarrow as pa
 from headrace.egress import gather_kernel
 from headrace.errors import OutputError
 from headrace.expressions.rows import concat, take
-from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
-from headrace.gates.store import Store
 from headrace.ingress.readers import first_line
+from headrace.ingress.store import Store
+from headrace.references import ROW_MASK, SOURCE_SHIFT
 
 _WIDTHS = (8, 4, 1)
 _BY_ARROW = -1

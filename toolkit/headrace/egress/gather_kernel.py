@@ -5,9 +5,9 @@ The addresses are of Arrow buffers, which the caller keeps alive.
 
 from __future__ import annotations
 
-from headrace.gates.merged_log_kernel import ROW_MASK, SOURCE_SHIFT
 from headrace.kernel import kernel
 from headrace.memory.atomics import view_i32, view_i64, view_u8
+from headrace.references import ROW_MASK, SOURCE_SHIFT
 
 BITS = 0
 """Stands for the width of a value that is one bit."""

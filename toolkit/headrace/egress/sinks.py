@@ -110,6 +110,16 @@ def part_of(path: str | os.PathLike[str]) -> tuple[Path, Path]:
     return target, target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
 
 
+_unfinished: set[Path] = set()
+"""Hidden files that exist, or are about to."""
+
+
+def remove_unfinished() -> None:
+    """Remove the files that have not become complete: for a process that is about to end, whatever its threads do."""
+    for path in list(_unfinished):
+        path.unlink(missing_ok=True)
+
+
 class ParquetSink:
     """Write one Parquet file; it appears under its name only when complete.
 
@@ -129,9 +139,11 @@ class ParquetSink:
         try:
             if kind := no_file_at(self.path):
                 raise OSError(f"it is {kind}")
+            _unfinished.add(self._temporary)
             with open(self._temporary, "wb"):
                 pass
             self._temporary.unlink()
+            _unfinished.discard(self._temporary)
         except OSError as error:
             raise OutputError(
                 f"output {str(self.path)!r} cannot be written ({error.strerror or error});"
@@ -142,6 +154,7 @@ class ParquetSink:
         self.check()
         self._schema = schema
         _check_parquet_types(schema)
+        _unfinished.add(self._temporary)
         self._writer = pq.ParquetWriter(str(self._temporary), schema, compression="snappy")
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -169,11 +182,13 @@ class ParquetSink:
             self._write(pa.Table.from_batches(self._held, self._schema))
         self._writer.close()
         os.replace(self._temporary, self._target)
+        _unfinished.discard(self._temporary)
 
     def abort(self) -> None:
         if self._writer is not None:
             self._writer.close()
         self._temporary.unlink(missing_ok=True)
+        _unfinished.discard(self._temporary)
 
 
 def _check_parquet_types(schema: pa.Schema) -> None:
@@ -229,7 +244,11 @@ class FunctionSink:
 
 
 def parquet(path: str | os.PathLike[str]) -> ParquetSink:
-    """Write results to one Parquet file, for ``start(sink=hr.parquet(path))``."""
+    """Write results to one Parquet file, for ``start(sink=hr.parquet(path))``.
+
+    The file appears under its name once it is complete, at the end of the run; a run that fails or is stopped leaves
+    none, and a file of that name as it was.
+    """
     return ParquetSink(path)
 
 

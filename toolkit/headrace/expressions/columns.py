@@ -26,6 +26,7 @@ from headrace.errors import (
     UnsupportedTypeError,
 )
 from headrace.expressions.rows import empty_batch, filter_rows
+from headrace.names import instead
 
 _CAST_TYPES = {
     "int64": pa.int64(),
@@ -263,8 +264,8 @@ class Column(Expression):
     def _compute(self, batch):
         positions = batch.schema.get_all_field_indices(self.name)
         if not positions:
-            names = ", ".join(batch.schema.names) or "none"
-            raise SchemaError(f"column {self.name!r} does not exist: the columns are {names}")
+            there = instead(self.name, batch.schema.names, "the columns", "{}")
+            raise SchemaError(f"column {self.name!r} does not exist: {there}")
         if len(positions) > 1:
             raise SchemaError(f"column {self.name!r} occurs {len(positions)} times: rename one of them")
         array = batch.column(positions[0])

@@ -41,17 +41,17 @@ class Pairs:
 
 
 def each(column: str) -> Each:
-    """Key by every element of a list column (multi key-by)."""
+    """Give a tuple one key for each different element of a list column, for ``key_by(tag=hr.each("tags"))``."""
     return Each(column_name("each", column))
 
 
 def words(column: str) -> Words:
-    """Key by every word of a text column."""
+    """Give a tuple one key for each different word of a text column, for ``key_by(word=hr.words("text"))``."""
     return Words(column_name("words", column))
 
 
 def hashtags(column: str) -> Hashtags:
-    """Key by every hashtag of a text column."""
+    """Give a tuple one key for each different hashtag of a text column, for ``key_by(tag=hr.hashtags("text"))``."""
     return Hashtags(column_name("hashtags", column))
 
 

@@ -6,11 +6,29 @@ record of every source to every reader exactly once, to all readers in the one
 order (ts, source, position), as soon as no earlier record can still come.
 
 A handle here is for Python callers, tests and teaching; compiled workers call
-the kernels beside it (`merged_log_kernel`, `scalegate_kernel`) on its `arrays`.
+the kernels beside it on its `arrays`: those of a gate (`merged_log_kernel`,
+`scalegate_kernel`), and what sources and readers do on either
+(`source_kernel`, `reader_kernel`).
 """
 
+from types import ModuleType
+
+from headrace.gates import merged_log, scalegate
 from headrace.gates.merged_log import MergedLog
 from headrace.gates.scalegate import ScaleGate
 from headrace.gates.tuple_buffer import Record, TupleBuffer
+from headrace.gates.variants import gate_kernels
 
-__all__ = ["MergedLog", "Record", "ScaleGate", "TupleBuffer"]
+
+def gate_modules(gate: str) -> tuple[ModuleType, ModuleType]:
+    """Return the module of a gate's handle, with `allocate`, and that of its kernels.
+
+    Parameters
+    ----------
+    gate : {"log", "scalegate"}
+    """
+    kernels = gate_kernels(gate)
+    return (merged_log if gate == "log" else scalegate), kernels
+
+
+__all__ = ["MergedLog", "Record", "ScaleGate", "TupleBuffer", "gate_modules"]

@@ -1,12 +1,12 @@
 """What the kernels of both gates share: the cells, and who reads while that may change.
 
-State       VERSION  odd while membership changes (a seqlock)
+State       VERSION  the seqlock of membership, see `memory.seqlock`
             per reader  READING[r] activation id, 0 = not a reader; COST[r] its
             recent nanoseconds per record
             READERS_WAITING, SOURCES_WAITING with the two events: who sleeps
             LOST_WAKEUPS  sleeps of sources that only the time-out ended, though
             the wake-up was due (see `source_kernel`)
-Ordering    V1 (scan) VERSION even, read the readers' cells, VERSION the same
+Ordering    V1 to V3 of the seqlock around each scan of the readers' cells
                     without it a scan that passed the slot of a joiner before
                     it joined, and its companion after that had gone on, would
                     take for free what the joiner still reads
@@ -18,12 +18,9 @@ Checked     tests/headrace/gates (both gates), tests/litmus
 import numpy as np
 
 from headrace.kernel import kernel
-from headrace.memory.atomics import CELL, compare_exchange, fetch_add, load_acquire, load_relaxed
+from headrace.memory.atomics import CELL, load_acquire, load_relaxed
 from headrace.memory.event_count import signal
-
-HEARTBEAT = -1
-SOURCE_SHIFT = 48
-ROW_MASK = (1 << SOURCE_SHIFT) - 1
+from headrace.memory.seqlock import begin_change, begin_scan, end_change, is_whole
 
 # Cells of `words` that both gates have.
 VERSION = 3 * CELL
@@ -60,9 +57,9 @@ def slowest_reader(g, at):
 
     The end of that change wakes those who found no room.
     """
-    before = load_acquire(g.words, VERSION)  # V1
+    before = begin_scan(g.words, VERSION)
     smallest, slowest = smallest_of_readers(g, at)
-    if smallest == NOTHING or before & 1 != 0 or load_acquire(g.words, VERSION) != before:
+    if smallest == NOTHING or not is_whole(g.words, VERSION, before):
         return -1, 0
     return smallest, slowest
 
@@ -78,33 +75,26 @@ def tuples_allowed(g, cost, sources):
 
 
 @kernel
-def begin_change(words):
-    """Make VERSION odd. False if somebody else changes membership now."""
-    version = load_acquire(words, VERSION)
-    return version & 1 == 0 and compare_exchange(words, VERSION, version, version + 1)
-
-
-@kernel
 def open_membership(g):
-    """Begin a change of who feeds and who reads; see `begin_change`."""
-    return begin_change(g.words)
+    """Begin a change of who feeds and who reads. False if somebody else changes that now."""
+    return begin_change(g.words, VERSION)
 
 
 @kernel
 def close_membership(g):
-    """Make VERSION even again, and wake who found it odd or may go on now."""
-    fetch_add(g.words, VERSION, 1)
+    """End the change, and wake who was turned away by it or may go on now."""
+    end_change(g.words, VERSION)
     wake_readers(g)
     wake_sources(g)
 
 
 @kernel
 def wake_readers(g):
-    """After there is something to read."""
+    """Wake readers that sleep; call it after publishing."""
     signal(g.words, READERS_WAITING, g.event, DATA_EVENT)
 
 
 @kernel
 def wake_sources(g):
-    """After there is room, or the merge flag is free."""
+    """Wake sources that sleep; call it after making room, or after the merge flag is free."""
     signal(g.words, SOURCES_WAITING, g.event, SPACE_EVENT)

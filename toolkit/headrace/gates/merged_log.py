@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headrace.gates import merged_log_kernel as kernels
+from headrace.gates import merged_log_kernel
 from headrace.gates.allocation import allocate_common
 from headrace.gates.membership_kernel import BOUND
 from headrace.gates.merged_log_kernel import CONTROL_RESERVE, LogArrays
@@ -35,8 +35,8 @@ def allocate(
     """
     common = allocate_common(sources, readers, capacity, bound, bound_ns)
     words = common["words"]
-    words[kernels.LIMIT] = words[BOUND]
-    words[kernels.LAST_TS] = MIN_TIME
+    words[merged_log_kernel.LIMIT] = words[BOUND]
+    words[merged_log_kernel.LAST_TS] = MIN_TIME
     log = power_of_two_at_least(capacity + CONTROL_RESERVE)
     ring = power_of_two_at_least(max(2, capacity)) if sources > 1 else 1
     return LogArrays(
@@ -65,7 +65,7 @@ class MergedLog(TupleBuffer):
     ([1, 3], None)
     """
 
-    _kernels = kernels
+    _gate = "log"
     arrays: LogArrays
 
     def _allocate(self, sources, readers, capacity, bound, bound_ns) -> LogArrays:

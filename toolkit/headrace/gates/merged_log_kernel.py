@@ -54,11 +54,8 @@ import numpy as np
 
 from headrace.gates.membership_kernel import (
     DATA_EVENT,
-    HEARTBEAT,
     NOTHING,
     READERS_WAITING,
-    ROW_MASK,
-    SOURCE_SHIFT,
     SOURCES_WAITING,
     SPACE_EVENT,
     VERSION,
@@ -359,7 +356,14 @@ def merge(g):
 
 
 @kernel
-def _add_records(g, source, ts, start, count, first_ref, step, mark):
+def add_records(g, source, ts, start, count, first_ref, step, mark):
+    """Publish records ``(ts[start + i], first_ref + i * step)`` of `source`, and the promise `mark` or a larger one.
+
+    Returns
+    -------
+    int
+        How many were taken, 0 when the gate is full. Never blocks.
+    """
     sources = g.head.size // CELL
     if sources == 1:
         if not _take_flag(g):
@@ -400,38 +404,6 @@ def _add_records(g, source, ts, start, count, first_ref, step, mark):
     ):
         merge(g)
     return count
-
-
-@kernel
-def add(g, source, ts, start, count, first_row):
-    """Publish tuples ``ts[start:start+count]``, rows `first_row`, `first_row` + 1, ...
-
-    Returns
-    -------
-    int
-        How many were taken, 0 when the gate is full. Never blocks.
-    """
-    return _add_records(g, source, ts, start, count, (source << SOURCE_SHIFT) | first_row, 1, -NOTHING)
-
-
-@kernel
-def heartbeat(g, source, ts):
-    """Promise that no later record of `source` has a smaller ts. 1 if taken, 0 if full."""
-    if load_relaxed(g.mark, source * CELL) >= ts:
-        return 1
-    single = np.empty(1, np.int64)
-    single[0] = ts
-    return _add_records(g, source, single, 0, 1, HEARTBEAT, 0, ts)
-
-
-@kernel
-def close_source(g, source):
-    """End of input: a last heartbeat. 1 if taken, 0 if full."""
-    if load_relaxed(g.mark, source * CELL) > END_OF_TIME:
-        return 1
-    single = np.empty(1, np.int64)
-    single[0] = END_OF_TIME
-    return _add_records(g, source, single, 0, 1, HEARTBEAT, 0, END_OF_TIME + 1)
 
 
 @kernel
@@ -586,20 +558,15 @@ def remove_source(g, source):
 __all__ = [
     "LogArrays",
     "DATA_EVENT",
-    "HEARTBEAT",
     "READERS_WAITING",
-    "ROW_MASK",
     "SOURCES_WAITING",
-    "SOURCE_SHIFT",
     "SPACE_EVENT",
     "VERSION",
-    "add",
+    "add_records",
     "add_source",
     "advance",
     "close_membership",
-    "close_source",
     "control",
-    "heartbeat",
     "is_wakeup_due",
     "join_reader",
     "lane",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headrace.gates import scalegate_kernel as kernels
-from headrace.gates import skip_list_kernel as skip_list
+from headrace.gates import scalegate_kernel, skip_list_kernel
 from headrace.gates.allocation import allocate_common
 from headrace.gates.membership_kernel import BOUND
 from headrace.gates.scalegate_kernel import ScaleGateArrays
@@ -39,17 +38,17 @@ def allocate(
     common = allocate_common(sources, readers, capacity, bound, bound_ns)
     pool = 1 << max(_LEAST_POOL - 1, capacity).bit_length()  # one more than may wait: a reader stands on it
     head = sources * pool
-    common["words"][skip_list.POOL_SHIFT] = pool.bit_length() - 1
-    nodes = aligned((head + 1) * skip_list.NODE_WORDS, np.int64)
-    each = nodes.reshape(head + 1, skip_list.NODE_WORDS)
-    each[:, skip_list.NEXT :] = skip_list.NIL
-    each[:, skip_list.STAMP] = -1
-    each[head, skip_list.TS] = MIN_TIME
-    each[head, skip_list.STAMP] = 1
-    source = aligned(sources * skip_list.SOURCE_WORDS, np.int64).reshape(sources, skip_list.SOURCE_WORDS)
-    source[:, skip_list.LAST] = head
-    source[:, skip_list.FULL_AT] = common["words"][BOUND]
-    source[:, skip_list.FINGER : skip_list.FINGER + skip_list.LEVELS] = head
+    common["words"][skip_list_kernel.POOL_SHIFT] = pool.bit_length() - 1
+    nodes = aligned((head + 1) * skip_list_kernel.NODE_WORDS, np.int64)
+    each = nodes.reshape(head + 1, skip_list_kernel.NODE_WORDS)
+    each[:, skip_list_kernel.NEXT :] = skip_list_kernel.NIL
+    each[:, skip_list_kernel.STAMP] = -1
+    each[head, skip_list_kernel.TS] = MIN_TIME
+    each[head, skip_list_kernel.STAMP] = 1
+    source = aligned(sources * skip_list_kernel.SOURCE_WORDS, np.int64).reshape(sources, skip_list_kernel.SOURCE_WORDS)
+    source[:, skip_list_kernel.LAST] = head
+    source[:, skip_list_kernel.FULL_AT] = common["words"][BOUND]
+    source[:, skip_list_kernel.FINGER : skip_list_kernel.FINGER + skip_list_kernel.LEVELS] = head
     stand = padded_cells(readers)
     stand[::CELL] = head
     passed = padded_cells(readers)
@@ -71,10 +70,10 @@ def allocate(
         passed=passed,
         claim=padded_cells(readers),
         delivered=padded_cells(readers),
-        reader=row_per_reader(kernels.READER_WORDS),
-        boundary=aligned(kernels.CONTROL_RING, np.int64),
-        boundary_epoch=aligned(kernels.CONTROL_RING, np.int64),
-        boundary_at=aligned(kernels.CONTROL_RING, np.int64),
+        reader=row_per_reader(scalegate_kernel.READER_WORDS),
+        boundary=aligned(scalegate_kernel.CONTROL_RING, np.int64),
+        boundary_epoch=aligned(scalegate_kernel.CONTROL_RING, np.int64),
+        boundary_at=aligned(scalegate_kernel.CONTROL_RING, np.int64),
     )
 
 
@@ -92,7 +91,7 @@ class ScaleGate(TupleBuffer):
     ([1, 3], None)
     """
 
-    _kernels = kernels
+    _gate = "scalegate"
     arrays: ScaleGateArrays
 
     def _allocate(self, sources, readers, capacity, bound, bound_ns) -> ScaleGateArrays:

@@ -28,7 +28,7 @@ Ordering    A2 link a node, A3 store_release MARK
                         beyond the boundary, who claimed it raised it
             J1 store_release CURSOR, J2 store_release READING
                         who sees the activation sees where it starts
-            V1 VERSION even, read marks or stands, VERSION the same
+            V1 to V3 of `memory.seqlock` around marks or stands
                         a limit knows every source it must wait for; a node is
                         not recycled under a reader that just joined
 Progress    add is lock-free, peek waits for nobody (a reader at a boundary
@@ -47,11 +47,8 @@ import numpy as np
 
 from headrace.gates.membership_kernel import (
     DATA_EVENT,
-    HEARTBEAT,
     NOTHING,
     READERS_WAITING,
-    ROW_MASK,
-    SOURCE_SHIFT,
     SOURCES_WAITING,
     SPACE_EVENT,
     VERSION,
@@ -90,7 +87,9 @@ from headrace.memory.atomics import (
     store_release,
 )
 from headrace.memory.bundle import by_reference
+from headrace.memory.seqlock import begin_scan, is_whole
 from headrace.progress import END_OF_TIME
+from headrace.references import HEARTBEAT
 
 # Cells of `words`, beside those of `membership_kernel`; BOUND is that of each source here.
 CONTROL_FLAG = 1 * CELL
@@ -142,7 +141,14 @@ def lane(g, reader):
 
 
 @kernel
-def _add_records(g, source, ts, start, count, first_ref, step, mark):
+def add_records(g, source, ts, start, count, first_ref, step, mark):
+    """Publish records ``(ts[start + i], first_ref + i * step)`` of `source`, and the promise `mark` or a larger one.
+
+    Returns
+    -------
+    int
+        How many were taken, 0 when the gate is full. Never blocks.
+    """
     count = min(count, room(g, source, count))
     if count <= 0:
         return 0
@@ -154,38 +160,6 @@ def _add_records(g, source, ts, start, count, first_ref, step, mark):
     store_release(g.mark, source * CELL, max(mark, ts[start + count - 1]))  # A3
     wake_readers(g)
     return count
-
-
-@kernel
-def add(g, source, ts, start, count, first_row):
-    """Publish tuples ``ts[start:start+count]``, rows `first_row`, `first_row` + 1, ...
-
-    Returns
-    -------
-    int
-        How many were taken, 0 when the gate is full. Never blocks.
-    """
-    return _add_records(g, source, ts, start, count, (source << SOURCE_SHIFT) | first_row, 1, -NOTHING)
-
-
-@kernel
-def heartbeat(g, source, ts):
-    """Promise that no later record of `source` has a smaller ts. 1 if taken, 0 if full."""
-    if load_relaxed(g.mark, source * CELL) >= ts:
-        return 1
-    single = np.empty(1, np.int64)
-    single[0] = ts
-    return _add_records(g, source, single, 0, 1, HEARTBEAT, 0, ts)
-
-
-@kernel
-def close_source(g, source):
-    """End of input: a last heartbeat. 1 if taken, 0 if full."""
-    if load_relaxed(g.mark, source * CELL) > END_OF_TIME:
-        return 1
-    single = np.empty(1, np.int64)
-    single[0] = END_OF_TIME
-    return _add_records(g, source, single, 0, 1, HEARTBEAT, 0, END_OF_TIME + 1)
 
 
 @kernel
@@ -255,9 +229,9 @@ def _fill(g, reader, position, most):
             if fresh:
                 break
             fresh = True
-            before = load_acquire(g.words, VERSION)
+            before = begin_scan(g.words, VERSION)
             new_ts, new_source = _limit(g)  # R1; then R2 once more
-            if before & 1 != 0 or load_acquire(g.words, VERSION) != before:
+            if not is_whole(g.words, VERSION, before):
                 break  # membership changes; its end wakes us
             limit_ts = new_ts
             limit_source = new_source
@@ -506,20 +480,15 @@ def remove_source(g, source):
 __all__ = [
     "ScaleGateArrays",
     "DATA_EVENT",
-    "HEARTBEAT",
     "READERS_WAITING",
-    "ROW_MASK",
     "SOURCES_WAITING",
-    "SOURCE_SHIFT",
     "SPACE_EVENT",
     "VERSION",
-    "add",
+    "add_records",
     "add_source",
     "advance",
     "close_membership",
-    "close_source",
     "control",
-    "heartbeat",
     "is_wakeup_due",
     "join_reader",
     "lane",

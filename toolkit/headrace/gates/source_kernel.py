@@ -1,6 +1,8 @@
-"""How a source waits for room: the one wait of the engine, the benchmarks and the tests.
+"""What a source does: add tuples, promise, end; and how it waits for room.
 
-Written for the merged log; `headrace.gates.variants` puts it on the other gate.
+One text for all gates, and the one wait of the engine, the benchmarks and the
+tests. A gate's own `add_records` says how it takes records. Written for the
+merged log; `headrace.gates.variants` puts it on the other gate.
 
 Ordering    W1 try; W2 SOURCES_WAITING += 1, draw the ticket, fence
             (`event_count.prepare`); W3 try again; W4 sleep until SPACE_EVENT changes
@@ -20,13 +22,49 @@ Progress    W4 ends after `ROOM_WAIT_NS` at the latest. A time-out that no signa
 Checked     tests/headrace/gates/test_interleave.py, tests/litmus/test_gates.py
 """
 
-from headrace.gates.membership_kernel import LOST_WAKEUPS, SOURCES_WAITING, SPACE_EVENT
-from headrace.gates.merged_log_kernel import add, close_source, heartbeat, is_wakeup_due
+import numpy as np
+
+from headrace.gates.membership_kernel import LOST_WAKEUPS, NOTHING, SOURCES_WAITING, SPACE_EVENT
+from headrace.gates.merged_log_kernel import add_records, is_wakeup_due
 from headrace.kernel import kernel
-from headrace.memory.atomics import fetch_add, load_acquire
+from headrace.memory.atomics import CELL, fetch_add, load_acquire, load_relaxed
 from headrace.memory.event_count import cancel, doze, prepare
+from headrace.progress import END_OF_TIME
+from headrace.references import HEARTBEAT, SOURCE_SHIFT
 
 ROOM_WAIT_NS = 2_000_000
+
+
+@kernel
+def add(g, source, ts, start, count, first_row):
+    """Publish tuples ``ts[start:start+count]``, rows `first_row`, `first_row` + 1, ...
+
+    Returns
+    -------
+    int
+        How many were taken, 0 when the gate is full. Never blocks.
+    """
+    return add_records(g, source, ts, start, count, (source << SOURCE_SHIFT) | first_row, 1, -NOTHING)
+
+
+@kernel
+def heartbeat(g, source, ts):
+    """Promise that no later record of `source` has a smaller ts. 1 if taken, 0 if full."""
+    if load_relaxed(g.mark, source * CELL) >= ts:
+        return 1
+    single = np.empty(1, np.int64)
+    single[0] = ts
+    return add_records(g, source, single, 0, 1, HEARTBEAT, 0, ts)
+
+
+@kernel
+def close_source(g, source):
+    """End of input: a last heartbeat. 1 if taken, 0 if full."""
+    if load_relaxed(g.mark, source * CELL) > END_OF_TIME:
+        return 1
+    single = np.empty(1, np.int64)
+    single[0] = END_OF_TIME
+    return add_records(g, source, single, 0, 1, HEARTBEAT, 0, END_OF_TIME + 1)
 
 
 @kernel
@@ -91,4 +129,4 @@ def close_or_wait(g, source, stop):
     return taken
 
 
-__all__ = ["ROOM_WAIT_NS", "add_or_wait", "close_or_wait", "heartbeat_or_wait"]
+__all__ = ["ROOM_WAIT_NS", "add", "add_or_wait", "close_or_wait", "close_source", "heartbeat", "heartbeat_or_wait"]

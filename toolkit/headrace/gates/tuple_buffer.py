@@ -11,15 +11,16 @@ import contextlib
 import operator
 import threading
 from collections.abc import Iterable, Iterator
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from headrace.errors import DisorderError, EventTimeError, ParameterError
+from headrace.gates.variants import gate_kernels, source_kernels
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
-from headrace.progress import END_OF_TIME, HEARTBEAT, MIN_TIME, ROW_MASK, SOURCE_SHIFT
+from headrace.progress import END_OF_TIME, MIN_TIME
+from headrace.references import HEARTBEAT, ROW_MASK, SOURCE_SHIFT
 
 
 class Record(NamedTuple):
@@ -101,7 +102,8 @@ class TupleBuffer:
     caller add them is theirs too; time may also be moved by heartbeats.
     """
 
-    _kernels: ModuleType
+    _gate: str
+    """Its name, see `variants.GATES`."""
     arrays: Any
     """The NamedTuple that the kernels take."""
 
@@ -124,6 +126,7 @@ class TupleBuffer:
         if bound is not None:
             bound = whole_number("bound", bound, 1, capacity)
         bound_ns = whole_number("bound_ns", bound_ns, 0, 1 << 62)
+        self._kernels, self._sources = gate_kernels(self._gate), source_kernels(self._gate)
         self.arrays = self._allocate(slots, seats, capacity, bound, bound_ns)
         self._source_locks = [threading.Lock() for _ in range(slots)]
         self._reader_locks = [threading.Lock() for _ in range(seats)]
@@ -182,7 +185,7 @@ class TupleBuffer:
                 raise DisorderError(
                     f"t = {t!r}: below {mark}, which source {j} has added or promised; sort each source by time"
                 )
-            taken = int(self._kernels.add(self.arrays, j, ts, 0, ts.size, self._rows[j]))
+            taken = int(self._sources.add(self.arrays, j, ts, 0, ts.size, self._rows[j]))
             self._rows[j] += taken
             return taken
 
@@ -192,14 +195,14 @@ class TupleBuffer:
         ts = whole_number("ts", ts, MIN_TIME, END_OF_TIME - 1)
         with self._source_locks[j]:
             self._check_feeding(j)
-            return bool(self._kernels.heartbeat(self.arrays, j, ts))
+            return bool(self._sources.heartbeat(self.arrays, j, ts))
 
     def close(self, j: int) -> bool:
         """End the input of source `j`. False if the gate is full: call again."""
         j = self._slot("j", j, self._source_locks)
         with self._source_locks[j]:
             self._check_feeding(j)
-            self._closed[j] = bool(self._kernels.close_source(self.arrays, j))
+            self._closed[j] = bool(self._sources.close_source(self.arrays, j))
             return self._closed[j]
 
     def control(self, epoch: int) -> bool:

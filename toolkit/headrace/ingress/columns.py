@@ -180,18 +180,25 @@ def list_parts(array: pa.Array) -> tuple[pa.Array, np.ndarray]:
     kind = array.type
     lengths = list_lengths(array)
     offsets = np.concatenate(([0], np.cumsum(lengths)))
-    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
-        # Lists may lie in any order and share elements.
-        width = np.int64 if pa.types.is_large_list_view(kind) else np.int32
-        starts = view_buffer(array.buffers()[1], array.offset, len(array), width).astype(np.int64)
-        places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
-        if places.size == 0 or (places[-1] - places[0] == places.size - 1 and (np.diff(places) == 1).all()):
-            return array.values.slice(int(places[0]) if places.size else 0, places.size), offsets
-        return take(array.values, places), offsets
-    if offsets[-1] == 0:
-        return array.values.slice(0, 0), offsets
-    # `flatten` leaves out what null lists span.
-    return array.flatten(), offsets
+    values, starts = array.values, _list_starts(array)
+    is_view = pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)
+    if not is_view and array.null_count == 0:
+        return values.slice(int(starts[0]) if starts.size else 0, int(offsets[-1])), offsets
+    # Lists may lie in any order and share elements, and null ones may span some. `flatten` would do, but it brings the
+    # dictionary of coded elements together with itself: that fails for one with a null, and mistakes halves for integers.
+    places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
+    if places.size == 0 or (places[-1] - places[0] == places.size - 1 and (np.diff(places) == 1).all()):
+        return values.slice(int(places[0]) if places.size else 0, places.size), offsets
+    return take(values, places), offsets
+
+
+def _list_starts(array: pa.Array) -> np.ndarray:
+    """Return int64[n]: where each list begins in the values."""
+    kind, count = array.type, len(array)
+    if pa.types.is_fixed_size_list(kind):
+        return (array.offset + np.arange(count, dtype=np.int64)) * kind.list_size
+    is_large = pa.types.is_large_list(kind) or pa.types.is_large_list_view(kind)
+    return view_buffer(array.buffers()[1], array.offset, count, np.int64 if is_large else np.int32).astype(np.int64)
 
 
 def integers(
@@ -215,7 +222,7 @@ def integers(
         if values.size and int(values.max()) > 2**63 - 1:
             row = int(np.argmax(values > 2**63 - 1))
             raise OverflowInputError(
-                f"column {name!r}, row {first_row + row}: {values[row]} is above the range of int64; {fix}"
+                f"column {name!r}, row ", first_row + row, f": {values[row]} is above the range of int64; {fix}"
             )
         return values.view(np.int64)
     width = kind.bit_width
@@ -297,7 +304,7 @@ def cast_hint(kind: pa.DataType) -> str:
         return "cast it to int64 or float64, or to binary as a key"
     if pa.types.is_decimal(kind):
         return "cast it to double, or scale it and cast to bigint (in Spark SQL 0.5 is a decimal: write 0.5D)"
-    if is_string(kind) or (pa.types.is_dictionary(kind) and is_string(kind.value_type)):
+    if is_string(plain_type(kind)):
         return "cast it to a number, or use it as a key or as a carried column"
     if is_list(kind):
         return "use it as a key with hr.each(...), or explode it first"

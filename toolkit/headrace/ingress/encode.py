@@ -20,106 +20,14 @@ from headrace.errors import (
     OverflowInputError,
     ParameterError,
     SchemaError,
-    UnsupportedTypeError,
 )
 from headrace.expressions.rows import check_movable, filter_rows
 from headrace.ingress import columns, encode_kernel, words
-from headrace.ingress.keys import DEFAULT_BUCKETS, DEFAULT_LIMIT, KeyDictionary, KeyLimitError, key_kind
+from headrace.ingress.key_sources import NULL_FIX, NULLS, KeySource, make_dictionary
+from headrace.ingress.keys import KeyDictionary, KeyLimitError
 from headrace.ingress.times import check_event_time, check_sorted, event_times, field_type, time_unit_of
 from headrace.progress import MIN_TIME
 from headrace.windows import DEFAULT_TIME_UNIT
-
-HOW = ("value", "each", "any", "words", "hashtags", "pairs")
-NULLS = ("error", "drop")
-NULL_FIX = "fill it, filter it out, or set nulls='drop'"
-"""What to do about a null key; the command line, which has no such parameter, says something else."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeySource:
-    """Where one part of the key comes from.
-
-    Parameters
-    ----------
-    columns : tuple of str
-        One column; several for "any".
-    how : str
-        "value": the column's value; "each": every element of a list column;
-        "any": the value of each of the columns; "words", "hashtags": of a text,
-        see `words.py`; "pairs": ordered pairs of words, two key columns.
-    distance : int or None
-        For "pairs": the most that the words are apart; None for any distance.
-    """
-
-    columns: tuple[str, ...]
-    how: str = "value"
-    distance: int | None = None
-
-    def __post_init__(self):
-        if self.how not in HOW:
-            raise ParameterError(f"how = {self.how!r}: give one of {', '.join(HOW)}")
-        if len(self.columns) < 1 or (len(self.columns) > 1 and self.how != "any"):
-            raise ParameterError(f"columns = {self.columns!r}: {self.how!r} takes one column")
-        if self.distance is not None and self.distance < 1:
-            raise ParameterError(f"distance = {self.distance}: must be at least 1, or None for any distance")
-
-    @property
-    def width(self) -> int:
-        """Key columns it makes."""
-        return 2 if self.how == "pairs" else 1
-
-    @property
-    def is_single(self) -> bool:
-        """Whether it makes exactly one key for a row that is not null."""
-        return self.how == "value"
-
-    def key_type(self, schema: pa.Schema) -> pa.DataType:
-        """Return the type of its key columns, or say why there is none."""
-        kinds = [field_type(schema, column, "key") for column in self.columns]
-        kind = kinds[0]
-        if any(not other.equals(kind) for other in kinds):
-            raise SchemaError(
-                f"key columns {', '.join(self.columns)} have types {', '.join(map(str, kinds))}:"
-                f" cast them to one"
-            )
-        name = self.columns[0]
-        if columns.is_list(kind) and columns.is_list(kind.value_type):
-            raise UnsupportedTypeError(f"key column {name!r} has type {kind}: flatten the lists, or explode them first")
-        if self.how == "each":
-            if not columns.is_list(kind):
-                raise SchemaError(f"key column {name!r} has type {kind}, not a list: leave each() out")
-            kind = kind.value_type
-        elif self.how in ("words", "hashtags", "pairs"):
-            if not columns.is_text(columns.plain_type(kind)):
-                raise SchemaError(f"text column {name!r} has type {kind}, not string: cast it")
-            kind = columns.plain_type(kind)
-        elif columns.is_list(kind):
-            raise SchemaError(
-                f"key column {name!r} is a list ({kind}): write hr.each({name!r}) for one key per element"
-            )
-        if key_kind(kind) is None:
-            raise UnsupportedTypeError(f"key column {name!r} has type {kind}: {columns.cast_hint(kind)}")
-        return columns.plain_type(kind)
-
-
-def make_dictionary(
-    schema: pa.Schema,
-    keys: Sequence[KeySource],
-    buckets: int = DEFAULT_BUCKETS,
-    limit: int = DEFAULT_LIMIT,
-) -> KeyDictionary | None:
-    """Return an empty dictionary for keys of these sources; None without keys."""
-    if not keys:
-        return None
-    types = [kind for key in keys for kind in [key.key_type(schema)] * key.width]
-    dictionary = KeyDictionary(
-        tuple(key_kind(kind) or "" for kind in types),
-        buckets,
-        limit,
-        shared=[key.how for key in keys] == ["pairs"],
-    )
-    dictionary.set_types(types)
-    return dictionary
 
 
 @dataclass(slots=True)
@@ -319,8 +227,7 @@ class Encoder:
         first_row = self.counters.rows
         if ts is None:
             ts = event_times(self._column(batch, self.event_time), self.event_time, first_row)
-        is_timestamp = pa.types.is_timestamp(self.time_type)
-        check_sorted(ts, self.event_time, self._last_ts, self.window_size, first_row, self.source, is_timestamp)
+        check_sorted(ts, self.event_time, self._last_ts, self.window_size, first_row, self.source, self.time_type)
         if ts.size == 0:
             return
         for start, stop in self._cuts(batch):
@@ -483,8 +390,10 @@ class Encoder:
         if counts.size and int(counts.max()) > self.max_tuple_keys:
             row = int(np.argmax(counts > self.max_tuple_keys))
             raise OverflowInputError(
-                f"row {first_row + row} has {counts[row]:,} keys, more than the {self.max_tuple_keys:,} that a row may"
-                f" have: split it into several rows"
+                "row ",
+                first_row + row,
+                f" has {counts[row]:,} keys, more than the {self.max_tuple_keys:,} that a row may have: split it into"
+                f" several rows",
             )
 
     def _part(
@@ -592,15 +501,14 @@ def _check_width(array: pa.Array, name: str, first_row: int, offsets: np.ndarray
         index = pc.index(too_large, True).as_py()
         row = index if offsets is None else int(np.searchsorted(offsets, index, side="right")) - 1
         raise OverflowInputError(
-            f"key column {name!r} is {array[index]} at row {first_row + row}, above the range of int64; cast the column"
-            f" to string or float64"
+            f"key column {name!r} is {array[index]} at row ",
+            first_row + row,
+            ", above the range of int64; cast the column to string or float64",
         ) from None
 
 
 def _null_key(name: str, row: int, what: str) -> KeyNullError:
-    return KeyNullError(
-        f"key column {name!r} {what} at row {row}: {NULL_FIX}"
-    )
+    return KeyNullError(f"key column {name!r} {what} at row ", row, f": {NULL_FIX}")
 
 
 def _offsets_of(kept: np.ndarray) -> np.ndarray:

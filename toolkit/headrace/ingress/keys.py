@@ -31,22 +31,21 @@ from headrace.errors import (
     SchemaError,
     UnsupportedTypeError,
 )
-from headrace.ingress import columns
-from headrace.ingress import keys_kernel as kernels
+from headrace.ingress import columns, keys_kernel
 from headrace.ingress.keys_kernel import ARENA_DEAD, ARENA_USED, FREE, LIVE, TableArrays
 from headrace.ingress.sorting import argsort, group_starts
 from headrace.ingress.validation import is_same_memory
 from headrace.memory.seeded import draw_seed
+from headrace.references import BUCKETS
 
 KINDS = ("string", "int", "float")
-DEFAULT_BUCKETS = 1024
 DEFAULT_LIMIT = 2**24
 _LARGEST_ID_COUNT = 2**31
 _SMALLEST_ARENA = 1 << 16
 _NAN_BITS = np.int64(0x7FF8000000000000)
 
 
-def id_capacity(max_keys: int, buckets: int = DEFAULT_BUCKETS) -> int:
+def id_capacity(max_keys: int, buckets: int = BUCKETS) -> int:
     """Return how far ids may reach: twice the keys that may be live, for buckets are not quite even.
 
     Ids count the keys of the fullest bucket, times the buckets. So this bounds the
@@ -88,8 +87,8 @@ class _Table:
         self.bucket_free = np.full(1 << bucket_bits, -1, np.int32)
         self.arena = np.zeros(_SMALLEST_ARENA if self.is_string else 0, np.uint8)
         self.direct, self.base = np.zeros(0, np.int32), np.uint64(0)
-        self.counts = np.zeros(kernels.COUNTS, np.int64)
-        self.scratch = np.zeros(2 * kernels.BLOCK, np.uint64)
+        self.counts = np.zeros(keys_kernel.COUNTS, np.int64)
+        self.scratch = np.zeros(2 * keys_kernel.BLOCK, np.uint64)
 
     @property
     def arrays(self) -> TableArrays:
@@ -125,37 +124,37 @@ class _Table:
             # In plain Python (NUMBA_DISABLE_JIT=1) the hash's wrap-around would warn.
             with np.errstate(over="ignore"):
                 position, status = encode(self.arrays, *inputs, ids, position)
-            if status == kernels.DONE:
+            if status == keys_kernel.DONE:
                 return ids
             self.grow(status, position, inputs)
 
     def grow(self, status: int, position: int, inputs) -> None:
-        if status == kernels.NEED_PLACES:
+        if status == keys_kernel.NEED_PLACES:
             wider = np.zeros(4 * self.slots.size, np.uint64)
-            kernels.rehash(self.slots, wider, self.homes)
+            keys_kernel.rehash(self.slots, wider, self.homes)
             self.slots = wider
-        elif status == kernels.NEED_IDS:
+        elif status == keys_kernel.NEED_IDS:
             self.grow_ids(2 * self.stored.size)
-        elif status == kernels.NEED_ARENA:
+        elif status == keys_kernel.NEED_ARENA:
             _, starts, ends = inputs
             needed = int(ends[position]) - int(starts[position])
             wider = np.zeros(max(2 * self.arena.size, int(self.counts[ARENA_USED]) + needed), np.uint8)
             wider[: self.arena.size] = self.arena
             self.arena = wider
-        elif status == kernels.OVER_LIMIT:
+        elif status == keys_kernel.OVER_LIMIT:
             raise KeyLimitError(
                 f"more than max_keys = {self.limit} keys are live at one time: raise max_keys, or use a"
                 f" smaller window or a coarser key"
             )
-        elif status == kernels.CROWDED:
+        elif status == keys_kernel.CROWDED:
             raise OverflowInputError(
-                f"a key has more than {kernels.PROBE_LIMIT} others where it should lie in the table of"
-                f" {self.live} keys, which chance does not do: whoever made this input knows the process's"
-                f" random seed; start the process again"
+                f"a key collides with more than {keys_kernel.PROBE_LIMIT} others in a table of {self.live} keys, which does not"
+                f" happen by chance: the input was made by somebody who knows the random seed of this process; start the"
+                f" process again"
             )
         else:
             raise OverflowInputError(
-                f"a key string is longer than {kernels.LONGEST_STRING} bytes: shorten it before the stream"
+                f"a key string is longer than {keys_kernel.LONGEST_STRING} bytes: shorten it before the stream"
             )
 
     def grow_ids(self, count: int) -> None:
@@ -163,9 +162,9 @@ class _Table:
         if self.stored.size >= most:
             fullest = int(np.argmax(self.bucket_next))
             raise KeyLimitError(
-                f"{int(self.bucket_next[fullest])} keys at one time are of bucket {fullest}, of {self.live} keys in"
-                f" {self.bucket_next.size} buckets: memory for so uneven keys is bounded by max_keys = {self.limit};"
-                f" raise max_keys, or use a coarser key"
+                f"{int(self.bucket_next[fullest])} of {self.live} live keys fall into bucket {fullest} of"
+                f" {self.bucket_next.size}, more than the memory that max_keys = {self.limit} allows for keys that are spread so"
+                f" unevenly; raise max_keys, or use a coarser key"
             )
         count = min(count, most)
         before = self.stored.size
@@ -180,7 +179,7 @@ class _Table:
             setattr(self, name, wider)
 
     def free(self, ids: np.ndarray) -> None:
-        kernels.free_ids(self.arrays, ids, self.is_string)
+        keys_kernel.free_ids(self.arrays, ids, self.is_string)
 
     def values(self, ids: np.ndarray) -> np.ndarray:
         return self.stored[ids].view(np.int64)
@@ -196,28 +195,28 @@ class _StringTable(_Table):
         return self.encode_spans(*columns.string_spans(array))
 
     def encode_spans(self, data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        return self.run(starts.size, kernels.encode_strings, data, starts, ends)
+        return self.run(starts.size, keys_kernel.encode_strings, data, starts, ends)
 
     def free(self, ids: np.ndarray) -> None:
         super().free(ids)
         dead, used = int(self.counts[ARENA_DEAD]), int(self.counts[ARENA_USED])
         if 2 * dead > used and used > _SMALLEST_ARENA:
             arena = np.zeros(max(2 * (used - dead), _SMALLEST_ARENA), np.uint8)
-            self.counts[ARENA_USED] = kernels.compact_arena(self.arrays, arena)
+            self.counts[ARENA_USED] = keys_kernel.compact_arena(self.arrays, arena)
             self.counts[ARENA_DEAD] = 0
             self.arena = arena
 
     def compile_results(self) -> None:
         nothing = np.empty(0, np.int32)
-        kernels.gather_words(self.arrays, nothing, 0, np.empty(0, np.uint64))
+        keys_kernel.gather_words(self.arrays, nothing, 0, np.empty(0, np.uint64))
         self.decode(nothing, pa.string())
 
     def decode(self, ids: np.ndarray, kind: pa.DataType) -> pa.Array:
         offsets = np.empty(ids.size + 1, np.int64)
-        kernels.measure_strings(self.lengths, ids, offsets)
+        keys_kernel.measure_strings(self.lengths, ids, offsets)
         # Strings are written eight bytes at a time, the last one past its end.
         data = np.empty(int(offsets[-1]) + 8, np.uint8)
-        kernels.gather_strings(self.arrays, ids, offsets, data)
+        keys_kernel.gather_strings(self.arrays, ids, offsets, data)
         is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
         narrow = (pa.types.is_string(kind) or pa.types.is_binary(kind)) and offsets[-1] < 2**31
         if narrow:
@@ -230,7 +229,7 @@ class _StringTable(_Table):
     def argsort(self, ids: np.ndarray) -> np.ndarray:
         """Order by UTF-8 bytes, eight at a time; only what is still tied is looked at again."""
         words = np.empty(ids.size, np.uint64)
-        kernels.gather_words(self.arrays, ids, 0, words)
+        keys_kernel.gather_words(self.arrays, ids, 0, words)
         words.byteswap(inplace=True)
         order = argsort(words)
         words = words[order]
@@ -245,7 +244,7 @@ class _StringTable(_Table):
             longest = int(self.lengths[chosen].max())
             more = np.empty(tied.size, np.uint64)
             if 8 * depth < longest:
-                kernels.gather_words(self.arrays, chosen, depth, more)
+                keys_kernel.gather_words(self.arrays, chosen, depth, more)
                 more.byteswap(inplace=True)
             else:
                 # The same bytes but for NULs at the end: the shorter one is less.
@@ -282,19 +281,19 @@ class _IntTable(_Table):
             self._choose_range(int(numbers.min()), int(numbers.max()))
         words = numbers.view(np.uint64)
         if not self.direct.size:
-            return self.run(words.size, kernels.encode_words, words)
+            return self.run(words.size, keys_kernel.encode_words, words)
         ids = np.empty(words.size, np.int32)
-        if kernels.find_direct(self.direct, self.base, words, ids):
+        if keys_kernel.find_direct(self.direct, self.base, words, ids):
             return ids
-        return self.run(words.size, kernels.encode_direct, words, ids=ids)
+        return self.run(words.size, keys_kernel.encode_direct, words, ids=ids)
 
     def _choose_range(self, low: int, high: int) -> None:
         self.is_range_known = True
-        room = kernels.DIRECT_SIZE - 1 - (high - low)
+        room = keys_kernel.DIRECT_SIZE - 1 - (high - low)
         if room < 0:
             return
-        base = 0 if 0 <= low and high < kernels.DIRECT_SIZE else low - room // 2
-        self.direct, self.base = np.zeros(kernels.DIRECT_SIZE, np.int32), np.uint64(base % 2**64)
+        base = 0 if 0 <= low and high < keys_kernel.DIRECT_SIZE else low - room // 2
+        self.direct, self.base = np.zeros(keys_kernel.DIRECT_SIZE, np.int32), np.uint64(base % 2**64)
 
     def decode(self, ids: np.ndarray, kind: pa.DataType) -> pa.Array:
         return self.column(self.values(ids), kind)
@@ -317,7 +316,7 @@ class _FloatTable(_Table):
         values = columns.floats(array).astype(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
         bits = values.view(np.int64)
         return self.run(
-            len(array), kernels.encode_words, np.where(np.isnan(values), _NAN_BITS, bits).view(np.uint64)
+            len(array), keys_kernel.encode_words, np.where(np.isnan(values), _NAN_BITS, bits).view(np.uint64)
         )
 
     def decode(self, ids: np.ndarray, kind: pa.DataType) -> pa.Array:
@@ -351,13 +350,13 @@ class _TupleTable(_Table):
     def encode_parts(self, row_parts: np.ndarray) -> np.ndarray:
         row_hashes, row_homes = np.empty(row_parts.shape[0], np.uint64), np.empty(row_parts.shape[0], np.uint64)
         with np.errstate(over="ignore"):
-            kernels.seed_parts(row_parts, self.seed, row_homes)
+            keys_kernel.seed_parts(row_parts, self.seed, row_homes)
             for column, table in enumerate(self.inner):
-                kernels.hash_parts(table.hashes, row_parts[:, column], row_hashes, column + 1)
+                keys_kernel.hash_parts(table.hashes, row_parts[:, column], row_hashes, column + 1)
 
         def encode(arrays, row_parts, row_hashes, row_homes, ids, position):
             # `parts` grows with the ids, so it is looked up for each call.
-            return kernels.encode_parts(arrays, self.parts, row_parts, row_hashes, row_homes, ids, position)
+            return keys_kernel.encode_parts(arrays, self.parts, row_parts, row_hashes, row_homes, ids, position)
 
         return self.run(row_parts.shape[0], encode, row_parts, row_hashes, row_homes)
 
@@ -367,7 +366,7 @@ class _TupleTable(_Table):
             marks = np.zeros(table.last.size, np.uint8)
             for column, owner in enumerate(self.inner):
                 if owner is table:
-                    kernels.mark_parts(self.parts, self.uses, column, marks)
+                    keys_kernel.mark_parts(self.parts, self.uses, column, marks)
             table.free(np.flatnonzero((marks == 0) & (table.last != FREE)).astype(np.int32))
 
     def argsort(self, ids: np.ndarray) -> np.ndarray:
@@ -415,7 +414,7 @@ class KeyDictionary:
     def __init__(
         self,
         kinds: Sequence[str],
-        buckets: int = DEFAULT_BUCKETS,
+        buckets: int = BUCKETS,
         limit: int = DEFAULT_LIMIT,
         shared: bool = False,
     ):
@@ -538,7 +537,7 @@ class KeyDictionary:
             # It is kept: its memory is not used for another one meanwhile.
             known = self._codes[column] = dictionary, np.zeros(len(dictionary) + 1, np.int32)
         direct, words, ids = known[1], indices.view(np.uint64), np.empty(indices.size, np.int32)
-        if kernels.find_direct(direct, _CODES_FROM, words, ids):
+        if keys_kernel.find_direct(direct, _CODES_FROM, words, ids):
             return ids
         missing = indices[ids < 0]
         if len(dictionary) > SPARSE * missing.size:
@@ -546,14 +545,13 @@ class KeyDictionary:
         else:
             places, back = np.full(len(dictionary), -1, np.int32), np.empty(missing.size, np.int32)
             used = np.empty(min(places.size, missing.size), np.int64)
-            used = used[: kernels.find_used(missing, places, used, back)]
+            used = used[: keys_kernel.find_used(missing, places, used, back)]
         direct[used] = self._encode_column(column, columns.take(dictionary, used)) + 1
-        kernels.find_direct(direct, _CODES_FROM, words, ids)
+        keys_kernel.find_direct(direct, _CODES_FROM, words, ids)
         return ids
 
     def _note_type(self, column: int, kind: pa.DataType) -> None:
-        if pa.types.is_dictionary(kind):
-            kind = kind.value_type
+        kind = columns.plain_type(kind)
         known = self.types[column]
         if known is not None and known.equals(kind):
             return
@@ -582,7 +580,7 @@ class KeyDictionary:
             Sorted. A time before that of an earlier call counts as the latter.
         """
         with self.lock:
-            self._latest = kernels.touch(self._table.uses, ids, ts, self._latest)
+            self._latest = keys_kernel.touch(self._table.uses, ids, ts, self._latest)
 
     def use_rows(
         self, ids: np.ndarray, offsets: np.ndarray, ts: np.ndarray | None = None
@@ -602,7 +600,7 @@ class KeyDictionary:
         kept, kept_offsets = np.empty(ids.size + 1, np.int32), np.empty(offsets.size, np.int32)
         with self.lock:
             times = _NO_TIMES if ts is None else ts
-            self._latest = kernels.use_rows(
+            self._latest = keys_kernel.use_rows(
                 self._table.uses, ids, offsets, times, ts is not None, self._latest, self._stamp, kept, kept_offsets
             )
             self._stamp += offsets.size - 1

@@ -6,15 +6,14 @@ a Spark DataFrame), or an iterable of record batches. The schema is known
 before the first batch. Every batch is validated fully, bad offsets and invalid
 UTF-8 included, before a kernel sees it, and is bounded in rows and in bytes.
 
-A library with more to say about its own frames registers an opener for the
-root of its package name (`OPENERS`); it is imported only when such a frame comes.
+Who knows more about a library's frames registers how they are opened (`register`);
+Spark's are, by `headrace.spark`.
 A source that knows how it is read has a method `open_reader`.
 """
 
 from __future__ import annotations
 
 import errno
-import importlib
 import itertools
 import os
 import re
@@ -33,13 +32,13 @@ from headrace.expressions.rows import check_movable, concat_batches, empty_batch
 from headrace.ingress import parquet
 from headrace.ingress.batch_bytes import pieces
 from headrace.ingress.validation import Validator
+from headrace.names import instead
 
 DEFAULT_BATCH_ROWS = 1 << 16
 MOST_BATCH_ROWS = 2**31 - 1
-OPENERS: dict[str, str] = {"pyspark": "headrace.spark.source:open_dataframe"}
-"""Root package of a frame's type -> "module:function", called as `open_input` is."""
 
 _UNNAMED = re.compile(r"source (\d+ )?\(([\w ]+)\)")
+_openers: dict[str, Callable[..., Reader]] = {}
 _MAGIC_PARQUET, _MAGIC_ARROW = b"PAR1", b"ARROW1"
 
 
@@ -70,6 +69,8 @@ class Reader:
         microseconds, or None.
     files : tuple of str
         Paths it is read from, where it is read from files while the query runs.
+    row_name : callable
+        Of the number of a row as it is read: what the user calls it in what the reader was opened from.
     """
 
     schema: pa.Schema
@@ -83,6 +84,7 @@ class Reader:
     stop: Callable[[], None] | None = None
     delay_us: Callable[[str], int | None] | None = None
     files: tuple[str, ...] = ()
+    row_name: Callable[[int], str] = str
     is_started: bool = False
 
     def select(self, columns: Sequence[str], name: str = "") -> Reader:
@@ -104,6 +106,7 @@ class Reader:
         selected = open_stream(self.schema, self._begin, columns, name, self.is_replayable, self.rows)
         selected.is_validated, selected.batch_rows = self.is_validated, self.batch_rows
         selected.stop, selected.delay_us, selected.files = self.stop, self.delay_us, self.files
+        selected.row_name = self.row_name
         return selected
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -112,7 +115,7 @@ class Reader:
     def _begin(self) -> Iterable[pa.RecordBatch]:
         """Start a pass over the unchecked batches; a stream gives one, to whatever selection of it asks first."""
         if self.is_started and not self.is_replayable:
-            raise InputError(f"{spoken(self.name)} is a stream and was read already: open it again")
+            raise InputError(f"{display_name(self.name)} is a stream and was read already: open it again")
         self.is_started = True
         with translated_errors(self.name):
             return self.batches()
@@ -130,7 +133,7 @@ def _validated(batches: Iterable[pa.RecordBatch], name: str) -> Iterator[pa.Reco
             validator.check(batch)
         except pa.ArrowInvalid as error:
             raise InputError(
-                f"{spoken(name)}, rows from {row}: not valid Arrow data ({first_line(error)}); write it again"
+                f"{display_name(name)}, rows from {row}: not valid Arrow data ({first_line(error)}); write it again"
             ) from None
         row += batch.num_rows
         yield batch
@@ -153,7 +156,7 @@ def translated_errors(name: str) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno == errno.ENOMEM:
             raise  # no fault of the file's
         raise InputError(
-            f"{spoken(name)} cannot be read: {first_line(error)}; check the file or write it again"
+            f"{display_name(name)} cannot be read: {first_line(error)}; check the file or write it again"
         ) from error
 
 
@@ -201,13 +204,13 @@ def open_input(
     name = name or name_of(source)
     if hasattr(source, "open_reader"):
         if sort_by is not None:
-            raise NotSupportedError(f"{spoken(name)} has no end to sort before: pass lateness= instead of sort=True")
+            raise NotSupportedError(
+                f"{display_name(name)} has no end, so it cannot be sorted as a whole: pass lateness= instead of sort=True"
+            )
         return source.open_reader(columns, batch_rows, name, validate)
     root = type(source).__module__.partition(".")[0]
-    if root in OPENERS:
-        module, _, function = OPENERS[root].partition(":")
-        opener = getattr(importlib.import_module(module), function)
-        return opener(
+    if root in _openers:
+        return _openers[root](
             source, columns=columns, sort_by=sort_by, batch_rows=batch_rows, name=name, validate=validate
         )
     needed = columns
@@ -222,6 +225,20 @@ def open_input(
     if reader.is_replayable:
         reader.reopen = lambda chosen, called: open_input(source, chosen, sort_by, batch_rows, called, validate, schema)
     return reader
+
+
+def register(package: str, opener: Callable[..., Reader]) -> None:
+    """Have objects of a package's types opened by a function of a room above this one.
+
+    Parameters
+    ----------
+    package : str
+        Root of the name of the module that the type is defined in, such as ``"pyspark"``.
+    opener : callable
+        Called as ``opener(source, columns=, sort_by=, batch_rows=, name=, validate=)``, which
+        mean what they mean to `open_input`. Another one for the same package takes its place.
+    """
+    _openers[package] = opener
 
 
 def name_of(source: Any) -> str:
@@ -245,12 +262,12 @@ def numbered(name: str, number: int) -> str:
     return name if unnamed is None else f"source {number} ({unnamed[2]})"
 
 
-def spoken(name: str) -> str:
+def display_name(name: str) -> str:
     """Return what an error text calls a source.
 
     Examples
     --------
-    >>> spoken("trades.parquet"), spoken("source 1 (generator)")
+    >>> display_name("trades.parquet"), display_name("source 1 (generator)")
     ("input 'trades.parquet'", 'source 1 (generator)')
     """
     return name if _UNNAMED.fullmatch(name) else f"input {name!r}"
@@ -261,12 +278,16 @@ def _open(source: Any, columns, batch_rows: int, name: str, schema: pa.Schema | 
         return _open_path(Path(source), columns, batch_rows, name)
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
-    elif type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns"):
+    row_name: Callable[[int], str] = str
+    if _is_pandas(source):
+        row_name = _labelled(source.index)
         source = pa.Table.from_pandas(source, preserve_index=False)
         source = source.replace_schema_metadata(None)
     if isinstance(source, pa.Table):
         table = select(source, columns, name)
-        return Reader(table.schema, name, table.num_rows, lambda: table.to_batches(max_chunksize=batch_rows))
+        reader = Reader(table.schema, name, table.num_rows, lambda: table.to_batches(max_chunksize=batch_rows))
+        reader.row_name = row_name
+        return reader
     if type(source).__module__ == "pyarrow._dataset":
         return _open_dataset(source, columns, batch_rows, name)
     if not isinstance(source, pa.RecordBatchReader) and hasattr(source, "__arrow_c_stream__"):
@@ -276,8 +297,32 @@ def _open(source: Any, columns, batch_rows: int, name: str, schema: pa.Schema | 
     if isinstance(source, Iterable) and not isinstance(source, (dict, set, bytes)):
         return _open_iterable(source, columns, name, schema)
     raise InputError(
-        f"{spoken(name)}: give a Parquet path, an Arrow table, a pandas frame, a DataFrame, or record batches"
+        f"{display_name(name)}: give a Parquet path, an Arrow table, a pandas frame, a DataFrame, or record batches"
     )
+
+
+def _is_pandas(source: Any) -> bool:
+    return type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns")
+
+
+def _labelled(index: Any) -> Callable[[int], str]:
+    """Name rows of a pandas frame: by number, and by label where that is another."""
+    if type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1:
+        return str
+    return lambda row: f"{row} (index {index[row : row + 1].tolist()[0]!r})"
+
+
+def check_no_index(source: Any, column: str) -> None:
+    """Raise `SchemaError` where the event time of a pandas frame is its index, which is not read."""
+    if not _is_pandas(source) or column in source.columns:
+        return
+    index = source.index
+    if column in index.names or type(index).__name__ == "DatetimeIndex":
+        rename = "" if column in index.names else f".rename_axis({column!r})"
+        raise SchemaError(
+            f"event_time column {column!r} does not exist: the frame's times are in its index, which is not read;"
+            f" give frame{rename}.reset_index()"
+        )
 
 
 def open_stream(
@@ -305,8 +350,8 @@ def select(table: pa.Table, columns: Sequence[str] | None, name: str) -> pa.Tabl
         if len(found) != 1:
             problem = f"occurs {len(found)} times" if found else "does not exist"
             raise SchemaError(
-                f"column {column!r} {problem} in {spoken(name)}: the columns are"
-                f" {', '.join(table.schema.names) or 'none'}"
+                f"column {column!r} {problem} in {display_name(name)}:"
+                f" {instead(column, table.schema.names, 'the columns', '{}')}"
             )
     return table.select(list(columns))
 
@@ -330,7 +375,7 @@ def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
         return Reader(table.schema, name, table.num_rows, lambda: table.to_batches(max_chunksize=batch_rows))
     if not head.startswith(_MAGIC_PARQUET):
         raise InputError(
-            f"{spoken(name)} is neither a Parquet nor an Arrow file: convert it, or check the path"
+            f"{display_name(name)} is neither a Parquet nor an Arrow file: convert it, or check the path"
         )
     with pq.ParquetFile(path) as file:
         schema, rows = file.schema_arrow.remove_metadata(), file.metadata.num_rows
@@ -360,7 +405,7 @@ def _open_iterable(source: Iterable, columns, name: str, schema: pa.Schema | Non
     if schema is None:
         first = list(itertools.islice(iterator, 1))
         if not first:
-            raise InputError(f"{spoken(name)} has no batch, so no schema: give schema=..., or an empty batch")
+            raise InputError(f"{display_name(name)} has no batch, so no schema: give schema=..., or an empty batch")
         schema = _batches_of(first[0], name)[0].schema
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -379,7 +424,7 @@ def _batches_of(item: Any, name: str) -> list[pa.RecordBatch]:
         return item.to_batches() or [
             empty_batch(item.schema)
         ]
-    raise InputError(f"{spoken(name)} yields {type(item).__name__}: it must yield Arrow record batches")
+    raise InputError(f"{display_name(name)} yields {type(item).__name__}: it must yield Arrow record batches")
 
 
 def _align(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> pa.RecordBatch:
@@ -387,14 +432,14 @@ def _align(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> pa.RecordBatc
     arrays = []
     for field in schema:
         if len(batch.schema.get_all_field_indices(field.name)) != 1:
-            raise SchemaError(f"{spoken(name)}: column {field.name!r} is missing in a later batch: add it")
+            raise SchemaError(f"{display_name(name)}: column {field.name!r} is missing in a later batch: add it")
         array = batch.column(field.name)
         if not array.type.equals(field.type):
             try:
                 array = pc.cast(array, field.type, safe=True)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 raise SchemaError(
-                    f"{spoken(name)}: column {field.name!r} is {array.type} in a later batch,"
+                    f"{display_name(name)}: column {field.name!r} is {array.type} in a later batch,"
                     f" {field.type} before: cast it"
                 ) from None
         arrays.append(array)
@@ -405,15 +450,16 @@ def _sorted(reader: Reader, column: str) -> Reader:
     """Return a reader of the same rows, stably sorted."""
     kind = select_fields(reader.schema, [column], reader.name).field(0).type
     check_movable(reader.schema, "sort=True")
-    inner = reader.batches
+    inner, moved_from = reader.batches, pa.array([], pa.uint64())
 
     def batches() -> Iterable[pa.RecordBatch]:
+        nonlocal moved_from
         # Before the sort, which reads what the offsets say.
         checked = _validated(inner(), reader.name) if reader.is_validated else inner()
         table = pa.Table.from_batches(checked, reader.schema)
         try:
             # Arrow's sort is stable; combine_chunks keeps `take` from walking chunks for each row.
-            order = pc.sort_indices(table.column(column))
+            order = moved_from = pc.sort_indices(table.column(column))
         except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
             raise UnsupportedTypeError(
                 f"column {column!r} has type {kind}: it cannot be sorted by; cast it"
@@ -434,4 +480,5 @@ def _sorted(reader: Reader, column: str) -> Reader:
         False,
         reader.batch_rows,
         files=reader.files,
+        row_name=lambda row: reader.row_name(moved_from[row].as_py()),
     )

@@ -22,20 +22,24 @@ neighbours before, so that many small batches do not make many runs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from headrace.errors import LateRowError, OverflowInputError, ParameterError
 from headrace.expressions.rows import concat_batches, empty_batch, filter_rows, take_rows
-from headrace.ingress.readers import spoken
-from headrace.ingress.times import check_range
+from headrace.ingress.readers import display_name
+from headrace.ingress.times import check_range, span_text, time_text
 from headrace.kernel import kernel
 from headrace.progress import END_OF_TIME, MIN_TIME
 
 LATE = ("error", "drop", "side")
 SHORT_RUN = 1 << 13
 """Rows below which a run is merged with its neighbour."""
+_INTEGER = pa.int64()
+_Run: TypeAlias = tuple[np.ndarray, np.ndarray, pa.RecordBatch]
+"""Times, numbers of the rows in the input, rows: all sorted by time."""
 
 
 @kernel
@@ -74,6 +78,8 @@ class Reorder:
         For the check of the range.
     source : str
         Name of the source, for error texts.
+    kind : pa.DataType
+        Of the event time, for error texts.
 
     Examples
     --------
@@ -94,16 +100,19 @@ class Reorder:
         column: str = "ts",
         window_size: int = 0,
         source: str = "",
+        kind: pa.DataType = _INTEGER,
     ):
         if late not in LATE:
             raise ParameterError(f"late = {late!r}: give one of {', '.join(LATE)}")
         if not 0 <= lateness < END_OF_TIME:
             raise ParameterError(f"lateness = {lateness}: must be from 0 to below 2**62")
         self.lateness, self.late, self.max_waiting, self.column = lateness, late, max_waiting, column
-        self.window_size, self.source = window_size, source
+        self.window_size, self.source, self._kind = window_size, source, kind
         self.counters = ReorderCounters()
+        self.released = np.zeros(0, np.int64)
+        """Which rows of the input those are that were released last, in their order."""
         self._highest = MIN_TIME
-        self._runs: list[tuple[np.ndarray, pa.RecordBatch]] = []
+        self._runs: list[_Run] = []
         self._waiting = 0
         self._late: list[pa.RecordBatch] = []
         self._schema: pa.Schema | None = None
@@ -129,17 +138,19 @@ class Reorder:
             If more than `max_waiting` rows would wait.
         """
         self._schema = batch.schema
-        check_range(ts, self.column, self.window_size, self.counters.rows)
+        check_range(ts, self.column, self.window_size, self.counters.rows, self._kind)
         is_late = np.empty(ts.size, np.bool_)
         highest = find_late(ts, self._highest, self.lateness, is_late)
         late_count = int(is_late.sum())
+        numbers = np.arange(self.counters.rows, self.counters.rows + ts.size)
         if late_count:
             batch, ts = self._set_aside(batch, ts, is_late)
+            numbers = numbers[~is_late]
         self._highest = int(highest)
         self.counters.rows += is_late.size
         self.counters.late += late_count
         if ts.size:
-            self._runs.append(_sort(ts, batch))
+            self._runs.append(_sort(ts, numbers, batch))
             self._waiting += ts.size
             while len(self._runs) > 1 and self._runs[-1][0].size < SHORT_RUN:
                 if self._runs[-2][0].size > 2 * self._runs[-1][0].size:
@@ -161,11 +172,13 @@ class Reorder:
         if self.late == "error":
             index = int(np.argmax(is_late))
             highest = max(int(ts[:index].max(initial=MIN_TIME)), self._highest)
-            where = f"{spoken(self.source)}, " if self.source else ""
+            where = f"{display_name(self.source)}, " if self.source else ""
+            time, kind = int(ts[index]), self._kind
             raise LateRowError(
-                f"{where}event_time column {self.column!r}, row {self.counters.rows + index}: {int(ts[index])} is"
-                f" {highest - int(ts[index])} behind {highest}, more than lateness = {self.lateness}:"
-                f" raise lateness, or set late='drop' or late='side'"
+                f"{where}event_time column {self.column!r}, row ",
+                self.counters.rows + index,
+                f": {time_text(time, kind)} is {span_text(highest - time, kind)} behind {time_text(highest, kind)}, more than"
+                f" lateness = {span_text(self.lateness, kind)}: raise lateness, or set late='drop' or late='side'",
             )
         if self.late == "side":
             self._late.append(filter_rows(batch, is_late))
@@ -173,38 +186,39 @@ class Reorder:
 
     def _release(self, up_to: int) -> tuple[pa.RecordBatch, np.ndarray]:
         ready, rest = [], []
-        for ts, rows in self._runs:
+        for ts, numbers, rows in self._runs:
             count = int(np.searchsorted(ts, up_to, side="right"))
             if count:
-                ready.append((ts[:count], rows.slice(0, count)))
+                ready.append((ts[:count], numbers[:count], rows.slice(0, count)))
             if count < ts.size:
-                rest.append((ts[count:], rows.slice(count)))
-        released = sum(ts.size for ts, _ in ready)
+                rest.append((ts[count:], numbers[count:], rows.slice(count)))
+        released = sum(ts.size for ts, _, _ in ready)
         if self._waiting - released > self.max_waiting:
             raise OverflowInputError(
-                f"{self._waiting - released} rows wait for lateness = {self.lateness} to pass, more than"
+                f"{self._waiting - released} rows wait for lateness = {span_text(self.lateness, self._kind)} to pass, more than"
                 f" max_waiting = {self.max_waiting}: lower lateness, or sort the input (sort=True)"
             )
         self._runs = rest
         self._waiting -= released
         self.counters.released += released
         if not ready:
+            self.released = np.zeros(0, np.int64)
             return empty_batch(self._schema), np.zeros(0, np.int64)
-        ts, rows = ready[0] if len(ready) == 1 else _merge(ready)
+        ts, self.released, rows = ready[0] if len(ready) == 1 else _merge(ready)
         return rows, ts
 
 
-def _sort(ts: np.ndarray, rows: pa.RecordBatch) -> tuple[np.ndarray, pa.RecordBatch]:
+def _sort(ts: np.ndarray, numbers: np.ndarray, rows: pa.RecordBatch) -> _Run:
     """Sort rows by time; stably."""
     if (ts[1:] >= ts[:-1]).all():
-        return ts, rows
+        return ts, numbers, rows
     order = np.argsort(ts, kind="stable")
-    return ts[order], take_rows(rows, order)
+    return ts[order], numbers[order], take_rows(rows, order)
 
 
-def _merge(runs: list[tuple[np.ndarray, pa.RecordBatch]]) -> tuple[np.ndarray, pa.RecordBatch]:
+def _merge(runs: list[_Run]) -> _Run:
     """Merge sorted runs; of equal times those of an earlier run come first."""
-    batches = [rows for _, rows in runs]
+    batches = [rows for _, _, rows in runs]
     try:
         pieces = pa.Table.from_batches(batches).combine_chunks().to_batches()
     except pa.ArrowException:  # what Arrow cannot put together
@@ -214,4 +228,5 @@ def _merge(runs: list[tuple[np.ndarray, pa.RecordBatch]]) -> tuple[np.ndarray, p
             "a column of the rows that wait for lateness to pass exceeds 2 GiB: lower lateness, or cast the"
             " column to large_string"
         )
-    return _sort(np.concatenate([ts for ts, _ in runs]), pieces[0])
+    ts, numbers = (np.concatenate([run[i] for run in runs]) for i in range(2))
+    return _sort(ts, numbers, pieces[0])

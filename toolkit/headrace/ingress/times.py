@@ -21,16 +21,22 @@ from headrace.errors import (
     UnsupportedTypeError,
 )
 from headrace.ingress import columns
-from headrace.ingress.readers import spoken
+from headrace.ingress.readers import display_name
 from headrace.kernel import kernel
+from headrace.names import instead
 from headrace.progress import END_OF_TIME
-from headrace.windows import DEFAULT_TIME_UNIT, TIMESTAMP_UNIT
+from headrace.windows import DEFAULT_TIME_UNIT, TIMESTAMP_UNIT, format_duration
 
 SORT_FIX = "sort the input (sort=True), or allow disorder with lateness=..."
-NANOSECOND_FIX = "truncate it to microseconds, or cast it to bigint and set time_unit='ns'"
+NANOSECOND_FIX = (
+    "round it down to microseconds (pandas: .dt.floor('us'); Arrow: pyarrow.compute.floor_temporal(ts, unit='microsecond');"
+    " polars: .dt.truncate('1us')), or cast it to int64 and set time_unit='ns'"
+)
 """What to do about such times; the command line, which has no such parameters, says something else."""
+NULL_TIME_FIX = "fill it, or filter such rows out"
 
 _NAT = -(2**63)
+_INTEGER = pa.int64()
 _TO_MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
@@ -50,9 +56,9 @@ def check_event_time(schema: pa.Schema, column: str) -> pa.DataType:
     if pa.types.is_floating(kind):
         fix = "fill or drop missing times (one NaN makes a pandas integer column double) and cast it to int64"
     elif pa.types.is_date(kind) or columns.is_string(kind):
-        fix = "cast it to timestamp"
+        fix = "cast it to timestamp (pandas: pandas.to_datetime; Spark: to_timestamp)"
     elif pa.types.is_decimal(kind):
-        fix = "cast it to bigint"
+        fix = "cast it to int64 (Spark: bigint)"
     else:
         fix = "give a timestamp or integer column"
     raise EventTimeError(f"event_time column {column!r} has type {kind}: {fix}")
@@ -65,14 +71,46 @@ def field_type(schema: pa.Schema, column: str, use: str) -> pa.DataType:
         return schema.field(found[0]).type
     if found:
         raise SchemaError(f"{use} column {column!r} occurs {len(found)} times: rename the others")
-    raise SchemaError(
-        f"{use} column {column!r} does not exist: the columns are {', '.join(schema.names) or 'none'}"
-    )
+    raise SchemaError(f"{use} column {column!r} does not exist: {instead(column, schema.names, 'the columns', '{}')}")
 
 
 def time_unit_of(kind: pa.DataType, time_unit: str = DEFAULT_TIME_UNIT) -> str:
     """Return the stream's unit: microseconds for timestamps, `time_unit` for integers."""
     return TIMESTAMP_UNIT if pa.types.is_timestamp(kind) else time_unit
+
+
+def time_text(ts: int, kind: pa.DataType) -> str:
+    """Return an event time as an error shows it: that of a timestamp column as a date and time, in its zone.
+
+    Parameters
+    ----------
+    ts : int
+        In the stream's unit: of timestamps, microseconds.
+    kind : pa.DataType
+        Of the column.
+
+    Examples
+    --------
+    >>> time_text(1_767_227_746_000_000, pa.timestamp("ns", "Asia/Tokyo")), time_text(17, pa.int64())
+    ('2026-01-01 09:35:46+09:00', '17')
+    """
+    if not pa.types.is_timestamp(kind):
+        return str(ts)
+    try:
+        return str(pa.scalar(int(ts), pa.timestamp("us", kind.tz)).as_py())
+    except (ValueError, OverflowError, LookupError, pa.ArrowException):  # beyond Python's years, or a zone it does not know
+        return f"{np.datetime64(int(ts), 'us')} UTC"
+
+
+def span_text(count: int, kind: pa.DataType) -> str:
+    """Return a distance of event times as an error shows it: of timestamps with its unit.
+
+    Examples
+    --------
+    >>> span_text(90_000_000, pa.timestamp("ms")), span_text(90, pa.int64())
+    ('90s', '90')
+    """
+    return format_duration(count, TIMESTAMP_UNIT) if pa.types.is_timestamp(kind) else str(count)
 
 
 def event_times(array: pa.Array, column: str, first_row: int = 0) -> np.ndarray:
@@ -95,39 +133,48 @@ def event_times(array: pa.Array, column: str, first_row: int = 0) -> np.ndarray:
     """
     if array.null_count:
         row = first_row + columns.first_null(array)
-        raise EventTimeError(
-            f"event_time column {column!r} is null at row {row}: fill it, or filter such rows out"
-        )
+        raise EventTimeError(f"event_time column {column!r} is null at row ", row, f": {NULL_TIME_FIX}")
     kind = array.type
     if not pa.types.is_timestamp(kind):
         return columns.integers(array, column, first_row, "correct it, or count it in a coarser time unit")
     ts = columns.view_buffer(array.buffers()[1], array.offset, len(array), np.int64)
     if kind.unit == "us" or ts.size == 0:
         return ts
+    if kind.unit == "ns":
+        whole = np.empty(ts.size, np.int64)
+        index = divide_nanoseconds(ts, whole)
+        if index >= 0 and ts[index] != _NAT:  # which is no whole microsecond either
+            time = f"{time_text(int(whole[index]), kind)} and {ts[index] % 1000} ns"
+            raise EventTimeError(
+                f"event_time column {column!r} is {time} at row ", first_row + index, f", no whole microsecond: {NANOSECOND_FIX}"
+            )
+        if index < 0:
+            return whole
     if ts.min() == _NAT:
         row = first_row + int(np.argmin(ts))
-        raise EventTimeError(
-            f"event_time column {column!r} is NaT at row {row}: fill it, or filter such rows out"
-        )
-    if kind.unit == "ns":
-        whole = ts // 1000
-        if not np.array_equal(whole * 1000, ts):
-            index = int(np.argmax(whole * 1000 != ts))
-            raise EventTimeError(
-                f"event_time column {column!r} is {ts[index]} ns at row {first_row + index}, no whole"
-                f" microsecond: {NANOSECOND_FIX}"
-            )
-        return whole
+        raise EventTimeError(f"event_time column {column!r} is NaT at row ", row, f": {NULL_TIME_FIX}")
     factor = _TO_MICROSECONDS[kind.unit]
     bound = (2**63 - 1) // factor
     is_outside = (ts > bound) | (ts < -bound)
     if is_outside.any():
         index = int(np.argmax(is_outside))
         raise OverflowInputError(
-            f"event_time column {column!r} is {ts[index]} {kind.unit} at row {first_row + index}: beyond"
-            f" int64 microseconds; correct it, or cast it to bigint and set time_unit={kind.unit!r}"
+            f"event_time column {column!r} is {ts[index]} {kind.unit} at row ",
+            first_row + index,
+            f": beyond int64 microseconds; correct it, or cast it to int64 and set time_unit={kind.unit!r}",
         )
     return ts * factor
+
+
+@kernel
+def divide_nanoseconds(ns, us):
+    """Write whole microseconds to `us`; returns the first index where there is a rest (-1: none)."""
+    found = -1
+    for i in range(ns.size - 1, -1, -1):
+        us[i] = ns[i] // 1000
+        if us[i] * 1000 != ns[i]:
+            found = i
+    return found
 
 
 @kernel
@@ -144,15 +191,17 @@ def scan_times(ts, previous):
     return disorder, low, high
 
 
-def check_range(ts: np.ndarray, column: str, window_size: int = 0, first_row: int = 0) -> None:
+def check_range(
+    ts: np.ndarray, column: str, window_size: int = 0, first_row: int = 0, kind: pa.DataType = _INTEGER
+) -> None:
     """Raise unless every ``|ts| + window_size < 2**62``."""
     if ts.size == 0:
         return
-    _check_bounds(ts, int(ts.min()), int(ts.max()), column, window_size, first_row, is_timestamp=True)
+    _check_bounds(ts, int(ts.min()), int(ts.max()), column, window_size, first_row, kind)
 
 
 def _check_bounds(
-    ts: np.ndarray, low: int, high: int, column: str, window_size: int, first_row: int, is_timestamp: bool
+    ts: np.ndarray, low: int, high: int, column: str, window_size: int, first_row: int, kind: pa.DataType
 ) -> None:
     bound = END_OF_TIME - window_size
     if -bound < low and high < bound:
@@ -160,13 +209,14 @@ def _check_bounds(
     index = int(np.argmax((ts <= -bound) | (ts >= bound)))
     value = int(ts[index])
     row = first_row + index
-    if value == _NAT and is_timestamp:
-        raise EventTimeError(
-            f"event_time column {column!r} is NaT at row {row}: fill it, or filter such rows out"
-        )
+    if value == _NAT and pa.types.is_timestamp(kind):
+        raise EventTimeError(f"event_time column {column!r} is NaT at row ", row, f": {NULL_TIME_FIX}")
+    unit = f" {TIMESTAMP_UNIT}" if pa.types.is_timestamp(kind) else ""
     raise OverflowInputError(
-        f"event_time column {column!r} is {value} at row {row}: |event time| + window size ({window_size}) must"
-        f" be below 2**62; correct it or use a coarser time unit"
+        f"event_time column {column!r} is {time_text(value, kind)} at row ",
+        row,
+        f": |event time| + window size ({span_text(window_size, kind)}) must be below 2**62{unit}; correct it or use a"
+        f" coarser time unit",
     )
 
 
@@ -177,22 +227,23 @@ def check_sorted(
     window_size: int = 0,
     first_row: int = 0,
     source: str = "",
-    is_timestamp: bool = True,
+    kind: pa.DataType = _INTEGER,
 ) -> None:
     """Raise `DisorderError` unless times do not fall, from `previous` on; check their range too.
 
-    The least integer is NaT in a timestamp column, and too small in one of integers.
+    The least integer is NaT in a column of timestamps, and too small in one of integers: `kind` is its type.
     """
     if ts.size == 0:
         return
     disorder, low, high = scan_times(ts, previous)
-    _check_bounds(ts, low, high, column, window_size, first_row, is_timestamp)
+    _check_bounds(ts, low, high, column, window_size, first_row, kind)
     if disorder >= 0:
         before = int(ts[disorder - 1]) if disorder else previous
-        where = f"{spoken(source)}, " if source else ""
+        where = f"{display_name(source)}, " if source else ""
         raise DisorderError(
-            f"{where}event_time column {column!r}, row {first_row + disorder}: {int(ts[disorder])} comes"
-            f" after {before}; {SORT_FIX}"
+            f"{where}event_time column {column!r}, row ",
+            first_row + disorder,
+            f": {time_text(int(ts[disorder]), kind)} comes after {time_text(before, kind)}; {SORT_FIX}",
         )
 
 

@@ -17,7 +17,7 @@ Invariants  I1  the descriptor is written once, when the bundle is made, and
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+import hashlib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,7 +40,9 @@ class BundleType(types.Type):
     def __init__(self, name: str, names: tuple[str, ...], arrays: tuple[types.Array, ...]):
         self.names, self.arrays = names, arrays
         fields = ", ".join(f"{n}: {a}" for n, a in zip(names, arrays, strict=True))
-        super().__init__(f"Bundle[{name}]({fields})")
+        # By a hash: the type's name is part of the name of each function that takes it, where a letter such as the
+        # dotless i is not for LLVM, and much text takes time.
+        super().__init__(f"Bundle[{name} {hashlib.sha256(fields.encode()).hexdigest()[:16]}]")
 
     def offset_words(self, name: str) -> int:
         """Where a field's descriptor starts."""
@@ -152,12 +154,18 @@ def by_reference(fields: type) -> Any:
 
 
 @functools.cache
-def _numbered(count: int) -> Any:
-    fields = NamedTuple(f"Arrays{count}", [(f"f{i}", np.ndarray) for i in range(count)])  # type: ignore[misc]
+def _named(names: tuple[str, ...]) -> Any:
+    fields = NamedTuple("Named", [(name, np.ndarray) for name in names])  # type: ignore[misc]
     return by_reference(fields)
 
 
-def numbered(arrays: Iterable[np.ndarray]) -> Any:
-    """Bundle arrays under the names f0, f1, ...: for state whose layout is decided at run time."""
-    arrays = tuple(arrays)
-    return _numbered(len(arrays))(*arrays)
+def named(**arrays: np.ndarray) -> Any:
+    """Bundle arrays under names that are decided at run time: an operator's state, and its scratch memory.
+
+    Examples
+    --------
+    >>> state = named(counts=np.zeros(4, np.uint32), opened=np.zeros(2, np.int64))
+    >>> state._fields, state.counts.size
+    (('counts', 'opened'), 4)
+    """
+    return _named(tuple(arrays))(**arrays)

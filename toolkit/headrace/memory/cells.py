@@ -74,9 +74,8 @@ def reserved(count: int, dtype, huge_pages: bool = False) -> np.ndarray:
     dtype : dtype
         Element type.
     huge_pages : bool
-        Ask for pages of 2 MiB, where the system has them: for what is large
-        and reached into at random, since the addresses of few small pages are
-        known to a core at a time.
+        Ask for pages of 2 MiB, where the system has them: for large arrays
+        that are accessed at random. The TLB covers few small pages.
 
     Returns
     -------

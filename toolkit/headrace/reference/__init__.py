@@ -11,6 +11,7 @@ column name -> value with None for null. Several sources are merged in the order
 Rooms       order.py      merge; order of keys; reorder (lateness)
             keys.py       key-by functions: the set of keys of a tuple
             values.py     aggregate functions over the values of one window
+            days.py       days of a time zone, for windows of them
             aggregates.py A and A+: windows of one stream, grouped by key
             joins.py      J and J+: pairs less than WS apart; band predicates
             operators.py  O+, the generalized operator (Algorithm 2, corrected)

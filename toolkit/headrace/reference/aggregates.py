@@ -7,6 +7,7 @@ from typing import Any
 
 from headrace.errors import ParameterError
 from headrace.reference import values
+from headrace.reference.days import to_time, to_units
 from headrace.reference.keys import KeyFunction, key_set, no_key
 from headrace.reference.order import Payload, Row, Source, key_order, merge
 from headrace.windows import Window, earliest_index, latest_index, right_boundary
@@ -50,12 +51,15 @@ def aggregate(
 
     contents: dict[tuple[int, Any], list[Payload]] = {}
     for t in merge(sources):
-        earliest = earliest_index(t.ts, window.size, window.advance)
-        latest = latest_index(t.ts, window.advance)
+        units = to_units(window, t.ts)
+        earliest = earliest_index(units, window.size, window.advance)
+        latest = latest_index(units, window.advance)
         for key in key_set(keys, t.payload, null_keys):
             for index in range(earliest, latest + 1):
-                boundary = right_boundary(index, window.size, window.advance)
-                contents.setdefault((boundary, key), []).append(t.payload)
+                contents.setdefault((index, key), []).append(t.payload)
+
+    def boundary(index: int) -> int:
+        return to_time(window, right_boundary(index, window.size, window.advance))
 
     def evaluate(tuples: list[Payload]) -> Payload:
         return {
@@ -65,5 +69,6 @@ def aggregate(
             for name, (function, column) in aggregates.items()
         }
 
-    ordered = sorted(contents, key=lambda place: (place[0], key_order(place[1])))
-    return [Row(boundary, key, evaluate(contents[boundary, key])) for boundary, key in ordered]
+    # Windows that end at one time, before a day that a zone leaves out, come in their order.
+    ordered = sorted(contents, key=lambda place: (boundary(place[0]), key_order(place[1]), place[0]))
+    return [Row(boundary(index), key, evaluate(contents[index, key])) for index, key in ordered]

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from headrace.reference import stateless
 from headrace.reference.aggregates import aggregate
 from headrace.reference.joins import band, join, self_join
 from headrace.reference.order import Payload, Row, Source
-from headrace.reference.stateless import forward as forward_tuples
 from headrace.windows import DEFAULT_TIME_UNIT, TIMESTAMP_UNIT, Window, parse_duration
 
 Duration = str | int
@@ -101,7 +101,7 @@ def longest(
 
 def forward(sources: Sequence[Source]) -> list[Payload]:
     """Give the tuples of all sources in merged order (Operator 15)."""
-    return [{"ts": ts, **payload} for ts, payload in forward_tuples(sources)]
+    return [{"ts": ts, **payload} for ts, payload in stateless.forward(sources)]
 
 
 def scalejoin(

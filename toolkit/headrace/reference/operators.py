@@ -30,6 +30,7 @@ from typing import Any
 
 from headrace.errors import ParameterError
 from headrace.progress import END_OF_TIME
+from headrace.reference.days import to_time, to_units
 from headrace.reference.keys import KeyFunction, key_set, no_key
 from headrace.reference.order import Row, Source, key_order, merge
 from headrace.windows import Window, earliest_index, latest_index, left_boundary, right_boundary
@@ -95,8 +96,11 @@ def operator(
         windows[index, key] = held
         heapq.heappush(expiry, (index, key_order(key), key))
 
+    def ends(index: int) -> int:
+        return to_time(window, right_boundary(index, window.size, window.advance))
+
     def emitter(index: int, key: Any, cause: tuple[int, ...]) -> Emit:
-        ts = right_boundary(index, window.size, window.advance)
+        ts = ends(index)
 
         def emit(**values: Any) -> None:
             emitted.append(((ts, cause, key_order(key), len(emitted)), Row(ts, key, values)))
@@ -104,19 +108,20 @@ def operator(
         return emit
 
     def expire(watermark: int) -> None:
-        while expiry and right_boundary(expiry[0][0], window.size, window.advance) <= watermark:
+        while expiry and ends(expiry[0][0]) <= watermark:
             index, _, key = heapq.heappop(expiry)
             held = windows.pop((index, key))
             output(key, held.state, emitter(index, key, (AT_EXPIRY,)))
-            left = left_boundary(index + 1, window.advance)
+            left = to_time(window, left_boundary(index + 1, window.advance))
             if instances == "single" and held.latest_ts >= left:
                 slide(key, held.state, left)
                 add(index + 1, key, held)
 
     for t in merge([source for sources in inputs for source in sources]):
         expire(t.ts)
-        earliest = earliest_index(t.ts, window.size, window.advance)
-        latest = earliest if instances == "single" else latest_index(t.ts, window.advance)
+        units = to_units(window, t.ts)
+        earliest = earliest_index(units, window.size, window.advance)
+        latest = earliest if instances == "single" else latest_index(units, window.advance)
         source_input = input_of_source[t.source]
         view = SimpleNamespace(**({"input": source_input} | t.payload | {"ts": t.ts}))
         for index in range(earliest, latest + 1):

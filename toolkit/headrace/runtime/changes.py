@@ -1,86 +1,175 @@
-"""The record of one requested reconfiguration, and its caller's handle on it."""
+"""Changes of one operator while it runs: requested, resolved, placed in the stream, followed up. For every engine.
+
+One change is in flight and one may be pending. Each request is resolved to a full
+configuration against the newest one known when it is made; a newer request replaces
+the pending one, whose caller is told. What a configuration is, how it is placed in
+the stream and when it has come into force knows the engine (`sections.Steerable`).
+
+State machine of a `Change`:
+
+    request --> no change
+            --> in flight --> done | unneeded (input ended) | failed
+            --> pending   --> in flight | superseded | unneeded | failed
+
+    planned --> done                      (it is recorded when it has come)
+
+Source      STRETCH, section 7 and Algorithms 5 and 6 (corrected: requests are
+            numbered where they are made, so no old request can win).
+Checked     tests/headrace/elastic/test_schedules.py, test_classic_mistakes.py
+"""
 
 from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
-OUTCOMES = ("pending", "in flight", "done", "no change", "superseded", "unneeded", "failed")
+from headrace.changes import Change
+from headrace.memory.cells import read_cell
+from headrace.runtime.sections import Completion, RunContext, Steerable
+
+_RETRY_S = 20e-6
+_WATCH_NS = 50_000_000
+_LAST_ACKNOWLEDGEMENT_S = 1.0
 
 
-@dataclass(eq=False)
-class Change:
-    """A reconfiguration from its request to its outcome.
+class Changes:
+    """Carries the changes of one operator.
 
     Parameters
     ----------
     operator : str
-        Name of the operator it concerns.
-    from_threads, to_threads : int
-        Active instances before and after.
-    buckets_moved : int
-        Key buckets whose owner changes.
-    outcome : str
-        "pending" (behind another one), "in flight", then one of "done",
-        "no change" (it asked for what is), "superseded" (a newer request took
-        its place), "unneeded" (the input ended first), "failed" (the run ended).
-    requested_ns, started_ns, completed_ns : int
-        Monotonic clock; 0 while it has not happened. Started: the boundary was
-        placed in the stream. Completed: the last thread concerned runs in (or
-        has left at) the new epoch.
-    planned_at : int or None
-        Tuple count it was planned for; None for a request.
-    members : tuple of int
-        The instances that are active after it.
-    mapping : Mapping
-        Who owns which bucket after it.
-    transferred_bytes, transferred_ns : int
-        State moved between instances: 0 under VSN; what it cost under SN.
+    steerable : Steerable
+    run : RunContext
+    on_done : callable, optional
+        Called when a change is done: other workers may be active.
     """
 
-    operator: str
-    from_threads: int
-    to_threads: int
-    buckets_moved: int = 0
-    outcome: str = "pending"
-    requested_ns: int = field(default_factory=time.monotonic_ns)
-    started_ns: int = 0
-    completed_ns: int = 0
-    epoch: int = 0
-    planned_at: int | None = None
-    reason: str = ""
-    members: tuple[int, ...] = ()
-    mapping: Any = None
-    transferred_bytes: int = 0
-    transferred_ns: int = 0
-    _settled: threading.Event = field(default_factory=threading.Event, repr=False)
+    def __init__(
+        self, operator: str, steerable: Steerable[Any], run: RunContext, on_done: Callable[[], None] | None = None
+    ):
+        self.operator, self.steerable = operator, steerable
+        self.record: list[Change] = []
+        """All so far, oldest first."""
+        self._run, self._on_done = run, on_done
+        self._lock = threading.RLock()
+        self._in_flight: tuple[Change, Any, object] | None = None
+        """The change, what it leads to, its token."""
+        self._pending: tuple[Change, Any] | None = None
+        self._ended: str | None = None
+        self._is_followed = False
+        self._work = threading.Event()
+
+    def start(self) -> None:
+        """Take note of planned changes as they come; requests are followed up in any case."""
+        if self.steerable.planned_left:
+            self._start_follower()
+
+    def request(self, reason: str = "", **wish: Any) -> Change:
+        """Ask for a change; see `QueryRun.reconfigure`."""
+        with self._lock:
+            newest = self.steerable.current
+            if self._in_flight is not None:
+                newest = self._in_flight[1]
+            if self._pending is not None:
+                newest = self._pending[1]
+            target = self.steerable.resolve(wish, newest)
+            change = self._change(newest, target, reason=reason)
+            if self._ended is not None:
+                change.settle(self._ended)
+            elif target == newest:
+                change.settle("no change", change.requested_ns)
+            elif self._in_flight is not None:
+                if self._pending is not None:
+                    self._pending[0].settle("superseded")
+                self._pending = (change, target)
+            else:
+                self._launch(change, target)
+            return change
+
+    def _change(self, before: Any, after: Any, **details: Any) -> Change:
+        """Write down a change."""
+        engine = self.steerable
+        effects = engine.effects(before, after)
+        change = Change(self.operator, engine.describe(before), engine.describe(after), effects=effects, **details)
+        self.record.append(change)
+        return change
+
+    def _launch(self, change: Change, target: Any) -> None:
+        change.before = self.steerable.describe(self.steerable.current)
+        change.outcome = "in flight"
+        while True:
+            # Taken before the stream has it: the workers may be through before this thread goes on.
+            change.started_ns = time.monotonic_ns()
+            token = self.steerable.place(target)
+            if token is not None or self._is_over:
+                break
+            time.sleep(_RETRY_S)
+        self._in_flight = (change, target, token)
+        self._start_follower()
+        self._work.set()
 
     @property
-    def ms(self) -> float:
-        """Milliseconds from the call (of a planned one: from the first thread at the boundary) to completion."""
-        if not self.completed_ns:
-            return float("nan")
-        return (self.completed_ns - self.requested_ns) / 1e6
+    def _is_over(self) -> bool:
+        return read_cell(self._run.stop_word, 0) != 0
 
-    def settle(self, outcome: str, completed_ns: int = 0) -> None:
-        """Give it its outcome; wakes who waits. The engine calls this."""
-        self.outcome = outcome
-        self.completed_ns = completed_ns
-        self._settled.set()
+    def _start_follower(self) -> None:
+        with self._lock:
+            if self._is_followed:
+                return
+            self._is_followed = True
+        self._run.start_thread(f"{self.operator}-reconfiguration", self._follow)
 
-    @property
-    def is_settled(self) -> bool:
-        return self._settled.is_set()
+    def _follow(self) -> None:
+        """Wait for completions; launch what is pending."""
+        while self._ended is None and not self._is_over:
+            if self._in_flight is None and not self.steerable.planned_left:
+                self._work.wait(0.2)
+                self._work.clear()
+                continue
+            self.steerable.await_completion(_WATCH_NS)
+            self.collect()
 
-    def wait(self, timeout: float | None = None) -> Change:
-        """Wait for the outcome.
+    def collect(self) -> None:
+        """Take note of what has come into force."""
+        with self._lock:
+            while (found := self.steerable.completed()) is not None:
+                self._settle(found)
 
-        Parameters
-        ----------
-        timeout : float, optional
-            Seconds. When they pass first the outcome is still "pending" or "in flight".
-        """
-        self._settled.wait(timeout)
-        return self
+    def _settle(self, found: Completion) -> None:
+        if self._in_flight is not None and found.token is not None and self._in_flight[2] == found.token:
+            change = self._in_flight[0]
+            self._in_flight = None
+        else:
+            change = self._change(
+                found.before, found.after, requested_ns=found.begun_ns, started_ns=found.begun_ns,
+                planned_at=found.planned_at, reason="planned",
+            )  # fmt: skip
+        change.epoch = found.epoch
+        change.effects |= found.effects
+        change.settle("done", found.done_ns)
+        if self._on_done is not None:
+            self._on_done()
+        if self._in_flight is None and self._pending is not None and self._ended is None:
+            pending, target = self._pending
+            self._pending = None
+            if target == self.steerable.current:
+                pending.settle("no change", time.monotonic_ns())
+            else:
+                self._launch(pending, target)
+
+    def end(self, outcome: str) -> None:
+        """The input ended ("unneeded") or the run did ("failed"): settle what is open."""
+        self.collect()
+        late = time.monotonic() + _LAST_ACKNOWLEDGEMENT_S
+        while outcome == "unneeded" and self.steerable.is_completing and time.monotonic() < late:
+            time.sleep(_RETRY_S)  # the boundary was passed; a leaver has not said yet that it left
+            self.collect()
+        with self._lock:
+            self._ended = outcome
+            for entry in (self._in_flight, self._pending):
+                if entry is not None and not entry[0].is_settled:
+                    entry[0].settle(outcome)
+            self._in_flight = self._pending = None
+        self._work.set()

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.errors import OutputError, UnsupportedTypeError
+from headrace.ingress.columns import plain_type
 from headrace.ingress.readers import first_line
 
 if TYPE_CHECKING:
@@ -102,8 +103,7 @@ def _for_field(field: pa.Field) -> pa.Field:
 
 def _for_type(name: str, kind: pa.DataType) -> pa.DataType:
     """Return the type that Spark has for an Arrow type, the next wider one where it has none of that kind."""
-    if pa.types.is_dictionary(kind):
-        return _for_type(name, kind.value_type)
+    kind = plain_type(kind)
     if pa.types.is_unsigned_integer(kind):
         return pa.int64() if kind.bit_width >= 32 else pa.int32() if kind.bit_width == 16 else pa.int16()
     if pa.types.is_timestamp(kind):

@@ -36,8 +36,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headrace.errors import InputError, ParameterError
-from headrace.ingress.readers import Reader, first_line, open_stream, spoken
-from headrace.spark.source import _arrow_schema, _batches, _translated_errors
+from headrace.ingress.readers import Reader, display_name, first_line, open_stream
+from headrace.spark.arrow import arrow_schema, read_batches, translated_spark_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -98,8 +98,8 @@ class LiveInput:
         self.query: StreamingQuery | None = None
         self.last_batch = -1
         self.restarted = 0
-        with _translated_errors("source (streaming DataFrame)"):
-            self.schema = _arrow_schema(frame)
+        with translated_spark_errors("source (streaming DataFrame)"):
+            self.schema = arrow_schema(frame)
         self._queue: queue.Queue[list[pa.RecordBatch]] = queue.Queue(_QUEUED)
         self._stopped = threading.Event()
         self._temporary: str | None = None
@@ -164,7 +164,7 @@ class LiveInput:
         writer = writer.option("checkpointLocation", self.checkpoint or self._temporary)
         if self.trigger is not None:
             writer = writer.trigger(**self.trigger)
-        with _translated_errors(self._name):
+        with translated_spark_errors(self._name):
             self.query = writer.start()
 
     def _take(self, frame: DataFrame, batch_id: int) -> None:
@@ -179,7 +179,7 @@ class LiveInput:
         if batch_id <= self.last_batch:
             return  # repeated after a restart
         # All of it before any of it: a batch that breaks off is repeated from its first row.
-        batches = list(_batches(frame, self.schema))
+        batches = list(read_batches(frame, self.schema))
         while not self._stopped.is_set():
             try:
                 self._queue.put(batches, timeout=_POLL_S)
@@ -207,7 +207,7 @@ class LiveInput:
             return False
         text = first_line(self._cause or getattr(error, "cause", None) or error)
         raise InputError(
-            f"{spoken(self._name)}: Spark's query failed after batch {self.last_batch}: {text};"
+            f"{display_name(self._name)}: Spark's query failed after batch {self.last_batch}: {text};"
             f" pass restarts= to hr.spark.live to have it started again"
         ) from (self._cause or error)
 
@@ -268,4 +268,3 @@ def live(
     ``hr.stream(frame, ...)`` does the same with the defaults.
     """
     return LiveInput(frame, checkpoint, trigger, restarts)
-

@@ -1,27 +1,43 @@
-"""The time plots, one file each, in the order shown."""
+"""The time plots, in the order shown: those written for measures that engines share, then one for each other measure."""
 
 from __future__ import annotations
 
-from headrace_widgets.panels.busy import Busy
+from headrace.metrics.measures import Measure
+from headrace_widgets.panels.backlog import Backlog
 from headrace_widgets.panels.depth import Depth
 from headrace_widgets.panels.imbalance import Imbalance
-from headrace_widgets.panels.latency import Latency
+from headrace_widgets.panels.lag import Lag
+from headrace_widgets.panels.lines import Lines
 from headrace_widgets.panels.load import Load
 from headrace_widgets.panels.panel import Panel, Scene
+from headrace_widgets.panels.quantiles import Latency, Quantiles
+from headrace_widgets.panels.shares import Shares
 from headrace_widgets.panels.threads import Threads
 from headrace_widgets.panels.throughput import Throughput
 from headrace_widgets.panels.watermarks import Watermarks
 
+KNOWN = (Throughput, Lag, Latency, Threads, Load, Shares, Imbalance, Backlog, Depth, Watermarks)
+"""In the order shown. Of each there are as many panels as its `made_for` makes for an operator."""
+SHOWN_ELSEWHERE = ("watermark", "bucket_load")
+"""Measures that the badge and the key mapping show."""
 
-def make_panels(scene: Scene, max_threads: int, time_unit: str) -> list[Panel]:
-    """All panels for one operator."""
+
+def is_drawn(measure: Measure) -> bool:
+    """Whether some panel shows it."""
+    known = {name for kind in KNOWN for name in (*kind.needs, *kind.also)}
+    return measure.name in known or bool(measure.part_of) or measure.goes_to("plot")
+
+
+def known_panels(scene: Scene) -> list[Panel]:
+    """The panels of measures that engines share, of those that the operator declares."""
+    return [panel for kind in KNOWN for panel in kind.made_for(scene)]
+
+
+def other_panels(scene: Scene, known: list[Panel]) -> list[Panel]:
+    """One panel for each measure that none of `known` shows."""
+    shown = {*SHOWN_ELSEWHERE, *[name for panel in known for name in panel.shows]}
     return [
-        Throughput(),
-        Latency(),
-        Threads(scene.cores, max_threads),
-        Load(scene.threads),
-        Busy(scene.threads),
-        Imbalance(scene.limit),
-        Depth(),
-        Watermarks(scene.sources, time_unit),
+        Quantiles(scene, measure) if measure.kind == "histogram" else Lines(scene, measure)
+        for measure in scene.operator.measures.values()
+        if measure.name in scene.operator.of and measure.goes_to("plot") and measure.name not in shown
     ]

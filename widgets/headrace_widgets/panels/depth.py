@@ -1,4 +1,4 @@
-"""How much waits in the tuple buffer."""
+"""How many tuples are in the operator, most of them waiting."""
 
 from __future__ import annotations
 
@@ -7,25 +7,34 @@ from collections.abc import Mapping
 from bokeh.models import NumeralTickFormatter
 
 from headrace_widgets import palette
-from headrace_widgets.panels.panel import Scene, amount, largest, milliseconds, time_figure
+from headrace_widgets.panels.panel import KnownPanel, Scene, largest, time_figure
+from headrace_widgets.units import AXIS_FORMAT, amount, milliseconds
 
 
-class Depth:
-    """Tuples added and not yet read by every active thread."""
+class Depth(KnownPanel):
+    """Tuples added that not every active thread has passed."""
 
-    key, title = "depth", "Waiting in the log"
+    key, title, least = "depth", "In flight", 10.0
+    also = ("depth_ms",)
+
+    def __init__(self, scene: Scene):
+        super().__init__(scene)
+        self._work, self._words = "", "in flight"
+        if "depth_ms" in scene.operator.of:  # it has a log, and knows how fast it is read
+            self.title, self._work, self._words = "Waiting in the log", "depth_ms", "waiting"
 
     def figure(self, scene: Scene):
-        scene.columns(["depth"])
+        scene.draws("depth_tuples")
         made = time_figure(scene, self.key, "tuples")
-        made.yaxis.formatter = NumeralTickFormatter(format="0.[0]a")
-        made.varea("t", 0, "depth", source=scene.series, color=palette.OUT, alpha=0.3)
-        made.line("t", "depth", source=scene.series, color=palette.OUT, width=2)
+        made.yaxis.formatter = NumeralTickFormatter(format=AXIS_FORMAT)
+        made.varea("t", 0, "depth_tuples", source=scene.series, color=palette.OUT, alpha=0.3)
+        made.line("t", "depth_tuples", source=scene.series, color=palette.OUT, width=2)
         return made
 
     def top(self, highest: Mapping[str, float]) -> float:
-        return largest(highest, "depth")
+        return largest(highest, "depth_tuples")
 
     def text(self, now: Mapping[str, float]) -> str:
-        duration = f", {milliseconds(now['depth_ms'])} of work" if now["depth_ms"] == now["depth_ms"] else ""
-        return f"Tuples waiting: {amount(now['depth'])}{duration}."
+        work = now.get(self._work, float("nan"))
+        duration = f", {milliseconds(work)} of work" if work == work else ""
+        return f"Tuples {self._words}: {amount(now['depth_tuples'])}{duration}."

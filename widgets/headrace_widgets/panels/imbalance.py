@@ -7,51 +7,44 @@ from collections.abc import Mapping
 from bokeh.models import NumeralTickFormatter, Span
 
 from headrace_widgets import palette
-from headrace_widgets.panels.panel import NOTHING, Scene, compact_legend, largest, time_figure
+from headrace_widgets.panels.panel import NOTHING, KnownPanel, Scene, compact_legend, largest, time_figure
+
+CV, MAX_MEAN = "imbalance_cv", "imbalance_max_mean"
 
 
-class Imbalance:
+class Imbalance(KnownPanel):
     """Coefficient of variation of the threads' load, with the limit above which it should be mended."""
 
-    key, title = "imbalance", "Load imbalance"
+    key, title, least = "imbalance", "Load imbalance", 0.1
+    needs = (CV, MAX_MEAN)
 
-    def __init__(self, limit: float):
-        self._limit = limit
+    def __init__(self, scene: Scene):
+        super().__init__(scene)
+        self._limit = scene.limit
+
+    def has_meaning(self, now: Mapping[str, float]) -> bool:
+        return now["threads"] > 1
 
     def figure(self, scene: Scene):
-        scene.columns(["cv", "max_mean"])
-        made = time_figure(scene, self.key, "standard deviation / mean (%)")
+        scene.draws(CV, MAX_MEAN)
+        made = time_figure(scene, self.key, "std / mean (%)")
         made.yaxis.formatter = NumeralTickFormatter(format="0%")
-        made.line("t", "cv", source=scene.series, color=palette.OUT, width=2, legend_label="imbalance")
+        made.line("t", CV, source=scene.series, color=palette.OUT, width=2, legend_label="imbalance")
+        look = {"line_color": palette.LIMIT, "line_dash": "dotted", "line_width": 2}
         # The legend shows the limit's line; the span itself has no end.
-        made.line(
-            NOTHING,
-            NOTHING,
-            color=palette.LIMIT,
-            line_dash="dotted",
-            width=2,
-            legend_label=f"limit {self._limit:.0%}",
-        )
-        made.add_layout(
-            Span(
-                location=self._limit,
-                dimension="width",
-                line_color=palette.LIMIT,
-                line_dash="dotted",
-                line_width=2,
-            )
-        )
+        made.line(NOTHING, NOTHING, legend_label=f"limit {self._limit:.0%}", **look)
+        made.add_layout(Span(location=self._limit, dimension="width", **look))
         compact_legend(made)
         return made
 
     def top(self, highest: Mapping[str, float]) -> float:
-        return 1.15 * max(largest(highest, "cv"), self._limit)
+        return 1.15 * max(largest(highest, CV), self._limit)
 
     def text(self, now: Mapping[str, float]) -> str:
-        if now["cv"] != now["cv"]:
+        if now[CV] != now[CV]:
             return "Threads have just changed."
-        side = "above" if now["cv"] > self._limit else "within"
+        side = "above" if now[CV] > self._limit else "within"
         return (
-            f"{now['cv']:.1%}, {side} the limit of {self._limit:.0%}; the busiest thread has"
-            f" {now['max_mean']:.2f} times the mean."
+            f"{now[CV]:.1%}, {side} the limit of {self._limit:.0%}; the busiest thread has"
+            f" {now[MAX_MEAN]:.2f} times the mean."
         )

@@ -6,25 +6,34 @@ from collections.abc import Mapping
 
 from bokeh.models import NumeralTickFormatter
 
-from headrace_widgets.palette import thread_colour, thread_dash
-from headrace_widgets.panels.panel import Scene, amount, compact_legend, largest, time_figure
+from headrace_widgets.palette import element_colour, element_dash
+from headrace_widgets.panels.panel import KnownPanel, Scene, compact_legend, largest, time_figure
+from headrace_widgets.units import AXIS_FORMAT, amount
 
 
-class Load:
-    """Updates (or comparisons) per second of each thread."""
+class Load(KnownPanel):
+    """Load of each thread per second: updates, comparisons, or what else the engine counts."""
 
-    key, title = "load", "Load of each thread"
+    key, title, least = "load", "Load of each thread", 10.0
+    needs = ("load",)
 
-    def __init__(self, threads: int):
-        self._columns = [f"load_{i}" for i in range(threads)]
+    def __init__(self, scene: Scene):
+        super().__init__(scene)
+        self._columns = scene.operator.of["load"]
+        self._unit = scene.operator.measures["load"].unit
+
+    @classmethod
+    def is_for(cls, scene: Scene) -> bool:
+        measure = scene.operator.measures.get("load")
+        return measure is not None and (measure.kind, measure.by) == ("counter", "worker")
 
     def figure(self, scene: Scene):
-        scene.columns(self._columns)
-        made = time_figure(scene, self.key, "updates/s")
-        made.yaxis.formatter = NumeralTickFormatter(format="0.[0]a")
+        scene.draws(*self._columns)
+        made = time_figure(scene, self.key, f"{self._unit}/s")
+        made.yaxis.formatter = NumeralTickFormatter(format=AXIS_FORMAT)
         for i, column in enumerate(self._columns):
             made.line(
-                "t", column, source=scene.series, color=thread_colour(i), line_dash=thread_dash(i), width=2,
+                "t", column, source=scene.series, color=element_colour(i), line_dash=element_dash(i), width=2,
                 legend_label=str(i),
             )  # fmt: skip
         compact_legend(made)
@@ -35,5 +44,5 @@ class Load:
         return 1.15 * largest(highest, *self._columns)
 
     def text(self, now: Mapping[str, float]) -> str:
-        parts = [f"{i}: {amount(now[c])}" for i, c in enumerate(self._columns) if now[c] > 0]
-        return f"Updates/s by thread: {', '.join(parts)}." if parts else "No thread is updating."
+        parts = [f"{i}: {amount(now[column])}" for i, column in enumerate(self._columns) if now[column] > 0]
+        return f"{self._unit.capitalize()}/s by thread: {', '.join(parts)}." if parts else "No thread has work."

@@ -1,58 +1,62 @@
-"""What the panels share: one time axis, one set of data sources, ranges that only grow."""
+"""What the panels share: one time axis, one set of data sources, ranges that follow what is shown."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bokeh.models import ColumnDataSource, CrosshairTool, FixedTicker, HoverTool, LinearScale, Range1d
+from bokeh.models import BasicTicker, ColumnDataSource, CrosshairTool, HoverTool, LinearScale, Range1d
 from bokeh.plotting import figure
 
-from headrace_widgets import palette
+from headrace_widgets import markers, palette
+from headrace_widgets.columns import OperatorColumns
 
 HEIGHT = 190
+LABELS = 18
+"""Height above a plot for the labels of changes: beside the curves, not over them."""
 NOTHING = [math.nan]
-CHANGE_COLUMNS = ("t", "end", "top", "label", "reason", "ms")
 
 
 @dataclass
 class Scene:
-    """What the figures of one dashboard have in common.
+    """What the figures of one widget have in common.
 
     Parameters
     ----------
-    threads : int
-        Threads that have columns.
-    cores : int
-        Physical limit drawn into the plot of threads.
-    sources : tuple of str
-        Names of the operator's sources.
+    operator : OperatorColumns
+        What there is to draw.
+    max_threads : int
+        The most that may be active.
+    time_unit : str
+        Of event times.
     limit : float
         Imbalance (a fraction) above which a mapping should be balanced.
+    has_sources : bool
+        Whether the run says what its sources do.
     """
 
-    threads: int
-    cores: int
-    sources: tuple[str, ...] = ()
+    operator: OperatorColumns
+    max_threads: int
+    time_unit: str = ""
     limit: float = 0.2
+    has_sources: bool = False
     series: ColumnDataSource = field(init=False)
     changes: ColumnDataSource = field(init=False)
-    workers: ColumnDataSource = field(init=False)
     x_range: Range1d = field(init=False)
     crosshair: CrosshairTool = field(init=False)
 
     def __post_init__(self):
         # One row of nothing: a legend is drawn once, from the first row.
         self.series = ColumnDataSource({"t": NOTHING}, name="series")
-        self.changes = ColumnDataSource({column: [] for column in CHANGE_COLUMNS}, name="changes")
-        self.workers = ColumnDataSource({"thread": list(range(self.threads))}, name="workers")
+        self.changes = ColumnDataSource({column: [] for column in markers.COLUMNS}, name="changes")
         self.x_range = Range1d(0, 60, name="x")
         self.crosshair = CrosshairTool(dimensions="height", line_alpha=0.4)
 
-    def columns(self, names: list[str]) -> None:
-        """Declare columns of the time series, so that they exist before there are rows."""
+    def draws(self, *names: str) -> None:
+        """Name columns of the time series, so that they exist before there are rows."""
         for name in names:
             self.series.data.setdefault(name, NOTHING)
 
@@ -62,6 +66,18 @@ class Panel(Protocol):
 
     key: str
     title: str
+    about: str
+    """What it shows, in a sentence, for whoever rests the mouse on the title; "" where the title says it."""
+    least: float
+    """The least end of its vertical axis."""
+    floor: float
+    """Where that axis begins."""
+    shows: tuple[str, ...]
+    """Names of the measures that no other panel need show."""
+
+    def has_meaning(self, now: Mapping[str, float]) -> bool:
+        """Whether there is something to see, given the newest values; until there is, it gives its place away."""
+        ...
 
     def figure(self, scene: Scene) -> figure: ...
 
@@ -72,6 +88,43 @@ class Panel(Protocol):
     def text(self, now: Mapping[str, float]) -> str:
         """The newest values, in words."""
         ...
+
+
+class KnownPanel(ABC):
+    """A panel of measures that engines share, with words of its own for them.
+
+    Without `needs` there is nothing to draw; `also` is shown where it is declared.
+    """
+
+    key = title = about = ""
+    least, floor = 1.0, 0.0
+    needs: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+
+    def __init__(self, scene: Scene):
+        self.shows = (*self.needs, *self.also)
+
+    @abstractmethod
+    def figure(self, scene: Scene) -> figure: ...
+
+    @abstractmethod
+    def top(self, highest: Mapping[str, float]) -> float: ...
+
+    @abstractmethod
+    def text(self, now: Mapping[str, float]) -> str: ...
+
+    @classmethod
+    def made_for(cls, scene: Scene) -> list[Panel]:
+        """The panel, or nothing."""
+        return [cls(scene)] if cls.is_for(scene) else []
+
+    @classmethod
+    def is_for(cls, scene: Scene) -> bool:
+        """Whether the operator measures what the panel needs."""
+        return all(name in scene.operator.measures for name in cls.needs)
+
+    def has_meaning(self, now: Mapping[str, float]) -> bool:
+        return True
 
 
 def plain(key: str, unit: str, **options) -> figure:
@@ -93,21 +146,17 @@ def plain(key: str, unit: str, **options) -> figure:
 
 
 def time_figure(scene: Scene, key: str, unit: str, **options) -> figure:
-    """A figure over the shared time axis, with a marker for each reconfiguration."""
+    """A figure over the shared time axis, with a marker for each reconfiguration; the page writes labels above them."""
     made = plain(key, unit, x_range=scene.x_range, x_axis_label="time since the first tuple (s)", **options)
+    made.min_border_top = LABELS
     made.extra_y_ranges = {"markers": Range1d(0, 1)}
     made.extra_y_scales = {"markers": LinearScale()}  # whatever the scale of the axis
     marker = made.segment(
-        "t", 0, "t", "top", source=scene.changes, y_range_name="markers", color=palette.CHANGE, width=2,
+        "t", 0, "t", 1, source=scene.changes, y_range_name="markers", color=palette.CHANGE, width=2,
         line_dash="dashed",
     )  # fmt: skip
-    words = made.text(
-        "t", "top", "label", source=scene.changes, y_range_name="markers", text_font_size="10px",
-        text_baseline="top", x_offset=3,
-    )  # fmt: skip
-    words.glyph.tags = ["ink-text"]  # the page paints it in its theme's colour
     made.add_tools(
-        HoverTool(renderers=[marker], tooltips=[("change", "@label"), ("took", "@ms"), ("why", "@reason")]),
+        HoverTool(renderers=[marker], tooltips=[("change", "@what"), ("took", "@ms"), ("why", "@reason")]),
         scene.crosshair,
     )
     return made
@@ -122,14 +171,16 @@ def compact_legend(made: figure, place: str = "top_left") -> None:
     legend.glyph_width = 16
 
 
-def whole_ticks(made: figure, most: int) -> None:
-    """Ticks at whole numbers, few enough to read."""
-    step = max(1, math.ceil(most / 8))
-    made.yaxis.ticker = FixedTicker(ticks=list(range(0, most + 1, step)))
+def whole_ticks(made: figure) -> None:
+    """Ticks at whole numbers."""
+    made.yaxis.ticker = BasicTicker(min_interval=1, num_minor_ticks=0)
 
 
-class GrowingRange:
-    """The end of an axis: a round number above everything seen, that only grows until it is reset."""
+class RoundRange:
+    """The end of an axis: a round number above everything shown.
+
+    It grows at once, and shrinks where half of it would do: an axis that followed each wave could not be read.
+    """
 
     def __init__(self, least: float):
         self._least = least
@@ -137,8 +188,10 @@ class GrowingRange:
 
     def cover(self, value: float) -> float:
         """Return an end that shows `value`."""
-        if math.isfinite(value) and value > self.end * 0.98:
-            self.end = round_up(value * 1.05)
+        if math.isfinite(value):
+            wanted = max(self._least, round_up(value * 1.05)) if value > 0 else self._least
+            if value > self.end * 0.98 or wanted <= self.end / 2:
+                self.end = wanted
         return self.end
 
     def reset(self) -> None:
@@ -155,23 +208,3 @@ def round_up(value: float) -> float:
 def largest(highest: Mapping[str, float], *columns: str) -> float:
     """The largest of these columns, given the largest of each."""
     return max([highest[column] for column in columns], default=0.0)
-
-
-def amount(value: float, unit: str = "") -> str:
-    """A number for reading: 1,234 or 12.3 k or 4.56 M."""
-    if not math.isfinite(value):
-        return "unknown"
-    for limit, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= limit:
-            scale = {"G": 1e9, "M": 1e6, "k": 1e3}[letter]
-            return f"{value / scale:,.1f} {letter}{unit}".strip()
-    return f"{value:,.0f} {unit}".strip()
-
-
-def milliseconds(value: float) -> str:
-    """A duration for reading."""
-    if not math.isfinite(value):
-        return "unknown"
-    if value >= 1_000:
-        return f"{value / 1_000:,.2f} s"
-    return f"{value:,.3g} ms"

@@ -2,41 +2,51 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
-from bokeh.models import Label, Span
+from bokeh.models import Span
 
 from headrace_widgets import palette
-from headrace_widgets.panels.panel import Scene, largest, time_figure, whole_ticks
+from headrace_widgets.panels.panel import (
+    NOTHING,
+    KnownPanel,
+    Scene,
+    compact_legend,
+    largest,
+    time_figure,
+    whole_ticks,
+)
 
 
-class Threads:
+def cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Threads(KnownPanel):
     """A step line; more threads than cores is a lesson, not an error."""
 
     key, title = "threads", "Threads"
 
-    def __init__(self, cores: int, max_threads: int):
-        self._cores, self._most = cores, max_threads
+    def __init__(self, scene: Scene):
+        super().__init__(scene)
+        self._cores, self._most = cores(), scene.max_threads
 
     def figure(self, scene: Scene):
-        scene.columns(["threads"])
+        scene.draws("threads")
         made = time_figure(scene, self.key, "active threads")
-        made.step("t", "threads", source=scene.series, color=palette.OUT, width=2.5, mode="after")
-        made.add_layout(
-            Span(location=self._cores, dimension="width", line_color=palette.LIMIT, line_dash="dotted")
-        )
-        made.add_layout(
-            Label(
-                x=4,
-                x_units="screen",
-                y=self._cores,
-                text=f"{self._cores} cores",
-                text_font_size="11px",
-                text_baseline="bottom",
-                tags=["ink-text"],
-            )
-        )
-        whole_ticks(made, max(self._most, self._cores) + 1)
+        made.step(
+            "t", "threads", source=scene.series, color=palette.OUT, width=2.5, mode="after", legend_label="active",
+        )  # fmt: skip
+        # A step has no place where the mouse could meet it.
+        made.line("t", "threads", source=scene.series, line_alpha=0)
+        look = {"line_color": palette.LIMIT, "line_dash": "dotted", "line_width": 1.5}
+        made.add_layout(Span(location=self._cores, dimension="width", **look))
+        # The legend shows the line: the span itself has no end, and a word beside it would cover the curve.
+        made.line(NOTHING, NOTHING, legend_label=f"{self._cores} cores", **look)
+        compact_legend(made)
+        whole_ticks(made)
         return made
 
     def top(self, highest: Mapping[str, float]) -> float:

@@ -7,35 +7,38 @@ from collections.abc import Mapping
 from bokeh.models import NumeralTickFormatter
 
 from headrace_widgets import palette
-from headrace_widgets.panels.panel import Scene, amount, compact_legend, largest, time_figure
+from headrace_widgets.panels.panel import KnownPanel, Scene, compact_legend, largest, time_figure
+from headrace_widgets.units import AXIS_FORMAT, amount
 
 
-class Throughput:
-    """Input rate and throughput; the gap between the two is what piles up."""
+class Throughput(KnownPanel):
+    """Set rate, input rate and throughput; what the input falls short of the set rate piles up outside."""
 
-    key, title = "throughput", "Input rate and throughput"
+    key, title, least = "throughput", "Input rate and throughput", 10.0
+    needs, also = ("added", "processed"), ("results",)
+
+    def __init__(self, scene: Scene):
+        super().__init__(scene)
+        self._added, self._processed = (scene.operator.of[name][0] for name in self.needs)
+        self._results = scene.operator.of.get("results", ("",))[0]
 
     def figure(self, scene: Scene):
-        scene.columns(["input_rate", "throughput", "rate"])
+        scene.draws(self._added, self._processed, "rate")
         made = time_figure(scene, self.key, "tuples/s")
-        made.yaxis.formatter = NumeralTickFormatter(format="0.[0]a")
-        made.line(
-            "t", "rate", source=scene.series, color=palette.LIMIT, line_dash="dotted", legend_label="set rate"
-        )
-        made.line(
-            "t", "input_rate", source=scene.series, color=palette.IN, width=4, alpha=0.6, legend_label="input"
-        )
-        made.line(
-            "t", "throughput", source=scene.series, color=palette.OUT, width=1.5, legend_label="processed"
-        )
+        made.yaxis.formatter = NumeralTickFormatter(format=AXIS_FORMAT)
+        for column, label, look in (
+            ("rate", "set rate", {"color": palette.LIMIT, "line_dash": "dotted"}),
+            (self._added, "input", {"color": palette.IN, "width": 4}),
+            (self._processed, "processed", {"color": palette.OUT, "width": 1.5}),
+        ):
+            made.line("t", column, source=scene.series, legend_label=label, **look)
         compact_legend(made)
         return made
 
     def top(self, highest: Mapping[str, float]) -> float:
-        return 1.15 * largest(highest, "input_rate", "throughput")  # room for the legend
+        return 1.15 * largest(highest, "rate", self._added, self._processed)  # room for the legend
 
     def text(self, now: Mapping[str, float]) -> str:
-        return (
-            f"Input {amount(now['input_rate'])} tuples/s, processed {amount(now['throughput'])} tuples/s,"
-            f" results {amount(now['results_rate'])}/s."
-        )
+        of_set = f" of {amount(now['rate'])} set" if now["rate"] == now["rate"] else ""
+        words = f"Input {amount(now[self._added])} tuples/s{of_set}, processed {amount(now[self._processed])} tuples/s"
+        return f"{words}, results {amount(now[self._results])}/s." if self._results else f"{words}."

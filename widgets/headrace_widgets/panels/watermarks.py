@@ -6,36 +6,44 @@ from collections.abc import Mapping
 
 from bokeh.models import NumeralTickFormatter
 
-from headrace_widgets.palette import thread_colour, thread_dash
-from headrace_widgets.panels.panel import Scene, amount, compact_legend, largest, time_figure
+from headrace_widgets.palette import element_dash, source_colour
+from headrace_widgets.panels.panel import KnownPanel, Scene, compact_legend, largest, time_figure
+from headrace_widgets.units import AXIS_FORMAT, amount
 
 
-class Watermarks:
+class Watermarks(KnownPanel):
     """Watermark gap of each source; the one with the widest gap holds time back for all."""
 
     key, title = "watermarks", "Watermark gap of each source"
+    needs, also = ("watermark_gap",), ("holds_back",)
 
-    def __init__(self, sources: tuple[str, ...], unit: str):
-        self._sources, self._unit = sources, unit
+    def __init__(self, scene: Scene):
+        super().__init__(scene)
+        operator = scene.operator
+        self._unit = scene.time_unit
+        self._columns = dict(zip(operator.elements["watermark_gap"], operator.of["watermark_gap"], strict=True))
+
+    def has_meaning(self, now: Mapping[str, float]) -> bool:
+        return len(self._columns) > 1
 
     def figure(self, scene: Scene):
-        scene.columns([f"gap_{source}" for source in self._sources])
+        scene.draws(*self._columns.values())
         made = time_figure(scene, self.key, f"behind the furthest ({self._unit})")
-        made.yaxis.formatter = NumeralTickFormatter(format="0.[0]a")
-        for i, source in enumerate(self._sources):
+        made.yaxis.formatter = NumeralTickFormatter(format=AXIS_FORMAT)
+        for i, (source, column) in enumerate(self._columns.items()):
             made.line(
-                "t", f"gap_{source}", source=scene.series, color=thread_colour(i), line_dash=thread_dash(i), width=2,
+                "t", column, source=scene.series, color=source_colour(i), line_dash=element_dash(i), width=2,
                 legend_label=source,
             )  # fmt: skip
-        if self._sources:
+        if self._columns:
             compact_legend(made)
         return made
 
     def top(self, highest: Mapping[str, float]) -> float:
-        return 1.15 * largest(highest, *(f"gap_{source}" for source in self._sources))
+        return 1.15 * largest(highest, *self._columns.values())
 
     def text(self, now: Mapping[str, float]) -> str:
-        gaps = {source: now[f"gap_{source}"] for source in self._sources}
+        gaps = {source: now[column] for source, column in self._columns.items()}
         gaps = {source: gap for source, gap in gaps.items() if gap == gap}
         if not gaps:
             return "Gaps are not known yet."

@@ -1,0 +1,144 @@
+"""Method: the dashboard in a real JupyterLab, at three widths, dark and light, in each layout, after changes close together.
+
+Everything that can be read or used must be whole, inside, and not covered; `layout` says how that is found. It finds what
+is planted: a test that nothing can fail shows nothing. The tests are one visit, in the order of the file. Pictures are kept
+in build/screenshots.
+
+What this cannot see: other browsers and fonts, curves inside the plots, and whether it looks well: look at the
+pictures.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+
+from browser import lab
+from browser.lab import ROOT, SLOW, until
+from browser.layout import problems
+
+pytestmark = pytest.mark.skipif(lab.chromium() is None, reason=lab.GET_ONE)
+
+NOTEBOOK = "alone.ipynb"
+WIDTHS = (1600, 1000, 700)
+HEIGHT = 1_000
+BESIDE = "() => document.querySelector('.jp-WindowedPanel-outer').clientHeight"
+
+
+@pytest.fixture(scope="module")
+def visit(tmp_path_factory):
+    """The page, after four changes of which three are close together, with a draft and with unfolded parameters."""
+    folder = tmp_path_factory.mktemp("layout")
+    shutil.copy(ROOT / "widgets" / "headrace_widgets" / NOTEBOOK, folder)
+    with lab.opened(folder, NOTEBOOK, 40) as visit:
+        try:
+            for threads in (2, 3, 4):
+                visit.kernel.run(f"run.reconfigure(threads={threads}).wait()")
+            seconds = visit.series("t")[-1]
+            until(lambda: visit.series("t")[-1] > seconds + 4, SLOW, "some seconds later")
+            visit.kernel.run("run.reconfigure(threads=2).wait()")
+            visit.button("Balance").click()
+            visit.dashboard.get_by_text(re.compile("Predicted: imbalance")).wait_for()
+            visit.dashboard.get_by_text("Parameters").click()
+            visit.dashboard.locator(".headrace-fields").wait_for()
+            yield visit
+        except BaseException:
+            visit.keep_failure()
+            raise
+
+
+def lay_out(visit, layout, width):
+    if visit.kernel.ask("dashboard.layouts.value") != layout:
+        visit.kernel.run(f"dashboard.arrange({layout!r})")
+    visit.page.set_viewport_size({"width": width, "height": HEIGHT})
+    visit.page.evaluate("() => document.querySelector('.headrace-dashboard').scrollIntoView()")
+    visit.stable(lambda: visit.dashboard.bounding_box())
+
+
+PLANTS = {
+    "a button that is too small for its word": ("cut off: button", """(d) => {
+        const one = [...d.querySelectorAll('button')].find((b) => b.textContent === 'Stop run');
+        one.style.width = '30px'; return () => one.style.width = 'auto'; }"""),
+    "a control over another": ("one over the other", """(d) => {
+        const one = d.querySelector('.headrace-rate'); one.style.marginLeft = '-120px';
+        return () => one.style.marginLeft = ''; }"""),
+    "a label of a change at the edge": ("outside its panel: span", """(d) => {
+        const all = d.querySelectorAll('.headrace-events');
+        for (const one of all) { const extra = document.createElement('span'); extra.textContent = '12→13';
+            extra.style.transform = 'translateX(-12px)'; extra.className = 'planted'; one.append(extra); }
+        return () => d.querySelectorAll('.planted').forEach((one) => one.remove()); }"""),
+    "an axis label that is too long": ("axis label cut off", """(d) => {
+        const axis = Bokeh.index.roots.find((v) => v.model.left?.[0]?.axis_label === 'std / mean (%)').model.left[0];
+        const before = axis.axis_label; axis.axis_label = 'coefficient of variation of the load of the threads (%)';
+        return () => axis.axis_label = before; }"""),
+    "ticks too close together": ("ticks over each other in the plot of load", """(d) => {
+        const axis = Bokeh.index.roots.find((v) => v.model.left?.[0]?.axis_label === 'updates/s').model.left[0];
+        axis.ticker.desired_num_ticks = 40; return () => axis.ticker.desired_num_ticks = 6; }"""),
+    "a panel wider than the page": ("outside the dashboard", """(d) => {
+        const one = d.querySelector('.headrace-mapping-panel'); one.style.marginLeft = '60px'; one.style.width = '100%';
+        return () => one.style.marginLeft = one.style.width = ''; }"""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_example_a_planted_flaw_is_found(visit, plant):
+    lay_out(visit, "full", 1_600)
+    assert problems(visit) == ()
+    visit.kernel.run("dashboard.pause()")  # a frame would mend the labels
+    wanted, script = PLANTS[plant]
+    visit.dashboard.evaluate(f"(d) => {{ window.mend = ({script})(d); }}")
+    try:
+        assert any(wanted in one for one in problems(visit))
+    finally:
+        visit.page.evaluate("() => { window.mend(); }")
+        visit.kernel.run("dashboard.go_on()")
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+@pytest.mark.parametrize("layout", ["full", "compact", "present"])
+def test_example_nothing_is_cut_off_outside_or_covered(visit, theme, layout):
+    visit.page.set_viewport_size({"width": 1_600, "height": HEIGHT})
+    if theme == "Dark":
+        visit.menu("Settings", "Theme", "JupyterLab Dark")
+    try:
+        for width in WIDTHS:
+            lay_out(visit, layout, width)
+            visit.page.screenshot(path=lab.SHOTS / f"{theme.lower()}-{layout}-{width}.png")
+            assert problems(visit) == (), f"{width} px"
+    finally:
+        visit.page.set_viewport_size({"width": 1_600, "height": HEIGHT})
+        if theme == "Dark":
+            visit.menu("Settings", "Theme", "JupyterLab Light")
+
+
+@pytest.mark.parametrize("layout", ["compact", "present"])
+def test_example_it_fits_a_screen(visit, layout):
+    """Of 1,000 px, of which JupyterLab takes its own share."""
+    for width in (1_600, 1_000):
+        lay_out(visit, layout, width)
+        assert visit.dashboard.bounding_box()["height"] <= visit.page.evaluate(BESIDE), f"{width} px"
+    shown = {key for key in visit.panel_texts() if visit.dashboard.locator(f"[data-panel={key}]").is_visible()}
+    assert {"threads", "load"} <= shown
+    assert len(shown - {"mapping"}) == 4 and ("mapping" in shown) == (layout == "compact")
+
+
+def test_example_presented_words_are_large(visit):
+    lay_out(visit, "present", 1_600)
+    sizes = visit.dashboard.evaluate("""(d) => [...d.querySelectorAll('*')]
+        .filter((e) => e.checkVisibility() && !e.closest('.headrace-plot > :not(.headrace-events)'))
+        .filter((e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()))
+        .map((e) => [parseFloat(getComputedStyle(e).fontSize), e.textContent.slice(0, 30)])""")
+    assert [one for one in sizes if one[0] < 18] == [] and len(sizes) > 15
+    fonts = """(models) => [...models.series.document._all_models.values()]
+        .filter((m) => m.type?.endsWith('Axis'))
+        .flatMap((m) => [m.axis_label_text_font_size, m.major_label_text_font_size])"""
+    assert set(visit.bokeh(fonts)) == {"18px"}
+    visit.kernel.run("dashboard.arrange('full')")
+    until(lambda: set(visit.bokeh(fonts)) == {"11px"}, SLOW, "as before")
+
+
+def test_example_no_error_in_the_browser(visit):
+    assert visit.problems == []
+    assert visit.outside == []

@@ -1,0 +1,287 @@
+"""The index of a join: that it finds every pair, once, and forgets what has left the window.
+
+Property    with the index the rows are the reference's, bit for bit: bands of
+            floats where rounding decides, integers at the ends of their range,
+            keys and bands together, any threads and reconfigurations.
+Oracle      `headrace.reference.join`; the join without an index, which
+            test_join.py compares with it.
+Planted     no slack for rounding; cells that share a number; a pair out of the
+            window; a hand that does not go round.
+Not seen    speed (`headrace bench q3`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import headrace as hr
+from headrace import reference
+from headrace.elastic.join import indexed, template
+from headrace.elastic.join.index_kernel import BLOCK_ROWS, SLOT_BITS, SLOTS
+from headrace.elastic.join.indexed import FACTORS, SPAN
+from headrace.errors import OverflowInputError
+from headrace.references import BUCKETS
+from support.workloads import scattered, worked
+
+SETTINGS = settings(max_examples=30, deadline=None, derandomize=True)
+
+
+def rows_of(table):
+    return [(row["ts"], {k: v for k, v in row.items() if k != "ts"}) for row in table.to_pylist()]
+
+
+def expected(left, right, within, predicate):
+    return [
+        {"ts": m.ts, **m.left, **m.right} for m in reference.join([rows_of(left)], [rows_of(right)], within, predicate)
+    ]
+
+
+def joined(left, right, within, where, **options):
+    return hr.stream(left, event_time="ts").join(hr.stream(right, event_time="ts"), within, where, **options)
+
+
+def check(query, rows, threads=1, schedule=()):
+    start = scattered(random.Random(len(rows) + threads), threads)
+    table = query.to_arrow(reconfigure=list(schedule), **start)
+    assert table.to_pylist() == rows
+
+
+def side(times, **columns):
+    return pa.table({"ts": pa.array(times, pa.int64()), **columns})
+
+
+@st.composite
+def near_each_other(draw, width, bases, kind):
+    """Two sides whose values lie about a width apart, give or take the last bit."""
+    tables = []
+    for name in ("x", "a"):
+        values = []
+        for _ in range(draw(st.integers(0, 25))):
+            value = draw(st.sampled_from(bases)) + draw(st.integers(-2, 2)) * width
+            value = math.nextafter(value, draw(st.sampled_from([value, -math.inf, math.inf])))
+            values.append(value)
+        times = sorted(draw(st.lists(st.integers(-20, 20), min_size=len(values), max_size=len(values))))
+        tables.append(side(times, **{name: pa.array(values, kind)}))
+    return tables
+
+
+BASES = [0.0, -0.0, 1.0, -1.0, 1e6, 2.0**31, 1e15, -1e18, 9e19, 1e300, 5e-324, math.inf, -math.inf, math.nan]
+
+
+@pytest.mark.slow
+@SETTINGS
+@given(
+    st.sampled_from([0.1, 1 / 3, 10.0, 1e-3, 1e9, 1e-300, 5e-324]).flatmap(
+        lambda width: st.tuples(st.just(width), near_each_other(width, BASES, pa.float64()))
+    ),
+    st.integers(1, 8),
+    st.lists(st.tuples(st.integers(0, 50), st.integers(1, 8)), max_size=3),
+)
+def test_oracle_floats_where_rounding_decides(case, threads, schedule):
+    width, (left, right) = case
+    rows = expected(left, right, 15, lambda l, r: abs(l["x"] - r["a"]) <= width)
+    # NaN is not equal to itself: compare as text.
+    query = joined(left, right, 15, hr.band("x", "a", width))
+    table = query.to_arrow(reconfigure=sorted(schedule), **scattered(random.Random(threads), threads))
+    assert [str(row) for row in table.to_pylist()] == [str(row) for row in rows]
+
+
+ENDS = [0, 1, -1, 5, 2**31, -(2**31), 2**53, 2**53 + 1, 2**62, -(2**62), 2**63 - 1, 2**63 - 3, -(2**63), None]
+
+
+@pytest.mark.slow
+@SETTINGS
+@given(
+    st.lists(st.sampled_from(ENDS), max_size=20),
+    st.lists(st.sampled_from(ENDS), max_size=20),
+    st.sampled_from([1, 2, 2**31, 2**53, 2**62, 2**63, 2**64 - 1]),
+    st.integers(1, 8),
+)
+def test_oracle_integers_at_the_ends_of_their_range(xs, ys, width, threads):
+    left, right = side(range(len(xs)), x=pa.array(xs, pa.int64())), side(range(len(ys)), a=pa.array(ys, pa.int64()))
+    rows = expected(
+        left, right, 10, lambda l, r: None not in (l["x"], r["a"]) and abs(l["x"] - r["a"]) <= width
+    )
+    check(joined(left, right, 10, hr.band("x", "a", width)), rows, threads)
+
+
+KEYED = {"id": st.sampled_from(["a", "b", "é", "zz"]), "v": st.integers(-4, 4)}
+
+
+@pytest.mark.slow
+@SETTINGS
+@given(
+    st.lists(st.fixed_dictionaries(KEYED), max_size=40),
+    st.lists(st.fixed_dictionaries(KEYED), max_size=40),
+    st.integers(1, 8),
+    st.lists(st.tuples(st.integers(0, 80), st.integers(1, 8)), max_size=3),
+)
+def test_oracle_keys_with_a_band(lefts, rights, threads, schedule):
+    left, right = (
+        side(
+            range(len(rows)),
+            **{id_: pa.array([row["id"] for row in rows], pa.string()), v: pa.array([row["v"] for row in rows], pa.int64())},
+        )
+        for rows, id_, v in ((lefts, "id", "v"), (rights, "to", "w"))
+    )  # fmt: skip
+    rows = expected(left, right, 12, lambda l, r: l["id"] == r["to"] and abs(l["v"] - r["w"]) <= 1)
+    query = joined(left, right, 12, hr.band("v", "w", 1), on=("id", "to"))
+    check(query, rows, threads, sorted(schedule))
+
+
+def random_sides(n, seed, values, window):
+    """Two sides of `n` tuples; about `window` of them are less than 1,000 apart."""
+    tables = []
+    for name in ("x", "a"):
+        rng = np.random.default_rng([seed, len(tables)])
+        times = np.sort(rng.integers(0, 1000 * n // window, n))
+        tables.append(side(times, **{name: rng.integers(0, values, n).astype(np.float64)}))
+    return tables
+
+
+def pairs(left, right, width, within=1000):
+    """The pairs that match, from NumPy."""
+    x, a, at, bt = (t[c].to_numpy() for t, c in ((left, "x"), (right, "a"), (left, "ts"), (right, "ts")))
+    return int(((np.abs(x[:, None] - a[None, :]) <= width) & (np.abs(at[:, None] - bt[None, :]) < within)).sum())
+
+
+def test_agree_with_all_pairs_and_compares_few():
+    left, right = random_sides(30_000, 3, 10_000, 15_000)
+    found = {}
+    for index in (True, False):
+        with joined(left, right, 1000, hr.band("x", "a", 3.0), index=index).start(
+            threads=2, max_threads=4, reconfigure=[(20_000, 4), (30_000, 1), (45_000, 3)]
+        ) as run:
+            assert run.wait(120)
+            found[index] = run.to_arrow(), run.metrics().operators["join"]
+    assert found[True][0].equals(found[False][0]) and found[True][0].num_rows > 100_000
+    metrics = found[True][1]
+    assert metrics.comparisons >= found[True][0].num_rows
+    assert metrics.comparisons < found[False][1].comparisons / 100
+    # Work is booked for the buckets it was for.
+    assert sum(metrics.bucket_load) == metrics.updates and worked(run, "join") > 1
+
+
+def test_agree_instances_that_share_nothing():
+    left, right = random_sides(300, 4, 50, 100)
+    query = joined(left, right, 1000, hr.band("x", "a", 3.0))
+    assert query.to_arrow(threads=2, mode="sn").equals(query.to_arrow(threads=2))
+
+
+def drifting(n):
+    """Values that never come back: a cell gets eighty left tuples at once, then none ever again."""
+    times, later = np.arange(n) // 80, np.arange(n // 80)
+    return side(times, x=times / 1.0), side(later, a=later / 1.0)
+
+
+def blocks_taken(query, **options):
+    with query.start(**options) as run:
+        assert run.wait(120)
+        return indexed.blocks_taken(run._operators["join"].section.state), run.to_arrow()
+
+
+def test_example_a_full_index_says_what_to_do(monkeypatch):
+    monkeypatch.setattr(indexed, "MOST_BLOCKS", 50)
+    left, right = random_sides(400, 5, 10_000, 400)
+    with pytest.raises(OverflowInputError, match=r"join: the tuples within 1,000 time units .* index=False"):
+        joined(left, right, 1000, hr.band("x", "a", 3.0)).to_arrow()
+    assert joined(left, right, 1000, hr.band("x", "a", 3.0), index=False).to_arrow().num_rows >= 0
+
+
+# -- cells
+
+
+def numbers(first, second):
+    """`mixed`, of coordinates taken modulo 2**31."""
+    low = 2**31 - 1
+    return (((first & low) * FACTORS[0] + (second & low) * FACTORS[1]) & low) >> (31 - SLOT_BITS)
+
+
+def test_property_cells_of_a_tuple_have_different_numbers():
+    draw = random.Random(1)
+    corners = [(0, 0), (2**31 - 2, -(2**50)), *((draw.getrandbits(50), draw.getrandbits(50)) for _ in range(2000))]
+    for first, second in corners:
+        grid = [numbers(first + i, second + j) for i, j in itertools.product(range(SPAN), repeat=2)]
+        assert len(set(grid)) == len(grid)
+        # With keys in front, the bucket comes from the key's and the cell's: the low bits have to differ.
+        buckets = [numbers(first, second + j) & (BUCKETS - 1) for j in range(SPAN)]
+        assert len(set(buckets)) == SPAN
+
+
+def test_property_neighbouring_cells_are_spread_over_the_buckets():
+    for count in (200, 1000, 5000):
+        load = np.bincount([numbers(cell, 0) % BUCKETS for cell in range(count)], minlength=1024)
+        halves = load.reshape(2, 512).sum(axis=1)
+        assert abs(halves[0] - halves[1]) < 0.06 * count
+
+
+# -- planted mistakes
+
+
+def plant(monkeypatch, text, mistake, file=None):
+    """Put a mistake into the text of a join, or into that of one of the kernels written for each side."""
+    if file is not None:
+        source = getattr(indexed, file)
+        assert source.count(text) == 1, "the mistake is out of date"
+        monkeypatch.setattr(indexed, file, source.replace(text, mistake))
+        return
+    whole = template.generate
+
+    def generate(shape):
+        source = whole(shape)
+        assert source.count(text) == 1, "the mistake is out of date"
+        return source.replace(text, mistake)
+
+    monkeypatch.setattr(template, "generate", generate)
+
+
+def test_planted_cells_that_share_a_number(monkeypatch):
+    left, right = random_sides(300, 6, 60, 100)
+    query = joined(left, right, 1000, hr.band("x", "a", 3.0))
+    assert query.to_arrow().num_rows == pairs(left, right, 3.0)
+    monkeypatch.setattr(indexed, "FACTORS", (1, 1))
+    assert query.to_arrow().num_rows > pairs(left, right, 3.0)
+
+
+def at_the_edge(width):
+    """Whole numbers that float64 cannot tell from their neighbours, a width apart, where that changes the cell."""
+
+    def cell(value):
+        return math.floor((value + 0.5) * (1.0 / (2 * width + 1)))
+
+    numbers = range(2**53 + 1, 2**53 + 4000, 2)
+    return [(x, x + width) for x in numbers if cell(float(x) + width) < cell(float(x + width))]
+
+
+def test_planted_no_slack_for_rounding(monkeypatch):
+    a, x = zip(*at_the_edge(5), strict=True)  # of equal times the right one comes later: it looks for the left one
+    left, right = side(range(len(x)), x=pa.array(x)), side(range(len(a)), a=pa.array(a))
+    query = joined(left, right, 1, hr.band("x", "a", 5))
+    assert query.to_arrow().num_rows == len(x) > 0
+    plant(monkeypatch, "SLACK = 2.0**-50", "SLACK = 0.0")
+    assert query.to_arrow().num_rows < len(x)
+
+
+def test_planted_a_pair_out_of_the_window(monkeypatch):
+    left, right = random_sides(300, 6, 60, 100)
+    plant(monkeypatch, "if other_ts > oldest{user_condition}", "if True{user_condition}", file="_PROBE")
+    assert joined(left, right, 1000, hr.band("x", "a", 3.0)).to_arrow().num_rows > pairs(left, right, 3.0)
+
+
+def test_planted_a_hand_that_does_not_go_round(monkeypatch):
+    """Eighty tuples are in the window, of 800,000, all others in cells that nothing comes to again."""
+    left, right = drifting(800_000)
+    query = joined(left, right, 1, hr.band("x", "a", 0.1))
+    taken, table = blocks_taken(query)
+    assert table.num_rows == 800_000
+    assert taken < 1.2 * 4 * SLOTS / BLOCK_ROWS  # what comes while the hand goes round
+    plant(monkeypatch, "hand = (hand + 1) & (SLOTS - 1)", "hand = hand")
+    assert blocks_taken(query)[0] > 800_000 / BLOCK_ROWS

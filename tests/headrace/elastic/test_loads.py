@@ -1,0 +1,146 @@
+"""Load by bucket: nothing invented, nothing lost, and given to the buckets of the keys that were there.
+
+Property    what the buckets of a worker get is what it counted, whatever is looked at and how often, and only
+            buckets it owns get anything; where every tuple is looked at it is right bucket by bucket
+Oracle      the keys, counted by hand
+Cannot see  how far a sample of a busy worker is off: `test_oracle_a_sample_is_close` looks at one stream
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.elastic import epochs, loads
+from headrace.elastic.epochs import LOADED, UPDATES
+from headrace.elastic.loads import (
+    EVENLY,
+    ONE_KEY,
+    SEVERAL_KEYS,
+    add_load,
+    note_load,
+    settle_load,
+    spread_load,
+)
+from headrace.gates import merged_log
+from headrace.ingress.store import Store, allocate_directories
+from headrace.references import BUCKETS, tuple_reference
+
+DRAWN = settings(deadline=None, max_examples=60)
+WORKERS = 3
+
+
+def control_of(how, width, owners, sources=1):
+    control = epochs.allocate(WORKERS, 1, 0, sources)
+    control.layout[:] = how, width, UPDATES
+    control.owner[0] = owners
+    return control
+
+
+def stored(rows, several):
+    """A gate's records of one source, and the directory where their keys are. `rows`: the keys of each tuple."""
+    directory = allocate_directories(1, 0)
+    store = Store({}, several, directory[0])
+    keys = np.array([key for row in rows for key in row], np.int32)
+    offsets = np.cumsum([0, *map(len, rows)]).astype(np.int32) if several else None
+    store.append(np.zeros(len(rows), np.int64), keys, offsets, {}, None)
+    gate = merged_log.allocate(1, WORKERS, max(16, len(rows)))
+    gate.out_ref[0, : len(rows)] = [tuple_reference(0, i) for i in range(len(rows))]
+    return SimpleNamespace(gate=gate, directory=directory, store=store)
+
+
+KEYS = st.lists(st.lists(st.integers(0, 5000), max_size=6), min_size=1, max_size=200)
+
+
+@DRAWN
+@given(KEYS, st.booleans(), st.integers(0, 2**32), st.integers(1, 5))
+def test_oracle_every_tuple_looked_at(rows, several, seed, per_key):
+    """Few enough keys in one go: each bucket gets what its keys counted."""
+    if not several:
+        rows = [[row[0] if row else 0] for row in rows]
+    rows = [row for row in rows if row] or [[1]]
+    while sum(map(len, rows)) > loads.LOAD_KEYS:
+        rows.pop()
+    data = stored(rows, several)
+    owners = np.random.default_rng(seed).integers(0, WORKERS, BUCKETS)
+    control = control_of(SEVERAL_KEYS if several else ONE_KEY, data.store.width, owners)
+    wanted = np.zeros((WORKERS, BUCKETS), np.int64)
+    for key in (key for row in rows for key in row):
+        wanted[owners[key % BUCKETS], key % BUCKETS] += per_key
+    for me in range(WORKERS):
+        control.meter[me, UPDATES] = wanted[me].sum()
+        note_load(me, data.gate, control, data.directory, 0, 0, 0, len(rows), 12345 + seed)
+    assert (control.load == wanted).all()
+    assert (control.meter[:, LOADED] == wanted.sum(axis=1)).all()
+
+
+@DRAWN
+@given(KEYS, st.integers(0, 2**32), st.lists(st.integers(0, 10**9), min_size=1, max_size=8), st.booleans())
+def test_oracle_nothing_invented_and_nothing_lost(rows, seed, counted, evenly):
+    """Whatever was counted: never more than that is given, only to buckets owned, and all of it once settled."""
+    rows = [row * 40 for row in rows]
+    data = stored(rows, True)
+    draw = np.random.default_rng(seed)
+    owners = draw.integers(0, WORKERS, BUCKETS)
+    control = control_of(EVENLY if evenly else SEVERAL_KEYS, data.store.width, owners)
+    for more in counted:
+        for me in range(WORKERS):
+            control.meter[me, UPDATES] += more
+            first = int(draw.integers(0, len(rows)))
+            note_load(me, data.gate, control, data.directory, 0, 0, first, len(rows) - first, int(draw.integers(2**60)))
+            given_out = int(control.load[me].sum())
+            assert given_out == control.meter[me, LOADED] <= control.meter[me, UPDATES]
+    for me in range(WORKERS):
+        settle_load(me, control, 0)
+        assert control.load[me].sum() == control.meter[me, UPDATES] == control.meter[me, LOADED]
+        assert (control.load[me, owners != me] == 0).all() and (control.load >= 0).all()
+
+
+@DRAWN
+@given(st.integers(0, 10**6), st.integers(1, BUCKETS), st.integers(1, 50))
+def test_oracle_spreading_goes_round(due, owned, times):
+    """No bucket owned is ever ahead of another by more than what one round leaves over."""
+    owners = np.ones(BUCKETS, np.int64)
+    owners[:owned] = 0
+    control = control_of(EVENLY, 3, owners)
+    for _ in range(times):
+        spread_load(0, control, 0, due)
+    assert control.load.sum() == due * times
+    assert control.load[0, owned:].sum() == 0
+    if owned == BUCKETS:
+        assert np.ptp(control.load[0]) <= 1
+
+
+def test_example_a_worker_that_owns_nothing_gets_nothing():
+    control = control_of(EVENLY, 3, np.zeros(BUCKETS, np.int64))
+    control.meter[1, UPDATES] = 7
+    spread_load(1, control, 0, 7)
+    settle_load(1, control, 0)
+    assert control.load.sum() == 0 and control.meter[1, LOADED] == 0
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_oracle_a_sample_is_close(several):
+    """A skewed stream, each key of period 1,024 as batches are: looks at changing places find all of it."""
+    draw = np.random.default_rng(5)
+    weights = 1.0 / np.arange(1, 33)
+    keys = draw.choice(32, p=weights / weights.sum(), size=1024)
+    rows = [[key, key + 100] for key in keys] if several else [[key] for key in keys]
+    data = stored(rows, several)
+    control = control_of(SEVERAL_KEYS if several else ONE_KEY, data.store.width, np.zeros(BUCKETS, np.int64))
+    for _ in range(400):
+        control.meter[0, UPDATES] += len(rows) * len(rows[0])
+        note_load(0, data.gate, control, data.directory, 0, 0, 0, 1024, int(draw.integers(2**40)))
+    true = np.bincount([key for row in rows for key in row], minlength=BUCKETS) * 400
+    assert control.load[0].sum() == true.sum()
+    assert np.abs(control.load[0] - true).sum() < 0.1 * true.sum()
+
+
+def test_example_the_limit_on_keys_holds():
+    """A tuple of many keys costs no more than others do: so many keys are looked at, and no more."""
+    data = stored([list(range(3000)), [5]], True)
+    control = control_of(SEVERAL_KEYS, data.store.width, np.zeros(BUCKETS, np.int64))
+    owned = add_load(0, data.gate, control, data.directory, 0, 0, 0, 2, 999, 1, 0)
+    assert owned == loads.LOAD_KEYS == control.load.sum()

@@ -1,0 +1,240 @@
+"""Overload: what is due and was not taken, how late it is, and who is the reason.
+
+Method      real runs that somebody holds up for certain: a sink that waits, a source that gives nothing, an operator that
+            costs more than its rate allows, one key for all tuples.
+Oracle      the rate schedule itself; who was made slow.
+Cannot see  how much a part was to blame where two are slow at once.
+"""
+
+import inspect
+import math
+import threading
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace.metrics.bottleneck import bottleneck
+from headrace.metrics.sources import STATES, SourceMetrics
+from headrace.metrics.time_spent import TimeSpent
+from headrace.runtime import player as player_module
+from headrace.runtime.player import Origin, Player
+from support.books import counting
+from support.two_stages import TwoStages
+from support.workloads import Steered, eventually
+
+ROWS = 400_000
+
+
+def rows(keys=100, count=ROWS):
+    return pa.table({"ts": np.arange(count), "k": np.arange(count) % keys})
+
+
+def labour(state, t, emit):
+    """Some hundred microseconds."""
+    x = t.k
+    for _ in range(50_000):
+        x = (x * 1103515245 + 12345) % 2147483648
+    state.x = x
+
+
+def give(key, state, emit):
+    emit(x=state.x)
+
+
+def laborious(given):
+    """Far more work than its rate leaves time for."""
+    operator = hr.operator(state={"x": "int64"}, emits={"x": "int64"}, update=labour, output=give)
+    return hr.stream(given, event_time="ts").key_by("k").window(ROWS).apply(operator, name="labour")
+
+
+# -- lag and backlog by the schedule
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def lag_by_the_schedule():
+    clock = Clock()
+    player = Player(hr.rates.constant(100), clock=clock)
+    assert player.lag_s(0) == 0.0, "nothing is due before the first tuple is there"
+    player.begin()
+    clock.now += 3.0
+    assert player.lag_s(0) == pytest.approx(3.0) and player.behind(0) == 300
+    assert player.lag_s(250) == pytest.approx(0.5), "tuple 250 was due 2.5 s after the first"
+    assert player.lag_s(301) == 0.0
+    assert player.lag_s(250, at_s=102.7) == pytest.approx(0.2)
+    player.play(hr.rates.constant(10), added=250)
+    clock.now += 1.0
+    assert player.lag_s(255) == pytest.approx(0.5), "a new rate counts from when it was set"
+    player.play(None, added=255)
+    assert math.isnan(player.lag_s(255)), "at full speed nothing is due"
+
+
+def lag_by_event_times():
+    clock, origin = Clock(), Origin()
+    player = Player(hr.rates.recorded(speed=2), origin, unit_ns=10**9, clock=clock)
+    player.begin()
+    assert player.due(0, np.array([10, 20]), 0)[0] == 1
+    clock.now += 8.0  # tuple 20 was due after 5
+    player.due(1, np.array([10, 20]), 1)
+    assert player.lag_s(1) == pytest.approx(3.0), "recorded events are late"
+
+
+def test_example_lag_by_the_schedule():
+    lag_by_the_schedule()
+
+
+def test_example_lag_by_event_times():
+    lag_by_event_times()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "text", "mistake"),
+    [
+        (lag_by_the_schedule, "- since - schedule.due_at(added - base)", "- since - schedule.due_at(added)"),
+        (lag_by_the_schedule, "- since - schedule.due_at(added - base)", "- schedule.due_at(added - base)"),
+        (lag_by_event_times, "- first) * self._unit_s / schedule.speed)", "- first) * self._unit_s)"),
+    ],
+)
+def test_planted_mistake_is_found(scenario, text, mistake):
+    source = inspect.getsource(player_module)
+    assert source.count(text) == 1, f"{text!r}: the mistake is out of date"
+    scope = dict(vars(player_module))
+    exec(compile(source.replace(text, mistake), player_module.__file__, "exec"), scope)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(AssertionError):
+        patch.setattr(Player, "lag_s", scope["Player"].lag_s)
+        scenario()
+
+
+def test_example_time_spent_is_of_one_state_at_a_time():
+    now = iter(range(0, 1000, 10))
+    spent = TimeSpent(("a", "b"), clock=lambda: next(now))
+    assert spent.read() == {"a": 0, "b": 0}
+    spent.turn("a")  # 0
+    spent.turn("a")
+    spent.turn("b")  # 10
+    assert spent.read() == {"a": 10, "b": 10}  # looked at 20
+    assert spent.read(until_ns=15) == {"a": 10, "b": 5}
+    spent.stop()  # 30
+    assert spent.read() == {"a": 10, "b": 20}
+
+
+def test_example_shares_of_a_source():
+    then = SourceMetrics("s", "o", 10, 10, spent_ns=dict(zip(STATES, (5, 5, 0, 0), strict=True)))
+    now = SourceMetrics("s", "o", 20, 18, spent_ns=dict(zip(STATES, (5, 10, 15, 0), strict=True)))
+    assert (now.waiting, now.share("blocked", then), now.share("paced"), then.share("feeding")) == (2, 0.75, 1 / 3, 0)
+
+
+# -- runs that somebody holds up
+
+
+def test_example_a_sink_that_waits():
+    """Backlog and lag grow while it does, and are gone at the end."""
+    opened = threading.Event()
+    run = hr.stream(rows(), event_time="ts").forward().start(
+        rate=ROWS, capacity=1 << 12, sink=lambda batch: opened.wait(60)
+    )
+    with run:
+        try:
+            eventually(lambda: run.metrics().lag_s > 0.3 and run.metrics().behind > 0.2 * ROWS)
+            first = run.metrics()
+            eventually(lambda: run.metrics().lag_s > first.lag_s + 0.1)
+            then = run.metrics()
+            time.sleep(0.1)  # an interval to look at
+            now = run.metrics()
+            (source,), (before,) = now.sources, then.sources
+            assert source.share("blocked", before) > 0.9, source.share("blocked", before)
+            eventually(lambda: run.bottleneck(0.2).kind == "results")
+            found = run.bottleneck(0.2)
+            assert found.is_pressed and found.where == "forward" and "are not taken" in found.sentence
+            frame = run.history.to_pandas()
+            assert frame["lag_s"].max() > 0.2 and frame["behind"].max() > 0
+        finally:
+            opened.set()
+        assert run.wait(60)
+        end = run.metrics()
+        assert (end.behind, end.lag_s, bottleneck(end).kind) == (0, 0.0, "over")
+
+
+def test_example_a_source_that_gives_nothing():
+    source = Steered(rows(count=2_000), [1_000])
+    with counting(source).start(rate=2_000) as run:
+        source.let()
+        eventually(lambda: run.bottleneck(0.2).kind == "source")
+        found, metrics = run.bottleneck(0.2), run.metrics()
+        assert "gives too little" in found.sentence and not found.is_pressed
+        assert metrics.lag_s > 0.1 and metrics.sources[0].share("starved") > 0
+        source.let_all()
+        assert run.wait(60)
+
+
+def test_example_a_source_whose_time_is_behind():
+    """The others' tuples fill the gate, and threads wait for it."""
+    first, second = Steered(rows(), [10, ROWS - 10]), Steered(rows(), [10])
+    with counting([first, second]).start(capacity=1 << 10) as run:
+        first.let(2)
+        second.let()
+        eventually(lambda: run.bottleneck(0.2).kind == "order")
+        found = run.bottleneck(0.2)
+        assert found.where == list(run.metrics().operators["counts"].watermark_gap)[1] and found.is_pressed
+        first.let_all()
+        second.let_all()
+        assert run.wait(60)
+
+
+def test_example_an_engine_that_says_only_when_it_is_busy():
+    """Of the time that has passed, not of the time it has told of."""
+    source = Steered(pa.table({"ts": range(2_000), "x": [1] * 2_000}), [1_000])
+    with hr.stream(source, event_time="ts").through(TwoStages("x")).start() as run:
+        source.let()
+        eventually(lambda: run.metrics().operators["total"].processed == 1_000)
+        eventually(lambda: "busy 100%" not in bottleneck(run.metrics()).sentence, 10)
+        source.let_all()
+        assert run.wait(60)
+
+
+def test_example_threads_that_have_too_much_to_do():
+    with laborious(rows()).start(rate=ROWS, threads=1, max_threads=2) as run:
+        eventually(lambda: run.bottleneck(0.2).kind in ("workers", "cores"))
+        found = run.bottleneck(0.2)
+        assert found.where == "labour" and found.is_pressed and run.metrics().lag_s > 0
+
+
+def test_example_one_thread_that_owns_all_keys():
+    with laborious(rows(keys=1)).start(rate=ROWS, threads=2) as run:
+        eventually(lambda: run.bottleneck(0.2).kind == "worker")
+        found = run.bottleneck(0.2)
+        assert found.worker == run.mapping.owners[int(run["labour"].hot_keys().loc[0, "bucket"])]
+        assert f"Thread {found.worker} of labour" in found.sentence
+
+
+def test_example_the_keys_behind_the_load():
+    """Of a table that comes in one piece, they are those of the whole table."""
+    given = pa.table({"ts": range(1000), "k": ["a"] * 600 + ["b"] * 300 + ["c"] * 100})
+    with counting(given).start(threads=2) as run:
+        assert run.wait(60)
+        hot = run["counts"].hot_keys(2)
+        assert hot["k"].tolist() == ["a", "b"] and hot["share"].tolist() == [0.6, 0.3]
+        assert hot["thread"].tolist() == [run.mapping.owners[bucket] for bucket in hot["bucket"]]
+    with hr.stream(given, event_time="ts").forward().start() as run, pytest.raises(AttributeError, match="hot_keys"):
+        run["forward"].hot_keys()
+
+
+def test_example_at_full_speed_nothing_is_due():
+    with counting(rows(count=1000)).start() as run:
+        assert run.wait(60)
+        metrics = run.metrics()
+        assert metrics.behind == 0 and math.isnan(metrics.lag_s) and metrics.to_dict()["lag_s"] is None
+        used = metrics.cpu_ns
+        assert {"counts-0", "counts-collector", "counts-source0-reader", "counts-source0-feeder"} <= set(used)
+        assert used["counts-0"] > 0
+        run.stop()  # waits until its threads have ended
+        assert run.metrics().cpu_ns == run.metrics().cpu_ns

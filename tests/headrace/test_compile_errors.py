@@ -1,0 +1,73 @@
+"""User functions that do not compile: what a user sees of it, through the public interface.
+
+Property    the error is one line with the user's function, line and reason, and what Python prints has none of Numba's
+            pages; all that the compiler said can be had
+Oracle      by hand
+Cannot see  which line, for every kind of mistake: see tests/headrace/codegen/test_functions.py
+"""
+
+import pickle
+import traceback
+
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace.errors import FunctionError
+from headrace.kernel import JIT
+
+pytestmark = pytest.mark.skipif(not JIT, reason="without the compiler there is nothing to compile")
+
+TABLE = pa.table({"ts": [1, 2], "k": [1, 1], "x": [2, 3]})
+STREAM = hr.stream(TABLE, event_time="ts")
+
+
+def adds_text(t, emit):
+    emit(y=t.x + "a")  # here
+
+
+def compares_text(t):
+    return t.x + "a" > 3  # here
+
+
+def updates(state, t, emit):
+    state.n = t.x + "a"  # here
+
+
+def pairs(left, right):
+    return left.x + "a" > right.x  # here
+
+
+def custom():
+    return hr.operator(state={"n": "int64"}, emits={"n": "int64"}, update=updates)
+
+
+CASES = [
+    (adds_text, lambda: STREAM.map(adds_text, y="int64").to_arrow()),
+    (adds_text, lambda: STREAM.flat_map(adds_text, y="int64").to_arrow()),
+    (compares_text, lambda: STREAM.filter(compares_text).to_arrow()),
+    (updates, lambda: STREAM.key_by("k").window(2).apply(custom()).to_arrow()),
+    (updates, lambda: STREAM.key_by("k").window(2).apply(custom()).to_arrow(mode="sn")),
+    (pairs, lambda: STREAM.join(STREAM, within=2, where=pairs).to_arrow()),
+]
+
+
+@pytest.mark.parametrize(("function", "call"), CASES, ids=["map", "flat_map", "filter", "apply", "apply_sn", "join"])
+def test_the_users_line_and_no_pages(function, call):
+    with pytest.raises(FunctionError) as caught:
+        call()
+    error = caught.value
+    assert (error.function, error.file, error.line) == (function.__name__, __file__, function.__code__.co_firstlineno + 1)
+    assert "there is no compiled add(int64, Literal[str](a))" in str(error) and "\n" not in str(error)
+    shown = "".join(traceback.format_exception(error))
+    assert "numba" not in shown.casefold() and "Traceback" not in shown.removeprefix("Traceback")
+    assert "No implementation of function" in error.compiler and error.compiler.count("\n") > 10
+    assert "\x1b" not in error.compiler
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.compiler) == (str(error), error.compiler)
+
+
+def test_what_fails_on_a_tuple_has_nothing_of_the_compiler():
+    with pytest.raises(FunctionError, match="ZeroDivisionError") as caught:
+        STREAM.map(lambda t: 1 // (t.x - 2), y="int64").to_arrow()
+    assert caught.value.compiler == ""

@@ -1,0 +1,220 @@
+"""Names that are not there, through the public interface: the error says which one was meant.
+
+Property    an unknown argument, method, column, operator, application, controller or measure is refused by an error of
+            the project's own that names the closest; it still is the error that Python's protocols need, so that
+            `hasattr`, completion, `copy` and pickling work
+Oracle      by hand
+Cannot see  whether the closest name is what a person meant
+"""
+
+import copy
+import pickle
+import traceback
+
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+import headrace_datasets
+from headrace.apps import APPS
+from headrace.errors import (
+    ArgumentError,
+    FunctionError,
+    HeadraceError,
+    MissingAttributeError,
+    NotSupportedError,
+    ParameterError,
+    SchemaError,
+    UnknownNameError,
+)
+from headrace.names import closest
+
+TABLE = pa.table({"ts": [1, 2, 12], "kind": ["a", "b", "a"], "value": [1, 2, 3]})
+STREAM = hr.stream(TABLE, event_time="ts")
+KEYED = STREAM.key_by("kind")
+WINDOWED = KEYED.window(10)
+COUNTS = WINDOWED.aggregate("counts", n=hr.count())
+INPUTS = hr.inputs(KEYED, KEYED)
+
+
+@pytest.fixture
+def run():
+    with COUNTS.start(threads=1) as run:
+        run.wait()
+        yield run
+
+
+@pytest.mark.parametrize("call", ["start", "to_arrow", "to_pandas"])
+def test_options_of_a_run(call):
+    with pytest.raises(ArgumentError, match=r"^thread=2: there is no such argument; did you mean threads=\?$") as caught:
+        getattr(COUNTS, call)(thread=2)
+    assert isinstance(caught.value, TypeError) and isinstance(caught.value, ParameterError)
+    with pytest.raises(ArgumentError, match="parallelism=2: .* write threads="):
+        getattr(COUNTS, call)(parallelism=2)
+    with pytest.raises(ArgumentError, match="x=1: there is no such argument; the arguments are threads=, max_threads="):
+        getattr(COUNTS, call)(x=1)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: hr.stream(TABLE, event_tme="ts"), r"^stream\(event_tme='ts'\): .*did you mean event_time=\?"),
+        (lambda: hr.stream(TABLE, time="ts"), r"^stream\(time='ts'\): there is no such argument; write event_time=$"),
+        (lambda: hr.stream(TABLE), r"^stream\(\): missing a required argument: 'event_time'; the arguments are source="),
+        (lambda: hr.stream(TABLE, "ts", "s"), r"^stream\(\): too many positional arguments"),
+        (lambda: KEYED.window(width=3), r"^window\(width=3\): there is no such argument; write size=$"),
+        (lambda: KEYED.window(10, advanse=3), r"^window\(advanse=3\): .*did you mean advance=\?"),
+        (lambda: STREAM.join(STREAM, within=1, how="left"), r"^join\(how='left'\): .* write where=$"),
+        (lambda: hr.operator(emit={"n": "int64"}), r"^operator\(emit=.*\): there is no such argument; write emits=$"),
+    ],
+)
+def test_arguments(call, words):
+    with pytest.raises(ArgumentError, match=words) as caught:
+        call()
+    assert isinstance(caught.value, TypeError)
+
+
+def test_arguments_of_a_live_run():
+    with COUNTS.start(rate=1) as run:
+        with pytest.raises(NotSupportedError, match=r"reconfigure\(thread=...\): .* did you mean threads=\?"):
+            run.reconfigure(thread=2)
+        with pytest.raises(ArgumentError, match=r"control\(interval=1\): there is no such argument; write interval_s="):
+            run.control(None, interval=1)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: STREAM.aggregate, "a Stream has no 'aggregate'; write .key_by(...).window(...).aggregate(...)"),
+        (lambda: STREAM.groupBy, "a Stream has no 'groupBy'; write .key_by(...)"),
+        (lambda: STREAM.to_panda, "a Stream has no 'to_panda'; did you mean .to_pandas?"),
+        (lambda: STREAM.collect, "a Stream has no 'collect'; write .to_arrow() or .to_pandas()"),
+        (lambda: STREAM.nothing_like_it, "a Stream has no 'nothing_like_it'; it has filter,"),
+        (lambda: KEYED.aggregate, "a KeyedStream has no 'aggregate'; write .window(...).aggregate(...)"),
+        (lambda: KEYED.agregate, "a KeyedStream has no 'agregate'; write .window(...).aggregate(...)"),
+        (lambda: WINDOWED.to_arrow, "a WindowedStream has no 'to_arrow'; write .aggregate(...) or .apply(...) first"),
+        (lambda: WINDOWED.agg, "a WindowedStream has no 'agg'; write .aggregate(name=hr.count(), ...)"),
+        (lambda: WINDOWED.sum, "a WindowedStream has no 'sum'; write .aggregate(sum=hr.sum(...))"),
+        (lambda: INPUTS.aggregate, "a KeyedInputs has no 'aggregate'; write .window(...).apply(...)"),
+        (lambda: INPUTS.window(3).aggregate, "a WindowedInputs has no 'aggregate'; write .apply(hr.operator(...))"),
+        (lambda: hr.agregate, "headrace has no 'agregate'; "),
+        (lambda: hr.cuont, "headrace has no 'cuont'; did you mean count?"),
+        (lambda: hr.Dashboard, "headrace has no 'Dashboard'; write headrace_widgets.Dashboard"),
+        (lambda: hr.Treshold, "headrace has no 'Treshold'; write hr.controllers.Threshold"),
+        (lambda: hr.controllers.Treshold, "headrace.controllers has no 'Treshold'; did you mean Threshold?"),
+    ],
+)
+def test_methods(call, words):
+    with pytest.raises(MissingAttributeError) as caught:
+        call()
+    assert str(caught.value).startswith(words)
+    assert isinstance(caught.value, AttributeError) and isinstance(caught.value, HeadraceError)
+
+
+def test_datasets():
+    with pytest.raises(AttributeError, match="headrace_datasets has no 'tweet'; the datasets are flights, joins"):
+        _ = headrace_datasets.tweet
+
+
+def test_of_a_run(run):
+    with pytest.raises(MissingAttributeError, match=r"a QueryRun has no 'result'; write .to_arrow\(\)"):
+        _ = run.result
+    with pytest.raises(MissingAttributeError, match=r"a QueryRun has no 'to_pands'; did you mean .to_pandas\?"):
+        _ = run.to_pands
+    with pytest.raises(UnknownNameError, match=r"^run\['count'\]: did you mean counts\? the operators are counts$") as caught:
+        run["count"]
+    assert isinstance(caught.value, KeyError) and isinstance(caught.value, ParameterError)
+    with pytest.raises(MissingAttributeError, match=r"an OperatorHandle has no 'thread'; did you mean .threads\?"):
+        _ = run["counts"].thread
+    with pytest.raises(MissingAttributeError, match=r"write .metrics\(\).processed"):
+        _ = run["counts"].procesed
+    with pytest.raises(MissingAttributeError, match=r"does not measure 'latency_s'; did you mean .latency_ms\? there is"):
+        _ = run.metrics().operators["counts"].latency_s
+    with pytest.raises(UnknownNameError, match="operator='count': did you mean counts"):
+        run.history.to_pandas("count")
+    with pytest.raises(UnknownNameError, match="operator='count': did you mean counts"):
+        run.history.bucket_loads("count")
+
+
+def test_columns():
+    for call, kind in (
+        (lambda: STREAM.key_by("knid"), "did you mean 'kind'? the columns are 'ts', 'kind', 'value'"),
+        (lambda: STREAM.select("ts", "Value"), "did you mean 'value'?"),
+        (lambda: STREAM.filter(hr.col("valu") > 1), "did you mean value?"),
+        (lambda: WINDOWED.aggregate(m=hr.max("valeu")), "did you mean 'value'?"),
+        (lambda: hr.stream(TABLE, event_time="tss"), "did you mean ts? the columns are ts, kind, value"),
+        (lambda: STREAM.join(STREAM, within=1, on="knd"), "did you mean 'kind'?"),
+    ):
+        with pytest.raises(SchemaError) as caught:
+            call()
+        assert kind in str(caught.value)
+
+
+def test_a_hundred_thousand_columns():
+    """The text stays short, and is made at once."""
+    names = [f"column_{i}" for i in range(100_000)]
+    wide = hr.stream(pa.table([[1]] * len(names) + [[1]], names=[*names, "ts"]), event_time="ts")
+    with pytest.raises(SchemaError) as caught:
+        wide.key_by("?")
+    assert len(str(caught.value)) < 1_000 and "and 99,971 more" in str(caught.value)
+
+
+def test_fields_of_functions():
+    def longest(t, emit):
+        emit(n=t.valu)
+
+    def misnamed(t, emit):
+        emit(totl=t.value)
+
+    with pytest.raises(FunctionError, match="t has no field 'valu'; did you mean t.value"):
+        STREAM.map(longest, n="int64").to_arrow()
+    with pytest.raises(FunctionError, match="there is no such output field; did you mean total"):
+        STREAM.map(misnamed, total="int64").to_arrow()
+
+
+def test_operators_and_controllers_in_options():
+    with pytest.raises(ParameterError, match=r"threads=\{'count': ...\}: did you mean counts\? the operators are counts"):
+        COUNTS.start(threads={"count": 2})
+    with pytest.raises(ParameterError, match=r"controller='treshold': .* such as hr.controllers.Threshold\(\)"):
+        COUNTS.start(controller="treshold")
+    with pytest.raises(ParameterError, match=r"controller=Threshold is a class: give an object of it, as in Threshold\(\)"):
+        COUNTS.start(controller=hr.controllers.Threshold)
+
+
+def test_applications():
+    with pytest.raises(UnknownNameError, match=r"^APPS\['wordcont'\]: did you mean wordcount\? the applications are"):
+        APPS["wordcont"]
+    assert "wordcont" not in APPS and APPS.get("wordcont") is None
+
+
+def test_protocols_work(run):
+    for of in (STREAM, KEYED, WINDOWED, INPUTS, run, run["counts"], run.metrics().operators["counts"]):
+        assert not hasattr(of, "surely_not") and getattr(of, "surely_not", 3) == 3
+        assert not hasattr(of, "_ipython_canary_method_should_not_exist_") and not hasattr(of, "__html__")
+        assert "__class__" in dir(of)
+    for of in (STREAM, KEYED, WINDOWED, INPUTS, run.metrics().operators["counts"]):
+        assert type(copy.copy(of)) is type(of)
+    assert type(copy.deepcopy(run.metrics().operators["counts"])) is type(run.metrics().operators["counts"])
+    assert copy.copy(STREAM).schema == STREAM.schema
+    with pytest.raises(ImportError):
+        from headrace.controllers import Treshold  # noqa: F401
+
+
+def test_errors_survive_pickling():
+    for error in (ArgumentError("a"), MissingAttributeError("b", name="b"), UnknownNameError("c")):
+        again = pickle.loads(pickle.dumps(error))
+        assert type(again) is type(error) and str(again) == str(error)
+
+
+def test_python_adds_no_second_suggestion():
+    """Since 3.10 a traceback suggests names by itself, which would be said twice."""
+    with pytest.raises(MissingAttributeError) as caught:
+        _ = STREAM.to_panda
+    shown = "".join(traceback.format_exception_only(caught.value)).casefold()
+    assert shown.count("did you mean") == 1
+    assert caught.value.obj is None  # it would keep a run that nothing else refers to
+
+
+@pytest.mark.parametrize("name", [None, 3, "", b"threads", "\0", "ß" * 10_000])
+def test_anything_may_be_asked_for(name):
+    assert closest(name, ["threads", "rate"]) is None

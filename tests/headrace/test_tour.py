@@ -1,0 +1,177 @@
+"""`headrace tour`, and the stream it shows.
+
+Method: the tour itself, made shorter by letting the stream fall less far behind; in this process where what it prints is
+the point, in one of its own with a terminal of its own where keys are pressed. Results are held against the reference.
+Cannot see: whether two threads do nearly twice what one does (that is the machine's matter), and how it feels.
+"""
+
+import itertools
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from headrace import cli, lesson, tour
+from headrace.apps.compare import first_difference
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join(str(ROOT / room) for room in ("toolkit", "datasets", "widgets")),
+}
+
+
+@pytest.fixture
+def cheap(monkeypatch):
+    """Updates that cost a fortieth: the operator is compiled anew, and the reference is quick."""
+    monkeypatch.setattr(lesson, "WORK", 200)
+
+
+# -- the stream
+
+
+def test_oracle_scores_are_those_of_plain_python(cheap):
+    batches = list(itertools.islice(lesson.posts(), 16))
+    rows = pa.Table.from_batches(batches)
+    expected = lesson.expected(rows)
+    with lesson.scored(batches).start(threads=1, max_threads=3, reconfigure=[(1_000, 3), (2_500, 2)]) as run:
+        run.wait()
+        assert first_difference(run.to_arrow(), expected) is None
+    one_bit = [{**row, "score": row["score"] * (1 + 2**-52)} if i == 70 else row for i, row in enumerate(expected)]
+    assert "row 70, column 'score'" in first_difference(run.to_arrow(), one_bit)
+
+
+def test_example_posts_are_the_same_each_time_and_do_not_end():
+    first, again = (lesson.posts() for _ in range(2))
+    for _ in range(100):
+        assert next(first).equals(next(again))
+
+
+def test_example_the_posts_end_when_they_are_no_longer_wanted():
+    tap = tour.Tap(lesson.posts())
+    given = iter(tap)
+    kept = [next(given), next(given)]
+    tap.close()
+    assert list(given) == [] and tap.given == kept
+
+
+# -- the tour
+
+
+@pytest.mark.slow
+def test_example_without_a_terminal_it_asks_for_nothing_and_opens_nothing(monkeypatch, capfd):
+    monkeypatch.setattr(os, "execv", lambda *_: pytest.fail("a page was opened"))
+    assert tour.main(behind_s=0.5) == 0
+    said = capfd.readouterr().out
+    assert "Enter" not in said
+    for heading in ("1. A stream", "2. Too much for one thread", "3. One thread more", "4. Are the results the same?"):
+        assert heading in said
+    lines = [(int(threads), float(behind)) for threads, behind in re.findall(r" s +(\d) +[\d,]+ +([\d.]+) s", said)]
+    assert lines[0][0] == 1 and lines[-1][0] == 2
+    assert max(behind for _, behind in lines) >= 0.5 and lines[-1][1] < tour.DRAINED_S
+    assert re.search(r"run\.reconfigure\(threads=2\) +# took \d+\.\d\d ms", said)
+    assert re.search(r"[\d,]+ results: the same rows, in the same order, to the last bit", said)
+
+
+def test_example_a_wrong_result_is_noticed(cheap, monkeypatch, capfd):
+    """Plant a mistake: the reference says something else in one place."""
+    right = lesson.expected
+
+    def wrong(rows):
+        found = right(rows)
+        found[len(found) // 2]["n"] += 1
+        return found
+
+    monkeypatch.setattr(lesson, "expected", wrong)
+    monkeypatch.setattr(lesson, "capacity", lambda threads: 2_000.0 * threads)
+    monkeypatch.setattr(tour, "LONGEST_S", 1.0)
+    assert cli.main(["tour"]) == 1
+    said = capfd.readouterr().out
+    assert "WRONG: row" in said and "column 'n'" in said and "to the last bit" not in said
+
+
+def test_example_where_a_second_thread_does_not_help_fewer_posts_come(cheap, monkeypatch, capfd):
+    """As on a machine with one core, which here is one whose posts come faster than two threads can take them."""
+    monkeypatch.setattr(lesson, "capacity", lambda threads: 200_000.0)
+    monkeypatch.setattr(tour, "LONGEST_S", 3.0)
+    assert tour.main(behind_s=0.5) == 0
+    said = capfd.readouterr().out
+    assert "no second core is free" in said and "run.rate = 120_000" in said
+    assert "to the last bit" in said
+
+
+class Terminal:
+    """The tour in a terminal of its own."""
+
+    def __init__(self, *arguments):
+        self._own, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "headrace.cli", "tour", *arguments], env={**ENVIRONMENT, "BROWSER": "true"},
+            stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+        )  # fmt: skip
+        os.close(theirs)
+        self.said = ""
+
+    def until(self, text, seconds=180):
+        """Read until it has said something."""
+        end = time.monotonic() + seconds
+        while text not in self.said:
+            assert time.monotonic() < end, f"{text!r} was not said:\n{self.said}"
+            if select.select([self._own], [], [], 1.0)[0]:
+                try:
+                    self.said += os.read(self._own, 65_536).decode(errors="replace")
+                except OSError:  # it has ended
+                    assert text in self.said, self.said
+        return self.said
+
+    def press_enter(self):
+        os.write(self._own, b"\n")
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(30)
+        os.close(self._own)
+
+
+@pytest.fixture
+def terminal():
+    opened = []
+
+    def start(*arguments):
+        opened.append(Terminal(*arguments))
+        return opened[-1]
+
+    yield start
+    for one in opened:
+        one.close()
+
+
+@pytest.mark.slow
+def test_example_at_a_terminal_enter_adds_the_thread(terminal):
+    one = terminal("--no-browser")
+    one.until("Press Enter to add a thread")
+    one.until("behind\r\n")
+    one.press_enter()
+    one.until("run.reconfigure(threads=2)")
+    one.until("make dashboard")
+    assert one.process.wait(60) == 0
+
+
+@pytest.mark.slow
+def test_example_control_c_ends_it(terminal):
+    one = terminal()
+    one.until(" s  ")  # a line of the table: the stream runs
+    begun = time.monotonic()
+    one.process.send_signal(signal.SIGINT)
+    one.until("headrace: interrupted")
+    assert one.process.wait(10) == 130
+    assert time.monotonic() - begun < 5

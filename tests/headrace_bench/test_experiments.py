@@ -1,0 +1,111 @@
+"""Each of the papers' experiments at a tiny size: results are checked inside, the report is written.
+
+Figures at these sizes mean nothing, so none is looked at.
+"""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import headrace_bench as bench
+from headrace_bench import experiments
+from headrace_bench.experiments import Experiment, Figure, Line, Paper
+from headrace_bench.experiments.figure import log_ticks, plot_of
+from headrace_bench.experiments.kept import keep, kept
+from headrace_bench.experiments.page import write_page
+from headrace_bench.rows import Row
+
+PAPER = Paper("A paper, Figure 1", "a machine", ["It was <b>fast</b>: 3 t/s."])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", experiments.NAMES)
+def test_example_each_experiment_reports(name, tmp_path):
+    finished = bench.experiment(name, tiny=True)
+    assert finished.name == name and finished.rows and finished.figures and finished.paper.findings
+    cases = [row.case for row in finished.rows]
+    assert len(set(cases)) == len(cases)
+    for row in finished.rows:
+        assert row.bench == name and row.unit and math.isfinite(row.value) and row.value >= 0, row
+    for figure in finished.figures:
+        assert figure.x_label and figure.y_label and figure.lines
+    json.dumps(finished.to_dict())
+    assert write_page(tmp_path / "page.html", finished).stat().st_size > 100_000
+
+
+def test_example_a_page_shows_everything(tmp_path):
+    lines = [Line("ours", [1, 2, 4], [1.0, 2.0, math.nan]), Line("model", [1, 72], [1.0, 50.0], predicted=True)]
+    finished = Experiment(
+        "q0",
+        "Is it <fast>?",
+        "What was run.",
+        PAPER,
+        [Row("q0", "ours & theirs", 2.0, "t/s", goal=3.0, baseline=1.0, baseline_name="theirs")],
+        [Figure("Throughput", "threads", "t/s", lines, log_y=True, note="A note.")],
+        ["Memory is fast enough."],
+    )
+    html = write_page(tmp_path / "page.html", finished).read_text()
+    for text in ("Is it &lt;fast&gt;?", "ours &amp; theirs", "model (predicted)", "A note.", "A paper, Figure 1"):
+        assert text in html, text
+    assert "<b>fast</b>" not in html and "Memory is fast enough." in html and 'class="wrong"' in html
+    assert '<script src=' not in html and "<link" not in html  # needs no network
+
+
+def test_example_axes_label_whole_threads_and_the_points():
+    counted = [Line("ours", [1, 2, 4], [1, 2, 1], steps=True)]
+    plot = plot_of(Figure("f", "threads", "threads", counted))
+    assert plot.xaxis[0].ticker.ticks == [1, 2, 4] and plot.yaxis[0].ticker.min_interval == 1
+    windows = [Line("ours", [125, 500], [3.0, 40.0])]
+    plot = plot_of(Figure("f", "window", "ms", windows, log_x=True, log_y=True))
+    assert plot.xaxis[0].ticker.ticks == [125, 500] and plot.yaxis[0].ticker.ticks == [1, 2, 5, 10, 20, 50, 100]
+    assert log_ticks(0.02, 400) == [0.01, 0.1, 1, 10, 100, 1000]
+
+
+def test_example_a_kept_experiment_is_read_as_it_was(tmp_path):
+    lines = [Line("ours", [1, np.int64(2)], [np.float64(0.123456789), math.nan]), Line("model", [1], [2.0], predicted=True)]
+    rows = [
+        Row("q0", "with a goal", 2.0, "t/s", goal=3.0, baseline=1.0, baseline_name="theirs", goal_is_ratio=True),
+        Row("q0", "without", math.nan, "s", note="too slow"),
+    ]
+    finished = Experiment("q0", "t", "x", PAPER, rows, [Figure("f", "x", "y", lines, log_y=True, note="n")], ["a"])
+    path = keep(finished, "small", 0.25, tmp_path)
+    again = kept("q0", tmp_path)
+    assert again.experiment.to_pandas().equals(finished.to_pandas())
+    first = again.experiment.figures[0]
+    assert first.lines[0].y[0] == 0.12346 and math.isnan(first.lines[0].y[1]) and first.lines[0].x == [1, 2]
+    assert (first.log_y, first.note, first.lines[1].predicted) == (True, "n", True)
+    assert again.experiment.paper == Paper(PAPER.source, PAPER.machine, list(PAPER.findings))
+    assert str(again).startswith("small size, measured on 20") and str(again).endswith("was quiet")
+    assert "NaN" not in path.read_text()
+
+
+@pytest.mark.parametrize("name", experiments.NAMES)
+def test_example_figures_of_each_experiment_are_kept(name):
+    """What notebook 95 shows: a real run, and not a tiny one."""
+    found = kept(name)
+    assert found.experiment.name == name and found.size in ("small", "full") and found.date and found.machine
+    assert found.experiment.rows and found.experiment.plots() and found.experiment.paper.findings
+
+
+def test_example_main_keeps_an_experiment(tmp_path, monkeypatch, capsys):
+    row = Row("q0", "case", 1.0, "s")
+    finished = Experiment("q0", "t", "t", PAPER, [row], [Figure("f", "x", "y", [Line("l", [1], [1])])])
+    monkeypatch.setattr(bench, "NAMES", (*bench.NAMES, "q0"))
+    monkeypatch.setattr(experiments, "NAMES", ("q0",))
+    monkeypatch.setattr(bench, "experiment", lambda name, full: finished)
+    assert bench.main("q0", folder=str(tmp_path / "reports")) == 0
+    assert json.loads((tmp_path / "reports" / "q0.json").read_text())["rows"][0]["case"] == "case"
+    assert sorted(path.name for path in (tmp_path / "reports").iterdir()) == ["q0.html", "q0.json"]
+    finished.markdown = "| a table |\n"
+    assert bench.main("q0", folder=str(tmp_path / "reports")) == 0
+    assert (tmp_path / "reports" / "q0.md").read_text() == finished.markdown
+    (tmp_path / "file").write_text("")
+    assert bench.main("q0", folder=str(tmp_path / "file")) == 2
+    assert "--out" in capsys.readouterr().err
+
+
+def test_line_of_unequal_lengths_is_refused():
+    with pytest.raises(ValueError, match="line 'a': 2 x for 1 y"):
+        Line("a", [1, 2], [1])

@@ -1,0 +1,189 @@
+"""The functions of kernel files as generators, with bugs planted where a test wants them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from interleave import models
+from interleave.models import ATOMICS, SC
+from interleave.rewriting import LOADS, PAUSES, STORES, UPDATES, WAITS, BufferedCut, Cut
+
+_PROVIDED = {"headrace.kernel", "headrace.memory.atomics", "headrace.memory.bundle"}
+
+
+_NUMPY = SimpleNamespace(
+    int64=np.int64,
+    ndarray=np.ndarray,
+    iinfo=np.iinfo,
+    empty=lambda count, dtype=None: [0] * count,
+    zeros=lambda count, dtype=None: [0] * count,
+)
+
+
+class Kernels:
+    """The functions of some kernel files as generators, by name, for the memory model that is explored.
+
+    Parameters
+    ----------
+    modules : str
+        Dotted names; what they import of each other is loaded along.
+    taken : iterable of (str, str)
+        Single functions of further files: module, name.
+    programs : iterable of function
+        What the threads of a test do, written like kernels, with the kernels'
+        names; ``cut()`` is a point where the thread may be stopped.
+    replacing : dict
+        Programs by the name of another one, whose place they take.
+    shared : iterable of str
+        Names of arrays whose plain writes are points too.
+    planted : iterable of (str, str, str)
+        Bugs: module, the text to replace (it must occur exactly once), the new text.
+    constants : dict
+        Module constants to override, so that small cases reach large sizes' edges.
+    given : dict
+        Names that single functions need besides.
+    """
+
+    def __init__(
+        self,
+        *modules: str,
+        taken: Iterable[tuple[str, str]] = (),
+        programs: Iterable[Callable] = (),
+        replacing: dict[str, Callable] | None = None,
+        shared: Iterable[str] = (),
+        planted: Iterable[tuple[str, str, str]] = (),
+        constants: dict[str, Any] | None = None,
+        given: dict[str, Any] | None = None,
+    ):
+        named = {program.__name__: program for program in programs} | (replacing or {})
+        self._of = (modules, list(taken), named, set(shared), list(planted), constants or {}, given or {})
+        self._loaded = {SC: _Loaded(SC, *self._of).space}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if models.current not in self._loaded:
+            self._loaded[models.current] = _Loaded(models.current, *self._of).space
+        try:
+            return self._loaded[models.current][name]
+        except KeyError:
+            raise AttributeError(f"no kernel, program or constant {name!r}") from None
+
+
+class _Loaded:
+    """The text of some kernel files, rewritten for one memory model: see `Kernels`."""
+
+    def __init__(self, memory, modules, taken, programs, shared, planted, constants, given):
+        self._cut = Cut if memory == SC else BufferedCut
+        self._shared = shared
+        self._planted = planted
+        self._used: set[int] = set()
+        self._constants = constants
+        self._generators: dict[str, bool] = {}
+        self.space: dict[str, Any] = {
+            "np": _NUMPY,
+            "CELL": 1,
+            "kernel": lambda function: function,
+            "by_reference": lambda fields: fields,
+            "prefetch": lambda array, index: None,
+            "prefetch_for_write": lambda array, index: None,
+            "now_ns": lambda: 0,
+            **ATOMICS[memory],
+            **given,
+        }
+        self._loaded: set[str] = set()
+        for module in modules:
+            self._load(module)
+        for module, name in taken:
+            self._load(module, only=name)
+        if programs:
+            text = "\n\n".join(
+                textwrap.dedent(inspect.getsource(program)).replace(f"def {program.__name__}(", f"def {name}(", 1)
+                for name, program in programs.items()
+            )
+            free = {}
+            for program in programs.values():
+                free.update({k: v for k, v in program.__globals__.items() if isinstance(v, (int, str))})
+            self.space = {**free, **self.space}
+            self._execute(text, "<programs>", every=True)
+        if len(self._used) != len(self._planted):
+            raise AssertionError("a planted bug names a module that was not loaded")
+
+    def _load(self, module: str, only: str = "") -> None:
+        if module in self._loaded:
+            return
+        self._loaded.add(module)
+        spec = find_spec(module)
+        assert spec is not None and spec.origin is not None
+        text = Path(spec.origin).read_text()
+        for number, (where, old, new) in enumerate(self._planted):
+            if where == module:
+                if text.count(old) != 1:
+                    raise AssertionError(f"the planted bug matches {text.count(old)} times in {module}: {old!r}")
+                text = text.replace(old, new)
+                self._used.add(number)
+        if only:
+            functions = [n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == only]
+            text = ast.unparse(functions[0])
+        self._execute(text, spec.origin)
+
+    def _execute(self, text: str, name: str, every: bool = False) -> None:
+        tree = ast.parse(text)
+        body: list[ast.stmt] = []
+        functions: list[ast.FunctionDef] = []
+        for node in tree.body:
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("headrace"):
+                if node.module in _PROVIDED:
+                    continue
+                if node.module in ("headrace.progress", "headrace.references"):
+                    body.append(node)
+                else:
+                    self._load(node.module)
+                continue
+            if isinstance(node, ast.Import) and node.names[0].name == "numpy":
+                continue
+            if isinstance(node, ast.FunctionDef) and (every or node.decorator_list):
+                node.decorator_list = []
+                node.returns = None
+                functions.append(node)
+            body.append(node)
+        self._find_generators(functions)
+        cut = self._cut({n for n, yielding in self._generators.items() if yielding}, self._shared)
+        tree.body = [cut.rewrite(node) if node in functions else node for node in body]
+        ast.fix_missing_locations(tree)
+        exec(compile(tree, name, "exec"), self.space)  # our own files, in a test
+        self.space.update({k: v for k, v in self._constants.items() if k in self.space})
+
+    def _find_generators(self, functions: list[ast.FunctionDef]) -> None:
+        atoms = LOADS | STORES | UPDATES | WAITS | PAUSES | {"cut", "fence"}
+        calls = {}
+        for node in functions:
+            names = {
+                c.func.id for c in ast.walk(node) if isinstance(c, ast.Call) and isinstance(c.func, ast.Name)
+            }
+            calls[node.name] = names
+            own = Cut(set(), self._shared)
+            plain = any(isinstance(n, ast.stmt) and own.is_plain_write(n) for n in ast.walk(node))
+            self._generators[node.name] = plain or bool(names & atoms)
+        changed = True
+        while changed:
+            changed = False
+            for name, names in calls.items():
+                if not self._generators[name] and any(self._generators.get(n) for n in names):
+                    self._generators[name] = changed = True
+
+
+def copied(arrays):
+    """A fresh copy of a NamedTuple of lists (or lists of lists)."""
+    return type(arrays)(
+        *[[row[:] for row in a] if a and isinstance(a[0], list) else a[:] for a in arrays]
+    )

@@ -1,0 +1,40 @@
+"""Method: the burst button of real runs; the line it prints, run on another run, sets the same schedule."""
+
+
+import headrace as hr
+from headrace_widgets import Dashboard
+from support.dashboards import TABLE, problem, start
+from support.workloads import eventually
+
+
+def test_example_three_times_the_rate_and_back(run, dashboard):
+    burst = dashboard.operator_view.burst
+    burst.button.click()
+    assert problem(dashboard) == ""
+    line = "run.rate = hr.rates.phases([(5, 6000), (1, 2000)])"
+    assert dashboard.messages.lines == (line,)
+    assert (run.rate, run.schedule.rate_at(4.9), run.schedule.rate_at(5.1)) == (6_000, 6_000, 2_000)
+    with start(rate=100) as other:
+        exec(line, {"run": other, "hr": hr})
+        assert repr(other.schedule) == repr(run.schedule)
+    eventually(lambda: dashboard.rate.entry.value == 6_000, 60)
+    burst.button.click()  # in the burst: begun anew, and not three times as much again
+    assert dashboard.messages.lines == (line, line)
+    eventually(lambda: run.metrics().operators[run.operators[0]].added > 3_000, 60)
+    dashboard.rate.entry.value = 500  # whatever is set afterwards counts
+    burst.button.click()
+    assert dashboard.messages.lines[-1] == "run.rate = hr.rates.phases([(5, 1500), (1, 500)])"
+
+
+def test_example_where_event_times_are_played_there_is_no_rate_to_multiply():
+    with start(iter(TABLE.to_batches(10)), rate=hr.rates.recorded(speed=2)) as run:
+        dashboard = Dashboard(run, stop_unwatched_after=None)
+        try:
+            burst = dashboard.operator_view.burst
+            assert burst.button.disabled
+            run.rate = 700
+            eventually(lambda: not burst.button.disabled, 60)
+            run.stop()
+            eventually(lambda: burst.button.disabled, 60)
+        finally:
+            dashboard.close()

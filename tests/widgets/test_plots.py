@@ -1,0 +1,108 @@
+"""Method: what the plots of real runs are given: ranges, words, which of them are shown; and what colours mean.
+
+What this cannot see: anything in the browser; tests/browser drives a real one.
+"""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import headrace_widgets
+from headrace_widgets import Dashboard, palette
+from headrace_widgets.heat import COLUMNS
+from headrace_widgets.layouts import LAYOUTS
+from headrace_widgets.panels.panel import RoundRange
+from support.dashboards import TABLE, rows, shown, start
+from support.workloads import Steered, eventually
+
+
+def test_example_an_axis_grows_at_once_and_shrinks_where_half_of_it_would_do():
+    axis = RoundRange(10.0)
+    values = (3, 95, 60, 51, 40, 4, 0, float("nan"), 1e6)
+    assert [axis.cover(value) for value in values] == [10, 100, 100, 100, 50, 10, 10, 10, 1.5e6]
+
+
+def test_example_the_axis_follows_the_rate_down():
+    """Ten seconds are shown: when those of the high rate have gone by, the axis is for the low one."""
+    with start(rate=20_000) as run:
+        dashboard = Dashboard(run, stop_unwatched_after=None)
+        try:
+            dashboard.show_last(2)
+            end = lambda: dashboard.plots.widget.frame["ranges"]["throughput"][1]  # noqa: E731
+            eventually(lambda: rows(dashboard) > 3 and end() > 15_000, 60)
+            run.rate = 1_000
+            eventually(lambda: end() <= 3_000, 60)
+        finally:
+            dashboard.close()
+
+
+def test_example_panels_without_a_meaning_give_their_place_away(run, dashboard):
+    """One source is behind no other, one thread is loaded as evenly as can be."""
+    eventually(lambda: rows(dashboard) > 3, 60)
+    now = lambda: set(dashboard.plots.widget.shown)  # noqa: E731
+    assert {"threads", "load", "latency"} <= now() and not {"imbalance", "watermarks"} & now()
+    run.reconfigure(threads=2).wait(60)
+    eventually(lambda: "imbalance" in now(), 60)
+    run.reconfigure(threads=1).wait(60)
+    eventually(lambda: shown(dashboard, "threads")[-1] == 1, 60)
+    dashboard.fit()
+    dashboard.update()
+    assert "imbalance" in now(), "what was seen there stays to be seen"
+    assert "watermarks" not in now()
+
+
+@pytest.mark.parametrize(("there", "chosen"), [
+    (["throughput", "latency", "threads", "load", "imbalance", "depth"], ["throughput", "threads", "load", "imbalance"]),
+    (["throughput", "latency", "threads", "load", "shares_of_time"], ["throughput", "threads", "load", "shares_of_time"]),
+    (["a", "b"], ["a", "b"]), (["threads", *"abcde"], ["threads", "a", "b", "c"]),
+])  # fmt: skip
+def test_example_a_compact_page_has_four_plots(there, chosen):
+    assert LAYOUTS["compact"].choose(there) == chosen
+    assert LAYOUTS["full"].choose(there) == there
+
+
+def test_example_latency_of_all_results_as_a_heat_map():
+    source = Steered(TABLE, [500])
+    with start(source) as run:
+        dashboard = Dashboard(run, stop_unwatched_after=None)
+        try:
+            source.let()
+            eventually(lambda: "No result yet" in dashboard.plots.widget.texts.get("latency", ""), 60)
+            source.let_all()
+            eventually(lambda: "Half of the results" in dashboard.plots.widget.texts["latency"], 60)
+
+            def heat():
+                block = np.frombuffer(dashboard.plots.widget.get_state()["slow"]["blocks"]["heat_latency"], np.float32)
+                return dict(zip(COLUMNS, block.reshape(len(COLUMNS), -1), strict=True))
+
+            run.wait(60)
+            eventually(lambda: heat()["count"].sum() == run.metrics().tuples_out > 0, 60)
+            low, high = dashboard.plots.widget.frame["ranges"]["latency"]
+            assert low <= heat()["bottom"].min() and heat()["top"].max() <= high
+            assert low == 10 ** np.floor(np.log10(heat()["bottom"].min() * 1.001))
+        finally:
+            dashboard.close()
+            source.let_all()
+
+
+def test_example_words_and_bars_agree_when_all_is_over():
+    with start(threads=2) as run:
+        dashboard = Dashboard(run, stop_unwatched_after=None)
+        try:
+            run.wait(60)
+            last = lambda: dashboard.plots._figures.last  # noqa: E731
+            eventually(lambda: last() and dashboard.plots.widget.texts == dashboard.plots._figures.texts(last()), 60)
+            bars = np.frombuffer(dashboard.plots.widget.frame["blocks"]["shares_of_time"], np.float32).reshape(6, -1)
+            assert bars[0, 0] == pytest.approx(last()["busy_0"], abs=1e-6)
+        finally:
+            dashboard.close()
+
+
+def test_example_a_colour_means_one_thing():
+    meanings = [palette.IN, palette.OUT, palette.LIMIT, palette.CHANGE, palette.IDLE, palette.BLOCKED]
+    assert len({*meanings, *palette.ELEMENTS}) == len(meanings) + len(palette.ELEMENTS)
+    assert not {*palette.share_colours(["busy", "idle", "blocked", "judging", "locking"])} & {*palette.ELEMENTS}
+    style = (Path(headrace_widgets.__file__).parent / "live_plot.css").read_text()
+    assert not {*re.findall(r"#[0-9a-f]{6}", style)} & {*palette.ELEMENTS}

@@ -1,0 +1,80 @@
+"""Method: two real runs of one query, VSN and SN, with one set of controls; what a click does is read from both.
+
+What this cannot see: anything in the browser.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace_widgets import side_by_side
+from support.dashboards import TABLE, start, two_steps
+from support.workloads import eventually
+
+
+@pytest.fixture
+def runs():
+    with start(rate=2_000) as vsn, start(rate=2_000, mode="sn") as sn:
+        yield vsn, sn
+
+
+@pytest.fixture
+def both(runs):
+    both = side_by_side(*runs, stop_unwatched_after=None)
+    yield both
+    both.close()
+
+
+def drawn(both, source):
+    columns = both.plot.columns[source]
+    return np.frombuffer(both.plot.frame["blocks"][source], np.float32).reshape(len(columns), -1)
+
+
+def test_example_one_click_steers_both_and_what_it_cost_is_drawn(runs, both):
+    eventually(lambda: all(run.metrics().operators[both.operator].added > 1_000 for run in runs), 60)
+    both.settings["threads"].plus.click()
+    assert both.messages.lines == ("for run in runs: run.reconfigure(threads=2)",)
+    for i, run in enumerate(runs):
+        eventually(lambda run=run: run.threads == 2, 60)
+        eventually(lambda i=i: drawn(both, f"changes{i}")[1][0] > 0, 60)
+        eventually(lambda i=i: 1_000 < drawn(both, f"series{i}")[1][-1] < 3_000, 60)
+        (change,) = run.changes
+        assert drawn(both, f"changes{i}")[1:, 0] == pytest.approx([change.ms, change.transferred_bytes], rel=1e-4)
+    moved = [drawn(both, f"changes{i}")[2, 0] for i in range(2)]
+    assert moved[0] == 0 < moved[1], "shared-nothing moves state, and the other moves none"
+    assert drawn(both, "changes0")[0, 0] < 1 < drawn(both, "changes1")[0, 0], "beside one another"
+    eventually(lambda: "VSN: 0 B in 1 changes; SN: " in both.plot.texts["moved"], 60)
+    assert "its threads have waited" in both.plot.texts["pause"]
+    both.rate.entry.value = 3_000
+    both.burst.button.click()
+    assert [run.rate for run in runs] == [9_000, 9_000]
+    names = {"runs": runs, "hr": hr}
+    exec(both.messages.lines[1], names)
+    assert both.messages.lines[1:] == (
+        "for run in runs: run.rate = 3000", "for run in runs: run.rate = hr.rates.phases([(5, 9000), (1, 3000)])",
+    ) and [run.rate for run in runs] == [3_000, 3_000]  # fmt: skip
+    assert both.messages.problem.value == ""
+    both.stop.click()
+    assert [run.state for run in runs] == ["stopped", "stopped"]
+    assert both.messages.lines[-1] == "for run in runs: run.stop()"
+
+
+def test_example_what_is_no_pair_is_refused(runs):
+    with pytest.raises(ValueError, match="two different names"):
+        side_by_side(*runs, names=("a", "a"))
+    with two_steps() as other, pytest.raises(ValueError, match="give two runs of one query"):
+        side_by_side(runs[0], other)
+    runs[1].stop()
+    with pytest.raises(ValueError, match=r"started in one notebook cell a name each, start\(name=\.\.\.\)"):
+        side_by_side(*runs)
+
+
+def test_example_names_are_no_markup():
+    table = pa.concat_tables([TABLE.slice(0, 5_000)])
+    with start(iter(table.to_batches(500)), rate=2_000) as a, start(iter(table.to_batches(500)), rate=2_000) as b:
+        both = side_by_side(a, b, names=("<img src=x>", "b"), stop_unwatched_after=None)
+        try:
+            eventually(lambda: "&lt;img" in both.words.value and "<img" not in both.words.value, 60)
+        finally:
+            both.close()

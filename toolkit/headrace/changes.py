@@ -1,0 +1,133 @@
+"""The record of one requested change of a run's configuration, and its caller's handle on it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(eq=False)
+class Change:
+    """A change of what is in force at one operator, from its request to its outcome.
+
+    Parameters
+    ----------
+    operator : str
+        Name of the operator it concerns.
+    before, after : dict
+        The configuration before and after: the name of a control -> its value, such as ``{"threads": 2, "members":
+        (0, 1), "mapping": Mapping}``. Which controls there are says ``run[operator].controls``.
+    outcome : str
+        "pending" (behind another one), "in flight", then one of "done",
+        "no change" (it asked for what is), "superseded" (a newer request took
+        its place), "unneeded" (the input ended first), "failed" (the run ended).
+    requested_ns, started_ns, completed_ns : int
+        Monotonic clock; 0 while it has not happened. Started: the boundary was
+        placed in the stream. Completed: the last thread concerned runs in (or
+        has left at) the new configuration.
+    epoch : int
+        How many changes of this operator were done, this one included; 0 while it is not.
+    planned_at : int or None
+        Tuple count it was planned for; None for a request.
+    reason : str
+    effects : dict
+        What it did, in numbers: of the elastic engine ``buckets_moved`` (key buckets whose owner changes),
+        ``transferred_bytes`` and ``transferred_ns`` (state moved between instances: 0 under VSN).
+
+    Examples
+    --------
+    >>> change = Change("count", {"threads": 1}, {"threads": 4})
+    >>> change.describe(), change.outcome
+    ('threads 1 → 4', 'pending')
+    """
+
+    operator: str
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+    outcome: str = "pending"
+    requested_ns: int = field(default_factory=time.monotonic_ns)
+    started_ns: int = 0
+    completed_ns: int = 0
+    epoch: int = 0
+    planned_at: int | None = None
+    reason: str = ""
+    effects: dict[str, int] = field(default_factory=dict)
+    _settled: threading.Event = field(default_factory=threading.Event, repr=False)
+
+    def describe(self) -> str:
+        """Say what changes: the controls whose values are plain, and differ."""
+        parts = [
+            f"{name} {self.before.get(name)} → {value}"
+            for name, value in self.after.items()
+            if isinstance(value, (int, float, str)) and self.before.get(name) != value
+        ]
+        if self.buckets_moved and not parts:
+            parts = [f"{self.buckets_moved:,} key buckets move"]
+        return ", ".join(parts) or "no change"
+
+    @property
+    def from_threads(self) -> int:
+        """Active threads before it; 0 where the engine does not say."""
+        return self.before.get("threads", 0)
+
+    @property
+    def to_threads(self) -> int:
+        """Active threads after it; 0 where the engine does not say."""
+        return self.after.get("threads", 0)
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """The instances that are active after it."""
+        return self.after.get("members", ())
+
+    @property
+    def mapping(self) -> Any:
+        """Who owns which bucket after it; None where there is no mapping."""
+        return self.after.get("mapping")
+
+    @property
+    def buckets_moved(self) -> int:
+        """Key buckets whose owner changes."""
+        return self.effects.get("buckets_moved", 0)
+
+    @property
+    def transferred_bytes(self) -> int:
+        """State moved between instances, in bytes."""
+        return self.effects.get("transferred_bytes", 0)
+
+    @property
+    def transferred_ns(self) -> int:
+        """Nanoseconds that moving state between instances took."""
+        return self.effects.get("transferred_ns", 0)
+
+    @property
+    def ms(self) -> float:
+        """Milliseconds from the call (of a planned one: from the first thread at the boundary) to completion."""
+        if not self.completed_ns:
+            return float("nan")
+        return (self.completed_ns - self.requested_ns) / 1e6
+
+    def settle(self, outcome: str, completed_ns: int = 0) -> None:
+        """Set the outcome and wake those waiting. The engine calls this."""
+        self.outcome = outcome
+        self.completed_ns = completed_ns
+        self._settled.set()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it has its outcome."""
+        return self._settled.is_set()
+
+    def wait(self, timeout: float | None = None) -> Change:
+        """Wait for the outcome.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds. When they pass first the outcome is still "pending" or "in flight".
+        """
+        self._settled.wait(timeout)
+        return self

@@ -1,0 +1,87 @@
+"""The key mapping by what the buckets cost: threads stay as many as they are."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headrace.control.damping import Damping
+from headrace.control.mapping import Mapping
+from headrace.control.observation import Observation
+from headrace.control.requests import Request
+from headrace.errors import NotSupportedError, ParameterError
+from headrace.references import BUCKETS
+
+
+@dataclass
+class LoadBalancer:
+    """Move buckets between the active threads when their loads have become uneven.
+
+    Parameters
+    ----------
+    limit_cv : float
+        Coefficient of variation of the threads' loads, a fraction, above which it acts.
+    gain : float
+        Least part of the imbalance that the new mapping must be predicted to take away. Where one
+        key is too heavy for its share nothing helps, and nothing is moved.
+    window_s : float
+        Loads that old count for half. They are sampled, and what is moved for a sample's noise is moved in
+        vain: the less there is to do, the longer this should be. Nothing is asked for before it has passed.
+    cooldown_s : float
+        Rest after a change.
+
+    Raises
+    ------
+    NotSupportedError
+        By `decide`, of an operator without key mapping: the log says it, and the controller is detached.
+    """
+
+    limit_cv: float = 0.15
+    gain: float = 0.30
+    window_s: float = 2.0
+    cooldown_s: float = 2.0
+    _loads: np.ndarray = field(default_factory=lambda: np.zeros(BUCKETS), init=False, repr=False)
+    _seen_s: float = field(default=0.0, init=False, repr=False)
+
+    def __post_init__(self):
+        if not 0 < self.limit_cv < math.inf or not 0 < self.gain < 1 or not 0 < self.window_s < math.inf:
+            raise ParameterError(
+                f"limit_cv={self.limit_cv!r}, gain={self.gain!r}, window_s={self.window_s!r}:"
+                f" give numbers above 0, gain below 1"
+            )
+        self._damping = Damping(cooldown_s=self.cooldown_s)
+
+    def decide(self, observation: Observation) -> Request | None:
+        """Ask for another key mapping where the loads are uneven; None where nothing is to be done."""
+        if observation.mapping is None:
+            raise NotSupportedError("LoadBalancer moves key buckets, and this operator has no key mapping")
+        resting = self._damping.is_resting(observation)
+        if observation.bucket_load is not None:
+            # What a bucket costs does not depend on who owns it: it is remembered across changes.
+            self._loads *= 0.5 ** (observation.interval_s / self.window_s)
+            self._loads += observation.bucket_load
+            self._seen_s += observation.interval_s
+        if resting or observation.threads < 2 or self._seen_s < self.window_s - 1e-9:
+            return None
+        loads = self._loads
+        now, most = observation.mapping.predicted_imbalance(loads, observation.members)
+        if now <= self.limit_cv:
+            return None
+        mapping = Mapping.balanced(loads, observation.members, start=observation.mapping)
+        then, _ = mapping.predicted_imbalance(loads, observation.members)
+        if then > (1 - self.gain) * now:
+            return None
+        moved = observation.mapping.differing(mapping)
+        return Request(
+            mapping=mapping,
+            metric="imbalance_cv",
+            value=now,
+            threshold=self.limit_cv,
+            reason=(
+                f"the threads' loads varied by {now:.0%} lately, above {self.limit_cv:.0%}, the"
+                f" heaviest had {most:.2f} times the mean: moving {moved} bucket{'s' * (moved > 1)} makes it {then:.0%}"
+            ),
+            predicted={"imbalance_cv": then},
+        )

@@ -1,0 +1,210 @@
+"""What an operator's work costs, fitted while it runs: the answer to "what would N threads give?".
+
+    busy time of a thread = scan   x tuples it read        (every thread reads every tuple)
+                          + update x (key, window) updates of the keys it owns
+                          + comparison x pairs it compared
+
+and one barrier for each reconfiguration. The three costs are the non-negative
+least-squares fit of what was measured, each thread of each interval one sample,
+older ones counting less and less. While the samples cannot tell two costs apart
+(one thread: every tuple makes the same updates) the fit stays near the ratio of
+the built-in guesses, and the error that is given with a prediction for another
+number of threads is as wide as that ignorance.
+
+Source      recursive least squares with exponential forgetting; the parts of the
+            cost are those of STRETCH (Gulisano et al.), sections 4 and 8, and of
+            the model of stream joins it uses as reference 22 (comparisons
+            dominate; sections 8.4, 8.5).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headrace.changes import Change
+
+if TYPE_CHECKING:
+    from headrace.control.observation import Observation
+
+TERMS = ("scan_ns", "update_ns", "comparison_ns")
+_GUESS_NS = np.array([5.0, 10.0, 0.2])
+"""Only their ratio counts: their size is fitted first."""
+_GUESS_SPREAD = 3.0
+"""Standard deviation of a cost around the guess, as a multiple of it."""
+_LEAST_SCATTER = 1e-4
+_FORGET = 0.995
+_RESIDUAL_GAIN = 0.025
+_LEAST_BUSY = 0.005
+"""Samples of threads that were busy for less of an interval are mostly the clock's noise."""
+_TRUSTED_SAMPLES = 10
+_TRUSTED_ERROR = 0.25
+_TRUSTED_GROWTH = 0.05
+_BARRIERS_KEPT = 50
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a number of threads would give, as the work is now.
+
+    Parameters
+    ----------
+    threads : int
+    capacity : float
+        Tuples per second at which the threads would be busy all the time.
+    load : float
+        Share of that capacity that arrives now.
+    error : float
+        One standard deviation of the prediction, as a fraction of it.
+    """
+
+    threads: int
+    capacity: float
+    load: float
+    error: float
+
+
+class CostModel:
+    """Costs of one operator's work, in nanoseconds.
+
+    Examples
+    --------
+    >>> model = CostModel()
+    >>> model.is_trusted, model.costs["update_ns"]
+    (False, 10.0)
+    """
+
+    def __init__(self):
+        size = len(TERMS)
+        self._moments = np.zeros((size, size))  # sum of x x' / y^2: residuals count relative to what was measured
+        self._products = np.zeros(size)  # sum of x / y
+        self._costs = _GUESS_NS.copy()
+        self._residual = 0.0
+        self._barriers: list[float] = []
+        self.samples = 0
+
+    # -- fitting
+
+    def add(self, observation: Observation) -> None:
+        """Learn from an interval in which nothing was reconfigured."""
+        if observation.is_changing or observation.threads > observation.cores:
+            return  # threads that share a core are busy waiting for it
+        self._moments *= _FORGET
+        self._products *= _FORGET
+        for features, busy_ns in _samples(observation):
+            predicted = float(features @ self._costs)
+            if self.samples:
+                error = ((predicted - busy_ns) / busy_ns) ** 2
+                self._residual += max(_RESIDUAL_GAIN, 1 / self.samples) * (min(error, 4.0) - self._residual)
+            self._moments += np.outer(features, features) / busy_ns**2
+            self._products += features / busy_ns
+            self.samples += 1
+        self._costs = self._fit()
+
+    def add_change(self, change: Change) -> None:
+        """Learn what a barrier takes from a completed reconfiguration."""
+        if change.outcome == "done" and change.completed_ns > change.started_ns > 0:
+            self._barriers.append((change.completed_ns - change.started_ns) / 1e6)
+            del self._barriers[:-_BARRIERS_KEPT]
+
+    def _guess(self) -> tuple[np.ndarray, float]:
+        """The guesses at the size that fits best, and what being wrong by all of one weighs, in samples."""
+        power = float(_GUESS_NS @ self._moments @ _GUESS_NS)
+        size = float(_GUESS_NS @ self._products) / power if power > 0 else 1.0
+        return _GUESS_NS * size, self._scatter / _GUESS_SPREAD**2
+
+    def _fit(self) -> np.ndarray:
+        """Least squares without negative costs: where one would be, every choice of those that are zero is tried."""
+        guess, weight = self._guess()
+        system = guess[:, None] * self._moments * guess + weight * np.eye(len(TERMS))
+        wanted = guess * self._products + weight
+        free = np.linalg.solve(system, wanted)
+        if (free >= 0).all():
+            return free * guess
+        best, best_value = guess, math.inf
+        for used in itertools.product([False, True], repeat=len(TERMS)):
+            chosen = np.flatnonzero(used)
+            scaled = np.linalg.solve(system[np.ix_(chosen, chosen)], wanted[chosen])
+            value = -float(wanted[chosen] @ scaled)  # of the objective, up to what all have in common
+            if (scaled >= 0).all() and value < best_value:
+                best, best_value = np.zeros(len(TERMS)), value
+                best[chosen] = scaled * guess[chosen]
+        return best
+
+    # -- answers
+
+    @property
+    def costs(self) -> dict[str, float]:
+        """Nanoseconds for each tuple read, (key, window) updated and pair compared."""
+        return {term: float(cost) for term, cost in zip(TERMS, self._costs, strict=True)}
+
+    @property
+    def barrier_ms(self) -> float:
+        """Median time from placing a reconfiguration in the stream to its completion; NaN before the first."""
+        return float(np.median(self._barriers)) if self._barriers else math.nan
+
+    @property
+    def error(self) -> float:
+        """Root mean square of how far the busy time of an interval was predicted wrong, before it was learned from."""
+        return math.sqrt(self._residual) if self.samples else math.nan
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether controllers use it: enough samples, and predictions within a quarter."""
+        return self.samples >= _TRUSTED_SAMPLES and self.error <= _TRUSTED_ERROR
+
+    def per_tuple_ns(self, observation: Observation, threads: int) -> float:
+        """Work of one tuple, of all threads together, if there were so many of them."""
+        return float(_work(observation, threads) @ self._costs)
+
+    def growth(self, observation: Observation, threads: int) -> float | None:
+        """Work of one tuple with so many threads, over that with the present ones; None if it cannot tell.
+
+        It cannot while the samples do not say which part of the cost every thread has for itself.
+        """
+        per_tuple = self.per_tuple_ns(observation, observation.threads)
+        work, now = _work(observation, threads), _work(observation, observation.threads)
+        if not self.is_trusted or per_tuple <= 0 or self._vagueness_ns(work - now) > _TRUSTED_GROWTH * per_tuple:
+            return None
+        return float(work @ self._costs) / per_tuple
+
+    def _vagueness_ns(self, work: np.ndarray) -> float:
+        """How well the samples pin the cost of a mixture of work down: its standard deviation."""
+        guess, weight = self._guess()
+        system = self._moments + weight * np.diag(1 / guess**2)
+        return math.sqrt(self._scatter * float(work @ np.linalg.solve(system, work)))
+
+    @property
+    def _scatter(self) -> float:
+        return max(_LEAST_SCATTER, self._residual) if self.samples else 1.0
+
+    def predict(self, observation: Observation, threads: int) -> Prediction:
+        """Say what `threads` threads would give with the work of this interval.
+
+        More threads than cores share the cores.
+        """
+        work = _work(observation, threads)
+        per_tuple = float(work @ self._costs)
+        capacity = min(threads, observation.cores) * 1e9 / per_tuple if per_tuple > 0 else math.inf
+        error = math.hypot(math.sqrt(self._scatter), self._vagueness_ns(work) / max(per_tuple, 1e-12))
+        return Prediction(threads, capacity, observation.coming / capacity, error)
+
+
+def _work(observation: Observation, threads: int) -> np.ndarray:
+    """Tuples read, updates and comparisons for each tuple of the input, of all threads together."""
+    processed = max(observation.processed, 1e-9)
+    return np.array([threads, observation.updates / processed, observation.comparisons / processed])
+
+
+def _samples(observation: Observation):
+    seconds, total = observation.interval_s, sum(observation.thread_loads)
+    for load, busy in zip(observation.thread_loads, observation.thread_busy, strict=True):
+        if busy < _LEAST_BUSY:
+            continue
+        share = load / total if total > 0 else 1 / observation.threads
+        updates, compared = observation.updates * seconds * share, observation.comparisons * seconds * share
+        yield np.array([observation.processed * seconds, updates, compared]), busy * seconds * 1e9

@@ -1,0 +1,166 @@
+"""What controllers decided, and why, and what came of it."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, overload
+
+from headrace.changes import Change
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KINDS = ("attached", "request", "held", "error", "released")
+DEFAULT_LIMIT = 10_000
+
+
+@dataclass(eq=False)
+class Decision:
+    """One entry of the log.
+
+    Parameters
+    ----------
+    kind : str
+        "request": the engine was asked for `change`. "held": a manual reconfiguration keeps the
+        controller off, or what it asked for cannot be had. "attached", "released" and "error" (it
+        was detached: its function failed).
+    at_s : float
+        Seconds since the controller was attached; `at_ns` on the monotonic clock.
+    operator, controller : str
+    reason : str
+        One sentence.
+    metric, value, threshold : str, float, float
+        What it was decided by.
+    what : str
+        What is changed: "threads 1 → 4", "batch 100 → 10"; empty where nothing is.
+    from_threads, to_threads : int or None
+        None where the operator's engine does not say how many there are.
+    buckets_moved : int
+    predicted, realised : dict of str to float
+        Load, imbalance and so on: as expected, and as measured once the change had settled (empty
+        until then).
+    change : Change or None
+        The reconfiguration; its `outcome` and `ms`.
+    error : BaseException or None
+    """
+
+    kind: str
+    at_s: float
+    at_ns: int
+    operator: str
+    controller: str
+    reason: str
+    metric: str = ""
+    value: float = math.nan
+    threshold: float = math.nan
+    what: str = ""
+    from_threads: int | None = 0
+    to_threads: int | None = 0
+    buckets_moved: int = 0
+    predicted: dict[str, float] = field(default_factory=dict)
+    realised: dict[str, float] = field(default_factory=dict)
+    change: Change | None = None
+    error: BaseException | None = None
+
+    @property
+    def outcome(self) -> str:
+        """What became of the request ("done", "superseded", ...); empty for other kinds."""
+        return "" if self.change is None else self.change.outcome
+
+    def __str__(self) -> str:
+        text = f"{self.at_s:8.2f} s  {self.controller} on {self.operator}: {self.reason}"
+        if self.change is not None:
+            text += f" [{self.what}: {self.outcome}"
+            text += f", {self.change.ms:.2f} ms" if self.outcome == "done" else ""
+            text += "".join(
+                f"; {name} predicted {expected:.2f}"
+                + (f", was {self.realised[name]:.2f}" if name in self.realised else "")
+                for name, expected in self.predicted.items()
+            )
+            text += "]"
+        return text
+
+
+class DecisionLog(Sequence[Decision]):
+    """Decisions, oldest first; any thread may read while others write.
+
+    Parameters
+    ----------
+    limit : int
+        The most that are kept; older ones are forgotten.
+    """
+
+    def __init__(self, limit: int = DEFAULT_LIMIT):
+        self._lock = threading.Lock()
+        self._entries: deque[Decision] = deque(maxlen=limit)
+
+    def add(self, decision: Decision) -> None:
+        """Append a decision; the oldest one is forgotten where there are too many."""
+        with self._lock:
+            self._entries.append(decision)
+
+    def _snapshot(self) -> list[Decision]:
+        with self._lock:
+            return list(self._entries)
+
+    @overload
+    def __getitem__(self, index: int) -> Decision: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Decision]: ...
+    def __getitem__(self, index):
+        return self._snapshot()[index]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self):
+        return iter(self._snapshot())
+
+    def of_kind(self, kind: str) -> list[Decision]:
+        """Entries of one kind, such as "request"."""
+        return [decision for decision in self if decision.kind == kind]
+
+    @property
+    def prediction_error(self) -> dict[str, float]:
+        """By metric, how far predictions were from what came, on average, in the metric's unit."""
+        misses: dict[str, list[float]] = {}
+        for decision in self:
+            for name, expected in decision.predicted.items():
+                if not math.isnan(decision.realised.get(name, math.nan)):
+                    misses.setdefault(name, []).append(abs(decision.realised[name] - expected))
+        return {name: float(sum(found) / len(found)) for name, found in misses.items()}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self):,} decisions; print() shows them>"
+
+    def __str__(self) -> str:
+        return "\n".join(str(decision) for decision in self)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row for each decision.
+
+        Returns
+        -------
+        DataFrame
+            at_s, kind, operator, controller, reason, metric, value, threshold, what, from_threads,
+            to_threads, buckets_moved, outcome, ms; and predicted_* and realised_* for each
+            metric that was predicted, NaN where it was not.
+        """
+        import pandas as pd
+
+        columns = (
+            "at_s", "kind", "operator", "controller", "reason", "metric", "value", "threshold",
+            "what", "from_threads", "to_threads", "buckets_moved", "outcome",
+        )  # fmt: skip
+        rows = [
+            {name: getattr(entry, name) for name in columns}
+            | {"ms": math.nan if entry.change is None else entry.change.ms}
+            | {f"predicted_{name}": value for name, value in entry.predicted.items()}
+            | {f"realised_{name}": value for name, value in entry.realised.items()}
+            for entry in self
+        ]
+        return pd.DataFrame(rows, columns=None if rows else [*columns, "ms"])

@@ -1,0 +1,256 @@
+"""What a controller sees: the difference between two readings of one operator's counters.
+
+Every engine's operators can be observed: what one does not measure is as if it were
+nothing, and what it measures beside is in `Observation.measured`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping as Dictionary
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from headrace.control.mapping import Mapping
+from headrace.metrics.by_worker import coefficient_of_variation, max_over_mean
+from headrace.metrics.intervals import Columns, difference
+from headrace.metrics.snapshot import OperatorMetrics
+from headrace.progress import MIN_TIME
+
+SATURATED = 0.7
+"""Busy share of the busiest thread from which tuples that pile up are taken to wait for the threads."""
+_MUCH_S = 0.2
+
+
+class Growth(Protocol):
+    """What a prediction asks of a cost model."""
+
+    def growth(self, observation: Observation, threads: int) -> float | None:
+        """Work of a tuple with so many threads over that with the present ones; None: cannot tell."""
+        ...
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Counters of one operator at one moment, everything since the start of the run.
+
+    Parameters
+    ----------
+    at_ns : int
+        Monotonic clock.
+    metrics : OperatorMetrics
+    mapping : Mapping or None
+        In force; None where the operator has no key mapping.
+    configuration : dict
+        All that is in force: control -> value.
+    behind : int
+        Tuples that the rate schedule says are due and that were not added yet.
+    offered : float or None
+        Tuples per second that the rate schedules give now, all sources together.
+    window_size : int
+        WS in the stream's time unit; 0 without windows.
+    cores : int
+        Of the machine.
+    """
+
+    at_ns: int
+    metrics: OperatorMetrics
+    mapping: Mapping | None = None
+    configuration: Dictionary[str, Any] = field(default_factory=dict)
+    behind: int = 0
+    offered: float | None = None
+    window_size: int = 0
+    cores: int = field(default_factory=lambda: os.cpu_count() or 1)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One operator over one interval; what `decide` is given.
+
+    Parameters
+    ----------
+    at_s : float
+        Seconds since the controller was attached, at the end of the interval.
+    interval_s : float
+        Its length.
+    threads, max_threads : int
+        Active instances, and how many there may be.
+    members : tuple of int
+        Which are active.
+    mapping : Mapping or None
+        In force; None where the operator has no key mapping.
+    utilisation : float
+        Share of the interval the active threads spent on tuples, their mean, 0 to 1.
+    busiest : float
+        The same, of the busiest of them; `thread_busy` has all.
+    arrived, processed, results : float
+        Tuples per second: that came or were due, that every instance has read, that were put out.
+    updates, comparisons : float
+        (key, window) updates and pairs compared per second.
+    pending : int
+        Tuples in the gate, and those that are due and wait outside it.
+    offered : float or None
+        Tuples per second that the rate schedule gives now; None without one.
+    thread_loads, thread_busy : tuple of float
+        Of each member in the interval: its load as the engine counts it, else the nanoseconds it was busy; and its
+        busy share.
+    imbalance_cv, imbalance_max_mean : float
+        Of these loads; 0 and 1 are even.
+    bucket_load : float64[1024] or None
+        Load of each bucket in the interval; None where there are no buckets.
+    latency_p50_ms, latency_p99_ms : float
+        Of what was put out in the interval; NaN if nothing was.
+    configuration : dict
+        All that is in force at the operator: control -> value.
+    measured : dict of str to float or str
+        What the engine measures in all, by column of `History.to_pandas`: rates of the interval, quantiles, gauges.
+    watermark : int
+        Event time reached (`headrace.progress.MIN_TIME`: not known), and `window_size` (WS; 0: no windows), both in
+        the stream's time unit.
+    is_changing : bool
+        Whether a reconfiguration is under way.
+    cores : int
+        Of the machine.
+    cost : CostModel or None
+        Fitted up to this interval.
+    """
+
+    at_s: float
+    interval_s: float
+    threads: int
+    max_threads: int
+    utilisation: float
+    members: tuple[int, ...] = ()
+    mapping: Mapping | None = field(default_factory=lambda: Mapping.even(1))
+    busiest: float = 0.0
+    arrived: float = 0.0
+    processed: float = 0.0
+    results: float = 0.0
+    updates: float = 0.0
+    comparisons: float = 0.0
+    pending: int = 0
+    offered: float | None = None
+    thread_loads: tuple[float, ...] = ()
+    thread_busy: tuple[float, ...] = ()
+    imbalance_cv: float = 0.0
+    imbalance_max_mean: float = 1.0
+    bucket_load: np.ndarray | None = None
+    latency_p50_ms: float = math.nan
+    latency_p99_ms: float = math.nan
+    configuration: Dictionary[str, Any] = field(default_factory=dict)
+    measured: Dictionary[str, Any] = field(default_factory=dict)
+    watermark: int = 0
+    window_size: int = 0
+    is_changing: bool = False
+    cores: int = field(default_factory=lambda: os.cpu_count() or 1)
+    cost: Growth | None = None
+
+    def value(self, name: str) -> float:
+        """Give a number by name: an attribute such as "load", else what the engine measures; NaN if it is neither."""
+        found = getattr(self, name, self.measured.get(name))
+        return float(found) if isinstance(found, (int, float)) else math.nan
+
+    @property
+    def coming(self) -> float:
+        """Tuples per second to reckon with: of the rate schedule, or those that arrived."""
+        return self.arrived if self.offered is None else self.offered
+
+    @property
+    def is_source_limited(self) -> bool:
+        """Whether tuples that are due wait although the threads have time: what feeds them is too slow."""
+        return max(self.busiest, self.utilisation) < SATURATED and self.pending > _MUCH_S * self.processed
+
+    @property
+    def overload(self) -> float:
+        """Arrived over processed tuples where the threads are what holds the others up; else 1."""
+        if max(self.busiest, self.utilisation) < SATURATED or self.processed <= 0:
+            return 1.0
+        return max(1.0, self.arrived / self.processed)
+
+    @property
+    def load(self) -> float:
+        """What the active threads would have to do over what they can: above 1 they fall behind."""
+        return self.utilisation * self.overload
+
+    def load_with(self, threads: int, factor: float = 1.0) -> float:
+        """Predict the load with so many threads.
+
+        Parameters
+        ----------
+        threads : int
+        factor : float
+            How much more work than now.
+
+        Notes
+        -----
+        Measured load, spread over the other number: all of it while the cost model cannot tell;
+        else every thread has the cost of reading each tuple for itself. More threads than cores
+        share the cores.
+        """
+        growth = None if self.cost is None else self.cost.growth(self, threads)
+        work = self.load * min(self.threads, self.cores) * factor * (1.0 if growth is None else growth)
+        return work / min(threads, self.cores)
+
+    def fewest_threads(self, target: float, factor: float = 1.0) -> int:
+        """The smallest number of threads whose predicted load is at most `target`; else the smallest that does best."""
+        loads = [self.load_with(n, factor) for n in range(1, self.max_threads + 1)]
+        for n, load in enumerate(loads, start=1):
+            if load <= target * (1 + 1e-9):
+                return n
+        least = min(loads) * 1.02
+        return next(n for n, load in enumerate(loads, start=1) if load <= least)
+
+
+def observe(before: Reading, now: Reading, origin_ns: int, is_changing: bool = False) -> Observation:
+    """Make an observation of the interval between two readings."""
+    seconds = max(1e-9, (now.at_ns - before.at_ns) / 1e9)
+    old, new = before.metrics, now.metrics
+    members = list(new.members)
+    busy_ns = difference(new, old, "busy_ns")[members]
+    busy = np.clip(busy_ns / (seconds * 1e9), 0.0, 1.0)
+    loads = difference(new, old, "load")[members] if "load" in new.values else busy_ns
+    measured = Columns(new.measures).measured(new, old, seconds)
+    return Observation(
+        at_s=(now.at_ns - origin_ns) / 1e9,
+        interval_s=seconds,
+        threads=len(members),
+        max_threads=new.max_threads,
+        members=tuple(members),
+        mapping=now.mapping,
+        utilisation=float(busy.mean()) if members else 0.0,
+        busiest=float(busy.max()) if members else 0.0,
+        arrived=max(0.0, (new.added + now.behind - old.added - before.behind) / seconds),
+        processed=max(0.0, (new.processed - old.processed) / seconds),
+        results=(new.results - old.results) / seconds,
+        updates=measured.get("updates_per_s", 0.0),
+        comparisons=measured.get("comparisons_per_s", 0.0),
+        pending=new.in_flight + now.behind,
+        offered=now.offered,
+        thread_loads=tuple(float(load) for load in loads),
+        thread_busy=tuple(float(share) for share in busy),
+        imbalance_cv=coefficient_of_variation(loads),
+        imbalance_max_mean=max_over_mean(loads),
+        bucket_load=_bucket_load(old, new),
+        latency_p50_ms=measured.get("latency_p50_ms", math.nan),
+        latency_p99_ms=measured.get("latency_p99_ms", math.nan),
+        configuration=now.configuration,
+        measured=measured,
+        watermark=new.values.get("watermark", MIN_TIME),
+        window_size=now.window_size,
+        is_changing=is_changing,
+        cores=now.cores,
+    )
+
+
+def _bucket_load(old: OperatorMetrics, new: OperatorMetrics) -> np.ndarray | None:
+    if not len(new.values.get("bucket_load", ())):
+        return None
+    return np.maximum(0, difference(new, old, "bucket_load")).astype(np.float64)
+
+
+def with_cost(observation: Observation, cost: Growth) -> Observation:
+    """Return the observation with a cost model for its predictions."""
+    return replace(observation, cost=cost)

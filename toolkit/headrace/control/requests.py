@@ -1,0 +1,65 @@
+"""What a controller may ask for, and what one is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping as Dictionary
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from headrace.control.mapping import Mapping
+from headrace.control.observation import Observation
+from headrace.errors import ParameterError
+
+
+@dataclass(frozen=True)
+class Request:
+    """A change a controller asks for, and why.
+
+    Parameters
+    ----------
+    threads : int, optional
+        Active instances. What is outside 1 to `max_threads` is brought inside, and the log says so.
+    mapping : Mapping, optional
+        Who owns which bucket.
+    controls : dict of str to object
+        Whatever else the operator's engine lets be changed: see ``run[operator].controls``.
+    reason : str
+        One sentence, for the decision log and the record of the change.
+    metric, value, threshold : str, float, float
+        What it was decided by.
+    predicted : dict of str to float
+        What is expected of it, as attributes of a later observation or names of what its engine measures:
+        ``{"load": 0.6}``, ``{"imbalance_cv": 0.02}``. The log puts what came of it beside.
+
+    Examples
+    --------
+    >>> Request(threads=3, reason="it is noon").threads
+    3
+    """
+
+    threads: int | None = None
+    mapping: Mapping | None = None
+    reason: str = ""
+    metric: str = ""
+    value: float = math.nan
+    threshold: float = math.nan
+    predicted: Dictionary[str, float] = field(default_factory=dict)
+    controls: Dictionary[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self):
+        if self.threads is None and self.mapping is None and not self.controls:
+            raise ParameterError(
+                "Request(): give threads=, mapping=, or both, or controls=; to ask for nothing return None"
+            )
+        if self.threads is not None and (isinstance(self.threads, bool) or not isinstance(self.threads, int)):
+            raise ParameterError(f"Request(threads={self.threads!r}): give a whole number")
+        if self.mapping is not None and not isinstance(self.mapping, Mapping):
+            raise ParameterError(f"Request(mapping={self.mapping!r}): give a headrace.Mapping")
+
+
+class Controller(Protocol):
+    """Anything with `decide`; a plain function of an observation will do as well."""
+
+    def decide(self, observation: Observation) -> Request | None:
+        """Ask for a change, or return None. Called once an interval, always from one thread."""

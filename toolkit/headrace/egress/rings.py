@@ -1,0 +1,262 @@
+"""The workers' side of an operator's output: one ring of result records for each worker.
+
+A record is (primary, a, b, c, at) and the operator's value columns. `primary`
+orders results first: the right boundary of the window, or the position of the
+tuple that made the result; a, b, c order the rest by content. Each instance
+promises in MARK[r] that it will write no further record with
+primary <= MARK[r]; the collector releases what all active instances promised.
+So the order of the output never depends on which instance wrote what.
+
+Where workers join and leave, an engine does that under its own seqlock
+(`membership`), together with what else changes then. Positions alone are enough:
+an engine without time leaves the watermark at `progress.MIN_TIME`.
+
+State       OUT_HEAD[r] records written, OUT_TAIL[r] records collected,
+            MARK[r] the promise; END_OF_TIME for a worker that is not active
+Invariants  I1  0 <= OUT_HEAD[r] - OUT_TAIL[r] <= capacity
+            I2  only instance r stores OUT_HEAD[r] and, while active, MARK[r];
+                only the collector stores OUT_TAIL[r]
+Ordering    W1 write record, W2 store_release OUT_HEAD, W3 store_release MARK
+            C1 load_acquire all MARKs, under the seqlock of `membership`,
+            C2 load_acquire OUT_HEAD, C3 read records
+                    W2 is before W3 and C1 before C2: a seen promise implies
+                    the records it covers
+            W4 store_release MARK_TS; C0 load_acquire all MARK_TS before the MARKs
+                    a watermark that is seen is never ahead of the promise: what
+                    it allows to be freed no held-back record refers to
+            C1 is a scan of `memory.seqlock` (V1 to V3), `start_mark` a store under it (S2)
+                    the promise of a leaver, END_OF_TIME, is never seen without that of
+                    the joiner. In which order they are stored, by index in
+                    `instance_loop`, does not matter
+            W3, W5 fence, W6 load WANTED; C4 store WANTED, `prepare` (a fence),
+            C5 load MARKs
+                    store buffers: of the two fences one is first. If W5: C5 sees
+                    the promise. If the collector's: W6 sees what it waits for.
+                    With new records W6 is not asked: their signal has its fence
+Progress    A full ring waits for the collector (back-pressure), polling STOP.
+Checked     tests/headrace/egress/test_rings.py
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from headrace.kernel import kernel
+from headrace.memory.atomics import CELL, fence, fetch_add, load_acquire, load_relaxed, pause, store_release
+from headrace.memory.bundle import by_reference
+from headrace.memory.cells import aligned, padded_cells, reserved
+from headrace.memory.event_count import cancel, doze, prepare, signal, sleep
+from headrace.memory.seqlock import begin_scan, is_whole
+from headrace.progress import END_OF_TIME
+from headrace.workers.worker_kernel import BUSY_NS, ROOM_NS, turn
+
+# Cells of `words`.
+OUT_STOP = 0 * CELL
+COLLECTOR_WAITING = 1 * CELL
+INSTANCES_WAITING = 2 * CELL
+WANTED = 3 * CELL  # smallest primary the collector holds back: wake it when passed
+OUT_LOST_WAKEUPS = 4 * CELL  # sleeps of the collector that only the time-out ended, though it had been owed a wake-up
+WORD_COUNT = 5
+
+RELEASE_EVENT = 0
+DRAINED_EVENT = 32
+WAIT_NS = 20_000_000
+
+
+@by_reference
+class OutArrays(NamedTuple):
+    """Shared by the instances of one operator and its collector."""
+
+    words: np.ndarray
+    event: np.ndarray
+    head: np.ndarray
+    tail: np.ndarray
+    mark: np.ndarray
+    mark_ts: np.ndarray  # event time up to which nothing more will be written
+    primary: np.ndarray  # int64[instances, capacity]
+    a: np.ndarray
+    b: np.ndarray
+    c: np.ndarray
+    at: np.ndarray
+    meter: np.ndarray  # the workers' counters, see `worker_kernel`
+    membership: np.ndarray  # cell 0: the seqlock under which workers join and leave
+
+
+def allocate(instances: int, capacity: int, meter: np.ndarray, membership: np.ndarray | None = None) -> OutArrays:
+    """Allocate rings of `capacity` records, all instances inactive.
+
+    Parameters
+    ----------
+    instances : int
+    capacity : int
+        A power of two.
+    meter : int64[instances, METER_WORDS]
+        Where time spent waiting for room is booked.
+    membership : int64[], optional
+        Its first cell is the seqlock under which workers join and leave; one of its own by default.
+    """
+    words = padded_cells(WORD_COUNT)
+    words[WANTED] = END_OF_TIME
+    mark = padded_cells(instances)
+    mark[::CELL] = END_OF_TIME
+    mark_ts = padded_cells(instances)
+    mark_ts[::CELL] = END_OF_TIME
+
+    def column():
+        return reserved(instances * capacity, np.int64).reshape(instances, capacity)
+
+    return OutArrays(
+        words=words,
+        event=aligned(64, np.int32),
+        head=padded_cells(instances),
+        tail=padded_cells(instances),
+        mark=mark,
+        mark_ts=mark_ts,
+        primary=column(),
+        a=column(),
+        b=column(),
+        c=column(),
+        at=column(),
+        meter=meter,
+        membership=padded_cells(1) if membership is None else membership,
+    )
+
+
+@kernel
+def reserve_slot(o, me, head):
+    """Wait until record number `head` fits into the ring. Its slot, or -1 when stopped."""
+    capacity = o.primary.shape[1]
+    if head - load_acquire(o.tail, me * CELL) >= capacity:
+        store_release(o.head, me * CELL, head)
+        signal(o.words, COLLECTOR_WAITING, o.event, RELEASE_EVENT)
+        turn(o.meter, me, ROOM_NS)
+        while True:
+            ticket = prepare(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT)
+            if head - load_acquire(o.tail, me * CELL) < capacity:
+                cancel(o.words, INSTANCES_WAITING)
+                break
+            if load_acquire(o.words, OUT_STOP) != 0:
+                cancel(o.words, INSTANCES_WAITING)
+                return -1
+            sleep(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT, ticket, WAIT_NS)
+        turn(o.meter, me, BUSY_NS)
+    return head & (capacity - 1)
+
+
+@kernel
+def reserve_slots(o, me, head, wanted):
+    """Wait until a record fits. How many of `wanted` do, one behind the other in the ring, or -1 when stopped."""
+    slot = reserve_slot(o, me, head)
+    if slot < 0:
+        return -1
+    capacity = o.primary.shape[1]
+    return min(wanted, capacity - (head - load_acquire(o.tail, me * CELL)), capacity - slot)
+
+
+@kernel
+def publish(o, me, head, mark, watermark):
+    """W2, W3: everything up to record `head` is written, and nothing <= `mark` will follow."""
+    before = load_relaxed(o.mark, me * CELL)
+    fresh = load_relaxed(o.head, me * CELL) != head
+    if fresh:
+        store_release(o.head, me * CELL, head)  # W2
+    if mark > before:
+        store_release(o.mark, me * CELL, mark)  # W3
+    if watermark > load_relaxed(o.mark_ts, me * CELL):
+        store_release(o.mark_ts, me * CELL, watermark)  # W4
+    wake = fresh
+    if mark > before and not fresh:
+        fence()  # W5
+        wake = mark >= load_relaxed(o.words, WANTED)  # W6
+    if wake:
+        signal(o.words, COLLECTOR_WAITING, o.event, RELEASE_EVENT)
+
+
+@kernel
+def promised(o):
+    """C1: the smallest promise of the active instances and their smallest watermark, one snapshot."""
+    while True:
+        before = begin_scan(o.membership, 0)
+        smallest = END_OF_TIME
+        watermark = END_OF_TIME
+        for r in range(o.mark.size // CELL):
+            watermark = min(watermark, load_acquire(o.mark_ts, r * CELL))  # C0
+            smallest = min(smallest, load_acquire(o.mark, r * CELL))  # C1
+        if is_whole(o.membership, 0, before):
+            return smallest, watermark
+        pause()
+
+
+@kernel
+def glance(o, wanted):
+    """The smallest promise and watermark, and whether there is something to collect or to release."""
+    bound, watermark = promised(o)
+    ready = (wanted <= bound) or bound == END_OF_TIME or load_acquire(o.words, OUT_STOP) != 0
+    for r in range(o.head.size // CELL):
+        pending = load_acquire(o.head, r * CELL) - load_relaxed(o.tail, r * CELL)
+        if pending > 0:
+            ready = True
+    return bound, watermark, ready
+
+
+@kernel
+def await_release(o, wanted, timeout_ns):
+    """Sleep until there is something to collect or release, or the time is over.
+
+    Parameters
+    ----------
+    wanted : int
+        Smallest primary held back by the collector, END_OF_TIME for none.
+
+    Returns
+    -------
+    promise, watermark : int
+        The smallest of each now.
+    """
+    store_release(o.words, WANTED, wanted)  # C4
+    ticket = prepare(o.words, COLLECTOR_WAITING, o.event, RELEASE_EVENT)
+    bound, watermark, ready = glance(o, wanted)  # C5
+    if not ready:
+        timed_out = doze(o.event, RELEASE_EVENT, ticket, timeout_ns)
+        bound, watermark, ready = glance(o, wanted)
+        if timed_out and ready and load_acquire(o.event, RELEASE_EVENT) == ticket:
+            fetch_add(o.words, OUT_LOST_WAKEUPS, 1)
+    cancel(o.words, COLLECTOR_WAITING)
+    return bound, watermark
+
+
+@kernel
+def drained(o, me, tail):
+    """The collector has taken every record before `tail` of instance `me`."""
+    store_release(o.tail, me * CELL, tail)
+    signal(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT)
+
+
+@kernel
+def stop_output(o):
+    """Wake whoever waits on these rings, for good."""
+    store_release(o.words, OUT_STOP, 1)
+    signal(o.words, COLLECTOR_WAITING, o.event, RELEASE_EVENT)
+    signal(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT)
+
+
+@kernel
+def start_mark(o, me, mark, watermark):
+    """Set the promises of a worker that becomes active or leaves (`membership` is odd)."""
+    store_release(o.mark, me * CELL, mark)
+    store_release(o.mark_ts, me * CELL, watermark)
+
+
+__all__ = [
+    "OutArrays",
+    "allocate",
+    "await_release",
+    "drained",
+    "promised",
+    "publish",
+    "reserve_slot",
+    "start_mark",
+    "stop_output",
+]

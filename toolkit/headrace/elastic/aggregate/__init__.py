@@ -1,0 +1,14 @@
+"""A and A+: aggregates of the windows of each key.
+
+====================  ======================================================================
+``program``           the operator: which columns are aggregated, in which types; its state
+``shape``             what its kernels depend on, and the names of its state
+``aggregate_kernel``  windows: when they open and expire, which tuples fall into the same ones
+``count_kernel``      how tuples are folded where they are only counted
+``fold``              how their values are folded, as text
+``template``          what else depends on the shape, as text
+``distinct``          sets of values, for exact distinct counts
+``text_order``        the order of strings that kernels know by id, for min and max
+``results``           from result records to rows
+====================  ======================================================================
+"""

@@ -1,0 +1,162 @@
+"""Windows over keys for aggregates: when they open, when they expire, and which tuples fall into the same ones.
+
+Included in the module of each aggregate (`template`), which supplies
+
+    to_units        event time as SIZE and ADVANCE count it: itself, or the local day (`local_days_kernel`)
+    to_time         the first event time of a unit
+    SLOTS           window instances a key may have at once
+    update_run      fold tuples into their windows; returns a failure code, or 0
+    emit            write the results of a window's instances, and reset these
+    forget          empty the sets that a window kept
+
+A key id and a window give the place of a window instance, ``id * SLOTS + window
+% SLOTS``, so all live windows of a key lie together. One whose count is 0 does
+not exist.
+
+State       `s`, see `shape.Layout`; of an instance, NEXT_WINDOW and LAST_WINDOW
+Invariants  I1  of the arrays by key an instance touches the places of keys that it
+                owns; ownership changes only at an epoch's barrier
+            I2  windows before NEXT_WINDOW have expired: no place holds one, so the
+                places of NEXT_WINDOW to NEXT_WINDOW + SLOTS - 1 are different
+            I3  OPENED[slot] is written by every instance that sees the window's
+                first tuple, and by all of them the same
+Source      STRETCH, section 2.1 (A), Definition 5 (A+), Algorithm 2.
+Checked     tests/headrace/elastic/test_oracle.py, test_fold.py, test_planted_bugs.py
+"""
+
+# ruff: noqa: F821  (the names above)
+
+from headrace.elastic.epochs import IDS
+from headrace.elastic.failures import COUNT_OVERFLOW
+from headrace.elastic.instance_loop import (
+    ARRIVAL,
+    FREE,
+    IN_FORCE,
+    LAST_WINDOW,
+    LOW,
+    NEXT_WINDOW,
+    SCATTERED,
+    SEEN,
+    WATERMARK,
+    WIDTH,
+)
+from headrace.elastic.windows_kernel import end_of_run, windows_of
+from headrace.kernel import kernel
+from headrace.memory.atomics import load_acquire
+from headrace.references import BUCKETS
+from headrace.workers.worker_kernel import fail
+
+# The instance's words after the loop's own.
+SIZE, ADVANCE = range(FREE, FREE + 2)
+
+MOST_TUPLES = 1 << 32
+"""Counts have 32 bits."""
+
+
+@kernel
+def promise(l):
+    return l[WATERMARK]
+
+
+@kernel
+def hand_over(s, me, joiner):
+    return
+
+
+@kernel
+def begin(c, l, s, buffer):
+    units = to_units(s, l[WATERMARK])
+    l[NEXT_WINDOW] = (units - l[SIZE]) // l[ADVANCE] + 1
+    l[LAST_WINDOW] = units // l[ADVANCE]
+
+
+@kernel
+def find_windows(counts, first, place, low, width, buffer):
+    """Which of the owned buckets have a window instance in `place`, of the keys from `first` on; without a branch."""
+    found = 0
+    for bucket in range(low, low + width):
+        buffer[found] = bucket
+        found += counts[(first + bucket) * SLOTS + place] != 0
+    return found
+
+
+@kernel
+def find_scattered(counts, first, place, owner, me, buffer):
+    """The same for a mapping that is not contiguous."""
+    found = 0
+    for bucket in range(BUCKETS):
+        buffer[found] = bucket
+        found += (counts[(first + bucket) * SLOTS + place] != 0) & (owner[bucket] == me)
+    return found
+
+
+@kernel
+def expire_window(me, c, o, s, l, buffer, window):
+    """Emit the results of a window, for the keys owned."""
+    place = window % SLOTS
+    boundary = to_time(s, window * l[ADVANCE] + l[SIZE])
+    if l[SEEN] - s.opened[place] >= MOST_TUPLES:  # one of its counts may have gone round
+        fail(c, COUNT_OVERFLOW, me, 0, boundary, 0, 0)
+        return -1
+    for row in range(load_acquire(c.words, IDS)):
+        first = row * BUCKETS
+        if l[SCATTERED] == 0:
+            found = find_windows(s.counts, first, place, l[LOW], l[WIDTH], buffer)
+        else:
+            found = find_scattered(s.counts, first, place, c.owner[l[IN_FORCE]], me, buffer)
+        if emit(me, o, s, l, buffer[:found], first, place, boundary) < 0:
+            return -1
+    forget(me, c, s, l, place)
+    return 0
+
+
+@kernel
+def advance_time(me, g, c, o, x, s, l, buffer, ts):
+    """Expire every window that ends at or before `ts`."""
+    window = l[NEXT_WINDOW]
+    expired = (to_units(s, ts) - l[SIZE]) // l[ADVANCE]
+    last = min(l[LAST_WINDOW], expired)
+    while window <= last:
+        if expire_window(me, c, o, s, l, buffer, window) < 0:
+            return -1
+        window += 1
+    l[NEXT_WINDOW] = max(l[NEXT_WINDOW], expired + 1)
+    l[WATERMARK] = ts
+    return 0
+
+
+@kernel
+def finish(me, g, c, o, x, s, l, buffer):
+    """Expire every window that is open."""
+    while l[NEXT_WINDOW] <= l[LAST_WINDOW]:
+        if expire_window(me, c, o, s, l, buffer, l[NEXT_WINDOW]) < 0:
+            return -1
+        l[NEXT_WINDOW] += 1
+    return 0
+
+
+@kernel
+def process(me, g, c, o, x, s, l, buffer, row, start, count):
+    """Fold tuples, run by run: the tuples of a run lie in one chunk, and fall into the same windows."""
+    ts = g.out_ts[row, start : start + count]
+    refs = g.out_ref[row, start : start + count]
+    i = 0
+    while i < count:
+        t = ts[i]
+        earliest, latest, turn = windows_of(to_units(s, t), l[SIZE], l[ADVANCE])
+        if earliest > l[NEXT_WINDOW]:
+            l[ARRIVAL] = g.out_at[row, start + i]
+            if advance_time(me, g, c, o, x, s, l, buffer, t) < 0:
+                return -1
+        while l[LAST_WINDOW] < latest:
+            # The first tuple of a window (I3).
+            l[LAST_WINDOW] = max(l[LAST_WINDOW] + 1, earliest)
+            s.opened[l[LAST_WINDOW] % SLOTS] = l[SEEN] + i
+        until = end_of_run(ts, refs, i, to_time(s, turn))
+        code = update_run(me, c, x, s, l, buffer, refs[i], until - i, earliest, latest)
+        if code != 0:
+            fail(c, code, me, refs[i], t, 0, 0)
+            return -1
+        i = until
+    l[WATERMARK] = ts[count - 1]
+    return 0

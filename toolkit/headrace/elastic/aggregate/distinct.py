@@ -1,0 +1,219 @@
+"""Sets of values for exact distinct counts: one hash table for each bucket of keys and window slot.
+
+All keys of a bucket have one owner, and all windows of a slot expire at once:
+so a table is touched by one instance only, needs no deletion of single entries,
+and moves to another owner with its bucket, in place. An entry is (tag, bits):
+the key's row within its bucket plus 1, and the value as 64 bits.
+
+Tables are blocks of a reserved arena. A full table moves to a block twice as
+large; blocks that are given up go to the free lists of their bucket. What every
+instance shares is one word, how far the arena has been handed out.
+
+Where an entry lies depends on random words that are drawn with the arena, so
+nobody can choose values that all want one place. Chance takes none further from
+there than some hundred entries; if one lies `PROBE_LIMIT` away, its table grows.
+
+State       TABLES  (first word, size class, entries used) of each table
+            FREE    heads of the free lists, by column, bucket and size class;
+                    a free block's first word is the next one's place
+            ARENA   word 0: words handed out, word 1: its size, from word SEED the seed
+                    (a cache line of its own); blocks begin at word CELL
+Invariants  I1  TABLES and FREE entries of a bucket are touched by its owner only
+            I2  a table has a free entry: at most 3/4 are used
+            I3  a block that was never used is zero; one from a free list is
+                zeroed when it is taken
+Ordering    ARENA[0] is advanced by fetch_add; the rest is ordered by the barrier
+            between two owners (`epochs`, B1 to B5).
+Checked     tests/headrace/elastic/test_distinct.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headrace.kernel import kernel
+from headrace.memory.atomics import CELL, fetch_add
+from headrace.memory.cells import reserved
+from headrace.memory.seeded import Seed, draw_seed, seeded_pair
+from headrace.references import BUCKETS
+
+FIRST, CLASS, USED, TABLE_WORDS = range(4)
+LEAST_CLASS = 3
+CLASSES = 48
+SEED = 8
+PROBE_LIMIT = 4096
+"""The farthest from where it should be that an entry may lie before its table grows."""
+ARENA_WORDS = 1 << 32
+"""32 GiB of addresses; memory is taken when it is written. Less where the system grants less."""
+
+_LEAST_ARENA_WORDS = 1 << 20
+
+_NAN_BITS = 0x7FF8000000000000
+
+
+def allocate(
+    columns: int, slots: int, arena_words: int = ARENA_WORDS
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Allocate TABLES, FREE and ARENA for `columns` distinct counts."""
+    while True:
+        try:
+            arena = reserved(arena_words, np.int64)
+            break
+        except OSError:
+            if arena_words <= _LEAST_ARENA_WORDS:
+                raise
+            arena_words //= 2
+    arena[1] = arena_words
+    arena[SEED : SEED + 4] = np.array(draw_seed(), np.uint64).view(np.int64)
+    return (
+        reserved(columns * BUCKETS * slots * TABLE_WORDS, np.int64),
+        reserved(columns * BUCKETS * CLASSES, np.int64),
+        arena,
+    )
+
+
+@kernel
+def float_bits(value, bits):
+    """Bits that are equal for equal values: NaN equals NaN, -0.0 equals 0.0."""
+    if value != value:
+        return np.int64(_NAN_BITS)
+    if value == 0.0:
+        return np.int64(0)
+    return bits
+
+
+@kernel
+def place_of(arena, tag, bits, size_class):
+    """Where to look first."""
+    seed = Seed(
+        np.uint64(arena[SEED]), np.uint64(arena[SEED + 1]), np.uint64(arena[SEED + 2]), np.uint64(arena[SEED + 3])
+    )
+    h = seeded_pair(np.uint64(np.int64(bits)), np.uint64(np.int64(tag)), seed)
+    return np.int64(h & np.uint64((np.int64(1) << size_class) - 1))
+
+
+@kernel
+def take_block(free, arena, lists, size_class):
+    """A zero block of 2**size_class entries: its first word, or -1 if the arena is used up."""
+    words = np.int64(2) << size_class
+    block = free[lists + size_class]
+    if block != 0:
+        free[lists + size_class] = arena[block]
+        for i in range(block, block + words):
+            arena[i] = 0
+        return block
+    block = fetch_add(arena, 0, words) + CELL
+    if block + words > arena[1]:
+        return -1
+    return block
+
+
+@kernel
+def give_block(free, arena, lists, size_class, block):
+    arena[block] = free[lists + size_class]
+    free[lists + size_class] = block
+
+
+@kernel
+def put(arena, first, size_class, tag, bits):
+    """Find or add an entry: 0 if it was there; else 1, or 2 if it lies too far from where it should."""
+    mask = (np.int64(1) << size_class) - 1
+    home = place_of(arena, tag, bits, size_class)
+    i = home
+    while True:
+        entry = first + 2 * i
+        held = arena[entry]
+        if held == 0:
+            arena[entry] = tag
+            arena[entry + 1] = bits
+            return 2 if ((i - home) & mask) > PROBE_LIMIT else 1
+        if held == tag and arena[entry + 1] == bits:
+            return 0
+        i = (i + 1) & mask
+
+
+@kernel
+def grow(tables, free, arena, at, lists):
+    """Move a table to a larger block, or give it its first one. -1 if the arena is used up."""
+    old_class = tables[at + CLASS]
+    new_class = max(LEAST_CLASS, old_class + 1)
+    block = take_block(free, arena, lists, new_class)
+    if block < 0:
+        return -1
+    old = tables[at + FIRST]
+    if old != 0:
+        for i in range(np.int64(1) << old_class):
+            tag = arena[old + 2 * i]
+            if tag != 0:
+                put(arena, block, new_class, tag, arena[old + 2 * i + 1])
+        give_block(free, arena, lists, old_class, old)
+    tables[at + FIRST] = block
+    tables[at + CLASS] = new_class
+    return 0
+
+
+@kernel
+def add_value(tables, free, arena, slots, column, key, slot, bits):
+    """Add a value to the set of a key and window: 1 if it is new, 0 if not, -1 if the arena is used up.
+
+    Parameters
+    ----------
+    column : int
+        Which distinct count.
+    key : int
+        Key id.
+    slot : int
+        Of the window.
+    bits : int
+        The value.
+    """
+    bucket = column * BUCKETS + (key & (BUCKETS - 1))
+    at = (bucket * slots + slot) * TABLE_WORDS
+    lists = bucket * CLASSES
+    size_class = tables[at + CLASS]
+    if size_class == 0 or 4 * (tables[at + USED] + 1) > 3 << size_class:
+        if grow(tables, free, arena, at, lists) < 0:
+            return -1
+        size_class = tables[at + CLASS]
+    new = put(arena, tables[at + FIRST], size_class, key // BUCKETS + 1, bits)
+    tables[at + USED] += new
+    if new == 2:
+        tables[at + USED] = 3 << size_class >> 2  # full: it grows before the next value
+        return 1
+    return new
+
+
+@kernel
+def forget_window(tables, free, arena, slots, columns, bucket, slot):
+    """Empty the sets of one bucket and slot: their window has expired."""
+    for column in range(columns):
+        at = ((column * BUCKETS + bucket) * slots + slot) * TABLE_WORDS
+        if tables[at + FIRST] != 0:
+            lists = (column * BUCKETS + bucket) * CLASSES
+            give_block(free, arena, lists, tables[at + CLASS], tables[at + FIRST])
+            tables[at + FIRST] = 0
+            tables[at + CLASS] = 0
+            tables[at + USED] = 0
+
+
+@kernel
+def move_bucket(tables, free, arena, new_tables, new_free, new_arena, slots, columns, bucket):
+    """Move the sets of a bucket to another array set (shared-nothing mode). Bytes moved, or -1."""
+    moved = 0
+    for column in range(columns):
+        for slot in range(slots):
+            at = ((column * BUCKETS + bucket) * slots + slot) * TABLE_WORDS
+            first = tables[at + FIRST]
+            if first == 0:
+                continue
+            for i in range(np.int64(1) << tables[at + CLASS]):
+                tag = arena[first + 2 * i]
+                if tag != 0:
+                    key = (tag - 1) * BUCKETS + bucket
+                    bits = arena[first + 2 * i + 1]
+                    if add_value(new_tables, new_free, new_arena, slots, column, key, slot, bits) < 0:
+                        return -1
+                    moved += 16
+    for slot in range(slots):
+        forget_window(tables, free, arena, slots, columns, bucket, slot)
+    return moved

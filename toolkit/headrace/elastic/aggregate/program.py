@@ -1,0 +1,141 @@
+"""A and A+ for the engine: which columns the kernels aggregate, in which types, and their state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headrace.elastic import failures
+from headrace.elastic.aggregate import aggregate_kernel, distinct, template
+from headrace.elastic.aggregate.results import AggregateResults
+from headrace.elastic.aggregate.shape import AggregateColumn, AggregateShape, Layout, compared_texts
+from headrace.elastic.instance_loop import PRIVATE_WORDS
+from headrace.elastic.program import Program
+from headrace.errors import AggregateOverflowError, OverflowInputError, UnsupportedTypeError
+from headrace.ingress.columns import is_text, plain_type, value_dtype
+from headrace.ingress.key_sources import make_dictionary
+from headrace.ingress.keys import KeyDictionary, id_capacity
+from headrace.ingress.ordered_texts import OrderedTexts
+from headrace.plan.nodes import Branch, OperatorNode
+from headrace.progress import END_OF_TIME
+from headrace.references import BUCKETS
+from headrace.workers import worker_kernel
+
+_LEAST_RECYCLED = 1 << 14
+"""Ids of fewer strings are not worth recycling."""
+
+
+class AggregateProgram(Program):
+    """One aggregate of one run; the node's spec is a `headrace.elastic.specs.AggregateSpec`."""
+
+    def __init__(self, node: OperatorNode, branches: list[Branch], options: Any):
+        schema = branches[0].schema
+        spec: Any = node.spec
+        self.node, self.spec = node, spec
+        self.window_size = spec.window.longest
+        self.nulls, self.key_names = spec.nulls, spec.key_names
+        self.dictionary = make_dictionary(schema, spec.keys, BUCKETS, options.max_keys)
+        self.multi_key = bool(spec.keys) and not (
+            spec.nulls == "error" and all(key.is_single for key in spec.keys)
+        )
+        names = []
+        for _, wanted in spec.aggregates:
+            if wanted.column is not None and wanted.column not in names:
+                names.append(wanted.column)
+        self._columns = {name: _wide(value_dtype(schema.field(name).type)) for name in names}
+        self.texts = {}
+        for name in names:
+            kind = plain_type(schema.field(name).type)
+            if is_text(kind):
+                compared = any(w.column == name and w.kind in ("min", "max") for _, w in spec.aggregates)
+                if compared:
+                    self.texts[name] = OrderedTexts(options.max_keys)
+                else:
+                    self.texts[name] = KeyDictionary(("string",), 1, options.max_keys)
+                self.texts[name].set_types([kind])
+        self._recycle_at = dict.fromkeys(self.texts, _LEAST_RECYCLED)
+        self._names = names
+        self.value_columns = len(names)
+        aggregates = []
+        for _, wanted in spec.aggregates:
+            column = None if wanted.column is None else names.index(wanted.column)
+            dtype = "int64" if wanted.column is None else self._columns[wanted.column].name
+            compared = wanted.column in self.texts
+            aggregates.append(AggregateColumn(wanted.kind, column, dtype, wanted.ignore_nan, compared))
+        slots = spec.window.open_at_once
+        self.places_per_key = slots
+        self.shape = AggregateShape(tuple(aggregates), slots, self.multi_key, len(names), spec.window.zone is not None)
+        self.result_fields = list(Layout(self.shape).results)
+        self._schema = node.schema
+        self.id_capacity = BUCKETS if self.dictionary is None else id_capacity(options.max_keys)
+
+    def keys_of(self, side):
+        return self.spec.keys
+
+    def values_of(self, side):
+        return self._names
+
+    def columns_of(self, side):
+        return self._columns
+
+    def text(self):
+        return template.generate(self.shape)
+
+    def allocate(self, instances, capacity):
+        texts = [self.texts[self._names[column]] for column in compared_texts(self.shape)]
+        orders = [text.arrays for text in texts if isinstance(text, OrderedTexts)]
+        return template.allocate_state(self.shape, self.id_capacity, instances, capacity, orders, self.spec.window.zone)
+
+    def finisher(self, stores):
+        outputs = template.output_columns(self.shape)
+        texts = [self.texts.get(wanted.column or "") for _, wanted in self.spec.aggregates]
+        return AggregateResults(self._schema, self.dictionary, len(self.spec.key_names), outputs, texts)
+
+    def release(self, watermark):
+        for name, dictionary in self.texts.items():
+            if watermark == END_OF_TIME:
+                continue
+            # Every window that holds ts ended by ts + WS.
+            dictionary.horizon = watermark - self.window_size + 1
+            if dictionary.size > self._recycle_at[name]:
+                dictionary.recycle(dictionary.horizon)
+                self._recycle_at[name] = max(_LEAST_RECYCLED, 2 * dictionary.size)
+
+    def private(self, worker):
+        words = np.zeros(PRIVATE_WORDS, np.int64)
+        words[aggregate_kernel.SIZE] = self.spec.window.size
+        words[aggregate_kernel.ADVANCE] = self.spec.window.advance
+        return words
+
+    def state_bytes(self, id_limit):
+        return id_limit * self.shape.slots * template.bytes_per_place(self.shape)
+
+    def explain(self, failure, stores, state):
+        code = int(failure[worker_kernel.FAILURE_CODE])
+        ts = self.time_text(int(failure[worker_kernel.FAILURE_TS]))
+        if code == failures.SUM_OVERFLOW:
+            sums = [f"{name}={wanted!r}" for name, wanted in self.spec.aggregates if wanted.kind == "sum"]
+            return AggregateOverflowError(
+                f"{', '.join(sums)}: a sum left the range of int64 at a tuple of event time {ts} or soon after;"
+                f" cast the column to float64, or use smaller windows"
+            )
+        if code == failures.COUNT_OVERFLOW:
+            return AggregateOverflowError(
+                f"the window that ends at {ts} holds more than 2**32 tuples; use a smaller size="
+            )
+        if code == failures.DISTINCT_FULL:
+            return OverflowInputError(
+                f"count_distinct: the windows open at event time {ts} hold more different values than fit into"
+                f" {8 * distinct.ARENA_WORDS >> 30} GiB of addresses; use smaller windows"
+            )
+        return super().explain(failure, stores, state)
+
+
+def _wide(dtype: np.dtype) -> np.dtype:
+    """int64 or float64: what aggregate kernels compute in."""
+    if dtype.kind == "f":
+        return np.dtype(np.float64)
+    if dtype.kind in "iub":
+        return np.dtype(np.int64)
+    raise UnsupportedTypeError(f"a column of {dtype} cannot be aggregated; cast it to int64 or float64")

@@ -1,0 +1,83 @@
+"""Rows of an aggregate: from records of sums and counts to columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.egress.collector import Records
+from headrace.elastic.aggregate.shape import AggregateColumn
+from headrace.elastic.results import KeyedResults
+from headrace.expressions.rows import cast, take
+from headrace.ingress.columns import as_arrow, from_values
+from headrace.ingress.keys import KeyDictionary
+
+
+class AggregateResults(KeyedResults):
+    """Rows (ts, keys, aggregates).
+
+    Parameters
+    ----------
+    outputs : sequence of (AggregateColumn, value index, count index, index of the high part)
+        Where each aggregate's value, its number of non-null values and the high
+        part of a sum in 128 bits are among the records' value columns.
+    texts : sequence of KeyDictionary or None
+        For each aggregate of a text column: its values are ids of strings.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        dictionary: KeyDictionary | None,
+        key_count: int,
+        outputs: Sequence[tuple[AggregateColumn, int, int | None, int | None]],
+        texts: Sequence[KeyDictionary | None] = (),
+    ):
+        super().__init__(schema, dictionary, key_count)
+        self._outputs = outputs
+        self._texts = texts or [None] * len(outputs)
+
+    def finish(self, records: Records) -> pa.RecordBatch:
+        ordered, arrays = self._in_order(records)
+        for (aggregate, value, nonnull, high), texts in zip(self._outputs, self._texts, strict=True):
+            kind = self.schema.field(len(arrays)).type
+            arrays.append(self._column(aggregate, ordered, value, nonnull, high, kind, texts))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _column(self, aggregate, records, value, nonnull, high, kind, texts) -> pa.Array:
+        values = records.values[value]
+        if aggregate.kind in ("count", "count_distinct"):
+            return as_arrow(values, pa.int64())
+        counts = records.values[nonnull]
+        empty = counts == 0
+        if texts is not None:
+            present = ~empty
+            (strings,) = texts.decode(values[present])
+            return take(cast(strings, kind), pa.array(np.cumsum(present) - 1, mask=empty))
+        if aggregate.kind == "mean":
+            values = mean_of(values, None if high is None else records.values[high], counts)
+        if aggregate.ignore_nan and values.dtype.kind == "f":
+            empty = empty | np.isnan(values)  # NaN is left only where there was nothing else
+        return from_values(values, kind, empty if empty.any() else None)
+
+
+def mean_of(low: np.ndarray, high: np.ndarray | None, counts: np.ndarray) -> np.ndarray:
+    """Return float64[n], sums divided by counts; anything where the count is 0.
+
+    Parameters
+    ----------
+    low : float64[n] or int64[n]
+        Sums; of integers what is left of them modulo 2**64.
+    high : int64[n] or None
+        Of integers: the sum is ``low + 2**64 * high``. It is divided exactly and rounded once.
+    counts : int64[n]
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means = low / counts
+    if high is not None:
+        is_rounded = (high != 0) | (low > 2**53) | (low < -(2**53))
+        for i in np.flatnonzero(is_rounded & (counts > 0)).tolist():
+            means[i] = (int(low[i]) + (int(high[i]) << 64)) / int(counts[i])
+    return means

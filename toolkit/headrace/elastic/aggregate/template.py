@@ -1,0 +1,198 @@
+"""Aggregate, A and A+: windows over keys, kept as dense shared arrays.
+
+What is the same for all of them is in `aggregate_kernel`. This module writes what
+one shape of aggregate needs besides: which results are emitted, and how tuples are
+folded (`fold`; `count_kernel` where they are only counted).
+
+Source      STRETCH, section 2.1 (A), Definition 5 (A+), Algorithm 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from headrace.codegen.text import indent
+from headrace.elastic import local_days
+from headrace.elastic.aggregate import aggregate_kernel, count_kernel, distinct
+from headrace.elastic.aggregate.fold import UNROLLED, fold_text, is_kept_xor, none_of
+from headrace.elastic.aggregate.shape import AggregateColumn, AggregateShape, Layout
+from headrace.elastic.build import kernels_of, units_text
+from headrace.ingress.store import directory_width
+from headrace.memory.bundle import named
+from headrace.memory.cells import reserved
+from headrace.references import BUCKETS
+
+_CONSTANTS = """
+SLOTS = {slots}
+DIRECTORY_WIDTH = {directory_width}
+SEVERAL_KEYS = {several_keys}
+
+"""
+
+_EMIT = """
+from headrace.egress.rings import reserve_slots
+
+
+@kernel
+def emit(me, o, s, l, buckets, first, place, boundary):
+    done = 0
+    while done < buckets.size:
+        room = reserve_slots(o, me, l[HEAD], buckets.size - done)
+        if room < 0:
+            return -1
+        slot = l[HEAD] & (o.primary.shape[1] - 1)
+        primary, at = o.primary[me, slot : slot + room], o.at[me, slot : slot + room]
+        keys = o.a[me, slot : slot + room]
+        arrival = l[ARRIVAL]
+{views}
+        for i in range(room):
+            key = first + buckets[done + i]
+            p = key * SLOTS + place
+            primary[i] = boundary
+            at[i] = arrival
+            keys[i] = key
+{results}
+            s.counts[p] = 0
+        l[HEAD] += room
+        done += room
+    return 0
+
+"""
+
+_NOTHING_TO_FORGET = """
+@kernel
+def forget(me, c, s, l, place):
+    return
+
+"""
+
+_FORGET = """
+from headrace.elastic.aggregate.distinct import forget_window
+from headrace.elastic.ownership import owns
+
+
+@kernel
+def forget(me, c, s, l, place):
+    for bucket in range(BUCKETS):
+        if owns(bucket, l[LOW], l[WIDTH], l[SCATTERED] != 0, c.owner[l[IN_FORCE]], me):
+            forget_window({sets}, SLOTS, {distinct}, bucket, place)
+
+"""
+
+_COUNT_KEYS = """
+@kernel
+def count_keys(counts, keys, earliest, latest):
+    if latest - earliest + 1 == SLOTS:
+        for i in range(keys.size):
+            p = np.int64(keys[i]) * SLOTS
+{all_slots}
+    else:
+        for i in range(keys.size):
+            p = np.int64(keys[i]) * SLOTS
+            for window in range(earliest, latest + 1):
+                counts[p + window % SLOTS] += 1
+
+"""
+
+
+def generate(shape: AggregateShape) -> str:
+    """Write the operator's part of the kernel module."""
+    layout = Layout(shape)
+    text = _CONSTANTS.format(
+        slots=shape.slots, directory_width=directory_width(shape.value_columns), several_keys=shape.multi_key
+    )
+    text += units_text(shape.is_local) + kernels_of(aggregate_kernel) + _emit_text(shape, layout)
+    text += _FORGET.format(sets=layout.sets_text, distinct=len(layout.distinct)) if layout.sets else _NOTHING_TO_FORGET
+    if layout.columns:
+        return text + fold_text(shape, layout)
+    return text + kernels_of(count_kernel) + _count_text(shape)
+
+
+def _emit_text(shape: AggregateShape, layout: Layout) -> str:
+    """Write how a window instance becomes a result, and zero again."""
+    lines = []
+    for number, aggregate in enumerate(shape.aggregates):
+        out, kept = f"{layout.out_value[number]}[i]", f"s.{layout.value[number]}[p]"
+        if aggregate.kind == "count" and aggregate.column is None:
+            lines.append(f"{out} = s.counts[p]")
+        elif aggregate.kind == "count":
+            lines.append(f"{out} = s.counts[p] - s.{layout.nulls[aggregate.column]}[p]")
+        elif is_kept_xor(aggregate):
+            lines += [f"{out} = {kept} ^ {none_of(aggregate.kind)}", f"{kept} = 0"]
+        else:
+            lines += [f"{out} = {kept}", f"{kept} = 0"]
+        if number in layout.high:
+            high = f"s.{layout.high[number]}[p]"
+            lines += [f"{layout.out_high[number]}[i] = {high}", f"{high} = 0"]
+    for column, nulls in layout.nulls.items():
+        lines += [f"{layout.out_known[column]}[i] = s.counts[p] - s.{nulls}[p]", f"s.{nulls}[p] = 0"]
+    views = [f"{name} = s.{name}[me, slot : slot + room]" for name in layout.results]
+    return _EMIT.format(
+        views=indent("\n".join(views), 2).rstrip(), results=indent("\n".join(lines), 3).rstrip()
+    )
+
+
+def _count_text(shape: AggregateShape) -> str:
+    """Write how a key is counted; few windows one by one."""
+    lines = "for j in range(SLOTS):\n    counts[p + j] += 1"
+    if shape.slots <= UNROLLED:
+        lines = "\n".join(f"counts[p + {j}] += 1" for j in range(shape.slots))
+    return _COUNT_KEYS.format(all_slots=indent(lines, 3).rstrip())
+
+
+def allocate_state(
+    shape: AggregateShape,
+    max_keys: int,
+    instances: int,
+    capacity: int,
+    texts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]] = (),
+    zone: str | None = None,
+):
+    """Allocate the bundle `s`: state by key and slot, then the columns of the results.
+
+    Parameters
+    ----------
+    shape : AggregateShape
+    max_keys : int
+        Key ids are below it.
+    instances, capacity : int
+        Of the output rings.
+    texts : sequence of three ndarray
+        Those of `text_order`, for each column of `compared_texts`.
+    zone : str, optional
+        Where windows are of its days.
+    """
+    layout = Layout(shape)
+    places = (max_keys // BUCKETS + 1) * BUCKETS * shape.slots
+    fields = {name: reserved(places, dtype, huge_pages=True) for name, dtype in layout.by_key.items()}
+    fields[layout.opened] = np.zeros(shape.slots, np.int64)
+    fields |= local_days.state_of(zone)
+    if layout.sets:
+        fields |= zip(layout.sets, distinct.allocate(len(layout.distinct), shape.slots), strict=True)
+    for names, arrays in zip(layout.texts.values(), texts, strict=True):
+        fields |= zip(names, arrays, strict=True)
+    for name, dtype in layout.results.items():
+        fields[name] = reserved(instances * capacity, dtype).reshape(instances, capacity)
+    return named(**fields)
+
+
+def output_columns(shape: AggregateShape) -> Sequence[tuple[AggregateColumn, int, int | None, int | None]]:
+    """For each aggregate: which of the results' columns its result, its count of non-null values and a sum's high half are."""
+    layout = Layout(shape)
+    column = list(layout.results).index
+    return [
+        (
+            a,
+            column(out),
+            None if a.column is None else column(layout.out_known[a.column]),
+            column(layout.out_high[number]) if number in layout.out_high else None,
+        )
+        for number, (a, out) in enumerate(zip(shape.aggregates, layout.out_value, strict=True))
+    ]
+
+
+def bytes_per_place(shape: AggregateShape) -> int:
+    """Bytes of state of one window instance."""
+    return sum(np.dtype(dtype).itemsize for dtype in Layout(shape).by_key.values())

@@ -1,0 +1,77 @@
+"""What is in force at an operator: who is a member, and who owns each bucket. How a wish becomes one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace.control.mapping import Mapping, is_whole
+from headrace.elastic.epochs import ControlArrays
+from headrace.errors import ReconfigurationError
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Who is a member, and who owns each bucket. Members may own nothing."""
+
+    members: tuple[int, ...]
+    mapping: Mapping
+
+    @classmethod
+    def even(cls, threads: int) -> Configuration:
+        return cls(tuple(range(threads)), Mapping.even(threads))
+
+
+def check_threads(threads: object, max_threads: int) -> tuple[int, ...]:
+    """Turn `threads` (a count, or the instances themselves) into members, or say what is wrong."""
+    if isinstance(threads, bool) or not isinstance(threads, (int, np.integer, Iterable)):
+        raise ReconfigurationError(f"threads={threads!r}: give a whole number from 1 to {max_threads}")
+    if isinstance(threads, (int, np.integer)):
+        if not 1 <= threads <= max_threads:
+            raise ReconfigurationError(
+                f"threads={threads}: must be from 1 to max_threads={max_threads};"
+                f" start the run with a larger max_threads= to go beyond"
+            )
+        return tuple(range(int(threads)))
+    members = tuple(sorted(set(threads)))
+    if not members or not all(is_whole(m) and 0 <= m < max_threads for m in members):
+        raise ReconfigurationError(
+            f"threads={threads!r}: instances are numbered 0 to {max_threads - 1}, and at least one is needed"
+        )
+    return tuple(int(m) for m in members)
+
+
+def resolve(
+    threads: object, mapping: Mapping | None, current: Configuration, max_threads: int
+) -> Configuration:
+    """Complete a request against the newest configuration known."""
+    if threads is None and mapping is None:
+        raise ReconfigurationError("reconfigure(): give threads=, mapping=, or both")
+    members = current.members if threads is None else check_threads(threads, max_threads)
+    if mapping is None:
+        return current if members == current.members else Configuration(members, Mapping.even(members))
+    if not isinstance(mapping, Mapping):
+        mapping = Mapping(mapping)
+    absent = sorted(set(mapping.instances) - set(members))
+    if absent:
+        raise ReconfigurationError(
+            f"mapping: instance {absent[0]} owns buckets but is not active (active: {list(members)});"
+            f" pass threads= as well, or map its buckets elsewhere"
+        )
+    return Configuration(members, mapping)
+
+
+def write_configuration(control: ControlArrays, row: int, configuration: Configuration) -> None:
+    """Fill one row of the tables the workers read."""
+    ranges = configuration.mapping.ranges()
+    control.member[row] = 0
+    control.low[row] = 0
+    control.width[row] = 0
+    control.contiguous[row] = ranges is not None
+    control.owner[row] = configuration.mapping.owners
+    for member in configuration.members:
+        control.member[row, member] = 1
+        if ranges is not None:
+            control.low[row, member], control.width[row, member] = ranges.get(member, (0, 0))

@@ -1,0 +1,243 @@
+"""What the functions of a custom operator read and write: each name as the kernels have it, and the rewritten text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.codegen.bindings import widened
+from headrace.codegen.functions import (
+    FieldBinding,
+    GeneratedFunction,
+    ListBinding,
+    Unreadable,
+    specialise,
+)
+from headrace.codegen.text import attributes
+from headrace.elastic.custom.operator import CustomOperator
+from headrace.elastic.custom.shape import Function, Stored, key_field, node_field, state_field
+from headrace.elastic.custom.template import CALL, EMIT
+from headrace.ingress.columns import is_scalar, is_text, plain_type, value_dtype
+
+_KERNEL_WORDS = tuple(CALL.split(", "))
+
+Inputs = Sequence[tuple[pa.Schema, str]]
+
+
+@dataclass(frozen=True)
+class _Readable:
+    """A column as the functions may see it, over all inputs."""
+
+    kind: str
+    columns: tuple[str | None, ...]
+    """What each input calls it; None where it lacks it."""
+    dtypes: tuple[str | None, ...]
+    """As each input's store holds it."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The user's functions, rewritten for the kernels of one operator."""
+
+    update: GeneratedFunction | None
+    output: GeneratedFunction | None
+    slide: GeneratedFunction | None
+    columns: dict[str, _Readable]
+    """What `update` reads, or `output` of kept tuples."""
+    reads_key: bool
+    stored: Stored | None
+
+    @property
+    def functions(self) -> list[GeneratedFunction]:
+        return [f for f in (self.update, self.output, self.slide) if f is not None]
+
+
+def bind(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.DataType], debug: bool = False) -> Bound:
+    """Rewrite the functions of an operator, once for each kind of input.
+
+    Parameters
+    ----------
+    operator : CustomOperator
+    inputs : sequence of (schema, event time column)
+    key_types : sequence of pa.DataType
+    debug : bool
+        As in `start`.
+
+    Raises
+    ------
+    FunctionError
+        With the line of what cannot be compiled.
+    """
+    place = (tuple(inputs), tuple(key_types), debug)
+    if place not in operator.bound:
+        operator.bound[place] = _rewritten(operator, inputs, key_types, debug)
+    return operator.bound[place]
+
+
+def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.DataType], debug: bool) -> Bound:
+    state: dict[str, FieldBinding | ListBinding] = {
+        name: _field_binding(name, field.kind) for name, field in operator.state.items()
+    }
+    options: dict[str, Any] = {"poll": "stopped(c)", "emits": operator.emits, "emit": EMIT, "debug": debug}
+    readable, fields = _fields(inputs)
+
+    def update_of(names: Sequence[str]) -> GeneratedFunction:
+        values = [f"{part}_{name}" for name in names for part in ("c", "n")]
+        assert operator.update is not None
+        return specialise(
+            operator.update,
+            name="user_update",
+            arguments=("state", "t", "emit"),
+            bindings={"state": state, "t": fields},
+            parameters=(*_KERNEL_WORDS, "ts", "source_input", *values),
+            **options,
+        )
+
+    def output_of(kept: Stored | None) -> GeneratedFunction:
+        known = state if kept is None else {"tuples": _kept_tuples(kept, fields)}
+        assert operator.output is not None
+        return specialise(
+            operator.output,
+            name="user_output",
+            arguments=("key", "state", "emit"),
+            bindings={"key": _key_binding(key_types), "state": known},
+            parameters=_KERNEL_WORDS,
+            **options,
+        )
+
+    update = output = slide = kept = None
+    names: list[str] = []
+    # What a function reads is known once it is rewritten; the second time only that is passed, or kept.
+    if operator.update is not None:
+        read = update_of(list(readable)).reads.get("t", ())
+        names = [name for name in readable if name in read]
+        update = update_of(names)
+    elif operator.keeps_tuples:
+        every = Stored(tuple((name, column.kind) for name, column in readable.items()), len(inputs) > 1)
+        read = output_of(every).reads
+        if "tuples" in read:
+            names = [name for name in readable if name in read["tuples"]]
+            kept = Stored(tuple((name, readable[name].kind) for name in names), len(inputs) > 1)
+    if operator.output is not None:
+        output = output_of(kept)
+    if operator.slide is not None:
+        slide = specialise(
+            operator.slide,
+            name="user_slide",
+            arguments=("key", "state", "left"),
+            bindings={"key": _key_binding(key_types), "state": state, "left": "left"},
+            parameters=(*_KERNEL_WORDS, "left"),
+            poll="stopped(c)",
+            debug=debug,
+        )
+    reads_key = any(f is not None and f"s.{key_field(0)}[key]" in f.source for f in (output, slide))
+    return Bound(update, output, slide, {name: readable[name] for name in names}, reads_key, kept)
+
+
+def _field_binding(name: str, kind: str) -> FieldBinding:
+    """A field of the window instance at place `p`."""
+    cell = f"s.{state_field(name)}[p]"
+    return FieldBinding(f"{cell} != 0" if kind == "bool" else widened(cell, kind), cell, kind)
+
+
+def _kept_tuples(kept: Stored, fields: dict[str, FieldBinding | Unreadable]) -> ListBinding:
+    """`state.tuples`: what ``t`` has in `update`, read from the nodes."""
+
+    def cell(name: str) -> str:
+        return f"s.{node_field(name)}[{{node}}]"
+
+    here: dict[str, FieldBinding | Unreadable] = {}
+    for name, field in fields.items():
+        if isinstance(field, Unreadable):
+            here[name] = field
+        elif field.read == "ts":
+            here[name] = FieldBinding(cell("ts"))
+        elif field.read == "source_input":
+            here[name] = FieldBinding(cell("input") if kept.with_input else "0")
+        elif name in dict(kept.columns):
+            value = cell(f"c_{name}")
+            if dict(kept.columns)[name] == "bool":
+                value = f"({value} != 0)"
+            here[name] = FieldBinding(value, valid=f"{cell(f'n_{name}')} != 0")
+    first, count = (f"s.{state_field(name)}[p]" for name in ("first", "count"))
+    return ListBinding("tuples", first, "s.following[{node}]", count, here)
+
+
+def _key_binding(types: Sequence[pa.DataType]) -> str | Unreadable:
+    if not types:
+        return Unreadable("the stream has no key: add key_by() before the window")
+    parts = []
+    for i, kind in enumerate(types):
+        if pa.types.is_boolean(kind):
+            parts.append(f"(s.{key_field(i)}[key] != 0)")
+        elif is_scalar(kind):
+            parts.append(f"s.{key_field(i)}[key]")
+        else:
+            return Unreadable(
+                f"a key of type {kind} cannot be read by a compiled function; every result has the key columns,"
+                " so leave it out"
+            )
+    return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
+
+
+def _fields(inputs: Inputs) -> tuple[dict[str, _Readable], dict[str, FieldBinding | Unreadable]]:
+    """What ``t`` has: columns that may be read, and the binding of every name."""
+    readable: dict[str, _Readable] = {}
+    fields: dict[str, FieldBinding | Unreadable] = {"input": FieldBinding("source_input")}
+    of_inputs = [attributes(schema.names) for schema, _ in inputs]
+    for name in dict.fromkeys(name for named in of_inputs for name in named):
+        columns = tuple(named.get(name) for named in of_inputs)
+        kinds = [None if c is None else schema.field(c).type for (schema, _), c in zip(inputs, columns, strict=True)]
+        present = [kind for kind in kinds if kind is not None]
+        is_time = {c == time for (_, time), c in zip(inputs, columns, strict=True) if c is not None}
+        if is_time == {True}:
+            fields[name] = FieldBinding("ts")
+            continue
+        if True in is_time:
+            fields[name] = Unreadable("it is the event time of one input and a column of another; use t.ts")
+            continue
+        reason = next((r for r in map(_unreadable, present) if r is not None), None)
+        if reason is not None:
+            fields[name] = Unreadable(reason)
+            continue
+        dtypes = tuple(None if kind is None else value_dtype(kind).name for kind in kinds)
+        known = {dtype for dtype in dtypes if dtype is not None}
+        kind = "float64" if "float64" in known else "int64" if "int64" in known else "bool"
+        readable[name] = _Readable(kind, columns, dtypes)
+        fields[name] = FieldBinding(f"c_{name}", valid=f"n_{name}")
+    fields["ts"] = FieldBinding("ts")
+    readable.pop("ts", None)
+    if "input" in readable:
+        fields["input"] = FieldBinding("c_input", valid="n_input")
+    return readable, fields
+
+
+def is_time(kind: pa.DataType) -> bool:
+    """Whether functions see it as an integer of its unit."""
+    return pa.types.is_timestamp(kind) or pa.types.is_duration(kind)
+
+
+def _unreadable(kind: pa.DataType) -> str | None:
+    """Why a function cannot read such a column; None if it can."""
+    plain = plain_type(kind)
+    if is_scalar(plain):
+        return None
+    if is_text(plain):
+        return (
+            "a string column, which a compiled function cannot read; compute a number from it before, as in"
+            " .select(..., chars=hr.col(...).length())"
+        )
+    return (
+        f"a column of type {kind}, which a compiled function cannot read; cast it to int64 or float64 before"
+    )
+
+
+def pasted(generated: GeneratedFunction | None) -> Function | None:
+    """What the template needs to know of a rewritten function."""
+    if generated is None:
+        return None
+    saves = generated.writes.get("state", ()) if generated.may_raise else ()
+    return Function(generated.preamble + generated.source, "emit_row(" in generated.source, tuple(saves))

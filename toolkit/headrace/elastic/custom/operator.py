@@ -1,0 +1,208 @@
+"""The custom operator O+: up to three plain functions and what they work on.
+
+=========  ========================  ==================================================
+the paper  function                  called
+=========  ========================  ==================================================
+f_U        update(state, t, emit)    for each tuple, in each window of each of its keys;
+                                     left out without state: keep the tuple
+f_O        output(key, state, emit)  when a window expires
+f_S        slide(key, state, left)   with one instance per key (WT=single), when it has
+                                     moved on and now begins at `left`; of kept tuples:
+                                     forget those that lie before it
+=========  ========================  ==================================================
+
+``state.name`` are the fields of the window instance, ``t.name`` the columns of
+the tuple (timestamps and durations as integers in the unit of their column),
+``t.ts`` its event time as an integer in the stream's unit (of a timestamp column
+microseconds), ``t.input`` which input it came from; ``emit(name=value, ...)`` makes a result, at the right boundary of the
+window, to which the engine adds the key columns. The functions are compiled
+(`headrace.codegen.functions` says what that asks of them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.codegen.state import KINDS, StateField, read_emits, read_state
+from headrace.errors import OverflowInputError, ParameterError
+from headrace.names import explains_arguments
+
+MAX_TUPLES = 100_000_000
+"""Tuples that windows without `update` may keep at once, if not said otherwise."""
+
+
+@dataclass(frozen=True, eq=False)
+class CustomOperator:
+    """What `operator` returns: hand it to ``keyed.window(...).apply(...)``."""
+
+    name: str
+    state: Mapping[str, StateField]
+    emits: Mapping[str, str]
+    update: Callable | None
+    output: Callable | None
+    slide: Callable | None
+    keeps_tuples: bool = False
+    """Neither state nor update is given: `output` may read the tuples of its window."""
+    max_tuples: int = MAX_TUPLES
+    bound: dict[Any, Any] = field(default_factory=dict, repr=False)
+    """The functions as rewritten so far, by what they are applied to: rewriting reads their source file."""
+
+    @property
+    def output_fields(self) -> list[pa.Field]:
+        """Result columns, beside the event time and the keys."""
+        return [pa.field(name, KINDS[kind].arrow) for name, kind in self.emits.items()]
+
+    def check_windows(self, instances: str) -> None:
+        """Raise `ParameterError` if it slides where no window does; `instances` is "multi" or "single"."""
+        if self.slide is not None and instances != "single":
+            raise ParameterError(
+                'slide=: windows slide only with one instance per key; write .window(..., instances="single")'
+                " or leave it out"
+            )
+
+
+@explains_arguments(init="state", emit="emits", outputs="emits", on_tuple="update", on_expiry="output")
+def operator(
+    *,
+    state: Mapping[str, Any] | None = None,
+    emits: Mapping[str, str] | None = None,
+    update: Callable | None = None,
+    output: Callable | None = None,
+    slide: Callable | None = None,
+    max_tuples: int = MAX_TUPLES,
+    name: str | None = None,
+) -> CustomOperator:
+    """Make a custom operator from plain functions: O+.
+
+    Parameters
+    ----------
+    state : dict, optional
+        Fields of a window instance: name -> kind ("int64", "int32", "float64",
+        "float32", "bool"; begins at zero) or name -> first value (a whole
+        number, a float or a bool, which says the kind too).
+    emits : dict, optional
+        Columns of the results beside event time and keys: name -> kind.
+    update : function (state, t, emit), optional
+        f_U. Without it a tuple only makes its windows exist; without `state`
+        too, each window keeps its tuples, the paper's default.
+    output : function (key, state, emit), optional
+        f_O. Without it nothing is emitted at expiry. An integer, float or bool
+        key can be read, a tuple of them by ``key[0]``; a string cannot, and
+        need not: every result has the key columns. Kept tuples are read by
+        ``for t in state.tuples:``, in the order of the input, and counted by
+        ``len(state.tuples)``; t has what it has in `update`.
+    slide : function (key, state, left), optional
+        f_S, for ``instances="single"``: take out of the state what lies before
+        `left`. Without it the state stays as it is. The instance ends when no
+        tuple of its key lies in it any more. Kept tuples leave by themselves.
+    max_tuples : int, optional
+        Most tuples kept at once, one for each of its windows and keys; with
+        ``mode="sn"``, in each instance. More stop the run. Memory is taken as
+        they come: 17 bytes and those of the columns that `output` reads.
+    name : str, optional
+        Of the operator in the query.
+
+    Returns
+    -------
+    CustomOperator
+
+    Notes
+    -----
+    Functions are compiled: an integer has 64 bits, and ``+ - * -x abs(x) ** <<`` **wrap
+    around** where the result does not fit. ``start(debug=True)`` raises there instead,
+    with the line and the tuple. What Python refuses, such as ``math.sqrt(-1)``, ``int(nan)``
+    or an index out of bounds, raises as in Python; so does whatever would depend on the
+    machine. What may have no value when it is read, ``is`` between numbers, and constants
+    beyond 64 bits are refused with their line. All that is left to know:
+
+    ==========================  ================================  ====================  ====================
+    written                     with                              Python                compiled
+    ==========================  ================================  ====================  ====================
+    t.i + t.j                   i=2**63-1, j=1                    9223372036854775808   -9223372036854775808
+    t.i - t.j                   i=-2**63, j=1                     -9223372036854775809  9223372036854775807
+    t.i * t.j                   i=2**62, j=3                      13835058055282163712  -4611686018427387904
+    -t.i                        i=-2**63                          9223372036854775808   -9223372036854775808
+    abs(t.i)                    i=-2**63                          9223372036854775808   -9223372036854775808
+    t.i ** t.j                  i=3, j=41                         36472996377170786403  -420491770248316829
+    t.i << t.j                  i=1, j=63                         9223372036854775808   -9223372036854775808
+    t.i << t.j                  i=1, j=64                         18446744073709551616  OverflowError
+    t.i // t.j                  i=-2**63, j=-1                    9223372036854775808   OverflowError
+    int(t.x)                    x=2.0**63                         9223372036854775808   OverflowError
+    round(t.x)                  x=1e19                            10000000000000000000  OverflowError
+    t.i ** t.j                  i=2, j=-1                         0.5                   ValueError
+    t.x ** t.y                  x=-1.0, y=0.5                     complex               ValueError
+    t.x ** 2                    x=1e200                           OverflowError         inf
+    t.x ** 3                    x=8.732795268584088               665.9779282333154     665.9779282333155
+    round(t.x, 2)               x=2.675                           2.67                  2.68
+    t.i / t.j                   i=1, j=2**53+1                    1.1102230246251564e-16  1.1102230246251565e-16
+    t.i == t.x                  i=2**53+1, x=2.0**53              False                 True
+    max(t.i, t.x)               i=2**53+1, x=1.0                  9007199254740993      9007199254740992.0
+    t.i == 1                    i=None                            False                 ValueError
+    l.f * l.f == l.d            f=float32(0.1), d=0.010000000298023226  True            False
+    ==========================  ================================  ====================  ====================
+
+    Integers and floats that meet are floats, in ``max`` as in a name that is an integer on
+    one path and a float on the other. A null can only be tested with ``is None``. In join
+    functions, where narrow types are faster, float32 columns are computed with as float32.
+    What `math` and NumPy compute, to the last digit, is as the machine's C library has it.
+
+    STRETCH, Table I: the default f_U stores the tuple, the default f_S purges
+    stale ones. Kept tuples cost memory and time for each window they lie in;
+    where a window can be summed up as tuples come, an `update` does so in a few
+    fields. To join tuples use `Stream.join`.
+
+    Examples
+    --------
+    >>> import headrace as hr
+    >>> def update(state, t, emit):
+    ...     if t.chars > state.chars:
+    ...         state.chars = t.chars
+    >>> def output(key, state, emit):
+    ...     emit(chars=state.chars)
+    >>> longest = hr.operator(
+    ...     state={"chars": "int64"}, emits={"chars": "int64"}, update=update, output=output)
+    >>> posts = pa.table({"ts": [0, 1, 2], "tags": [["a"], ["a", "b"], ["b"]], "chars": [5, 9, 7]})
+    >>> tagged = hr.stream(posts, event_time="ts").key_by(tag=hr.each("tags"))
+    >>> tagged.window(size=2).apply(longest).to_arrow().to_pylist()[0]
+    {'ts': 2, 'tag': 'a', 'chars': 9}
+
+    The same by the defaults of Table I:
+
+    >>> def longest_of(key, state, emit):
+    ...     chars = 0
+    ...     for t in state.tuples:
+    ...         chars = max(chars, t.chars)
+    ...     emit(chars=chars)
+    >>> tagged.window(size=2).apply(
+    ...     hr.operator(emits={"chars": "int64"}, output=longest_of)).to_arrow().to_pylist()[0]
+    {'ts': 2, 'tag': 'a', 'chars': 9}
+    """
+    fields, columns = read_state(state), read_emits(emits)
+    functions = {"update": update, "output": output, "slide": slide}
+    for label, value in functions.items():
+        if isinstance(value, Mapping):
+            raise ParameterError(
+                f"{label}={value!r}: give a function; the columns of results are named in emits="
+            )
+        if value is not None and not callable(value):
+            raise ParameterError(f"{label}={value!r}: give a function")
+    if update is None and output is None:
+        raise ParameterError("operator(): give update= or output=, else it can emit nothing")
+    keeps_tuples = update is None and state is None
+    if keeps_tuples and slide is not None:
+        raise ParameterError(
+            "slide=: windows without state= and update= keep their tuples, which leave by themselves; give state="
+        )
+    if not isinstance(max_tuples, int) or isinstance(max_tuples, bool) or max_tuples < 1:
+        raise ParameterError(f"max_tuples={max_tuples!r}: give a whole number of tuples, 1 or more")
+    if max_tuples >= 2**31:
+        raise OverflowInputError(f"max_tuples={max_tuples}: at most {2**31 - 1} tuples can be kept")
+    if name is None:
+        given = output or update
+        name = getattr(given, "__name__", "operator")
+        name = name if name.isidentifier() and name not in functions else "operator"
+    return CustomOperator(name, fields, columns, update, output, slide, keeps_tuples, max_tuples)

@@ -1,0 +1,280 @@
+"""The custom operator for the engine: its state, and why a call failed."""
+
+from __future__ import annotations
+
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.codegen.functions import explain_failure, translate_error
+from headrace.codegen.text import python_name
+from headrace.elastic import failures, local_days
+from headrace.elastic.custom import custom_kernel
+from headrace.elastic.custom.binding import bind, is_time, pasted
+from headrace.elastic.custom.results import CustomResults
+from headrace.elastic.custom.shape import LIST, Column, CustomShape, Input, node_field, state_field
+from headrace.elastic.custom.template import allocate_state, bytes_per_place, generate
+from headrace.elastic.instance_loop import PRIVATE_WORDS
+from headrace.elastic.program import Program
+from headrace.errors import FunctionError, HeadraceError, OverflowInputError
+from headrace.ingress.key_sources import make_dictionary
+from headrace.ingress.keys import id_capacity
+from headrace.ingress.store import CHUNK_SHIFT, Store
+from headrace.memory import stored
+from headrace.memory.cells import reserved
+from headrace.plan.nodes import Branch, OperatorNode
+from headrace.references import BUCKETS, ROW_MASK, SOURCE_SHIFT
+from headrace.workers import worker_kernel
+
+
+class CustomProgram(Program):
+    """One custom operator of one run; the node's spec is a `headrace.elastic.specs.ApplySpec`."""
+
+    def __init__(self, node: OperatorNode, branches: list[Branch], options: Any):
+        spec: Any = node.spec
+        self.node, self.spec = node, spec
+        self._branches = branches
+        self.window_size = spec.window.longest
+        self.nulls, self.key_names = spec.nulls, spec.key_names
+        sides = range(len(spec.keys))
+        firsts = [next(b for b in branches if b.side == side) for side in sides]
+        self._times = [branch.event_time for branch in firsts]
+        schemas = [branch.schema for branch in firsts]
+        self._carried = [schema.names for schema in schemas]
+        key_types = [kind for key in spec.keys[0] for kind in [key.key_type(schemas[0])] * key.width]
+        operator = spec.operator
+        self._operator = operator
+        self.bound = bind(operator, list(zip(schemas, self._times, strict=True)), key_types, options.debug)
+        # Attribute of t -> column, and what its values are.
+        self._read: list[dict[str, str]] = []
+        self._dtypes: list[dict[str, np.dtype]] = []
+        for side in sides:
+            found = {a: (r.columns[side], r.dtypes[side]) for a, r in self.bound.columns.items()}
+            self._read.append({a: column for a, (column, _) in found.items() if column is not None})
+            self._dtypes.append({c: np.dtype(dtype) for c, dtype in found.values() if c is not None})
+        self.value_columns = max(map(len, self._read))
+        self._multi_key = [
+            bool(keys) and not (spec.nulls == "error" and all(key.is_single for key in keys))
+            for keys in spec.keys
+        ]
+        is_single = spec.instances == "single"
+        slots = 1 if is_single else spec.window.open_at_once
+        self.places_per_key = slots
+        key_arrays = tuple("float64" if pa.types.is_floating(kind) else "int64" for kind in key_types)
+        self.shape = CustomShape(
+            state=tuple((name, field.kind, field.first) for name, field in operator.state.items())
+            if self.bound.stored is None
+            else LIST,
+            emits=tuple(operator.emits.items()),
+            inputs=tuple(self._input(side) for side in sides),
+            slots=slots,
+            is_single=is_single,
+            update=pasted(self.bound.update),
+            output=pasted(self.bound.output),
+            slide=pasted(self.bound.slide),
+            key_arrays=key_arrays if self.bound.reads_key else (),
+            stored=self.bound.stored,
+            is_local=spec.window.zone is not None,
+        )
+        self.dictionary = make_dictionary(schemas[0], spec.keys[0], BUCKETS, options.max_keys)
+        self.id_capacity = BUCKETS if self.dictionary is None else id_capacity(options.max_keys)
+        self.result_fields = list(self.shape.results)
+        self._key_values = [reserved(self.id_capacity + BUCKETS, d) for d in self.shape.key_arrays]
+        self._state: Any = None
+
+    def _input(self, side: int) -> Input:
+        read = list(self._read[side])
+        columns = tuple(
+            Column(
+                name,
+                read.index(name) if name in read else None,
+                column.dtypes[side] or "",
+                column.kind,
+            )
+            for name, column in self.bound.columns.items()
+        )
+        return Input(columns, len(read), self._multi_key[side])
+
+    def keys_of(self, side):
+        return self.spec.keys[side]
+
+    def multi_key_of(self, side):
+        return self._multi_key[side]
+
+    def values_of(self, side):
+        return list(self._read[side].values())
+
+    def carried_of(self, side):
+        return self._carried[side]
+
+    def columns_of(self, side):
+        return self._dtypes[side]
+
+    def note_keys(self, ids):
+        """Write the values of keys where kernels read them.
+
+        An id gets another value only after its last window has been emitted.
+        """
+        if self._key_values and self.dictionary is not None:
+            unique = np.unique(ids)
+            for array, part in zip(self._key_values, self.dictionary.decode(unique), strict=True):
+                array[unique] = part.cast(pa.from_numpy_dtype(array.dtype)).to_numpy(zero_copy_only=False)
+
+    def text(self):
+        return generate(self.shape)
+
+    def allocate(self, instances, capacity):
+        sides = [branch.side for branch in self._branches]
+        self._state = allocate_state(
+            self.shape, sides, self._key_values, self.id_capacity, instances, capacity, self._operator.max_tuples,
+            self.spec.window.zone,
+        )  # fmt: skip
+        return self._state
+
+    def look_at(self, state: Any) -> None:
+        """Explain failures from this state: an instance may have its own."""
+        self._state = state
+
+    def finisher(self, stores):
+        return CustomResults(self.node.schema, self.dictionary, len(self.spec.key_names))
+
+    def private(self, worker):
+        words = np.zeros(PRIVATE_WORDS + len(self.shape.state), np.int64)
+        words[custom_kernel.SIZE] = self.spec.window.size
+        words[custom_kernel.ADVANCE] = self.spec.window.advance
+        return words
+
+    def scratch(self):
+        return np.zeros(1, np.int32)
+
+    def state_bytes(self, id_limit):
+        places = id_limit * self.shape.slots * bytes_per_place(self.shape)
+        if self.shape.stored is None or self._state is None:
+            return places
+        return places + int(self._state.pool[stored.USED]) * self.shape.stored.bytes_per_node
+
+    # -- failures
+
+    def explain(self, failure, stores, state):
+        if int(failure[worker_kernel.FAILURE_CODE]) == failures.STORED_FULL:
+            ts = self.time_text(int(failure[worker_kernel.FAILURE_TS]))
+            return OverflowInputError(
+                f"{self.node.name}: the windows open at event time {ts} keep more than"
+                f" max_tuples={self._operator.max_tuples} tuples; pass operator(..., max_tuples=) a larger one, use smaller"
+                f" windows, or sum them up in update="
+            )
+        return super().explain(failure, stores, state)
+
+    def explain_compile_error(self, error: BaseException, module: ModuleType) -> HeadraceError | None:
+        """Say in the user's words why the kernels do not compile."""
+        return translate_error(error, self.bound.functions, module)
+
+    def explain_exception(
+        self, error: BaseException, words: np.ndarray, stores: list[Store]
+    ) -> HeadraceError | None:
+        """A user function raised: call it again in plain Python, on the state it found."""
+        stage = int(words[custom_kernel.STAGE])
+        if stage == 0:
+            return None
+        key_id, boundary = (int(words[at]) for at in (custom_kernel.CAUSE_KEY, custom_kernel.CAUSE_BOUNDARY))
+        operator, emits = self._operator, list(self.shape.emits)
+        values: dict[str, Any] = {"state": self._state_before(words, stage, key_id, boundary)}
+        key = self._key_of(key_id)
+        if stage == custom_kernel.UPDATE:
+            row = self._row_of(int(words[custom_kernel.CAUSE_REF]), stores)
+            values["t"] = row
+            function, roles = operator.update, ("state", "t", "emit")
+        elif stage == custom_kernel.OUTPUT:
+            function, roles = operator.output, ("key", "state", "emit")
+        else:
+            function, roles = operator.slide, ("key", "state", "left")
+            left, zone = (self._window_before(boundary) + 1) * self.spec.window.advance, self.spec.window.zone
+            values["left"] = left if zone is None else local_days.start_of(zone, left)
+        values["key"] = key
+        explained = explain_failure(function, roles, values, [name for name, _ in emits], error)
+        is_timestamp = pa.types.is_timestamp(self.node.schema.field(0).type)
+        if stage == custom_kernel.UPDATE:
+            if is_timestamp:
+                time = python_name(self._times[values["t"]["input"]])
+                explained.times = dict.fromkeys((time, "ts"), self.time_text(values["t"]["ts"]))
+            return explained
+        # There is no tuple at expiry: the window instance is what it failed on.
+        found = values["state"]
+        if self.shape.stored is not None:
+            found = {"tuples": f"{len(found['tuples'])} of them"}  # there may be millions
+        window = {"ts": boundary, "key": key, **{f"state.{n}": v for n, v in found.items()}}
+        error = FunctionError(explained.args[0], explained.function, explained.file, explained.line, window)
+        error.times = {"ts": self.time_text(boundary)} if is_timestamp else {}
+        return error
+
+    def _window_before(self, boundary: int) -> int:
+        """The number of the window that ends at this time."""
+        window = self.spec.window
+        units = boundary if window.zone is None else local_days.day_of(window.zone, boundary)
+        return (units - window.size) // window.advance
+
+    def _state_before(self, words: np.ndarray, stage: int, key_id: int, boundary: int) -> dict[str, Any]:
+        """The fields as the failed call found them: it may have changed some before it failed."""
+        shape = self.shape
+        window = self._window_before(boundary)
+        place = key_id if shape.is_single else key_id * shape.slots + window % shape.slots
+        if shape.stored is not None:
+            return {"tuples": self._tuples_at(place)}
+        functions = {custom_kernel.UPDATE: shape.update, custom_kernel.OUTPUT: shape.output}
+        function = functions.get(stage, shape.slide)
+        assert function is not None
+        first = custom_kernel.SNAPSHOT
+        fields = {}
+        for i, (name, kind, _) in enumerate(shape.state):
+            if name in function.saves:
+                value = words.view(np.float64)[first + i] if kind.startswith("float") else words[first + i]
+            else:
+                value = getattr(self._state, state_field(name))[place]
+            fields[name] = bool(value) if kind == "bool" else value.item()
+        return fields
+
+    def _tuples_at(self, place: int) -> list[SimpleNamespace]:
+        """The tuples of a window instance, with what the function reads of them."""
+        kept = self.shape.stored
+        assert kept is not None
+        state = self._state
+        tuples = []
+        node = int(state.state_first[place])
+        while node != 0:
+            part = {name: getattr(state, node_field(name))[node] for name, _ in kept.arrays()}
+            values: dict[str, Any] = {"input": int(part["input"]) if kept.with_input else 0}
+            for name, kind in kept.columns:
+                value = bool(part[f"c_{name}"]) if kind == "bool" else part[f"c_{name}"].item()
+                values[name] = None if part[f"n_{name}"] == 0 else value
+            ts = int(part["ts"])
+            tuples.append(SimpleNamespace(**values | dict.fromkeys(map(python_name, self._times), ts) | {"ts": ts}))
+            node = int(state.following[node])
+        return tuples
+
+    def _key_of(self, key_id: int) -> Any:
+        if self.dictionary is None:
+            return ()
+        decoded = self.dictionary.decode(np.array([key_id], np.int32))
+        parts = [(part.view(pa.int64()) if is_time(part.type) else part)[0].as_py() for part in decoded]
+        return parts[0] if len(parts) == 1 else tuple(parts)
+
+    def _row_of(self, ref: int, stores: list[Store]) -> dict[str, Any]:
+        """The whole tuple, as Python values, times as the function sees them."""
+        source, row = ref >> SOURCE_SHIFT, ref & ROW_MASK
+        side = self._branches[source].side
+        values: dict[str, Any] = {}
+        for name, column in self._read[side].items():
+            found, valid = stores[source].column(column, np.array([row]))
+            missing = valid is not None and valid[0] == 0
+            kind = self.bound.columns[name].kind
+            values[name] = None if missing else bool(found[0]) if kind == "bool" else found[0].item()
+        whole: dict[str, Any] = {}
+        for first, _, batch in list(stores[source].payload):
+            if first <= row < first + batch.num_rows:
+                whole = batch.slice(row - first, 1).to_pylist()[0]
+        chunk = stores[source].chunks[row >> CHUNK_SHIFT]
+        ts = int(chunk.ts[row & (chunk.ts.size - 1)])
+        absent = dict.fromkeys(self.bound.columns)
+        return {"input": side} | absent | whole | values | {python_name(self._times[side]): ts, "ts": ts}

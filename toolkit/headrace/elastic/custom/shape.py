@@ -1,0 +1,169 @@
+"""What the text of a custom operator's kernels depends on, and the names of its state.
+
+Fields of the kernels' bundle `s`::
+
+    present[place]      whether there is a window instance
+    latest[key]         event time of its latest tuple, with one instance per key
+    tick_of[instance]   its ticks
+    input_of[source]    which of the operator's inputs a source is
+    state_x[place]      the user's field x
+    following ... own   the pool of nodes, where windows keep their tuples (`memory.stored`)
+    kept_ts[node], kept_input[node], kept_c_x[node], kept_n_x[node]
+                        of a kept tuple: time, input, value of column x, and whether it is not null
+    key_0[key], ...     the parts of the key, where functions read it
+    boundary, out_x     columns of the results
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace.codegen.state import KINDS
+
+FIELDS = {name: kind.dtype for name, kind in KINDS.items()}
+"""Kind of a state or result field -> how it is stored."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that `update` reads, as one input has it.
+
+    Parameters
+    ----------
+    parameter : str
+        Name of its value among `update`'s parameters; ``n_`` for the validity.
+    index : int or None
+        Among the store's value columns; None: this input lacks it, so it is null.
+    dtype : str
+        int64, float64 or uint8 in the store.
+    kind : str
+        int64, float64 or bool, as the function sees it.
+    """
+
+    parameter: str
+    index: int | None
+    dtype: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Input:
+    """One of the I inputs."""
+
+    columns: tuple[Column, ...]
+    value_columns: int
+    multi_key: bool
+
+
+@dataclass(frozen=True)
+class Function:
+    """A rewritten user function to paste.
+
+    Parameters
+    ----------
+    text : str
+        With its imports.
+    may_emit : bool
+        It needs the time of arrival of its tuple.
+    saves : tuple of str
+        State fields to save before each call: it may raise after changing them.
+    """
+
+    text: str
+    may_emit: bool
+    saves: tuple[str, ...]
+
+
+LIST = (("first", "int64", 0), ("last", "int64", 0), ("count", "int64", 0))
+"""State fields of a window instance that keeps its tuples."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a kept tuple consists of, beside its event time.
+
+    Parameters
+    ----------
+    columns : tuple of (str, str)
+        (name, kind) of what `output` reads; a validity goes with each.
+    with_input : bool
+        Which input it came from: there are several.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    with_input: bool
+
+    def arrays(self) -> list[tuple[str, str]]:
+        """(name, dtype) of the arrays by node."""
+        pairs = [("ts", "int64"), *([("input", "int64")] if self.with_input else [])]
+        for name, kind in self.columns:
+            pairs += [(f"c_{name}", FIELDS[kind]), (f"n_{name}", "uint8")]
+        return pairs
+
+    @property
+    def bytes_per_node(self) -> int:
+        return 8 + sum(np.dtype(dtype).itemsize for _, dtype in self.arrays())
+
+
+@dataclass(frozen=True)
+class CustomShape:
+    """What the generated text depends on; window sizes are not part of it."""
+
+    state: tuple[tuple[str, str, object], ...]  # (name, kind, first value)
+    emits: tuple[tuple[str, str], ...]
+    inputs: tuple[Input, ...]
+    slots: int
+    is_single: bool
+    update: Function | None
+    output: Function | None
+    slide: Function | None
+    key_arrays: tuple[str, ...] = ()  # dtypes of key values that kernels read
+    stored: Stored | None = None  # then `state` is `LIST` and there is no `update`
+    is_local: bool = False  # windows are of days of a time zone
+
+    @property
+    def results(self) -> dict[str, str]:
+        """Fields of `s` that are columns of the results, and their dtypes."""
+        return {"boundary": "int64"} | {out_field(name): FIELDS[kind] for name, kind in self.emits}
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether a later tuple may emit for an earlier boundary."""
+        return not self.is_single and self.slots > 1
+
+
+POOL_FIELDS = ("following", "below", "pool", "own")
+"""The arrays of `memory.stored`."""
+
+
+def state_field(name: str) -> str:
+    """Field of `s` that holds a field of the window instances."""
+    return f"state_{name}"
+
+
+def key_field(part: int) -> str:
+    """Field of `s` that holds a part of the key, by key id."""
+    return f"key_{part}"
+
+
+def node_field(name: str) -> str:
+    """Field of `s` that holds, by node, a part of a kept tuple, as `Stored.arrays` calls it."""
+    return f"kept_{name}"
+
+
+def out_field(name: str) -> str:
+    """Field of `s` that is a column of the results."""
+    return f"out_{name}"
+
+
+def fields_by_key(shape: CustomShape) -> list[str]:
+    """Fields of `s` that lie by key and window slot; `present` first."""
+    latest = ["latest"] if shape.is_single else []
+    return ["present", *latest, *(state_field(name) for name, _, _ in shape.state)]
+
+
+def node_fields(stored: Stored) -> list[str]:
+    """Fields of `s` that lie by node, beside the pool's."""
+    return [node_field(name) for name, _ in stored.arrays()]

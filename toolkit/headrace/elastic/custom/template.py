@@ -1,0 +1,371 @@
+"""The custom operator O+: user functions over windows of keys, kept as dense shared arrays.
+
+What is the same for all of them is in `custom_kernel`, and in `kept_kernel` where
+windows keep their tuples. This module writes what one set of functions, a
+`shape.CustomShape`, needs besides: how a result is emitted, how the functions are
+called, and with what.
+
+Without `update` and state, a window instance keeps its tuples: the state fields
+are then its list, FIRST, LAST and how many, and the columns that `output` reads
+are copied into the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from headrace.codegen.text import indent
+from headrace.elastic import local_days
+from headrace.elastic.build import kernels_of, units_text
+from headrace.elastic.custom import custom_kernel, kept_kernel
+from headrace.elastic.custom.shape import (
+    FIELDS,
+    POOL_FIELDS,
+    CustomShape,
+    Function,
+    Input,
+    key_field,
+    node_field,
+    out_field,
+    state_field,
+)
+from headrace.ingress.store import directory_width
+from headrace.memory import stored
+from headrace.memory.bundle import named
+from headrace.memory.cells import padded_cells, reserved
+from headrace.references import BUCKETS
+
+CALL = "me, c, o, s, l, key, p, boundary, cause"
+"""What every generated user function gets first."""
+
+EMIT = "emit_row(me, o, s, l, key, boundary, cause, {values})"
+"""What an emission becomes."""
+
+_CONSTANTS = """
+SLOTS = {slots}
+IS_SINGLE = {is_single}
+IS_HELD_BACK = {is_held_back}
+
+"""
+
+_EMIT = """
+from headrace.egress.rings import reserve_slot
+
+
+@kernel
+def emit_row(me, o, s, l, key, boundary, cause{parameters}):
+    # Once halted nothing is written: the ring is full and the run has stopped.
+    if l[HALTED] != 0:
+        return
+    slot = reserve_slot(o, me, l[HEAD])
+    if slot < 0:
+        l[HALTED] = 1
+        return
+    o.primary[me, slot] = boundary if IS_HELD_BACK else cause
+    o.a[me, slot] = key
+    o.b[me, slot] = cause if cause & 1 == 1 else COMES_LAST
+    o.c[me, slot] = l[HEAD]
+    o.at[me, slot] = l[ARRIVAL]
+    s.boundary[me, slot] = boundary
+{values}
+    l[HEAD] += 1
+
+"""
+
+_STORE = """
+@kernel
+def store_tuple(me, s, p{parameters}):
+    # f_U: keep the tuple in window instance p. False if there is no room.
+    node = append_node(me, s, p)
+    if node == 0:
+        return False
+{values}
+    return True
+
+"""
+
+_CLOSE = """
+@kernel
+def close_window(me, c, o, s, l, key, p, window, boundary, cause):
+{close}
+    return -1 if l[HALTED] != 0 else np.int64(s.present[p])
+
+"""
+
+_IMPORTS = """
+from headrace.elastic.epochs import UPDATES
+from headrace.elastic.failures import STORED_FULL
+from headrace.elastic.ownership import owns
+from headrace.ingress.store import CHUNK, KEYS, OFFSETS, TS
+from headrace.ingress.store_kernel import keys_between, locate, validity_at, values_at
+from headrace.memory.atomics import view_f64, view_i32, view_i64, view_u8
+from headrace.references import SOURCE_SHIFT
+from headrace.workers.worker_kernel import fail
+
+"""
+
+_RUN = """
+@kernel
+def update_run_{number}(me, c, o, x, s, l, ats, tick, ref, rows, earliest, latest):
+    source, entry, at = locate(ref, {directory_width})
+    row_ts = view_i64(x[source, entry + TS], CHUNK)
+    first_ref = ref - at
+{columns}
+    low = l[LOW]
+    width = l[WIDTH]
+    scattered = l[SCATTERED] != 0
+    owner = c.owner[l[IN_FORCE]]
+    updates = 0
+{keys}
+    for r in range(at, at + rows):
+        ts = row_ts[r]
+{values}
+        for q in range({keys_of_row}):
+            key = np.int64(keys[q])
+            if owns(key, low, width, scattered, owner, me):
+                updates += 1
+                for window in range(earliest, {until}):
+                    p = key * SLOTS + window % SLOTS
+                    if s.present[p] == 0:
+                        s.present[p] = 1
+{create}
+{update}
+    c.meter[me, UPDATES] += updates * ({until} - earliest)
+    return 0
+
+"""
+
+_ONE_INPUT = """
+update_run = update_run_0
+
+"""
+
+_INPUTS = """
+@kernel
+def update_run(me, c, o, x, s, l, ats, tick, ref, rows, earliest, latest):
+    which = s.input_of[ref >> SOURCE_SHIFT]
+{inputs}
+    return 0
+
+"""
+
+_ONE_KEY = """
+keys = view_i32(x[source, entry + KEYS], CHUNK)
+"""
+
+_SEVERAL_KEYS = """
+offsets = view_i32(x[source, entry + OFFSETS], CHUNK + 1)
+keys = view_i32(x[source, entry + KEYS], offsets[at + rows])
+"""
+
+# What no kernel's name begins with: a column may have any name.
+_COLUMN = """
+column_{name} = {view}(x[source, entry + values_at({index})], CHUNK)
+address_{name} = x[source, entry + validity_at({index})]
+masked_{name} = address_{name} != 0
+valid_{name} = view_u8(address_{name} if masked_{name} else x[source, entry + TS], CHUNK)
+"""
+
+_VIEWS = {"int64": "view_i64", "float64": "view_f64", "uint8": "view_u8"}
+_ABSENT = {"int64": "np.int64(0)", "float64": "0.0", "bool": "False"}
+
+
+def generate(shape: CustomShape) -> str:
+    """Write the operator's part of the kernel module."""
+    text = _CONSTANTS.format(
+        slots=1 if shape.is_single else shape.slots, is_single=shape.is_single, is_held_back=shape.is_held_back
+    )
+    text += units_text(shape.is_local) + kernels_of(custom_kernel)
+    text += _EMIT.format(
+        parameters="".join(f", e_{name}" for name, _ in shape.emits),
+        values=indent("\n".join(f"s.{out_field(name)}[me, slot] = e_{name}" for name, _ in shape.emits), 1).rstrip(),
+    )
+    for function in (shape.update, shape.output, shape.slide):
+        if function is not None:
+            text += "\n" + function.text + "\n\n"
+    if shape.stored is not None:
+        text += kernels_of(kept_kernel) + _store_text(shape)
+    text += _CLOSE.format(close=indent(_close_text(shape), 1).rstrip("\n"))
+    text += _IMPORTS + "".join(_run_text(shape, number) for number in range(len(shape.inputs)))
+    if len(shape.inputs) == 1:
+        return text + _ONE_INPUT
+    calls = []
+    for number in range(len(shape.inputs)):
+        call = f"update_run_{number}(me, c, o, x, s, l, ats, tick, ref, rows, earliest, latest)"
+        calls += [f"if which == {number}:", f"    return {call}"]
+    return text + _INPUTS.format(inputs=indent("\n".join(calls), 1).rstrip("\n"))
+
+
+def _call_text(shape: CustomShape, function: Function, stage: str, call: str) -> list[str]:
+    """Write a call of a user's function, put on record (I2) for `explain_exception`."""
+    lines = ["l[CAUSE_KEY] = key", "l[CAUSE_BOUNDARY] = boundary", f"l[STAGE] = {stage}"]
+    for i, (name, kind, _) in enumerate(shape.state):
+        if name in function.saves:
+            words = "l.view(np.float64)" if kind.startswith("float") else "l"
+            lines.append(f"{words}[SNAPSHOT + {i}] = s.{state_field(name)}[p]")
+    return [*lines, call]
+
+
+def _store_text(shape: CustomShape) -> str:
+    """Write how a tuple is kept."""
+    assert shape.stored is not None
+    names = [name for name, _ in shape.stored.arrays()]
+    return _STORE.format(
+        parameters="".join(f", {name}" for name in names),
+        values=indent("\n".join(f"s.{node_field(name)}[node] = {name}" for name in names), 1).rstrip("\n"),
+    )
+
+
+def _update_text(shape: CustomShape, number: int) -> str:
+    """Write what becomes of a tuple in window instance `p`."""
+    lines = ["s.latest[p] = ts"] if shape.is_single else []
+    if shape.stored is not None:
+        values = {"ts": "ts", "input": str(number)}
+        given = ", ".join(values.get(name, name) for name, _ in shape.stored.arrays())
+        lines += [
+            f"if not store_tuple(me, s, p, {given}):",
+            "    fail(c, STORED_FULL, me, first_ref + r, ts, 0, 0)",
+            "    return -1",
+        ]
+    elif shape.update is not None:
+        lines += ["boundary = to_time(s, window * l[ADVANCE] + l[SIZE])", "cause = 2 * (tick + r - at) + 1"]
+        lines.append("l[CAUSE_REF] = first_ref + r")
+        values = [f"{part}_{c.parameter}" for c in shape.inputs[number].columns for part in ("c", "n")]
+        call = f"user_update({', '.join([CALL, 'ts', str(number), *values])})"
+        lines += _call_text(shape, shape.update, "UPDATE", call)
+        if shape.update.may_emit:
+            lines += ["if l[HALTED] != 0:", "    return -1"]
+    return "\n".join(lines) or "pass"
+
+
+def _close_text(shape: CustomShape) -> str:
+    """Write what becomes of window instance `p` when its window expires."""
+    lines = []
+    if shape.output is not None:
+        lines += _call_text(shape, shape.output, "OUTPUT", f"user_output({CALL})")
+    end = ["s.present[p] = 0"] if shape.stored is None else ["forget_tuples(s, p)", "s.present[p] = 0"]
+    if not shape.is_single:
+        return "\n".join(lines + end)
+    slide = ["pass"]
+    if shape.stored is not None:
+        slide = ["purge_tuples(s, p, left)"]
+    elif shape.slide is not None:
+        slide = _call_text(shape, shape.slide, "SLIDE", f"user_slide({CALL}, left)")
+    lines += ["left = to_time(s, (window + 1) * l[ADVANCE])", "if s.latest[p] >= left:"]
+    return "\n".join([*lines, *("    " + line for line in slide), "else:", *("    " + line for line in end)])
+
+
+def _columns_text(given: Input) -> tuple[str, str]:
+    """Write where the columns of a chunk are, and the value of each in row `r`, with whether it is not null."""
+    columns, values = "", []
+    for column in given.columns:
+        name = column.parameter
+        if column.index is None:  # this input lacks it
+            values += [f"c_{name} = {_ABSENT[column.kind]}", f"n_{name} = False"]
+            continue
+        columns += _COLUMN.format(name=name, index=column.index, view=_VIEWS[column.dtype]).rstrip("\n")
+        value = f"column_{name}[r]"
+        if column.kind == "bool":
+            value = f"{value} != 0"
+        elif column.kind != column.dtype:
+            value = f"np.{column.kind}({value})"
+        values += [f"c_{name} = {value}", f"n_{name} = not masked_{name} or valid_{name}[r] != 0"]
+    return columns or "pass", "\n".join(values) or "pass"
+
+
+def _run_text(shape: CustomShape, number: int) -> str:
+    """Write how a run of tuples of one input is updated."""
+    given = shape.inputs[number]
+    columns, values = _columns_text(given)
+    if shape.update is not None and shape.update.may_emit:
+        values += "\nl[ARRIVAL] = ats[r - at]"
+    create = [f"s.{state_field(name)}[p] = {value}" for name, value in _first_values(shape)]
+    return _RUN.format(
+        number=number,
+        directory_width=directory_width(given.value_columns),
+        columns=indent(columns, 1).rstrip("\n"),
+        keys=indent(_SEVERAL_KEYS if given.multi_key else _ONE_KEY, 1).rstrip("\n"),
+        values=indent(values, 2).rstrip("\n"),
+        keys_of_row="offsets[r], offsets[r + 1]" if given.multi_key else "r, r + 1",
+        until="earliest + 1" if shape.is_single else "latest + 1",
+        create=indent("\n".join(create) or "pass", 6).rstrip("\n"),
+        update=indent(_update_text(shape, number), 5).rstrip("\n"),
+    )
+
+
+def _first_values(shape: CustomShape) -> list[tuple[str, str]]:
+    values = []
+    for name, kind, first in shape.state:
+        text = repr(first)
+        if kind == "bool":
+            text = "1" if first else "0"
+        elif isinstance(first, float) and not np.isfinite(first):
+            text = "np.nan" if first != first else "np.inf" if first > 0 else "-np.inf"
+        values.append((name, text))
+    return values
+
+
+def allocate_state(
+    shape: CustomShape,
+    sides: Sequence[int],
+    key_values: Sequence[np.ndarray],
+    max_keys: int,
+    instances: int,
+    capacity: int,
+    max_tuples: int = 0,
+    zone: str | None = None,
+):
+    """Allocate the bundle `s`, as `shape` describes it.
+
+    Parameters
+    ----------
+    shape : CustomShape
+    sides : sequence of int
+        Input of each source.
+    key_values : sequence of ndarray
+        By key id, one for each of `shape.key_arrays`.
+    max_keys : int
+        Key ids are below it.
+    instances, capacity : int
+        Of the output rings.
+    max_tuples : int
+        Most tuples kept at once, where they are.
+    zone : str, optional
+        Where windows are of its days.
+    """
+    keys = (max_keys // BUCKETS + 1) * BUCKETS
+    places = keys * (1 if shape.is_single else shape.slots)
+    fields = {
+        "present": reserved(places, np.uint8),
+        "tick_of": padded_cells(instances),
+        "input_of": np.array(sides, np.int64),
+    }
+    if shape.is_single:
+        fields["latest"] = reserved(keys, np.int64)
+    for name, kind, _ in shape.state:
+        fields[state_field(name)] = reserved(places, FIELDS[kind])
+    if shape.stored is not None:
+        fields |= zip(POOL_FIELDS, stored.allocate(max_tuples, instances), strict=True)
+        nodes = stored.nodes_of(max_tuples, instances) + 1
+        fields |= {node_field(name): reserved(nodes, dtype) for name, dtype in shape.stored.arrays()}
+    fields |= {key_field(part): values for part, values in enumerate(key_values)}
+    fields |= local_days.state_of(zone)
+    for name, dtype in shape.results.items():
+        fields[name] = reserved(instances * capacity, dtype).reshape(instances, capacity)
+    return named(**fields)
+
+
+def bytes_per_place(shape: CustomShape) -> int:
+    """Bytes of state of one window instance."""
+    fields = sum(np.dtype(FIELDS[kind]).itemsize for _, kind, _ in shape.state)
+    return 1 + fields + (8 if shape.is_single else 0)
+
+
+__all__ = [
+    "CALL",
+    "allocate_state",
+    "bytes_per_place",
+    "generate",
+]

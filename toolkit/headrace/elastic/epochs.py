@@ -1,0 +1,210 @@
+"""Which instances are active, what each one owns, and how all change at one position.
+
+A configuration is a row of tables: who is a member, and who owns each bucket.
+Reconfiguring means that all members of the old configuration meet at one
+position of the gate's order; the last to arrive installs the new one.
+
+State       CONFIG row in force, EPOCH how many times it changed, BARRIER
+            arrivals; per worker START_* (where a joiner begins);
+            PENDING[e % ring] acknowledgements epoch e waits for
+Invariants  I1  between two barriers CONFIG does not change, so each key is
+                updated by exactly one instance: operator state needs no atomics
+            I2  only the last arriver writes between its arrival and EPOCH += 1
+            I3  a worker is active while the gate's READING cell is non-zero;
+                its value is the activation id (a flag could not tell a worker
+                that left and came back from one that stayed)
+Ordering    B1 all state written under the old mapping, B2 fetch_add BARRIER
+            (acq_rel), B3 last arriver: joiners' START_* and cursors, membership,
+            CONFIG, B4 store_release EPOCH; B5 others load_acquire EPOCH
+                    B1 -> B2 -> B4 -> B5: the new owner of a key sees all its state
+Progress    Members wait for the slowest one: the barrier is where a
+            reconfiguration costs time. Waiting ends on STOP.
+Source      STRETCH, Algorithm 4, corrected: the boundary is a position in the
+            order and the same for all, joiners start at it inclusive, and every
+            window that ends at or before the watermark there has been expired
+            by its old owner (see Lemma 3).
+Checked     tests/headrace/elastic
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from headrace.kernel import kernel
+from headrace.memory.atomics import CELL, fetch_add, load_acquire, now_ns, pause, store_relaxed, store_release
+from headrace.memory.bundle import by_reference
+from headrace.memory.cells import aligned, padded_cells
+from headrace.memory.event_count import cancel, prepare, signal, sleep
+from headrace.references import BUCKETS
+from headrace.workers.worker_kernel import (
+    BARRIER_EVENT,
+    BARRIER_WAITING,
+    FIRST_COUNTER,
+    METER_WORDS,
+    PARK_EVENT,
+    SPIN,
+    WAIT_NS,
+    WATCH_EVENT,
+    WATCHER_WAITING,
+    WORKER_WORDS,
+    stopped,
+)
+
+EPOCH_RING = 256
+"""Epochs, beside the planned ones, that are remembered until somebody takes note."""
+
+# Cells of `words`, after the workers' own.
+CONFIG = (WORKER_WORDS + 0) * CELL
+EPOCH = (WORKER_WORDS + 1) * CELL
+BARRIER = (WORKER_WORDS + 2) * CELL
+IDS = (WORKER_WORDS + 3) * CELL  # rows of BUCKETS key ids in use: ids are < IDS * BUCKETS
+FINISHED = (WORKER_WORDS + 4) * CELL  # instances that have seen the end of input
+WORD_COUNT = WORKER_WORDS + 5
+
+# Counters in `meter`, after the workers' times.
+(
+    TUPLES,
+    UPDATES,
+    COMPARISONS,
+    BATCHES,
+    OUTPUTS,
+    PASSED,  # tuples of the merged input before its position
+    LOADED,  # of the load, how much the buckets have been given (`loads`)
+    LOADED_AT,  # when that was
+) = range(FIRST_COUNTER, FIRST_COUNTER + 8)
+
+# Columns of `layout`: how the keys of a source's tuples are found (`loads`), the width of its store's directory, and
+# the counter that says what an instance has had to do.
+LOAD_HOW, LOAD_WIDTH, LOAD_METER = range(3)
+
+
+@by_reference
+class ControlArrays(NamedTuple):
+    """Shared by the workers of one operator."""
+
+    words: np.ndarray
+    event: np.ndarray
+    member: np.ndarray  # uint8[configurations, workers]
+    low: np.ndarray  # int64[configurations, workers]: first bucket owned, contiguous mappings
+    width: np.ndarray  # int64[configurations, workers]
+    contiguous: np.ndarray  # uint8[configurations]
+    owner: np.ndarray  # int16[configurations, BUCKETS]
+    start_seen: np.ndarray  # per worker: tuples before its start
+    start_watermark: np.ndarray
+    start_planned: np.ndarray  # planned changes before its start
+    plan_at: np.ndarray  # int64[planned + 1]: tuple counts, then a sentinel
+    plan_config: np.ndarray
+    pending: np.ndarray  # int64 cells[ring]
+    met_at: np.ndarray  # int64[ring]: first arrival at the barrier
+    reached_at: np.ndarray  # int64[ring]: last arrival
+    installed: np.ndarray  # int64[ring, 2]: configurations before and after
+    load_at: np.ndarray  # int64[ring, workers]: what the workers' load had come to
+    done_at: np.ndarray  # int64 cells[ring]
+    acknowledged: np.ndarray  # per worker: epoch it runs in
+    failure: np.ndarray  # int64[16]
+    meter: np.ndarray  # int64[workers, METER_WORDS]
+    load: np.ndarray  # int64[workers, BUCKETS]: the worker's load by bucket, as sampled (`loads`)
+    layout: np.ndarray  # int64[sources, 3]: where `loads` finds a tuple's keys, and what load is
+
+
+def allocate(workers: int, configurations: int, planned: int, sources: int = 1) -> ControlArrays:
+    """Allocate with configuration 0 in force and nobody active."""
+    plan_at = np.full(planned + 1, np.iinfo(np.int64).max)
+    ring = EPOCH_RING + planned  # all planned ones may be over before anybody takes note of the first
+    return ControlArrays(
+        words=padded_cells(WORD_COUNT),
+        event=aligned(PARK_EVENT + 32 * workers, np.int32),
+        member=np.zeros((configurations, workers), np.uint8),
+        low=np.zeros((configurations, workers), np.int64),
+        width=np.zeros((configurations, workers), np.int64),
+        contiguous=np.zeros(configurations, np.uint8),
+        owner=np.zeros((configurations, BUCKETS), np.int16),
+        start_seen=padded_cells(workers),
+        start_watermark=padded_cells(workers),
+        start_planned=padded_cells(workers),
+        plan_at=plan_at,
+        plan_config=np.zeros(planned + 1, np.int64),
+        pending=padded_cells(ring),
+        met_at=np.zeros(ring, np.int64),
+        reached_at=np.zeros(ring, np.int64),
+        installed=np.zeros((ring, 2), np.int64),
+        load_at=np.zeros((ring, workers), np.int64),
+        done_at=padded_cells(ring),
+        acknowledged=padded_cells(workers),
+        failure=np.zeros(16, np.int64),
+        meter=aligned(workers * METER_WORDS, np.int64).reshape(workers, METER_WORDS),
+        load=aligned(workers * BUCKETS, np.int64).reshape(workers, BUCKETS),
+        layout=np.zeros((sources, 3), np.int64),
+    )
+
+
+@kernel
+def acknowledge(c, me, epoch):
+    """Say that `me` runs in (or has left at) `epoch`; the last one stamps the completion."""
+    store_release(c.acknowledged, me * CELL, epoch)
+    cell = (epoch % c.met_at.size) * CELL
+    if epoch > 0 and fetch_add(c.pending, cell, -1) == 1:
+        store_release(c.done_at, cell, now_ns())
+        signal(c.words, WATCHER_WAITING, c.event, WATCH_EVENT)
+
+
+@kernel
+def install(c, config, next_config, epoch):
+    """Last arriver: count the acknowledgements epoch `epoch` needs (I2), and note the load so far."""
+    workers = c.member.shape[1]
+    concerned = 0
+    for r in range(workers):
+        c.load_at[epoch % c.met_at.size, r] = c.meter[r, c.layout[0, LOAD_METER]]
+        if c.member[config, r] != 0 or c.member[next_config, r] != 0:
+            concerned += 1
+    cell = (epoch % c.met_at.size) * CELL
+    c.reached_at[epoch % c.met_at.size] = now_ns()
+    c.installed[epoch % c.met_at.size, 0] = config
+    c.installed[epoch % c.met_at.size, 1] = next_config
+    store_relaxed(c.done_at, cell, 0)
+    store_release(c.pending, cell, concerned)
+
+
+@kernel
+def members(c, config):
+    count = 0
+    for r in range(c.member.shape[1]):
+        if c.member[config, r] != 0:
+            count += 1
+    return count
+
+
+@kernel
+def await_epoch(c, epoch):
+    """Wait until `epoch` is in force. False when the run stops first."""
+    spins = load_acquire(c.words, SPIN)
+    for _ in range(spins):
+        if load_acquire(c.words, EPOCH) >= epoch:
+            return True
+        pause()
+    while True:
+        ticket = prepare(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
+        over = stopped(c)  # first: a run that ended well is stopped after its last epoch
+        if load_acquire(c.words, EPOCH) >= epoch:
+            cancel(c.words, BARRIER_WAITING)
+            return True
+        if over:
+            cancel(c.words, BARRIER_WAITING)
+            return False
+        sleep(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT, ticket, WAIT_NS)
+
+
+@kernel
+def watch(c, epoch, timeout_ns):
+    """Sleep until epoch `epoch` is complete, an instance finished, or the run stops."""
+    cell = (epoch % c.met_at.size) * CELL
+    ticket = prepare(c.words, WATCHER_WAITING, c.event, WATCH_EVENT)
+    if stopped(c) or (epoch > 0 and load_acquire(c.done_at, cell) != 0):
+        cancel(c.words, WATCHER_WAITING)
+        return
+    sleep(c.words, WATCHER_WAITING, c.event, WATCH_EVENT, ticket, timeout_ns)
+
+
+__all__ = ["ControlArrays", "allocate"]

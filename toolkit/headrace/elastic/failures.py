@@ -1,0 +1,11 @@
+"""Why a worker of this engine gave up: the codes of `worker_kernel.fail`, each with what is on record beside it."""
+
+from __future__ import annotations
+
+(
+    SUM_OVERFLOW,  # a sum of integers left the range of int64, at or soon after the tuple on record
+    COUNT_OVERFLOW,  # the window that ends at the event time on record holds more tuples than its count can say
+    DISTINCT_FULL,  # the sets of distinct values fill their arena
+    STORED_FULL,  # windows keep more tuples than the operator's limit
+    INDEX_FULL,  # a join's index has no block left
+) = range(1, 6)

@@ -1,0 +1,295 @@
+"""The loop every instance runs: read the gate, process, expire, promise, reconfigure.
+
+This file is included in each generated operator module (`build`), so that the whole
+loop compiles as one unit and is cached as such. The operator's kernels supply
+
+    promise(l)                  what no later result of this instance comes before
+    begin(c, l, s, buffer)      the instance starts, or has another configuration
+    hand_over(s, me, joiner)    give a joiner what it must know of the order so far
+    process(..., row, start, count)     tuples: records of the gate, in order
+    advance_time(..., ts)       no tuple below ts will follow
+    finish(...)                 the input is over
+
+and how instances share their state supplies `tuples_before`, `process_batch` and
+`transfer` (`build.SHARING`, `shared_nothing.template`). All but the first three
+return -1 once the run has stopped.
+
+Invariants  I1  between two batches everything the instance owes is published:
+                outputs, promise, cursor, in this order (a cursor that is seen
+                passed implies the promise for what was passed)
+            I2  a special record ends a batch; it is handled alone
+            I3  at a boundary (a control record, or a planned tuple count)
+                every member has the same position, watermark and count of
+                tuples: heartbeats travel in the order, so time does too
+Source      STRETCH, Algorithms 2 and 4, with the corrections named in
+            `epochs`.
+"""
+
+import numpy as np
+from headrace.gates.merged_log_kernel import (
+    advance,
+    close_membership,
+    join_reader,
+    lane,
+    leave_reader,
+    open_membership,
+    peek,
+)
+from headrace.gates.reader_kernel import await_records
+from headrace.kernel import kernel
+from headrace.memory.atomics import (
+    CELL,
+    fetch_add,
+    load_acquire,
+    load_relaxed,
+    now_ns,
+    pause,
+    store_relaxed,
+    store_release,
+)
+from headrace.memory.event_count import cancel, prepare, signal, sleep
+from headrace.elastic.loads import LOAD_EVERY_NS, note_load, settle_load
+from headrace.elastic.epochs import (
+    BARRIER,
+    BATCHES,
+    CONFIG,
+    EPOCH,
+    FINISHED,
+    LOADED_AT,
+    OUTPUTS,
+    PASSED,
+    TUPLES,
+    acknowledge,
+    await_epoch,
+    install,
+    members,
+)
+from headrace.workers.worker_kernel import (
+    BARRIER_EVENT,
+    BARRIER_NS,
+    BARRIER_WAITING,
+    BUSY_NS,
+    IDLE_NS,
+    PARKED_NS,
+    SPIN,
+    park,
+    stopped,
+    turn,
+    unpark,
+)
+from headrace.egress.rings import publish, start_mark
+from headrace.progress import END_OF_TIME
+from headrace.references import HEARTBEAT
+
+# What an instance keeps for itself: words of `l`.
+(
+    HEAD,  # results written
+    NEXT_WINDOW,  # the first window that has not expired
+    LAST_WINDOW,  # the last one that a tuple fell into
+    WATERMARK,
+    SEEN,  # tuples of the merged input before the next one
+    ARRIVAL,  # when the tuple came that makes results ready
+    LOW,  # the buckets owned are those from LOW on,
+    WIDTH,  # so many,
+    SCATTERED,  # unless it is set: then the owners' table says which
+    ME,
+    IN_FORCE,  # the configuration
+    FREE,  # the operator's own words begin here
+) = range(12)
+
+PRIVATE_WORDS = 64
+"""Of an instance, at least: no other one shares a cache line of them."""
+
+BATCH_RECORDS = 1024
+BATCH_NS = 200_000
+LEAST_BATCH = 8
+NEVER = np.iinfo(np.int64).max
+
+
+@kernel
+def take_configuration(c, l, me):
+    """Read what the configuration in force gives to this instance."""
+    config = load_acquire(c.words, CONFIG)
+    l[IN_FORCE] = config
+    l[LOW] = c.low[config, me]
+    l[WIDTH] = c.width[config, me]
+    l[SCATTERED] = 1 - c.contiguous[config]
+    l[ME] = me
+
+
+@kernel
+def meet(me, g, c, o, s, l, position, planned, next_config):
+    """The barrier between two configurations. False when the run stops first."""
+    config = l[IN_FORCE]
+    epoch = load_acquire(c.words, EPOCH) + 1
+    settle_load(me, c, config)
+    arrived = now_ns()  # before B2: after it, the others may be epochs ahead
+    before = fetch_add(c.words, BARRIER, 1)  # B2
+    if before == 0:
+        c.met_at[epoch % c.met_at.size] = arrived
+    if before == members(c, config) - 1:
+        store_relaxed(c.words, BARRIER, 0)
+        install(c, config, next_config, epoch)
+        transfer(me, c, s, config, next_config, epoch)
+        while not open_membership(g):
+            pause()
+        for r in range(c.member.shape[1]):  # B3
+            was = c.member[config, r] != 0
+            will = c.member[next_config, r] != 0
+            if will and not was:
+                store_relaxed(c.start_seen, r * CELL, l[SEEN])
+                store_relaxed(c.start_watermark, r * CELL, l[WATERMARK])
+                store_relaxed(c.start_planned, r * CELL, planned)
+                c.meter[r, PASSED] = l[SEEN]
+                hand_over(s, me, r)
+                start_mark(o, r, promise(l), l[WATERMARK])
+                join_reader(g, r, position, epoch + 1)
+            elif was and not will:
+                leave_reader(g, r)
+                start_mark(o, r, END_OF_TIME, END_OF_TIME)
+        store_release(c.words, CONFIG, next_config)
+        close_membership(g)
+        store_release(c.words, EPOCH, epoch)  # B4
+        signal(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
+        for r in range(c.member.shape[1]):
+            if c.member[next_config, r] != 0 and c.member[config, r] == 0:
+                unpark(c, r)
+    else:
+        turn(c.meter, me, BARRIER_NS)
+        if not await_epoch(c, epoch):  # B5
+            return False
+        turn(c.meter, me, BUSY_NS)
+    take_configuration(c, l, me)
+    acknowledge(c, me, epoch)
+    return True
+
+
+@kernel
+def run_instance(me, g, c, o, x, s, l, buffer):
+    """Run until STOP. Returns 0.
+
+    Parameters
+    ----------
+    me : int
+        Worker number.
+    g, c, o : LogArrays or ScaleGateArrays, ControlArrays, OutArrays
+    x : int64[sources, n]
+        Directories of the stores.
+    s : bundle
+        The operator's state, shared by all instances, and the columns of its results.
+    l : int64[]
+        Private.
+    buffer : ndarray or bundle
+        Private scratch.
+    """
+    row = lane(g, me)
+    activation = 0
+    position = 0
+    planned = 0
+    while not stopped(c):
+        active = load_acquire(g.reading, me * CELL)
+        if active == 0:
+            activation = 0
+            turn(c.meter, me, PARKED_NS)
+            park(c, g.reading, me)
+            continue
+        if active != activation:
+            activation = active
+            turn(c.meter, me, BARRIER_NS)
+            # READING is stored before CONFIG and EPOCH: a worker that is awake must not run ahead of them.
+            if not await_epoch(c, activation - 1):
+                break
+            position = load_acquire(g.cursor, me * CELL)
+            l[SEEN] = load_relaxed(c.start_seen, me * CELL)
+            l[WATERMARK] = load_relaxed(c.start_watermark, me * CELL)
+            take_configuration(c, l, me)
+            begin(c, l, s, buffer)
+            planned = load_relaxed(c.start_planned, me * CELL)
+            acknowledge(c, me, activation - 1)
+        if l[SEEN] == c.plan_at[planned]:
+            next_config = c.plan_config[planned]
+            planned += 1
+            turn(c.meter, me, BUSY_NS)
+            publish(o, me, l[HEAD], promise(l), l[WATERMARK])
+            if not meet(me, g, c, o, s, l, position, planned, next_config):
+                break
+            begin(c, l, s, buffer)
+            continue
+        cost = load_relaxed(g.cost, me * CELL)
+        limit = BATCH_RECORDS
+        if cost > 0:
+            limit = max(LEAST_BATCH, min(limit, BATCH_NS // cost))
+        start, count = peek(g, me, position, limit)
+        if count == 0:
+            turn(c.meter, me, IDLE_NS)
+            await_records(g, me, position, load_acquire(c.words, SPIN), c.words)
+            continue
+        begun = turn(c.meter, me, BUSY_NS)
+        l[SEEN] = tuples_before(g, l, row, start)
+        refs = g.out_ref[row, start : start + count]
+        n = 0
+        while n < count and refs[n] >= 0:
+            n += 1
+        n = min(n, c.plan_at[planned] - l[SEEN])
+        if n > 0:
+            if process_batch(me, g, c, o, x, s, l, buffer, row, start, n) < 0:
+                break
+            if begun - c.meter[me, LOADED_AT] >= LOAD_EVERY_NS:
+                note_load(me, g, c, x, l[IN_FORCE], row, start, n, begun)
+            position += n
+            l[SEEN] += n
+        elif refs[0] == HEARTBEAT:
+            ts = g.out_ts[row, start]
+            l[ARRIVAL] = g.out_at[row, start]
+            if ts == END_OF_TIME:
+                # Planned changes that no tuple reached are applied all the same.
+                while c.plan_at[planned] != NEVER:
+                    planned += 1
+                    if not meet(me, g, c, o, s, l, position, planned, c.plan_config[planned - 1]):
+                        return 0
+                    if load_acquire(g.reading, me * CELL) != activation:
+                        break
+                    begin(c, l, s, buffer)
+                if load_acquire(g.reading, me * CELL) != activation:
+                    continue  # it left, and may have come back: start over there
+                settle_load(me, c, l[IN_FORCE])
+                if finish(me, g, c, o, x, s, l, buffer) < 0:
+                    break
+                l[WATERMARK] = END_OF_TIME
+                position += 1
+                advance(g, me, position)
+                publish(o, me, l[HEAD], END_OF_TIME, END_OF_TIME)
+                c.meter[me, OUTPUTS] = l[HEAD]
+                turn(c.meter, me, PARKED_NS)
+                fetch_add(c.words, FINISHED, 1)
+                while not stopped(c):
+                    # Over: nothing can follow. Wait for STOP like a parked worker.
+                    ticket = prepare(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
+                    if stopped(c):
+                        cancel(c.words, BARRIER_WAITING)
+                        break
+                    sleep(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT, ticket, 1_000_000_000)
+                break
+            if advance_time(me, g, c, o, x, s, l, buffer, ts) < 0:
+                break
+            position += 1
+        else:
+            next_config = -1 - refs[0]
+            publish(o, me, l[HEAD], promise(l), l[WATERMARK])
+            position += 1
+            advance(g, me, position)
+            if not meet(me, g, c, o, s, l, position, planned, next_config):
+                break
+            begin(c, l, s, buffer)
+            continue
+        publish(o, me, l[HEAD], promise(l), l[WATERMARK])
+        c.meter[me, PASSED] = l[SEEN]  # before the cursor: the gate holds at least what has not passed
+        advance(g, me, position)
+        now = turn(c.meter, me, IDLE_NS)
+        c.meter[me, TUPLES] += n
+        c.meter[me, BATCHES] += 1
+        c.meter[me, OUTPUTS] = l[HEAD]
+        if n >= LEAST_BATCH or cost == 0:
+            store_relaxed(g.cost, me * CELL, max(1, (3 * cost + (now - begun) // max(1, n)) // 4))
+    turn(c.meter, me, PARKED_NS)
+    return 0

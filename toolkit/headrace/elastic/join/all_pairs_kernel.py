@@ -1,0 +1,115 @@
+"""A join without an index: each instance compares every tuple with its share of the other side.
+
+Included in the module of such a join (`all_pairs`), which supplies, for each side
+
+    load_left               fetch what a tuple's comparisons need; false if it matches nothing
+    pad_left                make the number of left tuples that were loaded divisible by `PROBES`
+    probe_left              compare right tuples that were loaded with the stored left ones
+    match_probes            whether two tuples that were loaded match
+
+Tuple number `row` of a source belongs to bucket row % 1024, so the mapping divides
+the stored tuples among the instances, and a reconfiguration moves none of them.
+An arriving tuple is compared, by each instance, with the rows the instance owns in
+the window of the other side.
+
+Of a group of records, all tuples of one side probe the rows that were there before
+the group: block by block of `BLOCK` rows in the first-level cache, `PROBES` tuples
+a pass, with a vectorised test in narrow types that may accept too much and never
+too little. Where it finds anything it is repeated for `FINE` rows at a time, and
+where that does the exact condition is evaluated pair by pair: at one match in a
+thousand pairs, as hedges of trades have, nearly every block holds one. Pairs
+within the group are evaluated exactly at once.
+
+Source      ScaleJoin; STRETCH, Operator 10. Differs: position modulo 1024 counts
+            from 0 in each source, so that no tuple is left out.
+Checked     tests/headrace/elastic/test_join.py
+"""
+
+# ruff: noqa: F821  (the names above)
+
+from headrace.elastic.epochs import COMPARISONS
+from headrace.elastic.instance_loop import IN_FORCE, ME
+from headrace.elastic.join.join_kernel import EARLIER, LATER, LEFT, RIGHT, RUNS, SIZE, emit, forget
+from headrace.kernel import kernel
+from headrace.references import BUCKET_MASK, BUCKETS, ROW_MASK, SOURCE_SHIFT
+
+BLOCK = 256
+FINE = 32
+PROBES = 4
+
+
+@kernel
+def begin(c, l, s, buffer):
+    """Note the runs of buckets that this instance owns, from first to before last."""
+    runs = buffer.runs
+    owner = c.owner[l[IN_FORCE]]
+    count = 0
+    b = 0
+    while b < BUCKETS:
+        if owner[b] == l[ME]:
+            first = b
+            while b < BUCKETS and owner[b] == l[ME]:
+                b += 1
+            runs[2 * count] = first
+            runs[2 * count + 1] = b
+            count += 1
+        else:
+            b += 1
+    l[RUNS] = count
+
+
+@kernel
+def process_group(me, g, c, o, x, s, l, buffer, row, start, first_position, n):
+    ts = g.out_ts[row, start : start + n]
+    refs = g.out_ref[row, start : start + n]
+    ats = g.out_at[row, start : start + n]
+    oldest = ts[0] - l[SIZE]
+    forget(me, x, s, oldest)
+    lefts, rights = buffer.lefts, buffer.rights
+    left_count = 0
+    right_count = 0
+    for i in range(n):
+        source = refs[i] >> SOURCE_SHIFT
+        if s.sides[source] == LEFT:
+            if load_left(x, refs[i], left_count, buffer):
+                lefts[left_count] = i
+                left_count += 1
+        elif load_right(x, refs[i], right_count, buffer):
+            rights[right_count] = i
+            right_count += 1
+    pad_left(left_count, buffer)
+    pad_right(right_count, buffer)
+    for source in range(s.sides.size):
+        if s.sides[source] == RIGHT and left_count > 0:
+            if probe_right(me, c, o, x, s, l, buffer, source, left_count, ts, refs, ats, first_position) < 0:
+                return -1
+        elif s.sides[source] == LEFT and right_count > 0:
+            if probe_left(me, c, o, x, s, l, buffer, source, right_count, ts, refs, ats, first_position) < 0:
+                return -1
+    # Pairs within the group: the earlier one's owner has them.
+    owner = c.owner[l[IN_FORCE]]
+    pairs = 0
+    for a in range(left_count):
+        i = lefts[a]
+        for b in range(right_count):
+            j = rights[b]
+            earlier = min(i, j)
+            if owner[refs[earlier] & BUCKET_MASK] != me:
+                continue
+            pairs += 1
+            l[LATER] = refs[max(i, j)]
+            l[EARLIER] = refs[earlier]
+            if abs(ts[i] - ts[j]) < l[SIZE] and match_probes(a, b, buffer):
+                later = max(i, j)
+                if (
+                    emit(
+                        me, o, s, l, first_position + later, ats[later], refs[later], ts[later],
+                        refs[earlier], ts[earlier], 1 if later == j else 0,
+                    )
+                    < 0
+                ):
+                    return -1
+    c.meter[me, COMPARISONS] += pairs
+    for i in range(n):
+        s.high[me, refs[i] >> SOURCE_SHIFT] = (refs[i] & ROW_MASK) + 1
+    return 0

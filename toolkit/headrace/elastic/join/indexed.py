@@ -1,0 +1,364 @@
+"""A join with an index: its state, and the kernels that depend on its shape, for `index_kernel`."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+
+from headrace.codegen.text import indent
+from headrace.elastic.join import index_kernel
+from headrace.elastic.join.conditions import (
+    VIEWS,
+    Value,
+    column_view,
+    exact_parts,
+    in_order,
+    load_text,
+    user_call,
+)
+from headrace.elastic.join.index_kernel import BLOCK_ROWS, LEFT, RIGHT, SLOTS
+from headrace.elastic.join.join_kernel import GROUP
+from headrace.elastic.join.shape import Band, JoinShape, Side, Term
+from headrace.memory.atomics import CELL
+from headrace.memory.cells import CACHE_LINE, padded_cells, read_cell, reserved
+
+MOST_BLOCKS = 1 << 25
+MOST_TERMS = 2
+SPAN = 5
+"""Cells a tuple touches in one dimension, at most: 2w in cells of 2w, rounding on both sides, and one to spare."""
+FACTORS = (0x609FD4D5, 0x48F086D3)
+"""Odd, below 2**31 (the R2 sequence), such that cells less than SPAN apart have different numbers (tested)."""
+
+STATE = ("left_cells", "right_cells", "left_pool", "right_pool", "pools", "taken", "own")
+"""Fields of the state, besides those of every join; see `index_kernel`."""
+
+_LEAST_WIDTH = 1e-290
+_OWN_WORDS = 16
+_HEADER_BYTES = 16
+_ENTRY_BYTES = 16
+
+_CONSTANTS = """
+from headrace.elastic.failures import INDEX_FULL
+from headrace.workers.worker_kernel import fail
+
+MOST_BLOCKS = {most_blocks}
+LEFT_BYTES = {left_bytes}
+RIGHT_BYTES = {right_bytes}
+FIRST_FACTOR = {first_factor}
+SECOND_FACTOR = {second_factor}
+
+"""
+
+_BY_CELL = '''
+@kernel
+def number_of(first, second, _):
+    """Which slot a cell has."""
+    return mixed(first, second)
+
+'''
+
+_BY_KEY = '''
+@kernel
+def number_of(first, second, key_bucket):
+    """Which slot a cell has. Ids depend on the order of arrival, their buckets do not: buckets of cells must not."""
+    return (mixed(first, second) & ~BUCKET_MASK) | (mixed(key_bucket, second) & BUCKET_MASK)
+
+'''
+
+_CELLS = '''
+@kernel
+def cells_{side}(k, buffer):
+    """Which cells a tuple of this side touches, and the one it is stored in. False: it matches nothing."""
+    cells = buffer.cells
+{cells}
+    return True
+
+'''
+
+_EXPIRE = '''
+@kernel
+def expire_{side}(me, s, slot, horizon):
+    """Take back the blocks at the front of a cell whose tuples are all out of the window."""
+    cells, own = s.{side}_cells, s.own
+    pool = s.pools[{constant}]
+    word = cells[slot]
+    first = word >> CELL_SHIFT
+    if first == 0:
+        return
+    last = word & LAST_MASK
+    while first != 0:
+        head = view_i64(pool + first * {constant}_BYTES, 2)
+        if head[LAST_TS] > horizon:
+            break
+        following = head[LINK] >> COUNT_BITS
+        head[LINK] = own[me, {constant}]
+        own[me, {constant}] = first
+        first = following
+    cells[slot] = (first << CELL_SHIFT) | last if first != 0 else 0
+
+'''
+
+_INSERT = '''
+@kernel
+def insert_{side}(me, c, s, buffer, k, slot, ref, ts, horizon):
+    """Store a tuple in its cell. -1 if there is no room for one more block: the run fails."""
+    expire_{side}(me, s, slot, horizon)
+    cells = s.{side}_cells
+    pool = s.pools[{constant}]
+    word = cells[slot]
+    first = word >> CELL_SHIFT
+    last = word & LAST_MASK
+    count = 0
+    if first != 0:
+        count = view_i64(pool + last * {constant}_BYTES, 2)[LINK]  # the last one has no next
+    if first == 0 or count == BLOCK_ROWS:
+        block = take_block(me, s, {constant})
+        if block == 0:
+            fail(c, INDEX_FULL, me, ref, ts, 0, 0)
+            return -1
+        if first == 0:
+            first = block
+        else:
+            view_i64(pool + last * {constant}_BYTES, 2)[LINK] = block << COUNT_BITS | BLOCK_ROWS
+        last = block
+        cells[slot] = (first << CELL_SHIFT) | last
+        count = 0
+    base = pool + last * {constant}_BYTES
+{writes}
+    entries = view_i64(base + {entries}, 2 * BLOCK_ROWS)
+    entries[2 * count] = ref
+    entries[2 * count + 1] = ts
+    head = view_i64(base, 2)
+    head[LINK] = count + 1
+    head[LAST_TS] = ts
+    note(me, c, slot, 0)
+    return 0
+
+'''
+
+_PROBE = '''
+@kernel
+def probe_{side}(me, c, o, x, s, l, buffer, k, position, at, ref, ts):
+    """Compare a tuple with the stored {side} ones in the cells it touches, where they are this instance's."""
+    cells = s.{side}_cells
+    pool = s.pools[{constant}]
+    slots = buffer.slots
+    oldest = ts - l[SIZE]
+{setup}
+    for q in range(1, slots[k, 0] + 1):
+        slot = slots[k, q]
+        block = cells[slot] >> CELL_SHIFT
+        compared = 0
+        while block != 0:
+            base = pool + block * {constant}_BYTES
+            link = view_i64(base, 2)[LINK]
+            count = link & COUNT_MASK
+            block = link >> COUNT_BITS
+            prefetch(view_i64(pool + block * {constant}_BYTES, LINE_WORDS), 0)
+{views}
+            found = False
+            for i in range(BLOCK_ROWS):
+                found = found | ({condition})
+            compared += count
+            if found:
+                entries = view_i64(base + {entries}, 2 * BLOCK_ROWS)
+                for i in range(count):
+                    if {condition}:
+                        other = entries[2 * i]
+                        other_ts = entries[2 * i + 1]
+                        if other_ts > oldest{user_condition}:
+                            if emit(me, o, s, l, position, at, ref, ts, other, other_ts, {prober_is_right}) < 0:
+                                return -1
+        note(me, c, slot, compared)
+        c.meter[me, COMPARISONS] += compared
+    return 0
+
+'''
+
+_HOLDS = '''
+@kernel
+def holds_{side}(x, l, ref, other{parameters}):
+    """The user's predicate, with the pair on record."""
+    l[LATER] = ref
+    l[EARLIER] = other
+    source, entry, at = locate(other, {width})
+    return {call}
+
+'''
+
+
+def choose_terms(on_keys: bool, bands: list[tuple[Band, int | float]]) -> tuple[Term, ...]:
+    """What to find stored tuples by: keys, then values that must be equal, then bands, as they were written."""
+    terms = [Term("keys")] if on_keys else []
+    terms += [Term("equal", number) for number, (_, width) in enumerate(bands) if width == 0]
+    terms += [Term("band", number) for number, (_, width) in enumerate(bands) if 0 < width < float("inf")]
+    return tuple(terms[:MOST_TERMS])
+
+
+def index_scratch(shape: JoinShape, widths: list[int | float]) -> dict[str, np.ndarray]:
+    """Allocate the scratch memory beyond that of every join."""
+    fields: dict[str, np.ndarray] = {
+        "sides": np.zeros(GROUP, np.int64),
+        "own_slot": np.zeros(GROUP, np.int64),
+        "slots": np.zeros((GROUP, SPAN**MOST_TERMS + 1), np.int64),
+        "float_bits": np.zeros(1, np.float64),
+        "cells": np.zeros((MOST_TERMS, 4), np.int64),
+    }
+    for number, term in enumerate(shape.index):
+        if term.kind == "band":
+            width = max(float(widths[term.band]), _LEAST_WIDTH)
+            # A cell of whole numbers holds 2w + 1 of them: the range of one probe.
+            size = 2 * width + (1.0 if shape.bands[term.band].dtype.startswith("int") else 0.0)
+            fields[_reach(number)] = np.array([width, 1.0 / size])
+    return fields
+
+
+def _reach(dimension: int) -> str:
+    """Field for how far a probe reaches in a dimension, and the inverse of a cell's size."""
+    return f"reach_{dimension}"
+
+
+def allocate_index(shape: JoinShape, instances: int) -> dict[str, np.ndarray]:
+    """Allocate the state besides that of every join."""
+    pools = [reserved(MOST_BLOCKS * _Layout(shape, side).size // 8, np.int64, huge_pages=True) for side in shape.sides]
+    arrays = (
+        reserved(SLOTS, np.int64, huge_pages=True),
+        reserved(SLOTS, np.int64, huge_pages=True),
+        *pools,
+        np.array([pool.ctypes.data for pool in pools]),
+        padded_cells(2),
+        np.zeros((instances, _OWN_WORDS), np.int64),
+    )
+    return dict(zip(STATE, arrays, strict=True))
+
+
+def blocks_taken(state) -> int:
+    """How many blocks the tuples of both sides ever took, beside those that were given back."""
+    return read_cell(state.taken, LEFT * CELL) + read_cell(state.taken, RIGHT * CELL)
+
+
+class _Layout:
+    """Where things are in a block, in bytes: header and compared columns first, then (reference, event time)s."""
+
+    def __init__(self, shape: JoinShape, side: Side):
+        at = self.keys = _HEADER_BYTES
+        if shape.on_keys:
+            at += 4 * BLOCK_ROWS
+        self.column: dict[int, int] = {}
+        for column in sorted({band.column(side) for band in shape.bands}):
+            self.column[column] = at
+            at += max(4, np.dtype(side.dtypes[column]).itemsize) * BLOCK_ROWS
+        self.entries = -(-at // CACHE_LINE) * CACHE_LINE
+        self.size = self.entries + _ENTRY_BYTES * BLOCK_ROWS
+
+
+def pieces(shape: JoinShape) -> tuple[ModuleType, str]:
+    """Return the kernels of a join with an index, and the text of those that depend on its shape."""
+    left, right = shape.sides
+    text = _CONSTANTS.format(
+        most_blocks=MOST_BLOCKS,
+        left_bytes=_Layout(shape, left).size,
+        right_bytes=_Layout(shape, right).size,
+        first_factor=FACTORS[0],
+        second_factor=FACTORS[1],
+    )
+    text += _BY_KEY if shape.on_keys else _BY_CELL
+    for side, other in ((left, right), (right, left)):
+        text += load_text(side, []) + _CELLS.format(side=side.name, cells=_lines(_cell_lines(shape, side), 1))
+        text += _stored_text(shape, side) + _probe_text(shape, side, other)
+    return index_kernel, text
+
+
+def _stored_text(shape: JoinShape, side: Side) -> str:
+    """Write the kernels that store tuples of `side`, and take them back."""
+    layout = _Layout(shape, side)
+    writes = []
+    if shape.on_keys:
+        writes.append(f"view_i32(base + {layout.keys}, BLOCK_ROWS)[count] = buffer.{side.keys}[k]")
+    for column, at in layout.column.items():
+        view = VIEWS[side.dtypes[column]]
+        writes.append(f"{view}(base + {at}, BLOCK_ROWS)[count] = buffer.{side.values(column)}[k]")
+    names = {"side": side.name, "constant": side.constant}
+    return _EXPIRE.format(**names) + _INSERT.format(writes=_lines(writes, 1), entries=layout.entries, **names)
+
+
+def _probe_text(shape: JoinShape, side: Side, other: Side) -> str:
+    """Write the kernels that compare tuples of `other` that arrive with the stored ones of `side`."""
+    layout = _Layout(shape, side)
+    views, setup = [], []
+    if shape.on_keys:
+        views.append(f"keys = view_i32(base + {layout.keys}, BLOCK_ROWS)")
+        setup.append(f"key = buffer.{other.keys}[k]")
+    views += [f"column_{i} = {VIEWS[side.dtypes[i]]}(base + {at}, BLOCK_ROWS)" for i, at in layout.column.items()]
+    setup += [f"probe_{column} = buffer.{other.values(column)}[k]" for column in range(len(other.dtypes))]
+
+    def probing(i: int) -> str:
+        return f"probe_{i}"
+
+    parts = exact_parts(shape, in_order(side, lambda i: f"column_{i}[i]", probing), in_order(side, "keys[i]", "key"))
+    user, holds = "", ""
+    if shape.user is not None:
+        values = [probing(i) for i in shape.user.columns(other)]
+        user = f" and holds_{side.name}({', '.join(['x', 'l', 'ref', 'other', *values])})"
+        holds = _holds_text(shape, side, probing, values)
+    return holds + _PROBE.format(
+        side=side.name,
+        constant=side.constant,
+        entries=layout.entries,
+        setup=_lines(setup or ["pass"], 1),
+        views=_lines(views, 3),
+        condition=" & ".join(f"({part})" for part in parts),
+        user_condition=user,
+        prober_is_right=int(other.name == "right"),
+    )
+
+
+def _holds_text(shape: JoinShape, side: Side, probing: Value, values: list[str]) -> str:
+    """Write the call of the user's predicate on a stored tuple of `side`, read from its source, and one that probes."""
+
+    def stored(i: int) -> str:
+        return f"{column_view(side, i)}[at]"
+
+    return _HOLDS.format(
+        side=side.name,
+        width=side.width,
+        parameters="".join(f", {value}" for value in values),
+        call=user_call(shape, in_order(side, stored, probing)),
+    )
+
+
+def _cell_lines(shape: JoinShape, side: Side) -> list[str]:
+    """Write which cells a tuple touches in each dimension, its own, and the bucket of its key."""
+    lines = []
+    for number, term in enumerate(shape.index):
+        if term.kind == "keys":
+            key = f"np.int64(buffer.{side.keys}[k])"
+            lines += [f"one_cell(cells, {number}, fold({key}))", f"cells[0, KEY_BUCKET] = {key} & BUCKET_MASK"]
+            continue
+        band = shape.bands[term.band]
+        is_float = band.dtype.startswith("float")
+        value = f"buffer.{side.values(band.column(side))}[k]"
+        if is_float:
+            # NaN is equal to nothing; NaN and what is infinite are within no distance of anything.
+            is_hopeless = "value != value" if term.kind == "equal" else "not (value - value == 0.0)"
+            lines += [f"value = np.float64({value})", f"if {is_hopeless}:", "    return False"]
+        if term.kind == "equal" and is_float:
+            lines += [
+                "buffer.float_bits[0] = value + 0.0",  # -0.0 becomes 0.0
+                f"one_cell(cells, {number}, fold(buffer.float_bits.view(np.int64)[0]))",
+            ]
+        elif term.kind == "equal":
+            lines.append(f"one_cell(cells, {number}, fold(np.int64({value})))")
+        else:
+            number_as_float = "value" if is_float else f"np.float64({value})"
+            reach = f"buffer.{_reach(number)}"
+            lines.append(f"cells_around(cells, {number}, {number_as_float}, {reach}[0], {reach}[1])")
+    return lines
+
+
+def _lines(lines: list[str], levels: int) -> str:
+    return indent("\n".join(lines), levels).rstrip("\n")
+
+
+__all__ = ["STATE", "allocate_index", "blocks_taken", "choose_terms", "index_scratch", "pieces"]

@@ -1,0 +1,179 @@
+"""What the kernels of a join depend on, and the names of its state and of its scratch memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+STATE = ("sides", "low", "high")
+"""Fields of every join's state, ``s.low`` in kernels; see `join_kernel`."""
+RESULTS = ("later_ts", "later_is_right")
+"""Fields for the columns of the results, in each an instance's ring."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """abs(left - right) <= width on columns `left` and `right` (indices) of one dtype.
+
+    The width itself is data: another one needs no other kernel.
+    """
+
+    left: int
+    right: int
+    dtype: str
+    is_wide: bool
+    """The narrow type cannot hold the width: there is no quick test."""
+    is_equal: bool = False
+    """Floats that are to be equal, whatever the width: infinity is, though it has no distance from itself."""
+
+    @staticmethod
+    def is_too_wide(dtype: str, width: int | float) -> bool:
+        """Whether a quick test in this type would overflow."""
+        return (dtype == "int32" and width >= 2**31 - 1) or (dtype == "float32" and width >= 3e38)
+
+    @property
+    def has_lower_end(self) -> bool:
+        """The quick test is one unsigned comparison, of the distance from the band's lower end."""
+        return self.dtype == "int32" and not self.is_wide
+
+    def column(self, side: Side) -> int:
+        """Which column of a side it compares."""
+        return self.left if side.name == "left" else self.right
+
+
+@dataclass(frozen=True)
+class UserPredicate:
+    """A compiled function of the columns used on each side, as text defining `user_predicate`."""
+
+    text: str
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    may_raise: bool = False
+    """It divides or calls: evaluated pair by pair, with the pair on record, never speculatively."""
+
+    def columns(self, side: Side) -> tuple[int, ...]:
+        """Columns of a side that it reads."""
+        return self.left if side.name == "left" else self.right
+
+
+@dataclass(frozen=True)
+class Term:
+    """One dimension of an index: equal keys, equal values of a band of width 0, or a band.
+
+    Parameters
+    ----------
+    kind : {"keys", "equal", "band"}
+    band : int
+        Number of the band; -1 for keys.
+    """
+
+    kind: str
+    band: int = -1
+
+
+@dataclass(frozen=True)
+class Side:
+    """One input, and what its tuples that probe are called in the scratch memory, ``buffer.left_keys`` in kernels.
+
+    Parameters
+    ----------
+    name : {"left", "right"}
+    dtypes : tuple of str
+        Of the columns that conditions read.
+    """
+
+    name: str
+    dtypes: tuple[str, ...]
+
+    @property
+    def constant(self) -> str:
+        """What kernels call the side itself."""
+        return self.name.upper()
+
+    @property
+    def width(self) -> str:
+        """What kernels call the addresses of a chunk in its sources' directories."""
+        return f"{self.constant}_WIDTH"
+
+    @property
+    def keys(self) -> str:
+        """Field for the keys of tuples that probe."""
+        return f"{self.name}_keys"
+
+    @property
+    def members(self) -> str:
+        """Field for which records of the group they are."""
+        return f"{self.name}s"
+
+    def values(self, column: int) -> str:
+        """Field for their values of a column."""
+        return f"{self.name}_{column}"
+
+    def lower_ends(self, band: int) -> str:
+        """Field for value - width of a band, modulo 2**32: kept, or LLVM subtracts twice a row."""
+        return f"{self.name}_low_{band}"
+
+
+@dataclass(frozen=True)
+class JoinShape:
+    """What the generated text depends on."""
+
+    bands: tuple[Band, ...]
+    on_keys: bool
+    user: UserPredicate | None
+    left_dtypes: tuple[str, ...]
+    right_dtypes: tuple[str, ...]
+    index: tuple[Term, ...] = ()
+    """What stored tuples are found by; empty: all are compared."""
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """The left and the right one."""
+        return Side("left", self.left_dtypes), Side("right", self.right_dtypes)
+
+
+def quick_width(band: int) -> str:
+    """Field for a band's width as its quick test needs it."""
+    return f"width_{band}"
+
+
+def exact_width(band: int) -> str:
+    """Field for a band's width as its exact test needs it."""
+    return f"exact_width_{band}"
+
+
+def probe_arrays(shape: JoinShape, count: int) -> dict[str, np.ndarray]:
+    """Allocate scratch memory for `count` tuples of each side that probe."""
+    fields: dict[str, np.ndarray] = {}
+    for side in shape.sides:
+        fields[side.members] = np.zeros(count, np.int64)
+        fields[side.keys] = np.zeros(count, np.int32)
+        fields |= {side.values(column): np.zeros(count, dtype) for column, dtype in enumerate(side.dtypes)}
+        for number, band in enumerate(shape.bands):
+            if band.has_lower_end:
+                fields[side.lower_ends(number)] = np.zeros(count, np.int32)
+    return fields
+
+
+def width_arrays(shape: JoinShape, widths: Sequence[int | float]) -> dict[str, np.ndarray]:
+    """For each band, its width as the quick and as the exact test need it."""
+    fields = {}
+    for number, (band, width) in enumerate(zip(shape.bands, widths, strict=True)):
+        if band.dtype == "int32":
+            quick, exact = np.uint32(0 if band.is_wide else 2 * int(width)), np.int64(min(int(width), 2**63 - 1))
+        elif band.dtype == "int64":
+            quick = exact = np.uint64(min(int(width), 2**64 - 1))
+        elif band.dtype == "float32":
+            quick, exact = np.float32(0) if band.is_wide else _float32_above(width), np.float64(width)
+        else:
+            quick = exact = np.float64(width)
+        fields[quick_width(number)], fields[exact_width(number)] = np.array([quick]), np.array([exact])
+    return fields
+
+
+def _float32_above(width: float) -> np.float32:
+    """A float32 bound that no rounding of a float32 difference within `width` exceeds."""
+    bound = np.float32(width) * np.float32(1 + 2**-22)
+    return np.nextafter(bound, np.float32(np.inf))

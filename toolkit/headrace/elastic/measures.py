@@ -1,0 +1,127 @@
+"""What O+ measures: the declarations from which metrics, history, report, Prometheus and dashboard are made."""
+
+from __future__ import annotations
+
+from headrace.metrics.by_worker import coefficient_of_variation, max_over_mean
+from headrace.metrics.measures import (
+    ADDED,
+    HOLDS_BACK,
+    LATENCY,
+    LOAD,
+    PROCESSED,
+    RESULTS,
+    WATERMARK_GAP,
+    WORKER_TIME,
+    Measure,
+)
+from headrace.metrics.snapshot import OperatorMetrics
+
+
+def _loads(now: OperatorMetrics, then: OperatorMetrics | None) -> list[int]:
+    """What the loads of the active workers have grown by."""
+    new, old = now.values["load"], [0] * now.max_threads if then is None else then.values["load"]
+    return [new[worker] - old[worker] for worker in now.members]
+
+
+def _variation(now: OperatorMetrics, then: OperatorMetrics | None) -> float:
+    return coefficient_of_variation(_loads(now, then))
+
+
+def _peak(now: OperatorMetrics, then: OperatorMetrics | None) -> float:
+    return max_over_mean(_loads(now, then))
+
+
+UPDATES = Measure(
+    "updates", "updates", "Updates of window instances; of a join: stored tuples gone over.", "counter",
+    rate="updates_per_s", shown="column",
+)  # fmt: skip
+"""(key, window) updates, of all instances."""
+COMPARISONS = Measure(
+    "comparisons", "pairs", "Pairs a join has looked at.", "counter", rate="comparisons_per_s", shown="column"
+)
+
+IMBALANCE_CV = Measure(
+    "imbalance_cv", "fraction", "Coefficient of variation of the instances' loads, a fraction.", label="imbalance (cv)",
+    shown="figure", between=_variation,
+)  # fmt: skip
+"""In a snapshot of each configuration by itself, weighted by the load that came in its time."""
+IMBALANCE_MAX_MEAN = Measure(
+    "imbalance_max_mean", "ratio", "Largest load over the mean of all instances.", shown="column",
+    between=_peak,
+)  # fmt: skip
+
+DEPTH_MS = Measure(
+    "depth_ms", "ms", "Work in the gate, for the slowest instance.", shown="column", exported="depth_milliseconds"
+)
+"""At its recent speed."""
+LIVE_KEYS = Measure("live_keys", "keys", "Keys in the dictionary.", shown="column")
+LIVE_WINDOWS = Measure("live_windows", "windows", "Window instances; of a join: tuples it stores.", shown="column")
+"""From 16,384 places on an estimate."""
+STATE_BYTES = Measure("state_bytes", "bytes", "Estimated memory of the state.", shown="column")
+"""Of the window instances; of a join: of the tuples it stores."""
+
+FILTERED = Measure("filtered", "rows", "Rows that filters took out.", "counter", shown="column")
+NULL_KEYS = Measure("null_keys", "keys", "Null keys ignored by policy.", "counter", shown="column")
+"""Their tuples were added all the same."""
+LOST_WAKEUPS = Measure(
+    "lost_wakeups", "sleeps",
+    "Sleeps that only the time-out ended although the wake-up was due; it should stay 0.", "counter", shown="column",
+)  # fmt: skip
+"""Of its sources for room and of its collector for results. Anything but 0 is a mistake in the engine, and costs time only."""
+
+BUCKET_LOAD = Measure("bucket_load", "updates", "Load of each of the mapping's 1,024 buckets.", "counter", by="bucket")
+"""By sampling (`headrace.elastic.loads`); in sum never more than `load`, and less by half a millisecond's work of each
+instance at most."""
+
+WATERMARK = Measure("watermark", "units of event time", "Event time up to which results are out.", shown="snapshot")
+DUPLICATION = Measure(
+    "duplication", "copies", "Copies made of each tuple, for the instances that own one of its keys.", shown="snapshot"
+)
+"""1 under VSN: all read the same one."""
+TRANSFERRED_BYTES = Measure(
+    "transferred_bytes", "bytes", "State moved between instances by reconfigurations.", "counter", shown="snapshot"
+)
+BARRIER = Measure(
+    "barrier_ns", "ns", "Of the time blocked: waiting for other workers, at a reconfiguration.", "counter", by="worker",
+    shown="snapshot",
+)  # fmt: skip
+TRANSFERRED_NS = Measure(
+    "transferred_ns", "ns", "Time that moving state between instances took.", "counter", shown="snapshot"
+)
+"""Both are 0 under VSN."""
+LATEST_LATENCY = Measure(
+    "latest_latency", "ns", "Emission minus arrival of the latest tuple in the result.", "histogram", shown="snapshot"
+)
+"""The papers' latency. Given for joins and `forward`, where that is the tuple that made the result ready. For windows it
+is not: each update would have to write the time of arrival beside the value, 8 bytes more for each key and window, where
+a whole count is 4."""
+
+MEASURES = (
+    PROCESSED,
+    LATENCY,
+    ADDED,
+    RESULTS,
+    UPDATES,
+    COMPARISONS,
+    IMBALANCE_CV,
+    IMBALANCE_MAX_MEAN,
+    DEPTH_MS,
+    LIVE_KEYS,
+    LIVE_WINDOWS,
+    STATE_BYTES,
+    FILTERED,
+    NULL_KEYS,
+    LOST_WAKEUPS,
+    HOLDS_BACK,
+    WATERMARK_GAP,
+    LOAD,
+    *WORKER_TIME,
+    BUCKET_LOAD,
+    WATERMARK,
+    BARRIER,
+    DUPLICATION,
+    TRANSFERRED_BYTES,
+    TRANSFERRED_NS,
+    LATEST_LATENCY,
+)
+"""In the order in which histories show them."""

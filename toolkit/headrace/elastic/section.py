@@ -1,0 +1,460 @@
+"""One operator of the elastic engine at run time: gate, state, workers, output rings, collector.
+
+A `headrace.runtime.sections.Section` of one operator. Its threads are `max_threads`
+workers, parked unless active, and one collector.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace.egress import rings
+from headrace.egress.collector import Collector, Consumer
+from headrace.elastic import build, epochs, loads
+from headrace.elastic.configuration import Configuration, write_configuration
+from headrace.elastic.hot_keys import hottest
+from headrace.elastic.measuring import RECORDS_HELD, count_places, measure
+from headrace.elastic.options import ElasticOptions
+from headrace.elastic.program import Program
+from headrace.elastic.reconfiguration import SPARE_CONFIGURATIONS, Reconfiguration
+from headrace.errors import HeadraceError, OverflowInputError
+from headrace.gates import gate_modules
+from headrace.gates.membership_kernel import LOST_WAKEUPS, SOURCES_WAITING, VERSION
+from headrace.gates.variants import source_kernels
+from headrace.ingress.encode import Encoder
+from headrace.ingress.store import Store, allocate_directories
+from headrace.kernel import compile_now
+from headrace.memory.atomics import CELL
+from headrace.memory.cells import CACHE_LINE, HUGE_PAGE, publish_cell, read_cell, read_cells, touch
+from headrace.memory.event_count import signal
+from headrace.metrics.latency import LatencyHistogram
+from headrace.metrics.snapshot import OperatorMetrics
+from headrace.plan.nodes import Branch, OperatorNode, SourceNode
+from headrace.progress import END_OF_TIME, MIN_TIME
+from headrace.references import BUCKETS
+from headrace.runtime.feeding import Stopped
+from headrace.runtime.gate_inlet import GateInlet, GateSource
+from headrace.runtime.sections import Moment, RunContext, Section, Task
+from headrace.workers import spans, worker_kernel
+from headrace.workers.spans import counters
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OUTPUT_CAPACITY = 1 << 16
+_LEAST_RECYCLED = 1 << 14
+"""Fewer ids are recycled only when room is wanted."""
+
+
+class ElasticSection(Section):
+    """One operator: gate, state, workers, output, reconfiguration."""
+
+    def __init__(self, node: OperatorNode, branches: list[Branch], options: ElasticOptions):
+        self.node, self.name = node, node.name
+        self.operators = (node.name,)
+        self.options = options
+        self.max_threads = options.max_threads
+        handle, self.kernels = gate_modules(options.gate)
+        self.sources = source_kernels(options.gate)
+        self.program: Program = node.spec.program(node, branches, options)
+        self.dictionary = self.program.dictionary
+        self.gate = handle.allocate(
+            len(branches), self._gate_readers(len(branches)), options.capacity, bound_ns=options.bound_ns
+        )
+        initial = options.initial(self.name)
+        planned = options.planned(self.name)
+        self.control = epochs.allocate(
+            self.max_threads, 1 + len(planned) + SPARE_CONFIGURATIONS, len(planned), len(branches)
+        )
+        # Who writes results changes together with who reads the gate.
+        self.out = rings.allocate(
+            self.max_threads, OUTPUT_CAPACITY, self.control.meter, membership=self.gate.words[VERSION:]
+        )
+        self.directories = allocate_directories(len(branches), self.program.value_columns)
+        self.state = self.program.allocate(self.max_threads, OUTPUT_CAPACITY)
+        self.inlets = [self._make_inlet(i, branch) for i, branch in enumerate(branches)]
+        self._describe_load()
+        self.finisher = self.program.finisher([inlet.store for inlet in self.inlets])
+        self.module = self._build()
+        self._activate(initial, planned)
+        self._touch(initial.members)
+        self._id_limit = 0
+        self._ids_lock = threading.Lock()
+        self._recycle_at = _LEAST_RECYCLED
+        self._keeps_input = False
+        self.initial = initial
+        self.reconfiguration = Reconfiguration(
+            self.control, self.gate, self.kernels, self.max_threads, initial, planned, self.transfer_of
+        )
+        self.collector: Collector | None = None
+
+    def _make_inlet(self, number: int, branch: Branch) -> GateInlet:
+        program, side = self.program, branch.side
+
+        def make_encoder(await_keys: Callable[[list[int]], bool]) -> Encoder:
+            return Encoder(
+                schema=branch.schema,
+                event_time=branch.event_time,
+                keys=program.keys_of(side),
+                dictionary=program.dictionary,
+                values=program.values_of(side),
+                narrow_values=program.narrow_values_of(side),
+                forms=program.forms_of(side),
+                texts=program.texts,
+                carry=program.carried_of(side),
+                time_unit=branch.time_unit,
+                window_size=max(program.retention, program.window_size),
+                nulls=program.nulls,
+                equal_columns=program.equal_columns_of(side),
+                no_key=-1 - side,  # a left tuple without a key equals no right one without
+                source=branch.source,
+                time_value=program.time_value,
+                await_keys=await_keys,
+            )
+
+        stop_word = self.control.words[worker_kernel.STOP :]
+        source = GateSource(self.gate, self.sources, number, stop_word)
+        store = Store(program.columns_of(side), program.multi_key_of(side), self.directories[number])
+        return GateInlet(branch, source, store, make_encoder, self._progress, self._note_keys)
+
+    def _describe_load(self) -> None:
+        """Tell the workers where the keys of a tuple are found, and what load is."""
+        program = self.program
+        for inlet in self.inlets:
+            how = loads.EVENLY
+            if program.load_by_key:
+                several = program.multi_key_of(inlet.branch.side)
+                how = loads.SEVERAL_KEYS if several else loads.ONE_KEY
+            self.control.layout[inlet.number] = how, inlet.store.width, program.load_meter
+
+    @property
+    def result_columns(self) -> list[np.ndarray]:
+        """Columns of the results, in each a ring for every instance."""
+        return [getattr(self.state, name) for name in self.program.result_fields]
+
+    @property
+    def kept_fields(self) -> list[str]:
+        """Fields of the state that are not: what an operator keeps from tuple to tuple."""
+        return [name for name in self.state._fields if name not in self.program.result_fields]
+
+    def _touch(self, members: Sequence[int]) -> None:
+        """Pre-fault the pages that the initial members write first."""
+        out = self.out
+        written = [out.primary, out.a, out.at, *self.result_columns]
+        if self.finisher.reads_b_and_c:
+            written += [out.b, out.c]
+        for member in members:
+            for ring in written:
+                touch(ring[member])
+        states = self.states
+        for state in states if len(states) == 1 else [states[member] for member in members]:
+            for array in (getattr(state, name) for name in self.kept_fields):
+                if array.nbytes >= HUGE_PAGE:
+                    touch(array.reshape(-1)[: CACHE_LINE // array.itemsize])
+
+    def _build(self) -> ModuleType:
+        return build.build(self.program.text(), self.options.gate, self.name, debug=self.options.debug)
+
+    def _activate(self, initial: Configuration, planned: Sequence[tuple[int, Configuration]]) -> None:
+        control = self.control
+        write_configuration(control, 0, initial)
+        for row, (at, configuration) in enumerate(planned, start=1):
+            write_configuration(control, row, configuration)
+            control.plan_at[row - 1] = at
+            control.plan_config[row - 1] = row
+        for member in initial.members:
+            control.start_watermark[member * CELL] = MIN_TIME
+            self._join(member)
+            rings.start_mark(self.out, member, self.program.first_promise, MIN_TIME)
+
+    def _join(self, member: int) -> None:
+        """Let an instance read from the beginning."""
+        self.kernels.join_reader(self.gate, member, 0, 1)
+
+    def arguments(self, worker: int) -> tuple:
+        """What `run_instance` of this worker is called with."""
+        return (
+            worker,
+            self.gate,
+            self.control,
+            self.out,
+            self.directories,
+            self.state,
+            self.program.private(worker),
+            self.program.scratch(),
+        )
+
+    def _gate_readers(self, sources: int) -> int:
+        """How many may read the gate: the instances."""
+        return self.max_threads
+
+    # -- what a run asks of a section
+
+    def prepare(self, consumers: Sequence[Consumer], run: RunContext, is_last: bool) -> None:
+        """Compile everything, and make the collector; nothing runs yet."""
+        self._run = run
+        try:
+            compile_now(self.module.run_instance, self.arguments(0))
+        except Exception as error:
+            explained = self.program.explain_compile_error(error, self.module)
+            if explained is None:
+                raise
+            raise explained from None
+        self.compile_handles()
+        self.collect_into(consumers, is_last)
+
+    def collect_into(self, consumers: Sequence[Consumer], is_last: bool = True) -> None:
+        """Make the collector, which hands results to these."""
+        self.collector = Collector(
+            self.out,
+            self.result_columns,
+            self.finisher,
+            list(consumers),
+            self.release,
+            is_last=is_last,
+            is_saturated=self.is_saturated,
+        )
+
+    def tasks(self) -> list[Task]:
+        """Workers, collector, and what else the mode needs."""
+        return [*self.workers(), Task(f"{self.name}-collector", self._collect), *self.helpers()]
+
+    def workers(self) -> list[Task]:
+        """The workers, active or not."""
+        return [Task(f"{self.name}-{worker}", self._worker_body(worker)) for worker in range(self.max_threads)]
+
+    def helpers(self) -> Iterable[Task]:
+        """Threads the operator needs beside workers and collector."""
+        return ()
+
+    def _worker_body(self, worker: int) -> Callable[[], None]:
+        arguments = self.arguments(worker)
+
+        def body() -> None:
+            try:
+                self.module.run_instance(*arguments)
+            except Exception as error:
+                raise self.explain(error, worker, arguments[6]) or error from error
+            if (failure := self.failure()) is not None:
+                self._run.fail(failure)
+
+        return body
+
+    def _collect(self) -> None:
+        collector = self.collector
+        assert collector is not None
+        with suppress(Stopped):
+            collector.run()
+        if collector.finished.is_set():
+            self._run.section_finished(self)
+
+    def steerable(self, operator: str) -> Reconfiguration:
+        """What can be changed while it runs."""
+        return self.reconfiguration
+
+    def work_ns(self, operator: str) -> int:
+        """Nanoseconds its workers have worked."""
+        return int(counters(self.control.meter)[:, worker_kernel.BUSY_NS].sum())
+
+    def spans(self, operator: str, since_ns: int, until_ns: int) -> list[spans.Span]:
+        """What its workers did lately."""
+        return spans.spans(self.control.meter, since_ns, until_ns)
+
+    def extras(self) -> dict[str, Any]:
+        """``hot_keys``, where there are keys."""
+        return {} if self.dictionary is None else {"hot_keys": self.hot_keys}
+
+    def hot_keys(self, limit: int = 10) -> pd.DataFrame:
+        """Give the most frequent keys of the rows that each source gave last, by name.
+
+        Parameters
+        ----------
+        limit : int
+            Rows at most.
+
+        Returns
+        -------
+        DataFrame
+            A column for each key column, then ``share`` (of these rows' keys, a fraction), ``bucket`` (0 to 1023) and
+            ``thread``, which owns it now; the most frequent key first.
+        """
+        assert self.dictionary is not None
+        return hottest(self, limit)
+
+    def window_size(self, operator: str) -> int:
+        """WS in the stream's unit; 0 without windows."""
+        return self.program.window_size
+
+    @property
+    def active(self) -> int:
+        """Instances that are active."""
+        return len(self.reconfiguration.current.members)
+
+    def set_spins(self, spins: int) -> None:
+        """Pauses of a worker that finds no input, before it sleeps."""
+        publish_cell(self.control.words, worker_kernel.SPIN, spins)
+
+    @property
+    def results(self) -> int:
+        """Rows given so far."""
+        return self.collector.rows if self.collector else 0
+
+    def transfer_of(self, epoch: int) -> tuple[int, int]:
+        """Bytes and nanoseconds of the state an epoch moved; nothing moves under VSN."""
+        return 0, 0
+
+    def explain(self, error: BaseException, worker: int, words: np.ndarray) -> HeadraceError | None:
+        """Say what a user function's exception in a worker means; None if it was none. `words` are the worker's."""
+        return self.program.explain_exception(error, words, [inlet.store for inlet in self.inlets])
+
+    def compile_handles(self) -> None:
+        """Compile what Python calls while the stream runs, so that no first call waits for the compiler."""
+        gate, control, out, kernels = self.gate, self.control, self.out, self.kernels
+        zero = 0
+        times = np.zeros(1, np.int64)
+        for function, arguments in (
+            (self.sources.add, (gate, zero, times, zero, zero, zero)),
+            (self.sources.add_or_wait, (gate, zero, times, zero, zero, zero, control.words)),
+            (self.sources.heartbeat_or_wait, (gate, zero, zero, control.words)),
+            (self.sources.close_or_wait, (gate, zero, control.words)),
+            (kernels.control, (gate, zero)),
+            (signal, (gate.words, zero, gate.event, zero)),
+            (read_cell, (gate.words, zero)),
+            (publish_cell, (gate.words, zero, zero)),
+            (epochs.watch, (control, zero, zero)),
+            (worker_kernel.stop_workers, (control,)),
+            (rings.await_release, (out, zero, zero)),
+            (rings.drained, (out, zero, zero)),
+            (rings.stop_output, (out,)),
+            (spans.copy_counters, (control.meter, counters(control.meter))),
+        ):
+            compile_now(function, arguments)
+        LatencyHistogram().add(times)
+        self.finisher.compile()
+
+    def _progress(self) -> object:
+        """Something that changes while the operator gets on with its input."""
+        passed = counters(self.control.meter)[:, epochs.PASSED].tolist()
+        return [inlet.books.added for inlet in self.inlets], passed
+
+    def _note_keys(self, ids: np.ndarray) -> None:
+        """Make room for keys before tuples with them are published."""
+        self.note_ids()
+        self.program.note_keys(ids)
+
+    def note_ids(self) -> None:
+        """Publish how far key ids reach, before tuples with new ones are."""
+        with self._ids_lock:  # several sources come here, and what is published must not go back
+            self._note_ids(BUCKETS if self.dictionary is None else self.dictionary.id_limit)
+
+    def _note_ids(self, limit: int) -> None:
+        if limit > self._id_limit:
+            if limit > self.program.id_capacity:
+                raise OverflowInputError(
+                    f"more keys are live at once than max_keys={self.options.max_keys} allows (or their hashes"
+                    f" collide): pass a larger max_keys=, or use smaller windows"
+                )
+            self._id_limit = limit
+            publish_cell(self.control.words, epochs.IDS, -(-limit // BUCKETS))
+
+    def release(self, watermark: int) -> None:
+        """Free what no window can need any more."""
+        if self._keeps_input:
+            return
+        for inlet in self.inlets:
+            inlet.store.release(watermark - self.program.retention)
+        dictionary = self.dictionary
+        if dictionary is not None and watermark < END_OF_TIME:
+            # Every window that holds ts ended by ts + WS. An encoder that finds no room recycles by itself.
+            dictionary.horizon = watermark - self.program.window_size + 1
+            if dictionary.size > self._recycle_at:
+                dictionary.recycle(dictionary.horizon)
+                self._recycle_at = max(_LEAST_RECYCLED, 2 * dictionary.size)
+        self.program.release(watermark)
+
+    def keep_input(self) -> None:
+        """Free no tuple of the input and no id of a key: what was encoded beforehand is read again."""
+        self._keeps_input = True
+
+    def stop(self) -> None:
+        """Wake and end everything that belongs to the operator."""
+        worker_kernel.stop_workers(self.control)
+        rings.stop_output(self.out)
+        gate, kernels = self.gate, self.kernels
+        signal(gate.words, kernels.READERS_WAITING, gate.event, kernels.DATA_EVENT)
+        signal(gate.words, kernels.SOURCES_WAITING, gate.event, kernels.SPACE_EVENT)
+
+    def failure(self) -> HeadraceError | None:
+        """What a worker reported, as an error with the user's words."""
+        words = self.control.words
+        if not read_cell(words, worker_kernel.FAILED):
+            return None
+        while read_cell(words, worker_kernel.FAILED) == 1:
+            time.sleep(1e-5)  # another worker was first, and is still writing what happened
+        return self.program.explain(self.control.failure, [inlet.store for inlet in self.inlets], self.state)
+
+    # -- what is measured
+
+    @functools.cached_property
+    def source_names(self) -> list[str]:
+        """A name for each source of the gate, no two alike."""
+        names = []
+        for inlet in self.inlets:
+            origin = inlet.branch.origin
+            names.append(inlet.branch.source if isinstance(origin, SourceNode) else origin.name)
+        return [name if names.count(name) == 1 else f"{name} {i}" for i, name in enumerate(names, 1)]
+
+    @property
+    def states(self) -> Sequence[tuple[np.ndarray, ...]]:
+        """The states its instances work on: all on one."""
+        return (self.state,)
+
+    def records_held(self, members: list[int]) -> int:
+        """Records in the gate that the slowest of its readers has yet to consume, at least."""
+        return RECORDS_HELD[self.options.gate](self.gate, self.kernels, members)
+
+    def passed_tuples(self, members: list[int]) -> tuple[int, int, int]:
+        """Tuples that every instance, every reader of the gate, and any instance has passed."""
+        passed = counters(self.control.meter)[members, epochs.PASSED]
+        return int(passed.min()), int(passed.min()), int(passed.max())
+
+    def backlog_ns(self, members: list[int], depth: int) -> int:
+        """How long the slowest instance will take for the tuples it has yet to pass, as fast as it was lately."""
+        return depth * int(read_cells(self.gate.cost)[members].max())
+
+    def faults_at_end(self, members: list[int], added: int) -> list[str]:
+        """What shows, at the end of the input, that some instance did not get all it should have."""
+        passed = counters(self.control.meter)[:, epochs.PASSED]
+        return [f"instance {r} passed {passed[r]:,} tuples of {added:,}" for r in members if passed[r] != added]
+
+    def is_saturated(self) -> bool:
+        """Whether its sources wait for room just now."""
+        return read_cell(self.gate.words, SOURCES_WAITING) != 0
+
+    def lost_wakeups(self) -> int:
+        """Sleeps that only the time-out ended although the wake-up was due; see `source_kernel` and `output`."""
+        return read_cell(self.gate.words, LOST_WAKEUPS) + read_cell(self.out.words, rings.OUT_LOST_WAKEUPS)
+
+    def state_bytes(self) -> int:
+        """Memory of the window instances and the tuples that are kept; an estimate."""
+        kept = sum(inlet.store.held_bytes for inlet in self.inlets) if self.program.retention else 0
+        return self.program.state_bytes(self._id_limit) + kept
+
+    def live_windows(self, members: list[int]) -> int:
+        """Window instances that exist; of a join, the tuples it stores."""
+        states, places = self.states, self.program.places_per_key
+        if places:
+            return sum(count_places(state[0], self._id_limit * places) for state in states)
+        return self.program.stored_tuples(states[members[0] % len(states)], members[0])
+
+    def metrics(self, operator: str, moment: Moment) -> OperatorMetrics:
+        """Take a snapshot; see `measuring.measure`."""
+        return measure(self, moment.until_ns, moment.seconds, moment.is_finished)

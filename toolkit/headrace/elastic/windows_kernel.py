@@ -1,0 +1,27 @@
+"""Which windows a tuple falls into, and how many tuples in a row fall into the same ones."""
+
+from headrace.ingress.store import CHUNK_SHIFT
+from headrace.ingress.store_kernel import rest_of_chunk
+from headrace.kernel import kernel
+
+
+@kernel
+def windows_of(t, size, advance):
+    """First and last window of a tuple, and from when on tuples fall into others; all in the units of the window."""
+    earliest = (t - size) // advance + 1
+    latest = t // advance
+    return earliest, latest, min((latest + 1) * advance, earliest * advance + size)
+
+
+@kernel
+def end_of_run(ts, refs, first, turn):
+    """Where the run of tuples from `first` on ends: they follow each other in one chunk, and come before `turn`."""
+    last = ts.size - 1
+    ref = refs[first]
+    if ts[last] < turn and refs[last] - ref == last - first and refs[last] >> CHUNK_SHIFT == ref >> CHUNK_SHIFT:
+        return last + 1  # as a rule
+    end = first + 1
+    stop = min(last + 1, first + rest_of_chunk(ref))
+    while end < stop and ts[end] < turn and refs[end] - ref == end - first:
+        end += 1
+    return end

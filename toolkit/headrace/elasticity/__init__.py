@@ -1,1 +1,0 @@
-"""Who owns which keys, and how that changes while the stream runs."""

@@ -1,1 +1,0 @@
-"""Policies, one file each; `headrace.controllers` gives them their public names."""

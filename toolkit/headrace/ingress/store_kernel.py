@@ -1,0 +1,63 @@
+"""Where a kernel finds the columns of a tuple: the one home of the store's arithmetic.
+
+A source's part of the directory, ``x[source]``, has an entry for each chunk: as
+many addresses as `store.directory_width` says. A kernel finds the entry and the
+place within the chunk once for a run of tuples, and views what it needs there::
+
+    source, entry, first = locate(ref, width)
+    ts = view_i64(x[source, entry + TS], CHUNK)
+    ts[first]  # the event time of the tuple; those of the same chunk follow
+
+See `store` for why what is found there may be read.
+"""
+
+import numpy as np
+
+from headrace.ingress.store import CHUNK, CHUNK_SHIFT, DIRECTORY_CHUNKS, FIRST_VALUE, OFFSETS
+from headrace.kernel import kernel
+from headrace.memory.atomics import view_i32
+from headrace.references import ROW_MASK, SOURCE_SHIFT
+
+
+@kernel
+def entry_of(row, width):
+    """Where the entry of a row's chunk begins, in a directory of `width` addresses per chunk."""
+    return ((row >> CHUNK_SHIFT) & (DIRECTORY_CHUNKS - 1)) * width
+
+
+@kernel
+def place_of(row):
+    """A row's place within its chunk."""
+    return row & (CHUNK - 1)
+
+
+@kernel
+def locate(ref, width):
+    """Where a tuple lies: its source, the entry of its chunk, its place there."""
+    row = ref & ROW_MASK
+    return ref >> SOURCE_SHIFT, entry_of(row, width), place_of(row)
+
+
+@kernel
+def values_at(column):
+    """Place within an entry of the address of a column's values."""
+    return FIRST_VALUE + 2 * column
+
+
+@kernel
+def validity_at(column):
+    """Place within an entry of the address of a column's validity; the address is 0 where all values are valid."""
+    return FIRST_VALUE + 2 * column + 1
+
+
+@kernel
+def rest_of_chunk(row):
+    """How many rows lie in a row's chunk from it on."""
+    return CHUNK - place_of(row)
+
+
+@kernel
+def keys_between(x, source, entry, first, last):
+    """Where the keys of the tuples from place `first` to before `last` begin and end, where tuples have several."""
+    offsets = view_i32(x[source, entry + OFFSETS], CHUNK + 1)
+    return np.int64(offsets[first]), np.int64(offsets[last])

@@ -1,0 +1,158 @@
+"""``headrace lab``: JupyterLab on the user's own copy of the notebooks.
+
+A copy, because running a notebook changes its file, and the checkout's are under version control. The copy is brought
+up to date at each start. What the user changed (running a cell and saving is a change) is never written over: a newer
+notebook of ours is then put beside it, under a name that is free. How it is known who changed what: a list in the copy
+says which version of each file was given.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+from headrace.errors import OutputError
+
+GIVEN = ".headrace-given.json"
+"""In the copy: the hash of each file as it was given last."""
+
+
+@dataclass
+class Copied:
+    """What became of each file, by its name relative to the folder."""
+
+    new: list[str] = field(default_factory=list)
+    updated: list[str] = field(default_factory=list)
+    kept: dict[str, str] = field(default_factory=dict)
+    """Changed by the user, and newer here: the name under which the newer one was put beside it."""
+
+    def describe(self) -> Iterator[str]:
+        """Say in lines what was done; none if nothing was."""
+        if self.new:
+            yield f"copied: {_names(self.new)}"
+        if self.updated:
+            yield f"brought up to date, you had not changed them: {_names(self.updated)}"
+        for name, beside in self.kept.items():
+            yield f"{name}: you changed it, so yours stays; the newer one is beside it, {beside}"
+
+
+def main(folder: Path | None = None, here: bool = False) -> None:
+    """Become JupyterLab, on loopback.
+
+    Parameters
+    ----------
+    folder : Path, optional
+        Where the copy is; by default ``headrace-notebooks`` in the home directory.
+    here : bool
+        No copy: the checkout's own.
+
+    Raises
+    ------
+    OutputError
+        The copy cannot be written.
+    """
+    from headrace.loopback import become_jupyter
+
+    source = shipped()
+    if source is None or here:
+        opened = source or users()
+        print(f"JupyterLab on {opened}, for this machine only; the address below carries its token.", flush=True)
+    else:
+        opened = (folder or Path.home() / "headrace-notebooks").expanduser().absolute()
+        if opened.resolve() == source.resolve():
+            raise OutputError(f"--folder {str(folder)!r}: these are the checkout's own; open them with --here instead")
+        done = copy(source, opened)
+        print(f"JupyterLab on your own copy of the notebooks, {opened}")
+        for line in done.describe():
+            print(f"  {line}")
+        print("For this machine only; the address below carries its token.", flush=True)
+    become_jupyter("jupyterlab", opened)
+
+
+def shipped() -> Path | None:
+    """Find the notebooks of the checkout; None where headrace was installed from a wheel, which has none."""
+    folder = Path(__file__).resolve().parents[2] / "notebooks"
+    return folder if folder.is_dir() else None
+
+
+def users() -> Path:
+    """Where there are no notebooks of ours: ``notebooks`` in the working directory, else the working directory."""
+    own = Path("notebooks").absolute()
+    return own if own.is_dir() else Path.cwd()
+
+
+def copy(source: Path, target: Path) -> Copied:
+    """Make or update the copy of a folder without losing what its user changed.
+
+    Raises
+    ------
+    OutputError
+        The copy cannot be read or written.
+    """
+    done = Copied()
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        given = _given(target)
+        for file in sorted(source.rglob("*")):
+            name = file.relative_to(source)
+            if file.is_file() and not any(part.startswith(".") for part in name.parts):
+                _bring(file, target, name.as_posix(), given, done)
+        _write(target / GIVEN, json.dumps(given, indent=1).encode())
+    except OSError as error:
+        raise OutputError(
+            f"the copy of the notebooks, {str(target)!r}, cannot be written ({error.strerror}); name another folder"
+            f" with --folder, or open the checkout's own with --here"
+        ) from None
+    return done
+
+
+def _bring(file: Path, target: Path, name: str, given: dict[str, str], done: Copied) -> None:
+    ours, place = file.read_bytes(), target / name
+    newest = sha256(ours).hexdigest()
+    theirs = sha256(place.read_bytes()).hexdigest() if place.exists() else None
+    if theirs is None:
+        done.new.append(name)
+        _write(place, ours)
+    elif theirs not in (newest, given.get(name)):
+        if given.get(name) != newest:
+            beside = _free(place)
+            done.kept[name] = beside.name
+            _write(beside, ours)
+    elif theirs != newest:
+        done.updated.append(name)
+        _write(place, ours)
+    given[name] = newest
+
+
+def _given(target: Path) -> dict[str, str]:
+    try:
+        found = json.loads((target / GIVEN).read_text())
+    except (FileNotFoundError, ValueError):
+        return {}  # then what differs counts as changed by the user
+    return found if isinstance(found, dict) else {}
+
+
+def _free(place: Path) -> Path:
+    """A name beside it that nobody has yet."""
+    number = 1
+    while True:
+        beside = place.with_name(f"{place.stem}.new{number if number > 1 else ''}{place.suffix}")
+        if not beside.exists():
+            return beside
+        number += 1
+
+
+def _write(place: Path, content: bytes) -> None:
+    """Write a file that appears only when complete."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    part = place.with_name(f".{place.name}.part")
+    part.write_bytes(content)
+    os.replace(part, place)
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{len(names)} files"

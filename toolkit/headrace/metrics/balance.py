@@ -1,0 +1,119 @@
+"""The books of an operator: whether every row that came is somewhere, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+
+class Discarded(NamedTuple):
+    """What was on its way when a run was stopped, and came to nothing."""
+
+    in_flight: int = 0
+    """Tuples added that some active instance had yet to pass."""
+    read_ahead: int = 0
+    """Rows that were read, or given by the operator before, and not added."""
+    results: int = 0
+    """Results that were made and not given out."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of the input that left nothing in the results, or not all they would have."""
+        return self.in_flight + self.read_ahead
+
+    def __str__(self) -> str:
+        if not any(self):
+            return "nothing discarded"
+        return f"{self.in_flight:,} in flight, {self.read_ahead:,} read ahead and {self.results:,} results discarded"
+
+
+@dataclass(frozen=True)
+class Balance:
+    """The books of one operator: every row that came is somewhere, and in one place only.
+
+    ``arrived + gained = processed + in flight + dropped + set aside + filtered``.
+
+    Each number is counted where it happens, by another thread, so the books can be wrong: a row that is nowhere
+    makes `faults`, while the run goes on (the gate holds fewer tuples than have not been processed) or at its end
+    at the latest (something is still in flight); one that is counted twice makes a number negative.
+
+    Parameters
+    ----------
+    arrived : int
+        Rows that its sources, or the operators before it, have given.
+    gained : int
+        Rows that a flat_map before it made in addition.
+    processed : int
+        Tuples that every active instance has passed.
+    waiting : int
+        Rows on their way to the gate: held for disorder, queued, or being encoded.
+    in_gate : int
+        Tuples added that some active instance has yet to pass.
+    dropped, set_aside : int
+        Late rows.
+    filtered : int
+        Rows that a filter before it took out.
+    faults : tuple of str
+        What does not add up, each in a sentence.
+    unreleased : int
+        Results that were made and are not given out yet.
+    is_stopped : bool
+        The run ended before its input did: what is in flight, and results that were not given out, are discarded.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> books = Balance(arrived=10, gained=0, processed=6, waiting=1, in_gate=1, dropped=2, set_aside=0, filtered=0)
+    >>> bool(books), str(books)
+    (True, '10 arrived = 6 processed + 2 in flight + 2 dropped')
+    >>> stopped = replace(books, unreleased=5, is_stopped=True)
+    >>> stopped.discarded, str(stopped)
+    (Discarded(in_flight=1, read_ahead=1, results=5), \
+'10 arrived = 6 processed + 2 discarded + 2 dropped; stopped: 1 in flight, 1 read ahead and 5 results discarded')
+    """
+
+    arrived: int
+    gained: int
+    processed: int
+    waiting: int
+    in_gate: int
+    dropped: int
+    set_aside: int
+    filtered: int
+    faults: tuple[str, ...] = ()
+    unreleased: int = 0
+    is_stopped: bool = False
+
+    @property
+    def in_flight(self) -> int:
+        """Rows that arrived and are not processed yet."""
+        return self.waiting + self.in_gate
+
+    @property
+    def discarded(self) -> Discarded:
+        """What the stop discarded; nothing of a run that goes on, or ended by itself."""
+        return Discarded(self.in_gate, self.waiting, self.unreleased) if self.is_stopped else Discarded()
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is lost and nothing is there twice."""
+        left = self.processed + self.in_flight + self.dropped + self.set_aside + self.filtered
+        return not self.faults and self.arrived + self.gained == left
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+    def __str__(self) -> str:
+        came = f"{self.arrived:,} arrived" + (f" + {self.gained:,} gained" if self.gained else "")
+        parts = [f"{self.processed:,} processed", f"{self.in_flight:,} {'discarded' if self.is_stopped else 'in flight'}"]
+        for number, word in ((self.dropped, "dropped"), (self.set_aside, "set aside"), (self.filtered, "filtered")):
+            if number:
+                parts.append(f"{number:,} {word}")
+        said = [f"stopped: {self.discarded}"] if self.is_stopped else []
+        return "; ".join([f"{came} = {' + '.join(parts)}", *said, *self.faults])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its numbers, what is in flight, and whether it holds, for JSON."""
+        own = {f.name: getattr(self, f.name) for f in fields(self)}
+        found = {"in_flight": self.in_flight, "discarded": self.discarded._asdict(), "holds": self.holds}
+        return own | {"faults": list(self.faults)} | found

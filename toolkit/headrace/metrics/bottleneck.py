@@ -1,0 +1,210 @@
+"""Who holds a run up, said in a sentence.
+
+Flink's rule for a pipeline under back-pressure: the bottleneck is the last part
+that is busy all the time, since all before it wait for room and all behind it
+wait for input. What a run counts is enough to follow it from its results back
+to its sources; where nothing waits for room, nobody holds it up but, perhaps,
+its source.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace.metrics.intervals import difference, shares_between
+from headrace.metrics.snapshot import Metrics, OperatorMetrics
+from headrace.metrics.sources import BLOCKED, STARVED, SourceMetrics
+
+SATURATED = 0.85
+"""Share of the time from which on somebody counts as busy all the time."""
+PRESSED = 0.1
+"""Share of the time that a source waits for room from which on that is back-pressure."""
+LATE_S = 0.1
+"""Seconds that a tuple is overdue from which on the stream is behind."""
+
+_OVER = {"finished": "The run has finished.", "stopped": "The run was stopped.", "failed": "The run has failed."}
+KINDS = ("none", "source", "order", "worker", "workers", "cores", "results", "over")
+
+
+@dataclass(frozen=True)
+class Bottleneck:
+    """What holds a run up.
+
+    Parameters
+    ----------
+    kind : {"none", "source", "order", "worker", "workers", "cores", "results", "over"}
+        Nobody; a source gives too little; tuples wait for a source whose event time is behind; one worker has too
+        much to do, or all of an operator have; all cores are in use; results are not taken; the run is over.
+    where : str
+        Name of the source or operator; empty where it is none.
+    sentence : str
+        Who, by which number, and what would help.
+    worker : int or None
+        Of kind "worker".
+    is_pressed : bool
+        Whether sources wait for room: back-pressure.
+    """
+
+    kind: str
+    where: str
+    sentence: str
+    worker: int | None = None
+    is_pressed: bool = False
+
+
+def bottleneck(now: Metrics, then: Metrics | None = None, cores: int | None = None) -> Bottleneck:
+    """Say who held a run up between two snapshots.
+
+    Parameters
+    ----------
+    now, then : Metrics
+        Without `then` since the start of the run.
+    cores : int, optional
+        That the run may use; all that this process may run on by default.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> table = pa.table({"ts": range(1000), "k": ["a", "b"] * 500})
+    >>> with hr.stream(table, event_time="ts").key_by("k").window(10).aggregate("n", n=hr.count()).start() as run:
+    ...     done = run.wait()
+    ...     found = bottleneck(run.metrics())
+    >>> found.kind, found.sentence
+    ('over', 'The run has finished.')
+    """
+    if now.state != "running":
+        return Bottleneck("over", "", _OVER[now.state])
+    sources = list(zip(now.sources, then.sources if then else [None] * len(now.sources), strict=False))
+    shares = [_Shares(operator, _before(then, operator), _seconds(now, then)) for operator in now.operators.values()]
+    # One that waits for room now and then and is on time all the same holds nobody up.
+    if not any(source.share(BLOCKED, before) >= PRESSED and not source.lag_s <= LATE_S for source, before in sources):
+        return _unpressed(sources, shares)
+    cores = cores or len(os.sched_getaffinity(0))
+    used = _used(now, then)
+    for each in reversed(shares):
+        found = _saturated(each, used, cores)
+        if found is not None:
+            return found
+    return _waiting(shares, used, cores)
+
+
+class _Shares:
+    """What the active workers of an operator did with their time."""
+
+    def __init__(self, now: OperatorMetrics, then: OperatorMetrics | None, seconds: float):
+        self.operator, self.name = now, now.name
+        self.members = list(now.members)
+        named = [measure.name for measure in now.measures if measure.part_of == "time"]
+        each = shares_between(now, then) if named else []
+        if len(named) == 1:  # an engine that says no more than this: of the time that has passed
+            each = np.minimum(1.0, difference(now, then, named[0]) / (seconds * 1e9))[np.newaxis]
+        self._by = {name: [float(part[m]) for m in self.members] for name, part in zip(named, each, strict=True)}
+
+    def mean(self, name: str) -> float:
+        part = self._by.get(name, [])
+        return sum(part) / len(part) if part else 0.0
+
+    @property
+    def busy(self) -> list[float]:
+        return self._by.get("busy_ns", [0.0] * len(self.members))
+
+
+def _before(then: Metrics | None, operator: OperatorMetrics) -> OperatorMetrics | None:
+    return None if then is None else then.operators.get(operator.name)
+
+
+def _seconds(now: Metrics, then: Metrics | None) -> float:
+    return max(1e-9, (now.at_ns - then.at_ns) / 1e9 if then else now.seconds)
+
+
+def _used(now: Metrics, then: Metrics | None) -> dict[str, float]:
+    """Cores that each thread used."""
+    seconds = _seconds(now, then)
+    before = then.cpu_ns if then else {}
+    return {name: max(0, ns - before.get(name, 0)) / 1e9 / seconds for name, ns in now.cpu_ns.items()}
+
+
+def _unpressed(sources: Sequence[tuple[SourceMetrics, SourceMetrics | None]], shares: Sequence[_Shares]) -> Bottleneck:
+    """Nothing waits for room."""
+    busy = max((max(each.busy, default=0.0) for each in shares), default=0.0)
+    late = [(s, before) for s, before in sources if not math.isnan(s.lag_s) and s.lag_s > LATE_S]
+    for source, before in late:
+        if source.share(STARVED, before) > PRESSED:
+            return Bottleneck(
+                "source", source.name,
+                f"The source gives too little: {source.name} is {source.lag_s:.1f} s behind its rate, and the threads"
+                f" are busy {busy:.0%} of the time; more threads will not help.",
+            )  # fmt: skip
+    if late:
+        source = late[0][0]
+        return Bottleneck(
+            "none", "", f"The stream is catching up: {source.behind:,} tuples are due, {source.lag_s:.1f} s late."
+        )
+    return Bottleneck("none", "", f"Nobody holds the stream up: the threads are busy {busy:.0%} of the time.")
+
+
+def _saturated(each: _Shares, used: dict[str, float], cores: int) -> Bottleneck | None:
+    """An operator whose workers are busy all the time, or one of which is."""
+    busiest = max(each.busy, default=0.0)
+    if busiest < SATURATED:
+        return None
+    count, mean = len(each.members), sum(each.busy) / len(each.busy)
+    if mean < SATURATED and mean < 0.8 * busiest:
+        worker = each.members[each.busy.index(busiest)]
+        others = (sum(each.busy) - busiest) / (count - 1)
+        return Bottleneck(
+            "worker", each.name,
+            f"Thread {worker} of {each.name} has too much to do: it is busy {busiest:.0%} of the time, the others"
+            f" {others:.0%}; give some of its keys to them (Balance).",
+            worker=worker, is_pressed=True,
+        )  # fmt: skip
+    if count >= cores and sum(used.values()) > SATURATED * cores:
+        return Bottleneck(
+            "cores", each.name,
+            f"All {cores} cores are in use: the {count} threads of {each.name} share them with what feeds them; more"
+            f" threads will not help.",
+            is_pressed=True,
+        )  # fmt: skip
+    are = "its thread is" if count == 1 else f"its {count} threads are"
+    help_ = "one more thread will help" if count < min(cores, each.operator.max_threads) else "it has all the threads there are"
+    return Bottleneck(
+        "workers", each.name, f"{each.name} has too much to do: {are} busy {mean:.0%} of the time; {help_}.", is_pressed=True
+    )
+
+
+def _waiting(shares: Sequence[_Shares], used: dict[str, float], cores: int) -> Bottleneck:
+    """Sources wait for room, and yet no workers are busy."""
+    for each in shares:
+        behind = each.operator.values.get("holds_back")
+        if behind is not None and each.mean("idle_ns") > PRESSED:
+            return Bottleneck(
+                "order", behind,
+                f"Tuples wait for their turn: the event time of {behind} is behind that of the others, whose tuples"
+                f" come after.",
+                is_pressed=True,
+            )  # fmt: skip
+    for each in reversed(shares):
+        if each.mean("blocked_ns") > PRESSED:
+            share = used.get(f"{each.name}-collector", 0.0)
+            ordering = f"the thread that puts them in order uses {share:.0%} of a core"
+            who = ordering if share > PRESSED else "who takes them is slow"
+            return Bottleneck(
+                "results", each.name,
+                f"Results of {each.name} are not taken: its threads wait for room {each.mean('blocked_ns'):.0%} of the"
+                f" time; {who}.",
+                is_pressed=True,
+            )  # fmt: skip
+    if sum(used.values()) > SATURATED * cores:
+        return Bottleneck("cores", "", f"All {cores} cores are in use; more threads will not help.", is_pressed=True)
+    busy = max((max(each.busy, default=0.0) for each in shares), default=0.0)
+    return Bottleneck(
+        "none", "", f"Tuples wait for room now and then, and the threads are busy {busy:.0%} of the time.", is_pressed=True
+    )
+
+
+__all__ = ["Bottleneck", "bottleneck"]

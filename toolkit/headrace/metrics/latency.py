@@ -1,0 +1,89 @@
+"""Durations, counted in bins: small, never full, and two of them can be subtracted."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from headrace.kernel import kernel
+
+_PARTS = 16
+_BINS = 64 * _PARTS
+
+
+@kernel
+def _count(durations, counts):
+    """Add durations to their bins; return the largest, at least 1, or 0 if there is none."""
+    largest, start = 0, 0
+    while start < durations.size:
+        # Results of one window became ready together: one logarithm for all.
+        duration, end = durations[start], start + 1
+        while end < durations.size and durations[end] == duration:
+            end += 1
+        counts[int(math.log2(max(duration, 1)) * _PARTS)] += end - start
+        largest = max(largest, duration, 1)
+        start = end
+    return largest
+
+
+class LatencyHistogram:
+    """Counts durations in bins of 1/16 of a power of two: quantiles within 4.4 %, the maximum exact.
+
+    Parameters
+    ----------
+    counts : int64[1024], optional
+        To begin with, as `counts` gives them: the difference of two is the histogram of what came between.
+    largest_ns : int
+        The largest duration among these, where it is known; else it is known within its bin.
+
+    Examples
+    --------
+    >>> histogram = LatencyHistogram()
+    >>> histogram.add(np.array([1_000_000, 3_000_000]))
+    >>> histogram.count, histogram.max_ms
+    (2, 3.0)
+    """
+
+    def __init__(self, counts: np.ndarray | None = None, largest_ns: int = 0):
+        self._counts = np.zeros(_BINS, np.int64) if counts is None else np.array(counts, np.int64)
+        self._max = largest_ns
+        if not largest_ns and counts is not None and self._counts.any():
+            self._max = int(2 ** ((np.flatnonzero(self._counts)[-1] + 1) / _PARTS))
+
+    def add(self, nanoseconds: np.ndarray) -> None:
+        """Count an array of durations."""
+        self._max = max(self._max, int(_count(np.asarray(nanoseconds, np.int64), self._counts)))
+
+    @property
+    def count(self) -> int:
+        return int(self._counts.sum())
+
+    def counts(self) -> np.ndarray:
+        """int64[1024], a copy."""
+        return self._counts.copy()
+
+    def quantile_ms(self, q: float) -> float:
+        """Milliseconds; NaN without observations."""
+        return self._quantiles_ms(q)[0]
+
+    def _quantiles_ms(self, *quantiles: float) -> list[float]:
+        sums = np.cumsum(self._counts)
+        if sums[-1] <= 0:
+            return [float("nan")] * len(quantiles)
+        places = np.searchsorted(sums, np.array(quantiles) * sums[-1])
+        return [min(2 ** ((int(place) + 0.5) / _PARTS), self._max) / 1e6 for place in places]
+
+    @property
+    def largest_ns(self) -> int:
+        """The largest duration; 0 without observations."""
+        return self._max
+
+    @property
+    def max_ms(self) -> float:
+        return self._max / 1e6 if self._max else float("nan")
+
+    def summary(self) -> dict[str, float]:
+        """p50, p99 and max in milliseconds."""
+        p50, p99 = self._quantiles_ms(0.5, 0.99)
+        return {"p50": p50, "p99": p99, "max": self.max_ms}

@@ -1,0 +1,187 @@
+"""What an operator measures, declared once by its engine.
+
+Snapshots, history, reports, Prometheus and the dashboard are made from these
+declarations: none of them knows an engine's measures by name. What operators of
+every engine have in common is declared here, so that it means the same in all.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.errors import ParameterError
+
+KINDS = ("counter", "gauge", "histogram", "text")
+BY = (None, "worker", "source", "bucket", "stage", "node")
+SHOWN = ("snapshot", "column", "figure", "plot")
+"""How far a measure goes; each includes those before it."""
+
+QUANTILES = ("p50", "p99", "max")
+
+RESERVED = frozenset((
+    "name", "threads", "max_threads", "members", "seconds", "balance", "measures", "values", "largest_ns",
+    "in_flight", "depth_tuples", "counts", "histogram", "measure", "to_dict", "to_row",
+    "tuples_in", "tuples_out", "dropped", "set_aside", "rate", "balance_holds",
+))  # fmt: skip
+"""What every operator or run has beside its measures."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One thing that an operator measures.
+
+    Parameters
+    ----------
+    name : str
+        Key in `OperatorMetrics.values`, attribute of `OperatorMetrics`, column of the history.
+    unit : str
+        "tuples", "ns", "bytes", "fraction", ...; in the plural.
+    title : str
+        One sentence: what it says.
+    kind : {"gauge", "counter", "histogram", "text"}
+        A counter only grows. A histogram is of durations in nanoseconds: its value is the counts of a
+        `LatencyHistogram`, int64[1024], or None where nothing can be counted. A text is a few words, or None.
+    by : {None, "worker", "source", "bucket", "stage", "node"}
+        There is one number for each of these: a list, by "source" a dict by name. None: one in all.
+    rate : str
+        Of a counter in all: name of its difference per second, such as "tuples_per_s". The history has that in
+        place of the total.
+    part_of : str
+        Of counters by something: together they make a whole ("time": busy, idle, blocked), and the history has
+        the share of each.
+    label : str
+        A word or two for legends, axes and figures; by default the name. One that is an identifier is also what
+        the columns by worker or source begin with.
+    shown : {"plot", "figure", "column", "snapshot"}
+        How far it goes: a plot of its own in reports, too; a figure of their closing table at most; a column of the
+        history and a family of Prometheus at most; in snapshots only.
+    exported : str
+        Name of its family in Prometheus, without prefix, where it differs from the name.
+    between : callable, optional
+        ``between(now, then)`` gives the value of a gauge for the interval between two `OperatorMetrics`, where the
+        value at its end is another thing; ``then`` is None at the beginning.
+
+    Raises
+    ------
+    ParameterError
+        If the parts do not go together.
+
+    Examples
+    --------
+    >>> rejected = Measure("rejected", "transactions", "Transactions that were rejected.", "counter", rate="rejected_per_s")
+    >>> rejected.columns, rejected.derived, rejected.word
+    (('rejected_per_s',), 'rejected_per_s', 'rejected')
+    >>> Measure("wait", "ns", "From punctuation to punctuation.", "histogram").columns
+    ('wait_p50_ms', 'wait_p99_ms', 'wait_max_ms')
+    """
+
+    name: str
+    unit: str
+    title: str
+    kind: str = "gauge"
+    by: str | None = None
+    rate: str = ""
+    part_of: str = ""
+    label: str = ""
+    shown: str = "plot"
+    exported: str = ""
+    between: Callable[[Any, Any], Any] | None = None
+
+    def __post_init__(self):
+        for given, allowed, what in ((self.kind, KINDS, "kind"), (self.by, BY, "by"), (self.shown, SHOWN, "shown")):
+            if given not in allowed:
+                raise ParameterError(f"Measure({self.name!r}, {what}={given!r}): give one of {allowed}")
+        is_counter = self.kind == "counter"
+        wrong = ""
+        if not self.name.isidentifier() or self.name in RESERVED:
+            wrong = "every operator has that already, or it is no name: give another name"
+        elif self.rate and (not is_counter or self.by is not None):
+            wrong = "only a counter in all has a rate= by name"
+        elif self.part_of and (not is_counter or self.by is None):
+            wrong = "only counters by something are part_of= a whole"
+        elif self.kind == "histogram" and (self.by is not None or self.unit != "ns"):
+            wrong = "a histogram is one in all, and of durations in ns"
+        elif self.between is not None and (self.kind != "gauge" or self.by is not None):
+            wrong = "only a gauge in all has between="
+        if wrong:
+            raise ParameterError(f"Measure({self.name!r}, kind={self.kind!r}, by={self.by!r}): {wrong}")
+
+    @property
+    def word(self) -> str:
+        """The word for it in legends."""
+        return self.label or self.name
+
+    @functools.cached_property
+    def prefix(self) -> str:
+        """What stands before the number or name in columns by worker or source: ``load_0``."""
+        return self.label if self.label.isidentifier() else self.name
+
+    @functools.cached_property
+    def derived(self) -> str:
+        """Name of the attribute of a snapshot that is worked out from it; empty if there is none."""
+        if self.kind == "histogram":
+            return f"{self.name}_ms"
+        return f"{self.prefix}_share" if self.part_of else self.rate
+
+    @functools.cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Its columns in the history, if there is one in all."""
+        if self.by is not None:
+            return ()
+        if self.kind == "histogram":
+            return tuple(f"{self.name}_{part}_ms" for part in QUANTILES)
+        return (self.rate or self.name,)
+
+    def columns_by(self, value: Any) -> tuple[str, ...]:
+        """Its columns where there is one for each worker, source and so on; `value` is one of a snapshot."""
+        return tuple(f"{self.prefix}_{key}" for key in keys_of(value))
+
+    def goes_to(self, place: str) -> bool:
+        """Whether it is shown in a "snapshot", as a "column", as a "figure", as a "plot"."""
+        return self._goes_to[place]
+
+    @functools.cached_property
+    def _goes_to(self) -> dict[str, bool]:
+        return {place: SHOWN.index(self.shown) >= SHOWN.index(place) for place in SHOWN}
+
+
+def keys_of(value: Any) -> list[Any]:
+    """What the numbers of a value by something belong to: names, or numbers from 0."""
+    return list(value) if isinstance(value, dict) else list(range(len(value)))
+
+
+ADDED = Measure(
+    "added", "tuples", "Tuples that entered the operator's gate.", "counter", rate="input_per_s", shown="column"
+)
+PROCESSED = Measure(
+    "processed", "tuples", "Tuples that every active instance has passed.", "counter", rate="tuples_per_s", shown="column"
+)
+RESULTS = Measure("results", "results", "Results given.", "counter", rate="output_per_s", shown="column")
+NEEDED = (PROCESSED, ADDED, RESULTS)
+"""What every operator measures."""
+
+LATENCY = Measure("latency", "ns", "Of results, since the start.", "histogram", label="latency of results")
+LOAD = Measure("load", "updates", "Load of each worker.", "counter", by="worker", exported="worker_load")
+BUSY = Measure(
+    "busy_ns", "ns", "Working.", "counter", by="worker", part_of="time", label="busy", shown="column"
+)
+IDLE = Measure(
+    "idle_ns", "ns", "Waiting for input.", "counter", by="worker", part_of="time", label="idle", shown="column"
+)
+BLOCKED = Measure(
+    "blocked_ns", "ns", "Waiting for room, or for other workers.", "counter",
+    by="worker", part_of="time", label="blocked", shown="column",
+)  # fmt: skip
+WORKER_TIME = (BUSY, IDLE, BLOCKED)
+"""How each worker spent the time it was active, what it does just now included."""
+
+WATERMARK_GAP = Measure(
+    "watermark_gap", "units of event time", "Event time behind the furthest source.",
+    by="source", label="gap", shown="column",
+)  # fmt: skip
+HOLDS_BACK = Measure(
+    "holds_back", "source", "The source that the others wait for, if one is behind.", "text", shown="column"
+)

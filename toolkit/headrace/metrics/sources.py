@@ -1,0 +1,77 @@
+"""What a source of a run has counted: what is due, what was taken, and what its feeding thread waits for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from headrace.metrics.time_spent import TimeSpent
+
+STARVED, PACED, BLOCKED, FEEDING = "starved", "paced", "blocked", "feeding"
+STATES = (STARVED, PACED, BLOCKED, FEEDING)
+"""What the thread that feeds an operator does: it waits for rows to be read, waits until the next one is due, waits for
+room in the operator (back-pressure), or feeds."""
+
+
+def feeding_time() -> TimeSpent:
+    """A clock for these states."""
+    return TimeSpent(STATES)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceMetrics:
+    """A snapshot of one source.
+
+    Parameters
+    ----------
+    name : str
+        As in messages: a file, or "source 1 (generator)".
+    operator : str
+        Which it feeds.
+    rows : int
+        Rows read.
+    taken : int
+        Of these, rows that the operator has taken, or that were filtered or late.
+    behind : int
+        Rows that are due by the rate schedule and were not taken: the backlog outside the gate. 0 without a schedule,
+        and where recorded event times are played.
+    lag_s : float
+        How long the oldest of them has been due, in seconds; 0 where nothing is overdue, NaN at full speed: then nothing
+        is ever due.
+    rate : float or None
+        Rows per second that the schedule gives now; None at full speed, and where event times are played.
+    spent_ns : mapping of str to int
+        Nanoseconds of its feeding thread in each of `STATES`.
+
+    Examples
+    --------
+    >>> now = SourceMetrics("posts", "count", 900, 800, 50, 0.5, 100.0, {"starved": 0, "paced": 0, "blocked": 30, "feeding": 10})
+    >>> now.waiting, now.share("blocked")
+    (100, 0.75)
+    """
+
+    name: str
+    operator: str
+    rows: int
+    taken: int
+    behind: int = 0
+    lag_s: float = math.nan
+    rate: float | None = None
+    spent_ns: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(STATES, 0))
+
+    @property
+    def waiting(self) -> int:
+        """Rows that were read ahead and not taken yet."""
+        return max(0, self.rows - self.taken)
+
+    def share(self, state: str, then: SourceMetrics | None = None) -> float:
+        """Share of the time that the feeding thread was in a state, since the beginning or since an earlier snapshot."""
+        spent = {name: ns - (then.spent_ns[name] if then else 0) for name, ns in self.spent_ns.items()}
+        whole = sum(spent.values())
+        return max(0, spent[state]) / whole if whole > 0 else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+        return asdict(self) | {"waiting": self.waiting, "lag_s": None if math.isnan(self.lag_s) else self.lag_s}

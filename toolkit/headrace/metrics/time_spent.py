@@ -1,0 +1,62 @@
+"""What a thread of Python does with its time: booked by the thread itself, read by any.
+
+What the workers of an engine do is booked by their kernels (`headrace.workers.worker_kernel`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+
+class TimeSpent:
+    """Nanoseconds in each of several states. One thread turns from one to the next, any may read.
+
+    Parameters
+    ----------
+    states : sequence of str
+        The thread is in none of them until its first turn.
+    clock : callable
+        Gives nanoseconds that only grow.
+
+    Examples
+    --------
+    >>> ticks = iter([0, 10, 15, 16])
+    >>> spent = TimeSpent(("waiting", "working"), clock=lambda: next(ticks))
+    >>> spent.turn("waiting"); spent.turn("working"); spent.stop(); spent.read()
+    {'waiting': 10, 'working': 5}
+    """
+
+    def __init__(self, states: Sequence[str], clock: Callable[[], int] = time.monotonic_ns):
+        self._clock = clock
+        self._ns = dict.fromkeys(states, 0)
+        # State and since when, replaced as a whole and after the time before was booked.
+        self._now: tuple[str, int] | None = None
+
+    def turn(self, state: str) -> None:
+        """From now on the thread is in this state."""
+        if self._now is not None and self._now[0] == state:
+            return
+        now = self._book()
+        self._now = state, now
+
+    def stop(self) -> None:
+        """The thread has ended."""
+        self._book()
+        self._now = None
+
+    def _book(self) -> int:
+        now = self._clock()
+        if self._now is not None:
+            state, since = self._now
+            self._now = state, now  # first: a reader in between misses a moment rather than count it twice
+            self._ns[state] += now - since
+        return now
+
+    def read(self, until_ns: int = 0) -> dict[str, int]:
+        """Nanoseconds by state, with what it does now counted up to a time; 0: now."""
+        present = self._now
+        found = dict(self._ns)
+        if present is not None and present is self._now:
+            found[present[0]] += max(0, (until_ns or self._clock()) - present[1])
+        return found

@@ -1,1 +1,0 @@
-"""The generalized operator O+ and its specialisations, as kernels generated per shape."""

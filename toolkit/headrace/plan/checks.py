@@ -1,0 +1,28 @@
+"""Columns that are not there, or there twice: an error where the query is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from headrace.errors import ParameterError, SchemaError
+from headrace.names import instead
+
+
+def check_columns(schema: pa.Schema, names: Sequence[str], use: str) -> None:
+    """Raise `SchemaError` for the first column that is not there, or more than once."""
+    for name in names:
+        if name not in schema.names:
+            raise SchemaError(f"{use}: there is no column {name!r}; {instead(name, schema.names, 'the columns')}")
+        if schema.names.count(name) > 1:
+            raise SchemaError(f"{use}: {schema.names.count(name)} columns are called {name!r}; rename the others")
+
+
+def check_output_names(names: Sequence[str], use: str) -> None:
+    """Raise `ParameterError` if a result column would appear twice."""
+    seen = set()
+    for name in names:
+        if name in seen:
+            raise ParameterError(f"{use}: two result columns would be called {name!r}; rename one")
+        seen.add(name)

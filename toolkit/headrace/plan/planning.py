@@ -1,0 +1,93 @@
+"""From a tree of nodes to operators in topological order, each with its branches."""
+
+from __future__ import annotations
+
+from headrace.ingress.readers import numbered
+from headrace.plan.nodes import (
+    Branch,
+    Node,
+    OperatorNode,
+    Query,
+    SourceNode,
+    Spec,
+    StepNode,
+    UnionNode,
+    operator_node,
+)
+from headrace.plan.steps import Step, fused
+
+
+def plan(node: Node, forward: Spec) -> Query:
+    """Flatten a tree of nodes into operators and branches.
+
+    Parameters
+    ----------
+    node : Node
+        What the query ends in.
+    forward : Spec
+        Of the operator that a query without one gets: it passes every tuple on, in merged order.
+    """
+    steps: list[Step] = []
+    top = node
+    while isinstance(top, StepNode):
+        steps.append(top.step)
+        top = top.parent
+    if not isinstance(top, OperatorNode):
+        # A stateless query still runs on an engine: it forwards in merged order.
+        top = operator_node(forward, (node,))
+        steps = []
+    operators: list[OperatorNode] = []
+    branches: dict[str, list[Branch]] = {}
+    names: dict[int, str] = {}
+
+    def visit(operator: OperatorNode) -> None:
+        if id(operator) in names:
+            return
+        mine: list[Branch] = []
+        for side, parent in enumerate(operator.parents):
+            mine += _branches(parent, (), side if operator.spec.has_sides else 0)
+        for branch in mine:
+            if isinstance(branch.origin, OperatorNode):
+                visit(branch.origin)
+        name = operator.name
+        suffix = 2
+        while name in branches:
+            name, suffix = f"{operator.name}{suffix}", suffix + 1
+        names[id(operator)] = name
+        if name != operator.name:
+            object.__setattr__(operator, "name", name)
+        operators.append(operator)
+        branches[name] = mine
+
+    visit(top)
+    _name_sources([branch for mine in branches.values() for branch in mine if isinstance(branch.origin, SourceNode)])
+    return Query(operators, branches, fused(steps[::-1]), top)
+
+
+def _name_sources(branches: list[Branch]) -> None:
+    """Give each source its name; one without, or whose name is taken, is told by its number in the query."""
+    taken: set[str] = set()
+    for number, branch in enumerate(branches, 1):
+        assert isinstance(branch.origin, SourceNode)
+        name = numbered(branch.origin.names[branch.source_index], number)
+        while name in taken:
+            name = f"{name} (source {number})"
+        taken.add(name)
+        branch.source = name
+
+
+def _branches(node: Node, steps: tuple[Step, ...], side: int) -> list[Branch]:
+    if isinstance(node, StepNode):
+        return _branches(node.parent, (node.step, *steps), side)
+    if isinstance(node, UnionNode):
+        return [branch for parent in node.parents for branch in _branches(parent, steps, side)]
+    schema, steps = node.schema, fused(steps)
+    for step in steps:
+        schema = step.result_schema(schema)
+    if isinstance(node, SourceNode):
+        return [
+            Branch(node, i, steps, side, schema, node.event_time, node.time_unit)
+            for i in range(len(node.readers))
+        ]
+    assert isinstance(node, OperatorNode)
+    return [Branch(node, 0, steps, side, schema, node.event_time, node.unit)]

@@ -1,0 +1,157 @@
+"""Stateless steps: what happens to batches between operators, in the thread that feeds or collects them."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.codegen.state import named_by_python
+from headrace.errors import ParameterError, SchemaError
+from headrace.expressions import Expression
+from headrace.expressions.rows import check_movable
+
+if TYPE_CHECKING:
+    from headrace.codegen.stateless import StatelessChain
+
+
+class Step:
+    """A stateless operation on batches: fused into the thread that feeds or collects them."""
+
+    def result_schema(self, schema: pa.Schema) -> pa.Schema:
+        raise NotImplementedError
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        raise NotImplementedError
+
+    def for_run(self, stop: np.ndarray, debug: bool = False) -> Step:
+        """Return the step as one run uses it; it gives up soon after word 0 of `stop` is set. `debug`: see `start`."""
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class FilterStep(Step):
+    """Keep rows for which the condition is true."""
+
+    condition: Expression
+
+    def result_schema(self, schema):
+        kind = self.condition.value_type(schema)
+        if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
+            raise SchemaError(f"filter({self.condition!r}): gives {kind}, not a condition; add a comparison")
+        check_movable(schema, f"filter({self.condition!r})")
+        return schema
+
+    def apply(self, batch):
+        return self.condition.filter(batch)
+
+
+@dataclass(frozen=True, eq=False)
+class SelectStep(Step):
+    """Keep, rename and compute columns: (name, expression), in this order."""
+
+    columns: tuple[tuple[str, Expression], ...]
+
+    def result_schema(self, schema):
+        return pa.schema([pa.field(name, e.value_type(schema)) for name, e in self.columns])
+
+    def apply(self, batch):
+        arrays = [e.evaluate(batch) for _, e in self.columns]
+        return pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in self.columns])
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionStep(Step):
+    """A chain of user functions (map, filter, flat_map), compiled into one loop.
+
+    Parameters
+    ----------
+    operations : tuple of Filter, Map, FlatMap
+        Of `headrace.codegen.stateless`.
+    source : pa.Schema
+        Of the batches.
+    event_time : str
+    """
+
+    operations: tuple[Any, ...]
+    source: pa.Schema
+    event_time: str
+
+    @functools.cached_property
+    def chain(self) -> StatelessChain:
+        """The steps, checked; compiled when first applied or asked to."""
+        from headrace.codegen.stateless import StatelessChain
+
+        return StatelessChain(self.operations, self.source, self.event_time, is_compiled=False)
+
+    def result_schema(self, schema):
+        return self.chain.schema
+
+    def apply(self, batch):
+        return self.chain.apply(batch)
+
+    def for_run(self, stop, debug=False):
+        if debug:
+            from headrace.codegen.stateless import StatelessChain
+
+            chain = StatelessChain(self.operations, self.source, self.event_time, debug=True)
+        else:
+            chain = copy.copy(self.chain)
+        chain.stop = stop
+        step = FunctionStep(self.operations, self.source, self.event_time)
+        step.__dict__["chain"] = chain
+        return step
+
+
+def function_step(
+    kind: str, function: Callable, schema: pa.Schema, event_time: str, columns: Mapping[str, str]
+) -> FunctionStep:
+    """Make a stateless step; it is compiled when the query starts, together with its neighbours.
+
+    Parameters
+    ----------
+    kind : {"filter", "map", "flat_map"}
+    function : callable
+        A condition of a tuple, or ``f(t, emit)``.
+    schema : pa.Schema
+        Of the tuples.
+    event_time : str
+    columns : dict
+        Name -> kind of the columns that map and flat_map compute.
+
+    Raises
+    ------
+    FunctionError
+        With the line of what cannot be compiled.
+    """
+    from headrace.codegen.stateless import Filter, FlatMap, Map  # brings the compiler along
+
+    if not callable(function):
+        raise ParameterError(f"{kind}({function!r}): give a function of a tuple")
+    columns = named_by_python(kind, columns)
+    operations = {
+        "filter": lambda: Filter(function),
+        "map": lambda: Map(function, dict(columns)),
+        "flat_map": lambda: FlatMap(function, dict(columns)),
+    }
+    return FunctionStep((operations[kind](),), schema, event_time)
+
+
+def fused(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Make one loop of user functions that follow each other, and compile it."""
+    result: list[Step] = []
+    for step in steps:
+        last = result[-1] if result else None
+        if isinstance(step, FunctionStep) and isinstance(last, FunctionStep):
+            result[-1] = FunctionStep(last.operations + step.operations, last.source, last.event_time)
+        else:
+            result.append(step)
+    for step in result:
+        if isinstance(step, FunctionStep):
+            step.chain.compile()
+    return tuple(result)

@@ -1,0 +1,130 @@
+"""Where an operator's results go: the sink, or the inlets that follow."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.egress.sink import Sink
+from headrace.errors import HeadraceError, RunFailedError
+from headrace.memory.cells import read_cell
+from headrace.runtime.feeding import Feed, Stopped
+
+_RELAYED = 8
+_POLL_S = 0.1
+
+
+class Relay:
+    """Feeds one of several consumers of an operator from a thread of its own.
+
+    Two consumers may meet again in one gate. Fed one after the other, the first
+    could fill its buffer there and wait for the second, which would wait for it.
+    """
+
+    def __init__(self, consumer: Feed, stop_word: np.ndarray):
+        self._consumer, self._stop_word = consumer, stop_word
+        self._waiting: queue.Queue[tuple[Callable, tuple]] = queue.Queue(_RELAYED)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._put(self._consumer.write, batch)
+
+    def progress(self, watermark: int) -> None:
+        self._put(self._consumer.progress, watermark)
+
+    def close(self) -> None:
+        self._put(self._consumer.close)
+
+    def _put(self, action: Callable, *arguments: Any) -> None:
+        while True:
+            if read_cell(self._stop_word, 0):
+                raise Stopped
+            try:
+                self._waiting.put((action, arguments), timeout=_POLL_S)
+                return
+            except queue.Full:
+                continue
+
+    def run(self) -> None:
+        """Hand on until the consumer is closed or the run stops."""
+        action = None
+        while action != self._consumer.close:
+            try:
+                action, arguments = self._waiting.get(timeout=_POLL_S)
+            except queue.Empty:
+                if read_cell(self._stop_word, 0):
+                    return
+                continue
+            try:
+                action(*arguments)
+            except Stopped:
+                return
+
+
+class SinkConsumer:
+    """The end of the query: output steps, then the user's sink.
+
+    A sink is not asked to be safe for two threads: whoever aborts it while it
+    takes a batch leaves that to the thread that is in it.
+    """
+
+    def __init__(self, sink: Sink, steps):
+        self._sink, self._steps = sink, steps
+        self._in_use = threading.Lock()
+        self._is_aborted = False
+        self._is_over = False
+        self.rows = 0
+
+    @property
+    def _sink_name(self) -> str:
+        function = getattr(self._sink, "function", None)
+        return type(self._sink).__name__ if function is None else getattr(function, "__qualname__", repr(function))
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        for step in self._steps:
+            batch = step.apply(batch)
+        if batch.num_rows:
+            self.rows += batch.num_rows
+            self._use(self._sink.write, batch)
+
+    def progress(self, watermark: int) -> None:
+        pass
+
+    def close(self) -> None:
+        self._use(self._close)
+
+    def _close(self) -> None:
+        self._sink.close()
+        self._is_over = True
+
+    def _use(self, action: Callable, *arguments: Any) -> None:
+        try:
+            with self._in_use:
+                if self._is_aborted:
+                    raise Stopped
+                try:
+                    action(*arguments)
+                except HeadraceError:
+                    raise
+                except Exception as error:
+                    raise RunFailedError(
+                        f"the sink ({self._sink_name}) failed: {type(error).__name__}: {error}"
+                    ) from error
+        finally:
+            if self._is_aborted:
+                self.abort()
+
+    def abort(self) -> None:
+        """The run failed or was stopped. Safe from any thread, and twice."""
+        self._is_aborted = True
+        if self._in_use.acquire(blocking=False):
+            try:
+                if not self._is_over:
+                    self._is_over = True
+                    self._sink.abort()
+            finally:
+                self._in_use.release()

@@ -1,0 +1,158 @@
+"""Giving an inlet what it is to process: steps, encoding, pace, room, in order.
+
+Used by the threads of a source and by the operator before: whoever calls `write`,
+`progress` and `close` waits while the inlet is full (back-pressure). Who serves
+many inlets with one thread goes on in small steps instead (`feeding`, a generator).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.memory.cells import read_cell
+from headrace.metrics.sources import BLOCKED, FEEDING, PACED
+from headrace.plan.nodes import Step
+from headrace.runtime.player import Player
+from headrace.runtime.sections import Inlet
+
+_PACE_WAIT_S = 0.02
+_PACE_S = 500e-6
+"""A paced source sleeps at least so long: waking for each of 42,000 tuples/s takes a quarter of a core."""
+
+
+class Stopped(Exception):
+    """Ends a helper thread of a run that is stopping."""
+
+
+class Feed:
+    """The way into one inlet.
+
+    Parameters
+    ----------
+    inlet : Inlet
+    steps : sequence of Step
+        As this run uses them.
+    stop_word : int64[...]
+        Word 0 is not 0 once the run is over.
+    player : Player
+    """
+
+    def __init__(self, inlet: Inlet, steps: Sequence[Step], stop_word: np.ndarray, player: Player):
+        self.inlet, self.books = inlet, inlet.books
+        self.player = player
+        self._steps, self._stop_word = steps, stop_word
+        self.books.behind, self.books.lag_s = self._behind, self._lag_s
+        self.books.rate = lambda: player.rate
+
+    # -- as the consumer of an operator's results
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take an ordered batch; blocks while the inlet is full."""
+        for piece in self.encode(batch):
+            self.feed(piece)
+
+    def progress(self, watermark: int) -> None:
+        """Nothing with ts <= `watermark` will follow."""
+        self.promise(watermark + 1)
+
+    def close(self) -> None:
+        """End of this input."""
+        for _ in self.closing(patient=True):
+            pass
+
+    # -- pieces
+
+    def encode(self, batch: pa.RecordBatch, ts: np.ndarray | None = None) -> Iterable[Any]:
+        """Apply the branch's steps and encode."""
+        rows = batch.num_rows
+        for step in self._steps:
+            batch = step.apply(batch)
+        if self._steps:
+            # flat_map may give more than it takes
+            self.books.filtered += max(0, rows - batch.num_rows)
+            self.books.gained += max(0, batch.num_rows - rows)
+            ts = None
+        return self.inlet.encode(batch, ts)
+
+    def feed(self, piece: Any) -> None:
+        """Give a piece to the inlet; blocks while that is full."""
+        for wait_s in self.feeding(piece, patient=True):
+            if wait_s:
+                time.sleep(wait_s)
+
+    def promise(self, ts: int) -> None:
+        """No later tuple is earlier than `ts`; blocks while that cannot be noted."""
+        for _ in self.promising(ts, patient=True):
+            pass
+
+    # -- the same in steps: each gives seconds to wait before the next, 0 to go on at once
+
+    def feeding(self, piece: Any, patient: bool) -> Iterator[float]:
+        """Give a piece to the inlet. An impatient caller is told to wait where a patient one is put to sleep."""
+        inlet, books, spent, count, done = self.inlet, self.books, self.books.spent, len(piece), 0
+        inlet.hold(piece)
+        if books.first_ts is None and count:
+            books.first_ts = int(piece.ts[0])
+        self.player.begin()
+        while done < count:
+            due, wait_s = self.player.due(books.added, piece.ts, done)
+            if due <= 0:
+                spent.turn(PACED)
+                self._check_goes_on()
+                yield min(_PACE_WAIT_S, max(_PACE_S, wait_s))
+                continue
+            books.adding = due
+            taken = inlet.offer(piece.ts, done, done + due, False)
+            if taken == 0:
+                spent.turn(BLOCKED)
+                if patient:
+                    taken = inlet.offer(piece.ts, done, done + due, True)
+            else:
+                spent.turn(FEEDING)
+            done += taken
+            books.added += taken
+            books.adding = 0
+            if taken == 0:
+                self._check_goes_on()
+                yield 0.0 if patient else _PACE_S
+        spent.turn(FEEDING)
+
+    def promising(self, ts: int, patient: bool) -> Iterator[float]:
+        """Promise that no later tuple is earlier than `ts`."""
+        while not self.inlet.promise(ts, patient):
+            self.books.spent.turn(BLOCKED)
+            self._check_goes_on()
+            yield 0.0 if patient else _PACE_S
+
+    def closing(self, patient: bool) -> Iterator[float]:
+        """End this input."""
+        self.books.closed_at = self.inlet.mark
+        while not self.inlet.close(patient):
+            self._check_goes_on()
+            yield 0.0 if patient else _PACE_S
+
+    def _behind(self, at_s: float | None) -> int:
+        return 0 if self._is_closed else self.player.behind(self.books.added, at_s)
+
+    def _lag_s(self, at_s: float | None) -> float:
+        lag_s = self.player.lag_s(self.books.added, at_s)
+        return 0.0 if self._is_closed and lag_s > 0 else lag_s
+
+    @property
+    def _is_closed(self) -> bool:
+        """Whether its source has given its last tuple: nothing is due any more."""
+        return self.books.closed_at is not None
+
+    def _check_goes_on(self) -> None:
+        if read_cell(self._stop_word, 0):
+            raise Stopped
+
+    @property
+    def reached(self) -> int:
+        """The promise of this input; after its end the last one before that."""
+        return self.inlet.mark if self.books.closed_at is None else self.books.closed_at

@@ -1,0 +1,134 @@
+"""An inlet whose rows meet those of others in one order: encoded, stored, and a source of a gate.
+
+For every engine that reads several sources in one order, with one reader or many.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.ingress.encode import EncodedBatch, Encoder
+from headrace.ingress.store import Store
+from headrace.memory.atomics import CELL
+from headrace.memory.cells import read_cell
+from headrace.plan.nodes import Branch
+from headrace.runtime.feeding import Stopped
+from headrace.runtime.sections import Books
+
+_KEYS_WAIT_S = 1.0
+"""Keys expire so soon after the last tuple was processed, if they do: results are collected every few milliseconds."""
+_RETRY_S = 500e-6
+
+
+@dataclass(frozen=True)
+class GateSource:
+    """A source of a gate, and its kernels.
+
+    Parameters
+    ----------
+    gate : LogArrays or ScaleGateArrays
+    kernels : module
+        `source_kernel` of this gate.
+    number : int
+    stop_word : int64[...]
+        Word 0 is not 0 once nobody shall sleep any more.
+    """
+
+    gate: Any
+    kernels: ModuleType
+    number: int
+    stop_word: np.ndarray
+
+
+class GateInlet:
+    """One source of a gate: a `headrace.runtime.sections.Inlet`.
+
+    Parameters
+    ----------
+    branch : Branch
+    source : GateSource
+    store : Store
+        Where its rows are kept for as long as the engine needs them.
+    make_encoder : callable
+        ``make_encoder(await_keys)`` gives the `Encoder` of the branch; `await_keys` is its argument of that name.
+    progress : callable
+        Something that changes while the engine gets on with what it was given.
+    note_keys : callable
+        Told of encoded keys, int32[n], before rows with them are published.
+    """
+
+    def __init__(
+        self,
+        branch: Branch,
+        source: GateSource,
+        store: Store,
+        make_encoder: Callable[[Callable[[list[int]], bool]], Encoder],
+        progress: Callable[[], object],
+        note_keys: Callable[[np.ndarray], None],
+    ):
+        self.branch, self.number, self.store = branch, source.number, store
+        self.books = Books()
+        self._source, self._progress, self._note_keys = source, progress, note_keys
+        self.encoder = make_encoder(self._await_keys)
+        self.columns_used: Sequence[str] = self.encoder.columns_used
+        self.retention = self.encoder.window_size
+        self._first_row = 0
+        self.latest_keys = np.empty(0, np.int32)
+        """int32[k]: encoded keys of the rows that came last."""
+
+    def encode(self, batch: pa.RecordBatch, ts: np.ndarray | None = None) -> Iterable[EncodedBatch]:
+        """Turn rows into columns of numbers."""
+        return self.encoder.encode(batch, ts)
+
+    def hold(self, piece: EncodedBatch) -> None:
+        """Store rows."""
+        self._note_keys(piece.keys)
+        self.latest_keys = piece.keys
+        self._first_row = self.store.append(piece.ts, piece.keys, piece.offsets, piece.columns, piece.payload)
+
+    def offer(self, ts: np.ndarray, start: int, stop: int, patient: bool) -> int:
+        """Give rows of the piece that is held to the gate; returns how many it took."""
+        s, first, count = self._source, self._first_row + start, stop - start
+        if patient:
+            return s.kernels.add_or_wait(s.gate, s.number, ts, start, count, first, s.stop_word)
+        return s.kernels.add(s.gate, s.number, ts, start, count, first)
+
+    def promise(self, ts: int, patient: bool) -> bool:
+        """No later tuple will be earlier than `ts`."""
+        s = self._source
+        if patient:
+            return bool(s.kernels.heartbeat_or_wait(s.gate, s.number, ts, s.stop_word))
+        return bool(s.kernels.heartbeat(s.gate, s.number, ts))
+
+    def close(self, patient: bool) -> bool:
+        """No tuple will follow."""
+        s = self._source
+        if patient:
+            return bool(s.kernels.close_or_wait(s.gate, s.number, s.stop_word))
+        return bool(s.kernels.close_source(s.gate, s.number))
+
+    @property
+    def mark(self) -> int:
+        """The promise in force."""
+        return read_cell(self._source.gate.mark, self.number * CELL)
+
+    def _await_keys(self, horizons: list[int]) -> bool:
+        """Wait until keys may have expired; False if all that was encoded has been processed and none did."""
+        progress, since = None, time.monotonic()
+        while not read_cell(self._source.stop_word, 0):
+            if [dictionary.horizon for dictionary in self.encoder.dictionaries] != horizons:
+                return True
+            now = self._progress()
+            if now != progress or self.books.added < self.encoder.counters.rows:
+                progress, since = now, time.monotonic()
+            elif time.monotonic() - since > _KEYS_WAIT_S:
+                return False
+            time.sleep(_RETRY_S)
+        raise Stopped

@@ -1,0 +1,62 @@
+"""Controls that take effect at once, since nothing in the stream has to be waited for: a batch size, a schedule."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.runtime.sections import Capabilities, Completion
+
+_LOOK_S = 1e-3
+
+
+class Immediate:
+    """A `Steerable` whose configuration is a dict, replaced as a whole: workers read `current` when they need it.
+
+    Parameters
+    ----------
+    capabilities : Capabilities
+        Values are checked as these say.
+    configuration : dict
+        Control -> value at the start; "threads" is among them.
+    """
+
+    planned_left = 0
+    is_completing = False
+
+    def __init__(self, capabilities: Capabilities, configuration: Mapping[str, Any]):
+        self.capabilities = capabilities
+        self.current: dict[str, Any] = dict(configuration)
+        self._placed: list[Completion] = []
+        self._seen = 0
+
+    def resolve(self, wish: Mapping[str, Any], newest: dict[str, Any]) -> dict[str, Any]:
+        """Complete a wish against the newest configuration known."""
+        return newest | {name: self.capabilities[name].check(name, value) for name, value in wish.items()}
+
+    def describe(self, configuration: dict[str, Any]) -> dict[str, Any]:
+        """The configuration itself."""
+        return dict(configuration)
+
+    def effects(self, before: dict[str, Any], after: dict[str, Any]) -> dict[str, int]:
+        """None in numbers."""
+        return {}
+
+    def place(self, target: dict[str, Any]) -> int:
+        """Let it be in force."""
+        now, number = time.monotonic_ns(), len(self._placed) + 1
+        self._placed.append(Completion(number, self.current, target, now, now, number))
+        self.current = target
+        return number
+
+    def completed(self) -> Completion | None:
+        """The next one nobody has taken note of."""
+        if self._seen == len(self._placed):
+            return None
+        self._seen += 1
+        return self._placed[self._seen - 1]
+
+    def await_completion(self, timeout_ns: int) -> None:
+        """Wait for a moment: it is complete already."""
+        time.sleep(_LOOK_S)

@@ -1,0 +1,147 @@
+"""What `start` may be told about a run of any engine, checked; an engine's own options are checked by its room."""
+
+from __future__ import annotations
+
+import inspect
+import numbers
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from headrace.control.control_loop import DEFAULT_INTERVAL_S, LEAST_INTERVAL_S, deciders_of
+from headrace.control.damping import check_seconds
+from headrace.errors import ParameterError
+from headrace.metrics.history import DEFAULT_EVERY_S
+from headrace.names import instead, no_argument
+from headrace.rates import RateSchedule, schedule_of
+
+PassedTime = Sequence[tuple[str, int, int, int]]
+"""What the clock decided in a run: (operator, source, its rows before, time passed to)."""
+
+_MEANT = {
+    "parallelism": "threads", "workers": "threads", "cores": "threads", "num_threads": "threads",
+    "max_workers": "max_threads", "output": "sink", "speed": "rate",
+}  # fmt: skip
+"""What other tools call an option -> what it is called here."""
+_SINK_METHODS = ("open", "write", "close", "abort")
+
+
+class RunOptions:
+    """Checked options of `start` that every engine's run has."""
+
+    def __init__(
+        self,
+        sink: Any = None,
+        rate: float | RateSchedule | None = None,
+        passed_time: PassedTime | None = None,
+        debug: bool = False,
+        name: str | None = None,
+        sample_every: float | None = DEFAULT_EVERY_S,
+        controller: Any = None,
+        control_every: float = DEFAULT_INTERVAL_S,
+    ):
+        is_seconds = isinstance(sample_every, numbers.Real) and not isinstance(sample_every, bool)
+        # What is longer no thread can wait for.
+        if sample_every is not None and not (is_seconds and 0 < sample_every <= threading.TIMEOUT_MAX):
+            raise ParameterError(f"sample_every={sample_every!r}: give seconds, above 0, or None for no history")
+        if not (sink is None or callable(sink) or all(hasattr(sink, name) for name in _SINK_METHODS)):
+            raise ParameterError(
+                f"sink={sink!r}: give hr.discard(), hr.parquet(path), hr.parquet_directory(path), a function of record"
+                f" batches, an object with {', '.join(_SINK_METHODS)}, or leave it out to collect the results"
+            )
+        self.sample_every = sample_every
+        self.controllers = _controllers(controller)
+        self.control_every = control_every
+        check_seconds("control_every", control_every, LEAST_INTERVAL_S)
+        self.sink, self.debug, self.name = sink, debug, name
+        self.rate = schedule_of(rate)
+        self.passed_time = None if passed_time is None else _checked_entries(passed_time)
+
+    def check_operators(self, operators: Sequence[str], fed: Sequence[str]) -> None:
+        """Raise `ParameterError` if an option names an operator that is not there, or has to name one.
+
+        Parameters
+        ----------
+        operators : sequence of str
+            What can be steered.
+        fed : sequence of str
+            What has inputs: the nodes of the query, of which a section may be several operators.
+        """
+        check_named("controller", self.controllers, operators)
+        if None in self.controllers and len(operators) > 1:
+            raise ParameterError(
+                f"controller={self.controllers[None]!r}: which operator? A controller steers one of"
+                f" {', '.join(operators)}; write controller={{{operators[-1]!r}: ...}}"
+            )
+        for entry in self.passed_time or ():
+            if entry[0] not in fed:
+                raise ParameterError(f"passed_time=[{entry!r}]: {instead(entry[0], fed, 'the operators', '{}')}")
+
+
+def check_named(option: str, named: Iterable[str | None], operators: Sequence[str]) -> None:
+    """Raise `ParameterError` if an option is given for an operator that is not there; None stands for all."""
+    for name in named:
+        if name is not None and name not in operators:
+            raise ParameterError(f"{option}={{{name!r}: ...}}: {instead(name, operators, 'the operators', '{}')}")
+
+
+def checked_options(
+    engines: Sequence[Callable[..., Any]], options: Mapping[str, Any]
+) -> tuple[RunOptions, dict[Callable[..., Any], Any]]:
+    """Check what `start` was told.
+
+    Parameters
+    ----------
+    engines : sequence of callable
+        What checks the options of each engine in the query: called with the options it names, after ``run``, the
+        `RunOptions`.
+    options : dict
+
+    Returns
+    -------
+    RunOptions
+    dict
+        By engine, what it returned.
+
+    Raises
+    ------
+    ParameterError
+        A wrong value.
+    ArgumentError
+        An option there is none of, with the closest name.
+    """
+    shared = list(inspect.signature(RunOptions).parameters)
+    own = {engine: [name for name in inspect.signature(engine).parameters if name != "run"] for engine in engines}
+    names = list(dict.fromkeys([*(name for mine in own.values() for name in mine), *shared]))
+    for name, value in options.items():
+        if name not in names:
+            raise no_argument(f"{name}={value!r}", name, names, _MEANT)
+    run = RunOptions(**{name: value for name, value in options.items() if name in shared})
+    checked = {}
+    for engine, mine in own.items():
+        checked[engine] = engine(run, **{name: value for name, value in options.items() if name in mine})
+    return run, checked
+
+
+def _checked_entries(entries: Any) -> list[tuple[str, int, int, int]]:
+    if not isinstance(entries, Iterable):
+        raise ParameterError(f"passed_time={entries!r}: give what run.passed_time of the recorded run is")
+    return [_checked_entry(entry) for entry in entries]
+
+
+def _checked_entry(entry: Any) -> tuple[str, int, int, int]:
+    kinds = [type(part) for part in entry] if isinstance(entry, (list, tuple)) else []
+    is_one = kinds == [str, int, int, int] and entry[1] >= 0 and entry[2] >= 0
+    if not is_one or max(map(abs, entry[1:])) >= 2**63:
+        raise ParameterError(f"passed_time=[{entry!r}]: give what run.passed_time of the recorded run is")
+    return tuple(entry)
+
+
+def _controllers(controller: Any) -> dict[str | None, Any]:
+    """Controllers by operator; None stands for the only one."""
+    if controller is None:
+        return {}
+    named: dict[str | None, Any] = dict(controller) if isinstance(controller, dict) else {None: controller}
+    for one in named.values():
+        deciders_of("controller", one)
+    return named

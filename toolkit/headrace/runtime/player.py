@@ -1,0 +1,148 @@
+"""Following a rate schedule without drift: what a source may add by now, and how long to wait.
+
+Every deadline counts from the beginning of the schedule, never from the tuple
+before: an oversleep of one is not handed on to the next.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from headrace.rates import RateSchedule, RecordedEvents
+
+
+class Player:
+    """Tells the source of a port how far its schedule has come. One thread asks, any may set or read.
+
+    Parameters
+    ----------
+    schedule : RateSchedule or None
+    origin : Origin, optional
+        Shared by the sources of a run that plays event times.
+    unit_ns : int
+        Nanoseconds of a unit of the stream's event time.
+    clock : callable
+        Gives seconds that only grow.
+    """
+
+    def __init__(
+        self,
+        schedule: RateSchedule | None,
+        origin: Origin | None = None,
+        unit_ns: int = 1_000_000,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self._clock = clock
+        self._origin = Origin() if origin is None else origin
+        self._unit_s = unit_ns / 1e9
+        self._lock = threading.Lock()
+        self._has_begun = False
+        self._next_ts: int | None = None  # of the tuple that was asked for last, where event times are played
+        # Schedule, when it began, tuples before it. Replaced as a whole, so that a reader sees what belongs together.
+        self._plan: tuple[RateSchedule | None, float, int] = (schedule, 0.0, 0)
+
+    @property
+    def schedule(self) -> RateSchedule | None:
+        return self._plan[0]
+
+    def play(self, schedule: RateSchedule | None, added: int) -> None:
+        """Follow another schedule from now on, `added` tuples having gone before."""
+        with self._lock:
+            self._plan = (schedule, self._clock(), added) if self._has_begun else (schedule, 0.0, 0)
+        if isinstance(schedule, RecordedEvents):
+            self._origin.restart()
+
+    def begin(self) -> None:
+        """The first tuple is there: the schedule's time starts."""
+        with self._lock:
+            if not self._has_begun:
+                self._has_begun = True
+                self._plan = (self._plan[0], self._clock(), 0)
+
+    def due(self, added: int, ts: np.ndarray, done: int) -> tuple[int, float]:
+        """How many tuples from `done` on may be added now, and how long to wait if none may.
+
+        Parameters
+        ----------
+        added : int
+            Tuples added so far.
+        ts : int64[n]
+            Event times of the batch.
+        done : int
+            Tuples of the batch that were added.
+        """
+        schedule, since, base = self._plan
+        if schedule is None:
+            return len(ts) - done, 0.0
+        now = self._clock()
+        if isinstance(schedule, RecordedEvents):
+            self._next_ts = int(ts[done])
+            passed, first = self._origin.passed(now, self._next_ts)
+            until = first + int(passed * schedule.speed / self._unit_s)
+            count = int(np.searchsorted(ts[done:], until, side="right"))
+            if count:
+                return count, 0.0
+            return 0, (int(ts[done]) - until) * self._unit_s / schedule.speed
+        number = added - base
+        count = schedule.due_by(now - since) - number
+        if count > 0:
+            return min(count, len(ts) - done), 0.0
+        return 0, max(0.0, schedule.due_at(number) - (now - since))
+
+    def behind(self, added: int, at_s: float | None = None) -> int:
+        """Tuples that are due, now or at a moment, and were not added; 0 where event times are played."""
+        schedule, since, base = self._plan
+        if schedule is None or isinstance(schedule, RecordedEvents) or not since:
+            return 0
+        now = self._clock() if at_s is None else at_s
+        return max(0, schedule.due_by(now - since) - (added - base) - 1)
+
+    def lag_s(self, added: int, at_s: float | None = None) -> float:
+        """How long the next tuple has been due, in seconds: 0 if it is not; NaN without a schedule."""
+        schedule, since, base = self._plan
+        if schedule is None:
+            return math.nan
+        if not since:
+            return 0.0
+        now = self._clock() if at_s is None else at_s
+        if isinstance(schedule, RecordedEvents):
+            if self._next_ts is None:
+                return 0.0
+            passed, first = self._origin.passed(now, self._next_ts)
+            return max(0.0, passed - (self._next_ts - first) * self._unit_s / schedule.speed)
+        return max(0.0, now - since - schedule.due_at(added - base))
+
+    @property
+    def rate(self) -> float | None:
+        """Tuples per second in force; None without a schedule and where event times are played."""
+        schedule, since, _ = self._plan
+        if schedule is None or isinstance(schedule, RecordedEvents):
+            return None
+        return schedule.rate_at(self._clock() - since if since else 0.0)
+
+
+class Origin:
+    """Where sources that play event times begin together: at the earliest of their first tuples."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._first: int | None = None
+        self._at_s = 0.0
+
+    def restart(self) -> None:
+        """Begin anew with the next tuple."""
+        with self._lock:
+            self._first = None
+
+    def passed(self, now: float, ts: int) -> tuple[float, int]:
+        """Seconds since the beginning, and the event time it stands for; an earlier `ts` moves it."""
+        with self._lock:
+            if self._first is None:
+                self._first, self._at_s = ts, now
+            self._first = min(self._first, ts)
+            return now - self._at_s, self._first

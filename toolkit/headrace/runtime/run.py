@@ -1,0 +1,372 @@
+"""A running query: its sections wired up, started, ended, measured.
+
+What a user holds is a `handle.QueryRun`. No thread refers to that, nor does
+anything here: so Python knows when nobody can reach the run any more, and then
+calls `abandon`, from whatever thread the garbage collector happens to run in.
+It sets one attribute; the run's keeper finds it and ends the run.
+
+Threads of a run: those of its sections, those that read and feed its sources
+(`sources.tasks_of`), a relay for each of several consumers of one operator, a
+follower for each operator whose configuration changes, a controller's, the
+history's, and the keeper.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import os
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from headrace.egress.collector import Consumer
+from headrace.egress.sink import Sink
+from headrace.egress.sinks import CollectSink, FunctionSink
+from headrace.errors import HeadraceError, OutputError, RunFailedError, RunStoppedError
+from headrace.memory.cells import padded_cells, publish_cell
+from headrace.metrics.history import DEFAULT_EVERY_S, History
+from headrace.metrics.snapshot import Metrics
+from headrace.plan.nodes import OperatorNode, Query, SourceNode
+from headrace.runtime.changes import Changes
+from headrace.runtime.consumers import Relay, SinkConsumer
+from headrace.runtime.feeding import Feed
+from headrace.runtime.options import RunOptions
+from headrace.runtime.player import Origin, Player
+from headrace.runtime.sections import Moment, Section
+from headrace.runtime.sources import Source, tasks_of
+from headrace.runtime.steering import THREAD_SUFFIX, Controls, OperatorSteering
+from headrace.windows import NANOSECONDS
+from headrace.workers.pool import WorkerPool
+from headrace.workers.worker_kernel import spins_for
+
+STOP_SECONDS = 2.0
+STOPPED = "stop() was called"
+_ABANDONED = "nothing referred to it any more"
+_KEEPER_S = 0.1
+"""The keeper looks at least so often whether the run was abandoned."""
+_MOST_LEFT = 4
+"""Ended runs that nobody refers to may wait for the collector of cycles; it counts objects, and theirs are few and large."""
+_numbers = itertools.count(1)
+_executions: weakref.WeakSet[Execution] = weakref.WeakSet()
+
+
+class AbandonedRunWarning(RuntimeWarning):
+    """A run was stopped because nothing in the program could reach it any more."""
+
+
+class Execution:
+    """A query being run: the `RunContext` of its sections.
+
+    Parameters
+    ----------
+    query : Query
+    options : RunOptions
+    sections : dict
+        By the name of their node, upstream first.
+    """
+
+    def __init__(self, query: Query, options: RunOptions, sections: dict[str, Section]):
+        _collect_those_left()
+        self.query, self.options, self.sections = query, options, sections
+        self.pid = os.getpid()
+        self.number = next(_numbers)
+        self.state = "running"
+        self.error: BaseException | None = None
+        self.ended_by = ""
+        """Why a stopped run was stopped."""
+        self.over = threading.Event()
+        self.stop_word = padded_cells(1)
+        self._is_abandoned = False
+        self._lock = threading.RLock()
+        self.sources: list[Source] = []
+        self.history = History(self.metrics, options.sample_every or DEFAULT_EVERY_S)
+        self.pool = WorkerPool(self.fail)
+        self.controls = Controls(self.pool.start, self.over.is_set)
+        sink = options.sink if options.sink is not None else CollectSink()
+        self.sink: Sink = FunctionSink(sink) if callable(sink) and not hasattr(sink, "write") else sink
+        self.started_ns = time.monotonic_ns()
+        self.ended_ns = 0
+        self.operators = {
+            name: OperatorSteering(name, section, Changes(name, section.steerable(name), self, self.workers_changed))
+            for section in sections.values()
+            for name in section.operators
+        }
+        options.check_operators(list(self.operators), list(sections))
+        self._last = sections[query.output.name]
+        self._consumer = SinkConsumer(self.sink, [
+            step.for_run(self.stop_word, options.debug) for step in query.output_steps
+        ])
+        _check_output(self.sink, query)
+        try:
+            self.sink.open(query.schema)
+        except HeadraceError:
+            raise
+        except Exception as error:
+            name = type(self.sink).__name__
+            raise RunFailedError(f"the sink ({name}) cannot be opened: {type(error).__name__}: {error}") from error
+        _executions.add(self)
+        try:
+            self._launch()
+        except BaseException:
+            self.stop()
+            raise
+
+    # -- beginning
+
+    def _launch(self) -> None:
+        feeds = self._make_feeds()
+        relays: list[tuple[str, Relay]] = []
+        for name, section in self.sections.items():
+            is_last = section is self._last
+            section.prepare(self._consumers_of(name, feeds, relays), self, is_last)
+        self.workers_changed()
+        self.started_ns = time.monotonic_ns()
+        for operator in self.operators.values():
+            operator.changes.start()
+        for section in self.sections.values():
+            for task in section.tasks():
+                self.pool.start(task.name, task.body)
+        for name, relay in relays:
+            self.pool.start(name, relay.run)
+        self.sources = self._make_sources(feeds)
+        # Before the first tuple comes: of a short stream as well it sees all.
+        for name, controller in self.options.controllers.items():
+            steered = self.costliest() if name is None else self.operators[name]
+            self.controls.attach(steered, controller, interval_s=self.options.control_every)
+        for task in tasks_of(self.sources):
+            self.pool.start(task.name, task.body)
+        self.pool.start("keeper", self._keep)
+        if self.options.sample_every is not None:
+            self.pool.start("history", lambda: self.history.follow(self.over))
+
+    def _make_feeds(self) -> dict[str, list[Feed]]:
+        """The ways into each section, in the order of its inlets."""
+        origin = Origin()
+        feeds: dict[str, list[Feed]] = {}
+        for name, section in self.sections.items():
+            feeds[name] = []
+            for inlet in section.inlets:
+                given, steps = inlet.branch.origin, inlet.branch.steps
+                player = Player(None)
+                if isinstance(given, SourceNode):
+                    player = Player(self.options.rate, origin, NANOSECONDS[given.unit])
+                else:
+                    before = self.sections[given.name]
+                    inlet.books.arrived = lambda before=before: before.results
+                run_steps = [step.for_run(self.stop_word, self.options.debug) for step in steps]
+                feeds[name].append(Feed(inlet, run_steps, self.stop_word, player))
+        return feeds
+
+    def _consumers_of(
+        self, name: str, feeds: dict[str, list[Feed]], relays: list[tuple[str, Relay]]
+    ) -> Sequence[Consumer]:
+        """Who takes a section's results: the sink, the inlets that follow; each of several by a relay of its own."""
+        consumers: list[Any] = [self._consumer] if name == self.query.output.name else []
+        for each in itertools.chain.from_iterable(feeds.values()):
+            given = each.inlet.branch.origin
+            if isinstance(given, OperatorNode) and given.name == name:
+                consumers.append(each)
+        if len(consumers) < 2:
+            return consumers
+        own = [Relay(consumer, self.stop_word) for consumer in consumers]
+        relays += [(f"{name}-relay{number}", relay) for number, relay in enumerate(own)]
+        return own
+
+    def _make_sources(self, feeds: dict[str, list[Feed]]) -> list[Source]:
+        return [
+            Source(
+                name, self.sections[name].operators[0], number, feed, ways, self.options.passed_time, self.fail, self.stop_word
+            )
+            for name, ways in feeds.items()
+            for number, feed in enumerate(ways)
+            if isinstance(feed.inlet.branch.origin, SourceNode)
+        ]
+
+    # -- for its sections
+
+    def start_thread(self, name: str, body: Callable[[], None]) -> None:
+        """Start a thread that belongs to the run."""
+        self.pool.start(name, body)
+
+    def workers_changed(self) -> None:
+        """As many workers want to run as all sections have active ones now."""
+        with self._lock:
+            spins = spins_for(sum(section.active for section in self.sections.values()))
+            for section in self.sections.values():
+                section.set_spins(spins)
+
+    def section_finished(self, section: Section) -> None:
+        """The section has given its last result."""
+        for name in section.operators:
+            self.operators[name].changes.end("unneeded")
+        if section is self._last:
+            self._finish()
+
+    def fail(self, error: BaseException | None) -> None:
+        """End the run; the first failure counts."""
+        with self._lock:
+            if self.state != "running" or error is None:
+                return
+            self.state = "failed"
+            self.error = error
+            self.ended_ns = time.monotonic_ns()
+        self._end_all()
+
+    # -- end
+
+    def _finish(self) -> None:
+        with self._lock:
+            if self.state != "running":
+                return
+            self.state = "finished"
+            self.ended_ns = time.monotonic_ns()
+        publish_cell(self.stop_word, 0, 1)
+        for operator in self.operators.values():
+            operator.changes.end("unneeded")
+        for section in self.sections.values():
+            section.stop()
+        self.over.set()
+
+    def _end_all(self) -> None:
+        """The run failed or was stopped: wake and end everybody."""
+        publish_cell(self.stop_word, 0, 1)
+        for source in self.sources:
+            source.stop()
+        for section in self.sections.values():
+            section.stop()
+        for operator in self.operators.values():
+            operator.changes.end("failed")
+        self._consumer.abort()
+        self.over.set()
+
+    @property
+    def is_left(self) -> bool:
+        """Whether it is over, and nobody refers to it any more."""
+        return self._is_abandoned and self.state != "running"
+
+    def abandon(self) -> None:
+        """Nobody can reach the run any more. Takes no lock and wakes nobody: the garbage collector calls it anywhere."""
+        self._is_abandoned = os.getpid() == self.pid
+
+    def _keep(self) -> None:
+        """Body of the keeper: end a run that nobody can reach."""
+        while not self.over.wait(_KEEPER_S):
+            if self._is_abandoned and self._stop(_ABANDONED):
+                self._warn()
+
+    def _warn(self) -> None:
+        warnings.warn(
+            f"run {self.number} ({', '.join(self.operators)}) was stopped before its end, because nothing refers"
+            f" to it any more: keep what start() returns, as in run = query.start(...), for as long as it is"
+            f" to go on; hr.runs() lists the runs there are",
+            AbandonedRunWarning,
+            stacklevel=1,
+        )
+
+    def _stop(self, reason: str) -> bool:
+        """Let a run that goes on end; False if it is over."""
+        with self._lock:
+            if self.state != "running":
+                return False
+            self.state, self.ended_by = "stopped", reason
+            self.ended_ns = time.monotonic_ns()
+        self._end_all()
+        return True
+
+    def stop(self, reason: str = STOPPED) -> None:
+        """End the run now, and wait until its threads have ended; see `QueryRun.stop`."""
+        if os.getpid() != self.pid:
+            return
+        if not self._stop(reason):
+            for section in self.sections.values():
+                section.stop()
+        own = threading.current_thread().name
+
+        def is_users(name: str) -> bool:
+            # In the user's iterator or the user's controller, or in this call.
+            return name.endswith(("-reader", THREAD_SUFFIX)) or f"headrace-{name}" == own
+
+        left = [name for name in self.pool.wait(STOP_SECONDS, is_users) if not is_users(name)]
+        if left:
+            raise RunStoppedError(
+                f"threads {', '.join(left)} did not stop within {STOP_SECONDS} s: a user function may not return"
+            )
+
+    # -- what is measured
+
+    @property
+    def rows_out(self) -> int:
+        """Results of the query so far."""
+        return self._consumer.rows
+
+    def costliest(self) -> OperatorSteering:
+        """The only operator, or the one whose workers have worked longest up to now."""
+        return max(self.operators.values(), key=lambda operator: operator.section.work_ns(operator.name))
+
+    def metrics(self) -> Metrics:
+        """Take a snapshot of the run's counters."""
+        while True:
+            with self._lock:
+                state, ended_ns = self.state, self.ended_ns
+            found = self._snapshot(state, ended_ns)
+            if ended_ns == self.ended_ns:
+                return found
+            # The run ended meanwhile: times of its workers and of the snapshot would be of two moments.
+
+    def _snapshot(self, state: str, ended_ns: int) -> Metrics:
+        end, seconds = self._clock(ended_ns)
+        moment = Moment(ended_ns, seconds, state == "finished")
+        operators = {name: op.section.metrics(name, moment) for name, op in self.operators.items()}
+        sources = [source.metrics(ended_ns / 1e9 if ended_ns else None) for source in self.sources]
+        return Metrics(
+            state=state,
+            seconds=seconds,
+            tuples_in=sum(source.rows for source in sources),
+            waiting=sum(source.waiting for source in sources),
+            tuples_out=self._consumer.rows,
+            dropped=sum(s.late_rows for s in self.sources if s.node.late == "drop"),
+            set_aside=sum(s.late_rows for s in self.sources if s.node.late == "side"),
+            operators=operators,
+            rate=sources[0].rate if sources else None,
+            at_ns=end,
+            sources=sources,
+            cpu_ns=self.pool.cpu_ns(),
+        )
+
+    def _clock(self, ended_ns: int) -> tuple[int, float]:
+        """Monotonic time now, or at which the run ended, and the seconds from the first tuple until then."""
+        end = ended_ns or time.monotonic_ns()
+        return end, (end - self.first_tuple_ns) / 1e9
+
+    @property
+    def first_tuple_ns(self) -> int:
+        """Monotonic time of the first tuple; until it comes, of the start."""
+        return min((s.first_add_ns for s in self.sources if s.first_add_ns), default=self.started_ns)
+
+
+def _collect_those_left() -> None:
+    """Free the memory of ended runs that nobody refers to, if there are several: tens of megabytes each."""
+    left = [execution for execution in list(_executions) if execution.is_left]
+    is_many = len(left) >= _MOST_LEFT
+    del left
+    if is_many:
+        gc.collect()
+
+
+def _check_output(sink: Sink, query: Query) -> None:
+    """Raise `OutputError` if the sink would replace a file that the query reads."""
+    path = getattr(sink, "path", None)
+    if not isinstance(path, (str, os.PathLike)):
+        return
+    origins = [branch.origin for branches in query.branches.values() for branch in branches]
+    for origin in origins:
+        for reader in origin.readers if isinstance(origin, SourceNode) else ():
+            for file in reader().files:
+                if os.path.exists(path) and os.path.exists(file) and os.path.samefile(path, file):
+                    raise OutputError(
+                        f"output {os.fspath(path)!r} is an input of the query, which it would replace; give another file"
+                    )

@@ -1,0 +1,398 @@
+"""External sources at run time: reading and encoding, and giving what was encoded to an inlet in time.
+
+Encoding the next batch overlaps with the taking of this one; the queue between the
+two is short, so back-pressure reaches the reader. A few sources have a thread for
+each of the two. Of many, one thread serves several in turn: both sides are written
+as steps that never wait (generators that say how long to wait), and whoever has a
+source for itself waits in place.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.errors import HeadraceError, InputError, LateRowError, ParameterError, RunFailedError
+from headrace.expressions.rows import filter_rows, take_rows
+from headrace.ingress.readers import Reader, display_name
+from headrace.ingress.reorder import Reorder
+from headrace.ingress.times import event_times, time_text
+from headrace.memory.cells import read_cell
+from headrace.metrics.sources import FEEDING, STARVED, SourceMetrics
+from headrace.plan.nodes import SourceNode
+from headrace.progress import MIN_TIME
+from headrace.rates import RateSchedule
+from headrace.runtime.feeding import Feed, Stopped
+from headrace.runtime.input_rows import row_before
+from headrace.runtime.options import PassedTime
+from headrace.runtime.sections import Task
+
+OWN_THREADS = 8
+"""Up to so many sources have threads of their own; more share so many."""
+_QUEUED_BATCHES = 2
+_POLL_S = 0.1
+_SHARED_POLL_S = 1e-3
+
+
+class Source:
+    """One external source of a run, and the inlet it goes into.
+
+    Parameters
+    ----------
+    operator : str
+        Which section the inlet belongs to; `number` is the inlet's in it.
+    enters : str
+        Which operator of the section it feeds.
+    feed : Feed
+    siblings : sequence of Feed
+        All ways into that operator, this one included.
+    passed_time : list, optional
+        What an earlier run decided by the clock.
+    fail : callable
+        Takes what went wrong while reading.
+    stop_word : int64[...]
+        Word 0 is not 0 once the run is over.
+    """
+
+    def __init__(
+        self,
+        operator: str,
+        enters: str,
+        number: int,
+        feed: Feed,
+        siblings: Sequence[Feed],
+        passed_time: PassedTime | None,
+        fail: Callable[[BaseException], None],
+        stop_word: np.ndarray,
+    ):
+        branch = feed.inlet.branch
+        assert isinstance(branch.origin, SourceNode)
+        self.operator, self.enters, self.number, self.feed = operator, enters, number, feed
+        self.node = node = branch.origin
+        self.name = f"{operator}-source{number}"
+        self._siblings, self._fail, self._stop_word = siblings, fail, stop_word
+        feed.books.arrived = lambda: self.rows
+        feed.books.late = lambda policy: self.late_rows if node.late == policy else 0
+        self.rows = 0
+        self.first_add_ns = 0
+        self.passed_time: list[tuple[str, int, int, int]] = []
+        self._recorded = self._recorded_times(passed_time)
+        self._fed = 0
+        self._encoded = 0
+        self._set_aside: list[pa.Table] = []
+        self._late_rows = 0
+        self._time_type = node.schema.field(node.event_time).type
+        reader = node.readers[branch.source_index]()
+        is_whole = branch.steps or node.late == "side"
+        columns = reader.schema.names if is_whole else feed.inlet.columns_used
+        self._reader: Reader = reader.select(columns, branch.source)
+        self._queue: queue.Queue[Any] = queue.Queue(_QUEUED_BATCHES)
+        self._reorder: Reorder | None = None
+        if node.lateness is not None:
+            self._reorder = Reorder(
+                node.lateness,
+                node.late,
+                column=node.event_time,
+                window_size=feed.inlet.retention,
+                source=branch.source,
+                kind=self._time_type,
+            )
+
+    def _recorded_times(self, entries: PassedTime | None) -> deque[tuple[int, int]] | None:
+        """What an earlier run decided for this source: (rows before, time passed to); None: the clock decides."""
+        if entries is None:
+            return None
+        mine = [(rows, ts) for name, source, rows, ts in entries if (name, source) == (self.operator, self.number)]
+        if mine and self.node.idle_after is None:
+            raise ParameterError(
+                f"passed_time: time passed for source {self.number} of {self.operator!r}, which has no"
+                f" idle_after here; replay the query that was recorded"
+            )
+        return deque(mine)
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether reading may wait for rows that are not there yet: of a stream."""
+        return not self._reader.is_replayable
+
+    @property
+    def late_rows(self) -> int:
+        """Rows that came too late and were dropped or set aside."""
+        return self._late_rows + (self._reorder.counters.late if self._reorder else 0)
+
+    @property
+    def late_tables(self) -> list[pa.Table]:
+        """Late rows that were kept, in order of arrival: none at first; no table where late rows are not set aside."""
+        if self.node.late != "side":
+            return []
+        table = self._reorder.late_table() if self._reorder else None
+        return [self._reader.schema.empty_table() if table is None else table, *self._set_aside]
+
+    @property
+    def taken(self) -> int:
+        """Rows that were added, filtered or late."""
+        books = self.feed.books
+        return books.added - books.gained + books.filtered + self.late_rows
+
+    @property
+    def schedule(self) -> RateSchedule | None:
+        """What paces it; None at full speed."""
+        return self.feed.player.schedule
+
+    @property
+    def rate(self) -> float | None:
+        """Tuples per second that are played now; None at full speed, and where event times are played."""
+        return self.feed.player.rate
+
+    def play(self, schedule: RateSchedule | None) -> None:
+        """Play at another rate from now on."""
+        self.feed.player.play(schedule, self.feed.books.added)
+
+    def metrics(self, at_s: float | None) -> SourceMetrics:
+        """Take a snapshot; `at_s` is when a run that is over ended."""
+        books, branch = self.feed.books, self.feed.inlet.branch
+        return SourceMetrics(
+            name=display_name(branch.source),
+            operator=self.enters,
+            taken=self.taken,  # before what was read
+            rows=self.rows,
+            behind=books.behind(at_s),
+            lag_s=books.lag_s(at_s),
+            rate=self.rate,
+            spent_ns=books.spent.read(round((at_s or 0) * 1e9)),
+        )
+
+    def stop(self) -> None:
+        """The run is over: a reader that waits for more need not."""
+        if self._reader.stop is not None:
+            self._reader.stop()
+
+    # -- reading and encoding
+
+    def reading(self, patient: bool) -> Iterator[float]:
+        """Read to the end, in steps that each give seconds to wait; a patient one waits in place for room."""
+        try:
+            for batch in self._reader:
+                self.rows += batch.num_rows
+                ts, numbers = None, range(self.rows - batch.num_rows, self.rows)
+                if self._reorder is not None:
+                    batch, ts = self._reordered(self._reorder, batch)
+                    numbers = self._reorder.released
+                yield from self._hand_over(batch, ts, numbers, patient)
+                yield 0.0
+            if self._reorder is not None:
+                batch, ts = self._reorder.finish()
+                if batch is not None:
+                    yield from self._hand_over(batch, ts, self._reorder.released, patient)
+            yield from self._put(None, patient)
+        except (Stopped, GeneratorExit):
+            raise
+        except (HeadraceError, KeyboardInterrupt) as error:
+            self._fail(error)
+        except BaseException as error:
+            name = display_name(self.feed.inlet.branch.source)
+            failed = RunFailedError(f"reading {name} failed: {type(error).__name__}: {error}")
+            failed.__cause__ = error
+            self._fail(failed)
+
+    def _hand_over(
+        self, batch: pa.RecordBatch, ts: np.ndarray | None, numbers: Sequence[int], patient: bool
+    ) -> Iterator[float]:
+        """Pass rows on to the feeder; `numbers` are theirs among those that were read."""
+        if self.node.idle_after is not None:
+            # What is late is known only when a row meets the inlet: encode there.
+            yield from self._put((batch, numbers), patient)
+            return
+        for piece in self._pieces(batch, ts, numbers):
+            yield from self._put(piece, patient)
+        last = self._time_behind_steps(batch)
+        if last is not None:
+            yield from self._put(last, patient)
+
+    def _reordered(self, reorder: Reorder, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, np.ndarray]:
+        try:
+            ts = event_times(_column(batch, self.node), self.node.event_time, reorder.counters.rows)
+            return reorder.add(batch, ts)
+        except InputError as error:
+            self._name_row(error, lambda row: row)
+            raise
+
+    def _pieces(self, batch: pa.RecordBatch, ts: np.ndarray | None, numbers: Sequence[int]) -> Iterator[Any]:
+        """Encode rows; an error names the row of the input."""
+        books, steps = self.feed.books, self.feed.inlet.branch.steps
+        before = self._encoded - books.filtered + books.gained
+        self._encoded += batch.num_rows
+        pieces = self.feed.encode(batch, ts)  # which applies the steps
+        try:
+            yield from pieces
+        except InputError as error:
+            self._name_row(error, lambda row: numbers[row_before(steps, batch, row - before) if steps else row - before])
+            raise
+
+    def _name_row(self, error: InputError, number_of: Callable[[int], int]) -> None:
+        """Say in an error what the user calls the row that has this number here."""
+        if error.row is not None and not isinstance(error.row, str):
+            error.row = self._reader.row_name(int(number_of(error.row)))
+
+    def _time_behind_steps(self, batch: pa.RecordBatch) -> int | None:
+        """The time of a batch's last row, which moves time even if a step filters it out; None where nothing is to be said."""
+        if not self.feed.inlet.branch.steps:
+            return None
+        times = _column(batch, self.node).drop_null()  # what is null a step has filtered out
+        return int(event_times(times.slice(len(times) - 1), self.node.event_time)[0]) if len(times) else None
+
+    def _put(self, item: Any, patient: bool) -> Iterator[float]:
+        while True:
+            if read_cell(self._stop_word, 0):
+                raise Stopped
+            try:
+                self._queue.put(item, block=patient, timeout=_POLL_S)
+                return
+            except queue.Full:
+                yield 0.0 if patient else _SHARED_POLL_S
+
+    # -- feeding
+
+    def feeding(self, patient: bool) -> Iterator[float]:
+        """Feed to the end, in steps that each give seconds to wait; a patient one waits in place for batches and room."""
+        idle = self.node.idle_after if self._recorded is None else None
+        since, spent = time.monotonic(), self.feed.books.spent
+        while True:
+            spent.turn(STARVED)
+            try:
+                item = self._queue.get(block=patient, timeout=_POLL_S if idle is None else min(_POLL_S, idle / 2))
+            except queue.Empty:
+                if read_cell(self._stop_word, 0):
+                    return
+                if idle is not None and time.monotonic() - since >= idle:
+                    yield from self._pass_time(patient)
+                yield 0.0 if patient else _SHARED_POLL_S
+                continue
+            spent.turn(FEEDING)
+            if not self.first_add_ns:
+                self.first_add_ns = time.monotonic_ns()
+            if item is None:
+                while self._recorded:
+                    yield from self._pass_time_to(self._recorded.popleft()[1], patient)
+                yield from self.feed.closing(patient)
+                spent.stop()
+                return
+            if isinstance(item, int):
+                yield from self.feed.promising(item, patient)
+            elif isinstance(item, tuple):
+                yield from self._feed_in_time(*item, patient)
+            else:
+                yield from self.feed.feeding(item, patient)
+            since = time.monotonic()
+            yield 0.0
+
+    def _pass_time(self, patient: bool) -> Iterator[float]:
+        """An idle source lets the others go on: its time follows the furthest of them."""
+        others = (feed.reached for feed in self._siblings if feed is not self.feed)
+        furthest = max(others, default=MIN_TIME)
+        if furthest > self.feed.inlet.mark:
+            yield from self._pass_time_to(furthest, patient)
+
+    def _pass_time_to(self, ts: int, patient: bool) -> Iterator[float]:
+        yield from self.feed.promising(ts, patient)
+        self.passed_time.append((self.operator, self.number, self._fed, ts))
+
+    def _feed_in_time(self, batch: pa.RecordBatch, numbers: Sequence[int], patient: bool) -> Iterator[float]:
+        """Feed rows of a source that may be passed over as idle; a replay passes it over between the same rows."""
+        while self._recorded and self._recorded[0][0] < self._fed + batch.num_rows:
+            rows, ts = self._recorded.popleft()
+            before = max(0, rows - self._fed)
+            yield from self._feed_rows(batch.slice(0, before), numbers[:before], patient)
+            batch, numbers = batch.slice(before), numbers[before:]
+            yield from self._pass_time_to(ts, patient)
+        yield from self._feed_rows(batch, numbers, patient)
+
+    def _feed_rows(self, batch: pa.RecordBatch, numbers: Sequence[int], patient: bool) -> Iterator[float]:
+        """Feed rows; those behind the time that passed are late."""
+        self._fed += batch.num_rows
+        try:
+            ts = event_times(_column(batch, self.node), self.node.event_time)
+        except InputError as error:
+            self._name_row(error, lambda row: numbers[row])
+            raise
+        late = np.flatnonzero(ts < (self.feed.inlet.mark if self.passed_time else MIN_TIME))
+        if len(late):
+            if self.node.late == "error":
+                raise LateRowError(
+                    f"{display_name(self.feed.inlet.branch.source)}: {len(late)} rows, the first of event time"
+                    f" {time_text(ts[late[0]], self._time_type)} (row {self._reader.row_name(int(numbers[late[0]]))}), are"
+                    f" earlier than the time that passed while the source was idle (idle_after={self.node.idle_after} s);"
+                    f" pass late='drop' or 'side', or a longer idle_after="
+                )
+            self._late_rows += len(late)
+            if self.node.late == "side":
+                self._set_aside.append(pa.Table.from_batches([take_rows(batch, late)]))
+            is_in_time = ts >= self.feed.inlet.mark
+            batch, numbers = filter_rows(batch, is_in_time), np.asarray(numbers)[is_in_time]
+        for piece in self._pieces(batch, None, numbers):
+            yield from self.feed.feeding(piece, patient)
+        last = self._time_behind_steps(batch)
+        if last is not None:
+            yield from self.feed.promising(last, patient)
+
+
+def tasks_of(sources: Sequence[Source]) -> list[Task]:
+    """Threads that read and feed these sources: two for each of a few, else shared ones; streams have their own reader."""
+    if len(sources) <= OWN_THREADS:
+        readers, feeders = [[source] for source in sources], [[source] for source in sources]
+    else:
+        waiting = [source for source in sources if source.may_wait]
+        others = [source for source in sources if not source.may_wait]
+        readers = [*([source] for source in waiting), *_dealt(others)]
+        feeders = _dealt(sources)
+    tasks = [Task(f"{_named(group)}-reader", _in_turn(group, "reading")) for group in readers]
+    return tasks + [Task(f"{_named(group)}-feeder", _in_turn(group, "feeding")) for group in feeders]
+
+
+def _dealt(sources: Sequence[Source]) -> list[list[Source]]:
+    return [group for i in range(OWN_THREADS) if (group := list(sources[i::OWN_THREADS]))]
+
+
+def _named(group: Sequence[Source]) -> str:
+    return group[0].name if len(group) == 1 else f"{group[0].name}+{len(group) - 1}"
+
+
+def _in_turn(group: Sequence[Source], what: str) -> Callable[[], None]:
+    def body() -> None:
+        patient = len(group) == 1
+        take_turns([getattr(source, what)(patient) for source in group])
+
+    return body
+
+
+def take_turns(steps: Iterable[Iterator[float]]) -> None:
+    """Go on with each in turn, as soon as it has waited as long as it asked for, until all are through."""
+    now = time.monotonic()
+    due = [(step, now) for step in steps]
+    while due:
+        now, following = time.monotonic(), []
+        for step, at in due:
+            if at > now:
+                following.append((step, at))
+                continue
+            try:
+                wait_s = next(step)
+            except StopIteration:
+                continue
+            except Stopped:
+                return
+            following.append((step, now + wait_s if wait_s else 0.0))
+        due = following
+        if due and (pause := min(at for _, at in due) - time.monotonic()) > 0:
+            time.sleep(pause)
+
+
+def _column(batch: pa.RecordBatch, node: SourceNode) -> pa.Array:
+    return batch.column(batch.schema.get_field_index(node.event_time))
+

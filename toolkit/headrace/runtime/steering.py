@@ -1,0 +1,154 @@
+"""Steering a run's operators: their changes, the controllers attached to them, and the log these share."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from headrace.changes import Change
+from headrace.control.control_loop import ControlLoop
+from headrace.control.decisions import DecisionLog
+from headrace.control.observation import Reading
+from headrace.errors import NotSupportedError, ReconfigurationError, RunStoppedError
+from headrace.names import closest
+from headrace.plan.nodes import SourceNode
+from headrace.runtime.changes import Changes
+from headrace.runtime.sections import Capabilities, Inlet, Moment, Section
+
+THREAD_SUFFIX = "-controller"
+
+
+class OperatorSteering:
+    """One operator of a run: what is in force, and how it is changed.
+
+    Parameters
+    ----------
+    name : str
+    section : Section
+        Which it belongs to.
+    changes : Changes
+    """
+
+    def __init__(self, name: str, section: Section, changes: Changes):
+        self.name, self.section, self.changes = name, section, changes
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What can be changed, and why what cannot cannot."""
+        return self.changes.steerable.capabilities
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """Control -> value in force."""
+        steerable = self.changes.steerable
+        return steerable.describe(steerable.current)
+
+    def request(self, reason: str = "", **wish: Any) -> Change:
+        """Ask for a change: the controls that are not None."""
+        wished = {name: value for name, value in wish.items() if value is not None}
+        can = self.capabilities
+        for name in wished:
+            if name not in can:
+                near, there = closest(name, can), ", ".join(can) or "nothing"
+                meant = f"; did you mean {near}=?" if near else ""
+                why = can.absent.get(name, f"there is no such control{meant}")
+                raise NotSupportedError(f"reconfigure({name}=...): {why}; what can be changed at {self.name!r}: {there}")
+        if not wished:
+            each = ", ".join(f"{name}=" for name in can)
+            raise ReconfigurationError(f"reconfigure(): give {each}" + (", or both" if len(can) == 2 else ""))
+        return self.changes.request(reason, **wished)
+
+    @property
+    def inlets(self) -> Sequence[Inlet]:
+        """Ways into it: of a section's first operator."""
+        return self.section.inlets if self.section.operators[0] == self.name else ()
+
+
+class Controls:
+    """Attaches controllers to the operators of one run.
+
+    Parameters
+    ----------
+    start_thread : callable
+        ``start_thread(name, body)``, from the run's pool.
+    is_over : callable
+        Whether the run has ended: then every controller's thread ends by itself.
+    """
+
+    def __init__(self, start_thread: Callable[[str, Callable[[], None]], None], is_over: Callable[[], bool]):
+        self.decisions = DecisionLog()
+        self._start_thread, self._is_over = start_thread, is_over
+        self._lock = threading.Lock()
+        self._loops: dict[str, ControlLoop] = {}
+        self._attached = 0
+
+    def attach(self, operator: OperatorSteering, controller: Any, **options: Any) -> ControlLoop:
+        """Attach a controller; the one that was there before is released."""
+        if self._is_over():
+            raise RunStoppedError("control(): the run is over; attach a controller while it runs")
+
+        def ask(threads: Any = None, mapping: Any = None, reason: str = "", **wish: Any) -> Change:
+            return operator.request(reason, threads=threads, mapping=mapping, **wish)
+
+        loop = ControlLoop(operator.name, controller, lambda: reading(operator), ask, self.decisions, **options)
+        with self._lock:
+            before = self._loops.get(operator.name)
+            if before is not None:
+                before.release(f"replaced by {loop.name}")
+            self._loops[operator.name] = loop
+            self._attached += 1
+            number = self._attached
+        # A number, since a pool knows its threads by name.
+        self._start_thread(f"{operator.name}{number}{THREAD_SUFFIX}", lambda: loop.run(self._is_over))
+        return loop
+
+    def loop_of(self, operator: str) -> ControlLoop | None:
+        """Return the loop that is attached to an operator, or was when the run ended."""
+        with self._lock:
+            return self._loops.get(operator)
+
+    def release(self, operator: str | None) -> None:
+        """Detach the controller of an operator, or all of them."""
+        with self._lock:
+            names = list(self._loops) if operator is None else [operator]
+            loops = [self._loops.pop(name) for name in names if name in self._loops]
+        for loop in loops:
+            loop.release()
+
+    def manually(self, operator: OperatorSteering, reason: str, wish: dict[str, Any]) -> Change:
+        """Make a request of the user's own: it holds a controller off."""
+        with self._lock:
+            loop = self._loops.get(operator.name)
+
+        def request() -> Change:
+            return operator.request(reason, **wish)
+
+        return request() if loop is None or not loop.is_attached else loop.override(request)
+
+
+def reading(operator: OperatorSteering) -> Reading:
+    """Read an operator's counters."""
+    steerable = operator.changes.steerable
+    while True:
+        configuration = steerable.current
+        metrics = operator.section.metrics(operator.name, Moment(0, 0.0, False))
+        if steerable.current is configuration:
+            break  # members and mapping belong together
+    in_force = steerable.describe(configuration)
+    inlets = operator.inlets
+    paced = [inlet for inlet in inlets if isinstance(inlet.branch.origin, SourceNode)]
+    rates = [inlet.books.rate() for inlet in paced]
+    # Of several ways in, some from other operators: then nobody knows what is to come.
+    known = len(rates) == len(inlets) > 0 and all(rate is not None for rate in rates)
+    open_inlets = [inlet.books.closed_at is None for inlet in inlets]
+    return Reading(
+        at_ns=time.monotonic_ns(),
+        metrics=metrics,
+        mapping=in_force.get("mapping"),
+        configuration=in_force,
+        behind=sum(inlet.books.behind(None) for inlet in inlets),
+        offered=sum(rate for rate, is_open in zip(rates, open_inlets, strict=True) if is_open) if known else None,
+        window_size=operator.section.window_size(operator.name),
+    )

@@ -1,0 +1,23 @@
+"""The fluent interface: from any table to a running query.
+
+Every call returns a new object and checks what it can at once; nothing runs
+before `start`, `to_arrow`, `to_pandas` or `to_spark`.
+
+==================  ======================================================================
+``source``          `stream`: tables, files, frames, several at a time
+``streams``         `Stream`, `KeyedStream`, `WindowedStream`: one call after the other
+``several_inputs``  `inputs`: one operator with several inputs
+``keys``            what `key_by` takes
+``joins``           what `join` takes
+``described``       what a stream says of itself
+==================  ======================================================================
+
+Each call that appends an operator makes a specification (`headrace.elastic.specs`); one of any other
+engine is appended by `Stream.through`.
+"""
+
+from headrace.stream.several_inputs import KeyedInputs, WindowedInputs, inputs
+from headrace.stream.source import stream
+from headrace.stream.streams import KeyedStream, Stream, WindowedStream
+
+__all__ = ["KeyedInputs", "KeyedStream", "Stream", "WindowedInputs", "WindowedStream", "inputs", "stream"]

@@ -1,0 +1,60 @@
+"""What `key_by` takes: columns and key specifications, read into names and sources of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.errors import ParameterError
+from headrace.expressions import Each, Hashtags, Pairs, Words
+from headrace.ingress.key_sources import KeySource
+from headrace.plan.checks import check_columns
+
+
+def read_keys(
+    schema: pa.Schema, columns: Sequence[Any], named: Mapping[str, Any]
+) -> tuple[tuple[str, ...], tuple[KeySource, ...]]:
+    """Return the names of a stream's key columns, and where the keys come from.
+
+    Raises
+    ------
+    ParameterError
+        If there is none, or something that says no key.
+    SchemaError
+        If a column is not there.
+    """
+    parts = [(None, c) for c in columns] + list(named.items())
+    if not parts:
+        raise ParameterError("key_by(): name at least one column")
+    keys, names = [], []
+    for name, part in parts:
+        source, own = _key_source(part)
+        for column in source.columns:
+            check_columns(schema, [column], "key_by()")
+        source.key_type(schema)
+        keys.append(source)
+        if source.width == 2:
+            names += ["first", "second"] if name is None else [f"{name}_first", f"{name}_second"]
+        else:
+            names.append(name or own)
+    return tuple(names), tuple(keys)
+
+
+def _key_source(part: Any) -> tuple[KeySource, str]:
+    if isinstance(part, str):
+        return KeySource((part,)), part
+    if isinstance(part, tuple):
+        return KeySource(part, "any"), part[0]
+    if isinstance(part, Each):
+        return KeySource((part.column,), "each"), part.column
+    if isinstance(part, Words):
+        return KeySource((part.column,), "words"), "word"
+    if isinstance(part, Hashtags):
+        return KeySource((part.column,), "hashtags"), "hashtag"
+    if isinstance(part, Pairs):
+        return KeySource((part.column,), "pairs", part.distance), "pair"
+    raise ParameterError(
+        f"key_by({part!r}): give a column name, a tuple of names, hr.each, hr.words, hr.hashtags or hr.pairs"
+    )

@@ -1,0 +1,145 @@
+"""`hr.stream`: from any table, or several, to a stream."""
+
+from __future__ import annotations
+
+import functools
+import numbers
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from headrace.errors import ParameterError, SchemaError
+from headrace.expressions.rows import check_movable
+from headrace.ingress.readers import (
+    MOST_BATCH_ROWS,
+    check_no_index,
+    display_name,
+    name_of,
+    numbered,
+    open_input,
+)
+from headrace.ingress.times import check_event_time, time_unit_of
+from headrace.names import explains_arguments
+from headrace.plan.nodes import SourceNode
+from headrace.stream.streams import Stream
+from headrace.windows import DEFAULT_TIME_UNIT, Duration, parse_duration, parse_seconds
+
+
+@explains_arguments(
+    time="event_time", timestamp="event_time", ts="event_time", time_column="event_time", unit="time_unit",
+    watermark="lateness", delay="lateness", allowed_lateness="lateness", batch_size="batch_rows", names="name",
+)  # fmt: skip
+def stream(
+    source: Any,
+    event_time: str,
+    *,
+    time_unit: str = DEFAULT_TIME_UNIT,
+    sort: bool = False,
+    lateness: Duration | None = None,
+    late: str = "error",
+    idle_after: Duration | float | None = None,
+    batch_rows: int = 1 << 16,
+    name: str | Sequence[str] | None = None,
+) -> Stream:
+    """Begin a stream.
+
+    Parameters
+    ----------
+    source : DataFrame, path, Arrow table or reader, pandas frame, or a list of them
+        Each is one source, sorted by event time; a list is several sources of
+        one stream, merged in time order. A streaming DataFrame is read for as
+        long as Spark produces it (`headrace.spark.live`).
+    event_time : str
+        Column: a timestamp (microseconds inside, so nanoseconds have to be whole
+        ones; without zone = UTC) or an integer in `time_unit`. Null is an error.
+        Of a pandas frame a column too, not the index: ``frame.reset_index()``.
+    time_unit : str
+        Unit of an integer event time, for durations given as text.
+    sort : bool
+        Sort the input by event time first (a DataFrame: by Spark).
+    lateness : duration, optional
+        Disorder up to this is repaired on the way in: a text such as ``"10s"`` or
+        ``"5 minutes"``, a timedelta (Python's, pandas' or NumPy's), or an integer in
+        the unit of the event time. Of a streaming DataFrame it is the delay of its
+        ``withWatermark``, if it has one.
+    late : {"error", "drop", "side"}
+        What happens to a row that comes later than that; "side" keeps it in `run.late`, a table.
+    idle_after : duration or seconds, optional
+        A source that gives nothing for so long no longer holds back the others. The clock on the wall
+        has no time unit of the stream's: a text or a timedelta says its own, ``"200ms"``, and a number is seconds.
+    batch_rows : int
+        Rows read at a time, from 1 to 2**31 - 1.
+    name : str or list of str, optional
+        What metrics, plots and errors call the source; of several sources a list, one name each. By default
+        a file's path, else its number in the query and what it is: ``source 1 (generator)``.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> table = pa.table({"ts": [1, 2, 61], "k": ["a", "a", "b"]})
+    >>> hr.stream(table, event_time="ts", time_unit="s").key_by("k").window("1min").aggregate(
+    ...     n=hr.count()).to_arrow().to_pydict()
+    {'ts': [60, 120], 'k': ['a', 'b'], 'n': [2, 1]}
+    """
+    sources = list(source) if isinstance(source, (list, tuple)) else [source]
+    if not sources:
+        raise ParameterError("stream([]): give at least one source")
+    if late not in ("error", "drop", "side"):
+        raise ParameterError(f'late={late!r}: give "error", "drop" or "side"')
+    if (
+        isinstance(batch_rows, bool)
+        or not isinstance(batch_rows, numbers.Integral)
+        or not 1 <= batch_rows <= MOST_BATCH_ROWS
+    ):
+        raise ParameterError(f"batch_rows={batch_rows!r}: give a whole number from 1 to {MOST_BATCH_ROWS}")
+    idle_after_s = None if idle_after is None else parse_seconds(idle_after, "idle_after")
+    openers: list[Callable[[], Any]] = []
+    readers = []
+    for item, called in zip(sources, _names(sources, name), strict=True):
+        check_no_index(item, event_time)
+        reader = open_input(item, sort_by=event_time if sort else None, batch_rows=int(batch_rows), name=called)
+        readers.append(reader)
+        openers.append(functools.partial(_reader_of, reader))
+    schema = readers[0].schema
+    for reader in readers[1:]:
+        if not reader.schema.equals(schema):
+            raise SchemaError(
+                f"{display_name(reader.name)} has schema {reader.schema.to_string()!r}, the first one"
+                f" {schema.to_string()!r}; cast them to one, or use union() or join()"
+            )
+    kind = check_event_time(schema, event_time)
+    if late == "side":
+        check_movable(schema, 'late="side"')
+    unit = time_unit_of(kind, time_unit)
+    node = SourceNode(
+        readers=tuple(openers),
+        names=tuple(_names(readers, name)),
+        rows=tuple(reader.rows for reader in readers),
+        schema=schema,
+        event_time=event_time,
+        unit=unit,
+        time_unit=time_unit,
+        lateness=_lateness(readers, event_time) if lateness is None else parse_duration(lateness, unit, "lateness"),
+        late=late,
+        idle_after=idle_after_s,
+    )
+    return Stream(node)
+
+
+def _names(sources: list[Any], name: str | Sequence[str] | None) -> list[str]:
+    """What the sources are called, as far as is known before the query is."""
+    if name is None:
+        return [numbered(name_of(source), i) for i, source in enumerate(sources, 1)]
+    names = [name] if isinstance(name, str) else list(name)
+    if len(names) != len(sources) or not all(isinstance(one, str) and one for one in names):
+        raise ParameterError(f"name={name!r}: give a text for each of the {len(sources)} sources, in a list if there are several")
+    return names
+
+
+def _reader_of(reader):
+    return reader
+
+
+def _lateness(readers, event_time: str) -> int | None:
+    """What the sources themselves say: the delay of a streaming DataFrame's ``withWatermark``, in microseconds."""
+    delays = [reader.delay_us(event_time) for reader in readers if reader.delay_us is not None]
+    return max((delay for delay in delays if delay is not None), default=None)

@@ -1,0 +1,58 @@
+"""What an object says of itself: in a line for `repr`, as a small table in a notebook. Both show the same parts."""
+
+from __future__ import annotations
+
+import html
+
+from headrace.windows import NANOSECONDS
+
+_MOST = 300
+_CELL = "text-align: left; vertical-align: top; padding: 1px 8px; white-space: normal; overflow-wrap: anywhere"
+
+
+class Summarised:
+    """Gives `repr` and the notebook's view; a class says what there is to say in `_summary`."""
+
+    def _summary(self) -> list[tuple[str, str]]:
+        """Label and text of each part; reads what is there, waits for nothing and takes no lock."""
+        raise NotImplementedError
+
+    def _parts(self) -> list[tuple[str, str]]:
+        # Whoever looks at an object that is half made, or broken, looks for what broke it.
+        try:
+            return [(label, _shortened(text)) for label, text in self._summary() if text]
+        except Exception as error:
+            return [("cannot be described", _shortened(f"{type(error).__name__}: {error}"))]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {'; '.join(f'{label} {text}'.strip() for label, text in self._parts())}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f'<tr><th style="{_CELL}">{html.escape(label)}</th><td style="{_CELL}">{html.escape(text)}</td></tr>'
+            for label, text in self._parts()
+        )
+        # No colours: those of the page, which may be light or dark.
+        caption = f'<caption style="text-align: left; padding: 1px 8px"><b>{type(self).__name__}</b></caption>'
+        return f'<table class="headrace-summary" style="margin: 0">{caption}<tbody>{rows}</tbody></table>'
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MOST else f"{line[: _MOST - 1]}…"
+
+
+def duration_text(count: int, unit: str) -> str:
+    """Write a duration in the largest unit in which it is whole.
+
+    Examples
+    --------
+    >>> duration_text(1_800_000_000, "us"), duration_text(90, "s"), duration_text(7, "")
+    ('30min', '90s', '7')
+    """
+    if unit not in NANOSECONDS:
+        return str(count)
+    whole = count * NANOSECONDS[unit]
+    larger = [one for one, nanoseconds in NANOSECONDS.items() if whole % nanoseconds == 0 and nanoseconds <= whole]
+    chosen = larger[-1] if larger else unit
+    return f"{whole // NANOSECONDS[chosen]}{chosen}"

@@ -1,0 +1,200 @@
+"""``headrace tour``: overload, one thread more, the same results, in the terminal and then in the browser.
+
+Nothing needs to be known before: each step says what is seen, and shows the line of Python that did it. Without a
+terminal (a log, a test machine) nobody is asked for anything and no page is opened.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from typing import Any
+
+import pyarrow as pa
+
+from headrace import lesson
+from headrace.apps.compare import first_difference
+from headrace.runtime.handle import QueryRun
+
+BEHIND_S = 2.5
+"""So far behind is far enough to be seen."""
+DRAINED_S = 0.1
+LONGEST_S = 30.0
+"""Of each part of the stream, whatever the machine does meanwhile."""
+WORTH_IT = 1.15
+"""Two threads that do less than so many times the work of one have no second core."""
+_BAR_S = 0.1
+_LONGEST_BAR = 40
+
+
+class Tap:
+    """The posts, for as long as they are wanted.
+
+    Parameters
+    ----------
+    batches : iterable of pa.RecordBatch
+
+    Attributes
+    ----------
+    given : list of pa.RecordBatch
+        What came out so far: what the reference is to compute the same of.
+    """
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]):
+        self._batches = batches
+        self._closed = threading.Event()
+        self.given: list[pa.RecordBatch] = []
+
+    def close(self) -> None:
+        """The stream ends after what has come out."""
+        self._closed.set()
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            if self._closed.is_set():
+                return
+            self.given.append(batch)
+            yield batch
+
+
+def main(browser: bool = True, behind_s: float = BEHIND_S) -> int:
+    """Take the tour; gives 0, or 1 where a result is not what the reference says.
+
+    Parameters
+    ----------
+    browser : bool
+        End with the dashboard's page, where there is a terminal.
+    behind_s : float
+        How far the stream falls behind before a thread is added.
+    """
+    is_asking = sys.stdin.isatty() and sys.stdout.isatty()
+    _say("headrace tour: a minute or two; Ctrl-C ends it.\n")
+    one, two = _capacities()
+    rate = round((one * max(two, WORTH_IT * one)) ** 0.5, -1)
+    tap = Tap(lesson.posts())
+    with lesson.scored(tap).start(threads=1, max_threads=2, rate=rate) as run:
+        _overload(run, rate / one, behind_s, is_asking)
+        _relief(run, 0.6 * one)
+        tap.close()
+        status = _compare(run, tap)
+    _say("5. Where to go from here\n")
+    _say("   headrace lab          notebooks, in your own copy; 30_elastic_reconfiguration is this tour, in full")
+    _say("   headrace demo         real flights from a Spark DataFrame and back")
+    if status == 0 and browser and is_asking and find_spec("voila") and find_spec("headrace_widgets"):
+        _say("   The dashboard, now: such a stream in your browser, with a + for threads. Ctrl-C here ends it.\n")
+        input("   [Enter opens it] ")
+        os.execv(sys.executable, [sys.executable, "-m", "headrace_widgets.serve"])
+    _say("   make dashboard        such a stream in your browser, with a + for threads")
+    return status
+
+
+def _capacities() -> tuple[float, float]:
+    cores = os.cpu_count() or 1
+    _say(
+        "1. A stream and its operator\n\n"
+        "   Made-up posts come one after the other, without end. Each word of each post has a score; updating it\n"
+        "   takes the machine some 20 microseconds, as a model or a parser would. Every two seconds of the stream\n"
+        "   the scores come out. A word belongs to one thread; all threads share the input and the scores.\n\n"
+        "   Compiled the first time, which takes some seconds; then measured: how many posts a second?\n"
+    )
+    one, two = lesson.capacity(1), lesson.capacity(2)
+    _say(f"      1 thread   {one:8,.0f} posts/s")
+    _say(f"      2 threads  {two:8,.0f} posts/s, {two / one:.1f} times as many, on {cores} core{'s' * (cores > 1)}\n")
+    return one, two
+
+
+def _overload(run: QueryRun, load: float, behind_s: float, is_asking: bool) -> None:
+    _say(
+        f"2. Too much for one thread\n\n"
+        f"   Now {run.rate:,.0f} posts a second come, {load:.1f} times what one thread can do:\n\n"
+        f"      run = query.start(threads=1, max_threads=2, rate={run.rate:_.0f})\n"
+    )
+    if is_asking:
+        _say(f"   Press Enter to add a thread; otherwise it is added when the stream is {behind_s:g} s behind.\n")
+    _say(_HEAD)
+    for behind in _watched(run):
+        if behind >= behind_s or (is_asking and _has_entered()):
+            break
+    _say(
+        f"\n   `behind` is the lag: posts wait so long before their turn comes. With one thread it only grows.\n"
+        f"   No post is dropped: what is not yet taken waits at the source. Who holds it up?\n\n"
+        f"      run.bottleneck().sentence       # {run.bottleneck().sentence}\n"
+    )
+
+
+def _relief(run: QueryRun, low: float) -> None:
+    change = run.reconfigure(threads=2, reason="tour").wait(10)
+    _say(
+        f"3. One thread more, while it runs\n\n"
+        f"      run.reconfigure(threads=2)      # took {change.ms:.2f} ms\n\n"
+        f"   Nothing stopped, and no score was moved: at one post of the stream both threads took up the new table\n"
+        f"   of who owns which words.\n"
+    )
+    _say(_HEAD)
+    if not _drains(run):
+        _say(
+            f"\n   It does not drain: no second core is free for the second thread here. So fewer posts instead:\n\n"
+            f"      run.rate = {low:_.0f}\n"
+        )
+        run.rate = low
+        _say(_HEAD)
+        _drains(run)
+    _say("\n   The lag is gone: every post is taken as it comes.\n")
+
+
+def _drains(run: QueryRun) -> bool:
+    """Watch until nothing waits; False if that takes too long."""
+    return any(behind < DRAINED_S for behind in _watched(run))
+
+
+def _compare(run: QueryRun, tap: Tap) -> int:
+    run.wait()
+    result = run.to_arrow()
+    rows = pa.Table.from_batches(tap.given)
+    _say(
+        f"4. Are the results the same?\n\n"
+        f"   The stream ends here, after {rows.num_rows:,} posts. The reference computes the same in plain Python, one\n"
+        f"   post at a time, with no threads at all; some seconds.\n"
+    )
+    difference = first_difference(result, lesson.expected(rows))
+    if difference is not None:
+        _say(f"   WRONG: {difference}\n")
+        return 1
+    _say(f"   {result.num_rows:,} results: the same rows, in the same order, to the last bit.\n")
+    return 0
+
+
+# -- the terminal
+
+_HEAD = "      time   threads   posts/s   behind"
+
+
+def _watched(run: QueryRun, every_s: float = 1.0) -> Iterator[float]:
+    """Print a line each second, and give how many seconds the stream is behind."""
+    begun, before = run.metrics().seconds, run.metrics()
+    while before.seconds - begun < LONGEST_S and not run.wait(every_s):
+        now = run.metrics()
+        taken = now.operators["score"].processed - before.operators["score"].processed
+        behind = now.lag_s
+        bar = "█" * min(_LONGEST_BAR, round(behind / _BAR_S))
+        _say(
+            f"    {now.seconds:4.0f} s  {run.threads:7d}  {taken / (now.seconds - before.seconds):8,.0f}  {behind:5.1f} s  {bar}"
+        )
+        before = now
+        yield behind
+
+
+def _has_entered() -> bool:
+    """Whether somebody pressed Enter meanwhile."""
+    if not select.select([sys.stdin], [], [], 0)[0]:
+        return False
+    sys.stdin.readline()
+    return True
+
+
+def _say(text: Any) -> None:
+    print(text, flush=True)

@@ -1,0 +1,76 @@
+"""The threads of a run: started together, told to stop, never lost sight of.
+
+A worker says itself that it is done. `Thread.join` is not asked: in CPython
+3.11 a Ctrl-C during `join(timeout)` marks a thread that still runs as stopped.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+_MOMENT_S = 0.1
+
+
+def _clock_of(thread: int) -> int:
+    """The clock of a thread's processor time, by its number in the kernel: what pthread_getcpuclockid gives, but asking
+    for that of a thread that has ended is an error here, and a crash there."""
+    return (~thread << 3) | 6  # CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED
+
+
+class WorkerPool:
+    """Daemon threads with names, each with a done event of its own."""
+
+    def __init__(self, on_error: Callable[[BaseException], None]):
+        self._on_error = on_error
+        self._done: dict[str, threading.Event] = {}
+        self._ids: dict[str, int] = {}
+        self._used_ns: dict[str, int] = {}
+
+    def start(self, name: str, body: Callable[[], None]) -> None:
+        """Run `body` on a new thread; an exception goes to `on_error`."""
+        done = threading.Event()
+        self._done[name] = done
+
+        def run():
+            self._ids[name] = threading.get_native_id()
+            try:
+                body()
+            except BaseException as error:  # reported to the run, whatever it is
+                self._on_error(error)
+            finally:
+                self._used_ns[name] = time.thread_time_ns()
+                done.set()
+
+        threading.Thread(target=run, name=f"headrace-{name}", daemon=True).start()
+
+    def cpu_ns(self) -> dict[str, int]:
+        """Nanoseconds of processor time that each thread has used, by name; nothing of one that has yet to begin."""
+        found = {}
+        for name, number in list(self._ids.items()):
+            try:
+                used_ns = time.clock_gettime_ns(_clock_of(number))
+            except OSError:  # it has ended
+                used_ns = 0
+            found[name] = self._used_ns.get(name, used_ns)
+        return found
+
+    @property
+    def alive(self) -> list[str]:
+        """Names of the threads that have not ended."""
+        return [name for name, done in self._done.items() if not done.is_set()]
+
+    def wait(self, seconds: float, hardly: Callable[[str], bool] = lambda name: False) -> list[str]:
+        """Wait until all have ended, at most that long. Returns who has not.
+
+        Threads whose name `hardly` says yes to may sit in code of the user's
+        that nothing can interrupt: they are given a moment only.
+        """
+        end = time.monotonic() + seconds
+        names = sorted(self._done, key=hardly)
+        for name in names:
+            if hardly(name):
+                end = min(end, time.monotonic() + _MOMENT_S)
+            self._done[name].wait(max(0.0, end - time.monotonic()))
+        return self.alive

@@ -1,0 +1,75 @@
+"""Reading what the workers write about themselves: their counters, and the spans of time they spent in one state."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from headrace.kernel import kernel
+from headrace.memory.atomics import load_acquire
+from headrace.memory.cells import read_cell
+from headrace.workers import worker_kernel
+from headrace.workers.worker_kernel import SINCE, SPAN_WORDS, SPANS, SPANS_KEPT, STATE
+
+STATES = ("parked", "process", "wait", "room", "barrier")
+"""By the number that a worker's kernel gives them: it is not active; it processes tuples; waits for input, for room for
+results, for other workers."""
+_FIRST_SPAN = worker_kernel.METER_WORDS - SPANS_KEPT * SPAN_WORDS
+
+
+class Span(NamedTuple):
+    """A worker was in one state, for 20 us at least (`worker_kernel.LEAST_SPAN_NS`)."""
+
+    worker: int
+    state: str
+    begin_ns: int
+    end_ns: int
+
+
+def counters(meter: np.ndarray) -> np.ndarray:
+    """Copy the workers' counters: int64[workers, 16]."""
+    out = np.empty((len(meter), _FIRST_SPAN), np.int64)
+    copy_counters(meter, out)
+    return out
+
+
+@kernel(keep_gil=True)
+def copy_counters(meter, out):
+    """Copy the first words of each worker, each read with acquire, in order."""
+    for worker in range(out.shape[0]):
+        words = meter[worker]
+        for i in range(out.shape[1]):
+            out[worker, i] = load_acquire(words, i)
+
+
+def spans(meter: np.ndarray, since_ns: int = 0, until_ns: int = 0) -> list[Span]:
+    """Give the workers' latest spans, what they do just now included: by worker, oldest first.
+
+    Parameters
+    ----------
+    meter : int64[workers, METER_WORDS]
+    since_ns, until_ns : int
+        Monotonic times. What had ended before the first is left out; the spans go on until the second; 0: now.
+
+    Examples
+    --------
+    >>> meter = np.zeros((1, worker_kernel.METER_WORDS), np.int64)
+    >>> meter[0, [STATE, SINCE]] = 1, 1_000
+    >>> spans(meter, until_ns=50_000)
+    [Span(worker=0, state='process', begin_ns=1000, end_ns=50000)]
+    """
+    found: list[Span] = []
+    for worker, words in enumerate(meter):
+        state, begin = int(words[STATE]), int(words[SINCE])
+        before = read_cell(words, SPANS)
+        ring = words[_FIRST_SPAN:].reshape(SPANS_KEPT, SPAN_WORDS).copy()
+        after = read_cell(words, SPANS)
+        # The slot that is written next may be half written.
+        first = max(0, after + 1 - SPANS_KEPT)
+        kept = [ring[number % SPANS_KEPT].tolist() for number in range(first, before)]
+        found += [Span(worker, STATES[s], b, e) for s, b, e in kept if e > since_ns]
+        if begin > 0 and (not kept or begin >= kept[-1][2]):
+            found.append(Span(worker, STATES[state], begin, max(begin, until_ns or time.monotonic_ns())))
+    return found

@@ -1,0 +1,165 @@
+"""A worker's life: it parks while it is not active, says what it does with its time, and reports what it cannot do.
+
+The kernels take the arrays that the workers of one engine share, whatever else
+these hold, as a named tuple with the fields
+
+    words    int64 cells, of which the first `WORKER_WORDS` are these
+    event    int32[PARK_EVENT + 32 * workers]: futex words, a cache line apart
+    meter    int64[workers, 16]: counters that only their worker writes
+    failure  int64[16]: what went wrong first
+
+State       STOP; FAILED (0, 1 while the first failure is written, 2); meter: STATE
+            is the number of the time that `me` is spending SINCE its last turn
+Invariants  I1  STOP is never cleared
+            I2  only who turned FAILED from 0 to 1 writes `failure`
+Ordering    F1 compare_exchange FAILED 0 -> 1 (acq_rel), F2 `failure` is written, F3
+            store_release FAILED = 2; R1 load_acquire FAILED == 2, R2 `failure` is read
+                    F2 -> F3 -> R1 -> R2: a failure is read whole
+            T1 a span is written, T2 store_release SPANS; a reader takes SPANS before
+            and after it copies the ring: what was written over meanwhile it leaves out
+            (`spans`). The end of the last one may move on while it looks
+            P1 load_acquire of the worker's futex word, P2 is it active, is STOP set; P3
+            futex_wait compares the word. `unpark` adds to the word after what it
+            announces was stored: it comes before P1, and P2 sees it, or P3 does not sleep
+Progress    Nobody sleeps longer than PARK_NS, whatever is lost.
+Checked     tests/headrace/elastic/test_barrier.py, tests/litmus
+"""
+
+from __future__ import annotations
+
+import os
+
+from headrace.kernel import kernel
+from headrace.memory.atomics import (
+    CELL,
+    compare_exchange,
+    fetch_add,
+    futex_wait,
+    futex_wake,
+    load_acquire,
+    now_ns,
+    store_release,
+)
+from headrace.memory.event_count import signal
+
+SPINS = 40
+"""Pauses of a worker that finds no input, before it sleeps."""
+
+# Cells of `words`; an engine's own follow.
+STOP = 0 * CELL
+FAILED = 1 * CELL
+SPIN = 2 * CELL  # pauses before sleeping (`spins_for`)
+BARRIER_WAITING = 3 * CELL  # workers that wait for the others
+WATCHER_WAITING = 4 * CELL
+WORKER_WORDS = 5
+
+# Indices into `event`.
+BARRIER_EVENT = 0
+WATCH_EVENT = 32
+PARK_EVENT = 64  # worker r parks at PARK_EVENT + r * 32
+
+SPANS_KEPT = 1024
+"""Of each worker: a ring of its latest spans."""
+SPAN_WORDS = 3  # state, begin, end
+_COUNTERS = 16
+METER_WORDS = _COUNTERS + SPANS_KEPT * SPAN_WORDS
+"""Of each worker, a multiple of a cache line: its counters, then its latest spans."""
+LEAST_SPAN_NS = 20_000
+"""What is shorter is no span of its own: the spans around it are one if they are of one state."""
+
+PARK_NS = 1_000_000_000
+WAIT_NS = 20_000_000
+
+# Words per worker in `meter`. The first five are the times it spent; the number of one of them is what STATE says it
+# does since SINCE (`turn`). An engine's counters follow.
+(
+    PARKED_NS,  # not active: of no interest
+    BUSY_NS,
+    IDLE_NS,  # waiting for input
+    ROOM_NS,  # waiting for room in its output ring
+    BARRIER_NS,  # waiting for other workers
+    STATE,
+    SINCE,
+    SPANS,  # spans so far; the last `SPANS_KEPT` are behind the counters
+    FIRST_COUNTER,
+) = range(9)
+
+# Words of `failure`.
+FAILURE_CODE, FAILURE_WORKER, FAILURE_REF, FAILURE_TS, FAILURE_KEY, FAILURE_STAGE = range(6)
+
+
+@kernel
+def turn(meter, me, state):
+    """Book the time since the last turn; from now on worker `me` does `state`. Returns the time."""
+    now = now_ns()
+    was, since = meter[me, STATE], meter[me, SINCE]
+    meter[me, was] += now - since
+    if now - since >= LEAST_SPAN_NS and since > 0:
+        _keep_span(meter[me], was, since, now)
+    meter[me, STATE] = state
+    meter[me, SINCE] = now
+    return now
+
+
+@kernel
+def _keep_span(words, state, begin, end):
+    """T1: the worker was in a state, from one time to another."""
+    count = words[SPANS]
+    last = _COUNTERS + (count - 1) % SPANS_KEPT * SPAN_WORDS
+    if count > 0 and words[last] == state and begin - words[last + 2] < LEAST_SPAN_NS:
+        words[last + 2] = end
+        return
+    at = _COUNTERS + count % SPANS_KEPT * SPAN_WORDS
+    words[at] = state
+    words[at + 1] = begin
+    words[at + 2] = end
+    store_release(words, SPANS, count + 1)  # T2
+
+
+@kernel
+def stopped(c):
+    return load_acquire(c.words, STOP) != 0
+
+
+@kernel
+def park(c, reading, me):
+    """Sleep on the worker's own futex word until it is active or the run stops."""
+    word = PARK_EVENT + me * 32
+    ticket = load_acquire(c.event, word)
+    if load_acquire(reading, me * CELL) == 0 and not stopped(c):
+        futex_wait(c.event, word, ticket, PARK_NS)
+
+
+@kernel
+def unpark(c, worker):
+    fetch_add(c.event, PARK_EVENT + worker * 32, 1)
+    futex_wake(c.event, PARK_EVENT + worker * 32, 1)
+
+
+@kernel
+def fail(c, code, me, ref, ts, key, stage):
+    """Record the first failure and stop every worker."""
+    if compare_exchange(c.words, FAILED, 0, 1):
+        c.failure[FAILURE_WORKER] = me
+        c.failure[FAILURE_REF] = ref
+        c.failure[FAILURE_TS] = ts
+        c.failure[FAILURE_KEY] = key
+        c.failure[FAILURE_STAGE] = stage
+        c.failure[FAILURE_CODE] = code
+        store_release(c.words, FAILED, 2)
+    stop_workers(c)
+
+
+@kernel
+def stop_workers(c):
+    """Set STOP and wake everybody who waits."""
+    store_release(c.words, STOP, 1)
+    signal(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
+    signal(c.words, WATCHER_WAITING, c.event, WATCH_EVENT)
+    for r in range(c.meter.shape[0]):
+        unpark(c, r)
+
+
+def spins_for(active: int) -> int:
+    """Pauses of a worker before it sleeps, where so many want to run: none where somebody could use its core."""
+    return SPINS if active < (os.cpu_count() or 1) else 0

@@ -1,0 +1,150 @@
+"""A figure of an experiment: its curves as numbers, and as a Bokeh plot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+WIDTH, HEIGHT = 560, 320
+FEW = 8
+"""As many different x are labelled one by one."""
+LEGEND_LETTERS = 50
+"""As many fit beside each other below a plot on a page of 1,150 pixels with two plots in a line."""
+COUNTED = ("threads", "instances")
+"""How the labels of axes begin on which there are whole numbers only."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve of a figure.
+
+    Parameters
+    ----------
+    name : str
+    x, y : sequences of float, of one length
+        NaN in `y` leaves a gap.
+    predicted : bool
+        A model's, not measured: drawn dashed and named so.
+    steps : bool
+        The value holds until the next x: threads over time.
+    """
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    predicted: bool = False
+    steps: bool = False
+
+    def __post_init__(self):
+        if len(self.x) != len(self.y):
+            raise ValueError(f"line {self.name!r}: {len(self.x)} x for {len(self.y)} y; give as many of both")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One plot.
+
+    Parameters
+    ----------
+    title, x_label, y_label : str
+        Labels name the unit.
+    lines : sequence of Line
+    log_x, log_y : bool
+    note : str
+        A sentence under the plot.
+    y_max : float, optional
+        Where the axis ends: the same for plots to be compared.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: Sequence[Line]
+    log_x: bool = False
+    log_y: bool = False
+    note: str = ""
+    y_max: float | None = None
+
+
+def plot_of(figure: Figure, name: str = "plot") -> Any:
+    """Draw it; `name` is where the report puts it."""
+    from bokeh.models import NumeralTickFormatter
+    from bokeh.palettes import Colorblind
+    from bokeh.plotting import figure as new_figure
+
+    plot = new_figure(
+        title=figure.title,
+        width=WIDTH,
+        height=HEIGHT,
+        x_axis_label=figure.x_label,
+        y_axis_label=figure.y_label,
+        x_axis_type="log" if figure.log_x else "linear",
+        y_axis_type="log" if figure.log_y else "linear",
+        tools="pan,wheel_zoom,box_zoom,reset,save",
+    )
+    plot.name = name  # where the page puts it
+    markers = ("circle", "square", "triangle", "diamond", "inverted_triangle", "hex", "star", "plus")
+    colors = [Colorblind[8][each] for each in (0, 1, 3, 5, 6, 4, 7)]  # yellow is not seen on white
+    for i, line in enumerate(figure.lines):
+        color = colors[i % len(colors)]
+        label = f"{line.name} (predicted)" if line.predicted else line.name
+        if line.steps:
+            plot.step(list(line.x), list(line.y), mode="after", color=color, line_width=2, legend_label=label)
+            continue
+        dash = "dashed" if line.predicted else "solid"
+        plot.line(list(line.x), list(line.y), color=color, line_width=2, line_dash=dash, legend_label=label)
+        if len(line.x) <= 40:
+            plot.scatter(
+                list(line.x), list(line.y), color=color, size=7, marker=markers[i % 8], legend_label=label
+            )
+    values = np.concatenate([np.asarray(line.y, float) for line in figure.lines] or [np.zeros(1)])
+    if not figure.log_y:
+        plot.y_range.start = min(0.0, float(np.nanmin(values))) if np.isfinite(values).any() else 0.0
+        if np.isfinite(values).any() and np.nanmax(np.abs(values)) >= 10:
+            plot.yaxis.formatter = NumeralTickFormatter(format="0,0")
+    if figure.y_max is not None:
+        plot.y_range.end = figure.y_max
+    if figure.lines:
+        plot.add_layout(plot.legend[0], "below")
+        plot.legend.orientation = "horizontal"
+        longest = max(len(item.label.value) for item in plot.legend[0].items)
+        plot.legend.ncols = max(1, min(3, LEGEND_LETTERS // longest))
+        plot.legend.label_text_font_size = "12px"
+        plot.legend.border_line_color = None
+        plot.legend.click_policy = "hide"
+    _set_ticks(plot, figure)
+    plot.axis.minor_tick_line_color = None
+    plot.toolbar.logo = None
+    return plot
+
+
+def _set_ticks(plot: Any, figure: Figure) -> None:
+    """Label what there is: no 1.4 threads, and on a logarithmic axis more than the powers of ten."""
+    from bokeh.models import FixedTicker, NumeralTickFormatter
+
+    x = sorted({float(value) for line in figure.lines for value in line.x})
+    y = [float(value) for line in figure.lines for value in line.y if value == value and value > 0]
+    if 0 < len(x) <= FEW and (figure.log_x or figure.x_label.startswith(COUNTED)):
+        plot.xaxis.ticker = FixedTicker(ticks=x)
+        plot.xaxis.formatter = NumeralTickFormatter(format="0,0")
+    if figure.log_y and y:
+        plot.yaxis.ticker = FixedTicker(ticks=log_ticks(min(y), max(y)))
+        plot.yaxis.formatter = NumeralTickFormatter(format="0,0.[00000]")
+    elif figure.y_label.startswith(COUNTED):
+        plot.yaxis.ticker.min_interval = 1
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Where a logarithmic axis is labelled: one to five times in each power of ten, the fewer the more of these.
+
+    >>> log_ticks(3, 40), log_ticks(0.02, 400)
+    ([1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0], [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0])
+    """
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    steps = (1, 2, 5) if last - first <= 2 else (1, 3) if last - first <= 3 else (1,)
+    ticks = [step * 10.0**power for power in range(first, last + 1) for step in steps]
+    return [round(tick, 12) for tick in ticks if tick <= 10.0**last]

@@ -1,0 +1,120 @@
+"""Figures of an earlier run, kept beside the source, with its date, size and machine.
+
+So a notebook can show what an experiment gives without taking its minutes. `python -m headrace_bench.experiments SIZE`
+measures them anew.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from headrace_bench.experiments.experiment import Experiment, Paper
+from headrace_bench.experiments.figure import Figure, Line
+from headrace_bench.rows import Row
+
+FOLDER = Path(__file__).parent / "figures"
+_DIGITS = 5
+"""Of each number: more than is measured."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A finished experiment, and where its figures are from.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    size : {"tiny", "small", "full"}
+    date : str
+        When it ended.
+    machine : str
+        Processor, system, cores, versions.
+    load : float
+        The machine's load before it began: how many processes wanted a core, over a minute.
+    """
+
+    experiment: Experiment
+    size: str
+    date: str
+    machine: str
+    load: float
+
+    def __str__(self) -> str:
+        others = "was quiet" if self.load < 0.5 else f"had other work too, a load of {self.load:.1f} before this began"
+        return f"{self.size} size, measured on {self.date}; {self.machine}. The machine {others}"
+
+
+def keep(experiment: Experiment, size: str, load: float, folder: Path = FOLDER) -> Path:
+    """Write an experiment's figures into a small file."""
+    from headrace.report import about
+
+    fields: dict[str, Any] = asdict(experiment)
+    del fields["markdown"]
+    now = datetime.now(UTC).strftime("%Y-%m-%d")
+    whole = {"size": size, "date": now, "machine": f"{_processor()}, {about()}", "load": load, "experiment": fields}
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{experiment.name}.json"
+    path.write_text(json.dumps(_short(whole), separators=(",", ":"), allow_nan=False) + "\n")
+    return path
+
+
+def kept(name: str, folder: Path = FOLDER) -> Kept:
+    """Read what `keep` has written.
+
+    Parameters
+    ----------
+    name : str
+        One of `headrace_bench.experiments.NAMES`.
+
+    Examples
+    --------
+    >>> from headrace_bench import kept
+    >>> kept("q2").experiment.name
+    'q2'
+    """
+    whole = json.loads((folder / f"{name}.json").read_text())
+    fields = whole.pop("experiment")
+    fields["paper"] = Paper(**fields["paper"])
+    fields["rows"] = [Row(**_with_nan(row, "value")) for row in fields["rows"]]
+    for figure in fields["figures"]:
+        figure["lines"] = [Line(**_with_nan(line, "x", "y")) for line in figure["lines"]]
+    fields["figures"] = [Figure(**figure) for figure in fields["figures"]]
+    return Kept(experiment=Experiment(**fields), **whole)
+
+
+def _short(value: Any) -> Any:
+    """Numbers in few digits, as JSON knows them: NaN and infinity as null."""
+    if isinstance(value, dict):
+        return {name: _short(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_short(each) for each in value]
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (bool, int, str)) else _short(value.item())  # NumPy's
+
+
+def _with_nan(fields: dict[str, Any], *names: str) -> dict[str, Any]:
+    for name in names:
+        value = fields[name]
+        fields[name] = [_number(each) for each in value] if isinstance(value, list) else _number(value)
+    return fields
+
+
+def _number(value: Any) -> Any:
+    return math.nan if value is None else value
+
+
+def _processor() -> str:
+    """Its name, where the system tells it."""
+    try:
+        told = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor() or "unnamed processor"
+    names = [line.partition(":")[2].strip() for line in told.splitlines() if line.startswith("model name")]
+    return names[0] if names else "unnamed processor"

@@ -1,0 +1,271 @@
+"""Q3, section 8.3 of STRETCH: the band join against a single-thread loop, with and without an index.
+
+Four ways to the same pairs: 1T, the paper's optimized program on one thread: a compiled loop over plain arrays that
+compares as the engine does (`bench.join_kernel`: the widest vectors that pay, four tuples in a pass); J+ that compares
+all pairs, with the built-in band and with a user's function; and J+ with the index. The last skips nearly all
+comparisons, so its rate is given in virtual ones, those that a join without an index makes for the same result, and in
+those it made.
+
+Windows are given in tuples a side. Of a window of time, 5 minutes in the paper, what fits depends on the rate;
+the rate that a way sustains is where both meet: a rate r a side fills it with 300 r tuples, and with C
+comparisons a second 2 r (300 r) = C, so r = sqrt(C / 600).
+
+Each window's whole result, warm-up included, is compared by count and by hash with a sort-merge count of the
+pairs. Clocks run in the steady state, when windows are full.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+import pyarrow as pa
+
+import headrace as hr
+from headrace.elastic import epochs
+from headrace.kernel import kernel
+from headrace_bench.experiments.experiment import STRETCH_MACHINE, Experiment, Paper
+from headrace_bench.experiments.figure import Figure, Line
+from headrace_bench.experiments.scaling import ASSUMPTIONS, predict
+from headrace_bench.join import band_join, columns_of, make_sides, near, plain_pairs, plain_rate
+from headrace_bench.join_kernel import LEFT, RIGHT, WIDTH
+from headrace_bench.resident import Resident, digest_one
+from headrace_bench.rows import Row, median
+
+PAPER = Paper(
+    "STRETCH, section 8.3, Figure 8",
+    STRETCH_MACHINE,
+    (
+        "On average an output tuple every 250,000 comparisons.",
+        "The throughput of STRETCH and ScaleJoin with one thread is similar to 1T; the latency of 1T is lower.",
+        "STRETCH's throughput grows linearly with the threads and can match that of ScaleJoin, "
+        "despite a small overhead (in the order of 10 ms) in latency.",
+    ),
+)
+WINDOW_S = 300
+CHECKED = 5_000
+"""Up to windows of so many tuples 1T is compared with the pairs found by sorting, from the first tuple on."""
+THREADS = (1, 2, 4, 8)
+WAYS = ("all pairs, band", "all pairs, function", "index")
+DUCKDB_VIRTUAL = {1: 10.5, 2: 29.0}
+"""G virtual comparisons/s of DuckDB's IEJoin for this band, on a quiet 2-core machine: the goal is ten times that."""
+
+
+@kernel
+def count_pairs(x, y, a, b, order, size, out):
+    """All pairs of both sides less than `size` apart, by binary search in the right side; `order` sorts it by `a`."""
+    a, b = a[order], b[order]
+    for i in range(x.size):
+        low = np.searchsorted(a, x[i] - WIDTH)
+        high = np.searchsorted(a, x[i] + WIDTH, side="right")
+        for p in range(low, high):
+            if abs(np.float64(b[p]) - np.float64(y[i])) > WIDTH:
+                continue
+            j = order[p]
+            left_ts, right_ts = 2 * i, 2 * j + 1
+            if abs(left_ts - right_ts) < size:
+                out[0] += 1
+                if right_ts > left_ts:
+                    out[1] += digest_one(RIGHT + j, LEFT + i, right_ts)
+                else:
+                    out[1] += digest_one(LEFT + i, RIGHT + j, left_ts)
+
+
+class _Window:
+    """The two sides for one window, what their join is, and the ways to it."""
+
+    def __init__(self, window: int, arriving: int):
+        self.window, self.arriving = window, arriving
+        self.left, self.right, size = make_sides(window, arriving)
+        self.columns = columns_of(self.left, self.right)
+        self.size = size
+        self.streams = {
+            WAYS[0]: band_join(self.left, self.right, size),
+            WAYS[1]: _function_join(self.left, self.right, size),
+            WAYS[2]: band_join(self.left, self.right, size, index=True),
+        }
+        self.first: dict[str, Resident] = {}
+
+    @functools.cached_property
+    def whole(self) -> tuple[int, int]:
+        """Number and digest of all pairs, from the first tuple on."""
+        found = np.zeros(2, np.int64)
+        _, x, y, _, a, b = self.columns
+        count_pairs(x, y, a, b, np.argsort(a, kind="stable"), self.size, found)
+        return int(found[0]), int(found[1]) & (2**64 - 1)
+
+    @functools.cached_property
+    def later(self) -> tuple[int, int]:
+        """The same of what arrives when windows are full, by the plain loop."""
+        return plain_pairs(self.columns, self.size, self.window)
+
+    def case(self, way: str, threads: int) -> Resident:
+        """An operator that holds a full window, about to be fed; of all pairs, without having compared them."""
+        held = {"warm": self.window} if way == "index" else {"stored": self.window}
+        run = Resident(self.streams[way], [self.left, self.right], threads, like=self.first.get(way), **held)
+        self.first.setdefault(way, run)
+        return run
+
+    def rate(self, way: str, threads: int) -> tuple[float, float]:
+        """Tuples/s of both sides, and comparisons made for each."""
+        run = self.case(way, threads)
+        seconds = run.run()
+        fed = self.arriving
+        if way == "index":
+            fed += self.window
+            assert (run.results, run.digest) == self.whole, f"{way}, {threads} threads: other pairs than by sorting"
+        else:  # it begins with full windows
+            assert (run.results, run.digest) == self.later, "other pairs than the plain loop's"
+        return 2 * self.arriving / seconds, run.meter(epochs.COMPARISONS) / (2 * fed)
+
+    def latency_ms(self, way: str, threads: int, per_second: float) -> tuple[float, float]:
+        """p50 and p99 at a steady rate of both sides."""
+        run = self.case(way, threads)
+        run.run(per_second=max(1, int(per_second / 2)))
+        waits = np.concatenate(run.latencies[-max(1, len(run.latencies) // 2) :]) / 1e6
+        return tuple(np.percentile(waits, (50, 99))) if waits.size else (math.nan, math.nan)
+
+
+def _function_join(left: pa.Table, right: pa.Table, size: int):
+    return hr.stream(left, event_time="ts").join(hr.stream(right, event_time="ts"), size, where=near)
+
+
+def measure(full: bool, tiny: bool = False) -> Experiment:
+    """Comparisons/s and sustainable rates over windows and threads; latency at half of them."""
+    windows, work, repetitions, threads = (256, 5_000, 100_000, 1_000_000), 1e9, 3, THREADS
+    if full:
+        work, repetitions = 20e9, 5
+    if tiny:
+        windows, work, repetitions, threads = (300,), 2e5, 1, (1, 2)
+    middle = windows[-2] if len(windows) > 1 else windows[0]
+    rates: dict[tuple[str, int, int], float] = {}
+    made: dict[tuple[int, int], float] = {}
+    plain: dict[int, float] = {}
+    delays: dict[tuple[str, int], tuple[float, float]] = {}
+    for window in windows:
+        # The index takes hundreds of thousands of tuples a second whatever the window; all pairs take time.
+        arriving = {way: int(min(2e6, max(2_000, work / window / 2))) for way in WAYS}
+        arriving["index"] = 500 if tiny else (2_000_000 if full else 200_000)
+        cases = {way: _Window(window, arriving[way]) for way in dict.fromkeys(WAYS)}
+        one, indexed = cases[WAYS[0]], cases["index"]
+        plain[window] = plain_rate(one.columns, one.size, window, repetitions)
+        if window <= CHECKED:
+            assert plain_pairs(indexed.columns, indexed.size, 0) == indexed.whole, "1T: other pairs than by sorting"
+        counts = threads if window == middle else threads[:2]
+        samples: dict[tuple[str, int], list[float]] = {}
+        for _ in range(repetitions):
+            for way in WAYS:
+                for n in counts:
+                    rate, compared = cases[way].rate(way, n)
+                    samples.setdefault((way, n), []).append(rate)
+                    if way == "index":
+                        made[window, n] = compared
+        for (way, n), values in samples.items():
+            rates[way, n, window] = median(values)
+        if window == middle:
+            for way in (WAYS[0], "index"):
+                for n in counts:
+                    delays[way, n] = cases[way].latency_ms(way, n, min(100_000.0, rates[way, n, window] / 2))
+    return _experiment(windows, middle, threads, plain, rates, made, delays)
+
+
+def _experiment(windows, middle, threads, plain, rates, made, delays) -> Experiment:
+    finished = Experiment(
+        "q3",
+        "A band join: what does sharing cost, and what does an index save?",
+        "Tuples that arrive at either side are compared with the other side's window: |x - a| <= 10 and |y - b| <= 10, uniform "
+        "in [1, 10000], one result in 250,000 pairs. 1T is a compiled loop on one thread over plain arrays, with vectors as "
+        "wide and as many tuples in a pass as the engine's; the ratio to it is what the engine costs. 'All pairs' makes the "
+        "same comparisons in the engine, with the built-in band or a user's function; 'index' finds the same pairs by cells "
+        "of the bands and is given in virtual comparisons, those it did not have to make included.",
+        PAPER,
+        assumptions=list(ASSUMPTIONS),
+    )
+    for window in windows:
+        one = plain[window] / 1e9
+        finished.rows.append(Row("q3", f"window of {window:,}, 1T", one, "G comparisons/s"))
+        for way in WAYS:
+            for n in threads:
+                if (way, n, window) not in rates:
+                    continue
+                case = f"window of {window:,}, {way}, {n} thread{'s' if n > 1 else ''}"
+                value = rates[way, n, window] * window / 1e9
+                goal = 10 * DUCKDB_VIRTUAL[n] if way == "index" and window == windows[-1] and n in DUCKDB_VIRTUAL else None
+                unit = "G virtual comparisons/s" if way == "index" else "G comparisons/s"
+                finished.rows.append(Row("q3", case, value, unit, goal=goal, baseline=one, baseline_name="1T"))
+        finished.rows.append(
+            Row("q3", f"window of {window:,}, index, comparisons made for each tuple", made[window, 1], "comparisons", "lower",
+                baseline=float(window), baseline_name="all pairs")
+        )  # fmt: skip
+    for way in WAYS:
+        for n in threads[:2]:
+            case = f"5 minutes, {way}, {n} thread{'s' if n > 1 else ''}, sustainable"
+            value, one = (
+                math.sqrt(compared / (2 * WINDOW_S))
+                for compared in (rates[way, n, windows[-1]] * windows[-1], plain[windows[-1]])
+            )
+            finished.rows.append(Row("q3", case, value, "tuples/s a side", baseline=one, baseline_name="1T"))
+    for (way, n), (p50, p99) in delays.items():
+        case = f"window of {middle:,}, {way}, {n} thread{'s' if n > 1 else ''}, half of its rate"
+        finished.rows.append(Row("q3", f"{case}, p50", p50, "ms", "lower"))
+        finished.rows.append(Row("q3", f"{case}, p99", p99, "ms", "lower"))
+    _predict(finished, windows, middle, rates)
+    _draw(finished, windows, middle, threads, plain, rates, delays)
+    return finished
+
+
+def _predict(finished: Experiment, windows, middle, rates) -> None:
+    """What two threads should give, from one thread's costs; what it was."""
+    way = WAYS[0]
+    scan_ns = 1e9 / rates[way, 1, windows[0]]  # hardly any comparisons: what reading and storing a tuple costs
+    model = predict(scan_ns if middle != windows[0] else 0.0, 1e9 / rates[way, 1, middle])
+    measured = rates[way, 2, middle]
+    error = abs(model(2) / measured - 1)
+    case = f"window of {middle:,}, {way}, 2 threads: prediction's error"
+    finished.rows.append(Row("q3", case, error, "fraction", "lower"))
+    far = [2, 4, 8, 16, 36, 72]
+    line = Line(f"{way}, from 1 thread's costs", far, [model(n) * middle / 1e9 for n in far], predicted=True)
+    known = [(n, rates[way, n, middle]) for n in THREADS if (way, n, middle) in rates]
+    finished.figures.append(
+        Figure(
+            f"Beyond this machine, window of {middle:,}",
+            "threads",
+            "G comparisons/s",
+            [line, Line("measured", [n for n, _ in known], [rate * middle / 1e9 for _, rate in known])],
+            log_x=True,
+            log_y=True,
+            note="A prediction: as many cores as threads. Measured ones beyond 2 threads share 2 cores.",
+        )
+    )
+
+
+def _draw(finished: Experiment, windows, middle, threads, plain, rates, delays) -> None:
+    by_window = [Line("1T", windows, [plain[w] / w for w in windows])]
+    by_window += [
+        Line(f"{way}, {n}", windows, [rates[way, n, w] for w in windows]) for way in WAYS for n in threads[:2]
+    ]
+    finished.figures.insert(
+        0,
+        Figure(
+            "Sustained rate over the window, 1 and 2 threads", "tuples in a side's window", "tuples/s, both sides",
+            by_window, log_x=True, log_y=True, note="Where windows are small, comparing all pairs costs less than an index.",
+        ),
+    )  # fmt: skip
+    finished.figures.insert(
+        1,
+        Figure(
+            f"Throughput over threads, window of {middle:,}", "threads", "G comparisons/s (index: virtual)",
+            [Line(way, threads, [rates[way, n, middle] * middle / 1e9 for n in threads]) for way in WAYS], log_y=True,
+        ),
+    )  # fmt: skip
+    ways = list(dict.fromkeys(way for way, _ in delays))
+    finished.figures.insert(
+        2,
+        Figure(
+            f"Latency at half of the rate, window of {middle:,}", "threads", "ms",
+            [Line(f"{way}, {name}", list(threads), [delays[way, n][k] for n in threads])
+             for way in ways for k, name in enumerate(("p50", "p99"))],
+            log_y=True, note="From the arrival of the later tuple of a pair to its result.",
+        ),
+    )  # fmt: skip

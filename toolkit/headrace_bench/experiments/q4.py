@@ -1,0 +1,302 @@
+"""What a reconfiguration takes: STRETCH, section 8.4 (Q4), Table IV and Figures 9 and 10.
+
+The join is that of section 8.3, every pair compared (`index=False`).
+
+Figure 9    windows are full and the input lies encoded in the store. While the stream runs the threads go from
+            each number to the one the controller's rule gives, and back: provisioning while the load is more than
+            the threads sustain, decommissioning at 30 % of it. Times are from the call to the last thread that runs
+            (or has left) in the new epoch. The imbalance is that of the comparisons of the threads since the change
+            before. Every run's matches must be those of a plain loop.
+Figure 10   a live stream of which the controller decides: 70 % of what the threads sustain until the windows are
+            full, then 120 % (of one thread) or 30 % (of all cores' threads).
+
+Load is work: comparisons a second over what the threads can do. With full windows it grows with the square of the rate.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headrace.changes import Change
+from headrace.controllers import Threshold
+from headrace.elastic import epochs
+from headrace.memory.cells import read_cells
+from headrace.metrics.by_worker import coefficient_of_variation
+from headrace_bench import reconfigure
+from headrace_bench.experiments.experiment import STRETCH_MACHINE, Experiment, Paper
+from headrace_bench.experiments.figure import Figure, Line
+from headrace_bench.experiments.live_stream import (
+    Played,
+    band_join,
+    band_sides,
+    capacity_of,
+    check_band_join,
+    curve,
+    play,
+    rate_for,
+)
+from headrace_bench.resident import Resident
+from headrace_bench.rows import Row, median
+
+STARTS = (1, 2, 4, 8, 16, 32)
+MAX_THREADS = 32
+UPPER, TARGET, LOWER = 0.90, 0.70, 0.45
+BEFORE, MORE, LESS = 0.70, 1.20, 0.30
+FULL = 1.2
+"""Windows after which the load changes."""
+MAX_RUNS = 40
+
+PAPER = Paper(
+    "STRETCH, section 8.4, Table IV, Figures 9 and 10",
+    STRETCH_MACHINE,
+    (
+        "Upper, target and lower threshold of CPU consumption: 90%, 70% and 45%.",
+        "Starting threads 1, 5, 9, 18, 30, 40; after provisioning 2, 9, 16, 31, 52, 69.",
+        "Starting threads 5, 9, 18, 30, 40, 60, 70; after decommissioning 2, 3, 7, 12, 17, 25, 30.",
+        "Approximately 12 ms from 30 to 52 threads; always lower than 40 ms.",
+        "At most 2% of load imbalance among threads.",
+        "From 18 threads: higher rates are sustained without affecting the latency.",
+    ),
+)
+
+
+@dataclass
+class Moves:
+    """Reconfigurations from one number of threads to another.
+
+    Parameters
+    ----------
+    before, after : int
+        Threads.
+    ms : list of float
+        From the call to completion.
+    imbalance : list of float
+        Coefficient of variation of the threads' comparisons before each, a fraction.
+    """
+
+    before: int
+    after: int
+    ms: list[float] = field(default_factory=list)
+    imbalance: list[float] = field(default_factory=list)
+
+
+def after_provisioning(threads: int) -> int:
+    """Fewest threads for which 120 % of what `threads` sustain is at most the target: Table IV's numbers.
+
+    >>> [after_provisioning(n) for n in (1, 5, 9, 18, 30, 40)]
+    [2, 9, 16, 31, 52, 69]
+    """
+    return math.ceil(round(threads * MORE / TARGET, 9))
+
+
+def after_decommissioning(threads: int) -> int:
+    """Fewest threads for which 30 % of what `threads` sustain is at most the target; Table IV has one fewer in most rows.
+
+    >>> [after_decommissioning(n) for n in (2, 4, 8, 16, 32)]
+    [1, 2, 4, 7, 14]
+    """
+    return math.ceil(round(threads * LESS / TARGET, 9))
+
+
+def back_and_forth(case, moves: Moves, count: int, per_second: int, gap_s: float) -> None:
+    """Go from one number of threads to the other and back until there are `count` moves; 0 a second: saturated."""
+    for _ in range(MAX_RUNS):
+        run = case.resident(moves.before, MAX_THREADS)
+        meter = run.operator.control.meter
+        run.start(per_second=per_second)
+        while not run.drained.is_set() and len(moves.ms) < count:
+            since = read_cells(meter, 1)[: moves.before, epochs.COMPARISONS]
+            time.sleep(gap_s)
+            imbalance = coefficient_of_variation(read_cells(meter, 1)[: moves.before, epochs.COMPARISONS] - since)
+            change = _change(run, moves.after)
+            if change.outcome != "done":
+                break
+            moves.ms.append(change.ms)
+            moves.imbalance.append(imbalance)
+            if _change(run, moves.before).outcome != "done":
+                break
+        run.wait()
+        case.check(run)
+        if len(moves.ms) >= count:
+            return
+
+
+def _change(run: Resident, threads: int) -> Change:
+    change = run.changes.request(threads=threads)
+    while not change.is_settled and not run.drained.is_set() and not run.errors:
+        change.wait(0.05)
+    return change
+
+
+def sustained(case, threads: int) -> float:
+    """Tuples a second of each source that so many threads take."""
+    run = case.resident(threads, MAX_THREADS)
+    seconds = run.run()
+    case.check(run)
+    return (len(run.ts[0]) - case.stored) / seconds
+
+
+def measure_moves(
+    starts: tuple[int, ...], pairs: int, window: int, count: int, gap_s: float
+) -> tuple[list[Moves], list[Moves]]:
+    """Provisioning and decommissioning from each number of threads."""
+    case = reconfigure.band_join(pairs, window)
+    up, down = [], []
+    for threads in starts:
+        if after_provisioning(threads) <= MAX_THREADS:
+            up.append(Moves(threads, after_provisioning(threads)))
+            back_and_forth(case, up[-1], count, 0, gap_s)
+        if after_decommissioning(threads) < threads:
+            down.append(Moves(threads, after_decommissioning(threads)))
+            back_and_forth(case, down[-1], count, max(1, int(LESS * sustained(case, threads))), gap_s)
+    return up, down
+
+
+@dataclass
+class Step:
+    """A live stream whose load changes once.
+
+    Parameters
+    ----------
+    name : str
+    rates : (float, float)
+        Tuples a second of each side, before and after.
+    at_s : float
+        When the rate changes.
+    played : Played
+        What became of it.
+    """
+
+    name: str
+    rates: tuple[float, float]
+    at_s: float
+    played: Played
+
+
+def measure_steps(size_s: float, after_s: float, guess: float, known: float | None, cores: int) -> list[Step]:
+    """Play the change to 120 % with and without the controller, and the change to 30 %.
+
+    Parameters
+    ----------
+    size_s, after_s : float
+        WS, and for how long the stream goes on after the change; before it, 1.2 WS as in the paper.
+    guess : float
+        Comparisons a second of one thread, as expected.
+    known : float, optional
+        The same, to be gone by whatever is measured.
+    cores : int
+    """
+    steps, before_s = [], FULL * size_s
+    for threads, load in ((1, MORE), (cores, LESS)):
+        capacity = capacity_of(size_s, threads, guess, known)
+        rates = rate_for(BEFORE * capacity, size_s), rate_for(load * capacity, size_s)
+        left, right = band_sides([(before_s, rates[0]), (after_s, rates[1])])
+        check_band_join(left, right, size_s, cores)
+        plans = {f"{BEFORE:.0%} to {load:.0%}": Threshold(UPPER, TARGET, LOWER)}
+        if load > BEFORE:
+            plans[f"{BEFORE:.0%} to {load:.0%}, threads fixed"] = None
+        played = [
+            play(band_join(left, right, size_s), plan, threads, cores, (LOWER, UPPER)) for plan in plans.values()
+        ]
+        assert len({p.outcome for p in played}) == 1, "other results under the controller"
+        steps += [Step(name, rates, before_s, p) for name, p in zip(plans, played, strict=True)]
+    return steps
+
+
+def measure(full: bool, tiny: bool = False) -> Experiment:
+    """Times and imbalance for each number of threads."""
+    cores = os.cpu_count() or 1
+    starts, pairs, window, count, gap_s = STARTS, 200_000, 20_000, 10, 0.05
+    size_s, after_s, guess, known = 2.0, 5.0, 5e9, None
+    if full:
+        pairs, count, gap_s = 2_000_000, 50, 0.25
+        size_s, after_s = 300.0, 300.0
+    if tiny:
+        starts, pairs, window, count, gap_s = (1, 2), 20_000, 500, 2, 0.003
+        size_s, after_s, guess, known = 0.2, 0.5, 1e8, 1e8  # a busy machine measures anything
+    every_s = max(0.1, size_s / 100)
+    up, down = measure_moves(starts, pairs, window, count, gap_s)
+    steps = measure_steps(size_s, after_s, guess, known, cores)
+    text = (
+        f"How long does it take until the threads of a running join are others? {MAX_THREADS} pooled threads, "
+        f"{cores} cores, {window:,} tuples a window, all pairs compared; {count} reconfigurations of each kind, each in "
+        "a stream that runs on. Provisioning while more comes than is sustained, decommissioning at 30 %. Numbers of "
+        "threads follow the rule of the paper's text: the fewest that keep the load at the target of 70 % or below. "
+        f"Above {cores} threads this measures the barrier with threads that take turns on the cores: the last one has "
+        "to get its turn before the epoch can begin, so the scheduler's time slices are in it, and a thread more is no "
+        "more work done. Imbalance is the coefficient of variation of the threads' comparisons since the change before. "
+        f"Then the load of a live stream changes (WS {size_s:g} s): to 120 % of what 1 thread sustains, or to 30 % of "
+        f"what {cores} sustain, and the controller decides. Load is comparisons a second with full windows, so after "
+        "the change it grows until the windows hold what came at the new rate. Latency counts from the moment a tuple "
+        "was due, whether or not there was room for it."
+    )
+    finished = Experiment("q4", "What a reconfiguration takes", text, PAPER)
+    for kind, moves in (("provisioning", up), ("decommissioning", down)):
+        for move in moves:
+            case = f"{kind}, {move.before} to {move.after} threads"
+            note = "threads take turns on the cores" if max(move.before, move.after) > cores else ""
+            middle, most = median(move.ms), max(move.ms)
+            finished.rows.append(Row("q4", f"{case}, p50 of {len(move.ms)}", middle, "ms", "lower", note=note))
+            finished.rows.append(Row("q4", f"{case}, max", most, "ms", "lower", 40.0, note=note))
+            uneven = 100 * median(move.imbalance)
+            finished.rows.append(Row("q4", f"{case}, imbalance before", uneven, "%", "lower", 2.0, note=note))
+    for step in steps:
+        finished.rows += _rows(step, every_s)
+    finished.figures = _of_moves({"provisioning": up, "decommissioning": down}) + _of_steps(steps, every_s)
+    return finished
+
+
+def _rows(step: Step, every_s: float) -> list[Row]:
+    played, case = step.played, f"load {step.name}"
+    x, means, _ = played.latencies(every_s)
+    before, after = np.nanmedian(means[x < step.at_s]), np.nanmax(means[x >= step.at_s])
+    at_change = played.threads[int(np.searchsorted(played.threads_s, step.at_s)) - 1]
+    rows = [
+        Row("q4", f"{case}, mean latency before", float(before), "ms", "lower"),
+        Row("q4", f"{case}, worst mean latency after", float(after), "ms", "lower", note=f"of {every_s:g} s"),
+        Row("q4", f"{case}, threads at the end", played.threads[-1], "threads", note=f"{at_change} before"),
+    ]
+    changed = [s - step.at_s for s in played.threads_s if s >= step.at_s]
+    if changed:
+        rows.append(Row("q4", f"{case}, from the change to other threads", changed[0], "s", "lower"))
+        rows.append(Row("q4", f"{case}, slowest reconfiguration", max(played.change_ms), "ms", "lower", 40.0))
+    return rows
+
+
+def _of_moves(kinds: dict[str, list[Moves]]) -> list[Figure]:
+    times, uneven = [], []
+    for kind, moves in kinds.items():
+        x = [move.before for move in moves]
+        times.append(Line(f"{kind}, p50", x, [median(move.ms) for move in moves]))
+        times.append(Line(f"{kind}, max", x, [max(move.ms) for move in moves]))
+        uneven.append(Line(kind, x, [100 * median(move.imbalance) for move in moves]))
+    note = f"Above {os.cpu_count()} threads they take turns on the cores."
+    return [
+        Figure("Reconfiguration times", "threads before", "ms", times, log_x=True, log_y=True, note=note),
+        Figure("Imbalance before", "threads before", "coefficient of variation (%)", uneven, log_x=True, note=note),
+    ]
+
+
+def _of_steps(steps: list[Step], every_s: float) -> list[Figure]:
+    rates, compared, latencies, threads = [], [], [], []
+    for step in steps:
+        history, name, end = step.played.history, step.name, float(step.played.history["seconds"].iloc[-1])
+        if "fixed" not in name:
+            per_s = [2 * rate for rate in (*step.rates, step.rates[1])]
+            rates.append(curve(name, [-step.at_s, 0.0, end - step.at_s], per_s, steps=True))
+        compared.append(curve(name, history["seconds"] - step.at_s, history["comparisons_per_s"] / 1e9))
+        x, means, _ = step.played.latencies(every_s)
+        latencies.append(curve(name, x - step.at_s, means))
+        threads.append(step.played.threads_line(name, step.at_s))
+    x_label = "seconds after the change of the rate"
+    return [
+        Figure("Input rate", x_label, "tuples/s, both sides", rates),
+        Figure("Throughput", x_label, "G comparisons/s", compared),
+        Figure("Latency", x_label, f"mean of {every_s:g} s (ms)", latencies, log_y=True),
+        Figure("Threads", x_label, "threads", threads),
+    ]

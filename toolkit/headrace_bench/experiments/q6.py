@@ -1,0 +1,181 @@
+"""Trades that come in bursts: STRETCH, section 8.6 (Q6), Figure 13.
+
+The hedge self-join of `headrace.apps.hedge`, WS 30 s, on the trades from the opening of a made-up day whose rate
+has the shape of a real one (`headrace_datasets.trades`), played at their own times. The rate is scaled so that the
+busiest second needs more than one thread: comparisons grow with its square. The proactive controller steers.
+
+Hedges of the first rows are compared with the reference, those of the whole run with a run at full speed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+import numpy as np
+import pyarrow as pa
+
+import headrace as hr
+from headrace.apps import hedge
+from headrace.controllers import ProactiveJoin
+from headrace.reference import apps as reference
+from headrace_bench.experiments.experiment import STRETCH_MACHINE, Experiment, Paper
+from headrace_bench.experiments.figure import Figure
+from headrace_bench.experiments.live_stream import Played, Timekeeper, checksum, curve, play
+from headrace_bench.rows import Row
+
+SIZE_S = 30
+PEAK = 8_000.0
+PEAK_LOAD = 1.5
+"""Of what one thread can do, in the busiest second."""
+CHECKED = 1_500
+"""Rows that the reference joins too."""
+UPPER, LOWER = 0.80, 0.70
+
+PAPER = Paper(
+    "STRETCH, section 8.6, Figure 13",
+    STRETCH_MACHINE,
+    (
+        "Six hours of trades at NYSE and NASDAQ, the 10 biggest companies; the rate oscillates between 0 and 8 000 t/s, "
+        "WS 30 seconds.",
+        "The predicate can be run by a small number of threads most of the time.",
+        "The highest peak is ~7 600 t/s.",
+        "Latency on average 21 ms around the highest peak, and 1 ms for the whole experiment.",
+    ),
+)
+
+
+def from_opening(seconds: float, peak: float) -> pa.Table:
+    """Trades of the first seconds of the day, at a rate of which the day's highest would be `peak`."""
+    from headrace_datasets import trades
+
+    rows = round(0.2 * peak * seconds)
+    while True:
+        table = trades(n=rows, peak=peak).to_arrow()
+        times = _times_us(table)
+        if times[-1] - times[0] >= seconds * 1e6:
+            return table.slice(0, int(np.searchsorted(times, times[0] + seconds * 1e6)))
+        rows *= 2
+
+
+def demand(times_us: np.ndarray) -> np.ndarray:
+    """Comparisons that each second's trades make: each is compared twice with the trades of the last WS.
+
+    >>> demand(np.array([0, 1, 2, 1_000_000, 1_000_001])).tolist()
+    [6, 14]
+    """
+    before = np.arange(times_us.size) - np.searchsorted(times_us, times_us - SIZE_S * 1_000_000, side="right")
+    of_second = (times_us - times_us[0]) // 1_000_000
+    return np.bincount(of_second, weights=2 * before).astype(np.int64)
+
+
+def measure(full: bool, tiny: bool = False) -> Experiment:
+    """Latency and threads over the whole run and in its worst 30 s."""
+    seconds, rows = (3_600.0, 60_000) if full else (45.0, 30_000)
+    if tiny:
+        seconds, rows = 2.0, 2_000
+    cores = os.cpu_count() or 1
+    sample = from_opening(seconds if tiny else SIZE_S, PEAK if tiny else 5 * PEAK).slice(0, rows)
+    _check(sample, cores)
+    capacity = sustainable(sample)
+    guessed = from_opening(seconds, PEAK)
+    peak = PEAK if tiny else PEAK * float(np.sqrt(PEAK_LOAD * capacity / demand(_times_us(guessed)).max()))
+    table = from_opening(seconds, peak)
+    stream = build(table)
+    expected = Timekeeper()
+    with stream.start(threads=cores, sink=expected) as run:
+        run.wait()
+    times = _times_us(table)
+    played = play(stream, ProactiveJoin(UPPER, LOWER), 1, cores, (LOWER, UPPER), begin_us=int(times[0]))
+    assert played.outcome == (expected.times.size, checksum(expected.times)), "other hedges than at full speed"
+    rates, work = np.bincount((times - times[0]) // 1_000_000), demand(times)
+    text = (
+        f"Can the threads follow the bursts of a real stream? {table.num_rows:,} trades, {seconds:g} s from the opening, "
+        f"each fed to both sides, WS {SIZE_S} s. The busiest second has {rates.max():,} trades (the paper's ~7,600): the "
+        f"day's rate is scaled by {peak / PEAK:.2g} so that the most demanding second makes {PEAK_LOAD:.0%} of the "
+        f"{capacity / 1e9:.2g} G comparisons/s that one thread was measured to make. At most {cores} threads, as many as "
+        "there are cores; the sources' threads and the collector share these. Latency counts from the moment a trade "
+        "was due. Figures over time are for each second."
+    )
+    finished = Experiment("q6", "Trades that come in bursts", text, PAPER, _rows(played, seconds, cores))
+    finished.figures = _figures(played, rates, work)
+    return finished
+
+
+def build(table: pa.Table) -> hr.Stream:
+    """The application's query."""
+    return hedge.build(hr.stream(table, event_time="ts"), f"{SIZE_S}s")
+
+
+def sustainable(table: pa.Table) -> float:
+    """Comparisons a second of one thread at full speed."""
+    with build(table).start(threads=1, sink=hr.discard()) as run:
+        begin = time.perf_counter()
+        run.wait()
+        seconds = time.perf_counter() - begin
+    return float(demand(_times_us(table)).sum()) / seconds
+
+
+def _check(table: pa.Table, max_threads: int) -> None:
+    # One trade in 500 is of the stock that runs against the others: rows of it are kept, of the others some.
+    rare = np.flatnonzero(table["id"].to_numpy() == 10)[: CHECKED // 10]
+    rest = np.arange(min(table.num_rows, CHECKED))
+    few = table.take(np.union1d(rare, rest))
+    found = build(few).to_arrow(threads=1, max_threads=max_threads, reconfigure=[(few.num_rows, max_threads)])
+    wanted = reference.hedge([list(zip(_times_us(few).tolist(), few.to_pylist(), strict=True))], f"{SIZE_S}s", "us")
+    assert wanted, "no hedge among the first rows: nothing was checked"
+    columns = ("l_id", "l_price", "r_id", "r_price")
+    got = list(zip(_times_us(found).tolist(), *(found[c].to_pylist() for c in columns), strict=True))
+    assert got == [(row["ts"], *(row[c] for c in columns)) for row in wanted], "other hedges than the reference"
+
+
+def _times_us(table: pa.Table) -> np.ndarray:
+    return table["ts"].cast(pa.int64()).to_numpy()
+
+
+def _rows(played: Played, seconds: float, cores: int) -> list[Row]:
+    stretch_s = min(SIZE_S, seconds / 2)
+    worst_s, worst = worst_stretch(played.due_s, played.latency_ms, stretch_s)
+    rows = [
+        Row("q6", "latency, mean of the whole run", float(played.latency_ms.mean()), "ms", "lower"),
+        Row("q6", f"latency, mean of the worst {stretch_s:g} s", worst, "ms", "lower", note=f"from second {worst_s:g}"),
+        Row("q6", "latency, p99 of the whole run", float(np.percentile(played.latency_ms, 99)), "ms", "lower"),
+        Row("q6", "threads, mean", played.mean_threads, "threads", "lower", None, float(cores), "always the most"),
+        Row("q6", "reconfigurations", len(played.change_ms), "changes"),
+        Row("q6", "hedges", played.due_s.size, "results"),
+    ]
+    if played.change_ms:
+        rows.append(Row("q6", "slowest reconfiguration", max(played.change_ms), "ms", "lower", 40.0))
+    return rows
+
+
+def worst_stretch(due_s: np.ndarray, latency_ms: np.ndarray, length_s: float) -> tuple[float, float]:
+    """Where the stretch of that length begins whose results were the slowest on average, in whole seconds, and that mean.
+
+    >>> worst_stretch(np.array([0.0, 1.0, 2.0, 3.0]), np.array([1.0, 5.0, 3.0, 1.0]), 2.0)
+    (1.0, 4.0)
+    """
+    starts = np.arange(0.0, max(1.0, np.ceil(due_s.max() + 1 - length_s)))
+    sums = np.concatenate(([0.0], np.cumsum(latency_ms)))
+    first, last = np.searchsorted(due_s, starts), np.searchsorted(due_s, starts + length_s)
+    means = (sums[last] - sums[first]) / np.maximum(last - first, 1)
+    return float(starts[np.argmax(means)]), float(means.max())
+
+
+def _figures(played: Played, rates: np.ndarray, work: np.ndarray) -> list[Figure]:
+    history = played.history
+    x, means, slow = played.latencies(1.0)
+    return [
+        Figure("Input rate", "seconds", "trades/s", [curve("trades", range(rates.size), rates, steps=True)]),
+        Figure("Threads", "seconds", "threads", [played.threads_line("active")]),
+        Figure(
+            "Throughput",
+            "seconds",
+            "G comparisons/s",
+            [
+                curve("compared", history["seconds"], history["comparisons_per_s"] / 1e9),
+                curve("asked for", range(work.size), work / 1e9, steps=True),
+            ],
+        ),
+        Figure("Latency", "seconds", "ms", [curve("mean", x, means), curve("p99", x, slow)], log_y=True),
+    ]

@@ -1,0 +1,38 @@
+"""What more threads than this machine has would give: the elasticity room's cost model, by hand.
+
+A thread reads every tuple and does its share of the work: with costs of `scan` ns for reading a tuple and of
+`whole` ns for a tuple on one thread, n threads take scan + (whole - scan) / n (`headrace.control.cost_model`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+ASSUMPTIONS = (
+    "There are as many cores as threads, and each is as fast as one of this machine alone.",
+    "Memory bandwidth grows with the cores: state that does not fit a core's own caches makes this optimistic.",
+    "Work is divided evenly, and no reconfiguration is under way: a barrier costs what q4 measures, once each.",
+    "One thread feeds, which takes less time for a tuple than reading does.",
+    "One thread orders the results and keeps up: where it is the limit already, as in pair count, which has a result or "
+    "two for each key of a tweet, more threads bring nothing, and the prediction is far too high.",
+)
+
+
+def predict(scan_ns: float, whole_ns: float) -> Callable[[int], float]:
+    """Tuples a second with n threads.
+
+    Parameters
+    ----------
+    scan_ns : float
+        What a thread spends on a tuple it has no other work with, ns.
+    whole_ns : float
+        What one thread spends on a tuple in all, ns.
+
+    Examples
+    --------
+    >>> capacity = predict(10.0, 100.0)
+    >>> round(capacity(1)), round(capacity(2)), round(capacity(10**6))
+    (10000000, 18181818, 99999100)
+    """
+    work_ns = max(0.0, whole_ns - scan_ns)
+    return lambda threads: 1e9 / (scan_ns + work_ns / threads)

@@ -1,0 +1,182 @@
+"""Determinism in a shared channel against determinism in the operator layer: after the Viper paper's section 4.
+
+Two operators of Linear Road, `pos_rep` (stateless: position reports pass; selectivity 0.99) and `new_seg`
+(stateful: a car is in another segment than before; 0.34), between injectors and as many sinks as instances.
+
+channel     a gate (`headrace.gates`, the merged log) that all instances share, and one that all sinks share
+operators   a queue from each writer to each reader; before a reader with two queues or more a merge operator,
+            with a thread and a queue of its own. So it is in engines without such a channel.
+
+The channel here is not the paper's. In the Viper paper (section 3.3) each reader has a channel of its own: a queue
+from one source, a ScaleGate from two or more, and the sender routes each tuple to the reader that owns it. Ours is
+one gate for all readers, the tuple buffer TB of STRETCH: nobody routes, and every reader passes every tuple. What is
+measured is thus STRETCH's sharing against merge operators, and says nothing of what Viper's channel costs.
+
+What the sides share, so that only the place of the merging differs: the stored columns and who owns which
+tuple, computed beforehand; the operators and the sinks' work, one kernel each (`viper_kernel`); the kernels
+that merge, which are the gate's; tuples handed over 128 at a time and read at most 1,024 at a time; 8,192
+tuples between two stages; times promised by position, not by extra tuples; sleeping on event counts, never
+spinning. Why kernels of their own and not `hr.operator`: the engine's instances do more than the paper's
+(windows, epochs, an output ordered by content), and the other side would have to do it too.
+
+A shared gate is read by every instance in full, each keeping what it owns; a queue holds only what its reader
+owns. So the shared gate pays for reading, the operator layer for threads and hops: which costs more is measured.
+On two cores reading costs more with one injector and six instances (pos_rep, CPU ns a tuple: instances 88 and
+sinks 51, against 37 and 9, and 26 of merge operators, of which a gate needs none, but its instances merge),
+threads cost more from four of each on. Prefetching the log's lines in its readers made no difference that
+could be told from noise. A channel for each reader, as in the paper, does not pay for that reading.
+
+Every run's result is checked: each sink folds what it gets into a hash that depends on the order, and it must
+be that of the plain sequential definition. There is one right order, since no two tuples have the same time.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pyarrow as pa
+
+from headrace_bench.experiments.experiment import Experiment, Paper
+from headrace_bench.experiments.figure import Figure, Line
+from headrace_bench.experiments.viper_energy import EnergyCounters
+from headrace_bench.experiments.viper_roads import (
+    OPERATORS,
+    Results,
+    Roads,
+    define,
+    expected,
+    make_roads,
+    share_roads,
+)
+from headrace_bench.experiments.viper_trial import SIDES, Outcome, run
+from headrace_bench.rows import Row, median
+
+COUNTS = (1, 2, 4, 6)
+SMALL = ((1, 1), (1, 6), (2, 2), (4, 4), (6, 1), (6, 6))
+TINY = ((1, 1), (3, 2))
+NAMES = {"channel": "in a shared gate", "operators": "in the operator layer"}
+
+PAPER = Paper(
+    "Viper, section 4, Figure 4: Linear Road on Apache Storm 0.9.7, injectors and instances 1, 2, 4, 6",
+    "2 x Intel Xeon E5-2687W at 3.4 GHz, 16 cores, 32 threads, 64 GB; Storm 0.9.7, Java 1.8",
+    (
+        "pos_rep, one injector: 650,000 t/s in the channel, below 600,000 t/s in the operator layer; latency grows to "
+        "~800 ms and 600 ms, power is 60 W and around 100 W.",
+        "pos_rep, more injectors: over 500,000 t/s in the channel, around 400,000 t/s in the operator layer; power "
+        "grows to 90 W and up to 140 W.",
+        "new_seg: the channel's throughput is approximately 100,000 t/s higher, its latency lower; its power does not "
+        "exceed 100 W, that of the operator layer grows to more than 140 W.",
+        "In all: throughput up to 70% higher, half of the energy.",
+    ),
+)
+
+Cell = tuple[str, int, int]
+"""Operator, injectors, instances."""
+
+MEASURES = {
+    "throughput": ("M tuples/s", "higher"),
+    "latency p50": ("ms", "lower"),
+    "latency p99": ("ms", "lower"),
+    "CPU time per tuple": ("ns", "lower"),
+    "energy per tuple": ("uJ", "lower"),
+}
+
+
+def measure(full: bool, tiny: bool = False) -> Experiment:
+    """Throughput, latency and cost of both sides for each number of injectors and instances."""
+    n, repetitions, cells = (4_000_000, 7, [(i, k) for i in COUNTS for k in COUNTS]) if full else (500_000, 5, SMALL)
+    if tiny:
+        n, repetitions, cells = 20_000, 1, TINY
+    table = make_roads(n)
+    figures: dict[Cell, dict[str, dict[str, float]]] = {}
+    shares = []
+    for name, operator in OPERATORS.items():
+        results = define(table, operator)
+        shares.append(f"{name} {len(results[0]) / n:.2f}")
+        for injectors, instances in cells:
+            roads = share_roads(table, injectors, instances)
+            figures[name, injectors, instances] = measure_cell(roads, operator, results, repetitions)
+    return _experiment(table, figures, ", ".join(shares))
+
+
+def measure_cell(
+    roads: Roads, operator: int, results: Results, repetitions: int
+) -> dict[str, dict[str, float]]:
+    """Measure both sides of one cell. Returns measure -> side -> median.
+
+    Raises
+    ------
+    AssertionError
+        If a sink of one of the runs got another sequence than the definition gives.
+    """
+    truth = expected(results, roads.instances)
+    total = sum(map(len, roads.ts))
+
+    def checked(side: str, per_second: int = 0) -> Outcome:
+        outcome = run(side, roads, operator, per_second, truth[:, 1] if per_second else None)
+        assert np.array_equal(outcome.ended, truth), (
+            f"{side}, {roads.injectors} injectors, {roads.instances} instances: another sequence than the definition"
+        )
+        return outcome
+
+    for side in SIDES:
+        checked(side)
+    fast = [{side: checked(side) for side in SIDES} for _ in range(repetitions)]
+    rates = {side: median([total / each[side].seconds for each in fast]) for side in SIDES}
+    half = int(min(rates.values()) / 2)
+    paced = [{side: checked(side, half) for side in SIDES} for _ in range((repetitions + 1) // 2)]
+    found: dict[str, dict[str, float]] = {measure: {} for measure in MEASURES}
+    for side in SIDES:
+        waits = [np.percentile(each[side].waits_us, (50, 99)) / 1e3 for each in paced]
+        found["throughput"][side] = rates[side] / 1e6
+        found["latency p50"][side] = median([wait[0] for wait in waits])
+        found["latency p99"][side] = median([wait[1] for wait in waits])
+        found["CPU time per tuple"][side] = median([each[side].cpu_s for each in fast]) / total * 1e9
+        found["energy per tuple"][side] = median([each[side].joules for each in fast]) / total * 1e6
+    return found
+
+
+def _experiment(table: pa.Table, figures: dict[Cell, dict[str, dict[str, float]]], shares: str) -> Experiment:
+    powered = EnergyCounters().available
+    energy = (
+        "Energy is what the processor's RAPL counters say, the whole machine's."
+        if powered
+        else "This machine shows no energy counters (/sys/class/powercap): CPU time stands for energy."
+    )
+    text = (
+        "Does it pay to merge in a gate that all instances share instead of in operators of its own? The gate is STRETCH's "
+        "tuple buffer: each instance passes every tuple. Viper's own channel, one for each reader with a sender that "
+        f"routes, is not measured here, and neither are its costs. {table.num_rows:,} tuples of Linear "
+        f"Road (selectivity: {shares}), {os.cpu_count()} cores. Throughput is the most that goes through; latency, from "
+        "injection to the sink, is taken at half of the slower side's throughput, the same rate for both; CPU time is "
+        f"that of all threads. {energy} Ratios compare the gate with the operator layer at the same number of "
+        "injectors and instances; with one of each there is nothing to merge, and a gate stands against plain queues."
+    )
+    finished = Experiment("viper", "Determinism in a shared channel or in the operator layer", text, PAPER)
+    for (name, injectors, instances), found in figures.items():
+        merges = injectors > 1 or instances > 1
+        for measure, (unit, better) in MEASURES.items():
+            if measure == "energy per tuple" and not powered:
+                continue
+            ours, theirs = found[measure]["channel"], found[measure]["operators"]
+            goal = 1.0 if merges and not measure.startswith("latency p99") else None
+            case = f"{name}, injectors x instances {injectors}x{instances}, {measure}"
+            baseline_name = "merge operators" if merges else "queues"
+            finished.rows.append(Row("viper", case, ours, unit, better, goal, theirs, baseline_name, goal is not None))
+    shown = ["throughput", "latency p50", "energy per tuple" if powered else "CPU time per tuple"]
+    for name in OPERATORS:
+        cells = {(i, k): found for (operator, i, k), found in figures.items() if operator == name}
+        finished.figures += [_figure(name, side, measure, cells) for measure in shown for side in SIDES]
+    return finished
+
+
+def _figure(name: str, side: str, measure: str, cells: dict[tuple[int, int], dict[str, dict[str, float]]]) -> Figure:
+    lines = []
+    for injectors in sorted({i for i, _ in cells}):
+        x = sorted(k for i, k in cells if i == injectors)
+        y = [cells[injectors, k][measure][side] for k in x]
+        lines.append(Line(f"{injectors} injector{'s' if injectors > 1 else ''}", x, y))
+    y_max = 1.05 * max(value for found in cells.values() for value in found[measure].values())
+    unit = MEASURES[measure][0]
+    return Figure(f"{name}, {NAMES[side]}: {measure}", "instances", f"{measure} ({unit})", lines, y_max=y_max)

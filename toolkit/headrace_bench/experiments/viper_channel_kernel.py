@@ -1,0 +1,148 @@
+"""Determinism in a shared channel: instances and sinks read gates, which merge by the threads that are there.
+
+    injectors -> gate -> instances -> gate -> sinks
+
+All instances share the first gate, all sinks the second: STRETCH's tuple buffer TB. An instance reads all of the
+first and keeps its own cars, a sink all of the second and keeps its own segments. (Viper's channel differs: each
+reader has one, and the sender routes, so that nobody reads what another owns; Viper paper, section 3.3.) The
+concurrency is that of the gate (`gates.merged_log_kernel`); what is added here:
+
+Invariants  H1  before it waits, and after a batch without results, an instance promises the time it has read
+                up to: sinks wait for no instance that has nothing to tell
+            H2  results are added, in full, before the batch is released (`advance`) and before that promise
+Waiting     For room as every source does (`gates.source_kernel`).
+Progress    An instance that waits for room in the second gate does not hold up its peers' reading: their
+            promises reach as far as the first gate's log, so what it has added already is ready, the sinks
+            take it, and there is room.
+Source      STRETCH, section 5 (TB shared by all instances).
+Checked     tests/headrace_bench/test_viper.py, test_viper_interleave.py
+"""
+
+import numpy as np
+
+from headrace.gates.merged_log_kernel import advance, peek
+from headrace.gates.reader_kernel import await_records
+from headrace.gates.source_kernel import add_or_wait, close_or_wait, heartbeat_or_wait
+from headrace.kernel import kernel
+from headrace.memory.atomics import load_acquire, now_ns
+from headrace.progress import END_OF_TIME
+from headrace.references import ROW_MASK, SOURCE_SHIFT
+from headrace_bench.experiments.viper_kernel import (
+    READ,
+    apply,
+    begin_all,
+    due_in_order,
+    fold_one,
+)
+
+
+@kernel
+def promise(g, source, ts, stop):
+    """Tell the readers that nothing before `ts` comes from `source` any more."""
+    while heartbeat_or_wait(g, source, ts, stop) == 0 and load_acquire(stop, 0) == 0:
+        pass
+
+
+@kernel
+def end(g, source, stop):
+    """Tell the readers that nothing comes from `source` any more."""
+    while close_or_wait(g, source, stop) == 0 and load_acquire(stop, 0) == 0:
+        pass
+
+
+@kernel
+def inject(g, source, ts, order, clock, per_second, stop):
+    """Run an injector: `per_second` tuples of all injectors together; 0 = as fast as the gate takes them."""
+    begin = begin_all(clock)
+    done = 0
+    while done < ts.size and load_acquire(stop, 0) == 0:
+        due = due_in_order(order, done, begin, per_second)
+        done += add_or_wait(g, source, ts, done, due - done, done, stop)
+    end(g, source, stop)
+
+
+@kernel
+def operate(g, out, w, operator, k, stop):
+    """Run instance `k`: read `g`, apply the operator to its own cars, add the results to `out`."""
+    position = 0
+    made = 0
+    times = np.empty(READ, np.int64)
+    own = np.empty(READ, np.int64)
+    done = False
+    reached = -1
+    owes = False
+    while not done and load_acquire(stop, 0) == 0:
+        start, count = peek(g, k, position, READ)
+        if count == 0:
+            if owes:
+                promise(out, k, reached, stop)  # H1
+                owes = False
+            else:
+                await_records(g, k, position, 0, stop)
+            continue
+        ts = g.out_ts[0, start : start + count]
+        refs = g.out_ref[0, start : start + count]
+        at = g.out_at[0, start : start + count]
+        mine = 0
+        for i in range(count):
+            own[mine] = i  # without a branch on whose it is: nobody could predict that
+            if refs[i] >= 0:
+                mine += w.instance[refs[i] >> SOURCE_SHIFT, refs[i] & ROW_MASK] == k
+            elif ts[i] == END_OF_TIME:
+                done = True
+        results = 0
+        for j in range(mine):
+            i = own[j]
+            times[results] = ts[i]
+            results += apply(w, operator, refs[i] >> SOURCE_SHIFT, refs[i] & ROW_MASK, at[i], k, made + results)
+        sent = 0
+        while sent < results and load_acquire(stop, 0) == 0:  # H2
+            sent += add_or_wait(out, k, times, sent, results - sent, made + sent, stop)
+        made += results
+        reached = ts[count - 1]
+        position += count
+        advance(g, k, position)
+        owes = not done and w.first.shape[0] > 1
+        if owes and results == 0:
+            promise(out, k, reached, stop)  # H1
+            owes = False
+    end(out, k, stop)
+
+
+@kernel
+def receive(g, w, s, waits, ended, stop):
+    """Run sink `s`: fold its results into ``ended[s, 0]`` and count them in ``ended[s, 1]``.
+
+    `waits` takes the nanoseconds from each tuple's injection to the arrival of its result, as far as it reaches.
+    """
+    position = 0
+    folded = np.int64(0)
+    received = 0
+    own = np.empty(READ, np.int64)
+    done = False
+    while not done and load_acquire(stop, 0) == 0:
+        start, count = peek(g, s, position, READ)
+        if count == 0:
+            await_records(g, s, position, 0, stop)
+            continue
+        ts = g.out_ts[0, start : start + count]
+        refs = g.out_ref[0, start : start + count]
+        mine = 0
+        for i in range(count):
+            own[mine] = i
+            if refs[i] >= 0:
+                mine += w.sink[refs[i] >> SOURCE_SHIFT, refs[i] & ROW_MASK] == s
+            elif ts[i] == END_OF_TIME:
+                done = True
+        now = now_ns()
+        for j in range(mine):
+            k = refs[own[j]] >> SOURCE_SHIFT
+            row = refs[own[j]] & ROW_MASK
+            folded = fold_one(folded, ts[own[j]], w.first[k, row], w.second[k, row])
+            if received + j < waits.size:
+                waits[received + j] = now - w.born[k, row]
+        received += mine
+        position += count
+        advance(g, s, position)
+    ended[s, 0] = folded
+    ended[s, 1] = received

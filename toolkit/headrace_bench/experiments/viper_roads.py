@@ -1,0 +1,133 @@
+"""Linear Road, made ready for the Viper experiment, and what its two operators must give.
+
+The reports of one second are spread over it, so that no two have the same time: there is then one right
+order, whatever the number of injectors and instances. An injector has the reports of its own cars, an instance
+owns cars by another hash, a sink owns segments. All that is computed beforehand, for both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from headrace_bench.experiments.viper_kernel import NEW_SEG, POS_REP, SEGMENTS, Work, fold
+
+OPERATORS = {"pos_rep": POS_REP, "new_seg": NEW_SEG}
+COLUMNS = ("vid", "spd", "xway", "lane", "dir", "seg", "pos")
+
+Results = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""ts, first, second: int64, in order of time."""
+
+
+def make_roads(n: int, seed: int = 7) -> pa.Table:
+    """`n` tuples of two expressways; ``ts`` becomes microseconds, int64, strictly rising."""
+    from headrace_datasets import linear_road
+
+    table = linear_road(n=n, seed=seed, expressways=2).to_arrow()
+    second = table["time"].to_numpy().astype(np.int64)
+    per_second = np.bincount(second)
+    nth = np.arange(n) - (np.cumsum(per_second) - per_second)[second]
+    ts = second * 1_000_000 + nth * 1_000_000 // per_second[second]
+    assert (np.diff(ts) > 0).all(), "more tuples in a second than microseconds"
+    return table.set_column(table.schema.get_field_index("ts"), "ts", pa.array(ts))
+
+
+def plain_pos_rep(rows: Iterable[tuple]) -> Iterator[tuple[int, int, int]]:
+    """Definition of pos_rep: a position report passes, with what it says packed into two numbers."""
+    for ts, kind, vid, spd, xway, lane, direction, seg, pos in rows:
+        if kind == 0:
+            segment = (2 * xway + direction) * SEGMENTS + seg
+            yield ts, vid * 2**32 + segment, (spd * 2**8 + lane) * 2**32 + pos
+
+
+def plain_new_seg(rows: Iterable[tuple]) -> Iterator[tuple[int, int, int]]:
+    """Definition of new_seg: a car reports from another segment than before, which is told too (-1: none)."""
+    last: dict[int, int] = {}
+    for ts, kind, vid, _, xway, _, direction, seg, _ in rows:
+        if kind == 0:
+            segment = (2 * xway + direction) * SEGMENTS + seg
+            before = last.get(vid, -1)
+            if before != segment:
+                last[vid] = segment
+                yield ts, vid * 2**32 + segment, before
+
+
+PLAIN = {POS_REP: plain_pos_rep, NEW_SEG: plain_new_seg}
+
+
+def define(table: pa.Table, operator: int) -> Results:
+    """The whole output, by the plain definition, on the tuples in their order."""
+    columns = (table[name].to_pylist() for name in ("ts", "type", *COLUMNS))
+    results = np.array(list(PLAIN[operator](zip(*columns, strict=True))), np.int64).reshape(-1, 3)
+    ts, first, second = (np.ascontiguousarray(results[:, i]) for i in range(3))
+    return ts, first, second
+
+
+def sink_of(first: np.ndarray, sinks: int) -> np.ndarray:
+    """The sink of each result: by segment."""
+    return (first & (2**32 - 1)) % sinks
+
+
+def expected(results: Results, sinks: int) -> np.ndarray:
+    """int64[sinks, 2]: of each sink, the order-sensitive hash of what it gets, and how many."""
+    owner = sink_of(results[1], sinks)
+    mine = [[column[owner == s] for column in results] for s in range(sinks)]
+    return np.array([(fold(*columns), len(columns[0])) for columns in mine], np.int64)
+
+
+def share_out(vid: np.ndarray, parts: int, multiplier: int) -> np.ndarray:
+    """Which of `parts` a car belongs to: a hash of its number."""
+    return ((vid.astype(np.uint64) * np.uint64(multiplier) & np.uint64(0xFFFFFFFF)) >> np.uint64(12)) % np.uint64(parts)
+
+
+@dataclass
+class Roads:
+    """The tuples as so many injectors have them, and room for the results of so many instances.
+
+    Attributes
+    ----------
+    ts, order : list of int64[n]
+        Of each injector: views of its rows of ``work.ts`` and ``work.order``.
+    work : Work
+    """
+
+    ts: list[np.ndarray]
+    order: list[np.ndarray]
+    work: Work
+    injectors: int
+    instances: int
+
+    def reset(self) -> None:
+        """Forget what the operators know."""
+        self.work.last[:] = -1
+
+
+def share_roads(table: pa.Table, injectors: int, instances: int) -> Roads:
+    """Share the tuples out; results fit whatever the operator."""
+    columns = {name: table[name].to_numpy() for name in ("ts", "type", *COLUMNS)}
+    source = share_out(columns["vid"], injectors, 0x85EBCA6B)
+    owner = share_out(columns["vid"], instances, 0x9E3779B1)
+    rows = [np.flatnonzero(source == s) for s in range(injectors)]
+    longest = max(map(len, rows))
+
+    def place(values: np.ndarray, dtype) -> np.ndarray:
+        out = np.zeros((injectors, longest), dtype)
+        for s, mine in enumerate(rows):
+            out[s, : len(mine)] = values[mine]
+        return out
+
+    most = int(np.bincount(owner.astype(np.int64), minlength=instances).max())
+    results = [np.zeros((instances, most), dtype) for dtype in (np.int64, np.int64, np.int64, np.uint8)]
+    work = Work(
+        place(columns["ts"], np.int64),
+        *(place(columns[name], np.int32) for name in ("type", *COLUMNS)),
+        place(np.arange(table.num_rows), np.int64),
+        place(owner, np.uint8),
+        np.full(int(columns["vid"].max()) + 1, -1, np.int32),
+        *results,
+    )
+    ts, order = ([column[s, : len(mine)] for s, mine in enumerate(rows)] for column in (work.ts, work.order))
+    return Roads(ts, order, work, injectors, instances)

@@ -1,0 +1,246 @@
+"""Each way into the engine: rows a second read and encoded, and word count from text to the end.
+
+Hand-over: what the reading thread of a run does. It reads the columns that the
+operator needs, validates them, checks the event times and encodes keys, batch by
+batch; here nobody takes the batches. The baseline of each row is reading alone.
+Then whole runs of word count, from text to counted windows, beside the hand-over
+of the same batches; and the same run with the words made elsewhere: by Arrow,
+by Spark, or kept as a column from upstream, as texts or encoded.
+Last, new keys that were crafted to have alike hashes, beside random ones.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import headrace as hr
+from headrace.ingress.keys import KeyDictionary, key_kind
+from headrace_bench import crafted
+from headrace_bench.rows import Row, median
+
+QUERIES: dict[str, Callable] = {
+    "integer keys": lambda stream: stream.key_by("number").window("1h").aggregate(best=hr.max("chars")),
+    "string keys": lambda stream: stream.key_by("user").window("1h").aggregate(best=hr.max("chars")),
+    "hashtags of text": lambda stream: stream.key_by(tag=hr.hashtags("text")).window("1h").aggregate(n=hr.count()),
+    "words of text": lambda stream: stream.key_by(word=hr.words("text")).window("1h").aggregate(n=hr.count()),
+}
+
+
+def make_table(n: int) -> pa.Table:
+    """Tweets, with the user's number and the length of the text."""
+    from headrace_datasets import tweets
+
+    table = tweets(n=n, seed=7, rate=1000.0).to_arrow()
+    codes = pc.dictionary_encode(table["user"]).combine_chunks().indices.cast(pa.int64())
+    return table.append_column("number", codes).append_column("chars", pc.utf8_length(table["text"]).cast(pa.int64()))
+
+
+def hand_over(source: Any, query: Callable) -> tuple[float, float, int]:
+    """Read, and read and encode, what `query` needs of `source`. Returns both in seconds, and the rows."""
+    planned = query(hr.stream(source, event_time="ts")).plan()
+    node = planned.output
+    section = node.spec.section(node, planned.branches[node.name], node.spec.options())
+    inlet = section.inlets[0]
+    seconds = []
+    rows = 0
+    for is_encoded in (False, True):
+        reader = inlet.branch.origin.readers[0]().select(inlet.columns_used)
+        rows = 0
+        begin = time.perf_counter()
+        for batch in reader:
+            if is_encoded:
+                rows += sum(len(encoded) for encoded in inlet.encode(batch))
+            else:
+                rows += batch.num_rows
+        seconds.append(time.perf_counter() - begin)
+    return seconds[0], seconds[1], rows
+
+
+def end_to_end(source: Any, query: Callable) -> tuple[float, int]:
+    """Run a query with its results dropped. Returns seconds from start to end, and the result rows."""
+    stream = query(hr.stream(source, event_time="ts"))
+    begin = time.perf_counter()
+    with stream.start(threads=1, sink=hr.discard()) as run:
+        run.wait()
+        return time.perf_counter() - begin, run.metrics().tuples_out
+
+
+def word_sources(table: pa.Table, frame: Any = None) -> dict[str, Callable[[], Any]]:
+    """The tweets with a column of words that somebody else made; called for each run."""
+    schema = pa.schema([table.schema.field("ts"), pa.field("words", pa.list_(pa.string()))])
+
+    def split(batch: pa.RecordBatch) -> pa.RecordBatch:
+        trimmed = pc.utf8_trim_whitespace(batch["text"])
+        filled = pc.not_equal(trimmed, "")  # of an empty text Arrow would make one empty word
+        lists = pc.utf8_split_whitespace(trimmed.filter(filled))
+        return pa.record_batch([batch["ts"].filter(filled), lists], schema=schema)
+
+    def split_as_read() -> pa.RecordBatchReader:
+        batches = table.select(["ts", "text"]).to_batches(max_chunksize=65_536)
+        return pa.RecordBatchReader.from_batches(schema, (split(batch) for batch in batches))
+
+    kept = split_as_read().read_all().combine_chunks()
+    lists = kept["words"].chunk(0)
+    codes = pc.dictionary_encode(lists.values)
+    encoded = kept.set_column(1, "words", pa.ListArray.from_arrays(lists.offsets, codes))
+    numbers = kept.set_column(1, "words", pa.ListArray.from_arrays(lists.offsets, codes.indices.cast(pa.int64())))
+    found: dict[str, Callable[[], Any]] = {
+        "split by Arrow as it is read": split_as_read,
+        "a column of texts from upstream": lambda: kept,
+        "a dictionary-encoded column from upstream": lambda: encoded,
+        "a column of numbers from upstream": lambda: numbers,
+    }
+    if frame is not None:
+        tokenised = frame.select("ts", hr.spark.words("text").alias("words"))
+        found["split by Spark"] = lambda: tokenised
+    return found
+
+
+def sources(table: pa.Table, folder: str, with_spark: bool) -> dict[str, Any]:
+    """The same rows in each form."""
+    import pyarrow.parquet as pq
+
+    path = Path(folder) / "tweets.parquet"
+    pq.write_table(table, path, row_group_size=131_072)
+    found: dict[str, Any] = {"Arrow table": table, "Parquet file": path, "pandas frame": table.to_pandas()}
+    if with_spark:
+        spark = hr.spark.session()
+        frame = spark.read.parquet(str(path)).coalesce(1)
+        assert frame.count() == table.num_rows
+        found["Spark DataFrame"] = frame
+    return found
+
+
+def count_words(table: pa.Table) -> int:
+    """Rows that word count must give, in plain Python."""
+    hours = pc.cast(table["ts"], pa.int64()).to_numpy() // 3_600_000_000
+    texts = table["text"].to_pylist()
+    return len({(hour, word) for hour, text in zip(hours, texts, strict=True) for word in text.split()})
+
+
+def measure(full: bool, tiny: bool = False) -> list[Row]:
+    """M rows/s of each hand-over; the ratio of word count end to end."""
+    n, repetitions = (4_000_000, 5) if full else (200_000, 3)
+    with_spark = True
+    if tiny:
+        n, repetitions, with_spark = 5_000, 1, _has_session()
+    rows = []
+    table = make_table(n)
+    words = count_words(table.slice(0, 200_000))
+    assert end_to_end(table.slice(0, 200_000), QUERIES["words of text"])[1] == words
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
+        forms = sources(table, folder, with_spark)
+        for form, source in forms.items():
+            for name, query in QUERIES.items():
+                if form != "Arrow table" and name not in ("integer keys", "words of text"):
+                    continue
+                hand_over(source, query)  # compiles, warms the file cache
+                times = [hand_over(source, query) for _ in range(repetitions)]
+                assert all(rows_read == n for _, _, rows_read in times)
+                read, encoded = (n / median([t[i] for t in times]) / 1e6 for i in (0, 1))
+                rows.append(
+                    Row("ingress", f"{form}, {name}", encoded, "M rows/s", baseline=read, baseline_name="reading alone")
+                )
+        query = QUERIES["words of text"]
+        results = None
+        for form in ("Arrow table", "Spark DataFrame"):
+            if form not in forms:
+                continue
+            end_to_end(forms[form], query)
+            whole, handed = [], []
+            for _ in range(repetitions):
+                seconds, found = end_to_end(forms[form], query)
+                results = found if results is None else results
+                assert found == results, (found, results)
+                whole.append(seconds)
+                handed.append(hand_over(forms[form], query)[1])
+            rows.append(
+                Row(
+                    "ingress",
+                    f"{form}, word count end to end",
+                    median(whole),
+                    "s",
+                    "lower",
+                    goal=1.3,
+                    baseline=median(handed),
+                    baseline_name="hand-over",
+                    goal_is_ratio=True,
+                )
+            )
+        assert results is not None
+        rows += compare_words(table, forms.get("Spark DataFrame"), results, repetitions)
+    return rows + compare_crafted((1_000,) if tiny else (160_000, 1_000_000), repetitions)
+
+
+def compare_crafted(counts: Sequence[int], repetitions: int) -> list[Row]:
+    """M keys/s of keys that are all new, crafted against the stable hash and random; in turns."""
+    rows = []
+    rng = np.random.default_rng(7)
+    for count in counts:
+        numbers = pa.array(rng.integers(-(2**63), 2**63 - 1, count))
+        names = pa.array(np.char.mod("%08x", rng.permutation(2**24)[:count]))
+        for name, bad, good in (
+            ("integers", pa.array(crafted.integers(count)), numbers),
+            ("strings", crafted.texts(count), names),
+        ):
+            seconds: dict[bool, list[float]] = {True: [], False: []}
+            for repetition in range(repetitions + 1):
+                for is_bad, keys in ((True, bad), (False, good)):
+                    dictionary = KeyDictionary((key_kind(keys.type) or "",))
+                    begin = time.perf_counter()
+                    dictionary.encode(keys)
+                    if repetition:  # the first one compiles
+                        seconds[is_bad].append(time.perf_counter() - begin)
+                    assert dictionary.size == count
+            found, baseline = (count / median(seconds[is_bad]) / 1e6 for is_bad in (True, False))
+            rows.append(
+                Row(
+                    "ingress",
+                    f"{count:,} crafted {name}",
+                    found,
+                    "M keys/s",
+                    goal=0.5,
+                    baseline=baseline,
+                    baseline_name="random ones",
+                    goal_is_ratio=True,
+                )
+            )
+    return rows
+
+
+def compare_words(table: pa.Table, frame: Any, results: int, repetitions: int) -> list[Row]:
+    """Seconds of word count from start to end, by who splits the texts; in turns."""
+    ours = "text, split here"
+    texts = {ours: table} if frame is None else {ours: table, "text from Spark, split here": frame}
+    ways = [(name, lambda source=source: source, QUERIES["words of text"]) for name, source in texts.items()]
+    ways += [(name, source, _count_listed) for name, source in word_sources(table, frame).items()]
+    seconds: dict[str, list[float]] = {name: [] for name, _, _ in ways}
+    for repetition in range(repetitions + 1):
+        for name, source, query in ways:
+            took, found = end_to_end(source(), query)
+            assert found == results, (name, found, results)
+            if repetition:  # the first one compiles
+                seconds[name].append(took)
+    base = median(seconds[ours])
+    return [
+        Row("ingress", f"words: {name}", median(times), "s", "lower", baseline=base, baseline_name=ours)
+        for name, times in seconds.items()
+    ]
+
+
+def _count_listed(stream: hr.Stream) -> hr.Stream:
+    return stream.key_by(word=hr.each("words")).window("1h").aggregate(n=hr.count())
+
+
+def _has_session() -> bool:
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None

@@ -1,0 +1,137 @@
+"""What a user would pick instead, beside ours, in one run: `headrace bench peers`.
+
+All peers get the same Arrow table of raw keys or texts, or its rows in files
+where they read no Arrow; ours is what a user calls, `hr.stream(table)`. All give
+the same result, compared by its hash at every run, and take turns. What a peer
+needs and has not is said in its row, and so is a failure.
+
+=================  ==============================================================
+``workloads``      input files, the plain loop, what the result is
+``band_join``      one workload more: sides, the plain loop
+``sizes``          which workloads, and how large
+``contest``        contestants, taking turns, rows
+``ours``           ours as a user calls it, VSN and SN; the engine alone; the plain loop
+``rescale``        changing the parallelism of a running job
+``on_duckdb``      DuckDB, in this process
+``on_polars``      Polars, in an environment of its own (`polars_script`)
+``on_flink``       Flink: jobs of ours in Java (`flink/`), in its own process
+``on_spark``       Spark Structured Streaming, in its own process (`spark_script`)
+``process``        asking a peer in another process
+``summary``        the figures as a table in Markdown
+``environment``    environments made on demand; javac
+=================  ==============================================================
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from headrace_bench.experiments import Experiment, Figure, Line, Paper
+from headrace_bench.experiments.experiment import STRETCH_MACHINE
+
+if TYPE_CHECKING:
+    from headrace_bench.peers.contest import Contestant, Result
+    from headrace_bench.peers.workloads import Work
+
+NAME = "peers"
+PAPER = Paper(
+    "STRETCH, section 8.1 and Figure 6: word count and pair count, against Flink",
+    STRETCH_MACHINE,
+    [
+        "Word count: +17 % throughput and -94 % latency against Flink.",
+        "Pair count L, M and H: +137 %, +237 % and +283 % throughput, -89 %, -94 % and -94 % latency.",
+    ],
+)
+TEXT = (
+    "The same rows, the same result, on this machine, in this run. Ours is what a user calls: the Arrow table of raw keys"
+    " or texts given to `hr.stream`, results hashed by the sink as they come; the clock runs from the call to the end, so"
+    " reading, checking and encoding are in it. `Engine alone` is ours on rows that were encoded and stored beforehand,"
+    " which no user has. A rate is the rows of the input over the seconds from the first row to the last result, median of"
+    " runs in which all took turns, each of half a second at least; processor time is that of all threads, for each row of"
+    " the input. Start-up and, where a peer has to copy the rows first, ingestion are in the notes. Spark and Flink's"
+    " `stock` get the first fifth of the rows. Batch engines see the whole input at once and are upper bounds; the plain"
+    " loop has its columns encoded beforehand and writes no result at all, it only hashes it. Flink `stock` is its own"
+    " windows and state, `expert` an operator of primitive arrays without state that could be saved. Latency runs from"
+    " the arrival of the tuple that completes a window to each of its results,"
+    " at half of the rate each one reached, so the rates differ. Ours is compared with the best streaming peer, all"
+    " others with the plain loop. Tweets of word count are texts; pairs of pair count are numbers, made beforehand for all;"
+    " none is twice in a tweet. Flink's jobs know that keys of the aggregate are small numbers, as the loop does."
+    " Comparisons of the band join are those that a join of all pairs makes for the same result. Our SN mode, our"
+    " `all pairs`, the loop and Flink's `expert` make them; our index skips most, and so do the others by joining on"
+    " cells of the banded column, written into their queries by hand."
+)
+
+
+def contestants(work: Work, tiny: bool = False) -> list[Contestant]:
+    """Give everyone, in the order of the table; a tiny run starts no virtual machine and installs nothing."""
+    from headrace_bench.peers.on_duckdb import DuckDB
+    from headrace_bench.peers.on_flink import Flink
+    from headrace_bench.peers.on_polars import Polars
+    from headrace_bench.peers.on_spark import Spark
+    from headrace_bench.peers.ours import Engine, Loop, Ours
+
+    all_pairs = work.name == "band join"
+    if tiny:
+        return [
+            Loop(),
+            Ours(1),
+            Ours(2),
+            Ours(2, index=False) if all_pairs else Ours(2, "sn"),
+            Engine(1),
+            DuckDB(1),
+            Polars(1, may_install=False),
+            Flink(1, "stock", may_install=False),
+        ]
+    peers: list[Contestant] = [Loop(), Ours(1), Ours(2), Ours(1, "sn"), Ours(2, "sn")]
+    if all_pairs:
+        peers += [Ours(1, index=False), Ours(2, index=False)]
+    peers += [Engine(1), Engine(2)]
+    peers += [Flink(threads, version) for version in ("stock", "expert") for threads in (1, 2)]
+    for kind in (Spark, DuckDB, Polars):
+        peers += [kind(1), kind(2)]
+    return peers
+
+
+def measure(full: bool, tiny: bool = False) -> Experiment:
+    """Run every workload with every peer."""
+    from headrace_bench.peers import rescale
+    from headrace_bench.peers.contest import LEAST_S, compete, rows_of
+    from headrace_bench.peers.sizes import make_works
+    from headrace_bench.peers.summary import markdown
+
+    finished = Experiment(NAME, "What a user would pick instead", TEXT, PAPER)
+    found: list[tuple[Work, Sequence[Result]]] = []
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
+        for make in make_works(Path(folder), full, tiny):
+            work, part = make()
+            repetitions = 1 if tiny else 5 if full else 3
+            results = compete(work, contestants(work, tiny), repetitions, part, least_s=0.0 if tiny else LEAST_S)
+            found.append((work, results))
+            finished.rows += rows_of(work, results)
+            finished.figures.append(_figure(work, results))
+            for each in (work, part):
+                each.release()
+            pa.default_memory_pool().release_unused()
+    finished.markdown = markdown(found)
+    finished.rows += rescale.measure(1 if tiny else 5 if full else 3, tiny, may_install=not tiny)
+    return finished
+
+
+def _figure(work: Work, results: Sequence[Result]) -> Figure:
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for result in results:
+        if not result.failure:
+            of_name = lines.setdefault(result.contestant.name, [])
+            of_name.append((result.contestant.threads, result.rate))
+    return Figure(
+        work.title,
+        "threads",
+        f"{work.unit}/s",
+        [Line(name, *zip(*points, strict=True)) for name, points in lines.items()],
+        log_y=True,
+    )

@@ -1,0 +1,145 @@
+"""Flink: our Java jobs (`flink/*.java`) in a mini cluster, one virtual machine for each configuration.
+
+The jobs are compiled against the jars of the PyPI wheel `apache-flink-libraries`,
+in an environment of Flink's own. ``stock`` has Flink's windows with incremental
+aggregation and its heap state; ``expert`` is what one would write instead: an
+operator with primitive arrays, which gives up checkpoints and rescaling, and
+chained to the source where there is one subtask. Both reuse objects, mark time
+only where a pane ends, take 100 ms for a buffer at full speed and 1 ms paced.
+Words become numbers by one dictionary of the whole virtual machine, for both.
+Flink does not merge in order: forwarding waits for watermarks, in one subtask.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+from headrace_bench.peers.contest import Answer, Contestant, Latency, NotRun
+from headrace_bench.peers.environment import cache_folder, environment, find_javac
+from headrace_bench.peers.process import PeerProcess
+from headrace_bench.peers.workloads import Work
+
+VERSION = "2.3.0"
+SOURCES = Path(__file__).parent / "flink"
+WORKLOADS = {
+    "aggregate": "aggregate",
+    "word count": "text",
+    "pair count": "pairs",
+    "forward": "forward",
+    "band join": "band",
+}
+HEAP = ("-Xms512m", "-Xmx2g", "-XX:+UseParallelGC")
+OPENED = ("java.lang", "java.util", "java.time", "java.util.concurrent")
+COMPILE_S = 300.0
+
+
+class Flink(Contestant):
+    """One version of the jobs at one parallelism.
+
+    Parameters
+    ----------
+    threads : int
+        Parallelism. With an exchange between source and window each subtask is two threads.
+    version : {"stock", "expert"}
+    may_install : bool
+    """
+
+    warm_ups = 2
+
+    def __init__(self, threads: int, version: str, may_install: bool = True):
+        super().__init__(f"Flink {VERSION} {version}", threads, "streaming", "arrays in its virtual machine")
+        self.version = version
+        self.is_slow = version == "stock"
+        self._may_install = may_install
+        self._process: PeerProcess | None = None
+
+    def install(self, work: Work) -> None:
+        if work.name not in WORKLOADS:
+            raise NotRun("no job is written for it")
+        if work.name == "forward" and self.threads > 1:
+            raise NotRun("one order is made by one subtask; with both sources that is three threads already")
+        self._command = installed(self._may_install)
+
+    def start(self) -> None:
+        self._process = PeerProcess(self._command)
+
+    def load(self, work: Work) -> None:
+        self._process.ask("load", WORKLOADS[work.name], work.folder, work.size)
+
+    def run(self) -> Answer:
+        return self._run(0)[0]
+
+    def latency(self, per_second: int) -> tuple[Answer, Latency]:
+        return self._run(per_second)
+
+    def _run(self, per_second: int) -> tuple[Answer, Latency]:
+        words = self._process.ask("run", self.version, self.threads, per_second)
+        seconds, cpu_s, digest, rows, p50, p99 = words
+        return Answer(float(seconds), int(digest), int(rows), float(cpu_s)), Latency(float(p50), float(p99))
+
+    def end(self) -> None:
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+
+def installed(may_install: bool) -> list[str]:
+    """See that all is there and compiled. Returns the command that starts the jobs' process.
+
+    Raises
+    ------
+    NotRun
+        If something is not there.
+    """
+    javac = find_javac()  # first: without it the download is in vain
+    return command(javac, environment("flink", [f"apache-flink-libraries=={VERSION}"], may_install))
+
+
+def start_process(may_install: bool, *arguments: str) -> PeerProcess:
+    """Start a mini cluster; `adaptive` or `tuned` as argument is another scheduler."""
+    return PeerProcess([*installed(may_install), *arguments])
+
+
+def version_of(javac: Path) -> str:
+    """Say which compiler it is."""
+    return subprocess.run([javac, "-version"], capture_output=True, text=True, check=True).stdout
+
+
+def command(javac: Path, python: Path) -> list[str]:
+    """Compile the jobs, unless they are, and say how to start them.
+
+    Raises
+    ------
+    NotRun
+        If they do not compile here.
+    """
+    (libraries,) = python.parent.parent.glob("lib/python*/site-packages/pyflink/lib")
+    sources = sorted(SOURCES.glob("*.java"))
+    content = hashlib.sha256(
+        version_of(javac).encode() + b"".join(each.read_bytes() for each in sources)
+    ).hexdigest()[:16]
+    classes = cache_folder() / f"flink-jobs-{VERSION}-{content}"
+    if not classes.exists():
+        with tempfile.TemporaryDirectory(dir=cache_folder(make=True)) as folder:
+            built = Path(folder) / "classes"
+            done = subprocess.run(
+                [javac, "-nowarn", "-d", built, "-cp", f"{libraries}/*", *sources],
+                capture_output=True,
+                text=True,
+                timeout=COMPILE_S,
+            )
+            if done.returncode:
+                wrong = re.search(r"^.*error: .*$", done.stderr, re.MULTILINE)
+                raise NotRun(f"its jobs do not compile: {wrong[0] if wrong else done.stderr[-200:]}")
+            try:
+                os.replace(built, classes)
+            except OSError:
+                if not classes.exists():  # else another run was quicker
+                    raise
+    opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
+    return [str(javac.with_name("java")), *HEAP, *opened, "-cp", f"{classes}:{libraries}/*", "Peer"]

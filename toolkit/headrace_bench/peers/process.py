@@ -1,0 +1,116 @@
+"""A peer in a process of its own, asked by lines of text.
+
+Each request is one line of words; the answer is the next line that begins with
+`@`: ``@ok SECONDS DIGEST ROWS`` (or other figures), or ``@error WHAT``. All
+other output is the peer's own and is kept for error messages only.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+import queue
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from headrace_bench.peers.contest import NotRun
+
+START_S = 120.0
+ANSWER_S = 300.0
+END_S = 30.0
+
+
+class PeerProcess:
+    """Start a peer and wait until it says ``@ok``.
+
+    Parameters
+    ----------
+    command : sequence of str
+    environment : mapping
+        Added to this process's own.
+
+    Attributes
+    ----------
+    start_s : float
+        From its start to its first answer: interpreter, virtual machine, session or cluster.
+    """
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None = None):
+        begin = time.perf_counter()
+        self._said: collections.deque[str] = collections.deque(maxlen=200)
+        self._answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                env={**os.environ, **(environment or {})},
+                start_new_session=True,  # Ctrl-C is ours; it ends with its input
+            )
+        except OSError as error:
+            raise NotRun(f"{command[0]} cannot be started ({error.strerror})") from error
+        threading.Thread(target=self._listen, name="bench-peer", daemon=True).start()
+        try:
+            self._answer(START_S)
+        except BaseException:
+            self.close()
+            raise
+        self.start_s = time.perf_counter() - begin
+
+    def _listen(self) -> None:
+        with contextlib.suppress(ValueError):  # closed meanwhile
+            for line in self._process.stdout:
+                if line.startswith("@"):
+                    self._answers.put(line[1:].strip())
+                elif line.strip():
+                    self._said.append(line.strip())
+        self._answers.put(None)
+
+    def ask(self, *words: object, timeout_s: float = ANSWER_S) -> list[str]:
+        """Send a request and wait for its answer's words.
+
+        Raises
+        ------
+        RuntimeError
+            If the peer says so, has ended, or does not answer in time (it is ended then).
+        """
+        try:
+            self._process.stdin.write(" ".join(map(str, words)) + "\n")
+            self._process.stdin.flush()
+        except (OSError, ValueError) as error:
+            raise RuntimeError(f"it has ended: {self._last()}") from error
+        return self._answer(timeout_s)
+
+    def _answer(self, timeout_s: float) -> list[str]:
+        try:
+            answer = self._answers.get(timeout=timeout_s)
+        except queue.Empty:
+            self._process.kill()
+            self.close()
+            raise RuntimeError(f"no answer within {timeout_s:.0f} s: {self._last()}") from None
+        if answer is None:
+            raise RuntimeError(f"it ended with status {self._process.wait()}: {self._last()}")
+        state, _, rest = answer.partition(" ")
+        if state != "ok":
+            raise RuntimeError(rest or self._last())
+        return rest.split()
+
+    def _last(self) -> str:
+        """The line of its own words that says most."""
+        telling = [line for line in self._said if "Exception" in line or "Error" in line]
+        return (telling or list(self._said) or ["it said nothing"])[-1]
+
+    def close(self) -> None:
+        """End the process."""
+        with contextlib.suppress(OSError, ValueError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

@@ -1,0 +1,61 @@
+"""Which workloads there are, and how large each is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from headrace_bench.peers.band_join import band, sides
+from headrace_bench.peers.workloads import (
+    ROWS_PER_SPAN,
+    Work,
+    aggregate,
+    forward,
+    keyed_rows,
+    paircount,
+    pairs_of,
+    wordcount,
+)
+from headrace_bench.wordcount import make_tweets
+
+PART = 5
+"""Of so many rows, slow contestants get one."""
+
+
+def make_works(folder: Path, full: bool, tiny: bool) -> Sequence[Callable[[], tuple[Work, Work]]]:
+    """Give the workloads in order, each to be made when its turn has come: whole, and the first part of it."""
+    rows, tweets, pairs = (80_000_000, 4_000_000, 20_000_000) if full else (32_000_000, 1_000_000, 5_000_000)
+    window, arriving = (100_000, 200_000) if full else (10_000, 500_000)
+    per_span = ROWS_PER_SPAN
+    if tiny:
+        rows, tweets, pairs, per_span = 20_000, 500, 5_000, 4_000
+        window, arriving = 500, 2_500
+
+    def both(name: str, make: Callable[..., Work], *tables: pa.Table) -> tuple[Work, Work]:
+        first = [table.slice(0, table.num_rows // PART) for table in tables]
+        return make(*tables, folder / name), make(*first, folder / f"{name}-part")
+
+    def count_pairs(level: str) -> tuple[Work, Work]:
+        return both(f"paircount-{level}", lambda table, place: paircount(level, table, place), pairs_of(level, pairs))
+
+    def join() -> tuple[Work, Work]:
+        left, right, size = sides(window, arriving)
+        return both("band", lambda one, other, place: band(one, other, size, place), left, right)
+
+    works = [
+        lambda: both("aggregate", aggregate, keyed_rows(rows, per_span=per_span)),
+        lambda: both("wordcount", wordcount, make_tweets(tweets)),
+        lambda: count_pairs("L"),
+        lambda: both(
+            "forward",
+            forward,
+            keyed_rows(rows // 4, per_span=per_span),
+            keyed_rows(rows // 4, per_span=per_span, seed=8),
+        ),
+        join,
+    ]
+    if full:
+        works.insert(3, lambda: count_pairs("M"))
+    return works

@@ -1,0 +1,231 @@
+"""What an operator's measures give, as columns of numbers over time.
+
+    counter      its difference per second, called as `Measure.rate` says
+    gauge        its value, or what it is for the interval (`Measure.between`)
+    histogram    p50 and p99 of what was counted lately, in milliseconds
+    part_of      shares of the whole: what each worker did with its time
+
+They are called as in `run.history.to_pandas()`, with one column for each element where a measure is `by` something:
+``load_0``, ``gap_SOURCE``. Texts and buckets have none: a text is said, and buckets are the heat map's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from headrace.metrics.latency import LatencyHistogram
+from headrace.metrics.measures import Measure
+from headrace.metrics.snapshot import OperatorMetrics
+
+MOST_DRAWN = 16
+"""Elements of a measure that have columns."""
+NAN = math.nan
+_ELEMENT_WORDS = {"worker": "thread"}
+
+Values = Callable[[OperatorMetrics, OperatorMetrics, float], Sequence[float]]
+"""Of a snapshot, the one before, and the seconds between them."""
+
+
+class OperatorColumns:
+    """The columns of one operator, and their values.
+
+    Parameters
+    ----------
+    operator : OperatorMetrics
+        Any snapshot: how many workers there are, and which sources.
+    is_wanted : function of Measure, optional
+        Whether it is to have columns; by default those that the history has.
+
+    Attributes
+    ----------
+    measures : dict of name to Measure
+    names : list of str
+        All columns.
+    of : dict of measure's name to tuple of str
+        Its columns; of a histogram (p50, p99).
+    elements : dict of measure's name to tuple of str
+        How the elements are called that it is `by`; the first `MOST_DRAWN`.
+    wholes : dict of `part_of` to tuple of Measure
+        What is shown as shares.
+    """
+
+    def __init__(self, operator: OperatorMetrics, is_wanted: Callable[[Measure], bool] | None = None):
+        is_wanted = is_wanted or (lambda measure: measure.goes_to("column"))
+        self.measures: dict[str, Measure] = {measure.name: measure for measure in operator.measures}
+        self.names: list[str] = []
+        self.of: dict[str, tuple[str, ...]] = {}
+        self.elements: dict[str, tuple[str, ...]] = {}
+        self.wholes: dict[str, tuple[Measure, ...]] = {}
+        self._values: list[Values] = []
+        for measure in operator.measures:
+            if measure.kind == "text" or measure.by == "bucket" or not is_wanted(measure):
+                continue
+            if measure.part_of:
+                self.wholes[measure.part_of] = (*self.wholes.get(measure.part_of, ()), measure)
+            else:
+                self._open(measure, operator)
+        for parts in self.wholes.values():
+            self._open_shares(parts, operator)
+
+    def row(self, now: OperatorMetrics, then: OperatorMetrics, seconds: float) -> list[float]:
+        """The values of all columns, from two snapshots and the seconds between them."""
+        row: list[float] = []
+        for values in self._values:
+            row += values(now, then, seconds)
+        return row
+
+    def _open(self, measure: Measure, operator: OperatorMetrics) -> None:
+        name, is_counter = measure.name, measure.kind == "counter"
+        if measure.kind == "histogram":
+            columns, values = tuple(f"{name}_{part}_ms" for part in ("p50", "p99")), Quantiles(name)
+        elif measure.by is not None:
+            elements = elements_of(operator.values[name])
+            keys = elements if isinstance(operator.values[name], dict) else range(len(elements))
+            self.elements[name] = elements
+            columns = measure.columns_by(operator.values[name])[:MOST_DRAWN]
+            values = rates(name, keys) if is_counter else levels(name, keys)
+        elif is_counter:
+            columns, values = (measure.rate or f"{name}_per_s",), rate(name)
+        else:
+            columns, values = measure.columns, lately(measure.between) if measure.between else level(name)
+        if measure.unit == "ns" and measure.kind != "histogram":
+            columns, values = tuple(f"{column}_in_ms" for column in columns), in_milliseconds(values)
+        self.of[name] = columns
+        self.names += columns
+        self._values.append(values)
+
+    def _open_shares(self, parts: tuple[Measure, ...], operator: OperatorMetrics) -> None:
+        elements = elements_of(operator.values[parts[0].name])
+        for measure in parts:
+            self.elements[measure.name] = elements
+            self.of[measure.name] = measure.columns_by(operator.values[measure.name])[:MOST_DRAWN]
+            self.names += self.of[measure.name]
+        self._values.append(shares([measure.name for measure in parts], len(elements)))
+
+
+def key_of(measure: Measure) -> str:
+    """Key of a panel made for it: no other panel has one that begins so."""
+    return f"measure_{measure.name}"
+
+
+def heading_of(measure: Measure) -> str:
+    """What a measure is called in a heading."""
+    words = measure.word.replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
+def unit_of(measure: Measure) -> str:
+    """Unit of the columns of a measure."""
+    unit = "ms" if measure.unit == "ns" else measure.unit
+    return f"{unit}/s" if measure.kind == "counter" else unit
+
+
+def element_word(by: str | None) -> str:
+    """What the elements are that a measure is by."""
+    return _ELEMENT_WORDS.get(by or "", by or "")
+
+
+def elements_of(value: Any) -> tuple[str, ...]:
+    """How the elements of a measure's value are called."""
+    names = value if isinstance(value, dict) else range(len(value))
+    return tuple(str(name) for name in list(names)[:MOST_DRAWN])
+
+
+# Of a handful of numbers: plain Python, where NumPy spends most of its time on being called.
+
+
+def level(name: str) -> Values:
+    """Value of a gauge; NaN where there is none."""
+
+    def values(now: OperatorMetrics, _then: OperatorMetrics, _seconds: float) -> Sequence[float]:
+        value = now.values[name]
+        return (NAN if value is None else value,)
+
+    return values
+
+
+def lately(between: Callable[[Any, Any], Any]) -> Values:
+    """What a gauge is for the interval; NaN where threads have come or gone in it, and have had less time than others."""
+
+    def values(now: OperatorMetrics, then: OperatorMetrics, _seconds: float) -> Sequence[float]:
+        value = between(now, then) if now.members == then.members else None
+        return (NAN if value is None else value,)
+
+    return values
+
+
+def rate(name: str) -> Values:
+    """Difference of a counter per second."""
+
+    def values(now: OperatorMetrics, then: OperatorMetrics, seconds: float) -> Sequence[float]:
+        return ((now.values[name] - then.values[name]) / seconds,)
+
+    return values
+
+
+def levels(name: str, keys: Sequence[Any]) -> Values:
+    """Values of a gauge by element; NaN of an element that there is none of just now."""
+
+    def values(now: OperatorMetrics, _then: OperatorMetrics, _seconds: float) -> Sequence[float]:
+        new = now.values[name]
+        return [found(new, key) for key in keys]
+
+    return values
+
+
+def rates(name: str, keys: Sequence[Any]) -> Values:
+    """Differences of a counter per second, by element; NaN of an element that there is none of just now."""
+
+    def values(now: OperatorMetrics, then: OperatorMetrics, seconds: float) -> Sequence[float]:
+        new, old = now.values[name], then.values[name]
+        return [(found(new, key) - found(old, key)) / seconds for key in keys]
+
+    return values
+
+
+def found(values: Any, key: Any) -> float:
+    """The value of an element; NaN where there is none."""
+    try:
+        value = values[key]
+    except (KeyError, IndexError):
+        return NAN
+    return NAN if value is None else value
+
+
+def in_milliseconds(nanoseconds: Values) -> Values:
+    """The same in milliseconds: nobody reads nanoseconds on an axis."""
+
+    def values(now: OperatorMetrics, then: OperatorMetrics, seconds: float) -> Sequence[float]:
+        return [value / 1e6 for value in nanoseconds(now, then, seconds)]
+
+    return values
+
+
+class Quantiles:
+    """Median and 99th percentile of what was counted between two snapshots; where nothing was, those before."""
+
+    def __init__(self, name: str):
+        self._name = name
+        self._newest: tuple[float, float] = (NAN, NAN)
+
+    def __call__(self, now: OperatorMetrics, then: OperatorMetrics, _seconds: float) -> Sequence[float]:
+        new, old = now.counts(self._name), then.counts(self._name)
+        if new is not None and old is not None:
+            between = LatencyHistogram(new - old).summary()
+            if between["p50"] == between["p50"]:
+                self._newest = between["p50"], between["p99"]
+        return self._newest
+
+
+def shares(names: Sequence[str], elements: int) -> Values:
+    """Shares of a whole between two snapshots: of the first part those of all elements, then of the next part."""
+
+    def values(now: OperatorMetrics, then: OperatorMetrics, _seconds: float) -> Sequence[float]:
+        pairs = [(now.values[name][:elements], then.values[name]) for name in names]
+        parts = [[max(a - b, 0) for a, b in zip(new, old, strict=False)] for new, old in pairs]
+        wholes = [max(sum(each), 1) for each in zip(*parts, strict=True)]
+        return [amount / whole for part in parts for amount, whole in zip(part, wholes, strict=True)]
+
+    return values

@@ -1,0 +1,41 @@
+"""What the user can set: one file for each kind of control that a run offers, and the rate of its input."""
+
+from __future__ import annotations
+
+import html
+
+import ipywidgets as w
+
+from headrace_widgets.controls.choice import ChoiceControl
+from headrace_widgets.controls.count import CountControl
+from headrace_widgets.controls.number import NumberControl
+from headrace_widgets.controls.setting import Setting
+from headrace_widgets.messages import Messages
+from headrace_widgets.target import Target
+
+KINDS = {"count": CountControl, "choice": ChoiceControl, "number": NumberControl}
+ELSEWHERE = ("mapping",)
+"""Kinds that have a panel of their own."""
+
+
+def make_controls(target: Target, messages: Messages) -> dict[str, Setting]:
+    """The controls that the operator has, by name, in its order."""
+    return {
+        name: KINDS[control.kind](target, name, control, messages)
+        for name, control in target.controls.items()
+        if control.kind in KINDS
+    }
+
+
+def absent_controls(target: Target) -> w.HTML:
+    """One line for each control that the operator has not, with the reason, folded."""
+    why = dict(target.controls.absent)
+    for name, control in target.controls.items():
+        if control.kind not in (*KINDS, *ELSEWHERE):
+            why[name] = f"{control.title}; by a call only: {target.code}.reconfigure({name}=...)"
+    if not why:
+        return w.HTML()
+    names = html.escape(", ".join(why))
+    lines = "".join(f"<li><b>{html.escape(name)}</b>: {html.escape(text)}</li>" for name, text in why.items())
+    text = f'<details class="headrace-absent"><summary>No control here for {names}</summary><ul>{lines}</ul></details>'
+    return w.HTML(text).add_class("headrace-lacks")

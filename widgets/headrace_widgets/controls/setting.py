@@ -1,0 +1,86 @@
+"""What the controls of an operator have in common: one value, asked for by hand, and shown as it is in force."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ipywidgets as w
+
+from headrace_widgets.controls.shown import Shown
+from headrace_widgets.messages import Messages
+from headrace_widgets.target import Target
+
+
+class Setting:
+    """Asks for a value and prints the line of Python that does the same.
+
+    A refusal is shown, and the widgets return to what is. Subclasses make the widgets, tell `watch` which of them the
+    user sets, and show a value with `put`.
+    """
+
+    def __init__(self, target: Target, name: str, messages: Messages):
+        self._target, self._name, self._messages = target, name, messages
+        self._shown = Shown()
+        self._change: Any = None
+        self._set_to: Any = None
+        """What the widgets show; None: unknown, since the user has set something else."""
+        self.widget = w.HBox(layout=w.Layout(align_items="center"))
+        self.widget.add_class(f"headrace-{name}")
+        self.is_over = False
+
+    def watch(self, *parts: w.ValueWidget) -> None:
+        """Ask for what the user sets these to."""
+        for part in parts:
+            moved = self._messages.guard(lambda change, part=part: self._ask(part, change["new"]))
+            part.observe(lambda change, moved=moved: None if self._shown.is_now else moved(change), "value")
+
+    def _ask(self, part: w.ValueWidget, value: Any) -> None:
+        self._set_to = None
+        try:
+            meant = self.meant(part, value)
+        except ValueError:
+            self.show(self.now)
+            raise
+        self.request(meant)
+
+    def meant(self, part: w.ValueWidget, value: Any) -> Any:
+        """What is asked for where a widget is set to a value; raises ValueError where that cannot be."""
+        return value
+
+    def end(self) -> None:
+        """The run is over: nothing can be asked for any more."""
+        self.is_over = True
+        for part in self.widget.children:
+            part.disabled = True
+
+    def put(self, value: Any) -> None:
+        """Show a value."""
+        raise NotImplementedError
+
+    @property
+    def now(self) -> Any:
+        """What is in force."""
+        return self._target.configuration[self._name]
+
+    def request(self, value: Any) -> None:
+        """Ask for a value."""
+        self._messages.echo(f"{self._target.code}.reconfigure({self._name}={value!r})")
+        self._set_to = None
+        try:
+            self._change = self._target.reconfigure(**{self._name: value})
+        except Exception:
+            self.show(self.now)
+            raise
+        self._set(value)
+
+    def show(self, value: Any) -> None:
+        """Show what is in force, unless a request is on its way."""
+        if self._change is None or self._change.is_settled:
+            self._set(value)
+
+    def _set(self, value: Any) -> None:
+        if value == self._set_to or self.is_over:
+            return  # reading and setting traits costs, and this is asked for with every update
+        self._set_to = value
+        with self._shown.now():
+            self.put(value)

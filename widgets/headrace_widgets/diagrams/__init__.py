@@ -1,0 +1,32 @@
+"""Drawings of how the engine works, to step through in a notebook; for lessons, not for a run.
+
+A drawing is a list of steps. A notebook shows one at a time, with the means of the page alone, so that an exported
+page can be stepped through as well, without a kernel and without a network. `python -m headrace_widgets.diagrams FOLDER`
+writes all steps of each drawing as one SVG file, for places that show no outputs.
+
+    gate             when a tuple is ready
+    sharing          one buffer, one state, and a thread for each key
+    copies           shared-nothing beside virtual shared-nothing
+    reconfiguration  what an epoch is, and why no state moves
+    control_loop     from an observation to more threads
+    steps            a drawing in steps: as HTML, as one SVG
+    shapes           boxes, marks, arrows, text
+"""
+
+from headrace_widgets.diagrams.control_loop import control_loop
+from headrace_widgets.diagrams.copies import copies
+from headrace_widgets.diagrams.gate import gate
+from headrace_widgets.diagrams.reconfiguration import reconfiguration
+from headrace_widgets.diagrams.sharing import sharing
+from headrace_widgets.diagrams.steps import Step, Steps
+
+ALL = {
+    "gate": gate,
+    "sharing": sharing,
+    "copies": copies,
+    "reconfiguration": reconfiguration,
+    "control_loop": control_loop,
+}
+"""The drawings that the lessons show, by the names of their files."""
+
+__all__ = ["ALL", "Step", "Steps", "control_loop", "copies", "gate", "reconfiguration", "sharing"]

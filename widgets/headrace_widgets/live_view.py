@@ -1,0 +1,72 @@
+"""What every view of runs does to stay alive: a thread that updates it, a cell that shows it, and an end."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from headrace_widgets import cells
+from headrace_widgets.messages import Messages
+from headrace_widgets.watchdog import Watchdog
+
+
+class LiveView:
+    """A view that updates itself, and is shown where it is made; run again, its cell replaces it.
+
+    Whoever is one makes the attributes below, says what an update is, and calls `_begin` when all is there.
+
+    Attributes
+    ----------
+    widget : Widget
+    messages : Messages
+    watchdog : Watchdog
+    """
+
+    widget: Any
+    messages: Messages
+    watchdog: Watchdog
+    _refresh_s: float
+
+    def update(self) -> None:
+        """Show what there is now; its own thread calls this."""
+        raise NotImplementedError
+
+    def _begin(self, thread: str) -> None:
+        """Update from now on, in a thread of this name, and be seen."""
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._refresh, name=thread, daemon=True)
+        cells.take_over(self)
+        self.update()
+        self._thread.start()
+        self._shown_in = cells.execution()
+        if self._shown_in is not None:
+            self._display()
+
+    def _refresh(self) -> None:
+        while not self._closed.wait(self._refresh_s):
+            try:
+                if not self.watchdog.is_resting:
+                    self.update()
+                self.watchdog.check()
+            except Exception as error:  # a thread's exception is otherwise seen by nobody
+                if not self._closed.is_set():
+                    self.messages.fail(f"while updating the view: {type(error).__name__}: {error}")
+
+    def close(self) -> None:
+        """Stop updating and remove the widgets; what it shows goes on."""
+        self._closed.set()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(2.0)
+        self.watchdog.close()
+        cells.forget(self)
+        self.widget.close()
+
+    def _display(self) -> None:
+        from IPython.display import display
+
+        display(self.widget)
+
+    def _ipython_display_(self) -> None:
+        # As the last line of its own cell it is there already.
+        if self._shown_in is None or self._shown_in != cells.execution():
+            self._display()

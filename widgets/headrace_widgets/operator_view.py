@@ -1,0 +1,155 @@
+"""What the dashboard shows of one operator: its plots, its controls, what was changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import ipywidgets as w
+
+from headrace_widgets.changes_table import ChangesTable
+from headrace_widgets.controller_panel import ControllerPanel
+from headrace_widgets.controls import absent_controls, make_controls
+from headrace_widgets.controls.burst import BurstControl
+from headrace_widgets.controls.rate import RateControl
+from headrace_widgets.feed import Feed
+from headrace_widgets.figures import Figures
+from headrace_widgets.hot_keys import HotKeys
+from headrace_widgets.layouts import Layout
+from headrace_widgets.live_plot import LiveFigure
+from headrace_widgets.mapping_panel import MappingPanel
+from headrace_widgets.messages import Messages
+from headrace_widgets.numbers_row import NumbersRow
+from headrace_widgets.panels import Scene, known_panels, other_panels
+from headrace_widgets.plots import Plots, TimeView
+from headrace_widgets.target import Target
+from headrace_widgets.text_measures import TextMeasures
+from headrace_widgets.timeline import Timeline
+from headrace_widgets.turns import Part
+
+_HOW_BACK = (
+    '<p class="headrace-note"><code>dashboard</code> in a new cell shows this again, after the page was loaded anew too;'
+    " its own cell, run again, ends this run and starts another.</p>"
+)
+
+
+class OperatorView:
+    """The widgets of one operator, made of what it measures and of what can be changed at it.
+
+    Parameters
+    ----------
+    run : Run
+    feed : Feed
+    name : str
+        Of the operator.
+    limit : float
+        Imbalance that is marked as too much.
+    view : TimeView
+    messages : Messages
+    controllers : mapping of str to controller, or None
+        The user's.
+
+    Attributes
+    ----------
+    settings : dict of str to Setting
+        The controls that have a value: by name.
+    mapping : MappingPanel or None
+        None where the key mapping cannot be changed.
+    text_measures : TextMeasures
+    absent : HTML
+        Which controls it has not, and why; empty where it has all.
+    seldom : list of callable
+        What is read rather than watched: called with the metrics and the changes.
+    """
+
+    def __init__(
+        self,
+        run: Any,
+        feed: Feed,
+        name: str,
+        limit: float,
+        view: TimeView,
+        messages: Messages,
+        controllers: Mapping[str, Any] | None,
+    ):
+        self._run, self._feed, self._name, self._limit = run, feed, name, limit
+        snapshot = run.metrics()
+        metrics = snapshot.operators[name]
+        self.target = target = Target(run, name)
+        figures = self.figures()
+        self.plots = Plots(figures, view)
+        self.settings = make_controls(target, messages)
+        self.rate = RateControl(target, messages)
+        self.burst = BurstControl(target, messages, self.rate)
+        has_mapping = "mapping" in target.controls
+        self.mapping = MappingPanel(target, metrics, messages) if has_mapping else None
+        self.controller = ControllerPanel(target, feed, messages, controllers)
+        self.hot_keys = HotKeys(target, messages)
+        self.timeline = Timeline(target, metrics.max_threads, messages)
+        self.text_measures = TextMeasures(metrics)
+        self.numbers = NumbersRow(snapshot, name, {one for panel in figures.panels for one in panel.shows})
+        self.absent = absent_controls(target)
+        self.seldom: list[Part] = [
+            lambda *_: self.controller.update(),
+            lambda *_: self.rate.show(self.rate.playing),
+            lambda *_: self.burst.show(),
+            lambda *_: self.timeline.update(),
+            lambda metrics, _: self.numbers.show(metrics),
+        ]
+        if mapping := self.mapping:
+            self.seldom.append(lambda metrics, _: mapping.update(metrics.operators[name]))
+        if self.text_measures.is_there:
+            self.seldom.append(lambda metrics, _: self.text_measures.show(metrics.operators[name]))
+
+    def figures(self) -> Figures:
+        """Figures of all that it measures, built anew."""
+        operator, metrics = self._feed.columns[self._name], self._run.metrics().operators[self._name]
+        unit = getattr(self._run, "time_unit", "time units")
+        scene = Scene(operator, metrics.max_threads, unit, self._limit, bool(self._run.metrics().sources))
+        known = known_panels(scene)
+        return Figures(self._feed, self._name, scene, [*known, *other_panels(scene, known)])
+
+    def picture(self) -> LiveFigure | None:
+        """The heat map of the key mapping as it is, built anew; None where the mapping cannot be changed."""
+        return self.mapping.picture() if self.mapping else None
+
+    def arrange(self, layout: Layout) -> None:
+        """Lay the plots out."""
+        self.plots.arrange(layout)
+
+    def end(self) -> None:
+        """The run is over: nothing of it can be changed any more."""
+        for one in (*self.settings.values(), self.rate, self.controller, *filter(None, [self.mapping])):
+            one.end()
+
+    def widgets(self, history: w.Widget, changes: ChangesTable, messages: Messages) -> list[w.Widget]:
+        """What is shown, from the top, together with what all operators share."""
+        steering = [one.widget for one in self.settings.values()]
+        steering += [self.rate.widget] if self.rate.is_there else []
+        bar = w.Box(steering)
+        bar.add_class("headrace-steering")
+        return [
+            bar,
+            *([self.controller.widget] if self.controller.is_there else []),
+            messages.problem,
+            messages.code,
+            history,
+            self.numbers.widget,
+            self.plots.widget,
+            *([self.timeline.widget] if self.timeline.is_there else []),
+            *([self.text_measures.widget] if self.text_measures.is_there else []),
+            *([self.mapping.widget] if self.mapping else []),
+            *([self.hot_keys.widget] if self.hot_keys.is_there else []),
+            changes.widget,
+            *([self.absent] if self.absent.value else []),
+            w.HTML(_HOW_BACK).add_class("headrace-footer"),
+        ]
+
+    def update(self, changes: list[Any]) -> None:
+        """Show what there is now of what is watched."""
+        if self.settings:
+            configuration = self.target.configuration
+            for name, setting in self.settings.items():
+                setting.show(configuration[name])
+        self.plots.mark(changes)
+        self.plots.update()

@@ -1,0 +1,41 @@
+"""What waits outside: tuples that are due by the rate and were not admitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bokeh.models import NumeralTickFormatter
+
+from headrace_widgets import palette
+from headrace_widgets.panels.panel import KnownPanel, Scene, largest, time_figure
+from headrace_widgets.units import AXIS_FORMAT, amount
+
+BEHIND = "behind"
+
+
+class Backlog(KnownPanel):
+    """Where tuples pile up: an operator holds a bounded number of them, the rest waits before its sources."""
+
+    key, title, least = "backlog", "Due, not admitted", 10.0
+    about = "Tuples that are due by the rate that is set and were not taken yet: the operator has no room for them."
+
+    @classmethod
+    def is_for(cls, scene: Scene) -> bool:
+        return scene.has_sources
+
+    def has_meaning(self, now: Mapping[str, float]) -> bool:
+        return now["lag_s"] == now["lag_s"]
+
+    def figure(self, scene: Scene):
+        scene.draws(BEHIND)
+        made = time_figure(scene, self.key, "tuples")
+        made.yaxis.formatter = NumeralTickFormatter(format=AXIS_FORMAT)
+        made.varea("t", 0, BEHIND, source=scene.series, color=palette.LIMIT, alpha=0.3)
+        made.line("t", BEHIND, source=scene.series, color=palette.LIMIT, width=2)
+        return made
+
+    def top(self, highest: Mapping[str, float]) -> float:
+        return largest(highest, BEHIND)
+
+    def text(self, now: Mapping[str, float]) -> str:
+        return f"Outside, due and not admitted: {amount(now[BEHIND])} tuples; inside: {amount(now['depth_tuples'])}."

@@ -1,0 +1,26 @@
+"""What a plot says under the mouse: the values of all its lines at that moment."""
+
+from __future__ import annotations
+
+from bokeh.models import HoverTool, Line, NumeralTickFormatter
+from bokeh.plotting import figure
+
+from headrace_widgets.panels.panel import Scene
+
+
+def add_values_on_hover(made: figure, scene: Scene, title: str) -> None:
+    """Give a finished figure over time the values of its lines, each by what the legend calls it."""
+    labels = {item.renderers[0]: item.label.value for legend in made.legend for item in legend.items}
+    lines = [
+        one for one in made.renderers
+        if one.data_source is scene.series and isinstance(one.glyph, Line) and isinstance(one.glyph.y, str)
+    ]  # fmt: skip
+    if not lines:
+        return
+    formatter = made.yaxis[0].formatter
+    how = formatter.format if isinstance(formatter, NumeralTickFormatter) else "0,0.[00]"
+    values = [(labels.get(one, title), f"@{{{one.glyph.y}}}{{{how}}}") for one in lines]
+    # One line stands for all: they have the same times.
+    made.add_tools(HoverTool(
+        renderers=lines[:1], mode="vline", line_policy="nearest", tooltips=[("second", "@t{0,0.0}"), *values],
+    ))  # fmt: skip

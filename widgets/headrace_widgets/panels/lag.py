@@ -1,0 +1,57 @@
+"""How late the stream is: tuples by the rate that is set, and results with that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bokeh.models import NumeralTickFormatter
+
+from headrace.metrics.bottleneck import LATE_S
+from headrace_widgets import palette
+from headrace_widgets.panels.panel import KnownPanel, Scene, compact_legend, largest, time_figure
+from headrace_widgets.units import amount, milliseconds
+
+LAG, DELAY = "lag_s", "delay_s"
+
+
+class Lag(KnownPanel):
+    """How long the oldest tuple that is due has been so; the wait in the log is not part of it, that of results is."""
+
+    key, title, least = "lag", "Lag behind the rate", 0.1
+    about = (
+        "How long ago the next tuple to be admitted was due by the rate that is set; and how late results are with that:"
+        " their latency in the interval (99 %), which begins when a tuple is admitted, plus the lag."
+    )
+
+    @classmethod
+    def is_for(cls, scene: Scene) -> bool:
+        return scene.has_sources
+
+    def has_meaning(self, now: Mapping[str, float]) -> bool:
+        return now[LAG] == now[LAG]
+
+    def figure(self, scene: Scene):
+        scene.draws(LAG, DELAY)
+        made = time_figure(scene, self.key, "s")
+        made.yaxis.formatter = NumeralTickFormatter(format="0,0.[00]")
+        made.varea("t", 0, LAG, source=scene.series, color=palette.LIMIT, alpha=0.3)
+        made.line("t", LAG, source=scene.series, color=palette.LIMIT, width=2, legend_label="lag")
+        made.line(
+            "t", DELAY, source=scene.series, color=palette.OUT, width=1.5, line_dash="dashed",
+            legend_label="delay of results (p99)",
+        )  # fmt: skip
+        compact_legend(made)
+        return made
+
+    def top(self, highest: Mapping[str, float]) -> float:
+        return 1.15 * largest(highest, LAG, DELAY)
+
+    def text(self, now: Mapping[str, float]) -> str:
+        if now[LAG] != now[LAG]:
+            return "At full speed no tuple is ever due."
+        lag = f"{milliseconds(now[LAG] * 1e3)} behind" if now[LAG] > LATE_S else "On time"
+        words = f"{lag}: {amount(now['behind'])} due."
+        if now[DELAY] != now[DELAY]:
+            return words
+        delay = milliseconds(now[DELAY] * 1e3)
+        return f"{words} Results, with the wait outside: {delay} (p99)."

@@ -1,0 +1,61 @@
+"""A measure that no panel was written for: one line, or one for each of what it is by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bokeh.models import NumeralTickFormatter
+
+from headrace.metrics.measures import Measure
+from headrace_widgets import palette
+from headrace_widgets.columns import element_word, heading_of, key_of, unit_of
+from headrace_widgets.panels.panel import Scene, compact_legend, largest, time_figure
+from headrace_widgets.units import axis_format, axis_label, in_words
+
+_LEAST = {"fraction": 0.01, "ms": 0.1, "bytes": 1_024.0}
+
+
+class Lines:
+    """A gauge, or how fast a counter grows."""
+
+    floor = 0.0
+
+    def __init__(self, scene: Scene, measure: Measure):
+        self.key, self.title, self.about = key_of(measure), heading_of(measure), measure.title
+        self.shows = (measure.name,)
+        self._unit, self._element = unit_of(measure), element_word(measure.by)
+        self.least = _LEAST.get(self._unit, 1.0)
+        self._columns = scene.operator.of[measure.name]
+        self._elements = scene.operator.elements.get(measure.name, ())
+
+    def has_meaning(self, now: Mapping[str, float]) -> bool:
+        return True
+
+    def figure(self, scene: Scene):
+        scene.draws(*self._columns)
+        made = time_figure(scene, self.key, axis_label(self._unit))
+        made.yaxis.formatter = NumeralTickFormatter(format=axis_format(self._unit))
+        if not self._elements:
+            made.line("t", self._columns[0], source=scene.series, color=palette.OUT, width=2)
+            return made
+        for i, (element, column) in enumerate(zip(self._elements, self._columns, strict=True)):
+            made.line(
+                "t", column, source=scene.series, color=palette.element_colour(i), line_dash=palette.element_dash(i),
+                width=2, legend_label=f"{self._element} {element}" if element.isdigit() else element,
+            )  # fmt: skip
+        compact_legend(made)
+        return made
+
+    def top(self, highest: Mapping[str, float]) -> float:
+        return 1.15 * largest(highest, *self._columns)
+
+    def text(self, now: Mapping[str, float]) -> str:
+        values = [now[column] for column in self._columns]
+        if not self._elements:
+            return f"{self.title}: {in_words(values[0], self._unit)}."
+        parts = [
+            f"{element}: {in_words(value, self._unit)}"
+            for element, value in zip(self._elements, values, strict=True)
+            if value == value
+        ]
+        return f"By {self._element}: {', '.join(parts)}." if parts else "Not known yet."

@@ -1,0 +1,235 @@
+"""Two runs of the same stream side by side: one set of controls, and what each change costs the one and the other."""
+
+from __future__ import annotations
+
+import html
+import math
+from typing import Any
+
+import ipywidgets as w
+import numpy as np
+from bokeh.models import ColumnDataSource, NumeralTickFormatter, Range1d
+from bokeh.plotting import figure
+
+from headrace_widgets.controls import make_controls
+from headrace_widgets.controls.burst import BurstControl
+from headrace_widgets.controls.rate import RateControl
+from headrace_widgets.feed import Feed
+from headrace_widgets.live_plot import LiveFigure, LivePlot
+from headrace_widgets.live_view import LiveView
+from headrace_widgets.messages import Messages
+from headrace_widgets.pair import PairTarget
+from headrace_widgets.palette import element_colour
+from headrace_widgets.panels.panel import compact_legend, plain, round_up
+from headrace_widgets.plots import MOST_POINTS
+from headrace_widgets.pressure import Pressure
+from headrace_widgets.turns import SELDOM_S
+from headrace_widgets.units import AXIS_FORMAT, amount, milliseconds
+from headrace_widgets.watchdog import Watchdog
+
+SPAN_S = 60.0
+SERIES = ["t", "tuples_per_s", "lag_s"]
+CHANGES = ["place", "ms", "moved"]
+MOST_CHANGES = 12
+
+
+class SideBySide(LiveView):
+    """Throughput and lag of two runs, and of each change its pause and the state it moved. See `side_by_side`."""
+
+    def __init__(self, runs: tuple[Any, Any], names: tuple[str, str], stop_unwatched_after: float | None, refresh_s: float):
+        self.runs, self._names, self._refresh_s = runs, names, refresh_s
+        first = list(runs[0].operators)
+        if first != list(runs[1].operators):
+            raise ValueError(f"side_by_side: operators are {first} and {list(runs[1].operators)}; give two runs of one query")
+        if len(names) != 2 or names[0] == names[1]:
+            raise ValueError(f"names={names!r}: give two different names")
+        if any(run.state == "stopped" for run in runs):
+            raise ValueError(
+                "side_by_side: a run was stopped already; give runs that are started in one notebook cell a name each,"
+                " start(name=...), or the second takes the place of the first"
+            )
+        self.operator = first[0]
+        self.feeds = [Feed(run, lambda measure: measure.name == "processed") for run in runs]
+        self.pressures = [Pressure() for _ in runs]
+        self.messages = Messages()
+        target = PairTarget(runs, self.operator)
+        self.settings = make_controls(target, self.messages)
+        self.settings = {name: one for name, one in self.settings.items() if all(name in r[self.operator].controls for r in runs)}
+        self.rate = RateControl(target, self.messages)
+        self.burst = BurstControl(target, self.messages, self.rate)
+        self.stop = w.Button(description="Stop runs", tooltip="End both runs now", layout=w.Layout(width="auto"))
+        self.stop.on_click(self.messages.guard(lambda _: self._stop()))
+        self.plot = LivePlot(self._figures(), {
+            name: columns for i in range(2) for name, columns in ((f"series{i}", SERIES), (f"changes{i}", CHANGES))
+        })  # fmt: skip
+        self.words = w.HTML()
+        steering = [one.widget for one in self.settings.values()]
+        steering += [self.rate.widget] if self.rate.is_there else []
+        head = w.Box([self.words, self.stop]).add_class("headrace-head")
+        bar = w.Box(steering).add_class("headrace-steering")
+        self.widget = w.VBox([head, bar, self.messages.problem, self.messages.code, self.plot])
+        self.widget.add_class("headrace-dashboard")
+        self._seldom_at = 0
+        self.watchdog = Watchdog(stop_unwatched_after, lambda: self.plot.seen_at, self._unwatched)
+        self.watchdog.watch_cells()
+        self._begin("headrace-side-by-side")
+
+    # -- building
+
+    def _figures(self) -> list[LiveFigure]:
+        self._series = [ColumnDataSource({name: [math.nan] for name in SERIES}, name=f"series{i}") for i in range(2)]
+        self._changes = [ColumnDataSource({name: [math.nan] for name in CHANGES}, name=f"changes{i}") for i in range(2)]
+        x_range = Range1d(0, SPAN_S, name="x")
+        return [
+            LiveFigure("throughput", "Throughput", self._lines("throughput", "tuples/s", "tuples_per_s", AXIS_FORMAT, x_range)),
+            LiveFigure("lag", "Lag behind the rate", self._lines("lag", "s", "lag_s", "0,0.[00]", x_range)),
+            LiveFigure(
+                "pause", "How long each change took", self._bars("pause", "ms", "ms", "0,0.[0]"),
+                "From the moment all threads are told until the last has taken it up",
+            ),
+            LiveFigure("moved", "State that each change moved", self._bars("moved", "bytes", "moved", "0.[0]b")),
+        ]  # fmt: skip
+
+    def _lines(self, key: str, unit: str, column: str, form: str, x_range: Range1d) -> figure:
+        made = plain(key, unit, x_range=x_range, x_axis_label="time since the first tuple (s)")
+        made.yaxis.formatter = NumeralTickFormatter(format=form)
+        for i, name in enumerate(self._names):
+            made.line("t", column, source=self._series[i], color=element_colour(i), width=2, legend_label=name)
+        compact_legend(made)
+        return made
+
+    def _bars(self, key: str, unit: str, column: str, form: str) -> figure:
+        made = plain(key, unit, x_range=Range1d(0.4, MOST_CHANGES + 0.6), x_axis_label="change, the newest on the right")
+        made.yaxis.formatter = NumeralTickFormatter(format=form)
+        for i, name in enumerate(self._names):
+            made.vbar("place", 0.36, column, source=self._changes[i], color=element_colour(i), legend_label=name)
+        compact_legend(made)
+        made.legend.click_policy = "none"
+        return made
+
+    # -- living
+
+    def update(self) -> None:
+        """Show what there is now; its own thread calls this."""
+        with self.messages.lock:
+            for feed in self.feeds:
+                feed.poll()
+            is_turn = self._seldom_at == 0
+            self._seldom_at = (self._seldom_at + 1) % max(1, round(SELDOM_S / self._refresh_s))
+            now_s = max(feed.newest_s for feed in self.feeds)
+            start = max(0.0, now_s - SPAN_S)
+            blocks, tops = {}, {"throughput": 10.0, "lag": 0.1, "pause": 1.0, "moved": 1_024.0}
+            for i, feed in enumerate(self.feeds):
+                table = feed.tables[self.operator]
+                columns = ["t", feed.columns[self.operator].of["processed"][0], "lag_s"]
+                block = blocks[f"series{i}"] = table.block(table.places(columns), start, now_s, MOST_POINTS)
+                bars = blocks[f"changes{i}"] = self._bars_of(i)
+                for key, row in (("throughput", block[1]), ("lag", block[2]), ("pause", bars[1]), ("moved", bars[2])):
+                    tops[key] = float(np.fmax.reduce(row, initial=tops[key]))
+            ranges = {key: (0.0, round_up(1.15 * top)) for key, top in tops.items()}
+            texts = None
+            if is_turn:
+                self._show_words()
+                self.rate.show(self.rate.playing)
+                self.burst.show()
+                configuration = self.runs[0][self.operator].configuration
+                for name, setting in self.settings.items():
+                    setting.show(configuration[name])
+                texts = self._texts()
+            self.plot.push(blocks, {"x": (start, start + SPAN_S), **ranges}, texts)
+
+    def _done(self, run: Any) -> list[Any]:
+        return [change for change in run.changes if change.outcome == "done" and change.operator == self.operator]
+
+    def _bars_of(self, i: int) -> np.ndarray:
+        """float64[3, changes]: place, milliseconds, bytes moved of the last changes; the two runs beside one another."""
+        done = self._done(self.runs[i])[-MOST_CHANGES:]
+        if not done:
+            return np.full((len(CHANGES), 1), math.nan)
+        last = max(len(self._done(run)[-MOST_CHANGES:]) for run in self.runs)
+        places = [last - len(done) + 1 + number + (i - 0.5) * 0.4 for number in range(len(done))]
+        return np.array([places, [change.ms for change in done], [change.transferred_bytes for change in done]])
+
+    def _texts(self) -> dict[str, str]:
+        last = [feed.tables[self.operator].last for feed in self.feeds]
+        said: dict[str, list[str]] = {key: [] for key in ("throughput", "lag", "pause", "moved")}
+        for name, run, row, feed in zip(self._names, self.runs, last, self.feeds, strict=True):
+            done, columns = self._done(run), feed.columns[self.operator]
+            if row:
+                said["throughput"].append(f"{name}: {amount(row[columns.of['processed'][0]])} tuples/s")
+                said["lag"].append(f"{name}: {milliseconds(row['lag_s'] * 1e3)}, {amount(row['behind'])} due")
+            if done:
+                values = feed.metrics.operators[self.operator].values if feed.metrics else {}
+                waits = sum(values.get("barrier_ns", ())) / 1e6
+                said["pause"].append(
+                    f"{name}: {milliseconds(done[-1].ms)}, the longest {milliseconds(max(one.ms for one in done))};"
+                    f" its threads have waited {milliseconds(waits)} for one another"
+                )
+                said["moved"].append(f"{name}: {amount(sum(one.transferred_bytes for one in done), 'B')} in {len(done)} changes")
+        return {key: "; ".join(parts) + "." if parts else "Nothing yet." for key, parts in said.items()}
+
+    def _show_words(self) -> None:
+        lines = []
+        for name, pressure, feed in zip(self._names, self.pressures, self.feeds, strict=True):
+            if feed.metrics is not None:
+                pressure.look(feed.metrics)
+                lines.append(f'<div class="headrace-pressure"><b>{html.escape(name)}</b> {pressure.text()}</div>')
+        text = "".join(lines)
+        if self.words.value != text:
+            self.words.value = text
+
+    # -- for the user
+
+    def _stop(self) -> None:
+        self.messages.echo("for run in runs: run.stop()")
+        self._stop_runs()
+
+    def _stop_runs(self) -> None:
+        for run in self.runs:
+            run.stop()
+
+    def _unwatched(self) -> None:
+        self.messages.refuse("nobody watched for a while, so the runs were stopped; see side_by_side(stop_unwatched_after=)")
+        self._stop_runs()
+
+
+def side_by_side(
+    run_a: Any, run_b: Any, names: tuple[str, str] = ("VSN", "SN"), *,
+    stop_unwatched_after: float | None = 300.0, refresh_s: float = 0.17,
+) -> SideBySide:
+    """Show two runs of the same stream side by side, with one set of controls for both.
+
+    Parameters
+    ----------
+    run_a, run_b : Run
+        Started; of the same query, such as with ``mode="vsn"`` and ``mode="sn"``. Of several operators the first is shown.
+        In one notebook cell each needs a name, ``start(name=...)``: of the same name, or of none, the second takes the place
+        of the first.
+    names : tuple of str
+        What each is called.
+    stop_unwatched_after : float or None
+        Seconds after which both are stopped when no page shows them any more; None: never.
+    refresh_s : float
+        Time between updates, in seconds.
+
+    Returns
+    -------
+    SideBySide
+        Shown where it is made; run again, the cell replaces it and stops its runs. What is clicked is printed as Python,
+        with ``runs = (run_a, run_b)``.
+
+    Raises
+    ------
+    ValueError
+        Runs of different operators, one that was stopped, or names that are the same.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> table = pa.table({"ts": range(1000), "k": ["a", "b"] * 500})
+    >>> counts = hr.stream(table, event_time="ts").key_by("k").window(10).aggregate(n=hr.count())
+    >>> runs = counts.start(max_threads=4), counts.start(max_threads=4, mode="sn")
+    >>> both = side_by_side(*runs)
+    >>> both.close()
+    """
+    return SideBySide((run_a, run_b), names, stop_unwatched_after, refresh_s)
