@@ -388,14 +388,19 @@ class Steered:
         self._wait()
 
 
-def is_stuck(run):
-    """Whether the instance stands still before a full output ring, not merely its gate full for a moment."""
+def is_stuck(run: Any, name: str = "forward") -> bool:
+    """Whether an instance stands still before a full output ring, not merely its gate full for a moment.
+
+    It is looked at many times: in one long pause this whole process may have stood still itself.
+    """
     import time
 
-    before = run.metrics().operators["forward"]
-    time.sleep(0.3)
-    after = run.metrics().operators["forward"]
-    return after.depth_tuples >= 64 and after.processed == before.processed > 0
+    before = run.metrics().operators[name]
+    for _ in range(30):
+        time.sleep(0.01)
+        if run.metrics().operators[name].processed != before.processed:
+            return False
+    return before.depth_tuples >= 64 and before.processed > 0
 
 
 def steer(run: Any, **wish: Any) -> Any:

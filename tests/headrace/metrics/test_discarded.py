@@ -83,8 +83,7 @@ def test_rows_between_operators():
     sink = Blocked()
     first = hr.stream(LARGE, event_time="ts").forward("first")
     with first.forward("second").start(sink=sink, capacity=1 << 12) as run:
-        eventually(sink.is_reached.is_set)
-        eventually(lambda: run.metrics().operators["second"].balance.waiting > 0)
+        eventually(lambda: is_stuck(run, "second") and run.metrics().operators["second"].balance.waiting > 0)
         metrics = stopped(run, sink)
     books = {name: operator.balance for name, operator in metrics.operators.items()}
     assert metrics.holds and books["second"].discarded.read_ahead > 0

@@ -23,9 +23,10 @@ import pytest
 import headrace as hr
 from headrace.errors import DisorderError, HeadraceError, NotSupportedError, RunFailedError, RunStoppedError
 from headrace.runtime import registry
+from headrace.runtime.changes import Changes
 from support.counting import TABLE, check_nothing_is_left, query
 from support.tidiness import threads_of_ours
-from support.workloads import Steered, eventually
+from support.workloads import HANG_S, Steered, eventually
 
 
 @pytest.fixture(autouse=True)
@@ -116,6 +117,20 @@ def test_failure_of_the_second_operator_stops_the_first():
 
 
 # -- stopping --------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_failure_that_also_spoils_the_changes_ends_the_run(monkeypatch):
+    """Whoever waits gets the error and does not wait for ever, though the changes cannot be settled."""
+
+    def spoilt(self, outcome):
+        raise LookupError("a row that nobody wrote")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Changes, "end", spoilt)
+        run = query(batches_then(KeyError("the disk is gone"))).start()
+        with pytest.raises(RunFailedError, match="the disk is gone"):
+            run.wait(HANG_S)
 
 
 def test_stop_ends_everything_and_may_be_called_twice():

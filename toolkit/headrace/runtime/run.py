@@ -238,10 +238,12 @@ class Execution:
             source.stop()
         for section in self.sections.values():
             section.stop()
-        for operator in self.operators.values():
-            operator.changes.end("failed")
-        self._consumer.abort()
-        self.over.set()
+        try:
+            for operator in self.operators.values():
+                operator.changes.end("failed")
+        finally:  # what made the run fail may also be in the way of settling its changes
+            self._consumer.abort()
+            self.over.set()
 
     @property
     def is_left(self) -> bool:
