@@ -51,6 +51,7 @@ Examples
 """
 
 from headrace import controllers, prometheus, rates, spark
+from headrace.codegen.kinds import array, list_of, map_of, record, set_of
 from headrace.control.mapping import Mapping
 from headrace.counterfactual import compare_controllers
 from headrace.egress.directory import parquet_directory
@@ -85,6 +86,7 @@ __all__ = [
     "HeadraceError",
     "Mapping",
     "Stream",
+    "array",
     "band",
     "col",
     "compare_controllers",
@@ -98,7 +100,9 @@ __all__ = [
     "hashtags",
     "inputs",
     "last",
+    "list_of",
     "lit",
+    "map_of",
     "max",
     "mean",
     "min",
@@ -108,7 +112,9 @@ __all__ = [
     "prometheus",
     "parquet_directory",
     "rates",
+    "record",
     "runs",
+    "set_of",
     "spark",
     "stop_all",
     "stream",

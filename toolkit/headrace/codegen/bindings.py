@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from headrace.codegen.capture import CapturedFunction
+from headrace.codegen.kinds import Container
 
 
 def widened(text: str, kind: str) -> str:
@@ -89,7 +91,91 @@ class ListBinding:
         }
 
 
-Binding = FieldBinding | ListBinding | Unreadable
+@dataclass(frozen=True)
+class ContainerBinding:
+    """What an attribute stands for that holds a list, a set, a map or an array.
+
+    Attributes
+    ----------
+    kind : ListOf, SetOf, MapOf or Array
+    heads : str
+        The int64 array with the container's head (`headrace.memory.lists_kernel`); of an array, its words.
+    at : str
+        Where in it the head begins, or the array's first word.
+    lists : str
+        Where the arena's free lists of its owner begin.
+    """
+
+    kind: Container
+    heads: str
+    at: str
+    lists: str
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the containers of a kernel live in: expressions.
+
+    Attributes
+    ----------
+    arena, free : str
+        The arena's words, and its free lists (`headrace.memory.arena`).
+    temporaries : str
+        Heads of containers that last for one call, such as ``sorted(state.words)``.
+    temporary_at : str
+        Where one of them is; ``{number}`` stands for its number, below `most`.
+    temporary_lists : str
+        Where the free lists of their owner begin.
+    staged : str
+        An int64 expression that takes a container for a result: of ``{heads}``, ``{at}`` and ``{width}``.
+    most : int
+    """
+
+    arena: str
+    free: str
+    temporaries: str
+    temporary_at: str
+    temporary_lists: str
+    staged: str
+    most: int
+
+
+@dataclass(frozen=True)
+class Texts:
+    """How a kernel knows strings: by ids, of which equal strings have equal ones.
+
+    Attributes
+    ----------
+    prefixes, addresses, lengths : str
+        The arrays by which `text_less` orders ids.
+    points : str
+        The array of their lengths in code points.
+    literal : str
+        The id of a literal; ``{number}`` stands for its place in `literals`.
+    literals : list of str
+        Those that functions use; grows while they are rewritten.
+    """
+
+    prefixes: str
+    addresses: str
+    lengths: str
+    points: str
+    literal: str
+    literals: list[str] = field(default_factory=list)
+
+    @property
+    def order(self) -> str:
+        """Arguments of what orders ids."""
+        return f"{self.prefixes}, {self.addresses}, {self.lengths}"
+
+    def number_of(self, text: str) -> int:
+        """The place of a literal."""
+        if text not in self.literals:
+            self.literals.append(text)
+        return self.literals.index(text)
+
+
+Binding = FieldBinding | ListBinding | ContainerBinding | Unreadable
 
 
 @dataclass(frozen=True)
@@ -106,6 +192,10 @@ class Plan:
     returns: str | None
     decorator: str
     debug: bool = False
+    memory: Memory | None = None
+    texts: Texts | None = None
+    kinds: Mapping[str, Any] = field(default_factory=dict)
+    """Role of a single value -> its kind, where it is a string or a tuple with one."""
 
     def words(self) -> set[str]:
         """Names that locals must not take."""
@@ -116,7 +206,11 @@ class Plan:
                     texts += [binding.read, binding.write or "", binding.valid or ""]
                 elif isinstance(binding, ListBinding):
                     texts += binding.texts()
+                elif isinstance(binding, ContainerBinding):
+                    texts += [binding.heads, binding.at, binding.lists]
         texts += [text for text in self.values.values() if isinstance(text, str)]
+        for part in (self.memory, self.texts):
+            texts += [] if part is None else [text for text in vars(part).values() if isinstance(text, str)]
         return set(re.findall(r"[A-Za-z_]\w*", " ".join(texts)))
 
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
+from headrace.codegen.kinds import Kind, kinds_text, read_kind, scalar
 from headrace.codegen.text import python_name
 from headrace.errors import ParameterError
 
@@ -16,40 +15,11 @@ _INT64 = range(-(2**63), 2**63)
 
 
 @dataclass(frozen=True)
-class Kind:
-    """One kind of value.
-
-    Parameters
-    ----------
-    dtype : str
-        Of the arrays that kernels keep such values in.
-    arrow : pa.DataType
-        Of a column of them.
-    zero : int, float or bool
-        What a field of a state is at first, if nothing else is said.
-    """
-
-    dtype: str
-    arrow: pa.DataType
-    zero: int | float | bool
-
-
-KINDS: dict[str, Kind] = {
-    "int64": Kind("int64", pa.int64(), 0),
-    "int32": Kind("int32", pa.int32(), 0),
-    "float64": Kind("float64", pa.float64(), 0.0),
-    "float32": Kind("float32", pa.float32(), 0.0),
-    "bool": Kind("uint8", pa.bool_(), False),
-}
-"""Name, as users write it -> kind."""
-
-
-@dataclass(frozen=True)
 class StateField:
-    """A field of a state: its kind, and its value when the state comes to be."""
+    """A field of a state: its kind, and its value when the state comes to be; None: an empty container."""
 
-    kind: str
-    first: int | float | bool
+    kind: Kind
+    first: int | float | bool | str | None
 
 
 def read_state(given: Mapping[str, Any] | None) -> dict[str, StateField]:
@@ -69,7 +39,7 @@ def read_state(given: Mapping[str, Any] | None) -> dict[str, StateField]:
     return {name: _state_field(name, value) for name, value in named_by_python("state", given).items()}
 
 
-def read_emits(given: Mapping[str, str] | None) -> dict[str, str]:
+def read_emits(given: Mapping[str, Any] | None) -> dict[str, Kind]:
     """Read ``emits=``: name of a result column -> kind.
 
     Raises
@@ -79,11 +49,14 @@ def read_emits(given: Mapping[str, str] | None) -> dict[str, str]:
     """
     _check_mapping("emits", given)
     columns = named_by_python("emits", given)
-    for column, kind in columns.items():
+    read = {}
+    for column, given_kind in columns.items():
         _check_name(column, "emits")
-        if kind not in KINDS:
-            raise ParameterError(f"emits: {column}={kind!r}: the kinds are {', '.join(KINDS)}")
-    return columns
+        kind = read_kind(f"emits: {column}", given_kind)
+        if kind is None:
+            raise ParameterError(f"emits: {column}={given_kind!r}: the kinds are {kinds_text()}")
+        read[column] = kind
+    return read
 
 
 def named_by_python(label: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -109,10 +82,12 @@ def _check_name(name: Any, where: str) -> None:
 
 def _state_field(name: Any, value: Any) -> StateField:
     _check_name(name, "state")
+    kind = read_kind(f"state: {name}", value)
+    if kind is not None:
+        known = scalar(kind)
+        return StateField(kind, None if known is None else known.zero)
     if isinstance(value, str):
-        if value not in KINDS:
-            raise ParameterError(f"state: {name}={value!r}: the kinds are {', '.join(KINDS)}")
-        return StateField(value, KINDS[value].zero)
+        raise ParameterError(f"state: {name}={value!r}: the kinds are {kinds_text()}")
     if isinstance(value, bool):
         return StateField("bool", value)
     if isinstance(value, int) and value in _INT64:
@@ -120,6 +95,6 @@ def _state_field(name: Any, value: Any) -> StateField:
     if isinstance(value, float):
         return StateField("float64", value)
     raise ParameterError(
-        f"state: {name}={value!r}: give a kind ({', '.join(KINDS)}) or a first value (a whole number within"
+        f"state: {name}={value!r}: give a kind ({kinds_text()}) or a first value (a whole number within"
         f" int64, a float or a bool)"
     )

@@ -36,8 +36,8 @@ from headrace.codegen.functions import (
     specialise,
     translate_error,
 )
+from headrace.codegen.kinds import NUMBERS
 from headrace.codegen.modules import load_module
-from headrace.codegen.state import KINDS
 from headrace.codegen.text import attributes
 from headrace.errors import FunctionError, ParameterError, RunStoppedError, SchemaError
 from headrace.expressions import Expression
@@ -203,8 +203,8 @@ class _Loop:
                     f"kinds, as in total='int64'"
                 )
             for name, kind in step.columns.items():
-                if kind not in KINDS:
-                    raise ParameterError(f"{name}={kind!r}: the kinds are {', '.join(KINDS)}")
+                if kind not in NUMBERS:
+                    raise ParameterError(f"{name}={kind!r}: the kinds are {', '.join(NUMBERS)}")
                 if name == self.event_time:
                     raise ParameterError(f"{name!r} is the event time: it is carried and cannot be computed")
                 if not _is_usable(name):
@@ -223,7 +223,7 @@ class _Loop:
     def result_schema(self) -> pa.Schema:
         schema = self.schema
         for name, kind in self.computed.items():
-            new = pa.field(name, KINDS[kind].arrow)
+            new = pa.field(name, NUMBERS[kind].arrow)
             at = schema.get_field_index(name)
             schema = schema.append(new) if at < 0 else schema.set(at, new)
         return schema
@@ -387,7 +387,7 @@ class _Loop:
         return np.zeros(_EMITTED + len(self.steps), np.int64)
 
     def _outputs(self, room: int) -> list[np.ndarray]:
-        return [np.empty(room, np.int64), *(np.empty(room, KINDS[kind].dtype) for kind in self.computed.values())]
+        return [np.empty(room, np.int64), *(np.empty(room, NUMBERS[kind].dtype) for kind in self.computed.values())]
 
     def _inputs(self, batch: pa.RecordBatch, columns: tuple[str, ...], nullable: bool) -> list[np.ndarray]:
         values = [_values(self._column(batch, name), self._attributes[name] == self.event_time) for name in columns]
@@ -426,7 +426,7 @@ class _Loop:
         source, *values = outputs
         computed = {}
         for (name, kind), array in zip(self.computed.items(), values, strict=True):
-            computed[name] = pa.array(array.view(np.bool_) if kind == "bool" else array, KINDS[kind].arrow)
+            computed[name] = pa.array(array.view(np.bool_) if kind == "bool" else array, NUMBERS[kind].arrow)
         # One result for each row means that nothing moved: a filter or flat_map with that outcome
         # is unlikely, and equality is cheap to test.
         moved = source.size != batch.num_rows or not np.array_equal(source, np.arange(source.size))

@@ -27,7 +27,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.codegen.state import KINDS, StateField, read_emits, read_state
+from headrace.codegen.kinds import Kind, arrow_of
+from headrace.codegen.state import StateField, read_emits, read_state
 from headrace.errors import OverflowInputError, ParameterError
 from headrace.names import explains_arguments
 
@@ -41,7 +42,7 @@ class CustomOperator:
 
     name: str
     state: Mapping[str, StateField]
-    emits: Mapping[str, str]
+    emits: Mapping[str, Kind]
     update: Callable | None
     output: Callable | None
     slide: Callable | None
@@ -54,7 +55,7 @@ class CustomOperator:
     @property
     def output_fields(self) -> list[pa.Field]:
         """Result columns, beside the event time and the keys."""
-        return [pa.field(name, KINDS[kind].arrow) for name, kind in self.emits.items()]
+        return [pa.field(name, arrow_of(kind)) for name, kind in self.emits.items()]
 
     def check_windows(self, instances: str) -> None:
         """Raise `ParameterError` if it slides where no window does; `instances` is "multi" or "single"."""

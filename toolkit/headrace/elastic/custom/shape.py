@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.codegen.state import KINDS
+from headrace.codegen.kinds import NUMBERS
 
-FIELDS = {name: kind.dtype for name, kind in KINDS.items()}
+FIELDS = {name: kind.dtype for name, kind in NUMBERS.items()}
 """Kind of a state or result field -> how it is stored."""
 
 

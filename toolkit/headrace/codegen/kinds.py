@@ -1,0 +1,304 @@
+"""Kinds of values that a user function may keep beside numbers: strings, lists, sets, maps, arrays, records.
+
+A scalar kind is a name, such as ``"int64"`` or ``"string"``. A container says what it holds:
+
+>>> list_of("string"), map_of("string", "int64")
+(list_of('string'), map_of('string', 'int64'))
+
+Containers hold scalars. Maps may also hold arrays and records, whose size is fixed; anything deeper is refused, because
+an element of a container is a fixed number of words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.errors import ParameterError
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """One kind of single value.
+
+    Parameters
+    ----------
+    dtype : str
+        Of the arrays that kernels keep such values in.
+    arrow : pa.DataType
+        Of a column of them.
+    zero : int, float, bool or str
+        What a field of a state is at first, if nothing else is said.
+    in_functions : str
+        What a function sees: a kind of number, or "string".
+    """
+
+    dtype: str
+    arrow: pa.DataType
+    zero: int | float | bool | str
+    in_functions: str
+
+
+NUMBERS: dict[str, Scalar] = {
+    "int64": Scalar("int64", pa.int64(), 0, "int64"),
+    "int32": Scalar("int32", pa.int32(), 0, "int32"),
+    "float64": Scalar("float64", pa.float64(), 0.0, "float64"),
+    "float32": Scalar("float32", pa.float32(), 0.0, "float32"),
+    "bool": Scalar("uint8", pa.bool_(), False, "bool"),
+}
+STRING = Scalar("int64", pa.string(), "", "string")
+SCALAR_NAMES = (*NUMBERS, "string")
+_TIME = re.compile(r"(timestamp|duration)\[(s|ms|us|ns)(?:, tz=([\w/+:-]+))?\]$")
+
+
+def scalar(kind: object) -> Scalar | None:
+    """Return what is known of a scalar kind; None if it is no such kind.
+
+    Beside `SCALAR_NAMES` there are timestamps and durations, by their Arrow names: integers of their unit in functions.
+
+    Examples
+    --------
+    >>> scalar("timestamp[us]").arrow, scalar("timestamp[us]").in_functions
+    (TimestampType(timestamp[us]), 'int64')
+    """
+    if not isinstance(kind, str):
+        return None
+    if kind in NUMBERS:
+        return NUMBERS[kind]
+    if kind == "string":
+        return STRING
+    time = _TIME.match(kind)
+    if time is None or (time[1] == "duration" and time[3]):
+        return None
+    arrow = pa.duration(time[2]) if time[1] == "duration" else pa.timestamp(time[2], time[3])
+    return Scalar("int64", arrow, 0, "int64")
+
+
+@dataclass(frozen=True, repr=False)
+class Array:
+    """As many values as said, zeros at first; see `array`."""
+
+    kind: str
+    size: int
+
+    def __repr__(self) -> str:
+        return f"array({self.kind!r}, {self.size})"
+
+    @property
+    def width(self) -> int:
+        """Words that it takes within a map."""
+        return self.size
+
+    @property
+    def arrow(self) -> pa.DataType:
+        return pa.list_(arrow_of(self.kind))
+
+
+@dataclass(frozen=True, repr=False)
+class Record:
+    """Fields with names; see `record`."""
+
+    fields: tuple[tuple[str, str], ...]
+
+    def __repr__(self) -> str:
+        return f"record({', '.join(f'{name}={kind!r}' for name, kind in self.fields)})"
+
+    @cached_property
+    def width(self) -> int:
+        """Words that it takes within a map."""
+        return len(self.fields)
+
+    @property
+    def arrow(self) -> pa.DataType:
+        return pa.struct([pa.field(name, arrow_of(kind)) for name, kind in self.fields])
+
+
+@dataclass(frozen=True, repr=False)
+class ListOf:
+    """A list that grows; see `list_of`."""
+
+    kind: str
+
+    def __repr__(self) -> str:
+        return f"list_of({self.kind!r})"
+
+    @property
+    def arrow(self) -> pa.DataType:
+        return pa.list_(arrow_of(self.kind))
+
+
+@dataclass(frozen=True, repr=False)
+class SetOf:
+    """A set; see `set_of`."""
+
+    kind: str
+
+    def __repr__(self) -> str:
+        return f"set_of({self.kind!r})"
+
+    @property
+    def arrow(self) -> pa.DataType:
+        return pa.list_(arrow_of(self.kind))
+
+
+@dataclass(frozen=True, repr=False)
+class MapOf:
+    """A map; see `map_of`."""
+
+    key: str
+    value: str | Array | Record
+
+    def __repr__(self) -> str:
+        return f"map_of({self.key!r}, {self.value!r})"
+
+    @property
+    def width(self) -> int:
+        """Words of a value."""
+        return 1 if isinstance(self.value, str) else self.value.width
+
+    @property
+    def arrow(self) -> pa.DataType:
+        return pa.map_(arrow_of(self.key), arrow_of(self.value))
+
+
+Container = Array | ListOf | SetOf | MapOf
+Kind = str | Container | Record
+
+
+def arrow_of(kind: Kind) -> pa.DataType:
+    """Return the type of a result column of this kind."""
+    if not isinstance(kind, str):
+        return kind.arrow
+    known = scalar(kind)
+    assert known is not None
+    return known.arrow
+
+
+def width_of(kind: Kind) -> int:
+    """Return how many words an element of a container takes: a set's none beside its key."""
+    if isinstance(kind, MapOf):
+        return kind.width
+    return 0 if isinstance(kind, SetOf) else 1
+
+
+def array(kind: str, size: int) -> Array:
+    """An array of a fixed size as a field of a state, or as the values of a map: zeros at first.
+
+    Parameters
+    ----------
+    kind : str
+        Of its elements: "int64", "int32", "float64", "float32", "bool" or "string".
+    size : int
+        From 1 to 65,536.
+
+    Examples
+    --------
+    >>> array("float64", 24)
+    array('float64', 24)
+    """
+    if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= 1 << 16:
+        raise ParameterError(f"array: size={size!r}: give a whole number from 1 to 65,536, or use list_of")
+    return Array(_scalar("array", "kind", kind), size)
+
+
+def record(**fields: str) -> Record:
+    """A few values with names, as the values of a map: zeros at first.
+
+    Parameters
+    ----------
+    **fields : str
+        Name -> scalar kind.
+
+    Examples
+    --------
+    >>> map_of("string", record(count="int64", total="float64"))
+    map_of('string', record(count='int64', total='float64'))
+    """
+    if not fields:
+        raise ParameterError('record(): give at least one field, as in record(count="int64")')
+    return Record(tuple((name, _scalar("record", name, kind)) for name, kind in fields.items()))
+
+
+def list_of(kind: str) -> ListOf:
+    """A list that grows as a field of a state, empty at first.
+
+    Parameters
+    ----------
+    kind : str
+        Of its elements: a scalar kind, such as "int64" or "string".
+
+    Examples
+    --------
+    >>> list_of("string")
+    list_of('string')
+    """
+    return ListOf(_scalar("list_of", "kind", kind))
+
+
+def set_of(kind: str) -> SetOf:
+    """A set as a field of a state, empty at first; a loop over it goes in the order of its elements.
+
+    Parameters
+    ----------
+    kind : str
+        Of its elements: a scalar kind, such as "int64" or "string".
+    """
+    return SetOf(_scalar("set_of", "kind", kind))
+
+
+def map_of(key: str, value: str | Array | Record) -> MapOf:
+    """A map as a field of a state, empty at first; a loop over it goes in the order of its keys.
+
+    Parameters
+    ----------
+    key : str
+        Of its keys: a scalar kind, such as "int64" or "string".
+    value : str, Array or Record
+        Of its values. With a scalar kind a key that is not there raises KeyError, as in a dict; an array or a record
+        comes to be, of zeros, where ``state.m[key]`` first reads it, as in a defaultdict.
+    """
+    _scalar("map_of", "key", key)
+    if not isinstance(value, Array | Record):
+        _scalar("map_of", "value", value)
+    return MapOf(key, value)
+
+
+def _scalar(maker: str, label: str, kind: Any) -> str:
+    if isinstance(kind, pa.DataType):
+        kind = "string" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else str(kind)
+    if scalar(kind) is not None:
+        return kind
+    reason = ""
+    if isinstance(kind, Array | Record | ListOf | SetOf | MapOf):
+        reason = (
+            f": {kind!r} within another container would not have a fixed size; only the values of a map can be arrays"
+            f" or records"
+        )
+    raise ParameterError(f"{maker}: {label}={kind!r}{reason}; the kinds are {', '.join(SCALAR_NAMES)}")
+
+
+def read_kind(label: str, given: Any) -> Kind | None:
+    """Read a kind as users write it; None if it is none.
+
+    Raises
+    ------
+    ParameterError
+        If it is a record, which only maps hold.
+    """
+    if isinstance(given, pa.DataType):
+        given = "string" if pa.types.is_string(given) or pa.types.is_large_string(given) else str(given)
+    if isinstance(given, Record):
+        raise ParameterError(f"{label}={given!r}: give its fields one by one, or a map of records")
+    if isinstance(given, Array | ListOf | SetOf | MapOf) or scalar(given) is not None:
+        return given
+    return None
+
+
+def kinds_text(also: Mapping[str, object] | tuple[str, ...] = ()) -> str:
+    """The kinds, for error texts."""
+    return ", ".join([*SCALAR_NAMES, *also, "list_of(...), set_of(...), map_of(...), array(...)"])
