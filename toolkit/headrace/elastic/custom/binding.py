@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.codegen.bindings import widened
+from headrace.codegen.bindings import Texts, widened
 from headrace.codegen.functions import (
     FieldBinding,
     GeneratedFunction,
@@ -16,15 +16,19 @@ from headrace.codegen.functions import (
     Unreadable,
     specialise,
 )
+from headrace.codegen.kinds import Kind
 from headrace.codegen.text import attributes
 from headrace.elastic.custom.operator import CustomOperator
-from headrace.elastic.custom.shape import Function, Stored, key_field, node_field, state_field
+from headrace.elastic.custom.shape import LITERALS, TEXT_FIELDS, Function, Stored, key_field, node_field, state_field
 from headrace.elastic.custom.template import CALL, EMIT
 from headrace.ingress.columns import is_scalar, is_text, plain_type, value_dtype
 
 _KERNEL_WORDS = tuple(CALL.split(", "))
 
 Inputs = Sequence[tuple[pa.Schema, str]]
+
+NO_TEXT = ""
+"""The first literal of an operator, so its id is 0: what is zero at first is an empty string."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,8 @@ class Bound:
     """What `update` reads, or `output` of kept tuples."""
     reads_key: bool
     stored: Stored | None
+    literals: tuple[str, ...]
+    """Strings that the functions name, `NO_TEXT` first; none where nothing is a string."""
 
     @property
     def functions(self) -> list[GeneratedFunction]:
@@ -81,8 +87,13 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
     state: dict[str, FieldBinding | ListBinding] = {
         name: _field_binding(name, field.kind) for name, field in operator.state.items()
     }
-    options: dict[str, Any] = {"poll": "stopped(c)", "emits": operator.emits, "emit": EMIT, "debug": debug}
+    texts = Texts(
+        *(f"s.{name}" for name in TEXT_FIELDS[:4]), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT]
+    )
+    options: dict[str, Any] = {"poll": "stopped(c)", "debug": debug, "texts": texts}
+    emits: dict[str, Any] = {"emits": operator.emits, "emit": EMIT}
     readable, fields = _fields(inputs)
+    key_kinds = _key_kinds(key_types)
 
     def update_of(names: Sequence[str]) -> GeneratedFunction:
         values = [f"{part}_{name}" for name in names for part in ("c", "n")]
@@ -93,6 +104,7 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
             arguments=("state", "t", "emit"),
             bindings={"state": state, "t": fields},
             parameters=(*_KERNEL_WORDS, "ts", "source_input", *values),
+            **emits,
             **options,
         )
 
@@ -104,7 +116,9 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
             name="user_output",
             arguments=("key", "state", "emit"),
             bindings={"key": _key_binding(key_types), "state": known},
+            kinds=key_kinds,
             parameters=_KERNEL_WORDS,
+            **emits,
             **options,
         )
 
@@ -129,12 +143,22 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
             name="user_slide",
             arguments=("key", "state", "left"),
             bindings={"key": _key_binding(key_types), "state": state, "left": "left"},
+            kinds=key_kinds,
             parameters=(*_KERNEL_WORDS, "left"),
-            poll="stopped(c)",
-            debug=debug,
+            **options,
         )
     reads_key = any(f is not None and f"s.{key_field(0)}[key]" in f.source for f in (output, slide))
-    return Bound(update, output, slide, {name: readable[name] for name in names}, reads_key, kept)
+    columns = {name: readable[name] for name in names}
+    kinds = [*(c.kind for c in columns.values()), *(f.kind for f in operator.state.values()), *operator.emits.values()]
+    if reads_key:
+        kinds += map(_kind_of_key, key_types)
+    has_texts = len(texts.literals) > 1 or any(map(holds_text, kinds))
+    return Bound(update, output, slide, columns, reads_key, kept, tuple(texts.literals) if has_texts else ())
+
+
+def holds_text(kind: Kind) -> bool:
+    """Whether values of this kind are strings, or hold some."""
+    return kind == "string"
 
 
 def _field_binding(name: str, kind: str) -> FieldBinding:
@@ -161,7 +185,7 @@ def _kept_tuples(kept: Stored, fields: dict[str, FieldBinding | Unreadable]) -> 
             value = cell(f"c_{name}")
             if dict(kept.columns)[name] == "bool":
                 value = f"({value} != 0)"
-            here[name] = FieldBinding(value, valid=f"{cell(f'n_{name}')} != 0")
+            here[name] = FieldBinding(value, kind=field.kind, valid=f"{cell(f'n_{name}')} != 0")
     first, count = (f"s.{state_field(name)}[p]" for name in ("first", "count"))
     return ListBinding("tuples", first, "s.following[{node}]", count, here)
 
@@ -173,7 +197,7 @@ def _key_binding(types: Sequence[pa.DataType]) -> str | Unreadable:
     for i, kind in enumerate(types):
         if pa.types.is_boolean(kind):
             parts.append(f"(s.{key_field(i)}[key] != 0)")
-        elif is_scalar(kind):
+        elif is_scalar(kind) or is_text(kind):
             parts.append(f"s.{key_field(i)}[key]")
         else:
             return Unreadable(
@@ -181,6 +205,21 @@ def _key_binding(types: Sequence[pa.DataType]) -> str | Unreadable:
                 " so leave it out"
             )
     return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
+
+
+def _kind_of_key(kind: pa.DataType) -> str:
+    """What a function sees of a part of the key, where it can be read."""
+    if is_text(kind):
+        return "string"
+    return "float64" if pa.types.is_floating(kind) else "bool" if pa.types.is_boolean(kind) else "int64"
+
+
+def _key_kinds(types: Sequence[pa.DataType]) -> dict[str, Any]:
+    """The kind of ``key``, or of its parts, where strings are among them."""
+    kinds = tuple(map(_kind_of_key, types))
+    if "string" not in kinds:
+        return {}
+    return {"key": kinds[0] if len(kinds) == 1 else kinds}
 
 
 def _fields(inputs: Inputs) -> tuple[dict[str, _Readable], dict[str, FieldBinding | Unreadable]]:
@@ -200,8 +239,15 @@ def _fields(inputs: Inputs) -> tuple[dict[str, _Readable], dict[str, FieldBindin
             fields[name] = Unreadable("it is the event time of one input and a column of another; use t.ts")
             continue
         reason = next((r for r in map(_unreadable, present) if r is not None), None)
+        texts = [is_text(plain_type(kind)) for kind in present]
+        if reason is None and any(texts) and not all(texts):
+            reason = "a string column of one input and a number of another; rename one of them before"
         if reason is not None:
             fields[name] = Unreadable(reason)
+            continue
+        if all(texts):
+            readable[name] = _Readable("string", columns, tuple(None if kind is None else "int64" for kind in kinds))
+            fields[name] = FieldBinding(f"c_{name}", kind="string", valid=f"n_{name}")
             continue
         dtypes = tuple(None if kind is None else value_dtype(kind).name for kind in kinds)
         known = {dtype for dtype in dtypes if dtype is not None}
@@ -210,8 +256,6 @@ def _fields(inputs: Inputs) -> tuple[dict[str, _Readable], dict[str, FieldBindin
         fields[name] = FieldBinding(f"c_{name}", valid=f"n_{name}")
     fields["ts"] = FieldBinding("ts")
     readable.pop("ts", None)
-    if "input" in readable:
-        fields["input"] = FieldBinding("c_input", valid="n_input")
     return readable, fields
 
 
@@ -223,13 +267,8 @@ def is_time(kind: pa.DataType) -> bool:
 def _unreadable(kind: pa.DataType) -> str | None:
     """Why a function cannot read such a column; None if it can."""
     plain = plain_type(kind)
-    if is_scalar(plain):
+    if is_scalar(plain) or is_text(plain):
         return None
-    if is_text(plain):
-        return (
-            "a string column, which a compiled function cannot read; compute a number from it before, as in"
-            " .select(..., chars=hr.col(...).length())"
-        )
     return (
         f"a column of type {kind}, which a compiled function cannot read; cast it to int64 or float64 before"
     )

@@ -8,7 +8,9 @@ import pyarrow as pa
 from headrace.egress.collector import Ordered, Records
 from headrace.egress.key_order import key_ranks
 from headrace.elastic.results import KeyedResults
+from headrace.expressions.rows import cast
 from headrace.ingress.columns import as_arrow
+from headrace.ingress.keys import KeyDictionary
 from headrace.ingress.sorting import argsort
 
 
@@ -16,10 +18,22 @@ class CustomResults(KeyedResults):
     """Rows (ts, keys, what was emitted), by (ts, cause, key, emission).
 
     `a` is the key, `b` the cause (what `output` emits comes last), `c` numbers
-    the emissions of an instance; the first value column is the boundary.
+    the emissions of an instance; the first value column is the boundary. Strings
+    are emitted by their ids in `texts`.
     """
 
     reads_b_and_c = True
+
+    def __init__(
+        self, schema: pa.Schema, dictionary: KeyDictionary | None, key_count: int, texts: KeyDictionary | None = None
+    ):
+        super().__init__(schema, dictionary, key_count)
+        self._texts = texts
+
+    def compile(self) -> None:
+        super().compile()
+        if self._texts is not None:
+            self._texts.compile_results()
 
     def finish(self, records: Records) -> pa.RecordBatch:
         ranks = key_ranks(self._dictionary, records.a)
@@ -28,7 +42,12 @@ class CustomResults(KeyedResults):
         arrays = self._head_columns(ordered.values[0], keys)
         for values in ordered.values[1:]:
             kind = self.schema.field(len(arrays)).type
-            if kind.equals(pa.from_numpy_dtype(values.dtype)):
+            if self._texts is not None and pa.types.is_string(kind):
+                (strings,) = self._texts.decode(values)
+                arrays.append(cast(strings, kind))
+            elif pa.types.is_temporal(kind):
+                arrays.append(as_arrow(values, kind))
+            elif kind.equals(pa.from_numpy_dtype(values.dtype)):
                 arrays.append(as_arrow(values, kind))
             else:
                 arrays.append(pa.array(values.view(np.bool_) if pa.types.is_boolean(kind) else values, kind))

@@ -19,18 +19,21 @@ import numpy as np
 from headrace.codegen.text import indent
 from headrace.elastic import local_days
 from headrace.elastic.build import kernels_of, units_text
-from headrace.elastic.custom import custom_kernel, kept_kernel
+from headrace.elastic.custom import custom_kernel, kept_kernel, texts_kernel
 from headrace.elastic.custom.shape import (
-    FIELDS,
+    LITERALS,
     POOL_FIELDS,
+    TEXT_FIELDS,
     CustomShape,
     Function,
     Input,
+    dtype_of,
     key_field,
     node_field,
     out_field,
     state_field,
 )
+from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.ingress.store import directory_width
 from headrace.memory import stored
 from headrace.memory.bundle import named
@@ -169,7 +172,7 @@ valid_{name} = view_u8(address_{name} if masked_{name} else x[source, entry + TS
 """
 
 _VIEWS = {"int64": "view_i64", "float64": "view_f64", "uint8": "view_u8"}
-_ABSENT = {"int64": "np.int64(0)", "float64": "0.0", "bool": "False"}
+_ABSENT = {"int64": "np.int64(0)", "float64": "0.0", "bool": "False", "string": "np.int64(0)"}
 
 
 def generate(shape: CustomShape) -> str:
@@ -187,6 +190,8 @@ def generate(shape: CustomShape) -> str:
             text += "\n" + function.text + "\n\n"
     if shape.stored is not None:
         text += kernels_of(kept_kernel) + _store_text(shape)
+    if shape.holds_texts:
+        text += kernels_of(texts_kernel)
     text += _CLOSE.format(close=indent(_close_text(shape), 1).rstrip("\n"))
     text += _IMPORTS + "".join(_run_text(shape, number) for number in range(len(shape.inputs)))
     if len(shape.inputs) == 1:
@@ -253,8 +258,15 @@ def _close_text(shape: CustomShape) -> str:
         slide = ["purge_tuples(s, p, left)"]
     elif shape.slide is not None:
         slide = _call_text(shape, shape.slide, "SLIDE", f"user_slide({CALL}, left)")
+    if shape.holds_texts:
+        slide += ["if (window + 1) % windows_of_size(l) == 0:", *("    " + line for line in _hold_text(shape))]
     lines += ["left = to_time(s, (window + 1) * l[ADVANCE])", "if s.latest[p] >= left:"]
     return "\n".join([*lines, *("    " + line for line in slide), "else:", *("    " + line for line in end)])
+
+
+def _hold_text(shape: CustomShape) -> list[str]:
+    """Write that window instance `p` goes on to hold the strings of its state."""
+    return [f"hold_text(s.text_held, s.{state_field(name)}[p], left)" for name, kind, _ in shape.state if kind == "string"]
 
 
 def _columns_text(given: Input) -> tuple[str, str]:
@@ -269,7 +281,7 @@ def _columns_text(given: Input) -> tuple[str, str]:
         value = f"column_{name}[r]"
         if column.kind == "bool":
             value = f"{value} != 0"
-        elif column.kind != column.dtype:
+        elif column.kind not in (column.dtype, "string"):
             value = f"np.{column.kind}({value})"
         values += [f"c_{name} = {value}", f"n_{name} = not masked_{name} or valid_{name}[r] != 0"]
     return columns or "pass", "\n".join(values) or "pass"
@@ -301,6 +313,8 @@ def _first_values(shape: CustomShape) -> list[tuple[str, str]]:
         text = repr(first)
         if kind == "bool":
             text = "1" if first else "0"
+        elif kind == "string":
+            text = "0"  # the id of the empty one
         elif isinstance(first, float) and not np.isfinite(first):
             text = "np.nan" if first != first else "np.inf" if first > 0 else "-np.inf"
         values.append((name, text))
@@ -316,6 +330,8 @@ def allocate_state(
     capacity: int,
     max_tuples: int = 0,
     zone: str | None = None,
+    texts: OrderedTexts | None = None,
+    literals: Sequence[str] = (),
 ):
     """Allocate the bundle `s`, as `shape` describes it.
 
@@ -334,6 +350,8 @@ def allocate_state(
         Most tuples kept at once, where they are.
     zone : str, optional
         Where windows are of its days.
+    texts : OrderedTexts, optional
+        Where the functions know strings, and `literals`, those they name.
     """
     keys = (max_keys // BUCKETS + 1) * BUCKETS
     places = keys * (1 if shape.is_single else shape.slots)
@@ -345,13 +363,16 @@ def allocate_state(
     if shape.is_single:
         fields["latest"] = reserved(keys, np.int64)
     for name, kind, _ in shape.state:
-        fields[state_field(name)] = reserved(places, FIELDS[kind])
+        fields[state_field(name)] = reserved(places, dtype_of(kind))
     if shape.stored is not None:
         fields |= zip(POOL_FIELDS, stored.allocate(max_tuples, instances), strict=True)
         nodes = stored.nodes_of(max_tuples, instances) + 1
         fields |= {node_field(name): reserved(nodes, dtype) for name, dtype in shape.stored.arrays()}
     fields |= {key_field(part): values for part, values in enumerate(key_values)}
     fields |= local_days.state_of(zone)
+    if texts is not None:
+        fields |= zip(TEXT_FIELDS, (*texts.arrays, texts.points, texts.held), strict=True)
+        fields[LITERALS] = texts.keep(literals).astype(np.int64)
     for name, dtype in shape.results.items():
         fields[name] = reserved(instances * capacity, dtype).reshape(instances, capacity)
     return named(**fields)
@@ -359,7 +380,7 @@ def allocate_state(
 
 def bytes_per_place(shape: CustomShape) -> int:
     """Bytes of state of one window instance."""
-    fields = sum(np.dtype(FIELDS[kind]).itemsize for _, kind, _ in shape.state)
+    fields = sum(np.dtype(dtype_of(kind)).itemsize for _, kind, _ in shape.state)
     return 1 + fields + (8 if shape.is_single else 0)
 
 
