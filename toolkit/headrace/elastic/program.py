@@ -102,6 +102,10 @@ class Program:
     def state_bytes(self, id_limit: int) -> int:
         return 0
 
+    def arena_bytes(self, state: Any) -> int:
+        """Memory that lists, sets and maps of a state take."""
+        return 0
+
     def stored_tuples(self, state: Any, member: int) -> int:
         """Tuples an instance keeps, where it keeps no windows."""
         return 0

@@ -444,9 +444,10 @@ class ElasticSection(Section):
         return read_cell(self.gate.words, LOST_WAKEUPS) + read_cell(self.out.words, rings.OUT_LOST_WAKEUPS)
 
     def state_bytes(self) -> int:
-        """Memory of the window instances and the tuples that are kept; an estimate."""
+        """Memory of the window instances, of what they hold, and of the tuples that are kept; an estimate."""
         kept = sum(inlet.store.held_bytes for inlet in self.inlets) if self.program.retention else 0
-        return self.program.state_bytes(self._id_limit) + kept
+        arenas = sum(self.program.arena_bytes(state) for state in self.states)
+        return self.program.state_bytes(self._id_limit) + arenas + kept
 
     def live_windows(self, members: list[int]) -> int:
         """Window instances that exist; of a join, the tuples it stores."""

@@ -437,6 +437,9 @@ class Stream(Summarised):
             with 1 ms and 11.2 with 10 ms.
         max_keys : int
             Keys that may be live at once.
+        max_state : int
+            Bytes that lists, sets and maps of an operator's live windows and keys may take, beside what is of one size:
+            32 GiB by default. With ``mode="sn"`` those of each instance. More end the run with an error.
         passed_time : list, optional
             `run.passed_time` of an earlier run of the same input: idle sources (`idle_after`) are passed over between
             the same rows, and the clock is not looked at. The result is the same.
