@@ -136,6 +136,9 @@ def specialise(
     returns: str | None = None,
     decorator: str = "compiled_user",
     debug: bool = False,
+    memory=None,
+    texts=None,
+    kinds=None,
 ) -> GeneratedFunction:
     """Rewrite a user function for a kernel.
 
@@ -205,6 +208,9 @@ def specialise(
         returns=returns,
         decorator=decorator,
         debug=debug,
+        memory=memory,
+        texts=texts,
+        kinds=kinds or {},
     )
     written = rewrite(captured, tuple(arguments), plan)
     imports = ["import math", "import numpy as np"]
