@@ -76,7 +76,7 @@ class OrderedTexts(KeyDictionary):
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What kernels compare by: see `headrace.elastic.aggregate.text_order`."""
+        """What kernels compare by: see `headrace.memory.text_order`."""
         return self.prefixes, self.addresses, self.lengths
 
     def keep(self, strings: Sequence[str]) -> np.ndarray:
