@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.codegen.bindings import Texts, widened
+from headrace.codegen.bindings import Binding, ContainerBinding, Memory, Texts, widened
 from headrace.codegen.functions import (
     FieldBinding,
     GeneratedFunction,
@@ -16,14 +16,35 @@ from headrace.codegen.functions import (
     Unreadable,
     specialise,
 )
-from headrace.codegen.kinds import Kind
+from headrace.codegen.kinds import Array, Kind
 from headrace.codegen.text import attributes
+from headrace.elastic.custom.containers import holds_text
 from headrace.elastic.custom.operator import CustomOperator
-from headrace.elastic.custom.shape import LITERALS, TEXT_FIELDS, Function, Stored, key_field, node_field, state_field
-from headrace.elastic.custom.template import CALL, EMIT
+from headrace.elastic.custom.shape import (
+    LITERALS,
+    TEMPORARIES,
+    TEXT_FIELDS,
+    Function,
+    Stored,
+    key_field,
+    node_field,
+    state_field,
+)
+from headrace.elastic.custom.template import CALL, EMIT, OWN, OWNER, STAGE, place_of
 from headrace.ingress.columns import is_scalar, is_text, plain_type, value_dtype
+from headrace.memory.arena import HEAD
 
 _KERNEL_WORDS = tuple(CALL.split(", "))
+
+_MEMORY = Memory(
+    arena="s.arena",
+    free="s.arena_free",
+    temporaries="s.temporaries",
+    temporary_at=f"(me * {TEMPORARIES} + {{number}}) * {HEAD}",
+    temporary_lists=OWN,
+    staged=STAGE,
+    most=TEMPORARIES,
+)
 
 Inputs = Sequence[tuple[pa.Schema, str]]
 
@@ -55,6 +76,8 @@ class Bound:
     stored: Stored | None
     literals: tuple[str, ...]
     """Strings that the functions name, `NO_TEXT` first; none where nothing is a string."""
+    has_arena: bool
+    """The state has containers, or the functions make some."""
 
     @property
     def functions(self) -> list[GeneratedFunction]:
@@ -84,13 +107,13 @@ def bind(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.DataTy
 
 
 def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.DataType], debug: bool) -> Bound:
-    state: dict[str, FieldBinding | ListBinding] = {
+    state: dict[str, Binding] = {
         name: _field_binding(name, field.kind) for name, field in operator.state.items()
     }
     texts = Texts(
         *(f"s.{name}" for name in TEXT_FIELDS[:4]), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT]
     )
-    options: dict[str, Any] = {"poll": "stopped(c)", "debug": debug, "texts": texts}
+    options: dict[str, Any] = {"poll": "stopped(c)", "debug": debug, "texts": texts, "memory": _MEMORY}
     emits: dict[str, Any] = {"emits": operator.emits, "emit": EMIT}
     readable, fields = _fields(inputs)
     key_kinds = _key_kinds(key_types)
@@ -153,16 +176,18 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
     if reads_key:
         kinds += map(_kind_of_key, key_types)
     has_texts = len(texts.literals) > 1 or any(map(holds_text, kinds))
-    return Bound(update, output, slide, columns, reads_key, kept, tuple(texts.literals) if has_texts else ())
+    literals = tuple(texts.literals) if has_texts else ()
+    written = [f.source for f in (update, output, slide) if f is not None]
+    has_arena = any(not isinstance(field.kind, str | Array) for field in operator.state.values()) or any(
+        _MEMORY.arena in text or _MEMORY.temporaries in text for text in written
+    )
+    return Bound(update, output, slide, columns, reads_key, kept, literals, has_arena)
 
 
-def holds_text(kind: Kind) -> bool:
-    """Whether values of this kind are strings, or hold some."""
-    return kind == "string"
-
-
-def _field_binding(name: str, kind: str) -> FieldBinding:
+def _field_binding(name: str, kind: Kind) -> FieldBinding | ContainerBinding:
     """A field of the window instance at place `p`."""
+    if not isinstance(kind, str):
+        return ContainerBinding(kind, f"s.{state_field(name)}", place_of(kind), OWNER)
     cell = f"s.{state_field(name)}[p]"
     return FieldBinding(f"{cell} != 0" if kind == "bool" else widened(cell, kind), cell, kind)
 

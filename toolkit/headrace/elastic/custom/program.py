@@ -9,13 +9,24 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.codegen.functions import explain_failure, translate_error
+from headrace.codegen.kinds import Array, Container
 from headrace.codegen.text import python_name
 from headrace.elastic import failures, local_days
 from headrace.elastic.custom import custom_kernel
-from headrace.elastic.custom.binding import bind, holds_text, is_time, pasted
+from headrace.elastic.custom.binding import bind, is_time, pasted
+from headrace.elastic.custom.containers import as_object, cells_of, holds_text, stride_of
 from headrace.elastic.custom.results import CustomResults
-from headrace.elastic.custom.shape import LIST, Column, CustomShape, Input, node_field, state_field
-from headrace.elastic.custom.template import allocate_state, bytes_per_place, generate
+from headrace.elastic.custom.shape import (
+    LIST,
+    Column,
+    CustomShape,
+    Input,
+    counts_field,
+    node_field,
+    out_field,
+    state_field,
+)
+from headrace.elastic.custom.template import allocate_state, bytes_per_place, generate, private_words
 from headrace.elastic.instance_loop import PRIVATE_WORDS
 from headrace.elastic.program import Program
 from headrace.errors import FunctionError, HeadraceError, OverflowInputError
@@ -25,6 +36,7 @@ from headrace.ingress.keys import KeyLimitError, id_capacity
 from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.ingress.store import CHUNK_SHIFT, Store
 from headrace.memory import stored
+from headrace.memory.arena import COUNT, FIRST, used_bytes
 from headrace.memory.cells import reserved
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME
@@ -34,6 +46,8 @@ from headrace.workers import worker_kernel
 
 _LEAST_RECYCLED = 1 << 14
 """Ids of fewer strings are not worth recycling."""
+_MOST_SHOWN = 20
+"""Elements of a container, in an error."""
 _SIZES_HELD = 3
 """So many window sizes after its last use a string may still be in a state that slides: it is noted every one of them,
 rounded up to advances (`texts_kernel`)."""
@@ -97,11 +111,14 @@ class CustomProgram(Program):
             stored=self.bound.stored,
             is_local=spec.window.zone is not None,
             holds_texts=holds,
+            has_arena=self.bound.has_arena,
         )
+        self._max_state = options.max_state
         self._held_for = self.window_size * (_SIZES_HELD if holds else 1)
         self.dictionary = make_dictionary(schemas[0], spec.keys[0], BUCKETS, options.max_keys)
         self.id_capacity = BUCKETS if self.dictionary is None else id_capacity(options.max_keys)
         self.result_fields = list(self.shape.results)
+        self.list_fields = [(out_field(name), counts_field(name)) for name, _ in self.shape.lists]
         self._key_values = [reserved(self.id_capacity + BUCKETS, d) for d in self.shape.key_arrays]
         self._state: Any = None
 
@@ -178,7 +195,7 @@ class CustomProgram(Program):
         sides = [branch.side for branch in self._branches]
         self._state = allocate_state(
             self.shape, sides, self._key_values, self.id_capacity, instances, capacity, self._operator.max_tuples,
-            self.spec.window.zone, self._texts, self.bound.literals,
+            self._max_state, self.spec.window.zone, self._texts, self.bound.literals,
         )  # fmt: skip
         return self._state
 
@@ -187,10 +204,10 @@ class CustomProgram(Program):
         self._state = state
 
     def finisher(self, stores):
-        return CustomResults(self.node.schema, self.dictionary, len(self.spec.key_names), self._texts)
+        return CustomResults(self.node.schema, self.dictionary, len(self.spec.key_names), self.shape, self._texts)
 
     def private(self, worker):
-        words = np.zeros(PRIVATE_WORDS + len(self.shape.state), np.int64)
+        words = np.zeros(PRIVATE_WORDS + private_words(self.shape), np.int64)
         words[custom_kernel.SIZE] = self.spec.window.size
         words[custom_kernel.ADVANCE] = self.spec.window.advance
         return words
@@ -204,9 +221,20 @@ class CustomProgram(Program):
             return places
         return places + int(self._state.pool[stored.USED]) * self.shape.stored.bytes_per_node
 
+    def arena_bytes(self, state):
+        return used_bytes(state.arena_free, state.arena) if self.shape.has_arena else 0
+
     # -- failures
 
+    def _state_full(self, ts: str) -> OverflowInputError:
+        return OverflowInputError(
+            f"{self.node.name}: the lists, sets and maps of the windows open at event time {ts} take more than"
+            f" max_state={self._max_state} bytes; pass a larger max_state=, use smaller windows, or keep less in them"
+        )
+
     def explain(self, failure, stores, state):
+        if int(failure[worker_kernel.FAILURE_CODE]) == failures.STATE_FULL:
+            return self._state_full(self.time_text(int(failure[worker_kernel.FAILURE_TS])))
         if int(failure[worker_kernel.FAILURE_CODE]) == failures.STORED_FULL:
             ts = self.time_text(int(failure[worker_kernel.FAILURE_TS]))
             return OverflowInputError(
@@ -228,6 +256,10 @@ class CustomProgram(Program):
         if stage == 0:
             return None
         key_id, boundary = (int(words[at]) for at in (custom_kernel.CAUSE_KEY, custom_kernel.CAUSE_BOUNDARY))
+        if isinstance(error, MemoryError) and self.shape.has_arena:
+            is_update = stage == custom_kernel.UPDATE
+            ts = self._row_of(int(words[custom_kernel.CAUSE_REF]), stores)["ts"] if is_update else boundary
+            return self._state_full(self.time_text(ts))
         operator, emits = self._operator, list(self.shape.emits)
         values: dict[str, Any] = {"state": self._state_before(words, stage, key_id, boundary)}
         key = self._key_of(key_id)
@@ -250,9 +282,9 @@ class CustomProgram(Program):
                 explained.times = dict.fromkeys((time, "ts"), self.time_text(values["t"]["ts"]))
             return explained
         # There is no tuple at expiry: the window instance is what it failed on.
-        found = values["state"]
+        found = {name: _shown(value) for name, value in values["state"].items()}
         if self.shape.stored is not None:
-            found = {"tuples": f"{len(found['tuples'])} of them"}  # there may be millions
+            found = {"tuples": f"{len(values['state']['tuples'])} of them"}
         window = {"ts": boundary, "key": key, **{f"state.{n}": v for n, v in found.items()}}
         error = FunctionError(explained.args[0], explained.function, explained.file, explained.line, window)
         error.times = {"ts": self.time_text(boundary)} if is_timestamp else {}
@@ -277,12 +309,29 @@ class CustomProgram(Program):
         first = custom_kernel.SNAPSHOT
         fields = {}
         for i, (name, kind, _) in enumerate(shape.state):
+            if not isinstance(kind, str):
+                saved = int(words[first + i]) if name in function.saves else None
+                fields[name] = self._container_at(name, kind, place, saved)
+                continue
             if name in function.saves:
                 value = words.view(np.float64)[first + i] if kind.startswith("float") else words[first + i]
             else:
                 value = getattr(self._state, state_field(name))[place]
             fields[name] = self._as_python(value, kind)
         return fields
+
+    def _container_at(self, name: str, kind: Container, place: int, count: int | None) -> Any:
+        """A container of a window instance, as plain Python; without what the failed call added behind `count` elements.
+
+        What else the call changed in it before it failed stays changed.
+        """
+        cells = cells_of(kind)
+        field = getattr(self._state, state_field(name))[place * cells : (place + 1) * cells]
+        if isinstance(kind, Array):
+            return as_object(field, kind, self._texts)
+        held = int(field[COUNT]) if count is None else min(int(field[COUNT]), count)
+        start = int(field[FIRST])
+        return as_object(self._state.arena[start : start + held * stride_of(kind)], kind, self._texts)
 
     def _as_python(self, value: Any, kind: str) -> Any:
         """A value as kernels have it, as functions see it."""
@@ -333,3 +382,8 @@ class CustomProgram(Program):
         ts = int(chunk.ts[row & (chunk.ts.size - 1)])
         absent = dict.fromkeys(self.bound.columns)
         return {"input": side} | absent | whole | values | {python_name(self._times[side]): ts, "ts": ts}
+
+
+def _shown(value: Any) -> Any:
+    """A value of a state for an error: of a large container how many it has, which may be millions."""
+    return f"{len(value)} of them" if isinstance(value, list | set | dict) and len(value) > _MOST_SHOWN else value

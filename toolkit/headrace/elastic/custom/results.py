@@ -7,6 +7,8 @@ import pyarrow as pa
 
 from headrace.egress.collector import Ordered, Records
 from headrace.egress.key_order import key_ranks
+from headrace.elastic.custom.containers import as_column
+from headrace.elastic.custom.shape import CustomShape, counts_field, out_field
 from headrace.elastic.results import KeyedResults
 from headrace.expressions.rows import cast
 from headrace.ingress.columns import as_arrow
@@ -25,10 +27,15 @@ class CustomResults(KeyedResults):
     reads_b_and_c = True
 
     def __init__(
-        self, schema: pa.Schema, dictionary: KeyDictionary | None, key_count: int, texts: KeyDictionary | None = None
+        self,
+        schema: pa.Schema,
+        dictionary: KeyDictionary | None,
+        key_count: int,
+        shape: CustomShape,
+        texts: KeyDictionary | None = None,
     ):
         super().__init__(schema, dictionary, key_count)
-        self._texts = texts
+        self._shape, self._texts = shape, texts
 
     def compile(self) -> None:
         super().compile()
@@ -40,8 +47,14 @@ class CustomResults(KeyedResults):
         ordered = Ordered(records, argsort(records.values[0], records.b, ranks, records.c))
         keys = [] if self._dictionary is None else self._dictionary.decode(ordered.a.astype(np.int32))
         arrays = self._head_columns(ordered.values[0], keys)
-        for values in ordered.values[1:]:
+        columns = dict(zip(self._shape.results, range(len(self._shape.results)), strict=True))
+        for name, emitted in self._shape.emits:
+            values = ordered.values[columns[out_field(name)]]
             kind = self.schema.field(len(arrays)).type
+            if not isinstance(emitted, str):
+                words, offsets = ordered.words.take(values, ordered.values[columns[counts_field(name)]])
+                arrays.append(as_column(words, offsets, emitted, self._texts))
+                continue
             if self._texts is not None and pa.types.is_string(kind):
                 (strings,) = self._texts.decode(values)
                 arrays.append(cast(strings, kind))

@@ -15,6 +15,10 @@ Fields of the kernels' bundle `s`::
     text_prefixes, text_addresses, text_lengths, text_points, text_held
                         by id of a string, where there are any: `OrderedTexts`
     text_literals[n]    the id of a literal of the functions; the empty string has id 0
+    arena, arena_free   what containers are kept in (`memory.arena`), where there are any; a key's
+                        bucket is their owner
+    temporaries         heads of containers that last for one call, of each instance
+    counts_x            columns of the results: of an emitted container, its number of words
     boundary, out_x     columns of the results
 """
 
@@ -24,7 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.codegen.kinds import Kind, scalar
+from headrace.codegen.kinds import Array, Container, Kind, scalar
 
 
 def dtype_of(kind: Kind) -> str:
@@ -130,11 +134,23 @@ class CustomShape:
     stored: Stored | None = None  # then `state` is `LIST` and there is no `update`
     is_local: bool = False  # windows are of days of a time zone
     holds_texts: bool = False  # state that outlives the windows of its tuples may hold strings
+    has_arena: bool = False  # there are containers in the state, or functions make some
 
     @property
     def results(self) -> dict[str, str]:
         """Fields of `s` that are columns of the results, and their dtypes."""
-        return {"boundary": "int64"} | {out_field(name): dtype_of(kind) for name, kind in self.emits}
+        values = {out_field(name): dtype_of(kind) for name, kind in self.emits}
+        return {"boundary": "int64"} | values | {counts_field(name): "int64" for name, _ in self.lists}
+
+    @property
+    def lists(self) -> list[tuple[str, Container]]:
+        """What is emitted of no fixed length: lists, sets, maps, and arrays as lists."""
+        return [(name, kind) for name, kind in self.emits if not isinstance(kind, str)]
+
+    @property
+    def containers(self) -> list[tuple[str, Container]]:
+        """Fields of the state that have a head."""
+        return [(name, kind) for name, kind, _ in self.state if not isinstance(kind, str | Array)]
 
     @property
     def is_held_back(self) -> bool:
@@ -147,6 +163,12 @@ POOL_FIELDS = ("following", "below", "pool", "own")
 
 TEXT_FIELDS = ("text_prefixes", "text_addresses", "text_lengths", "text_points", "text_held")
 """The arrays of `OrderedTexts`, by id of a string."""
+
+ARENA_FIELDS = ("arena_free", "arena")
+"""The arrays of `memory.arena`."""
+
+TEMPORARIES = 32
+"""Containers that a function may make in passing."""
 
 LITERALS = "text_literals"
 """The ids of literals, by number."""
@@ -172,10 +194,15 @@ def out_field(name: str) -> str:
     return f"out_{name}"
 
 
+def counts_field(name: str) -> str:
+    """Field of `s` that is a column of the results: of a container that is emitted, the number of its words."""
+    return f"counts_{name}"
+
+
 def fields_by_key(shape: CustomShape) -> list[str]:
-    """Fields of `s` that lie by key and window slot; `present` first."""
+    """Fields of `s` that lie by key and window slot, an element each; `present` first."""
     latest = ["latest"] if shape.is_single else []
-    return ["present", *latest, *(state_field(name) for name, _, _ in shape.state)]
+    return ["present", *latest, *(state_field(name) for name, kind, _ in shape.state if isinstance(kind, str))]
 
 
 def node_fields(stored: Stored) -> list[str]:

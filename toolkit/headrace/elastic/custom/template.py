@@ -16,17 +16,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from headrace.codegen.kinds import Array, Kind
 from headrace.codegen.text import indent
 from headrace.elastic import local_days
 from headrace.elastic.build import kernels_of, units_text
-from headrace.elastic.custom import custom_kernel, kept_kernel, texts_kernel
+from headrace.elastic.custom import containers_kernel, custom_kernel, kept_kernel, texts_kernel
+from headrace.elastic.custom.containers import cells_of, stride_of, text_words
 from headrace.elastic.custom.shape import (
+    ARENA_FIELDS,
     LITERALS,
     POOL_FIELDS,
+    TEMPORARIES,
     TEXT_FIELDS,
     CustomShape,
     Function,
     Input,
+    counts_field,
     dtype_of,
     key_field,
     node_field,
@@ -36,6 +41,7 @@ from headrace.elastic.custom.shape import (
 from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.ingress.store import directory_width
 from headrace.memory import stored
+from headrace.memory.arena import CLASSES, COUNT, HEAD, allocate_arena
 from headrace.memory.bundle import named
 from headrace.memory.cells import padded_cells, reserved
 from headrace.references import BUCKETS
@@ -45,6 +51,24 @@ CALL = "me, c, o, s, l, key, p, boundary, cause"
 
 EMIT = "emit_row(me, o, s, l, key, boundary, cause, {values})"
 """What an emission becomes."""
+
+STAGE = "stage(me, o, s, l, {heads}, {at}, {width})"
+"""What a container becomes that is emitted."""
+
+OWNER = f"(key & {BUCKETS - 1}) * {CLASSES}"
+"""Where the free lists of a key's containers begin."""
+
+OWN = f"({BUCKETS} + me) * {CLASSES}"
+"""The same for what lasts for one call."""
+
+ARENA = ", ".join(f"s.{name}" for name in ARENA_FIELDS)
+
+
+def place_of(kind: Kind) -> str:
+    """Where a window instance has its part of the array of a state's field."""
+    cells = cells_of(kind)
+    return "p" if cells == 1 else f"p * {cells}"
+
 
 _CONSTANTS = """
 SLOTS = {slots}
@@ -59,7 +83,7 @@ from headrace.egress.rings import reserve_slot
 
 @kernel
 def emit_row(me, o, s, l, key, boundary, cause{parameters}):
-    # Once halted nothing is written: the ring is full and the run has stopped.
+{begin}    # Once halted nothing is written: the ring is full and the run has stopped.
     if l[HALTED] != 0:
         return
     slot = reserve_slot(o, me, l[HEAD])
@@ -94,6 +118,11 @@ _CLOSE = """
 def close_window(me, c, o, s, l, key, p, window, boundary, cause):
 {close}
     return -1 if l[HALTED] != 0 else np.int64(s.present[p])
+
+"""
+
+_RELEASE = """
+from headrace.memory.arena import release
 
 """
 
@@ -181,10 +210,7 @@ def generate(shape: CustomShape) -> str:
         slots=1 if shape.is_single else shape.slots, is_single=shape.is_single, is_held_back=shape.is_held_back
     )
     text += units_text(shape.is_local) + kernels_of(custom_kernel)
-    text += _EMIT.format(
-        parameters="".join(f", e_{name}" for name, _ in shape.emits),
-        values=indent("\n".join(f"s.{out_field(name)}[me, slot] = e_{name}" for name, _ in shape.emits), 1).rstrip(),
-    )
+    text += _emit_text(shape)
     for function in (shape.update, shape.output, shape.slide):
         if function is not None:
             text += "\n" + function.text + "\n\n"
@@ -192,6 +218,8 @@ def generate(shape: CustomShape) -> str:
         text += kernels_of(kept_kernel) + _store_text(shape)
     if shape.holds_texts:
         text += kernels_of(texts_kernel)
+    if shape.containers:
+        text += _RELEASE
     text += _CLOSE.format(close=indent(_close_text(shape), 1).rstrip("\n"))
     text += _IMPORTS + "".join(_run_text(shape, number) for number in range(len(shape.inputs)))
     if len(shape.inputs) == 1:
@@ -203,11 +231,39 @@ def generate(shape: CustomShape) -> str:
     return text + _INPUTS.format(inputs=indent("\n".join(calls), 1).rstrip("\n"))
 
 
+def _emit_text(shape: CustomShape) -> str:
+    """Write how a result is emitted; containers are staged before."""
+    lines, listed = [], dict(shape.lists)
+    for name, _ in shape.emits:
+        if name in listed:
+            lines.append(f"s.{counts_field(name)}[me, slot] = l[STAGED + 2 + e_{name}]")
+        value = f"l[STAGED + 1 + e_{name}]" if name in listed else f"e_{name}"
+        lines.append(f"s.{out_field(name)}[me, slot] = {value}")
+    text = _EMIT.format(
+        parameters="".join(f", e_{name}" for name, _ in shape.emits),
+        begin="    l[STAGED] = 0\n" if listed else "",
+        values=indent("\n".join(lines), 1).rstrip(),
+    )
+    if not listed:
+        return text
+    return f"\nSTAGED = SNAPSHOT + {len(shape.state)}\n\n{kernels_of(containers_kernel)}{text}"
+
+
+def private_words(shape: CustomShape) -> int:
+    """Words of an instance beyond `PRIVATE_WORDS`: for the snapshot, and for what is staged."""
+    return len(shape.state) + (1 + 2 * len(shape.lists) if shape.lists else 0)
+
+
 def _call_text(shape: CustomShape, function: Function, stage: str, call: str) -> list[str]:
     """Write a call of a user's function, put on record (I2) for `explain_exception`."""
     lines = ["l[CAUSE_KEY] = key", "l[CAUSE_BOUNDARY] = boundary", f"l[STAGE] = {stage}"]
     for i, (name, kind, _) in enumerate(shape.state):
-        if name in function.saves:
+        if name not in function.saves or isinstance(kind, Array):
+            continue
+        if not isinstance(kind, str):
+            # An element that the call adds is behind those that were there.
+            lines.append(f"l[SNAPSHOT + {i}] = s.{state_field(name)}[{place_of(kind)} + {COUNT}]")
+        else:
             words = "l.view(np.float64)" if kind.startswith("float") else "l"
             lines.append(f"{words}[SNAPSHOT + {i}] = s.{state_field(name)}[p]")
     return [*lines, call]
@@ -251,6 +307,8 @@ def _close_text(shape: CustomShape) -> str:
     if shape.output is not None:
         lines += _call_text(shape, shape.output, "OUTPUT", f"user_output({CALL})")
     end = ["s.present[p] = 0"] if shape.stored is None else ["forget_tuples(s, p)", "s.present[p] = 0"]
+    for name, kind in shape.containers:
+        end.append(f"release({ARENA}, {OWNER}, s.{state_field(name)}, {place_of(kind)})")
     if not shape.is_single:
         return "\n".join(lines + end)
     slide = ["pass"]
@@ -266,7 +324,19 @@ def _close_text(shape: CustomShape) -> str:
 
 def _hold_text(shape: CustomShape) -> list[str]:
     """Write that window instance `p` goes on to hold the strings of its state."""
-    return [f"hold_text(s.text_held, s.{state_field(name)}[p], left)" for name, kind, _ in shape.state if kind == "string"]
+    lines = []
+    for name, kind, _ in shape.state:
+        field, place = f"s.{state_field(name)}", place_of(kind)
+        if kind == "string":
+            lines.append(f"hold_text(s.text_held, {field}[{place}], left)")
+        elif isinstance(kind, Array) and kind.kind == "string":
+            lines.append(f"hold_words(s.text_held, {field}, {place}, 1, {kind.size}, left)")
+        elif not isinstance(kind, str | Array):
+            lines += [
+                f"hold_entries(s.text_held, s.arena, {field}, {place}, {word}, {stride_of(kind)}, left)"
+                for word in text_words(kind)
+            ]
+    return lines
 
 
 def _columns_text(given: Input) -> tuple[str, str]:
@@ -294,6 +364,10 @@ def _run_text(shape: CustomShape, number: int) -> str:
     if shape.update is not None and shape.update.may_emit:
         values += "\nl[ARRIVAL] = ats[r - at]"
     create = [f"s.{state_field(name)}[p] = {value}" for name, value in _first_values(shape)]
+    for name, kind, _ in shape.state:
+        if isinstance(kind, Array):
+            here = place_of(kind)
+            create += [f"for word in range({here}, {here} + {kind.size}):", f"    s.{state_field(name)}[word] = 0"]
     return _RUN.format(
         number=number,
         directory_width=directory_width(given.value_columns),
@@ -310,6 +384,8 @@ def _run_text(shape: CustomShape, number: int) -> str:
 def _first_values(shape: CustomShape) -> list[tuple[str, str]]:
     values = []
     for name, kind, first in shape.state:
+        if not isinstance(kind, str):
+            continue  # a container is empty where no instance is
         text = repr(first)
         if kind == "bool":
             text = "1" if first else "0"
@@ -329,6 +405,7 @@ def allocate_state(
     instances: int,
     capacity: int,
     max_tuples: int = 0,
+    max_state: int = 0,
     zone: str | None = None,
     texts: OrderedTexts | None = None,
     literals: Sequence[str] = (),
@@ -348,6 +425,8 @@ def allocate_state(
         Of the output rings.
     max_tuples : int
         Most tuples kept at once, where they are.
+    max_state : int
+        Bytes that containers may take, where there are any.
     zone : str, optional
         Where windows are of its days.
     texts : OrderedTexts, optional
@@ -363,7 +442,7 @@ def allocate_state(
     if shape.is_single:
         fields["latest"] = reserved(keys, np.int64)
     for name, kind, _ in shape.state:
-        fields[state_field(name)] = reserved(places, dtype_of(kind))
+        fields[state_field(name)] = reserved(places * cells_of(kind), dtype_of(kind))
     if shape.stored is not None:
         fields |= zip(POOL_FIELDS, stored.allocate(max_tuples, instances), strict=True)
         nodes = stored.nodes_of(max_tuples, instances) + 1
@@ -373,6 +452,9 @@ def allocate_state(
     if texts is not None:
         fields |= zip(TEXT_FIELDS, (*texts.arrays, texts.points, texts.held), strict=True)
         fields[LITERALS] = texts.keep(literals).astype(np.int64)
+    if shape.has_arena:
+        fields |= zip(ARENA_FIELDS, allocate_arena(BUCKETS + instances, max_state // 8), strict=True)
+        fields["temporaries"] = np.zeros(instances * TEMPORARIES * HEAD, np.int64)
     for name, dtype in shape.results.items():
         fields[name] = reserved(instances * capacity, dtype).reshape(instances, capacity)
     return named(**fields)
@@ -380,7 +462,7 @@ def allocate_state(
 
 def bytes_per_place(shape: CustomShape) -> int:
     """Bytes of state of one window instance."""
-    fields = sum(np.dtype(dtype_of(kind)).itemsize for _, kind, _ in shape.state)
+    fields = sum(np.dtype(dtype_of(kind)).itemsize * cells_of(kind) for _, kind, _ in shape.state)
     return 1 + fields + (8 if shape.is_single else 0)
 
 

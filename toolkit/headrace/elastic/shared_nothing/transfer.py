@@ -17,6 +17,7 @@ from headrace.elastic.build import kernels_of
 from headrace.elastic.join import join_kernel
 from headrace.elastic.join.shape import JoinShape, Side
 from headrace.elastic.shared_nothing import stored_transfer_kernel, transfer_kernel
+from headrace.memory.arena import HEAD
 
 _VIEWS = {8: "view_i64", 4: "view_i32", 1: "view_u8"}
 
@@ -130,6 +131,39 @@ if first_node != 0:
     give_chain(below_old, pool_old, first_node)
 """
 
+_CONTAINERS_IMPORTS = """
+from headrace.elastic.failures import STATE_FULL
+from headrace.memory.arena import ARENA_WORDS, CLASSES
+from headrace.memory.lists_kernel import list_move
+from headrace.memory.maps_kernel import map_move
+from headrace.workers.worker_kernel import fail
+
+"""
+
+_ARENA_VIEWS = """
+{free}_old = view_i64(s.all_{free}[old], (BUCKETS + c.member.shape[1]) * CLASSES)
+{free}_new = view_i64(s.all_{free}[new], (BUCKETS + c.member.shape[1]) * CLASSES)
+{arena}_old = view_i64(s.all_{arena}[old], ARENA_WORDS)
+{arena}_new = view_i64(s.all_{arena}[new], ARENA_WORDS)
+"""
+
+_MOVE_CONTAINER = """
+moved_words = {move}(
+    {free}_old, {arena}_old, bucket * CLASSES, from_{name}, p * {head},
+    {free}_new, {arena}_new, bucket * CLASSES, to_{name}, p * {head}{width},
+)
+if moved_words < 0:
+    fail(c, STATE_FULL, me, 0, 0, 0, 0)
+    return
+moved += moved_words
+"""
+
+_MOVE_ARRAY = """
+for word in range(p * {size}, (p + 1) * {size}):
+    to_{name}[word] = from_{name}[word]
+moved += {bytes}
+"""
+
 _NOTHING = """
 @kernel
 def transfer(me, c, s, config, next_config, epoch):
@@ -184,6 +218,26 @@ class Sets:
 
 
 @dataclasses.dataclass(frozen=True)
+class Containers:
+    """Lists, sets and maps of window instances, as `transfer` moves them from arena to arena; and arrays.
+
+    Parameters
+    ----------
+    free, arena : str
+        Fields of the arrays of `memory.arena`; the blocks of a key are its bucket's.
+    heads : tuple of (str, int)
+        Fields of heads by place, and the words of a value: 0 for sets, -1 for lists.
+    arrays : tuple of (str, int)
+        Fields of words, so many for each place.
+    """
+
+    free: str
+    arena: str
+    heads: tuple[tuple[str, int], ...] = ()
+    arrays: tuple[tuple[str, int], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
 class KeyedState:
     """State by key id and window slot, as `transfer` moves it.
 
@@ -197,6 +251,7 @@ class KeyedState:
         Field of the array that says when each window opened.
     sets : Sets, optional
     lists : Lists, optional
+    containers : Containers, optional
     """
 
     slots: int
@@ -204,6 +259,7 @@ class KeyedState:
     opened: str | None = None
     sets: Sets | None = None
     lists: Lists | None = None
+    containers: Containers | None = None
 
 
 def keyed_transfer(state: KeyedState) -> str:
@@ -218,6 +274,9 @@ def keyed_transfer(state: KeyedState) -> str:
     if state.lists is not None:
         moves = [f"first_node = from_{state.lists.first}[p]", *moves, *_lists_text(state.lists, views)]
         imports += _LISTS_IMPORTS
+    if state.containers is not None:
+        moves = [*_containers_text(state.containers, views), *moves]
+        imports += _CONTAINERS_IMPORTS
     if state.sets is not None:
         imports += _SETS_IMPORTS.format(columns=state.sets.columns)
     text = _KEYED.format(
@@ -247,6 +306,28 @@ def _lists_text(lists: Lists, views: list[str]) -> list[str]:
         copies=_lines("\n".join(copies), 1),
         bytes=sum(size for _, size in lists.nodes),
     ).split("\n")
+
+
+def _containers_text(given: Containers, views: list[str]) -> list[str]:
+    """Write how the containers of a window instance are moved; `views` get what that takes."""
+    lines = []
+    if given.heads:
+        views += _ARENA_VIEWS.strip().format(free=given.free, arena=given.arena).split("\n")
+    for name, width in given.heads:
+        views += _both(name, 8, f"places * {HEAD}")
+        text = _MOVE_CONTAINER.format(
+            move="list_move" if width < 0 else "map_move",
+            free=given.free,
+            arena=given.arena,
+            name=name,
+            head=HEAD,
+            width="" if width < 0 else f", {width}",
+        )
+        lines += text.strip().split("\n")
+    for name, size in given.arrays:
+        views += _both(name, 8, f"places * {size}")
+        lines += _MOVE_ARRAY.strip().format(name=name, size=size, bytes=8 * size).split("\n")
+    return lines
 
 
 def _both(name: str, size: int, count: str) -> list[str]:
