@@ -60,6 +60,8 @@ from headrace.errors import HeadraceError
 from headrace.expressions import (
     band,
     col,
+    collect_list,
+    collect_set,
     count,
     count_distinct,
     each,
@@ -70,9 +72,13 @@ from headrace.expressions import (
     lit,
     max,
     mean,
+    median,
     min,
+    mode,
     pairs,
+    quantile,
     sum,
+    top,
     words,
 )
 from headrace.names import missing_from_module
@@ -87,6 +93,8 @@ __all__ = [
     "Stream",
     "band",
     "col",
+    "collect_list",
+    "collect_set",
     "compare_controllers",
     "controllers",
     "count",
@@ -101,18 +109,22 @@ __all__ = [
     "lit",
     "max",
     "mean",
+    "median",
     "min",
+    "mode",
     "operator",
     "pairs",
     "parquet",
     "prometheus",
     "parquet_directory",
+    "quantile",
     "rates",
     "runs",
     "spark",
     "stop_all",
     "stream",
     "sum",
+    "top",
     "words",
 ]
 
@@ -122,7 +134,9 @@ _ELSEWHERE = {
     **{name: f"hr.controllers.{name}" for name in controllers.__all__},
     **{name: f"headrace_datasets.{name}" for name in ("tweets", "trades", "joins", "linear_road", "flights")},
     **{name: f"import headrace.{name}" for name in ("apps", "report", "errors")},
-    **dict.fromkeys(("median", "quantile", "std", "var"), ".apply(hr.operator(...)), with a function of your own"),
+    "percentile": "hr.quantile", "collect": "hr.collect_list", "unique": "hr.collect_set",
+    **dict.fromkeys(("topk", "top_k", "nlargest", "max_by", "arg_max"), "hr.top(k, column, by=...)"),
+    **dict.fromkeys(("std", "var"), ".apply(hr.operator(...)), with a function of your own"),
 }  # fmt: skip
 
 
