@@ -10,7 +10,6 @@
 ``distinct``          sets of values, for exact distinct counts
 ``collected``         values that are collected in lists and maps, as text
 ``collected_kernel``  what becomes of them: quantiles, the most frequent one, the k best
-``text_order``        the order of strings that kernels know by id, for min and max
 ``results``           from result records to rows
 ====================  ======================================================================
 """

@@ -16,10 +16,10 @@ from headrace.elastic.aggregate.shape import AggregateColumn, AggregateShape, La
 FOLD_IMPORTS = """
 from headrace.elastic.aggregate.collected_kernel import keep_best
 from headrace.elastic.failures import STATE_FULL
-from headrace.memory.arena import CLASSES, HEAD
+from headrace.memory.arena import CLASSES
+from headrace.memory.arena import HEAD as HEAD_WORDS
 from headrace.memory.lists_kernel import list_append
 from headrace.memory.maps_kernel import map_put
-from headrace.memory.words import float_bits
 from headrace.references import BUCKETS
 """
 
@@ -33,7 +33,8 @@ from headrace.elastic.aggregate.collected_kernel import (
     quantile_of_times,
     rank_floats,
 )
-from headrace.memory.arena import CLASSES, COUNT, FIRST, HEAD, release
+from headrace.memory.arena import CLASSES, COUNT, FIRST, release
+from headrace.memory.arena import HEAD as HEAD_WORDS
 from headrace.memory.lists_kernel import ORDER_FLOAT, ORDER_INT, ORDER_TEXT
 from headrace.memory.maps_kernel import map_order
 from headrace.references import BUCKETS
@@ -68,7 +69,7 @@ def keep_text(shape: AggregateShape, layout: Layout, column: int) -> list[list[s
     if column in layout.collected:
         heads = f"s.{layout.collected[column]}"
         blocks.append([
-            f"if list_append({_BLOCKS}, {heads}, np.int64(p) * HEAD, {word_of(shape, column)}) < 0:",
+            f"if list_append({_BLOCKS}, {heads}, np.int64(p) * HEAD_WORDS, {word_of(shape, column)}) < 0:",
             "    full = STATE_FULL",
         ])
     if column in layout.counted:
@@ -77,7 +78,7 @@ def keep_text(shape: AggregateShape, layout: Layout, column: int) -> list[list[s
         if dtype_of(shape, column) == "float64":
             key = f"float_bits({key}, {word_of(shape, column)})"
         block = [
-            f"entry_{column} = map_put({_BLOCKS}, {heads}, np.int64(p) * HEAD, {key}, {width})",
+            f"entry_{column} = map_put({_BLOCKS}, {heads}, np.int64(p) * HEAD_WORDS, {key}, {width})",
             f"if entry_{column} < 0:",
             "    full = STATE_FULL",
         ]
@@ -92,7 +93,7 @@ def best_text(shape: AggregateShape, layout: Layout, number: int) -> list[str]:
     top = shape.aggregates[number]
     assert top.column is not None and top.by is not None
     most = f"s.{layout.most}[{layout.tops.index(number)}]"
-    heads = f"s.{layout.best[number]}, np.int64(p) * HEAD"
+    heads = f"s.{layout.best[number]}, np.int64(p) * HEAD_WORDS"
     words = f"{word_of(shape, top.column)}, {word_of(shape, top.by)}"
     return [
         f"if keep_best({_BLOCKS}, {heads}, {most}, {words}, {_orders(layout, top)}) < 0:",
@@ -102,16 +103,16 @@ def best_text(shape: AggregateShape, layout: Layout, number: int) -> list[str]:
 
 def give_text(shape: AggregateShape, layout: Layout) -> list[str]:
     """Write the results of what place `p` keeps, and how its blocks are given back."""
-    lines = [OWNER, "at = p * HEAD"] if layout.heads else []
+    lines = [OWNER, "head = p * HEAD_WORDS"] if layout.heads else []
     for column, name in layout.collected.items():
         lines += _give_values(shape, layout, column, f"s.{name}")
     for column, name in layout.counted.items():
         lines += _give_different(shape, layout, column, f"s.{name}")
     for number, name in layout.best.items():
         heads = f"s.{name}"
-        lines.append(f"order_best(s.kept_arena, {heads}, at, {_orders(layout, shape.aggregates[number])})")
-        lines += _write(layout, number, f"{heads}[at + FIRST]", f"{heads}[at + COUNT] >> 1", 2)
-        lines.append(f"release({_BLOCKS}, {heads}, at)")
+        lines.append(f"order_best(s.kept_arena, {heads}, head, {_orders(layout, shape.aggregates[number])})")
+        lines += _write(layout, number, f"{heads}[head + FIRST]", f"{heads}[head + COUNT] >> 1", 2)
+        lines.append(f"release({_BLOCKS}, {heads}, head)")
     return lines
 
 
@@ -133,7 +134,7 @@ def _write(layout: Layout, number: int, first: str, count: str, step: int) -> li
 
 def _give_values(shape: AggregateShape, layout: Layout, column: int, heads: str) -> list[str]:
     """Lists first: selection brings the values into another order."""
-    lines = [f"block, held = {heads}[at + FIRST], {heads}[at + COUNT]"]
+    lines = [f"block, held = {heads}[head + FIRST], {heads}[head + COUNT]"]
     for number, _ in _of(shape, column, "collect_list"):
         lines += _write(layout, number, "block", "held", 1)
     quantiles = _of(shape, column, "quantile")
@@ -148,7 +149,7 @@ def _give_values(shape: AggregateShape, layout: Layout, column: int, heads: str)
             kernel = "quantile_of_times" if aggregate.is_time else "quantile_of_integers"
             found = f"{kernel}(s.kept_arena, block, held, {fraction})"
         lines.append(f"{layout.out_value[number]}[i] = {found}")
-    return [*lines, f"release({_BLOCKS}, {heads}, at)"]
+    return [*lines, f"release({_BLOCKS}, {heads}, head)"]
 
 
 def _give_different(shape: AggregateShape, layout: Layout, column: int, heads: str) -> list[str]:
@@ -156,13 +157,13 @@ def _give_different(shape: AggregateShape, layout: Layout, column: int, heads: s
     order, width = order_text(layout, column, dtype, is_text), layout.width(column)
     lines = []
     for number, _ in _of(shape, column, "mode"):
-        found = f"most_frequent(s.kept_arena, {heads}, at, {order})"
+        found = f"most_frequent(s.kept_arena, {heads}, head, {order})"
         if dtype == "float64":
             found = f"np.int64({found}).view(np.float64)"
         lines.append(f"{layout.out_value[number]}[i] = {found}")
     sets = _of(shape, column, "collect_set")
     if sets:
-        lines.append(f"map_order(s.kept_arena, {heads}, at, {width}, {order})")
+        lines.append(f"map_order(s.kept_arena, {heads}, head, {width}, {order})")
     for number, _ in sets:
-        lines += _write(layout, number, f"{heads}[at + FIRST]", f"{heads}[at + COUNT]", width + 1)
-    return [*lines, f"release({_BLOCKS}, {heads}, at)"]
+        lines += _write(layout, number, f"{heads}[head + FIRST]", f"{heads}[head + COUNT]", width + 1)
+    return [*lines, f"release({_BLOCKS}, {heads}, head)"]

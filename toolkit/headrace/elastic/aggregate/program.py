@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.elastic import failures
-from headrace.elastic.aggregate import aggregate_kernel, distinct, template
+from headrace.elastic.aggregate import aggregate_kernel, template
 from headrace.elastic.aggregate.results import AggregateResults
 from headrace.elastic.aggregate.shape import AggregateColumn, AggregateShape, Layout, compared_texts
 from headrace.elastic.instance_loop import PRIVATE_WORDS
@@ -19,7 +19,7 @@ from headrace.ingress.columns import is_text, plain_type, value_dtype
 from headrace.ingress.key_sources import make_dictionary
 from headrace.ingress.keys import KeyDictionary, id_capacity
 from headrace.ingress.ordered_texts import OrderedTexts
-from headrace.memory.arena import used_bytes
+from headrace.memory.arena import ARENA_WORDS, used_bytes
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME
 from headrace.references import BUCKETS
@@ -152,7 +152,7 @@ class AggregateProgram(Program):
         if code == failures.DISTINCT_FULL:
             return OverflowInputError(
                 f"count_distinct: the windows open at event time {ts} hold more different values than fit into"
-                f" {8 * distinct.ARENA_WORDS >> 30} GiB of addresses; use smaller windows"
+                f" {8 * ARENA_WORDS >> 30} GiB of addresses; use smaller windows"
             )
         if code == failures.STATE_FULL:
             keeping = [f"{name}={wanted!r}" for name, wanted in self.spec.aggregates if wanted.kind in _COLLECTING]

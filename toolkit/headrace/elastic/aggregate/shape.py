@@ -99,7 +99,7 @@ class Layout:
     quantiles, tops : list of int
         Which aggregates the entries of `fractions` and `most` are for: q, and k.
     texts : dict of int to tuple of str
-        By column of strings: what they are compared by, as of `text_order`.
+        By column of strings: what they are compared by, as of `memory.text_order`.
     results : dict of str to str
         Columns of the results, in each an instance's ring.
     out_value, out_high, out_known : list of str, dict of int to str, dict of int to str
