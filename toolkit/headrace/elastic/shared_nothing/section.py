@@ -30,7 +30,7 @@ from headrace.elastic.section import ElasticSection
 from headrace.elastic.shared_nothing import instance_queues, router, transfer
 from headrace.elastic.shared_nothing.private_store import PrivateStore
 from headrace.elastic.shared_nothing.template import build_instance, build_router, custom_text
-from headrace.elastic.shared_nothing.transfer import Field, KeyedState, Lists, Sets
+from headrace.elastic.shared_nothing.transfer import Containers, Field, KeyedState, Lists, Sets
 from headrace.elastic.shared_nothing.transfer_kernel import ALL_EPOCHS
 from headrace.errors import HeadraceError
 from headrace.ingress.store import CHUNK, CHUNK_SHIFT, allocate_directories
@@ -75,7 +75,9 @@ class SharedNothingSection(ElasticSection):
     def _aggregate_state(self, program: AggregateProgram) -> KeyedState:
         layout = Layout(program.shape)
         sets = Sets(*layout.sets, len(layout.distinct)) if layout.sets else None
-        return KeyedState(program.shape.slots, self._fields(layout.by_key), layout.opened, sets)
+        containers = Containers(*layout.arena, layout.heads) if layout.heads else None
+        by_key = self._fields(layout.by_key)
+        return KeyedState(program.shape.slots, by_key, layout.opened, sets, containers=containers)
 
     def _custom_state(self, program: CustomProgram) -> KeyedState:
         shape = program.shape
