@@ -37,6 +37,8 @@ class Program:
     id_capacity = BUCKETS
     result_fields: Sequence[str] = ()
     """Fields of the state that are columns of the results, one ring of each instance in a row."""
+    list_fields: Sequence[tuple[str, str]] = ()
+    """Pairs of them that hold lists: positions, as of `words_ring.write_words`, and numbers of words."""
     first_promise = MIN_TIME
     load_meter = epochs.UPDATES
     """Counter that says how much an instance has had to do."""

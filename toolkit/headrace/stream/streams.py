@@ -49,7 +49,10 @@ _OTHER_NAMES = {
 }  # fmt: skip
 """What other libraries call a method -> what to write here."""
 _WINDOWS = ("size", "slide", "tumble", "tumbling", "rolling", "resample", "hop")
-_AGGREGATES = ("count", "sum", "min", "max", "mean", "first", "last", "count_distinct")
+_AGGREGATES = (
+    "count", "sum", "min", "max", "mean", "first", "last", "count_distinct",
+    "collect_list", "collect_set", "median", "quantile", "mode", "top",
+)  # fmt: skip
 _WINDOWED = ".window(size, advance)"
 
 
@@ -613,8 +616,7 @@ class WindowedStream(Summarised):
         for result, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
                 raise ParameterError(f"aggregate({result}={aggregate!r}): give hr.count(), hr.max(column), ...")
-            if aggregate.column is not None:
-                check_columns(node.schema, [aggregate.column], f"aggregate({result}={aggregate!r})")
+            check_columns(node.schema, aggregate.columns, f"aggregate({result}={aggregate!r})")
         check_output_names([node.event_time, *keyed._names, *aggregates], "aggregate()")
         self._window.check_open()
         spec = AggregateSpec(

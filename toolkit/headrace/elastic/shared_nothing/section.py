@@ -76,7 +76,9 @@ class SharedNothingSection(ElasticSection):
     def _aggregate_state(self, program: AggregateProgram) -> KeyedState:
         layout = Layout(program.shape)
         sets = Sets(*layout.sets, len(layout.distinct)) if layout.sets else None
-        return KeyedState(program.shape.slots, self._fields(layout.by_key), layout.opened, sets)
+        containers = Containers(*layout.arena, layout.heads) if layout.heads else None
+        by_key = self._fields(layout.by_key)
+        return KeyedState(program.shape.slots, by_key, layout.opened, sets, containers=containers)
 
     def _custom_state(self, program: CustomProgram) -> KeyedState:
         shape = program.shape
@@ -86,9 +88,9 @@ class SharedNothingSection(ElasticSection):
             first, last = (state_field(name) for name in ("first", "last"))
             lists = Lists(first, last, POOL_FIELDS, self._fields(node_fields(shape.stored)))
         slots = 1 if shape.is_single else shape.slots
-        heads = [(state_field(n), width_of(k) if isinstance(k, SetOf | MapOf) else -1) for n, k in shape.containers]
-        arrays = [(state_field(n), k.size) for n, k, _ in shape.state if isinstance(k, Array)]
-        containers = Containers(*ARENA_FIELDS, tuple(heads), tuple(arrays)) if heads or arrays else None
+        heads = {state_field(n): width_of(k) if isinstance(k, SetOf | MapOf) else None for n, k in shape.containers}
+        arrays = {state_field(n): k.size for n, k, _ in shape.state if isinstance(k, Array)}
+        containers = Containers(*ARENA_FIELDS, heads, arrays) if heads or arrays else None
         return KeyedState(slots, self._fields(by_key), lists=lists, containers=containers)
 
     def _activate(self, initial: Configuration, planned: Sequence[tuple[int, Configuration]]) -> None:

@@ -17,7 +17,6 @@ from headrace.elastic.build import kernels_of
 from headrace.elastic.join import join_kernel
 from headrace.elastic.join.shape import JoinShape, Side
 from headrace.elastic.shared_nothing import stored_transfer_kernel, transfer_kernel
-from headrace.memory.arena import HEAD
 
 _VIEWS = {8: "view_i64", 4: "view_i32", 1: "view_u8"}
 
@@ -91,6 +90,39 @@ if moved_sets < 0:
 moved += max(0, moved_sets)
 """
 
+_CONTAINERS_IMPORTS = """
+from headrace.elastic.failures import STATE_FULL
+from headrace.memory.arena import ARENA_WORDS, CLASSES
+from headrace.memory.arena import HEAD as HEAD_WORDS
+from headrace.memory.lists_kernel import list_move
+from headrace.memory.maps_kernel import map_move
+from headrace.workers.worker_kernel import fail
+"""
+
+_CONTAINERS_VIEWS = """
+free_old = view_i64(s.all_{free}[old], BUCKETS * CLASSES)
+free_new = view_i64(s.all_{free}[new], BUCKETS * CLASSES)
+arena_old = view_i64(s.all_{arena}[old], ARENA_WORDS)
+arena_new = view_i64(s.all_{arena}[new], ARENA_WORDS)
+blocks = bucket * CLASSES
+"""
+
+_CONTAINER = """
+moved_words = {kernel}(
+    free_old, arena_old, blocks, from_{heads}, p * HEAD_WORDS, free_new, arena_new, blocks, to_{heads}, p * HEAD_WORDS{width}
+)
+if moved_words < 0:
+    fail(c, STATE_FULL, me, 0, 0, 0, 0)
+    return
+moved += moved_words
+"""
+
+_ARRAY = """
+for word in range(p * {size}, (p + 1) * {size}):
+    to_{name}[word] = from_{name}[word]
+moved += {bytes}
+"""
+
 _LISTS_IMPORTS = """
 from headrace.workers.worker_kernel import fail
 from headrace.elastic.failures import STORED_FULL
@@ -129,39 +161,6 @@ while node != 0:
 to_{last}[p] = last
 if first_node != 0:
     give_chain(below_old, pool_old, first_node)
-"""
-
-_CONTAINERS_IMPORTS = """
-from headrace.elastic.failures import STATE_FULL
-from headrace.memory.arena import ARENA_WORDS, CLASSES
-from headrace.memory.lists_kernel import list_move
-from headrace.memory.maps_kernel import map_move
-from headrace.workers.worker_kernel import fail
-
-"""
-
-_ARENA_VIEWS = """
-{free}_old = view_i64(s.all_{free}[old], (BUCKETS + c.member.shape[1]) * CLASSES)
-{free}_new = view_i64(s.all_{free}[new], (BUCKETS + c.member.shape[1]) * CLASSES)
-{arena}_old = view_i64(s.all_{arena}[old], ARENA_WORDS)
-{arena}_new = view_i64(s.all_{arena}[new], ARENA_WORDS)
-"""
-
-_MOVE_CONTAINER = """
-moved_words = {move}(
-    {free}_old, {arena}_old, bucket * CLASSES, from_{name}, p * {head},
-    {free}_new, {arena}_new, bucket * CLASSES, to_{name}, p * {head}{width},
-)
-if moved_words < 0:
-    fail(c, STATE_FULL, me, 0, 0, 0, 0)
-    return
-moved += moved_words
-"""
-
-_MOVE_ARRAY = """
-for word in range(p * {size}, (p + 1) * {size}):
-    to_{name}[word] = from_{name}[word]
-moved += {bytes}
 """
 
 _NOTHING = """
@@ -219,22 +218,22 @@ class Sets:
 
 @dataclasses.dataclass(frozen=True)
 class Containers:
-    """Lists, sets and maps of window instances, as `transfer` moves them from arena to arena; and arrays.
+    """Lists and maps of window instances, in an arena whose owners are the buckets; and arrays.
 
     Parameters
     ----------
     free, arena : str
-        Fields of the arrays of `memory.arena`; the blocks of a key are its bucket's.
-    heads : tuple of (str, int)
-        Fields of heads by place, and the words of a value: 0 for sets, -1 for lists.
-    arrays : tuple of (str, int)
+        Fields of the two arrays of `memory.arena`.
+    heads : dict of str to int or None
+        Fields of the containers' heads; of maps the words of a value, None for lists.
+    arrays : dict of str to int
         Fields of words, so many for each place.
     """
 
     free: str
     arena: str
-    heads: tuple[tuple[str, int], ...] = ()
-    arrays: tuple[tuple[str, int], ...] = ()
+    heads: dict[str, int | None]
+    arrays: dict[str, int] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -308,26 +307,19 @@ def _lists_text(lists: Lists, views: list[str]) -> list[str]:
     ).split("\n")
 
 
-def _containers_text(given: Containers, views: list[str]) -> list[str]:
-    """Write how the containers of a window instance are moved; `views` get what that takes."""
-    lines = []
-    if given.heads:
-        views += _ARENA_VIEWS.strip().format(free=given.free, arena=given.arena).split("\n")
-    for name, width in given.heads:
-        views += _both(name, 8, f"places * {HEAD}")
-        text = _MOVE_CONTAINER.format(
-            move="list_move" if width < 0 else "map_move",
-            free=given.free,
-            arena=given.arena,
-            name=name,
-            head=HEAD,
-            width="" if width < 0 else f", {width}",
-        )
-        lines += text.strip().split("\n")
-    for name, size in given.arrays:
+def _containers_text(containers: Containers, views: list[str]) -> list[str]:
+    """Write how the containers of a window instance move from arena to arena; `views` get what that takes."""
+    if containers.heads:
+        views += _CONTAINERS_VIEWS.strip().format(free=containers.free, arena=containers.arena).split("\n")
+    moves = []
+    for name, width in containers.heads.items():
+        views += _both(name, 8, "places * HEAD_WORDS")
+        kernel, value = ("list_move", "") if width is None else ("map_move", f", {width}")
+        moves += _CONTAINER.strip().format(kernel=kernel, heads=name, width=value).split("\n")
+    for name, size in containers.arrays.items():
         views += _both(name, 8, f"places * {size}")
-        lines += _MOVE_ARRAY.strip().format(name=name, size=size, bytes=8 * size).split("\n")
-    return lines
+        moves += _ARRAY.strip().format(name=name, size=size, bytes=8 * size).split("\n")
+    return moves
 
 
 def _both(name: str, size: int, count: str) -> list[str]:
