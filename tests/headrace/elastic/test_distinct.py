@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace import reference
 from headrace.elastic.aggregate import distinct
-from headrace.elastic.aggregate.text_order import text_less
 from headrace.ingress.ordered_texts import OrderedTexts
+from headrace.memory import arena as arena_module
 from headrace.memory.seeded import Seed
+from headrace.memory.text_order import text_less
 from headrace.references import BUCKETS
 from headrace.windows import Window
 
@@ -95,7 +96,7 @@ def test_property_values_lie_near_their_places(values):
 
 def test_example_a_table_with_far_values_grows(monkeypatch):
     """Under a seed that is known, so that all values want one place."""
-    monkeypatch.setattr(distinct, "draw_seed", lambda: Seed(*map(np.uint64, (0, 1, 1, 1))))  # place: the low bits
+    monkeypatch.setattr(arena_module, "draw_seed", lambda: Seed(*map(np.uint64, (0, 1, 1, 1))))  # place: the low bits
     tables, free, arena = distinct.allocate(1, 1, 1 << 18)
     values = np.arange(distinct.PROBE_LIMIT + 3) << 20
     assert all(distinct.add_value(tables, free, arena, 1, 0, 0, 0, int(value)) == 1 for value in values)

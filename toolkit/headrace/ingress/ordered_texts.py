@@ -54,7 +54,7 @@ class OrderedTexts(KeyDictionary):
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What kernels compare by: see `headrace.elastic.aggregate.text_order`."""
+        """What kernels compare by: see `headrace.memory.text_order`."""
         return self.prefixes, self.addresses, self.lengths
 
     def encode(self, *arrays):

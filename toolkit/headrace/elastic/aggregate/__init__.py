@@ -8,7 +8,6 @@
 ``fold``              how their values are folded, as text
 ``template``          what else depends on the shape, as text
 ``distinct``          sets of values, for exact distinct counts
-``text_order``        the order of strings that kernels know by id, for min and max
 ``results``           from result records to rows
 ====================  ======================================================================
 """

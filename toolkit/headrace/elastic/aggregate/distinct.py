@@ -5,25 +5,19 @@ so a table is touched by one instance only, needs no deletion of single entries,
 and moves to another owner with its bucket, in place. An entry is (tag, bits):
 the key's row within its bucket plus 1, and the value as 64 bits.
 
-Tables are blocks of a reserved arena. A full table moves to a block twice as
-large; blocks that are given up go to the free lists of their bucket. What every
-instance shares is one word, how far the arena has been handed out.
+Tables are blocks of an arena (`memory.arena`), whose owners are the buckets, for
+each column. A full table moves to a block twice as large.
 
-Where an entry lies depends on random words that are drawn with the arena, so
-nobody can choose values that all want one place. Chance takes none further from
-there than some hundred entries; if one lies `PROBE_LIMIT` away, its table grows.
+Where an entry lies depends on the arena's seed, so nobody can choose values that
+all want one place. Chance takes none further from there than some hundred
+entries; if one lies `PROBE_LIMIT` away, its table grows.
 
-State       TABLES  (first word, size class, entries used) of each table
-            FREE    heads of the free lists, by column, bucket and size class;
-                    a free block's first word is the next one's place
-            ARENA   word 0: words handed out, word 1: its size, from word SEED the seed
-                    (a cache line of its own); blocks begin at word CELL
-Invariants  I1  TABLES and FREE entries of a bucket are touched by its owner only
+State       TABLES  (first word, size class, entries used) of each table; one of
+            size class c is a block of 2**c entries of two words
+            FREE, ARENA  of `memory.arena`
+Invariants  I1  TABLES entries of a bucket are touched by its owner only
             I2  a table has a free entry: at most 3/4 are used
-            I3  a block that was never used is zero; one from a free list is
-                zeroed when it is taken
-Ordering    ARENA[0] is advanced by fetch_add; the rest is ordered by the barrier
-            between two owners (`epochs`, B1 to B5).
+Ordering    The barrier between two owners (`epochs`, B1 to B5).
 Checked     tests/headrace/elastic/test_distinct.py
 """
 
@@ -32,86 +26,30 @@ from __future__ import annotations
 import numpy as np
 
 from headrace.kernel import kernel
-from headrace.memory.atomics import CELL, fetch_add
+from headrace.memory.arena import ARENA_WORDS, CLASSES, allocate_arena, give_block, seed_of, take_block
 from headrace.memory.cells import reserved
-from headrace.memory.seeded import Seed, draw_seed, seeded_pair
+from headrace.memory.seeded import seeded_pair
 from headrace.references import BUCKETS
 
 FIRST, CLASS, USED, TABLE_WORDS = range(4)
 LEAST_CLASS = 3
-CLASSES = 48
-SEED = 8
 PROBE_LIMIT = 4096
 """The farthest from where it should be that an entry may lie before its table grows."""
-ARENA_WORDS = 1 << 32
-"""32 GiB of addresses; memory is taken when it is written. Less where the system grants less."""
-
-_LEAST_ARENA_WORDS = 1 << 20
-
-_NAN_BITS = 0x7FF8000000000000
 
 
 def allocate(
     columns: int, slots: int, arena_words: int = ARENA_WORDS
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Allocate TABLES, FREE and ARENA for `columns` distinct counts."""
-    while True:
-        try:
-            arena = reserved(arena_words, np.int64)
-            break
-        except OSError:
-            if arena_words <= _LEAST_ARENA_WORDS:
-                raise
-            arena_words //= 2
-    arena[1] = arena_words
-    arena[SEED : SEED + 4] = np.array(draw_seed(), np.uint64).view(np.int64)
-    return (
-        reserved(columns * BUCKETS * slots * TABLE_WORDS, np.int64),
-        reserved(columns * BUCKETS * CLASSES, np.int64),
-        arena,
-    )
-
-
-@kernel
-def float_bits(value, bits):
-    """Bits that are equal for equal values: NaN equals NaN, -0.0 equals 0.0."""
-    if value != value:
-        return np.int64(_NAN_BITS)
-    if value == 0.0:
-        return np.int64(0)
-    return bits
+    tables = reserved(columns * BUCKETS * slots * TABLE_WORDS, np.int64)
+    return (tables, *allocate_arena(columns * BUCKETS, arena_words))
 
 
 @kernel
 def place_of(arena, tag, bits, size_class):
     """Where to look first."""
-    seed = Seed(
-        np.uint64(arena[SEED]), np.uint64(arena[SEED + 1]), np.uint64(arena[SEED + 2]), np.uint64(arena[SEED + 3])
-    )
-    h = seeded_pair(np.uint64(np.int64(bits)), np.uint64(np.int64(tag)), seed)
+    h = seeded_pair(np.uint64(np.int64(bits)), np.uint64(np.int64(tag)), seed_of(arena))
     return np.int64(h & np.uint64((np.int64(1) << size_class) - 1))
-
-
-@kernel
-def take_block(free, arena, lists, size_class):
-    """A zero block of 2**size_class entries: its first word, or -1 if the arena is used up."""
-    words = np.int64(2) << size_class
-    block = free[lists + size_class]
-    if block != 0:
-        free[lists + size_class] = arena[block]
-        for i in range(block, block + words):
-            arena[i] = 0
-        return block
-    block = fetch_add(arena, 0, words) + CELL
-    if block + words > arena[1]:
-        return -1
-    return block
-
-
-@kernel
-def give_block(free, arena, lists, size_class, block):
-    arena[block] = free[lists + size_class]
-    free[lists + size_class] = block
 
 
 @kernel
@@ -137,7 +75,7 @@ def grow(tables, free, arena, at, lists):
     """Move a table to a larger block, or give it its first one. -1 if the arena is used up."""
     old_class = tables[at + CLASS]
     new_class = max(LEAST_CLASS, old_class + 1)
-    block = take_block(free, arena, lists, new_class)
+    block = take_block(free, arena, lists, 1 + new_class)
     if block < 0:
         return -1
     old = tables[at + FIRST]
@@ -146,7 +84,7 @@ def grow(tables, free, arena, at, lists):
             tag = arena[old + 2 * i]
             if tag != 0:
                 put(arena, block, new_class, tag, arena[old + 2 * i + 1])
-        give_block(free, arena, lists, old_class, old)
+        give_block(free, arena, lists, 1 + old_class, old)
     tables[at + FIRST] = block
     tables[at + CLASS] = new_class
     return 0
@@ -190,7 +128,7 @@ def forget_window(tables, free, arena, slots, columns, bucket, slot):
         at = ((column * BUCKETS + bucket) * slots + slot) * TABLE_WORDS
         if tables[at + FIRST] != 0:
             lists = (column * BUCKETS + bucket) * CLASSES
-            give_block(free, arena, lists, tables[at + CLASS], tables[at + FIRST])
+            give_block(free, arena, lists, 1 + tables[at + CLASS], tables[at + FIRST])
             tables[at + FIRST] = 0
             tables[at + CLASS] = 0
             tables[at + USED] = 0

@@ -18,14 +18,15 @@ from headrace.elastic.aggregate.shape import AggregateColumn, AggregateShape, La
 UNROLLED = 4
 
 _FOLD = """
-from headrace.elastic.aggregate.distinct import add_value, float_bits
-from headrace.elastic.aggregate.text_order import text_less
+from headrace.elastic.aggregate.distinct import add_value
 from headrace.elastic.epochs import UPDATES
 from headrace.elastic.failures import DISTINCT_FULL, SUM_OVERFLOW
 from headrace.elastic.ownership import LANES, places_in_range, places_in_table
 from headrace.ingress.store import CHUNK, KEYS, OFFSETS, TS
 from headrace.ingress.store_kernel import keys_between, locate, validity_at, values_at
 from headrace.memory.atomics import view_f64, view_i32, view_i64, view_u8
+from headrace.memory.text_order import text_less
+from headrace.memory.words import float_bits
 
 NO_LEAST, NO_GREATEST = 2**63 - 1, -(2**63)
 

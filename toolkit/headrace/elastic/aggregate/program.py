@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from headrace.elastic import failures
-from headrace.elastic.aggregate import aggregate_kernel, distinct, template
+from headrace.elastic.aggregate import aggregate_kernel, template
 from headrace.elastic.aggregate.results import AggregateResults
 from headrace.elastic.aggregate.shape import AggregateColumn, AggregateShape, Layout, compared_texts
 from headrace.elastic.instance_loop import PRIVATE_WORDS
@@ -17,6 +17,7 @@ from headrace.ingress.columns import is_text, plain_type, value_dtype
 from headrace.ingress.key_sources import make_dictionary
 from headrace.ingress.keys import KeyDictionary, id_capacity
 from headrace.ingress.ordered_texts import OrderedTexts
+from headrace.memory.arena import ARENA_WORDS
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME
 from headrace.references import BUCKETS
@@ -127,7 +128,7 @@ class AggregateProgram(Program):
         if code == failures.DISTINCT_FULL:
             return OverflowInputError(
                 f"count_distinct: the windows open at event time {ts} hold more different values than fit into"
-                f" {8 * distinct.ARENA_WORDS >> 30} GiB of addresses; use smaller windows"
+                f" {8 * ARENA_WORDS >> 30} GiB of addresses; use smaller windows"
             )
         return super().explain(failure, stores, state)
 

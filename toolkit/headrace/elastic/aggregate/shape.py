@@ -64,7 +64,7 @@ class Layout:
     distinct : list of int
         Aggregates that keep a set of values; the sets of all are in `sets`.
     texts : dict of int to tuple of str
-        By column of strings: what they are compared by, as of `text_order`.
+        By column of strings: what they are compared by, as of `memory.text_order`.
     results : dict of str to str
         Columns of the results, in each an instance's ring.
     out_value, out_high, out_known : list of str, dict of int to str, dict of int to str

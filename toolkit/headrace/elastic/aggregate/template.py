@@ -160,7 +160,7 @@ def allocate_state(
     instances, capacity : int
         Of the output rings.
     texts : sequence of three ndarray
-        Those of `text_order`, for each column of `compared_texts`.
+        Those of `memory.text_order`, for each column of `compared_texts`.
     zone : str, optional
         Where windows are of its days.
     """

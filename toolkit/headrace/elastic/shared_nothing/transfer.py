@@ -67,8 +67,9 @@ for place in range(PLACES_OF_KEY):
 """
 
 _SETS_IMPORTS = """
-from headrace.elastic.aggregate.distinct import ARENA_WORDS, CLASSES, TABLE_WORDS, move_bucket
+from headrace.elastic.aggregate.distinct import TABLE_WORDS, move_bucket
 from headrace.elastic.failures import DISTINCT_FULL
+from headrace.memory.arena import ARENA_WORDS, CLASSES
 from headrace.workers.worker_kernel import fail
 
 DISTINCT_COLUMNS = {columns}

@@ -1,4 +1,4 @@
-"""The order of strings that kernels know by id, for min and max.
+"""The order of strings that kernels know by id.
 
 Three arrays by id: the first eight bytes as a number, the address of all bytes,
 and how many there are. Most strings differ in the number; only those that do not
@@ -11,7 +11,7 @@ from headrace.memory.atomics import view_u8
 
 @kernel
 def text_less(prefixes, addresses, lengths, a, b):
-    """Whether the string of id `a` comes before that of id `b`."""
+    """Whether the string of id `a` comes before that of id `b`, by code point."""
     if prefixes[a] != prefixes[b]:
         return prefixes[a] < prefixes[b]
     if a == b:
