@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.codegen.capture import CapturedFunction
-from headrace.codegen.kinds import Container
+from headrace.codegen.kinds import Container, Kind
 
 
 def widened(text: str, kind: str) -> str:
@@ -185,7 +185,7 @@ class Plan:
     name: str
     objects: Mapping[str, Mapping[str, Binding]]
     values: Mapping[str, str | Unreadable]
-    emits: Mapping[str, str | None] | None
+    emits: Mapping[str, Kind | None] | None
     emit: str
     parameters: tuple[str, ...]
     poll: str | None
@@ -227,5 +227,9 @@ class Written:
     writes: dict[str, set[str]] = field(default_factory=dict)
     checks: set[str] = field(default_factory=set)
     number_checks: set[str] = field(default_factory=set)
+    kept: set[str] = field(default_factory=set)
+    """Kernels of `kept_kernel` that are called."""
+    temporaries: int = 0
+    """Lists that are made in passing."""
     impure: set[str] = field(default_factory=set)
     expression: str | None = None

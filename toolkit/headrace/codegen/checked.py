@@ -24,7 +24,6 @@ __all__ = [
     "checked_int32",
     "checked_int64",
     "checked_present",
-    "checked_string",
     "checked_truth",
 ]
 
@@ -83,15 +82,6 @@ def checked_float32(value):
     if not isinstance(value, numbers.Real | np.bool_):
         raise TypeError(_refuse(value, "float32"))
     return np.float32(value)
-
-
-def checked_string(value):
-    return value
-
-
-@overload(checked_string)
-def _checked_string(value):
-    return lambda value: value
 
 
 def checked_bool(value):

@@ -42,16 +42,28 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.codegen.bindings import Binding, FieldBinding, ListBinding, Plan, Unreadable
+from headrace.codegen.bindings import (
+    Binding,
+    ContainerBinding,
+    FieldBinding,
+    ListBinding,
+    Memory,
+    Plan,
+    Texts,
+    Unreadable,
+)
 from headrace.codegen.capture import CapturedFunction, capture
 from headrace.codegen.modules import load_module
 from headrace.codegen.rewrite import rewrite
 from headrace.errors import FunctionError
 
 __all__ = [
+    "ContainerBinding",
     "FieldBinding",
     "GeneratedFunction",
     "ListBinding",
+    "Memory",
+    "Texts",
     "Unreadable",
     "call_plain",
     "check_compiles",
@@ -62,6 +74,7 @@ __all__ = [
 
 _MAY_RAISE = re.compile(
     r"[/%]|\*\*|\bmath\.|\bnp\.(?!int64\(|float64\()|\braise\b|\bwhile\b|\bfor\b|@compiled_user_bounded"
+    r"|\bkept_(?!float|bits|key_bits|less|lesser|greater|count|has|find|or|entry|sum|discard)\w"
     r"|\bchecked_(?!int64|float64|float32|bool|truth|negative|magnitude|invert)"
 )
 _STEPS_TO_EXPLAIN = 1_000_000
@@ -130,15 +143,15 @@ def specialise(
     arguments: tuple[str, ...],
     bindings: Mapping[str, Mapping[str, str | Binding] | str | Unreadable],
     parameters: tuple[str, ...],
-    emits: Mapping[str, str | None] | Iterable[str] | None = None,
+    emits: Mapping[str, Any] | Iterable[str] | None = None,
     emit: str = "emit({values})",
     poll: str | None = None,
     returns: str | None = None,
     decorator: str = "compiled_user",
     debug: bool = False,
-    memory=None,
-    texts=None,
-    kinds=None,
+    memory: Memory | None = None,
+    texts: Texts | None = None,
+    kinds: Mapping[str, Any] | None = None,
 ) -> GeneratedFunction:
     """Rewrite a user function for a kernel.
 
@@ -177,6 +190,12 @@ def specialise(
         Written above each function; "" for none.
     debug : bool
         Integers that leave the range of int64 raise and do not wrap around.
+    memory : Memory, optional
+        What containers live in; needed if a binding is a `ContainerBinding`.
+    texts : Texts, optional
+        How the kernel knows strings; without it a function has none.
+    kinds : dict, optional
+        Role of a single value -> "string", or a tuple of "string" and "number", where it is no number.
 
     Raises
     ------
@@ -210,7 +229,7 @@ def specialise(
         debug=debug,
         memory=memory,
         texts=texts,
-        kinds=kinds or {},
+        kinds=dict(kinds or {}),
     )
     written = rewrite(captured, tuple(arguments), plan)
     imports = ["import math", "import numpy as np"]
@@ -220,6 +239,8 @@ def specialise(
         imports.append(f"from headrace.codegen.checked import {', '.join(sorted(written.checks))}")
     if written.number_checks:
         imports.append(f"from headrace.codegen.python_numbers import {', '.join(sorted(written.number_checks))}")
+    if written.kept:
+        imports.append(f"from headrace.codegen.kept_kernel import {', '.join(sorted(written.kept))}")
     if decorator in ("compiled", "compiled_user"):
         imports.append(f"from headrace.codegen.modules import {decorator}")
     if decorator == "compiled_user" and any("@compiled_user_bounded" in chunk for chunk in written.chunks):

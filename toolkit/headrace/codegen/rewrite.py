@@ -20,8 +20,19 @@ from typing import Any
 
 from headrace.codegen import python_numbers
 from headrace.codegen.assigned import check_assigned
-from headrace.codegen.bindings import Binding, FieldBinding, ListBinding, Plan, Unreadable, Written
+from headrace.codegen.bindings import (
+    Binding,
+    ContainerBinding,
+    FieldBinding,
+    ListBinding,
+    Plan,
+    Unreadable,
+    Written,
+)
 from headrace.codegen.capture import CapturedFunction
+from headrace.codegen.inference import Inference, is_container
+from headrace.codegen.kept import KeptValues, Place
+from headrace.codegen.kinds import scalar
 from headrace.names import closest, instead
 
 _OPERATIONS = {
@@ -46,6 +57,9 @@ _FOLDED: dict[type[ast.AST], Callable[..., Any]] = {
 }  # fmt: skip
 _MOST_BITS = 1024
 """Constants with a larger exponent or shift are not computed: they do not fit in 64 bits."""
+
+_OURS = re.compile(r"(checked|kept)_|(emit|store|node|at|turn|begun|entry|place|value)_\d+$")
+"""Names that a local must not have."""
 
 _SHORT_LOOP = 1024
 """A loop over ``range`` of a constant up to this is not polled: it ends soon."""
@@ -75,14 +89,14 @@ def rewrite(captured: CapturedFunction, roles: tuple[str, ...], plan: Plan) -> W
         raise captured.error(f"takes {len(given)} parameters: it is called with ({', '.join(roles)})")
     check_assigned(captured)
     bound = dict(zip(given, roles, strict=False))
-    _Function(captured, bound, (), plan.name, plan.returns, written).write()
+    _Function(captured, bound, (), plan.name, plan.returns, written, {}, {}).write()
     return written
 
 
-class _Function(ast.NodeTransformer):
+class _Function(KeptValues):
     """One function being rewritten: the user's, or a helper for one way it is called."""
 
-    def __init__(self, captured, roles, own, name, returns, written):
+    def __init__(self, captured, roles, own, name, returns, written, given, places):
         self.captured: CapturedFunction = captured
         self.roles: dict[str, str] = roles
         self.own: tuple[str, ...] = own  # parameters that stay parameters
@@ -92,6 +106,8 @@ class _Function(ast.NodeTransformer):
         self.plan: Plan = written.plan
         self.objects: dict[str, Mapping[str, Binding]] = dict(written.plan.objects)
         self.temporaries: Counter[str] = Counter()
+        self.places: dict[str, Place] = dict(places)
+        self.inference = Inference(captured, roles, self.plan, given)
         loops = [node for node in ast.walk(captured.node) if isinstance(node, ast.For)]
         # Variables of loops over stored tuples: they stand for a tuple inside the loop, and for nothing outside.
         self.loop_variables = {
@@ -108,7 +124,7 @@ class _Function(ast.NodeTransformer):
         self.names: dict[str, str] = {}
         for local in sorted(stored | set(own)):
             free = local
-            while free in taken or free.startswith("checked_") or re.fullmatch(r"(emit|store|node)_\d+", free):
+            while free in taken or _OURS.match(free):
                 free += "_"
             taken.add(free)
             self.names[local] = free
@@ -116,8 +132,12 @@ class _Function(ast.NodeTransformer):
 
     def _needs_arrays(self) -> bool:
         """Whether this function works on more than its own parameters."""
-        if self.name == self.plan.name or self.roles or self.captured.helpers:
+        if self.name == self.plan.name or self.roles or self.captured.helpers or self.places:
             return True
+        if any(kind != "number" for kind in self.inference.names.values()) or any(
+            isinstance(node, ast.Constant) and isinstance(node.value, str) for node in ast.walk(self.captured.node)
+        ):
+            return self.plan.texts is not None
         loops = any(isinstance(node, ast.While | ast.For) for node in ast.walk(self.captured.node))
         return loops and self.plan.poll is not None
 
@@ -203,19 +223,25 @@ class _Function(ast.NodeTransformer):
                 raise self._error("the value of this lambda is not used: it must call emit", node)
             raise self._error("returns a value, which is not used: assign to state or call emit", node)
         if self.returns == "helper":
+            if node.value is not None and self.inference.of(node.value) != "string":
+                self._refuse(node.value, "what is returned: return a value")
             return self.generic_visit(node)
         if nothing:
             raise self._error("returns nothing here: a value is needed", node)
         assert node.value is not None
+        self._refuse(node.value, "what is returned: return a number")
         value = self.visit(node.value)
         if self.returns != "any":
             value = self._checked(self.returns, value)
         return ast.copy_location(ast.Return(value), node)
 
     def visit_Assign(self, node: ast.Assign):
+        kept = self._kept_assign(node)
+        if kept is not None:
+            return kept
         value = self.visit(node.value)
         targets, after = self._targets(node.targets)
-        if len(node.targets) == 1 and len(after) == 1 and isinstance(node.targets[0], ast.Attribute):
+        if len(node.targets) == 1 and len(after) == 1 and self._object_of(node.targets[0]) is not None:
             store = after[0]
             assert isinstance(store, ast.Assign)
             _replace_name(store, targets[0], value)
@@ -228,6 +254,9 @@ class _Function(ast.NodeTransformer):
         return self.visit(ast.copy_location(ast.Assign([node.target], node.value), node))
 
     def visit_AugAssign(self, node: ast.AugAssign):
+        kept = self._kept_aug_assign(node)
+        if kept is not None:
+            return kept
         target = node.target
         if not isinstance(target, ast.Attribute):
             self._refuse_parameter(target)
@@ -244,6 +273,9 @@ class _Function(ast.NodeTransformer):
         stored = self._list_of(node.iter)
         if stored is not None:
             return self._for_each(node, stored)
+        kept = self._kept_loop(node)
+        if kept is not None:
+            return kept
         iterable = self.visit(node.iter)
         targets, after = self._targets([node.target])
         poll = [] if _is_short(iterable) else self._poll(node)
@@ -278,11 +310,11 @@ class _Function(ast.NodeTransformer):
 
     def visit_While(self, node: ast.While):
         body = [*self._poll(node), *self._block(node.body)] or [ast.Pass()]
-        return ast.copy_location(ast.While(self.visit(node.test), body, self._block(node.orelse)), node)
+        return ast.copy_location(ast.While(self._condition(node.test), body, self._block(node.orelse)), node)
 
     def visit_If(self, node: ast.If):
         body = self._block(node.body) or [ast.copy_location(ast.Pass(), node)]
-        return ast.copy_location(ast.If(self.visit(node.test), body, self._block(node.orelse)), node)
+        return ast.copy_location(ast.If(self._condition(node.test), body, self._block(node.orelse)), node)
 
     def _poll(self, node: ast.stmt) -> list[ast.stmt]:
         """Leave the loop for good once the run is stopped."""
@@ -316,6 +348,13 @@ class _Function(ast.NodeTransformer):
         self._refuse_parameter(target)
         if isinstance(target, ast.Name) and target.id in self.loop_variables:
             raise self._error(f"{target.id!r} is a stored tuple elsewhere: use another name", target)
+        if isinstance(target, ast.Subscript | ast.Attribute):
+            name = self._temporary("store")
+            kept = self._kept_target(target, name)
+            if kept is not None:
+                after += kept
+                return ast.copy_location(ast.Name(name, ast.Store()), target)
+            self.temporaries["store"] -= 1
         role = self._object_of(target)
         if role is None:
             return self.visit(target)
@@ -344,6 +383,10 @@ class _Function(ast.NodeTransformer):
     def _checked(self, kind: str, value: ast.expr) -> ast.expr:
         if kind in ("truth", "bool") and _is_condition(value):
             return value  # so that a predicate stays an expression that vectorises
+        known = scalar(kind)
+        kind = kind if known is None else known.in_functions
+        if kind == "string":
+            return value  # an id: what gives one is known before anything runs
         self.written.checks.add(f"checked_{kind}")
         call = ast.Call(ast.Name(f"checked_{kind}", ast.Load()), [value], [])
         return ast.copy_location(call, value) if hasattr(value, "lineno") else call
@@ -385,6 +428,8 @@ class _Function(ast.NodeTransformer):
         if isinstance(binding, ListBinding):
             text = ast.unparse(node)
             raise self._error(f"{text} can only be used as `for t in {text}:` and `len({text})`", node)
+        if isinstance(binding, ContainerBinding):
+            raise self._bare(node, binding.kind)
         return binding
 
     def visit_Attribute(self, node: ast.Attribute):
@@ -394,6 +439,9 @@ class _Function(ast.NodeTransformer):
                 raise self._error(f"{ast.unparse(node)}: {node.value.id} is a value without fields", node)
             if isinstance(node.value, ast.Name) and node.value.id in self.captured.helpers:
                 raise self._error(f"{ast.unparse(node)}: attributes of functions cannot be compiled", node)
+            kept = self._kept_attribute(node)
+            if kept is not None:
+                return kept
             result = self.generic_visit(node)
             dotted = ast.unparse(result)
             if dotted.startswith(("np.random.", "random.")):
@@ -447,12 +495,18 @@ class _Function(ast.NodeTransformer):
         return self._text(_literal(value), node)
 
     def visit_Constant(self, node: ast.Constant):
-        return self._folded(node) if type(node.value) is int and node.value >= 2**63 else node
+        if type(node.value) is int and node.value >= 2**63:
+            return self._folded(node)
+        return super().visit_Constant(node)
+
+    def visit_Subscript(self, node: ast.Subscript):
+        return self._kept_subscript(node) or self.generic_visit(node)
 
     def visit_BinOp(self, node: ast.BinOp):
         folded = self._folded(node)
         if folded is not None:
             return folded
+        self._refuse_operation(node, [node.left, node.right])
         right = self._constant(node.right)
         function = self._operations.get(type(node.op))
         if not self.plan.debug and right is not None:
@@ -470,6 +524,9 @@ class _Function(ast.NodeTransformer):
         folded = self._folded(node)
         if folded is not None:
             return folded
+        if isinstance(node.op, ast.Not):
+            return self._condition(node)
+        self._refuse_operation(node, [node.operand])
         exact, is_narrow = self.plan.debug, _may_be_narrow(node.operand)
         self.generic_visit(node)
         if isinstance(node.op, ast.USub) and (exact or is_narrow):
@@ -517,7 +574,7 @@ class _Function(ast.NodeTransformer):
                 return self._text(f"not ({binding.valid})" if absent else f"({binding.valid})", node)
             if role is not None:
                 raise self._error(f"{ast.unparse(node)}: write `is None` or `is not None`", node)
-        return self.generic_visit(node)
+        return self._kept_compare(node) or self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name):
         name = node.id
@@ -534,6 +591,8 @@ class _Function(ast.NodeTransformer):
             return self._text(value, node)
         if name in self.loop_variables:
             raise self._error(f"{name!r} is known only inside its loop over stored tuples", node)
+        if name in self.places:
+            raise self._bare(node, self.places[name].kind)
         if name in self.names:
             return ast.copy_location(ast.Name(self.names[name], node.ctx), node)
         if name in self.captured.constants:
@@ -561,6 +620,9 @@ class _Function(ast.NodeTransformer):
         if stored is not None and isinstance(node.func, ast.Name) and self._means(node.func.id, "len"):
             self.written.reads.setdefault(stored.role, set())
             return self._text(stored.count, node)
+        kept = self._kept_call(node)
+        if kept is not None:
+            return kept
         is_narrow = len(node.args) == 1 and _may_be_narrow(node.args[0])
         self.generic_visit(node)
         return self._checked_call(node, is_narrow) or node
@@ -590,22 +652,33 @@ class _Function(ast.NodeTransformer):
                 raise self._error(f"{text!r} is a stored tuple: give {helper.name} its values, as in {text}.ts", node)
             if role is not None and (role in self.plan.objects or role == "emit"):
                 roles[parameter] = role
-        own = tuple(p for p in helper.parameters if p in given and p not in roles)
+        kinds = self.inference.given_to(helper, node)
+        places = {p: self._given_place(given[p], node) for p, kind in kinds.items() if is_container(kind)}
+        own = tuple(p for p in helper.parameters if p in given and p not in roles and p not in places)
         # The same text, not the same object: functions of one name and line may differ in what they freeze.
         frozen = tuple(sorted((name, ast.dump(value)) for name, value in helper.constants.items()))
         key = (helper.file, helper.line, helper.node.col_offset, frozen, tuple(roles.items()), own)
+        key = (*key, tuple(kinds.items()), tuple(places.items()))
         if key not in self.written.helpers:
             plain = re.sub(r"\W", "", helper.name) or "helper"
             name = f"{self.plan.name}_{plain}"
             while name in self.written.markers:
                 name += "_"
-            copy = _Function(helper, roles, own, name, "helper", self.written)
+            copy = _Function(helper, roles, own, name, "helper", self.written, kinds, places)
             copy.write()
             self.written.helpers[key] = name, copy.passes
         name, passes = self.written.helpers[key]
         arguments: list[ast.expr] = [ast.Name(p, ast.Load()) for p in passes]
         arguments += [self.visit(given[p]) for p in own]
         return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), arguments, []), node)
+
+    def _given_place(self, argument: ast.expr, node: ast.Call) -> Place:
+        """The container that a helper is given: one with a name, which the helper then works on."""
+        place = self._place(argument) if isinstance(argument, ast.Name | ast.Attribute) else None
+        if place is None:
+            raise self._error(f"{ast.unparse(node)}: give {ast.unparse(argument)} a name in a statement before", node)
+        self._note_write(place)
+        return place
 
     # -- emit
 
@@ -646,10 +719,12 @@ class _Function(ast.NodeTransformer):
         values: dict[str, str] = {}
         # In the order written, as Python evaluates them.
         for field_, argument in given.items():
-            value = self.visit(argument)
             kind = fields[field_]
-            if kind is not None:
-                value = self._checked(kind, value)
+            value = self._emitted(kind, argument, f"{name}({field_}=...)")
+            if value is None:
+                value = self.visit(argument)
+                if kind is not None:
+                    value = self._checked(kind, value)
             values[field_] = self._temporary("emit")
             statements.append(ast.Assign([ast.Name(values[field_], ast.Store())], value))
         in_order = [values[field_] for field_ in fields]
