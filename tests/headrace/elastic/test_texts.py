@@ -72,10 +72,12 @@ def expected(result, parts=1):
 
 
 def meets(state, t, emit):
-    """Nulls, equality of a column, another column and a field; what it keeps and what it emits are strings."""
+    """Nulls, literals, order and length; columns, keys and fields meet, and what it keeps and emits are strings."""
     state.n += 1
     if t.w is None:
-        emit(word=state.last, other=t.k, n=state.n)
+        emit(word=state.last, other="nothing", n=state.n)
+    elif t.w == "a" or t.w > t.k:
+        state.n += len(t.w)
     elif t.w != state.last:
         state.before = state.last
         state.last = t.w
@@ -171,10 +173,9 @@ def test_oracle_kept_tuples_of_two_inputs(mode):
     @QUICK
     @given(sources(2), others, windows(2), schedules())
     def check(drawn, other, window, schedule):
-        result = reference.operator(
-            [[[(ts, {"v": None} | row) for ts, row in source] for source in drawn], [[(ts, {"w": None} | row) for ts, row in other]]],
-            window, reference.column("k"), output=pairs,
-        )  # fmt: skip
+        left = [[(ts, {"v": None} | row) for ts, row in source] for source in drawn]
+        right = [(ts, {"w": None} | row) for ts, row in other]
+        result = reference.operator([left, [right]], window, reference.column("k"), output=pairs)
         streams = [stream(drawn, SCHEMA).key_by("k"), stream([other], OTHER_SCHEMA).key_by("k")]
         query = hr.inputs(*streams).window(window.size, window.advance).apply(PAIRS)
         assert rows_of(query, mode=mode, **schedule) == expected(result)

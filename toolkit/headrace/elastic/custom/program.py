@@ -43,7 +43,6 @@ from headrace.progress import END_OF_TIME
 from headrace.references import BUCKETS, ROW_MASK, SOURCE_SHIFT
 from headrace.workers import worker_kernel
 
-
 _LEAST_RECYCLED = 1 << 14
 """Ids of fewer strings are not worth recycling."""
 _MOST_SHOWN = 20

@@ -145,12 +145,12 @@ class CustomShape:
     @property
     def lists(self) -> list[tuple[str, Container]]:
         """What is emitted of no fixed length: lists, sets, maps, and arrays as lists."""
-        return [(name, kind) for name, kind in self.emits if not isinstance(kind, str)]
+        return [(name, kind) for name, kind in self.emits if isinstance(kind, Container)]
 
     @property
     def containers(self) -> list[tuple[str, Container]]:
         """Fields of the state that have a head."""
-        return [(name, kind) for name, kind, _ in self.state if not isinstance(kind, str | Array)]
+        return [(name, kind) for name, kind, _ in self.state if isinstance(kind, Container) and not isinstance(kind, Array)]
 
     @property
     def is_held_back(self) -> bool:
