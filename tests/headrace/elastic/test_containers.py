@@ -19,7 +19,7 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
@@ -33,7 +33,12 @@ from headrace.windows import Window
 from support.drawn import schedules, stream, windows
 from support.workloads import bits
 
-QUICK = settings(deadline=None, max_examples=20, suppress_health_check=list(HealthCheck))
+QUICK = settings(
+    deadline=None,
+    max_examples=20,
+    phases=[Phase.explicit, Phase.generate],  # shrinking a failure would take minutes
+    suppress_health_check=list(HealthCheck),
+)
 MODES = [("log", "vsn"), ("scalegate", "vsn"), ("log", "sn")]
 
 WORDS = ["", "a", "b", "B", "ab", "é", "z" * 11, "z" * 11 + "a"]

@@ -21,7 +21,7 @@ import random
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
@@ -33,7 +33,12 @@ from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.windows import Window
 from support.drawn import schedules, stream, windows
 
-QUICK = settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+QUICK = settings(
+    deadline=None,
+    max_examples=25,
+    phases=[Phase.explicit, Phase.generate],  # shrinking a failure would take minutes
+    suppress_health_check=list(HealthCheck),
+)
 MODES = [("log", "vsn"), ("scalegate", "vsn"), ("log", "sn")]
 
 WORDS = ["", "a", "b", "B", "ab", "é", "日本", "z" * 11, "z" * 11 + "a", "\U0001f600"]
@@ -257,6 +262,28 @@ def test_agree_ids_are_used_again_while_strings_are_held(instances, schedule, mo
     (texts,) = dictionaries
     assert texts.id_limit <= LIMIT
     assert len({row["w"] for _, row in PASSING}) > 3 * LIMIT
+
+
+def names(key, state, emit):
+    emit(word=key, n=state.n)
+
+
+def numbers(state, t, emit):
+    state.n += 1
+
+
+NAMES = hr.operator(state={"n": "int64"}, emits={"word": "string", "n": "int64"}, update=numbers, output=names)
+
+
+@pytest.mark.slow
+def test_agree_keys_alone_are_known_by_strings(dictionaries):
+    """Every key is new: `output` reads it, no column is read, and the source waits for room."""
+    rows = pa.table({"ts": [i // 4 for i in range(8_000)], "k": [f"the key {i}" for i in range(8_000)]})
+    query = hr.stream(rows, event_time="ts", batch_rows=100).key_by("k").window(20).apply(NAMES)
+    result = query.to_arrow(threads=2, max_keys=300)
+    assert result.num_rows == 8_000
+    assert result.column("word").equals(result.column("k"))
+    assert dictionaries[0].id_limit <= 300
 
 
 def no_literal_is_kept(monkeypatch):

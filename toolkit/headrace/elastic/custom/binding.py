@@ -173,9 +173,7 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
     reads_key = any(f is not None and f"s.{key_field(0)}[key]" in f.source for f in (output, slide))
     columns = {name: readable[name] for name in names}
     kinds = [*(c.kind for c in columns.values()), *(f.kind for f in operator.state.values()), *operator.emits.values()]
-    if reads_key:
-        kinds += map(_kind_of_key, key_types)
-    has_texts = len(texts.literals) > 1 or any(map(holds_text, kinds))
+    has_texts = len(texts.literals) > 1 or (reads_key and bool(key_kinds)) or any(map(holds_text, kinds))
     literals = tuple(texts.literals) if has_texts else ()
     written = [f.source for f in (update, output, slide) if f is not None]
     has_arena = any(not isinstance(field.kind, str | Array) for field in operator.state.values()) or any(
@@ -232,16 +230,9 @@ def _key_binding(types: Sequence[pa.DataType]) -> str | Unreadable:
     return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
 
 
-def _kind_of_key(kind: pa.DataType) -> str:
-    """What a function sees of a part of the key, where it can be read."""
-    if is_text(kind):
-        return "string"
-    return "float64" if pa.types.is_floating(kind) else "bool" if pa.types.is_boolean(kind) else "int64"
-
-
 def _key_kinds(types: Sequence[pa.DataType]) -> dict[str, Any]:
-    """The kind of ``key``, or of its parts, where strings are among them."""
-    kinds = tuple(map(_kind_of_key, types))
+    """What ``key``, or each part of it, is to a function, where strings are among them."""
+    kinds = tuple("string" if is_text(kind) else "number" for kind in types)
     if "string" not in kinds:
         return {}
     return {"key": kinds[0] if len(kinds) == 1 else kinds}

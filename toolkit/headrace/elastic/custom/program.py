@@ -26,7 +26,7 @@ from headrace.elastic.custom.shape import (
     out_field,
     state_field,
 )
-from headrace.elastic.custom.template import allocate_state, bytes_per_place, generate, private_words
+from headrace.elastic.custom.template import allocate_state, bytes_per_place, generate
 from headrace.elastic.instance_loop import PRIVATE_WORDS
 from headrace.elastic.program import Program
 from headrace.errors import FunctionError, HeadraceError, OverflowInputError
@@ -206,7 +206,7 @@ class CustomProgram(Program):
         return CustomResults(self.node.schema, self.dictionary, len(self.spec.key_names), self.shape, self._texts)
 
     def private(self, worker):
-        words = np.zeros(PRIVATE_WORDS + private_words(self.shape), np.int64)
+        words = np.zeros(PRIVATE_WORDS + len(self.shape.state), np.int64)
         words[custom_kernel.SIZE] = self.spec.window.size
         words[custom_kernel.ADVANCE] = self.spec.window.advance
         return words

@@ -53,7 +53,7 @@ EMIT = "emit_row(me, o, s, l, key, boundary, cause, {values})"
 """What an emission becomes."""
 
 STAGE = "stage(me, o, s, l, {heads}, {at}, {width})"
-"""What a container becomes that is emitted."""
+"""What a container becomes that is emitted: a pair of numbers."""
 
 OWNER = f"(key & {BUCKETS - 1}) * {CLASSES}"
 """Where the free lists of a key's containers begin."""
@@ -83,7 +83,7 @@ from headrace.egress.rings import reserve_slot
 
 @kernel
 def emit_row(me, o, s, l, key, boundary, cause{parameters}):
-{begin}    # Once halted nothing is written: the ring is full and the run has stopped.
+    # Once halted nothing is written: the ring is full and the run has stopped.
     if l[HALTED] != 0:
         return
     slot = reserve_slot(o, me, l[HEAD])
@@ -236,22 +236,14 @@ def _emit_text(shape: CustomShape) -> str:
     lines, listed = [], dict(shape.lists)
     for name, _ in shape.emits:
         if name in listed:
-            lines.append(f"s.{counts_field(name)}[me, slot] = l[STAGED + 2 + e_{name}]")
-        value = f"l[STAGED + 1 + e_{name}]" if name in listed else f"e_{name}"
+            lines.append(f"s.{counts_field(name)}[me, slot] = e_{name}[1]")
+        value = f"e_{name}[0]" if name in listed else f"e_{name}"
         lines.append(f"s.{out_field(name)}[me, slot] = {value}")
     text = _EMIT.format(
         parameters="".join(f", e_{name}" for name, _ in shape.emits),
-        begin="    l[STAGED] = 0\n" if listed else "",
         values=indent("\n".join(lines), 1).rstrip(),
     )
-    if not listed:
-        return text
-    return f"\nSTAGED = SNAPSHOT + {len(shape.state)}\n\n{kernels_of(containers_kernel)}{text}"
-
-
-def private_words(shape: CustomShape) -> int:
-    """Words of an instance beyond `PRIVATE_WORDS`: for the snapshot, and for what is staged."""
-    return len(shape.state) + (1 + 2 * len(shape.lists) if shape.lists else 0)
+    return kernels_of(containers_kernel) + text if listed else text
 
 
 def _call_text(shape: CustomShape, function: Function, stage: str, call: str) -> list[str]:
