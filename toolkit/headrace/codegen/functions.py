@@ -33,6 +33,7 @@ the promise that every run gives the same output.
 
 from __future__ import annotations
 
+import copy
 import linecache
 import re
 import sys
@@ -434,7 +435,7 @@ def call_plain(
     call = []
     for role in arguments[:given]:
         value = emit if role == "emit" else values.get(role)
-        call.append(_Fields(value) if isinstance(value, Mapping) else value)
+        call.append(_Fields(_copied(value)) if isinstance(value, Mapping) else value)
 
     steps = 0
 
@@ -505,6 +506,8 @@ def explain_failure(
         f"failed when compiled with {reason}, though not in plain Python: an integer beyond int64 or int32, "
         f"a null or an index out of bounds are different there"
     )
+    if any(isinstance(part, list | dict | set) for part in _fields_of(values.get("state")).values()):
+        text += ", and what it changed in a list, set or map before it failed is changed already"
     return FunctionError(text, code.co_name, code.co_filename, code.co_firstlineno, _offending(values))
 
 
@@ -537,8 +540,29 @@ for _name, _symbol in {"neg": "-", "abs": "abs"}.items():
     setattr(_Int64, f"__{_name}__", _Int64.operation(f"__{_name}__", _symbol))
 
 
+def _fields_of(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _copied(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with containers of its own: a call may change them, and there may be another one."""
+    return {
+        name: copy.deepcopy(part) if isinstance(part, dict) else copy.copy(part) if isinstance(part, list | set) else part
+        for name, part in fields.items()
+    }
+
+
 def _bounded(value: Any) -> Any:
-    """The same with bounded integers: a tuple or state, a key, a value."""
+    """The same with bounded integers: a tuple or state, a key, a value, a list or the values of a map."""
+    if isinstance(value, list):
+        made = copy.copy(value)
+        made[:] = map(_bounded, value)
+        return made
+    if isinstance(value, dict) and type(value) is not dict:
+        kept = copy.copy(value)
+        for key, part in value.items():
+            kept[key] = _bounded(part)
+        return kept
     if isinstance(value, Mapping):
         return {name: _bounded(part) for name, part in value.items()}
     if isinstance(value, tuple):
