@@ -466,7 +466,8 @@ class Programs:
             f"state.si.discard({self.int(0)})", f"state.ss.discard({self.string(0)})",
             f"state.mi[{self.int(1)}] = {self.int(1)}", f"state.ms[{self.string()}] = {self.int(1)}",
             f"state.mf[{self.int(0)}] = {self.float()}", f"state.mw[{self.string(0)}] = {self.string()}",
-            f"state.mr[{self.int(0)} % 7].n += {self.int(1)}", f"state.mi[{self.int(0)}] += {self.int(1)}", f"state.mr[{self.int(0)} % 7].x = {self.float()}",
+            f"state.mr[{self.int(0)} % 7].n += {self.int(1)}", f"state.mr[{self.int(0)} % 7].x = {self.float()}",
+            f"state.mi[{self.int(0)}] += {self.int(1)}",
             f"state.ma[{self.string(0)}][{self.int(0)} % 3] = {self.int(1)}",
             f"state.a[{self.int(0)} % 4] += {self.int(1)}", f"state.af[{self.int(0)} % 3] = {self.float()}",
             "state.xs.sort()", "state.ws.reverse()", "state.fs.sort(reverse=True)",
@@ -554,7 +555,7 @@ def first_letter(state, t, emit):
 
 
 def letters(state, t, emit):
-    for letter in t.w:  # here
+    for _ in t.w:  # here
         state.n += 1
 
 
