@@ -420,7 +420,7 @@ def test_reconfigure_after_the_end():
         ("gate", "door"), ("mode", "turbo"), ("capacity", 0), ("capacity", 1.5), ("max_keys", 0), ("rate", 0),
         ("rate", -1.0), ("rate", math.nan), ("sink", "discard"), ("sink", 3), ("sample_every", "x"), ("sample_every", 1e300),
         ("bound_ns", "x"), ("bound_ns", -1), ("bound_ns", 2**63), ("capacity", 2**40), ("max_keys", 2**40), ("passed_time", 5),
-        ("passed_time", [("aggregate", 0, 2**70, 1)]),
+        ("max_state", 0), ("max_state", 0.5), ("passed_time", [("aggregate", 0, 2**70, 1)]),
     ],
 )  # fmt: skip
 def test_options_that_cannot_be(option, value):

@@ -61,6 +61,8 @@ from headrace.errors import HeadraceError
 from headrace.expressions import (
     band,
     col,
+    collect_list,
+    collect_set,
     count,
     count_distinct,
     each,
@@ -71,9 +73,13 @@ from headrace.expressions import (
     lit,
     max,
     mean,
+    median,
     min,
+    mode,
     pairs,
+    quantile,
     sum,
+    top,
     words,
 )
 from headrace.names import missing_from_module
@@ -89,6 +95,8 @@ __all__ = [
     "array",
     "band",
     "col",
+    "collect_list",
+    "collect_set",
     "compare_controllers",
     "controllers",
     "count",
@@ -105,12 +113,15 @@ __all__ = [
     "map_of",
     "max",
     "mean",
+    "median",
     "min",
+    "mode",
     "operator",
     "pairs",
     "parquet",
     "prometheus",
     "parquet_directory",
+    "quantile",
     "rates",
     "record",
     "runs",
@@ -119,6 +130,7 @@ __all__ = [
     "stop_all",
     "stream",
     "sum",
+    "top",
     "words",
 ]
 
@@ -128,7 +140,9 @@ _ELSEWHERE = {
     **{name: f"hr.controllers.{name}" for name in controllers.__all__},
     **{name: f"headrace_datasets.{name}" for name in ("tweets", "trades", "joins", "linear_road", "flights")},
     **{name: f"import headrace.{name}" for name in ("apps", "report", "errors")},
-    **dict.fromkeys(("median", "quantile", "std", "var"), ".apply(hr.operator(...)), with a function of your own"),
+    "percentile": "hr.quantile", "collect": "hr.collect_list", "unique": "hr.collect_set",
+    **dict.fromkeys(("topk", "top_k", "nlargest", "max_by", "arg_max"), "hr.top(k, column, by=...)"),
+    **dict.fromkeys(("std", "var"), ".apply(hr.operator(...)), with a function of your own"),
 }  # fmt: skip
 
 

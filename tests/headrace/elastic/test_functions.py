@@ -44,7 +44,7 @@ def show(key, state, emit):
         ({"update": count, "emits": {"n": "int63"}}, "n='int63': the kinds are int64"),
         ({"update": count, "emits": {"a b": "int64"}}, "'a b' is not a Python name"),
         ({"update": count, "state": {"class": "int64"}}, "'class' is not a Python name"),
-        ({"update": count, "state": {"n": "string"}}, "state: n='string': the kinds"),
+        ({"update": count, "state": {"n": "strings"}}, "state: n='strings': the kinds"),
         ({"update": count, "state": {"n": 2**63}}, "whole number within int64"),
         ({"update": count, "state": {"n": [1]}}, "give a kind .* or a first value"),
     ],
@@ -104,12 +104,12 @@ STATE = {"state": {"n": "int64"}, "emits": {"n": "int64"}}
 @pytest.mark.parametrize(
     ("options", "text", "line"),
     [
-        ({"update": reads_text}, "t.k: a string column", 1),
+        ({"update": reads_text}, r"t.k is a string: emit\(n=...\) takes a number", 1),
         ({"update": reads_nothing_known}, "t has no field 'y'; it has", 1),
         ({"update": reads_no_state}, "state has no field 'm'; it has n", 1),
         ({"update": emits_other}, "there is no such output field; the output fields are n", 1),
         ({"update": too_few}, r"takes 1 parameters: it is called with \(state, t, emit\)", 0),
-        ({"update": count, "output": reads_key}, "a key of type string cannot be read", 1),
+        ({"update": count, "output": reads_key}, r"key is a string: emit\(n=...\) takes a number", 1),
     ],
 )
 def test_example_a_wrong_function_is_an_error_where_it_is_applied(options, text, line):

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.egress import rings
+from headrace.egress.payload import Payload
 from headrace.egress.rings import OutArrays
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell, read_cells, reserved, touch
@@ -40,6 +41,8 @@ the interpreter's lock when the sources needed it. Otherwise release at once: co
 MOST_REST_S = 0.002
 
 
+_HEAD_COLUMNS = 5
+"""`primary`, `a`, `b`, `c`, `at`."""
 _ROOM = 1 << 18
 """Records there is room for from the start."""
 KEPT_S = 10.0
@@ -47,12 +50,16 @@ KEPT_S = 10.0
 
 
 class Records:
-    """Drained result records as columns; `b` and `c` are None where the finisher does not read them."""
+    """Drained result records as columns; `b` and `c` are None where the finisher does not read them.
 
-    __slots__ = ("a", "at", "b", "c", "primary", "values")
+    `words` has the lists that columns of positions refer to, where there are any.
+    """
 
-    def __init__(self, primary, a, b, c, at, values):
+    __slots__ = ("a", "at", "b", "c", "primary", "values", "words")
+
+    def __init__(self, primary, a, b, c, at, values, words: Payload | None = None):
         self.primary, self.a, self.b, self.c, self.at, self.values = primary, a, b, c, at, values
+        self.words = words
 
     def __len__(self) -> int:
         return len(self.primary)
@@ -103,7 +110,12 @@ class Held:
         self.count, self.earliest = 0, END_OF_TIME
         if rest:
             self.add(rest)
-        return Records(*ready[:5], ready[5:])
+        return Records(*ready[:_HEAD_COLUMNS], ready[_HEAD_COLUMNS:])
+
+    @property
+    def values(self) -> list[np.ndarray]:
+        """The value columns of what is held."""
+        return [column[: self.count] for column in self._columns[_HEAD_COLUMNS:] if column is not None]
 
     def _give_back(self) -> None:
         """Halve more room than there was from the start, if for long little of it was wanted; nothing held is needed."""
@@ -151,6 +163,12 @@ class Ordered:
     def values(self) -> list[np.ndarray]:
         return [column.take(self._order) for column in self._records.values]
 
+    @property
+    def words(self) -> Payload:
+        """The lists that columns of positions refer to."""
+        assert self._records.words is not None
+        return self._records.words
+
 
 class Finisher(Protocol):
     """What the collector must know of an operator's results."""
@@ -196,6 +214,8 @@ class Collector:
         No other operator follows.
     is_saturated : callable
         Whether the operator's sources wait for room just now.
+    lists : sequence of (int, int)
+        Pairs of value columns that hold lists: positions, as of `words_ring.write_words`, and numbers of words.
     """
 
     def __init__(
@@ -207,6 +227,7 @@ class Collector:
         on_progress: Callable[[int], None] = lambda watermark: None,
         is_last: bool = True,
         is_saturated: Callable[[], bool] = lambda: False,
+        lists: Sequence[tuple[int, int]] = (),
     ):
         self._out, self._is_saturated = out, is_saturated
         b, c = (out.b, out.c) if finisher.reads_b_and_c else (None, None)
@@ -221,6 +242,7 @@ class Collector:
         self.last_emission_ns = 0
         self.finished = threading.Event()
         self._held: Held | None = None
+        self._payload = Payload(out, lists) if lists else None
 
     def run(self) -> None:
         """Collect until the end of input or a stop."""
@@ -237,6 +259,8 @@ class Collector:
             # What is held back is gone through only when some of it may go.
             if held.count and held.earliest <= bound:
                 self._release(held.release(bound))
+                if self._payload is not None:
+                    self._payload.forget(held.values)
             if watermark > self.watermark:
                 self.watermark = watermark
                 if watermark < END_OF_TIME:
@@ -262,14 +286,20 @@ class Collector:
         out = self._out
         for r in range(self._instances):
             tail, head = read_cell(out.tail, r * CELL), read_cell(out.head, r * CELL)  # C2
+            if self._payload is not None:
+                self._payload.drain(r)
             while tail < head:
                 at = tail & (self._capacity - 1)
                 stop = at + min(head - tail, self._capacity - at)
-                held.add([None if column is None else column[r, at:stop] for column in self._columns])
+                parts = [None if column is None else column[r, at:stop] for column in self._columns]
+                held.add(parts)
+                if self._payload is not None:
+                    self._payload.note(r, [part for part in parts[_HEAD_COLUMNS:] if part is not None])
                 tail += stop - at
                 rings.drained(out, r, tail)
 
     def _release(self, records: Records) -> None:
+        records.words = self._payload
         begin = time.monotonic_ns()
         batch = self._finisher.finish(records)
         now = time.monotonic_ns()

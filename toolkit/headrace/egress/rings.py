@@ -82,9 +82,14 @@ class OutArrays(NamedTuple):
     at: np.ndarray
     meter: np.ndarray  # the workers' counters, see `worker_kernel`
     membership: np.ndarray  # cell 0: the seqlock under which workers join and leave
+    payload: np.ndarray  # int64[instances, words], see `words_ring`; of no size where results have no lists
+    payload_head: np.ndarray
+    payload_tail: np.ndarray
 
 
-def allocate(instances: int, capacity: int, meter: np.ndarray, membership: np.ndarray | None = None) -> OutArrays:
+def allocate(
+    instances: int, capacity: int, meter: np.ndarray, membership: np.ndarray | None = None, payload: int = 0
+) -> OutArrays:
     """Allocate rings of `capacity` records, all instances inactive.
 
     Parameters
@@ -96,6 +101,8 @@ def allocate(instances: int, capacity: int, meter: np.ndarray, membership: np.nd
         Where time spent waiting for room is booked.
     membership : int64[], optional
         Its first cell is the seqlock under which workers join and leave; one of its own by default.
+    payload : int
+        Words of the ring for what the records hold of no fixed length, a power of two; 0: they hold none.
     """
     words = padded_cells(WORD_COUNT)
     words[WANTED] = END_OF_TIME
@@ -121,6 +128,9 @@ def allocate(instances: int, capacity: int, meter: np.ndarray, membership: np.nd
         at=column(),
         meter=meter,
         membership=padded_cells(1) if membership is None else membership,
+        payload=(reserved(instances * payload, np.int64) if payload else np.zeros(0, np.int64)).reshape(instances, payload),
+        payload_head=padded_cells(instances if payload else 0),
+        payload_tail=padded_cells(instances if payload else 0),
     )
 
 
@@ -197,6 +207,9 @@ def glance(o, wanted):
     for r in range(o.head.size // CELL):
         pending = load_acquire(o.head, r * CELL) - load_relaxed(o.tail, r * CELL)
         if pending > 0:
+            ready = True
+    for r in range(o.payload_head.size // CELL):  # whoever waits for room for words
+        if load_acquire(o.payload_head, r * CELL) != load_relaxed(o.payload_tail, r * CELL):
             ready = True
     return bound, watermark, ready
 

@@ -8,4 +8,5 @@ from __future__ import annotations
     DISTINCT_FULL,  # the sets of distinct values fill their arena
     STORED_FULL,  # windows keep more tuples than the operator's limit
     INDEX_FULL,  # a join's index has no block left
-) = range(1, 6)
+    STATE_FULL,  # lists, sets and maps fill `max_state`
+) = range(1, 7)

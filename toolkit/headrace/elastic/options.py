@@ -16,9 +16,11 @@ from headrace.runtime.options import RunOptions, check_named
 DEFAULT_CAPACITY = 1 << 14
 DEFAULT_BOUND_NS = 1_000_000
 DEFAULT_MAX_KEYS = 1 << 24
+DEFAULT_MAX_STATE = 1 << 35  # of addresses; memory is taken when it is written
 MOST_CAPACITY = 1 << 26  # beyond, the gates' arrays alone are larger than most machines' memory
 MOST_BOUND_NS = 1 << 62
 MOST_KEYS = 1 << 30  # ids of keys are 32 bits, and reach up to twice as many
+LEAST_STATE, MOST_STATE = 1 << 12, 1 << 44
 
 
 def largest_named(threads: Any) -> int:
@@ -54,6 +56,7 @@ class ElasticOptions:
         capacity: int = DEFAULT_CAPACITY,
         bound_ns: int = DEFAULT_BOUND_NS,
         max_keys: int = DEFAULT_MAX_KEYS,
+        max_state: int = DEFAULT_MAX_STATE,
     ):
         if mode not in ("vsn", "sn"):
             raise ParameterError(f'mode={mode!r}: give "vsn" or "sn"')
@@ -61,13 +64,14 @@ class ElasticOptions:
             ("capacity", capacity, 1, MOST_CAPACITY),
             ("bound_ns", bound_ns, 0, MOST_BOUND_NS),
             ("max_keys", max_keys, 1, MOST_KEYS),
+            ("max_state", max_state, LEAST_STATE, MOST_STATE),
         ):
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
                 raise ParameterError(f"{label}={value!r}: give a whole number from {least} to {most}")
         check_gate(gate)
         self.debug = run is not None and run.debug
         self.gate, self.mode = gate, mode
-        self.capacity, self.bound_ns, self.max_keys = capacity, bound_ns, max_keys
+        self.capacity, self.bound_ns, self.max_keys, self.max_state = capacity, bound_ns, max_keys, max_state
         self._threads = threads if isinstance(threads, dict) else {None: threads}
         changes = _pairs(reconfigure)
         if max_threads is None:

@@ -37,6 +37,8 @@ class Program:
     id_capacity = BUCKETS
     result_fields: Sequence[str] = ()
     """Fields of the state that are columns of the results, one ring of each instance in a row."""
+    list_fields: Sequence[tuple[str, str]] = ()
+    """Pairs of them that hold lists: positions, as of `words_ring.write_words`, and numbers of words."""
     first_promise = MIN_TIME
     load_meter = epochs.UPDATES
     """Counter that says how much an instance has had to do."""
@@ -100,6 +102,10 @@ class Program:
         return np.empty(1 << 14, np.int32)
 
     def state_bytes(self, id_limit: int) -> int:
+        return 0
+
+    def arena_bytes(self, state: Any) -> int:
+        """Memory that lists, sets and maps of a state take."""
         return 0
 
     def stored_tuples(self, state: Any, member: int) -> int:

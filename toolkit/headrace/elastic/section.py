@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.egress import rings
+from headrace.egress import rings, words_ring
 from headrace.egress.collector import Collector, Consumer
+from headrace.egress.payload import Payload
 from headrace.elastic import build, epochs, loads
 from headrace.elastic.configuration import Configuration, write_configuration
 from headrace.elastic.hot_keys import hottest
@@ -76,7 +77,11 @@ class ElasticSection(Section):
         )
         # Who writes results changes together with who reads the gate.
         self.out = rings.allocate(
-            self.max_threads, OUTPUT_CAPACITY, self.control.meter, membership=self.gate.words[VERSION:]
+            self.max_threads,
+            OUTPUT_CAPACITY,
+            self.control.meter,
+            membership=self.gate.words[VERSION:],
+            payload=words_ring.CAPACITY if self.program.list_fields else 0,
         )
         self.directories = allocate_directories(len(branches), self.program.value_columns)
         self.state = self.program.allocate(self.max_threads, OUTPUT_CAPACITY)
@@ -213,6 +218,7 @@ class ElasticSection(Section):
 
     def collect_into(self, consumers: Sequence[Consumer], is_last: bool = True) -> None:
         """Make the collector, which hands results to these."""
+        column = list(self.program.result_fields).index
         self.collector = Collector(
             self.out,
             self.result_columns,
@@ -221,6 +227,7 @@ class ElasticSection(Section):
             self.release,
             is_last=is_last,
             is_saturated=self.is_saturated,
+            lists=[(column(position), column(count)) for position, count in self.program.list_fields],
         )
 
     def tasks(self) -> list[Task]:
@@ -334,11 +341,14 @@ class ElasticSection(Section):
             (rings.await_release, (out, zero, zero)),
             (rings.drained, (out, zero, zero)),
             (rings.stop_output, (out,)),
+            (words_ring.words_taken, (out, zero, zero)),
             (spans.copy_counters, (control.meter, counters(control.meter))),
         ):
             compile_now(function, arguments)
         LatencyHistogram().add(times)
         self.finisher.compile()
+        if self.program.list_fields:
+            Payload.compile()
 
     def _progress(self) -> object:
         """Something that changes while the operator gets on with its input."""
@@ -444,9 +454,10 @@ class ElasticSection(Section):
         return read_cell(self.gate.words, LOST_WAKEUPS) + read_cell(self.out.words, rings.OUT_LOST_WAKEUPS)
 
     def state_bytes(self) -> int:
-        """Memory of the window instances and the tuples that are kept; an estimate."""
+        """Memory of the window instances, of what they hold, and of the tuples that are kept; an estimate."""
         kept = sum(inlet.store.held_bytes for inlet in self.inlets) if self.program.retention else 0
-        return self.program.state_bytes(self._id_limit) + kept
+        arenas = sum(self.program.arena_bytes(state) for state in self.states)
+        return self.program.state_bytes(self._id_limit) + arenas + kept
 
     def live_windows(self, members: list[int]) -> int:
         """Window instances that exist; of a join, the tuples it stores."""

@@ -269,23 +269,28 @@ def key_types(keys: Sequence[KeySource], schema: pa.Schema) -> list[pa.DataType]
 
 
 def aggregate_type(aggregate: Aggregate, schema: pa.Schema) -> pa.DataType:
-    """Return the type of an aggregate's result: `min`, `max`, `first` and `last` keep that of their column."""
-    if aggregate.column is not None and not is_text(plain_type(schema.field(aggregate.column).type)):
-        try:
-            check_value_type(aggregate.column, schema.field(aggregate.column).type)
-        except UnsupportedTypeError as error:
-            raise UnsupportedTypeError(f"{aggregate!r}: {error}") from None
+    """Return the type of an aggregate's result: what is one of the values, or a list of them, keeps their type."""
+    for name in aggregate.columns:
+        if not is_text(plain_type(schema.field(name).type)):
+            try:
+                check_value_type(name, schema.field(name).type)
+            except UnsupportedTypeError as error:
+                raise UnsupportedTypeError(f"{aggregate!r}: {error}") from None
     if aggregate.kind in ("count", "count_distinct"):
         return pa.int64()
     kind = schema.field(aggregate.column).type
     plain = plain_type(kind)
-    if aggregate.kind in ("first", "last", "min", "max"):
+    if aggregate.kind in ("first", "last", "min", "max", "mode"):
         return plain
+    if aggregate.kind in ("collect_list", "collect_set", "top"):
+        return pa.list_(plain)
     if is_text(plain):
         raise UnsupportedTypeError(
-            f"{aggregate!r}: the column is {kind}; strings can be counted, or the first, last, least or greatest one"
-            f" kept; cast it to a number"
+            f"{aggregate!r}: the column is {kind}; strings can be counted and collected, or the first, last, least,"
+            f" greatest or most frequent one kept; cast it to a number"
         )
+    if aggregate.kind == "quantile":
+        return plain if pa.types.is_temporal(plain) else pa.float64()
     return pa.float64() if aggregate.kind == "mean" or value_dtype(kind).kind == "f" else pa.int64()
 
 

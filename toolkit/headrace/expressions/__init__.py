@@ -9,14 +9,20 @@ are descriptions without behaviour, which the plan reads: `predicates` for joins
 
 from headrace.expressions.aggregates import (
     Aggregate,
+    collect_list,
+    collect_set,
     count,
     count_distinct,
     first,
     last,
     max,
     mean,
+    median,
     min,
+    mode,
+    quantile,
     sum,
+    top,
 )
 from headrace.expressions.columns import Expression, col, lit
 from headrace.expressions.keys import Each, Hashtags, Pairs, Words, each, hashtags, pairs, words
@@ -42,6 +48,8 @@ __all__ = [
     "Words",
     "band",
     "col",
+    "collect_list",
+    "collect_set",
     "count",
     "count_distinct",
     "each",
@@ -52,8 +60,12 @@ __all__ = [
     "lit",
     "max",
     "mean",
+    "median",
     "min",
+    "mode",
     "pairs",
+    "quantile",
     "sum",
+    "top",
     "words",
 ]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 
+from headrace.errors import ParameterError
 from headrace.expressions.columns import column_name
+
+MOST_TOP = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -14,20 +18,41 @@ class Aggregate:
     Attributes
     ----------
     kind : str
-        count, sum, min, max, mean, first, last or count_distinct.
+        count, sum, min, max, mean, first, last, count_distinct, collect_list, collect_set, quantile, mode or top.
     column : str or None
         None for the count of tuples.
     ignore_nan : bool
-        min and max pass over NaN instead of giving NaN.
+        min, max and quantile pass over NaN instead of giving NaN.
+    q : float
+        Of quantile.
+    k : int
+        Of top: how many values at most.
+    by : str or None
+        Of top: the column that says which values these are.
     """
 
     kind: str
     column: str | None = None
     ignore_nan: bool = False
+    q: float = 0.5
+    k: int = 0
+    by: str | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads."""
+        return tuple(dict.fromkeys(name for name in (self.column, self.by) if name is not None))
 
     def __repr__(self):
-        column = "" if self.column is None else repr(self.column)
-        return f"{self.kind}({column}{', ignore_nan=True' if self.ignore_nan else ''})"
+        parts = [] if self.column is None else [repr(self.column)]
+        if self.kind == "quantile" and self.q != 0.5:
+            parts.append(repr(self.q))
+        if self.kind == "top":
+            parts = [str(self.k), *parts, *([] if self.by == self.column else [f"by={self.by!r}"])]
+        if self.ignore_nan:
+            parts.append("ignore_nan=True")
+        kind = "median" if self.kind == "quantile" and self.q == 0.5 else self.kind
+        return f"{kind}({', '.join(parts)})"
 
 
 def count(column: str | None = None) -> Aggregate:
@@ -70,3 +95,90 @@ def last(column: str) -> Aggregate:
 def count_distinct(column: str) -> Aggregate:
     """Count different non-null values; NaN equals NaN, -0.0 equals 0.0; int64."""
     return Aggregate("count_distinct", column_name("count_distinct", column))
+
+
+def collect_list(column: str) -> Aggregate:
+    """List the non-null values in the order of the stream: by event time, source, position in the source.
+
+    The list is empty where there is none. Its values have the column's type.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> orders = hr.stream(pa.table({"ts": [1, 2, 3], "item": ["tea", "milk", "tea"]}), event_time="ts").window(10)
+    >>> orders.aggregate(items=hr.collect_list("item"), kinds=hr.collect_set("item")).to_arrow().to_pylist()
+    [{'ts': 10, 'items': ['tea', 'milk', 'tea'], 'kinds': ['milk', 'tea']}]
+    """
+    return Aggregate("collect_list", column_name("collect_list", column))
+
+
+def collect_set(column: str) -> Aggregate:
+    """List the different non-null values in their order, strings by code point; NaN equals NaN and comes last, -0.0
+    equals 0.0. The list is empty where there is none."""
+    return Aggregate("collect_set", column_name("collect_set", column))
+
+
+def median(column: str, ignore_nan: bool = False) -> Aggregate:
+    """Find the middle of the non-null values, exactly: `quantile` of 0.5."""
+    return quantile(column, 0.5, ignore_nan)
+
+
+def quantile(column: str, q: float, ignore_nan: bool = False) -> Aggregate:
+    """Find the value below which a part of the non-null values lies, exactly.
+
+    Between two values it is interpolated, as by DuckDB's ``quantile_cont`` and pandas: of n values
+    in their order the one at ``q * (n - 1)``. float64; a time or duration stays one, rounded to its unit.
+
+    Parameters
+    ----------
+    column : str
+        Of numbers, times or durations.
+    q : float
+        From 0, which is the smallest value, to 1, the largest one.
+    ignore_nan : bool
+        Pass over NaN; by default the result is NaN if there is one, as that of `min` is.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> delays = hr.stream(pa.table({"ts": [1, 2, 3, 4], "ms": [3, 1, 2, 10]}), event_time="ts").window(10)
+    >>> delays.aggregate(half=hr.median("ms"), most=hr.quantile("ms", 0.9)).to_arrow().to_pylist()
+    [{'ts': 10, 'half': 2.5, 'most': 7.9}]
+    """
+    name = column_name("quantile", column)
+    if isinstance(q, bool) or not isinstance(q, numbers.Real) or not 0 <= q <= 1:
+        raise ParameterError(f"quantile({name!r}, {q!r}): give a number from 0 to 1, such as 0.9")
+    return Aggregate("quantile", name, bool(ignore_nan), q=float(q))
+
+
+def mode(column: str) -> Aggregate:
+    """Find the most frequent non-null value, of those that are equally frequent the smallest; of the column's type."""
+    return Aggregate("mode", column_name("mode", column))
+
+
+def top(k: int, column: str, by: str | None = None) -> Aggregate:
+    """List the values of a column in the tuples where another one is largest, the largest first.
+
+    Of tuples that are equal in `by` those with smaller values come first. A tuple in which either is null is left
+    out; NaN is larger than all numbers, as for `max`.
+
+    Parameters
+    ----------
+    k : int
+        Values at most, from 1 to 1,048,576.
+    column : str
+    by : str, optional
+        By default the column itself: its largest values.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> table = pa.table({"ts": [1, 2, 3], "word": ["ox", "horse", "zebra"], "chars": [2, 5, 5]})
+    >>> words = hr.stream(table, event_time="ts").window(10)
+    >>> words.aggregate(longest=hr.top(2, "word", by="chars")).to_arrow().to_pylist()
+    [{'ts': 10, 'longest': ['horse', 'zebra']}]
+    """
+    name = column_name("top", column)
+    if isinstance(k, bool) or not isinstance(k, numbers.Integral) or not 1 <= k <= MOST_TOP:
+        raise ParameterError(f"top({k!r}, {name!r}): give how many values, a whole number from 1 to {MOST_TOP:,}")
+    return Aggregate("top", name, k=int(k), by=name if by is None else column_name("top", by))

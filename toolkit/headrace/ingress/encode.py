@@ -264,7 +264,7 @@ class Encoder:
     @property
     def dictionaries(self) -> list[KeyDictionary]:
         """Of keys, if there are any, and of texts."""
-        return [*([] if self.dictionary is None else [self.dictionary]), *self.texts.values()]
+        return [*([] if self.dictionary is None else [self.dictionary]), *dict.fromkeys(self.texts.values())]
 
     def _cuts(self, batch: pa.RecordBatch) -> list[tuple[int, int]]:
         """Split rows so that no piece makes more than `max_batch_keys` keys, by a cheap bound."""

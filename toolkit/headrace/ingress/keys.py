@@ -582,6 +582,11 @@ class KeyDictionary:
         with self.lock:
             self._latest = keys_kernel.touch(self._table.uses, ids, ts, self._latest)
 
+    def last_use(self, ids: np.ndarray) -> int:
+        """Return the latest event time at which any of these ids was used, as `touch` noted it."""
+        with self.lock:
+            return int(self._table.last[ids].max())
+
     def use_rows(
         self, ids: np.ndarray, offsets: np.ndarray, ts: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:

@@ -1,28 +1,46 @@
-"""Strings known by id whose order kernels can ask for: what min and max of a text column need.
+"""Strings known by id whose order kernels can ask for: what min and max of a text column need, and user functions.
 
 The ids of a `KeyDictionary` say whether strings are equal and nothing about their
 order. Here the bytes of every live string lie where kernels find them, by id; they
 never move, so an instance may compare while new strings come in. Ids of strings
 that are used no more are given to others, and the bytes of a batch of new strings
 are freed when none of them is live.
+
+What uses a string is a tuple, at its event time (`touch`); or a state that outlives
+the window of the tuple it had the string from. An instance with such states notes
+in HELD that it still has a string, at an event time: for `recycle` that is a use
+like any other.
+
+Invariants  I1  an id's entries are written before any tuple with it is published,
+                and not again while the id is live
+            I2  HELD[id] is written by `_note`, before the id is published, and after
+                that only by instances that hold the id, which is live as long
+Ordering    An instance notes what it holds before it publishes the watermark that
+            `recycle` is told of (`rings`, W4), so what is read there is not older.
+            Instances are not at the same event time, and may note the same id: the
+            latest time stays (`hold_text`).
+Checked     tests/headrace/elastic/test_texts.py, test_distinct.py
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.errors import OverflowInputError
 from headrace.ingress import columns
-from headrace.ingress.keys import KeyDictionary
-from headrace.ingress.keys_kernel import FREE
+from headrace.ingress.keys import KeyDictionary, KeyLimitError
+from headrace.ingress.keys_kernel import FREE, UNTOUCHED
 from headrace.memory.cells import reserved
 
 _SIGN = np.uint64(1 << 63)
 
 
 class OrderedTexts(KeyDictionary):
-    """A dictionary of strings, and three arrays by id that kernels read.
+    """A dictionary of strings, and arrays by id that kernels read.
 
     Parameters
     ----------
@@ -37,17 +55,21 @@ class OrderedTexts(KeyDictionary):
         Of the string's bytes.
     lengths : int64[capacity]
         In bytes.
+    points : int64[capacity]
+        In code points.
+    held : int64[capacity]
+        Event time at which a state held the string last; kernels write it, by `hold_text`.
 
     Notes
     -----
-    UTF-8 bytes order as code points do. An id's entries are written before any
-    tuple with it is published, and not again while the id is live.
+    UTF-8 bytes order as code points do.
     """
 
     def __init__(self, limit: int):
         super().__init__(("string",), 1, limit)
         capacity = max(1 << 16, 2 * limit)
         self.prefixes, self.addresses, self.lengths = (reserved(capacity, np.int64) for _ in range(3))
+        self.points, self.held = (reserved(capacity, np.int64) for _ in range(2))
         self._page_of = reserved(capacity, np.int64)  # 0: the id is not known here
         self._pages: dict[int, tuple[pa.Array, int]] = {}  # number -> (strings, how many are live)
         self._next_page = 1
@@ -57,9 +79,29 @@ class OrderedTexts(KeyDictionary):
         """What kernels compare by: see `headrace.memory.text_order`."""
         return self.prefixes, self.addresses, self.lengths
 
+    def keep(self, strings: Sequence[str]) -> np.ndarray:
+        """Return int32[n] ids of strings that are never recycled.
+
+        Examples
+        --------
+        >>> texts = OrderedTexts(100)
+        >>> texts.keep(["", "cart"]).tolist(), texts.recycle(10), texts.points[:2].tolist()
+        ([0, 1], 0, [0, 4])
+        """
+        with self.lock:
+            ids = self.encode(pa.array(strings, pa.string()))
+            self.held[ids] = UNTOUCHED
+            return ids
+
     def encode(self, *arrays):
         with self.lock:
-            ids = super().encode(*arrays)
+            try:
+                ids = super().encode(*arrays)
+            except KeyLimitError:
+                raise KeyLimitError(
+                    f"more than max_keys = {self.limit} strings are live at one time: raise max_keys, or use a smaller"
+                    f" window"
+                ) from None
             if ids.size and int(ids.max()) >= self._page_of.size:
                 raise OverflowInputError(
                     f"more strings are live at once than max_keys={self.limit} allows: pass a larger max_keys=, or"
@@ -80,15 +122,20 @@ class OrderedTexts(KeyDictionary):
         self.prefixes[ids] = (words.view(">u8")[:, 0].astype(np.uint64) ^ _SIGN).view(np.int64)
         self.addresses[ids] = data.ctypes.data + starts
         self.lengths[ids] = lengths
+        is_text = columns.is_text(strings.type)  # else it is bytes
+        self.points[ids] = pc.utf8_length(strings).to_numpy(zero_copy_only=False) if is_text else lengths
+        self.held[ids] = FREE
         self._page_of[ids] = self._next_page
         self._pages[self._next_page] = strings, ids.size
         self._next_page += 1
 
     def recycle(self, horizon_ts: int) -> int:
         with self.lock:
+            last = self._table.last
+            old = np.flatnonzero((last < horizon_ts) & (last != FREE))
+            last[old] = np.maximum(last[old], self.held[old])
             freed = super().recycle(horizon_ts)
             if freed:
-                last = self._table.last
                 gone = np.flatnonzero((last == FREE) & (self._page_of[: last.size] != 0))
                 for page, count in zip(*np.unique(self._page_of[gone], return_counts=True), strict=True):
                     strings, live = self._pages.pop(int(page))

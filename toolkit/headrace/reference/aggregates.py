@@ -17,7 +17,7 @@ def aggregate(
     sources: Sequence[Source],
     window: Window,
     keys: KeyFunction = no_key,
-    aggregates: Mapping[str, tuple[str, str | None]] | None = None,
+    aggregates: Mapping[str, tuple] | None = None,
     *,
     null_keys: str = "error",
     ignore_nan: bool = False,
@@ -33,11 +33,12 @@ def aggregate(
         Payload -> keys (`headrace.reference.keys`).
     aggregates : dict
         Name of the result -> (function of `values.FUNCTIONS`, column). The
-        column is None for a count of tuples.
+        column is None for a count of tuples. Behind the column the q of a
+        ``"quantile"``, or the k of ``"top"`` and the column it goes by.
     null_keys : str
         ``"error"`` or ``"drop"``.
     ignore_nan : bool
-        Whether min and max skip NaN; otherwise one NaN makes them NaN.
+        Whether min, max and quantile skip NaN; otherwise one NaN makes them NaN.
 
     Returns
     -------
@@ -45,9 +46,9 @@ def aggregate(
         One for each window and key with at least one tuple, by (right boundary, key).
     """
     aggregates = aggregates or {"count": ("count", None)}
-    for name, (function, column) in aggregates.items():
+    for name, (function, column, *more) in aggregates.items():
         if function not in values.FUNCTIONS or (column is None and function != "count"):
-            raise ParameterError(f"aggregate {name} = {(function, column)!r}: give (function, column)")
+            raise ParameterError(f"aggregate {name} = {(function, column, *more)!r}: give (function, column)")
 
     contents: dict[tuple[int, Any], list[Payload]] = {}
     for t in merge(sources):
@@ -62,12 +63,15 @@ def aggregate(
         return to_time(window, right_boundary(index, window.size, window.advance))
 
     def evaluate(tuples: list[Payload]) -> Payload:
-        return {
-            name: len(tuples)
-            if column is None
-            else values.apply(function, [payload[column] for payload in tuples], ignore_nan)
-            for name, (function, column) in aggregates.items()
-        }
+        return {name: evaluate_one(tuples, *wanted) for name, wanted in aggregates.items()}
+
+    def evaluate_one(tuples: list[Payload], function: str, column: str | None, *more: Any) -> Any:
+        if column is None:
+            return len(tuples)
+        if function == "top":
+            k, by = more
+            return values.top([(payload[column], payload[by]) for payload in tuples], k)
+        return values.apply(function, [payload[column] for payload in tuples], ignore_nan, *more)
 
     # Windows that end at one time, before a day that a zone leaves out, come in their order.
     ordered = sorted(contents, key=lambda place: (boundary(place[0]), key_order(place[1]), place[0]))

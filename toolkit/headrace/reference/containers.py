@@ -60,6 +60,23 @@ def first_value(kind: Any) -> Any:
     return KeyOrderedMap(None if isinstance(kind.value, str) else lambda: first_value(kind.value))
 
 
+def as_emitted(value: Any) -> Any:
+    """Copy a container as a result has it: lists and sets as lists, maps as lists of pairs, in order; records as dicts.
+
+    Examples
+    --------
+    >>> counts = KeyOrderedMap()
+    >>> counts["b"] = 1; counts["a"] = [2]
+    >>> as_emitted(counts)
+    [('a', [2]), ('b', 1)]
+    """
+    if isinstance(value, dict):
+        return [(key, as_emitted(part)) for key, part in value.items()]
+    if isinstance(value, SimpleNamespace):
+        return dict(vars(value))
+    return list(value) if isinstance(value, list | tuple | set) else value
+
+
 class FloatList(list):
     """A list in which NaN equals nothing."""
 

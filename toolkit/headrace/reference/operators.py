@@ -30,6 +30,7 @@ from typing import Any
 
 from headrace.errors import ParameterError
 from headrace.progress import END_OF_TIME
+from headrace.reference.containers import as_emitted, first_value
 from headrace.reference.days import to_time, to_units
 from headrace.reference.keys import KeyFunction, key_set, no_key
 from headrace.reference.order import Row, Source, key_order, merge
@@ -37,7 +38,6 @@ from headrace.windows import Window, earliest_index, latest_index, left_boundary
 
 Emit = Callable[..., None]
 BY_TUPLE, AT_EXPIRY = 0, 1  # for one event time, what update emits comes first
-ZERO = {"int64": 0, "int32": 0, "float64": 0.0, "float32": 0.0, "bool": False}
 
 
 def operator(
@@ -65,8 +65,8 @@ def operator(
     instances : str
         WT: ``"multi"``, or ``"single"``.
     state : dict or function (), optional
-        Name -> kind (starts at zero) or first value; a function makes the dict
-        anew for each window. Without it, the state is ``tuples``, a list, and
+        Name -> kind (starts at zero, or empty) or first value; a function makes the
+        dict anew for each window. Without it, the state is ``tuples``, a list, and
         Table I's defaults hold: `store`, `nothing`, `purge`.
     update : function (state, t, emit), optional
         f_U. ``t`` has the columns, ``ts``, and ``input`` (the index of its input).
@@ -78,7 +78,8 @@ def operator(
     Returns
     -------
     list of Row
-        What ``emit(name=value, ...)`` was given, at the right boundary of its window.
+        What ``emit(name=value, ...)`` was given, at the right boundary of its window;
+        of containers what they held then, as lists (of pairs, for a map).
     """
     if instances not in ("multi", "single"):
         raise ParameterError(f"instances = {instances!r}: give 'multi' or 'single'")
@@ -103,7 +104,8 @@ def operator(
         ts = ends(index)
 
         def emit(**values: Any) -> None:
-            emitted.append(((ts, cause, key_order(key), len(emitted)), Row(ts, key, values)))
+            copied = {name: as_emitted(value) for name, value in values.items()}
+            emitted.append(((ts, cause, key_order(key), len(emitted)), Row(ts, key, copied)))
 
         return emit
 
@@ -153,4 +155,6 @@ def _first_state(state: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | No
     if state is None:
         return SimpleNamespace(tuples=[])
     first = state() if callable(state) else state
-    return SimpleNamespace(**{name: ZERO.get(v, v) if isinstance(v, str) else v for name, v in first.items()})
+    return SimpleNamespace(
+        **{name: v if isinstance(v, bool | int | float) else first_value(v) for name, v in first.items()}
+    )

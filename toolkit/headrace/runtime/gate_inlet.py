@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.ingress.encode import EncodedBatch, Encoder
+from headrace.ingress.keys import KeyLimitError
 from headrace.ingress.store import Store
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
@@ -89,7 +90,14 @@ class GateInlet:
 
     def hold(self, piece: EncodedBatch) -> None:
         """Store rows."""
-        self._note_keys(piece.keys)
+        while True:
+            horizons = [dictionary.horizon for dictionary in self.encoder.dictionaries]
+            try:
+                self._note_keys(piece.keys)
+                break
+            except KeyLimitError:  # of what an engine knows keys by besides
+                if not self._await_keys(horizons):
+                    raise
         self.latest_keys = piece.keys
         self._first_row = self.store.append(piece.ts, piece.keys, piece.offsets, piece.columns, piece.payload)
 

@@ -49,7 +49,10 @@ _OTHER_NAMES = {
 }  # fmt: skip
 """What other libraries call a method -> what to write here."""
 _WINDOWS = ("size", "slide", "tumble", "tumbling", "rolling", "resample", "hop")
-_AGGREGATES = ("count", "sum", "min", "max", "mean", "first", "last", "count_distinct")
+_AGGREGATES = (
+    "count", "sum", "min", "max", "mean", "first", "last", "count_distinct",
+    "collect_list", "collect_set", "median", "quantile", "mode", "top",
+)  # fmt: skip
 _WINDOWED = ".window(size, advance)"
 
 
@@ -437,6 +440,9 @@ class Stream(Summarised):
             with 1 ms and 11.2 with 10 ms.
         max_keys : int
             Keys that may be live at once.
+        max_state : int
+            Bytes that lists, sets and maps of an operator's live windows and keys may take, beside what is of one size:
+            32 GiB by default. With ``mode="sn"`` those of each instance. More end the run with an error.
         passed_time : list, optional
             `run.passed_time` of an earlier run of the same input: idle sources (`idle_after`) are passed over between
             the same rows, and the clock is not looked at. The result is the same.
@@ -610,8 +616,7 @@ class WindowedStream(Summarised):
         for result, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
                 raise ParameterError(f"aggregate({result}={aggregate!r}): give hr.count(), hr.max(column), ...")
-            if aggregate.column is not None:
-                check_columns(node.schema, [aggregate.column], f"aggregate({result}={aggregate!r})")
+            check_columns(node.schema, aggregate.columns, f"aggregate({result}={aggregate!r})")
         check_output_names([node.event_time, *keyed._names, *aggregates], "aggregate()")
         self._window.check_open()
         spec = AggregateSpec(

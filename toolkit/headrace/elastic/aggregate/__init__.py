@@ -8,6 +8,8 @@
 ``fold``              how their values are folded, as text
 ``template``          what else depends on the shape, as text
 ``distinct``          sets of values, for exact distinct counts
+``collected``         values that are collected in lists and maps, as text
+``collected_kernel``  what becomes of them: quantiles, the most frequent one, the k best
 ``results``           from result records to rows
 ====================  ======================================================================
 """

@@ -13,7 +13,8 @@ over them, which LLVM turns into vectors.
 from __future__ import annotations
 
 from headrace.codegen.text import indent
-from headrace.elastic.aggregate.shape import AggregateColumn, AggregateShape, Layout
+from headrace.elastic.aggregate.collected import FOLD_IMPORTS, OWNER, best_text, keep_text
+from headrace.elastic.aggregate.shape import AggregateColumn, AggregateShape, Layout, dtype_of
 
 UNROLLED = 4
 
@@ -27,7 +28,7 @@ from headrace.ingress.store_kernel import keys_between, locate, validity_at, val
 from headrace.memory.atomics import view_f64, view_i32, view_i64, view_u8
 from headrace.memory.text_order import text_less
 from headrace.memory.words import float_bits
-
+{imports}
 NO_LEAST, NO_GREATEST = 2**63 - 1, -(2**63)
 
 
@@ -40,7 +41,7 @@ def update_run(me, c, x, s, l, buffer, ref, rows, earliest, latest):
     windows = latest - earliest + 1
 {ring}
     overflow = np.int64(0)
-    full = False
+    full = 0
     piece = buffer.size - LANES
     while k < end:
         until = min(end, k + piece)
@@ -55,8 +56,8 @@ def update_run(me, c, x, s, l, buffer, ref, rows, earliest, latest):
 {update}
         c.meter[me, UPDATES] += used * windows
         k = until
-    if full:
-        return DISTINCT_FULL
+    if full != 0:
+        return full
     return SUM_OVERFLOW if overflow < 0 else 0
 
 """
@@ -101,6 +102,7 @@ def fold_text(shape: AggregateShape, layout: Layout) -> str:
         ring=indent(_RING, 1).rstrip("\n") if shape.slots > 1 else "",
         row=indent(row, 3).rstrip("\n"),
         update=indent(_update_text(shape, layout), 3).rstrip("\n"),
+        imports=FOLD_IMPORTS if layout.heads else "",
     )
 
 
@@ -108,9 +110,9 @@ def _columns_text(shape: AggregateShape, layout: Layout) -> str:
     """Write where each column of the chunk is, and which of its values are null."""
     text = ""
     for column in layout.columns:
-        dtype = next(a.dtype for a in shape.aggregates if a.column == column)
+        dtype = dtype_of(shape, column)
         text += _COLUMN.format(column=column, view="view_i64" if dtype == "int64" else "view_f64")
-        if dtype == "float64" and layout.distinct:
+        if dtype == "float64" and (layout.distinct or layout.heads):
             text += _BITS.format(column=column)
     return text.replace("\n\n", "\n")
 
@@ -134,13 +136,19 @@ def _update_text(shape: AggregateShape, layout: Layout) -> str:
             for number, aggregate in enumerate(shape.aggregates)
             if aggregate.column == column and layout.value[number]
         ]
+        blocks += keep_text(shape, layout, column)
         lines.append(f"if not masked_{column} or valid_{column}[r] != 0:")
         lines += ["    " + line for line in [f"value_{column} = column_{column}[r]", *_over_windows(shape, blocks)]]
         lines.append("else:")
         lines += ["    " + line for line in _over_windows(shape, [[f"s.{layout.nulls[column]}[p] += 1"]])]
+    for number in layout.tops:
+        columns = shape.aggregates[number].columns
+        lines.append(f"if {' and '.join(f'(not masked_{c} or valid_{c}[r] != 0)' for c in columns)}:")
+        lines += ["    " + line for line in _over_windows(shape, [best_text(shape, layout, number)])]
+    owner = [OWNER] if layout.heads else []
     if shape.slots == 1:
-        return "p = np.uint64(key)\n" + "\n".join(lines)
-    pieces = ["first = key * SLOTS", "for piece_number in range(pieces):"]
+        return "\n".join(["p = np.uint64(key)", *owner, *lines])
+    pieces = [*owner, "first = key * SLOTS", "for piece_number in range(pieces):"]
     pieces += ["    low = lead if piece_number == 0 else 0", "    high = stop if piece_number == 0 else around"]
     return "\n".join(pieces + ["    " + line for line in lines])
 
@@ -200,7 +208,7 @@ def _block(aggregate: AggregateColumn, number: int, layout: Layout) -> list[str]
     return [
         f"new_{number} = add_value({layout.sets_text}, SLOTS, {layout.distinct.index(number)}, key, {slot}, {value})",
         f"if new_{number} < 0:",
-        "    full = True",
+        "    full = DISTINCT_FULL",
         "else:",
         f"    {kept} += new_{number}",
     ]

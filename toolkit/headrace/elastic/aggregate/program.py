@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from headrace.elastic import failures
 from headrace.elastic.aggregate import aggregate_kernel, template
@@ -13,16 +14,18 @@ from headrace.elastic.aggregate.shape import AggregateColumn, AggregateShape, La
 from headrace.elastic.instance_loop import PRIVATE_WORDS
 from headrace.elastic.program import Program
 from headrace.errors import AggregateOverflowError, OverflowInputError, UnsupportedTypeError
+from headrace.expressions import Aggregate
 from headrace.ingress.columns import is_text, plain_type, value_dtype
 from headrace.ingress.key_sources import make_dictionary
 from headrace.ingress.keys import KeyDictionary, id_capacity
 from headrace.ingress.ordered_texts import OrderedTexts
-from headrace.memory.arena import ARENA_WORDS
+from headrace.memory.arena import ARENA_WORDS, used_bytes
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME
 from headrace.references import BUCKETS
 from headrace.workers import worker_kernel
 
+_COLLECTING = ("collect_list", "collect_set", "quantile", "mode", "top")
 _LEAST_RECYCLED = 1 << 14
 """Ids of fewer strings are not worth recycling."""
 
@@ -42,34 +45,42 @@ class AggregateProgram(Program):
         )
         names = []
         for _, wanted in spec.aggregates:
-            if wanted.column is not None and wanted.column not in names:
-                names.append(wanted.column)
+            names += [name for name in wanted.columns if name not in names]
         self._columns = {name: _wide(value_dtype(schema.field(name).type)) for name in names}
+        self._kinds = {name: plain_type(schema.field(name).type) for name in names}
+        self._names = names
+        self.value_columns = len(names)
+        slots = spec.window.open_at_once
+        self.places_per_key = slots
+        aggregates = tuple(self._aggregate(wanted) for _, wanted in spec.aggregates)
+        self.shape = AggregateShape(aggregates, slots, self.multi_key, len(names), spec.window.zone is not None)
+        layout = self._layout = Layout(self.shape)
         self.texts = {}
-        for name in names:
-            kind = plain_type(schema.field(name).type)
-            if is_text(kind):
-                compared = any(w.column == name and w.kind in ("min", "max") for _, w in spec.aggregates)
-                if compared:
+        for column, name in enumerate(names):
+            if is_text(self._kinds[name]):
+                if column in layout.texts:
                     self.texts[name] = OrderedTexts(options.max_keys)
                 else:
                     self.texts[name] = KeyDictionary(("string",), 1, options.max_keys)
-                self.texts[name].set_types([kind])
+                self.texts[name].set_types([self._kinds[name]])
         self._recycle_at = dict.fromkeys(self.texts, _LEAST_RECYCLED)
-        self._names = names
-        self.value_columns = len(names)
-        aggregates = []
-        for _, wanted in spec.aggregates:
-            column = None if wanted.column is None else names.index(wanted.column)
-            dtype = "int64" if wanted.column is None else self._columns[wanted.column].name
-            compared = wanted.column in self.texts
-            aggregates.append(AggregateColumn(wanted.kind, column, dtype, wanted.ignore_nan, compared))
-        slots = spec.window.open_at_once
-        self.places_per_key = slots
-        self.shape = AggregateShape(tuple(aggregates), slots, self.multi_key, len(names), spec.window.zone is not None)
-        self.result_fields = list(Layout(self.shape).results)
+        self.result_fields = list(layout.results)
+        self.list_fields = [(layout.out_value[number], count) for number, count in layout.out_count.items()]
+        self._max_state = options.max_state
         self._schema = node.schema
         self.id_capacity = BUCKETS if self.dictionary is None else id_capacity(options.max_keys)
+
+    def _aggregate(self, wanted: Aggregate) -> AggregateColumn:
+        """What the kernels must know of an aggregate."""
+
+        def known(name: str | None) -> tuple[int | None, str, bool]:
+            if name is None:
+                return None, "int64", False
+            return self._names.index(name), self._columns[name].name, is_text(self._kinds[name])
+
+        column, dtype, text = known(wanted.column)
+        is_time = wanted.kind == "quantile" and pa.types.is_temporal(self._kinds[wanted.column])
+        return AggregateColumn(wanted.kind, column, dtype, wanted.ignore_nan, text, is_time, *known(wanted.by))
 
     def keys_of(self, side):
         return self.spec.keys
@@ -86,7 +97,17 @@ class AggregateProgram(Program):
     def allocate(self, instances, capacity):
         texts = [self.texts[self._names[column]] for column in compared_texts(self.shape)]
         orders = [text.arrays for text in texts if isinstance(text, OrderedTexts)]
-        return template.allocate_state(self.shape, self.id_capacity, instances, capacity, orders, self.spec.window.zone)
+        aggregates = [wanted for _, wanted in self.spec.aggregates]
+        return template.allocate_state(
+            self.shape,
+            self.id_capacity,
+            instances,
+            capacity,
+            orders,
+            self.spec.window.zone,
+            ([a.q for a in aggregates if a.kind == "quantile"], [a.k for a in aggregates if a.kind == "top"]),
+            self._max_state // 8,
+        )
 
     def finisher(self, stores):
         outputs = template.output_columns(self.shape)
@@ -112,6 +133,9 @@ class AggregateProgram(Program):
     def state_bytes(self, id_limit):
         return id_limit * self.shape.slots * template.bytes_per_place(self.shape)
 
+    def arena_bytes(self, state):
+        return used_bytes(*(getattr(state, name) for name in self._layout.arena)) if self._layout.heads else 0
+
     def explain(self, failure, stores, state):
         code = int(failure[worker_kernel.FAILURE_CODE])
         ts = self.time_text(int(failure[worker_kernel.FAILURE_TS]))
@@ -129,6 +153,12 @@ class AggregateProgram(Program):
             return OverflowInputError(
                 f"count_distinct: the windows open at event time {ts} hold more different values than fit into"
                 f" {8 * ARENA_WORDS >> 30} GiB of addresses; use smaller windows"
+            )
+        if code == failures.STATE_FULL:
+            keeping = [f"{name}={wanted!r}" for name, wanted in self.spec.aggregates if wanted.kind in _COLLECTING]
+            return OverflowInputError(
+                f"{', '.join(keeping)}: the values that the windows open at event time {ts} keep do not fit into"
+                f" max_state={self._max_state} bytes; use smaller windows, or pass a larger max_state="
             )
         return super().explain(failure, stores, state)
 

@@ -7,12 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from headrace.egress.collector import Records
-from headrace.elastic.aggregate.shape import AggregateColumn
+from headrace.egress.collector import Ordered, Records
+from headrace.elastic.aggregate.shape import LISTS, AggregateColumn
 from headrace.elastic.results import KeyedResults
+from headrace.errors import OutputError
 from headrace.expressions.rows import cast, take
 from headrace.ingress.columns import as_arrow, from_values
 from headrace.ingress.keys import KeyDictionary
+
+
+_MOST_ELEMENTS = 2**31 - 1
+"""Arrow's lists count them in 32 bits."""
 
 
 class AggregateResults(KeyedResults):
@@ -20,9 +25,9 @@ class AggregateResults(KeyedResults):
 
     Parameters
     ----------
-    outputs : sequence of (AggregateColumn, value index, count index, index of the high part)
-        Where each aggregate's value, its number of non-null values and the high
-        part of a sum in 128 bits are among the records' value columns.
+    outputs : sequence of (AggregateColumn, value index, count index, another index)
+        Where each aggregate's value, its number of non-null values, and the high
+        part of a sum in 128 bits or the length of a list are among the records' value columns.
     texts : sequence of KeyDictionary or None
         For each aggregate of a text column: its values are ids of strings.
     """
@@ -41,9 +46,13 @@ class AggregateResults(KeyedResults):
 
     def finish(self, records: Records) -> pa.RecordBatch:
         ordered, arrays = self._in_order(records)
-        for (aggregate, value, nonnull, high), texts in zip(self._outputs, self._texts, strict=True):
+        for (aggregate, value, nonnull, more), texts in zip(self._outputs, self._texts, strict=True):
             kind = self.schema.field(len(arrays)).type
-            arrays.append(self._column(aggregate, ordered, value, nonnull, high, kind, texts))
+            if aggregate.kind in LISTS:
+                name = self.schema.field(len(arrays)).name
+                arrays.append(lists_of(aggregate, ordered, value, more, kind, texts, name))
+            else:
+                arrays.append(self._column(aggregate, ordered, value, nonnull, more, kind, texts))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _column(self, aggregate, records, value, nonnull, high, kind, texts) -> pa.Array:
@@ -61,6 +70,41 @@ class AggregateResults(KeyedResults):
         if aggregate.ignore_nan and values.dtype.kind == "f":
             empty = empty | np.isnan(values)  # NaN is left only where there was nothing else
         return from_values(values, kind, empty if empty.any() else None)
+
+
+def lists_of(
+    aggregate: AggregateColumn,
+    records: Ordered,
+    position: int,
+    count: int,
+    kind: pa.ListType,
+    texts: KeyDictionary | None,
+    name: str,
+) -> pa.Array:
+    """Return a column of lists; null where `top` found nothing.
+
+    Parameters
+    ----------
+    position, count : int
+        Which value columns say where each list is, and of how many words.
+    name : str
+        Of the column, for an error.
+    """
+    counts = records.values[count]
+    words, offsets = records.words.take(records.values[position], counts)
+    if offsets[-1] > _MOST_ELEMENTS:
+        raise OutputError(
+            f"{name}: the lists of windows that end together have {offsets[-1]:,} elements, and a column of results at"
+            f" most {_MOST_ELEMENTS:,}; use smaller windows"
+        )
+    if texts is not None:
+        (elements,) = texts.decode(words)
+        elements = cast(elements, kind.value_type)
+    else:
+        elements = from_values(words.view(np.float64) if aggregate.dtype == "float64" else words, kind.value_type)
+    empty = counts == 0
+    mask = pa.array(empty) if aggregate.kind == "top" and empty.any() else None
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), elements, type=kind, mask=mask)
 
 
 def mean_of(low: np.ndarray, high: np.ndarray | None, counts: np.ndarray) -> np.ndarray:

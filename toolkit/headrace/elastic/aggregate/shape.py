@@ -12,15 +12,19 @@ class AggregateColumn:
     Parameters
     ----------
     kind : str
-        count, sum, min, max, mean, first, last, count_distinct.
+        count, sum, min, max, mean, first, last, count_distinct, collect_list, collect_set, quantile, mode, top.
     column : int or None
         Index of the value column in the store; None for `count()` of tuples.
     dtype : str
         int64 or float64, of the value column.
     ignore_nan : bool
-        min and max skip NaN.
+        min, max and quantile skip NaN.
     is_text : bool
         The values are ids of strings.
+    is_time : bool
+        They are times or durations, and so is their quantile.
+    by, by_dtype, by_is_text : int or None, str, bool
+        Of top: the column it goes by.
     """
 
     kind: str
@@ -28,11 +32,24 @@ class AggregateColumn:
     dtype: str = "int64"
     ignore_nan: bool = False
     is_text: bool = False
+    is_time: bool = False
+    by: int | None = None
+    by_dtype: str = "int64"
+    by_is_text: bool = False
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The columns that it reads."""
+        return tuple(dict.fromkeys(column for column in (self.column, self.by) if column is not None))
+
+
+LISTS = ("collect_list", "collect_set", "top")
+"""Kinds whose results are lists."""
 
 
 @dataclass(frozen=True)
 class AggregateShape:
-    """What the generated text depends on; window sizes are not part of it."""
+    """What the generated text depends on; window sizes are not part of it, nor which quantile and how many at the top."""
 
     aggregates: tuple[AggregateColumn, ...]
     slots: int
@@ -43,8 +60,18 @@ class AggregateShape:
 
 
 def compared_texts(shape: AggregateShape) -> list[int]:
-    """Columns of strings that have a min or max."""
-    return sorted({a.column for a in shape.aggregates if a.is_text and a.kind in ("min", "max") and a.column is not None})
+    """Columns of strings whose order matters."""
+    ordered = ("min", "max", "collect_set", "mode", "top")
+    columns = {a.column for a in shape.aggregates if a.is_text and a.kind in ordered and a.column is not None}
+    return sorted(columns | {a.by for a in shape.aggregates if a.by_is_text and a.by is not None})
+
+
+def dtype_of(shape: AggregateShape, column: int) -> str:
+    """Dtype of a value column."""
+    found = {a.dtype for a in shape.aggregates if a.column == column}
+    found |= {a.by_dtype for a in shape.aggregates if a.by == column}
+    (dtype,) = found
+    return dtype
 
 
 class Layout:
@@ -62,24 +89,49 @@ class Layout:
     high : dict of int to str
         The high half of a sum in 128 bits, by number of the aggregate: integers are averaged exactly.
     distinct : list of int
-        Aggregates that keep a set of values; the sets of all are in `sets`.
+        Aggregates that count a set of values; the sets of all are in `sets`.
+    collected : dict of int to str
+        By column: all its values, for `collect_list` and `quantile`, in lists.
+    counted : dict of int to str
+        By column: its different values, for `collect_set`, and how often each occurs, for `mode`, in maps.
+    best : dict of int to str
+        By number of the aggregate: what `top` keeps, pairs in a list.
+    quantiles, tops : list of int
+        Which aggregates the entries of `fractions` and `most` are for: q, and k.
     texts : dict of int to tuple of str
         By column of strings: what they are compared by, as of `memory.text_order`.
     results : dict of str to str
         Columns of the results, in each an instance's ring.
     out_value, out_high, out_known : list of str, dict of int to str, dict of int to str
-        Of them, each aggregate's result, the high half of its sum, and how many values of a column were not null.
+        Of them, each aggregate's result (of a list, its position), the high half of its sum, and how many values of
+        a column were not null.
+    out_count : dict of int to str
+        Of them, by number of an aggregate that gives lists: how many words.
     """
 
     opened = "opened"
     """Tuples seen when a window opened, by slot."""
+    arena = ("kept_free", "kept_arena")
+    """Where all containers have their blocks, of the owners by bucket."""
+    fractions, most = "fractions", "most"
+    no_texts = "no_texts"
+    """Stands for what texts are compared by, where there are none."""
 
     def __init__(self, shape: AggregateShape):
         aggregates = list(enumerate(shape.aggregates))
-        self.columns = sorted({a.column for a in shape.aggregates if a.column is not None})
+        self.columns = sorted({column for a in shape.aggregates for column in a.columns})
         self.slots = shape.slots
         self.nulls = {column: f"nulls_{column}" for column in self.columns}
-        self.value = ["" if a.kind == "count" else f"{a.kind}_{i}" for i, a in aggregates]
+        whole = ("collect_list", "quantile")
+        self.collected = {a.column: f"values_{a.column}" for _, a in aggregates if a.kind in whole and a.column is not None}
+        different = ("collect_set", "mode")
+        self.counted = {a.column: f"different_{a.column}" for _, a in aggregates if a.kind in different and a.column is not None}
+        self.best = {i: f"top_{i}" for i, a in aggregates if a.kind == "top"}
+        self.quantiles = [i for i, a in aggregates if a.kind == "quantile"]
+        self.tops = list(self.best)
+        scalar = ("sum", "min", "max", "mean", "first", "last", "count_distinct")
+        self.value = [f"{a.kind}_{i}" if a.kind in scalar else "" for i, a in aggregates]
+        self._frequent = {a.column for _, a in aggregates if a.kind == "mode"}
         self.high = {i: f"high_{i}" for i, a in aggregates if a.kind == "mean" and a.dtype == "int64"}
         self.by_key = {"counts": "uint32", **dict.fromkeys(self.nulls.values(), "uint32")}
         self.by_key |= {name: _kept_as(a) for (_, a), name in zip(aggregates, self.value, strict=True) if name}
@@ -93,8 +145,20 @@ class Layout:
         self.out_value = [f"out_{a.kind}_{i}" for i, a in aggregates]
         self.out_high = {i: f"out_high_{i}" for i in self.high}
         self.out_known = {column: f"out_known_{column}" for column in self.columns}
-        self.results = {name: _kept_as(a) for (_, a), name in zip(aggregates, self.out_value, strict=True)}
-        self.results |= dict.fromkeys([*self.out_high.values(), *self.out_known.values()], "int64")
+        self.out_count = {i: f"out_count_{i}" for i, a in aggregates if a.kind in LISTS}
+        self.results = {name: _given_as(a) for (_, a), name in zip(aggregates, self.out_value, strict=True)}
+        more = [*self.out_high.values(), *self.out_known.values(), *self.out_count.values()]
+        self.results |= dict.fromkeys(more, "int64")
+
+    @property
+    def heads(self) -> dict[str, int | None]:
+        """Fields of containers' heads, four words for each place; of maps the words of a value, None for lists."""
+        lists = dict.fromkeys([*self.collected.values(), *self.best.values()])
+        return {**lists, **{name: self.width(column) for column, name in self.counted.items()}}
+
+    def width(self, column: int) -> int:
+        """Words of a value in the map of a column's different values: how often each occurs, if anybody asks."""
+        return 1 if column in self._frequent else 0
 
     @property
     def sets_text(self) -> str:
@@ -105,3 +169,12 @@ class Layout:
 def _kept_as(aggregate: AggregateColumn) -> str:
     """Dtype of an aggregate's value."""
     return "int64" if aggregate.kind in ("count", "count_distinct") else aggregate.dtype
+
+
+def _given_as(aggregate: AggregateColumn) -> str:
+    """Dtype of an aggregate's result; of lists, of where they are."""
+    if aggregate.kind in LISTS:
+        return "int64"
+    if aggregate.kind == "quantile":
+        return "int64" if aggregate.is_time else "float64"
+    return _kept_as(aggregate)

@@ -16,10 +16,12 @@ import numpy as np
 from headrace.codegen.text import indent
 from headrace.elastic import local_days
 from headrace.elastic.aggregate import aggregate_kernel, count_kernel, distinct
+from headrace.elastic.aggregate.collected import EMIT_IMPORTS, give_text
 from headrace.elastic.aggregate.fold import UNROLLED, fold_text, is_kept_xor, none_of
 from headrace.elastic.aggregate.shape import AggregateColumn, AggregateShape, Layout
 from headrace.elastic.build import kernels_of, units_text
 from headrace.ingress.store import directory_width
+from headrace.memory.arena import ARENA_WORDS, HEAD, allocate_arena
 from headrace.memory.bundle import named
 from headrace.memory.cells import reserved
 from headrace.references import BUCKETS
@@ -33,7 +35,7 @@ SEVERAL_KEYS = {several_keys}
 
 _EMIT = """
 from headrace.egress.rings import reserve_slots
-
+{imports}
 
 @kernel
 def emit(me, o, s, l, buckets, first, place, boundary):
@@ -119,6 +121,8 @@ def _emit_text(shape: AggregateShape, layout: Layout) -> str:
             lines.append(f"{out} = s.counts[p]")
         elif aggregate.kind == "count":
             lines.append(f"{out} = s.counts[p] - s.{layout.nulls[aggregate.column]}[p]")
+        elif not layout.value[number]:
+            continue
         elif is_kept_xor(aggregate):
             lines += [f"{out} = {kept} ^ {none_of(aggregate.kind)}", f"{kept} = 0"]
         else:
@@ -126,11 +130,14 @@ def _emit_text(shape: AggregateShape, layout: Layout) -> str:
         if number in layout.high:
             high = f"s.{layout.high[number]}[p]"
             lines += [f"{layout.out_high[number]}[i] = {high}", f"{high} = 0"]
+    lines += give_text(shape, layout)
     for column, nulls in layout.nulls.items():
         lines += [f"{layout.out_known[column]}[i] = s.counts[p] - s.{nulls}[p]", f"s.{nulls}[p] = 0"]
     views = [f"{name} = s.{name}[me, slot : slot + room]" for name in layout.results]
     return _EMIT.format(
-        views=indent("\n".join(views), 2).rstrip(), results=indent("\n".join(lines), 3).rstrip()
+        views=indent("\n".join(views), 2).rstrip(),
+        results=indent("\n".join(lines), 3).rstrip(),
+        imports=EMIT_IMPORTS if layout.heads else "",
     )
 
 
@@ -149,6 +156,8 @@ def allocate_state(
     capacity: int,
     texts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]] = (),
     zone: str | None = None,
+    parameters: tuple[Sequence[float], Sequence[int]] = ((), ()),
+    most_words: int = ARENA_WORDS,
 ):
     """Allocate the bundle `s`: state by key and slot, then the columns of the results.
 
@@ -163,12 +172,22 @@ def allocate_state(
         Those of `memory.text_order`, for each column of `compared_texts`.
     zone : str, optional
         Where windows are of its days.
+    parameters : sequence of float, sequence of int
+        The q of each quantile, and the k of each top.
+    most_words : int
+        Of the arena for what is collected.
     """
     layout = Layout(shape)
     places = (max_keys // BUCKETS + 1) * BUCKETS * shape.slots
     fields = {name: reserved(places, dtype, huge_pages=True) for name, dtype in layout.by_key.items()}
     fields[layout.opened] = np.zeros(shape.slots, np.int64)
     fields |= local_days.state_of(zone)
+    if layout.heads:
+        fields |= {name: reserved(places * HEAD, np.int64, huge_pages=True) for name in layout.heads}
+        fields |= zip(layout.arena, allocate_arena(BUCKETS, most_words), strict=True)
+        fractions, most = parameters
+        fields[layout.fractions], fields[layout.most] = np.array([*fractions, 0.0]), np.array([*most, 0], np.int64)
+        fields[layout.no_texts] = np.zeros(1, np.int64)
     if layout.sets:
         fields |= zip(layout.sets, distinct.allocate(len(layout.distinct), shape.slots), strict=True)
     for names, arrays in zip(layout.texts.values(), texts, strict=True):
@@ -179,15 +198,17 @@ def allocate_state(
 
 
 def output_columns(shape: AggregateShape) -> Sequence[tuple[AggregateColumn, int, int | None, int | None]]:
-    """For each aggregate: which of the results' columns its result, its count of non-null values and a sum's high half are."""
+    """For each aggregate: which of the results' columns its result, its count of non-null values, and the high half of
+    a sum or the length of a list are."""
     layout = Layout(shape)
     column = list(layout.results).index
+    more = layout.out_high | layout.out_count
     return [
         (
             a,
             column(out),
             None if a.column is None else column(layout.out_known[a.column]),
-            column(layout.out_high[number]) if number in layout.out_high else None,
+            column(more[number]) if number in more else None,
         )
         for number, (a, out) in enumerate(zip(shape.aggregates, layout.out_value, strict=True))
     ]
@@ -195,4 +216,5 @@ def output_columns(shape: AggregateShape) -> Sequence[tuple[AggregateColumn, int
 
 def bytes_per_place(shape: AggregateShape) -> int:
     """Bytes of state of one window instance."""
-    return sum(np.dtype(dtype).itemsize for dtype in Layout(shape).by_key.values())
+    layout = Layout(shape)
+    return sum(np.dtype(dtype).itemsize for dtype in layout.by_key.values()) + 8 * HEAD * len(layout.heads)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.codegen.bindings import widened
+from headrace.codegen.bindings import Binding, ContainerBinding, Memory, Texts, widened
 from headrace.codegen.functions import (
     FieldBinding,
     GeneratedFunction,
@@ -16,15 +16,40 @@ from headrace.codegen.functions import (
     Unreadable,
     specialise,
 )
+from headrace.codegen.kinds import Array, Kind
 from headrace.codegen.text import attributes
+from headrace.elastic.custom.containers import holds_text
 from headrace.elastic.custom.operator import CustomOperator
-from headrace.elastic.custom.shape import Function, Stored, key_field, node_field, state_field
-from headrace.elastic.custom.template import CALL, EMIT
+from headrace.elastic.custom.shape import (
+    LITERALS,
+    TEMPORARIES,
+    TEXT_FIELDS,
+    Function,
+    Stored,
+    key_field,
+    node_field,
+    state_field,
+)
+from headrace.elastic.custom.template import CALL, EMIT, OWN, OWNER, STAGE, place_of
 from headrace.ingress.columns import is_scalar, is_text, plain_type, value_dtype
+from headrace.memory.arena import HEAD
 
 _KERNEL_WORDS = tuple(CALL.split(", "))
 
+_MEMORY = Memory(
+    arena="s.arena",
+    free="s.arena_free",
+    temporaries="s.temporaries",
+    temporary_at=f"(me * {TEMPORARIES} + {{number}}) * {HEAD}",
+    temporary_lists=OWN,
+    staged=STAGE,
+    most=TEMPORARIES,
+)
+
 Inputs = Sequence[tuple[pa.Schema, str]]
+
+NO_TEXT = ""
+"""The first literal of an operator, so its id is 0: what is zero at first is an empty string."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +74,10 @@ class Bound:
     """What `update` reads, or `output` of kept tuples."""
     reads_key: bool
     stored: Stored | None
+    literals: tuple[str, ...]
+    """Strings that the functions name, `NO_TEXT` first; none where nothing is a string."""
+    has_arena: bool
+    """The state has containers, or the functions make some."""
 
     @property
     def functions(self) -> list[GeneratedFunction]:
@@ -78,11 +107,16 @@ def bind(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.DataTy
 
 
 def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.DataType], debug: bool) -> Bound:
-    state: dict[str, FieldBinding | ListBinding] = {
+    state: dict[str, Binding] = {
         name: _field_binding(name, field.kind) for name, field in operator.state.items()
     }
-    options: dict[str, Any] = {"poll": "stopped(c)", "emits": operator.emits, "emit": EMIT, "debug": debug}
+    texts = Texts(
+        *(f"s.{name}" for name in TEXT_FIELDS[:4]), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT]
+    )
+    options: dict[str, Any] = {"poll": "stopped(c)", "debug": debug, "texts": texts, "memory": _MEMORY}
+    emits: dict[str, Any] = {"emits": operator.emits, "emit": EMIT}
     readable, fields = _fields(inputs)
+    key_kinds = _key_kinds(key_types)
 
     def update_of(names: Sequence[str]) -> GeneratedFunction:
         values = [f"{part}_{name}" for name in names for part in ("c", "n")]
@@ -93,6 +127,7 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
             arguments=("state", "t", "emit"),
             bindings={"state": state, "t": fields},
             parameters=(*_KERNEL_WORDS, "ts", "source_input", *values),
+            **emits,
             **options,
         )
 
@@ -104,7 +139,9 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
             name="user_output",
             arguments=("key", "state", "emit"),
             bindings={"key": _key_binding(key_types), "state": known},
+            kinds=key_kinds,
             parameters=_KERNEL_WORDS,
+            **emits,
             **options,
         )
 
@@ -129,16 +166,26 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
             name="user_slide",
             arguments=("key", "state", "left"),
             bindings={"key": _key_binding(key_types), "state": state, "left": "left"},
+            kinds=key_kinds,
             parameters=(*_KERNEL_WORDS, "left"),
-            poll="stopped(c)",
-            debug=debug,
+            **options,
         )
     reads_key = any(f is not None and f"s.{key_field(0)}[key]" in f.source for f in (output, slide))
-    return Bound(update, output, slide, {name: readable[name] for name in names}, reads_key, kept)
+    columns = {name: readable[name] for name in names}
+    kinds = [*(c.kind for c in columns.values()), *(f.kind for f in operator.state.values()), *operator.emits.values()]
+    has_texts = len(texts.literals) > 1 or (reads_key and bool(key_kinds)) or any(map(holds_text, kinds))
+    literals = tuple(texts.literals) if has_texts else ()
+    written = [f.source for f in (update, output, slide) if f is not None]
+    has_arena = any(not isinstance(field.kind, str | Array) for field in operator.state.values()) or any(
+        _MEMORY.arena in text or _MEMORY.temporaries in text for text in written
+    )
+    return Bound(update, output, slide, columns, reads_key, kept, literals, has_arena)
 
 
-def _field_binding(name: str, kind: str) -> FieldBinding:
+def _field_binding(name: str, kind: Kind) -> FieldBinding | ContainerBinding:
     """A field of the window instance at place `p`."""
+    if not isinstance(kind, str):
+        return ContainerBinding(kind, f"s.{state_field(name)}", place_of(kind), OWNER)
     cell = f"s.{state_field(name)}[p]"
     return FieldBinding(f"{cell} != 0" if kind == "bool" else widened(cell, kind), cell, kind)
 
@@ -161,7 +208,7 @@ def _kept_tuples(kept: Stored, fields: dict[str, FieldBinding | Unreadable]) -> 
             value = cell(f"c_{name}")
             if dict(kept.columns)[name] == "bool":
                 value = f"({value} != 0)"
-            here[name] = FieldBinding(value, valid=f"{cell(f'n_{name}')} != 0")
+            here[name] = FieldBinding(value, kind=field.kind, valid=f"{cell(f'n_{name}')} != 0")
     first, count = (f"s.{state_field(name)}[p]" for name in ("first", "count"))
     return ListBinding("tuples", first, "s.following[{node}]", count, here)
 
@@ -173,7 +220,7 @@ def _key_binding(types: Sequence[pa.DataType]) -> str | Unreadable:
     for i, kind in enumerate(types):
         if pa.types.is_boolean(kind):
             parts.append(f"(s.{key_field(i)}[key] != 0)")
-        elif is_scalar(kind):
+        elif is_scalar(kind) or is_text(kind):
             parts.append(f"s.{key_field(i)}[key]")
         else:
             return Unreadable(
@@ -181,6 +228,14 @@ def _key_binding(types: Sequence[pa.DataType]) -> str | Unreadable:
                 " so leave it out"
             )
     return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
+
+
+def _key_kinds(types: Sequence[pa.DataType]) -> dict[str, Any]:
+    """What ``key``, or each part of it, is to a function, where strings are among them."""
+    kinds = tuple("string" if is_text(kind) else "number" for kind in types)
+    if "string" not in kinds:
+        return {}
+    return {"key": kinds[0] if len(kinds) == 1 else kinds}
 
 
 def _fields(inputs: Inputs) -> tuple[dict[str, _Readable], dict[str, FieldBinding | Unreadable]]:
@@ -200,8 +255,15 @@ def _fields(inputs: Inputs) -> tuple[dict[str, _Readable], dict[str, FieldBindin
             fields[name] = Unreadable("it is the event time of one input and a column of another; use t.ts")
             continue
         reason = next((r for r in map(_unreadable, present) if r is not None), None)
+        texts = [is_text(plain_type(kind)) for kind in present]
+        if reason is None and any(texts) and not all(texts):
+            reason = "a string column of one input and a number of another; rename one of them before"
         if reason is not None:
             fields[name] = Unreadable(reason)
+            continue
+        if all(texts):
+            readable[name] = _Readable("string", columns, tuple(None if kind is None else "int64" for kind in kinds))
+            fields[name] = FieldBinding(f"c_{name}", kind="string", valid=f"n_{name}")
             continue
         dtypes = tuple(None if kind is None else value_dtype(kind).name for kind in kinds)
         known = {dtype for dtype in dtypes if dtype is not None}
@@ -210,8 +272,6 @@ def _fields(inputs: Inputs) -> tuple[dict[str, _Readable], dict[str, FieldBindin
         fields[name] = FieldBinding(f"c_{name}", valid=f"n_{name}")
     fields["ts"] = FieldBinding("ts")
     readable.pop("ts", None)
-    if "input" in readable:
-        fields["input"] = FieldBinding("c_input", valid="n_input")
     return readable, fields
 
 
@@ -223,13 +283,8 @@ def is_time(kind: pa.DataType) -> bool:
 def _unreadable(kind: pa.DataType) -> str | None:
     """Why a function cannot read such a column; None if it can."""
     plain = plain_type(kind)
-    if is_scalar(plain):
+    if is_scalar(plain) or is_text(plain):
         return None
-    if is_text(plain):
-        return (
-            "a string column, which a compiled function cannot read; compute a number from it before, as in"
-            " .select(..., chars=hr.col(...).length())"
-        )
     return (
         f"a column of type {kind}, which a compiled function cannot read; cast it to int64 or float64 before"
     )

@@ -12,7 +12,8 @@ f_S        slide(key, state, left)   with one instance per key (WT=single), when
 =========  ========================  ==================================================
 
 ``state.name`` are the fields of the window instance, ``t.name`` the columns of
-the tuple (timestamps and durations as integers in the unit of their column),
+the tuple (timestamps and durations as integers in the unit of their column,
+strings to be compared, kept and emitted),
 ``t.ts`` its event time as an integer in the stream's unit (of a timestamp column
 microseconds), ``t.input`` which input it came from; ``emit(name=value, ...)`` makes a result, at the right boundary of the
 window, to which the engine adds the key columns. The functions are compiled
@@ -70,7 +71,7 @@ class CustomOperator:
 def operator(
     *,
     state: Mapping[str, Any] | None = None,
-    emits: Mapping[str, str] | None = None,
+    emits: Mapping[str, Any] | None = None,
     update: Callable | None = None,
     output: Callable | None = None,
     slide: Callable | None = None,
@@ -83,17 +84,22 @@ def operator(
     ----------
     state : dict, optional
         Fields of a window instance: name -> kind ("int64", "int32", "float64",
-        "float32", "bool"; begins at zero) or name -> first value (a whole
-        number, a float or a bool, which says the kind too).
+        "float32", "bool", "string", a time such as "timestamp[us]"; begins at
+        zero, a string empty; or `hr.list_of`, `hr.set_of`, `hr.map_of`,
+        `hr.array`; empty) or name -> first value (a whole number, a float or a
+        bool, which says the kind too). What lists, sets and maps take at once
+        is limited by ``start(max_state=)``, and given back when the window ends.
     emits : dict, optional
-        Columns of the results beside event time and keys: name -> kind.
+        Columns of the results beside event time and keys: name -> kind. Lists,
+        sets and arrays become Arrow lists, maps become Arrow maps, sets and maps
+        in the order of their keys.
     update : function (state, t, emit), optional
         f_U. Without it a tuple only makes its windows exist; without `state`
         too, each window keeps its tuples, the paper's default.
     output : function (key, state, emit), optional
-        f_O. Without it nothing is emitted at expiry. An integer, float or bool
-        key can be read, a tuple of them by ``key[0]``; a string cannot, and
-        need not: every result has the key columns. Kept tuples are read by
+        f_O. Without it nothing is emitted at expiry. A key that is a number, a
+        bool or a string can be read, a tuple of them by ``key[0]``; it need not
+        be emitted: every result has the key columns. Kept tuples are read by
         ``for t in state.tuples:``, in the order of the input, and counted by
         ``len(state.tuples)``; t has what it has in `update`.
     slide : function (key, state, left), optional

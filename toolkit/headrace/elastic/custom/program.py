@@ -9,24 +9,47 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.codegen.functions import explain_failure, translate_error
+from headrace.codegen.kinds import Array, Container
 from headrace.codegen.text import python_name
 from headrace.elastic import failures, local_days
 from headrace.elastic.custom import custom_kernel
 from headrace.elastic.custom.binding import bind, is_time, pasted
+from headrace.elastic.custom.containers import as_object, cells_of, holds_text, stride_of
 from headrace.elastic.custom.results import CustomResults
-from headrace.elastic.custom.shape import LIST, Column, CustomShape, Input, node_field, state_field
+from headrace.elastic.custom.shape import (
+    LIST,
+    Column,
+    CustomShape,
+    Input,
+    counts_field,
+    node_field,
+    out_field,
+    state_field,
+)
 from headrace.elastic.custom.template import allocate_state, bytes_per_place, generate
 from headrace.elastic.instance_loop import PRIVATE_WORDS
 from headrace.elastic.program import Program
 from headrace.errors import FunctionError, HeadraceError, OverflowInputError
+from headrace.ingress.columns import is_text
 from headrace.ingress.key_sources import make_dictionary
-from headrace.ingress.keys import id_capacity
+from headrace.ingress.keys import KeyLimitError, id_capacity
+from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.ingress.store import CHUNK_SHIFT, Store
 from headrace.memory import stored
+from headrace.memory.arena import COUNT, FIRST, used_bytes
 from headrace.memory.cells import reserved
 from headrace.plan.nodes import Branch, OperatorNode
+from headrace.progress import END_OF_TIME
 from headrace.references import BUCKETS, ROW_MASK, SOURCE_SHIFT
 from headrace.workers import worker_kernel
+
+_LEAST_RECYCLED = 1 << 14
+"""Ids of fewer strings are not worth recycling."""
+_MOST_SHOWN = 20
+"""Elements of a container, in an error."""
+_SIZES_HELD = 3
+"""So many window sizes after its last use a string may still be in a state that slides: it is noted every one of them,
+rounded up to advances (`texts_kernel`)."""
 
 
 class CustomProgram(Program):
@@ -55,6 +78,14 @@ class CustomProgram(Program):
             self._read.append({a: column for a, (column, _) in found.items() if column is not None})
             self._dtypes.append({c: np.dtype(dtype) for c, dtype in found.values() if c is not None})
         self.value_columns = max(map(len, self._read))
+        literals = self.bound.literals
+        self._texts = OrderedTexts(options.max_keys) if literals else None
+        self._recycle_at = _LEAST_RECYCLED
+        if self._texts is not None:
+            self._texts.set_types([pa.string()])
+            self._texts.keep(literals)
+            named = [(a, column) for read in self._read for a, column in read.items()]
+            self.texts = {column: self._texts for a, column in named if self.bound.columns[a].kind == "string"}
         self._multi_key = [
             bool(keys) and not (spec.nulls == "error" and all(key.is_single for key in keys))
             for keys in spec.keys
@@ -63,6 +94,7 @@ class CustomProgram(Program):
         slots = 1 if is_single else spec.window.open_at_once
         self.places_per_key = slots
         key_arrays = tuple("float64" if pa.types.is_floating(kind) else "int64" for kind in key_types)
+        holds = is_single and any(holds_text(field.kind) for field in operator.state.values())
         self.shape = CustomShape(
             state=tuple((name, field.kind, field.first) for name, field in operator.state.items())
             if self.bound.stored is None
@@ -77,10 +109,15 @@ class CustomProgram(Program):
             key_arrays=key_arrays if self.bound.reads_key else (),
             stored=self.bound.stored,
             is_local=spec.window.zone is not None,
+            holds_texts=holds,
+            has_arena=self.bound.has_arena,
         )
+        self._max_state = options.max_state
+        self._held_for = self.window_size * (_SIZES_HELD if holds else 1)
         self.dictionary = make_dictionary(schemas[0], spec.keys[0], BUCKETS, options.max_keys)
         self.id_capacity = BUCKETS if self.dictionary is None else id_capacity(options.max_keys)
         self.result_fields = list(self.shape.results)
+        self.list_fields = [(out_field(name), counts_field(name)) for name, _ in self.shape.lists]
         self._key_values = [reserved(self.id_capacity + BUCKETS, d) for d in self.shape.key_arrays]
         self._state: Any = None
 
@@ -117,10 +154,38 @@ class CustomProgram(Program):
 
         An id gets another value only after its last window has been emitted.
         """
-        if self._key_values and self.dictionary is not None:
-            unique = np.unique(ids)
-            for array, part in zip(self._key_values, self.dictionary.decode(unique), strict=True):
+        if not self._key_values or self.dictionary is None or not ids.size:
+            return
+        unique = np.unique(ids)
+        for array, part in zip(self._key_values, self.dictionary.decode(unique), strict=True):
+            if is_text(part.type):
+                array[unique] = self._ids_of_keys(part, self.dictionary.last_use(unique))
+            else:
                 array[unique] = part.cast(pa.from_numpy_dtype(array.dtype)).to_numpy(zero_copy_only=False)
+
+    def _ids_of_keys(self, keys: pa.Array, ts: int) -> np.ndarray:
+        """Ids of strings that are keys of tuples up to `ts`."""
+        texts = self._texts
+        assert texts is not None
+        with texts.lock:
+            try:
+                ids = texts.encode(keys)
+            except KeyLimitError:
+                if not texts.recycle(texts.horizon):
+                    raise
+                ids = texts.encode(keys)
+            texts.touch(ids, np.full(ids.size, ts))
+            return ids
+
+    def release(self, watermark):
+        texts = self._texts
+        if texts is None or watermark == END_OF_TIME:
+            return
+        # Every window that holds ts ended by ts + WS.
+        texts.horizon = watermark - self._held_for + 1
+        if texts.size > self._recycle_at:
+            texts.recycle(texts.horizon)
+            self._recycle_at = max(_LEAST_RECYCLED, 2 * texts.size)
 
     def text(self):
         return generate(self.shape)
@@ -129,7 +194,7 @@ class CustomProgram(Program):
         sides = [branch.side for branch in self._branches]
         self._state = allocate_state(
             self.shape, sides, self._key_values, self.id_capacity, instances, capacity, self._operator.max_tuples,
-            self.spec.window.zone,
+            self._max_state, self.spec.window.zone, self._texts, self.bound.literals,
         )  # fmt: skip
         return self._state
 
@@ -138,7 +203,7 @@ class CustomProgram(Program):
         self._state = state
 
     def finisher(self, stores):
-        return CustomResults(self.node.schema, self.dictionary, len(self.spec.key_names))
+        return CustomResults(self.node.schema, self.dictionary, len(self.spec.key_names), self.shape, self._texts)
 
     def private(self, worker):
         words = np.zeros(PRIVATE_WORDS + len(self.shape.state), np.int64)
@@ -155,9 +220,20 @@ class CustomProgram(Program):
             return places
         return places + int(self._state.pool[stored.USED]) * self.shape.stored.bytes_per_node
 
+    def arena_bytes(self, state):
+        return used_bytes(state.arena_free, state.arena) if self.shape.has_arena else 0
+
     # -- failures
 
+    def _state_full(self, ts: str) -> OverflowInputError:
+        return OverflowInputError(
+            f"{self.node.name}: the lists, sets and maps of the windows open at event time {ts} take more than"
+            f" max_state={self._max_state} bytes; pass a larger max_state=, use smaller windows, or keep less in them"
+        )
+
     def explain(self, failure, stores, state):
+        if int(failure[worker_kernel.FAILURE_CODE]) == failures.STATE_FULL:
+            return self._state_full(self.time_text(int(failure[worker_kernel.FAILURE_TS])))
         if int(failure[worker_kernel.FAILURE_CODE]) == failures.STORED_FULL:
             ts = self.time_text(int(failure[worker_kernel.FAILURE_TS]))
             return OverflowInputError(
@@ -179,6 +255,10 @@ class CustomProgram(Program):
         if stage == 0:
             return None
         key_id, boundary = (int(words[at]) for at in (custom_kernel.CAUSE_KEY, custom_kernel.CAUSE_BOUNDARY))
+        if isinstance(error, MemoryError) and self.shape.has_arena:
+            is_update = stage == custom_kernel.UPDATE
+            ts = self._row_of(int(words[custom_kernel.CAUSE_REF]), stores)["ts"] if is_update else boundary
+            return self._state_full(self.time_text(ts))
         operator, emits = self._operator, list(self.shape.emits)
         values: dict[str, Any] = {"state": self._state_before(words, stage, key_id, boundary)}
         key = self._key_of(key_id)
@@ -201,9 +281,9 @@ class CustomProgram(Program):
                 explained.times = dict.fromkeys((time, "ts"), self.time_text(values["t"]["ts"]))
             return explained
         # There is no tuple at expiry: the window instance is what it failed on.
-        found = values["state"]
+        found = {name: _shown(value) for name, value in values["state"].items()}
         if self.shape.stored is not None:
-            found = {"tuples": f"{len(found['tuples'])} of them"}  # there may be millions
+            found = {"tuples": f"{len(values['state']['tuples'])} of them"}
         window = {"ts": boundary, "key": key, **{f"state.{n}": v for n, v in found.items()}}
         error = FunctionError(explained.args[0], explained.function, explained.file, explained.line, window)
         error.times = {"ts": self.time_text(boundary)} if is_timestamp else {}
@@ -228,12 +308,37 @@ class CustomProgram(Program):
         first = custom_kernel.SNAPSHOT
         fields = {}
         for i, (name, kind, _) in enumerate(shape.state):
+            if not isinstance(kind, str):
+                saved = int(words[first + i]) if name in function.saves else None
+                fields[name] = self._container_at(name, kind, place, saved)
+                continue
             if name in function.saves:
                 value = words.view(np.float64)[first + i] if kind.startswith("float") else words[first + i]
             else:
                 value = getattr(self._state, state_field(name))[place]
-            fields[name] = bool(value) if kind == "bool" else value.item()
+            fields[name] = self._as_python(value, kind)
         return fields
+
+    def _container_at(self, name: str, kind: Container, place: int, count: int | None) -> Any:
+        """A container of a window instance, as plain Python; without what the failed call added behind `count` elements.
+
+        What else the call changed in it before it failed stays changed.
+        """
+        cells = cells_of(kind)
+        field = getattr(self._state, state_field(name))[place * cells : (place + 1) * cells]
+        if isinstance(kind, Array):
+            return as_object(field, kind, self._texts)
+        held = int(field[COUNT]) if count is None else min(int(field[COUNT]), count)
+        start = int(field[FIRST])
+        return as_object(self._state.arena[start : start + held * stride_of(kind)], kind, self._texts)
+
+    def _as_python(self, value: Any, kind: str) -> Any:
+        """A value as kernels have it, as functions see it."""
+        if kind == "string":
+            assert self._texts is not None
+            (strings,) = self._texts.decode(np.array([value], np.int32))
+            return strings[0].as_py()
+        return bool(value) if kind == "bool" else value.item()
 
     def _tuples_at(self, place: int) -> list[SimpleNamespace]:
         """The tuples of a window instance, with what the function reads of them."""
@@ -246,8 +351,7 @@ class CustomProgram(Program):
             part = {name: getattr(state, node_field(name))[node] for name, _ in kept.arrays()}
             values: dict[str, Any] = {"input": int(part["input"]) if kept.with_input else 0}
             for name, kind in kept.columns:
-                value = bool(part[f"c_{name}"]) if kind == "bool" else part[f"c_{name}"].item()
-                values[name] = None if part[f"n_{name}"] == 0 else value
+                values[name] = None if part[f"n_{name}"] == 0 else self._as_python(part[f"c_{name}"], kind)
             ts = int(part["ts"])
             tuples.append(SimpleNamespace(**values | dict.fromkeys(map(python_name, self._times), ts) | {"ts": ts}))
             node = int(state.following[node])
@@ -268,8 +372,7 @@ class CustomProgram(Program):
         for name, column in self._read[side].items():
             found, valid = stores[source].column(column, np.array([row]))
             missing = valid is not None and valid[0] == 0
-            kind = self.bound.columns[name].kind
-            values[name] = None if missing else bool(found[0]) if kind == "bool" else found[0].item()
+            values[name] = None if missing else self._as_python(found[0], self.bound.columns[name].kind)
         whole: dict[str, Any] = {}
         for first, _, batch in list(stores[source].payload):
             if first <= row < first + batch.num_rows:
@@ -278,3 +381,8 @@ class CustomProgram(Program):
         ts = int(chunk.ts[row & (chunk.ts.size - 1)])
         absent = dict.fromkeys(self.bound.columns)
         return {"input": side} | absent | whole | values | {python_name(self._times[side]): ts, "ts": ts}
+
+
+def _shown(value: Any) -> Any:
+    """A value of a state for an error: of a large container how many it has, which may be millions."""
+    return f"{len(value)} of them" if isinstance(value, list | set | dict) and len(value) > _MOST_SHOWN else value

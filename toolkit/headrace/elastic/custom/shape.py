@@ -6,11 +6,19 @@ Fields of the kernels' bundle `s`::
     latest[key]         event time of its latest tuple, with one instance per key
     tick_of[instance]   its ticks
     input_of[source]    which of the operator's inputs a source is
-    state_x[place]      the user's field x
+    state_x[place]      the user's field x; of a string its id; of a container the
+                        HEAD words of its head; of an array its words
     following ... own   the pool of nodes, where windows keep their tuples (`memory.stored`)
     kept_ts[node], kept_input[node], kept_c_x[node], kept_n_x[node]
                         of a kept tuple: time, input, value of column x, and whether it is not null
     key_0[key], ...     the parts of the key, where functions read it
+    text_prefixes, text_addresses, text_lengths, text_points, text_held
+                        by id of a string, where there are any: `OrderedTexts`
+    text_literals[n]    the id of a literal of the functions; the empty string has id 0
+    arena, arena_free   what containers are kept in (`memory.arena`), where there are any; a key's
+                        bucket is their owner
+    temporaries         heads of containers that last for one call, of each instance
+    counts_x            columns of the results: of an emitted container, its number of words
     boundary, out_x     columns of the results
 """
 
@@ -20,10 +28,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.codegen.kinds import NUMBERS
+from headrace.codegen.kinds import Array, Container, Kind, scalar
 
-FIELDS = {name: kind.dtype for name, kind in NUMBERS.items()}
-"""Kind of a state or result field -> how it is stored."""
+
+def dtype_of(kind: Kind) -> str:
+    """How a field of a state or of the results is stored; containers are words."""
+    known = scalar(kind)
+    return "int64" if known is None else known.dtype
 
 
 @dataclass(frozen=True)
@@ -39,7 +50,7 @@ class Column:
     dtype : str
         int64, float64 or uint8 in the store.
     kind : str
-        int64, float64 or bool, as the function sees it.
+        int64, float64, bool or string, as the function sees it.
     """
 
     parameter: str
@@ -99,7 +110,7 @@ class Stored:
         """(name, dtype) of the arrays by node."""
         pairs = [("ts", "int64"), *([("input", "int64")] if self.with_input else [])]
         for name, kind in self.columns:
-            pairs += [(f"c_{name}", FIELDS[kind]), (f"n_{name}", "uint8")]
+            pairs += [(f"c_{name}", dtype_of(kind)), (f"n_{name}", "uint8")]
         return pairs
 
     @property
@@ -111,8 +122,8 @@ class Stored:
 class CustomShape:
     """What the generated text depends on; window sizes are not part of it."""
 
-    state: tuple[tuple[str, str, object], ...]  # (name, kind, first value)
-    emits: tuple[tuple[str, str], ...]
+    state: tuple[tuple[str, Kind, object], ...]  # (name, kind, first value)
+    emits: tuple[tuple[str, Kind], ...]
     inputs: tuple[Input, ...]
     slots: int
     is_single: bool
@@ -122,11 +133,24 @@ class CustomShape:
     key_arrays: tuple[str, ...] = ()  # dtypes of key values that kernels read
     stored: Stored | None = None  # then `state` is `LIST` and there is no `update`
     is_local: bool = False  # windows are of days of a time zone
+    holds_texts: bool = False  # state that outlives the windows of its tuples may hold strings
+    has_arena: bool = False  # there are containers in the state, or functions make some
 
     @property
     def results(self) -> dict[str, str]:
         """Fields of `s` that are columns of the results, and their dtypes."""
-        return {"boundary": "int64"} | {out_field(name): FIELDS[kind] for name, kind in self.emits}
+        values = {out_field(name): dtype_of(kind) for name, kind in self.emits}
+        return {"boundary": "int64"} | values | {counts_field(name): "int64" for name, _ in self.lists}
+
+    @property
+    def lists(self) -> list[tuple[str, Container]]:
+        """What is emitted of no fixed length: lists, sets, maps, and arrays as lists."""
+        return [(name, kind) for name, kind in self.emits if isinstance(kind, Container)]
+
+    @property
+    def containers(self) -> list[tuple[str, Container]]:
+        """Fields of the state that have a head."""
+        return [(name, kind) for name, kind, _ in self.state if isinstance(kind, Container) and not isinstance(kind, Array)]
 
     @property
     def is_held_back(self) -> bool:
@@ -136,6 +160,18 @@ class CustomShape:
 
 POOL_FIELDS = ("following", "below", "pool", "own")
 """The arrays of `memory.stored`."""
+
+TEXT_FIELDS = ("text_prefixes", "text_addresses", "text_lengths", "text_points", "text_held")
+"""The arrays of `OrderedTexts`, by id of a string."""
+
+ARENA_FIELDS = ("arena_free", "arena")
+"""The arrays of `memory.arena`."""
+
+TEMPORARIES = 32
+"""Containers that a function may make in passing."""
+
+LITERALS = "text_literals"
+"""The ids of literals, by number."""
 
 
 def state_field(name: str) -> str:
@@ -158,10 +194,15 @@ def out_field(name: str) -> str:
     return f"out_{name}"
 
 
+def counts_field(name: str) -> str:
+    """Field of `s` that is a column of the results: of a container that is emitted, the number of its words."""
+    return f"counts_{name}"
+
+
 def fields_by_key(shape: CustomShape) -> list[str]:
-    """Fields of `s` that lie by key and window slot; `present` first."""
+    """Fields of `s` that lie by key and window slot, an element each; `present` first."""
     latest = ["latest"] if shape.is_single else []
-    return ["present", *latest, *(state_field(name) for name, _, _ in shape.state)]
+    return ["present", *latest, *(state_field(name) for name, kind, _ in shape.state if isinstance(kind, str))]
 
 
 def node_fields(stored: Stored) -> list[str]:

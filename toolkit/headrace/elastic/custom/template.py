@@ -16,23 +16,32 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from headrace.codegen.kinds import Array, Kind
 from headrace.codegen.text import indent
 from headrace.elastic import local_days
 from headrace.elastic.build import kernels_of, units_text
-from headrace.elastic.custom import custom_kernel, kept_kernel
+from headrace.elastic.custom import containers_kernel, custom_kernel, kept_kernel, texts_kernel
+from headrace.elastic.custom.containers import cells_of, stride_of, text_words
 from headrace.elastic.custom.shape import (
-    FIELDS,
+    ARENA_FIELDS,
+    LITERALS,
     POOL_FIELDS,
+    TEMPORARIES,
+    TEXT_FIELDS,
     CustomShape,
     Function,
     Input,
+    counts_field,
+    dtype_of,
     key_field,
     node_field,
     out_field,
     state_field,
 )
+from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.ingress.store import directory_width
 from headrace.memory import stored
+from headrace.memory.arena import CLASSES, COUNT, HEAD, allocate_arena
 from headrace.memory.bundle import named
 from headrace.memory.cells import padded_cells, reserved
 from headrace.references import BUCKETS
@@ -42,6 +51,24 @@ CALL = "me, c, o, s, l, key, p, boundary, cause"
 
 EMIT = "emit_row(me, o, s, l, key, boundary, cause, {values})"
 """What an emission becomes."""
+
+STAGE = "stage(me, o, s, l, {heads}, {at}, {width})"
+"""What a container becomes that is emitted: a pair of numbers."""
+
+OWNER = f"(key & {BUCKETS - 1}) * {CLASSES}"
+"""Where the free lists of a key's containers begin."""
+
+OWN = f"({BUCKETS} + me) * {CLASSES}"
+"""The same for what lasts for one call."""
+
+ARENA = ", ".join(f"s.{name}" for name in ARENA_FIELDS)
+
+
+def place_of(kind: Kind) -> str:
+    """Where a window instance has its part of the array of a state's field."""
+    cells = cells_of(kind)
+    return "p" if cells == 1 else f"p * {cells}"
+
 
 _CONSTANTS = """
 SLOTS = {slots}
@@ -91,6 +118,11 @@ _CLOSE = """
 def close_window(me, c, o, s, l, key, p, window, boundary, cause):
 {close}
     return -1 if l[HALTED] != 0 else np.int64(s.present[p])
+
+"""
+
+_RELEASE = """
+from headrace.memory.arena import release
 
 """
 
@@ -169,7 +201,7 @@ valid_{name} = view_u8(address_{name} if masked_{name} else x[source, entry + TS
 """
 
 _VIEWS = {"int64": "view_i64", "float64": "view_f64", "uint8": "view_u8"}
-_ABSENT = {"int64": "np.int64(0)", "float64": "0.0", "bool": "False"}
+_ABSENT = {"int64": "np.int64(0)", "float64": "0.0", "bool": "False", "string": "np.int64(0)"}
 
 
 def generate(shape: CustomShape) -> str:
@@ -178,15 +210,16 @@ def generate(shape: CustomShape) -> str:
         slots=1 if shape.is_single else shape.slots, is_single=shape.is_single, is_held_back=shape.is_held_back
     )
     text += units_text(shape.is_local) + kernels_of(custom_kernel)
-    text += _EMIT.format(
-        parameters="".join(f", e_{name}" for name, _ in shape.emits),
-        values=indent("\n".join(f"s.{out_field(name)}[me, slot] = e_{name}" for name, _ in shape.emits), 1).rstrip(),
-    )
+    text += _emit_text(shape)
     for function in (shape.update, shape.output, shape.slide):
         if function is not None:
             text += "\n" + function.text + "\n\n"
     if shape.stored is not None:
         text += kernels_of(kept_kernel) + _store_text(shape)
+    if shape.holds_texts:
+        text += kernels_of(texts_kernel)
+    if shape.containers:
+        text += _RELEASE
     text += _CLOSE.format(close=indent(_close_text(shape), 1).rstrip("\n"))
     text += _IMPORTS + "".join(_run_text(shape, number) for number in range(len(shape.inputs)))
     if len(shape.inputs) == 1:
@@ -198,11 +231,31 @@ def generate(shape: CustomShape) -> str:
     return text + _INPUTS.format(inputs=indent("\n".join(calls), 1).rstrip("\n"))
 
 
+def _emit_text(shape: CustomShape) -> str:
+    """Write how a result is emitted; containers are staged before."""
+    lines, listed = [], dict(shape.lists)
+    for name, _ in shape.emits:
+        if name in listed:
+            lines.append(f"s.{counts_field(name)}[me, slot] = e_{name}[1]")
+        value = f"e_{name}[0]" if name in listed else f"e_{name}"
+        lines.append(f"s.{out_field(name)}[me, slot] = {value}")
+    text = _EMIT.format(
+        parameters="".join(f", e_{name}" for name, _ in shape.emits),
+        values=indent("\n".join(lines), 1).rstrip(),
+    )
+    return kernels_of(containers_kernel) + text if listed else text
+
+
 def _call_text(shape: CustomShape, function: Function, stage: str, call: str) -> list[str]:
     """Write a call of a user's function, put on record (I2) for `explain_exception`."""
     lines = ["l[CAUSE_KEY] = key", "l[CAUSE_BOUNDARY] = boundary", f"l[STAGE] = {stage}"]
     for i, (name, kind, _) in enumerate(shape.state):
-        if name in function.saves:
+        if name not in function.saves or isinstance(kind, Array):
+            continue
+        if not isinstance(kind, str):
+            # An element that the call adds is behind those that were there.
+            lines.append(f"l[SNAPSHOT + {i}] = s.{state_field(name)}[{place_of(kind)} + {COUNT}]")
+        else:
             words = "l.view(np.float64)" if kind.startswith("float") else "l"
             lines.append(f"{words}[SNAPSHOT + {i}] = s.{state_field(name)}[p]")
     return [*lines, call]
@@ -246,6 +299,8 @@ def _close_text(shape: CustomShape) -> str:
     if shape.output is not None:
         lines += _call_text(shape, shape.output, "OUTPUT", f"user_output({CALL})")
     end = ["s.present[p] = 0"] if shape.stored is None else ["forget_tuples(s, p)", "s.present[p] = 0"]
+    for name, kind in shape.containers:
+        end.append(f"release({ARENA}, {OWNER}, s.{state_field(name)}, {place_of(kind)})")
     if not shape.is_single:
         return "\n".join(lines + end)
     slide = ["pass"]
@@ -253,8 +308,27 @@ def _close_text(shape: CustomShape) -> str:
         slide = ["purge_tuples(s, p, left)"]
     elif shape.slide is not None:
         slide = _call_text(shape, shape.slide, "SLIDE", f"user_slide({CALL}, left)")
+    if shape.holds_texts:
+        slide += ["if (window + 1) % windows_of_size(l) == 0:", *("    " + line for line in _hold_text(shape))]
     lines += ["left = to_time(s, (window + 1) * l[ADVANCE])", "if s.latest[p] >= left:"]
     return "\n".join([*lines, *("    " + line for line in slide), "else:", *("    " + line for line in end)])
+
+
+def _hold_text(shape: CustomShape) -> list[str]:
+    """Write that window instance `p` goes on to hold the strings of its state."""
+    lines = []
+    for name, kind, _ in shape.state:
+        field, place = f"s.{state_field(name)}", place_of(kind)
+        if kind == "string":
+            lines.append(f"hold_text(s.text_held, {field}[{place}], left)")
+        elif isinstance(kind, Array) and kind.kind == "string":
+            lines.append(f"hold_words(s.text_held, {field}, {place}, 1, {kind.size}, left)")
+        elif not isinstance(kind, str | Array):
+            lines += [
+                f"hold_entries(s.text_held, s.arena, {field}, {place}, {word}, {stride_of(kind)}, left)"
+                for word in text_words(kind)
+            ]
+    return lines
 
 
 def _columns_text(given: Input) -> tuple[str, str]:
@@ -269,7 +343,7 @@ def _columns_text(given: Input) -> tuple[str, str]:
         value = f"column_{name}[r]"
         if column.kind == "bool":
             value = f"{value} != 0"
-        elif column.kind != column.dtype:
+        elif column.kind not in (column.dtype, "string"):
             value = f"np.{column.kind}({value})"
         values += [f"c_{name} = {value}", f"n_{name} = not masked_{name} or valid_{name}[r] != 0"]
     return columns or "pass", "\n".join(values) or "pass"
@@ -282,6 +356,10 @@ def _run_text(shape: CustomShape, number: int) -> str:
     if shape.update is not None and shape.update.may_emit:
         values += "\nl[ARRIVAL] = ats[r - at]"
     create = [f"s.{state_field(name)}[p] = {value}" for name, value in _first_values(shape)]
+    for name, kind, _ in shape.state:
+        if isinstance(kind, Array):
+            here = place_of(kind)
+            create += [f"for word in range({here}, {here} + {kind.size}):", f"    s.{state_field(name)}[word] = 0"]
     return _RUN.format(
         number=number,
         directory_width=directory_width(given.value_columns),
@@ -298,9 +376,13 @@ def _run_text(shape: CustomShape, number: int) -> str:
 def _first_values(shape: CustomShape) -> list[tuple[str, str]]:
     values = []
     for name, kind, first in shape.state:
+        if not isinstance(kind, str):
+            continue  # a container is empty where no instance is
         text = repr(first)
         if kind == "bool":
             text = "1" if first else "0"
+        elif kind == "string":
+            text = "0"  # the id of the empty one
         elif isinstance(first, float) and not np.isfinite(first):
             text = "np.nan" if first != first else "np.inf" if first > 0 else "-np.inf"
         values.append((name, text))
@@ -315,7 +397,10 @@ def allocate_state(
     instances: int,
     capacity: int,
     max_tuples: int = 0,
+    max_state: int = 0,
     zone: str | None = None,
+    texts: OrderedTexts | None = None,
+    literals: Sequence[str] = (),
 ):
     """Allocate the bundle `s`, as `shape` describes it.
 
@@ -332,8 +417,12 @@ def allocate_state(
         Of the output rings.
     max_tuples : int
         Most tuples kept at once, where they are.
+    max_state : int
+        Bytes that containers may take, where there are any.
     zone : str, optional
         Where windows are of its days.
+    texts : OrderedTexts, optional
+        Where the functions know strings, and `literals`, those they name.
     """
     keys = (max_keys // BUCKETS + 1) * BUCKETS
     places = keys * (1 if shape.is_single else shape.slots)
@@ -345,13 +434,19 @@ def allocate_state(
     if shape.is_single:
         fields["latest"] = reserved(keys, np.int64)
     for name, kind, _ in shape.state:
-        fields[state_field(name)] = reserved(places, FIELDS[kind])
+        fields[state_field(name)] = reserved(places * cells_of(kind), dtype_of(kind))
     if shape.stored is not None:
         fields |= zip(POOL_FIELDS, stored.allocate(max_tuples, instances), strict=True)
         nodes = stored.nodes_of(max_tuples, instances) + 1
         fields |= {node_field(name): reserved(nodes, dtype) for name, dtype in shape.stored.arrays()}
     fields |= {key_field(part): values for part, values in enumerate(key_values)}
     fields |= local_days.state_of(zone)
+    if texts is not None:
+        fields |= zip(TEXT_FIELDS, (*texts.arrays, texts.points, texts.held), strict=True)
+        fields[LITERALS] = texts.keep(literals).astype(np.int64)
+    if shape.has_arena:
+        fields |= zip(ARENA_FIELDS, allocate_arena(BUCKETS + instances, max_state // 8), strict=True)
+        fields["temporaries"] = np.zeros(instances * TEMPORARIES * HEAD, np.int64)
     for name, dtype in shape.results.items():
         fields[name] = reserved(instances * capacity, dtype).reshape(instances, capacity)
     return named(**fields)
@@ -359,7 +454,7 @@ def allocate_state(
 
 def bytes_per_place(shape: CustomShape) -> int:
     """Bytes of state of one window instance."""
-    fields = sum(np.dtype(FIELDS[kind]).itemsize for _, kind, _ in shape.state)
+    fields = sum(np.dtype(dtype_of(kind)).itemsize * cells_of(kind) for _, kind, _ in shape.state)
     return 1 + fields + (8 if shape.is_single else 0)
 
 

@@ -17,20 +17,21 @@ from types import ModuleType
 
 import numpy as np
 
+from headrace.codegen.kinds import Array, MapOf, SetOf, width_of
 from headrace.elastic import epochs
 from headrace.elastic.aggregate.program import AggregateProgram
 from headrace.elastic.aggregate.shape import Layout
 from headrace.elastic.configuration import Configuration
 from headrace.elastic.custom import custom_kernel
 from headrace.elastic.custom.program import CustomProgram
-from headrace.elastic.custom.shape import POOL_FIELDS, fields_by_key, node_fields, state_field
+from headrace.elastic.custom.shape import ARENA_FIELDS, POOL_FIELDS, fields_by_key, node_fields, state_field
 from headrace.elastic.join.program import JoinProgram
 from headrace.elastic.program import Program
 from headrace.elastic.section import ElasticSection
 from headrace.elastic.shared_nothing import instance_queues, router, transfer
 from headrace.elastic.shared_nothing.private_store import PrivateStore
 from headrace.elastic.shared_nothing.template import build_instance, build_router, custom_text
-from headrace.elastic.shared_nothing.transfer import Field, KeyedState, Lists, Sets
+from headrace.elastic.shared_nothing.transfer import Containers, Field, KeyedState, Lists, Sets
 from headrace.elastic.shared_nothing.transfer_kernel import ALL_EPOCHS
 from headrace.errors import HeadraceError
 from headrace.ingress.store import CHUNK, CHUNK_SHIFT, allocate_directories
@@ -75,7 +76,9 @@ class SharedNothingSection(ElasticSection):
     def _aggregate_state(self, program: AggregateProgram) -> KeyedState:
         layout = Layout(program.shape)
         sets = Sets(*layout.sets, len(layout.distinct)) if layout.sets else None
-        return KeyedState(program.shape.slots, self._fields(layout.by_key), layout.opened, sets)
+        containers = Containers(*layout.arena, layout.heads) if layout.heads else None
+        by_key = self._fields(layout.by_key)
+        return KeyedState(program.shape.slots, by_key, layout.opened, sets, containers=containers)
 
     def _custom_state(self, program: CustomProgram) -> KeyedState:
         shape = program.shape
@@ -85,7 +88,10 @@ class SharedNothingSection(ElasticSection):
             first, last = (state_field(name) for name in ("first", "last"))
             lists = Lists(first, last, POOL_FIELDS, self._fields(node_fields(shape.stored)))
         slots = 1 if shape.is_single else shape.slots
-        return KeyedState(slots, self._fields(by_key), lists=lists)
+        heads = {state_field(n): width_of(k) if isinstance(k, SetOf | MapOf) else None for n, k in shape.containers}
+        arrays = {state_field(n): k.size for n, k, _ in shape.state if isinstance(k, Array)}
+        containers = Containers(*ARENA_FIELDS, heads, arrays) if heads or arrays else None
+        return KeyedState(slots, self._fields(by_key), lists=lists, containers=containers)
 
     def _activate(self, initial: Configuration, planned: Sequence[tuple[int, Configuration]]) -> None:
         self._allocate()

@@ -90,6 +90,39 @@ if moved_sets < 0:
 moved += max(0, moved_sets)
 """
 
+_CONTAINERS_IMPORTS = """
+from headrace.elastic.failures import STATE_FULL
+from headrace.memory.arena import ARENA_WORDS, CLASSES
+from headrace.memory.arena import HEAD as HEAD_WORDS
+from headrace.memory.lists_kernel import list_move
+from headrace.memory.maps_kernel import map_move
+from headrace.workers.worker_kernel import fail
+"""
+
+_CONTAINERS_VIEWS = """
+free_old = view_i64(s.all_{free}[old], BUCKETS * CLASSES)
+free_new = view_i64(s.all_{free}[new], BUCKETS * CLASSES)
+arena_old = view_i64(s.all_{arena}[old], ARENA_WORDS)
+arena_new = view_i64(s.all_{arena}[new], ARENA_WORDS)
+blocks = bucket * CLASSES
+"""
+
+_CONTAINER = """
+moved_words = {kernel}(
+    free_old, arena_old, blocks, from_{heads}, p * HEAD_WORDS, free_new, arena_new, blocks, to_{heads}, p * HEAD_WORDS{width}
+)
+if moved_words < 0:
+    fail(c, STATE_FULL, me, 0, 0, 0, 0)
+    return
+moved += moved_words
+"""
+
+_ARRAY = """
+for word in range(p * {size}, (p + 1) * {size}):
+    to_{name}[word] = from_{name}[word]
+moved += {bytes}
+"""
+
 _LISTS_IMPORTS = """
 from headrace.workers.worker_kernel import fail
 from headrace.elastic.failures import STORED_FULL
@@ -184,6 +217,26 @@ class Sets:
 
 
 @dataclasses.dataclass(frozen=True)
+class Containers:
+    """Lists and maps of window instances, in an arena whose owners are the buckets; and arrays.
+
+    Parameters
+    ----------
+    free, arena : str
+        Fields of the two arrays of `memory.arena`.
+    heads : dict of str to int or None
+        Fields of the containers' heads; of maps the words of a value, None for lists.
+    arrays : dict of str to int
+        Fields of words, so many for each place.
+    """
+
+    free: str
+    arena: str
+    heads: dict[str, int | None]
+    arrays: dict[str, int] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
 class KeyedState:
     """State by key id and window slot, as `transfer` moves it.
 
@@ -197,6 +250,7 @@ class KeyedState:
         Field of the array that says when each window opened.
     sets : Sets, optional
     lists : Lists, optional
+    containers : Containers, optional
     """
 
     slots: int
@@ -204,6 +258,7 @@ class KeyedState:
     opened: str | None = None
     sets: Sets | None = None
     lists: Lists | None = None
+    containers: Containers | None = None
 
 
 def keyed_transfer(state: KeyedState) -> str:
@@ -218,6 +273,9 @@ def keyed_transfer(state: KeyedState) -> str:
     if state.lists is not None:
         moves = [f"first_node = from_{state.lists.first}[p]", *moves, *_lists_text(state.lists, views)]
         imports += _LISTS_IMPORTS
+    if state.containers is not None:
+        moves = [*_containers_text(state.containers, views), *moves]
+        imports += _CONTAINERS_IMPORTS
     if state.sets is not None:
         imports += _SETS_IMPORTS.format(columns=state.sets.columns)
     text = _KEYED.format(
@@ -247,6 +305,21 @@ def _lists_text(lists: Lists, views: list[str]) -> list[str]:
         copies=_lines("\n".join(copies), 1),
         bytes=sum(size for _, size in lists.nodes),
     ).split("\n")
+
+
+def _containers_text(containers: Containers, views: list[str]) -> list[str]:
+    """Write how the containers of a window instance move from arena to arena; `views` get what that takes."""
+    if containers.heads:
+        views += _CONTAINERS_VIEWS.strip().format(free=containers.free, arena=containers.arena).split("\n")
+    moves = []
+    for name, width in containers.heads.items():
+        views += _both(name, 8, "places * HEAD_WORDS")
+        kernel, value = ("list_move", "") if width is None else ("map_move", f", {width}")
+        moves += _CONTAINER.strip().format(kernel=kernel, heads=name, width=value).split("\n")
+    for name, size in containers.arrays.items():
+        views += _both(name, 8, f"places * {size}")
+        moves += _ARRAY.strip().format(name=name, size=size, bytes=8 * size).split("\n")
+    return moves
 
 
 def _both(name: str, size: int, count: str) -> list[str]:

@@ -1,0 +1,143 @@
+"""What result records hold of no fixed length: a ring of int64 words for each worker, beside its ring of records.
+
+A record has one value column of *positions* for each such column of the results,
+and one of counts: so many words from that position on are its list. A position
+says whose ring it is in and how many words were written there before, so it
+means the same after the words have moved on.
+
+The collector takes words as they come, whether or not their record is
+published: who waits for room here waits for nothing but the collector's next
+turn, and a list may be longer than the ring. What it has taken waits with the
+records for their release (`payload`).
+
+State       PAYLOAD_HEAD[r] words written, PAYLOAD_TAIL[r] words taken
+Invariants  I1  0 <= PAYLOAD_HEAD[r] - PAYLOAD_TAIL[r] <= words of the ring
+            I2  only instance r stores PAYLOAD_HEAD[r]; only the collector stores
+                PAYLOAD_TAIL[r]
+            I3  word n of r is at n % size while PAYLOAD_TAIL[r] <= n < PAYLOAD_HEAD[r]
+Ordering    P1 write words, P2 store_release PAYLOAD_HEAD, then W2 of `rings`
+            C2 of `rings`, P3 load_acquire PAYLOAD_HEAD, P4 read words
+                    P2 is before W2 and C2 before P3: with a record come its words
+            P5 store_release PAYLOAD_TAIL, P0 load_acquire PAYLOAD_TAIL
+                    a place is written again only once it is read
+            P2, `signal` (a fence); C4 of `rings` (a fence), then its look at
+            PAYLOAD_HEAD: a collector that goes to sleep has seen the words, or is
+            woken. The same for P5 and who waits for room
+Progress    A full ring waits for the collector (back-pressure), polling STOP.
+Checked     tests/headrace/egress/test_words_ring.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headrace.egress.rings import (
+    COLLECTOR_WAITING,
+    DRAINED_EVENT,
+    INSTANCES_WAITING,
+    OUT_STOP,
+    RELEASE_EVENT,
+    WAIT_NS,
+)
+from headrace.kernel import kernel
+from headrace.memory.atomics import CELL, load_acquire, load_relaxed, store_release, view_i64
+from headrace.memory.event_count import cancel, prepare, signal, sleep
+from headrace.workers.worker_kernel import BUSY_NS, ROOM_NS, turn
+
+CAPACITY = 1 << 17
+"""Words of a ring, a power of two."""
+
+INSTANCE_SHIFT = 48
+WORD_MASK = (1 << INSTANCE_SHIFT) - 1
+
+
+@kernel
+def await_words(o, me, head):
+    """Wait until a word fits behind the first `head`. False when stopped."""
+    capacity = o.payload.shape[1]
+    store_release(o.payload_head, me * CELL, head)  # P2
+    signal(o.words, COLLECTOR_WAITING, o.event, RELEASE_EVENT)
+    turn(o.meter, me, ROOM_NS)
+    while True:
+        ticket = prepare(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT)
+        if head - load_acquire(o.payload_tail, me * CELL) < capacity:  # P0
+            cancel(o.words, INSTANCES_WAITING)
+            break
+        if load_acquire(o.words, OUT_STOP) != 0:
+            cancel(o.words, INSTANCES_WAITING)
+            return False
+        sleep(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT, ticket, WAIT_NS)
+    turn(o.meter, me, BUSY_NS)
+    return True
+
+
+@kernel
+def write_words(o, me, source, first, count, step):
+    """Write a list, before the record that it belongs to is published.
+
+    Parameters
+    ----------
+    o : OutArrays
+        With a payload.
+    me : int
+        The instance.
+    source : int64[]
+        The list is `count` words of it: that at `first`, and every `step`-th one after it.
+
+    Returns
+    -------
+    position : int
+        For the record; -1 when stopped.
+    """
+    ring = o.payload[me]
+    capacity = o.payload.shape[1]
+    head = load_relaxed(o.payload_head, me * CELL)
+    position = (np.int64(me) << INSTANCE_SHIFT) | head
+    done = 0
+    while done < count:
+        room = capacity - (head - load_acquire(o.payload_tail, me * CELL))  # P0
+        if room == 0:
+            if not await_words(o, me, head):
+                return np.int64(-1)
+            continue
+        slot = head & (capacity - 1)
+        piece = min(count - done, room, capacity - slot)
+        at = first + done * step
+        for i in range(piece):
+            ring[slot + i] = source[at + i * step]  # P1
+        done += piece
+        head += piece
+    store_release(o.payload_head, me * CELL, head)  # P2
+    return position
+
+
+@kernel
+def words_taken(o, me, tail):
+    """The collector has taken every word before `tail` of instance `me`."""
+    store_release(o.payload_tail, me * CELL, tail)  # P5
+    signal(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT)
+
+
+@kernel
+def copy_lists(addresses, sizes, firsts, positions, offsets, out):
+    """Bring lists together, one behind the other.
+
+    Parameters
+    ----------
+    addresses, sizes, firsts : int64[instances]
+        Where the words of each instance that were taken are, how many, and the number of the first of them.
+    positions : int64[n]
+        Of lists whose words were taken.
+    offsets : int64[n + 1]
+        Where each list begins in `out`, and where the last one ends.
+    out : int64[]
+    """
+    for i in range(positions.size):
+        r = positions[i] >> INSTANCE_SHIFT
+        words = view_i64(addresses[r], sizes[r])
+        start = (positions[i] & WORD_MASK) - firsts[r] - offsets[i]
+        for at in range(offsets[i], offsets[i + 1]):
+            out[at] = words[start + at]
+
+
+__all__ = ["CAPACITY", "INSTANCE_SHIFT", "WORD_MASK", "copy_lists", "words_taken", "write_words"]

@@ -1,0 +1,277 @@
+"""What becomes of the values that a window collected when it ends: quantiles, the most frequent one, the k best.
+
+Nothing here takes memory: a quantile is found by selection in place, and the best
+are kept in a heap from the beginning, which is sorted in place.
+
+Pivots are drawn, from the arena's seed: whoever chooses the data cannot choose an
+order that makes selection slow. No result depends on them.
+
+Checked     tests/headrace/elastic/test_collected.py
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from headrace.kernel import kernel
+from headrace.memory.arena import COUNT, FIRST, SEED
+from headrace.memory.lists_kernel import list_append, word_less
+from headrace.memory.words import NAN_RANK, float_rank
+
+_SIGN = -(2**63)
+_ALL_BUT_SIGN = 2**63 - 1
+_FEW = 12
+"""Words that are sorted rather than divided."""
+
+
+@kernel
+def rank_floats(arena, first, count):
+    """Turn the bits of floats into integers of the same order. NaNs are left out: how many there are without them."""
+    at = np.int64(first)
+    end = np.int64(first + count)
+    while at < end:
+        rank = float_rank(arena[at])
+        if rank == NAN_RANK:
+            end -= 1
+            arena[at] = arena[end]
+        else:
+            arena[at] = rank
+            at += 1
+    return end - first
+
+
+@kernel
+def float_of_rank(rank):
+    """The float that `rank_floats` made a rank of; 0.0 of -0.0."""
+    return np.int64(rank ^ ((rank >> 63) & _ALL_BUT_SIGN)).view(np.float64)
+
+
+@kernel
+def select(arena, first, count, k):
+    """Bring words into an order in which those before the one at `k` are not larger, and those behind it not smaller."""
+    low = np.int64(first)
+    high = np.int64(first + count)
+    place = np.int64(first + k)
+    drawn = np.uint64(arena[SEED]) | np.uint64(1)
+    while high - low > _FEW:
+        drawn ^= drawn << np.uint64(13)
+        drawn ^= drawn >> np.uint64(7)
+        drawn ^= drawn << np.uint64(17)
+        pivot = arena[low + np.int64((drawn >> np.uint64(1)) % np.uint64(high - low))]
+        less = low  # words from `low` on are less than the pivot,
+        at = low  # from `less` on equal to it,
+        more = high  # from `more` on greater
+        while at < more:
+            word = arena[at]
+            if word < pivot:
+                arena[at] = arena[less]
+                arena[less] = word
+                less += 1
+                at += 1
+            elif word > pivot:
+                more -= 1
+                arena[at] = arena[more]
+                arena[more] = word
+            else:
+                at += 1
+        if place < less:
+            high = less
+        elif place >= more:
+            low = more
+        else:
+            return
+    for at in range(low + 1, high):
+        word = arena[at]
+        to = at
+        while to > low and arena[to - 1] > word:
+            arena[to] = arena[to - 1]
+            to -= 1
+        arena[to] = word
+
+
+@kernel
+def around(arena, first, count, q):
+    """The two words of `count`, at least one, between which a quantile lies, and how far from the first to the second."""
+    place = q * np.float64(count - 1)
+    below = np.int64(math.floor(place))
+    part = place - np.float64(below)
+    select(arena, first, count, below)
+    low = arena[first + below]
+    high = low
+    if below + 1 < count:
+        high = arena[first + below + 1]
+        for at in range(first + below + 2, first + count):
+            high = min(high, arena[at])
+    return low, high, part
+
+
+@kernel
+def distance(low, high):
+    """From one integer to a larger one, as a float, rounded once."""
+    return np.float64(np.uint64(np.int64(high ^ _SIGN)) - np.uint64(np.int64(low ^ _SIGN)))
+
+
+@kernel
+def quantile_of_integers(arena, first, count, q):
+    """Quantile of integers; 0 of none."""
+    if count == 0:
+        return 0.0
+    low, high, part = around(arena, first, count, q)
+    if part == 0.0 or low == high:
+        return np.float64(low)
+    return min(np.float64(low) + distance(low, high) * part, np.float64(high))
+
+
+@kernel
+def quantile_of_times(arena, first, count, q):
+    """Quantile of times or durations, rounded to their unit, half of one away from zero; 0 of none."""
+    if count == 0:
+        return np.int64(0)
+    low, high, part = around(arena, first, count, q)
+    if part == 0.0 or low == high:
+        return np.int64(low)
+    exact = distance(low, high) * part
+    whole = np.int64(math.floor(exact))
+    rest = exact - np.float64(whole)
+    result = np.int64(low + whole)
+    if rest > 0.5 or (rest == 0.5 and result >= 0):
+        result += 1
+    return min(result, np.int64(high))
+
+
+@kernel
+def quantile_of_floats(arena, first, count, numbers, q, ignore_nan):
+    """Quantile of floats that `rank_floats` has made ranks of; NaN of none.
+
+    Parameters
+    ----------
+    count, numbers : int
+        With NaNs, and without.
+    ignore_nan : bool
+        Pass over NaNs; otherwise the result is NaN if there is one.
+    """
+    if numbers == 0 or (numbers < count and not ignore_nan):
+        return np.nan
+    low_rank, high_rank, part = around(arena, first, numbers, q)
+    low = float_of_rank(low_rank)
+    high = float_of_rank(high_rank)
+    if part == 0.0 or low == high:
+        return low
+    if math.isinf(high - low):  # too far apart, or infinite themselves
+        return low * (1.0 - part) + high * part
+    return min(low + (high - low) * part, high)
+
+
+@kernel
+def most_frequent(arena, heads, at, order, prefixes, addresses, lengths):
+    """The key with the largest count in a map of counts, of several the first one in their order; 0 of none."""
+    first = heads[at + FIRST]
+    best = np.int64(0)
+    most = np.int64(0)
+    for i in range(heads[at + COUNT]):
+        key = arena[first + 2 * i]
+        count = arena[first + 2 * i + 1]
+        if count > most or (count == most and word_less(key, best, order, prefixes, addresses, lengths)):
+            best = key
+            most = count
+    return best
+
+
+@kernel
+def precedes(word, by, other, other_by, order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths):
+    """Whether a word comes before another one: by what goes with it, the larger first, then by itself.
+
+    What no order tells apart (0.0 and -0.0, NaNs) is told by its bits.
+    """
+    if word_less(other_by, by, by_order, by_prefixes, by_addresses, by_lengths):
+        return True
+    if word_less(by, other_by, by_order, by_prefixes, by_addresses, by_lengths):
+        return False
+    if word_less(word, other, order, prefixes, addresses, lengths):
+        return True
+    return word < other and not word_less(other, word, order, prefixes, addresses, lengths)
+
+
+@kernel
+def sink(
+    arena, first, count, word, by,
+    order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
+):  # fmt: skip
+    """Put a pair into a heap of `count` pairs whose root is to be replaced: the root comes last of all."""
+    i = np.int64(0)
+    while 2 * i + 1 < count:
+        child = first + 2 * (2 * i + 1)
+        if 2 * i + 2 < count and precedes(
+            arena[child], arena[child + 1], arena[child + 2], arena[child + 3],
+            order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
+        ):  # fmt: skip
+            child += 2
+        if not precedes(
+            word, by, arena[child], arena[child + 1],
+            order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
+        ):  # fmt: skip
+            break
+        arena[first + 2 * i] = arena[child]
+        arena[first + 2 * i + 1] = arena[child + 1]
+        i = (child - first) >> 1
+    arena[first + 2 * i] = word
+    arena[first + 2 * i + 1] = by
+
+
+@kernel
+def keep_best(
+    free, arena, lists, heads, at, k, word, by,
+    order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
+):  # fmt: skip
+    """Add a pair to the k best ones, a heap whose root comes last of them: 0, or -1 if there is no room."""
+    count = heads[at + COUNT] >> 1
+    if count == k:
+        first = heads[at + FIRST]
+        if precedes(
+            word, by, arena[first], arena[first + 1],
+            order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
+        ):  # fmt: skip
+            sink(
+                arena, first, count, word, by,
+                order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
+            )  # fmt: skip
+        return 0
+    if list_append(free, arena, lists, heads, at, word) < 0 or list_append(free, arena, lists, heads, at, by) < 0:
+        return -1
+    first = heads[at + FIRST]
+    i = count
+    while i > 0:
+        above = first + 2 * ((i - 1) >> 1)
+        if not precedes(
+            arena[above], arena[above + 1], word, by,
+            order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
+        ):  # fmt: skip
+            break
+        arena[first + 2 * i] = arena[above]
+        arena[first + 2 * i + 1] = arena[above + 1]
+        i = (above - first) >> 1
+    arena[first + 2 * i] = word
+    arena[first + 2 * i + 1] = by
+    return 0
+
+
+@kernel
+def order_best(
+    arena, heads, at,
+    order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
+):  # fmt: skip
+    """Sort the pairs of a heap, the first one first; it is no heap any more."""
+    first = heads[at + FIRST]
+    count = heads[at + COUNT] >> 1
+    while count > 1:
+        count -= 1
+        word = arena[first + 2 * count]
+        by = arena[first + 2 * count + 1]
+        arena[first + 2 * count] = arena[first]
+        arena[first + 2 * count + 1] = arena[first + 1]
+        sink(
+            arena, first, count, word, by,
+            order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
+        )  # fmt: skip
