@@ -112,7 +112,7 @@ def map_find(arena, heads, at, key, width):
     return first + (number - 1) * (width + 1)
 
 
-@kernel(borrows=True)
+@kernel(inline=True, borrows=True)
 def map_put(free, arena, lists, heads, at, key, width):
     """Address of the entry of a key, which is added with a value of zeros if it is new; -1 if there is no room."""
     place = map_find(arena, heads, at, key, width)
