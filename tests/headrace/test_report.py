@@ -85,7 +85,8 @@ def test_example_page_stands_alone(record, tmp_path):
     # Scripts and styles are in the page: nothing is fetched when it is opened.
     assert not re.search(r"<(script|link|img|iframe)[^>]+(src|href)=", text)
     assert text.count("<h2>counting</h2>") == 2
-    for word in ("Throughput", "Lag behind the rate", "longest lag (s)", "Latency of results", "Load of each thread", "tuples per second", "milliseconds",
+    for word in ("Throughput", "Lag behind the rate", "longest lag (s)", "Latency of results",
+                 "Load of each thread", "tuples per second", "milliseconds",
                  "updates per second", "active threads", "seconds since the first tuple", "1 → 3"):  # fmt: skip
         assert word in text or word.encode("ascii", "backslashreplace").decode() in text
 
