@@ -122,7 +122,7 @@ def test_example_a_click_in_the_graph_chooses_an_operator(visit):
     first.focus()
     visit.page.keyboard.press("Enter")
     until(lambda: visit.kernel.ask("dashboard.operator") == "labour", SLOW, "by keyboard too")
-    until(lambda: visit.bokeh("(models) => models.series.id") not in (None, drawn), SLOW, "the operator's own view is on the page")
+    until(lambda: visit.bokeh("(models) => models.series.id") not in (None, drawn), SLOW, "its own view is drawn")
 
 
 def switch_on(visit, label, value):
