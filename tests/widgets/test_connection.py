@@ -38,9 +38,10 @@ def test_example_the_pulse_goes_on_by_itself_until_nobody_looks(dashboard, sent)
 
 
 def test_example_the_pulse_is_seldom(dashboard, monkeypatch):
+    eventually(lambda: dashboard.connection._pulse_at is not None, 60)
+    monkeypatch.setattr(connection, "PULSE_S", 1e9)
     sent = []
     monkeypatch.setattr(dashboard.connection, "send", sent.append)
-    monkeypatch.setattr(connection, "PULSE_S", 1e9)
     for _ in range(3):
         dashboard.connection.pulse()
     assert sent == []
