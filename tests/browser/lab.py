@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,9 @@ QUIET = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
     "docmanager-extension/plugin": {"autosave": True},
 }
+Settings = Mapping[str, Mapping[str, Any]]
+"""Of extensions of JupyterLab, by their names."""
+NO_MORE: Settings = {}
 TO_DASHBOARD = """() => {
     const dashboard = document.querySelector(".headrace-dashboard");
     if (dashboard) dashboard.scrollIntoView({block: "nearest"});
@@ -74,14 +77,24 @@ def copy_small(notebook: str, folder: Path) -> None:
     (folder / notebook).write_text(json.dumps(content))
 
 
+def notebook_of(cells: Sequence[str]) -> str:
+    """Cells of Python as a notebook's file has them."""
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    made = [
+        {"cell_type": "code", "id": f"cell{i}", "metadata": {}, "execution_count": None, "outputs": [], "source": text}
+        for i, text in enumerate(cells)
+    ]
+    return json.dumps({"cells": made, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5})
+
+
 @contextmanager
-def jupyter_lab(folder: Path) -> Iterator[str]:
+def jupyter_lab(folder: Path, settings: Settings = NO_MORE) -> Iterator[str]:
     """Serve a folder; gives the address, token included. Settings and workspaces are the folder's own."""
     command = [
         sys.executable, "-m", "jupyterlab", "--no-browser", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0",
         f"--ServerApp.root_dir={folder}", "--ServerApp.allow_root=True",
     ]  # fmt: skip
-    with _serving(command, folder) as server:
+    with _serving(command, folder, settings) as server:
         yield until(lambda: _address(server, folder, "lab/tree/NOTEBOOK"), START_S)
 
 
@@ -95,13 +108,13 @@ def dashboard_alone(folder: Path, notebook: str) -> Iterator[str]:
 
 
 @contextmanager
-def _serving(command: list[str], folder: Path) -> Iterator[subprocess.Popen]:
+def _serving(command: list[str], folder: Path, settings: Settings = NO_MORE) -> Iterator[subprocess.Popen]:
     """Run a server until the test is over."""
     state = folder / ".jupyter"
-    for name, settings in QUIET.items():
+    for name, values in {**QUIET, **settings}.items():
         file = state / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(settings))
+        file.write_text(json.dumps(values))
     environ = {
         **os.environ,
         "JUPYTER_CONFIG_DIR": str(state / "config"),
@@ -421,9 +434,9 @@ class Visit:
 
 
 @contextmanager
-def opened(folder: Path, notebook: str, rows: int) -> Iterator[Visit]:
+def opened(folder: Path, notebook: str, rows: int, settings: Settings = NO_MORE) -> Iterator[Visit]:
     """A notebook of a folder in JupyterLab and Chromium: every cell run, so many rows in the plots of its dashboard."""
-    with jupyter_lab(folder) as address, sync_playwright() as playwright:
+    with jupyter_lab(folder, settings) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
         visit = Visit(browser, address, folder, SHOTS)
         try:

@@ -9,7 +9,6 @@ What this cannot see: whether it looks well; the pictures in build/screenshots a
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 
 import pytest
@@ -62,21 +61,11 @@ dashboard = Dashboard(run)
 )
 
 
-def notebook(cells):
-    """As a file has it."""
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    made = [
-        {"cell_type": "code", "id": f"cell{i}", "metadata": {}, "execution_count": None, "outputs": [], "source": text}
-        for i, text in enumerate(cells)
-    ]
-    return json.dumps({"cells": made, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5})
-
-
 @pytest.fixture(scope="module")
 def visit(tmp_path_factory):
     """The page, with the dashboard in view."""
     folder = tmp_path_factory.mktemp("lab")
-    (folder / NOTEBOOK).write_text(notebook(CELLS))
+    (folder / NOTEBOOK).write_text(lab.notebook_of(CELLS))
     with lab.opened(folder, NOTEBOOK, 10) as visit:
         yield visit
 
@@ -128,10 +117,12 @@ def test_example_a_click_in_the_graph_chooses_an_operator(visit):
     until(lambda: visit.kernel.ask("dashboard.operator") == "most", SLOW, "the other operator is shown")
     until(lambda: "dashboard.show_operator('most')" in visit.dashboard.inner_text(), SLOW, "the line of Python")
     until(lambda: node(visit, "operator most").get_attribute("aria-pressed") == "true", SLOW, "and marked")
+    drawn = visit.bokeh("(models) => models.series.id")
     first = node(visit, "operator labour")
     first.focus()
     visit.page.keyboard.press("Enter")
     until(lambda: visit.kernel.ask("dashboard.operator") == "labour", SLOW, "by keyboard too")
+    until(lambda: visit.bokeh("(models) => models.series.id") not in (None, drawn), SLOW, "its own view is drawn")
 
 
 def switch_on(visit, label, value):
@@ -145,7 +136,6 @@ def switch_on(visit, label, value):
 
 
 def test_example_the_timeline_and_hot_keys(visit):
-    until(lambda: visit.kernel.ask("dashboard.plots.widget.seen_at is not None"), SLOW, "the operator's own view is on the page")
     switch_on(visit, "Timeline", "dashboard.operator_view.timeline.button.value")
     timeline = visit.dashboard.locator("[data-panel=timeline]")
     timeline.wait_for()

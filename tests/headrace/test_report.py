@@ -15,7 +15,7 @@ import pytest
 import headrace as hr
 from headrace.changes import Change
 from headrace.errors import OutputError
-from headrace.report import Record, _plots, describe, write_html
+from headrace.report import LEAST_LAG_S, Record, _plots, describe, write_html
 from support.workloads import Steered, eventually
 
 ROWS = 20_000
@@ -85,7 +85,8 @@ def test_example_page_stands_alone(record, tmp_path):
     # Scripts and styles are in the page: nothing is fetched when it is opened.
     assert not re.search(r"<(script|link|img|iframe)[^>]+(src|href)=", text)
     assert text.count("<h2>counting</h2>") == 2
-    for word in ("Throughput", "Latency of results", "Load of each thread", "tuples per second", "milliseconds",
+    for word in ("Throughput", "Lag behind the rate", "longest lag (s)", "Latency of results",
+                 "Load of each thread", "tuples per second", "milliseconds",
                  "updates per second", "active threads", "seconds since the first tuple", "1 → 3"):  # fmt: skip
         assert word in text or word.encode("ascii", "backslashreplace").decode() in text
 
@@ -96,7 +97,7 @@ def test_example_plots_mark_the_change(record):
 
     grid = _plots(record, "plots")
     plots = list(grid.select({"type": figure}))
-    assert len(plots) == 4
+    assert len(plots) == 5
     change = record.changes[0]
     at = record.history.seconds_of(change.completed_ns)
     for plot in plots:
@@ -109,6 +110,42 @@ def test_example_plots_mark_the_change(record):
         assert math.isfinite(plot.y_range.end)
     assert np.isclose(at, record.history.seconds_of(change.completed_ns))
     assert 0 < at < record.history.to_pandas()["seconds"].max()
+
+
+def test_example_the_lag_is_drawn_as_it_was():
+    """Far more is due than the one thread takes; then the run is as fast as it can be, and nothing is ever due."""
+    table = pa.table({"ts": range(ROWS), "k": [f"k{i % 50}" for i in range(ROWS)]})
+    source = Steered(table, [ROWS // 2])
+    query = hr.stream(source, event_time="ts").key_by("k").window(100).aggregate(n=hr.count())
+    with query.start(rate=1_000_000, sample_every=0.02) as run:
+        try:
+            source.let()
+            eventually(lambda: run.history.to_pandas()["lag_s"].max() > 2 * LEAST_LAG_S, 60)
+        finally:
+            source.let_all()
+        assert run.wait(60)
+        held_up = Record("held up", "", run.history, ROWS)
+    plot = lag_plot(held_up)
+    frame = held_up.history.to_pandas()
+    (area, line, late) = (one.data_source.data for one in plot.renderers)
+    assert list(line["lag_s"]) == pytest.approx(list(frame["lag_s"])) and area is line
+    known = frame.dropna(subset=["latency_p99_ms"])
+    assert list(late["delay_s"]) == pytest.approx(list(known["lag_s"] + known["latency_p99_ms"] / 1e3))
+    assert plot.y_range.start == 0 and plot.y_range.end > frame["lag_s"].max()
+    assert float(held_up.figures()["longest lag (s)"]) == pytest.approx(frame["lag_s"].max(), abs=0.01)
+
+    with hr.stream(table, event_time="ts").key_by("k").window(100).aggregate(n=hr.count()).start() as run:
+        run.wait()
+        unpaced = Record("unpaced", "", run.history, ROWS)
+    assert lag_plot(unpaced) is None and "longest lag (s)" not in unpaced.figures()
+
+
+def lag_plot(record):
+    """The plot of the lag; None where there is none."""
+    from bokeh.plotting import figure
+
+    plots = _plots(record, "plots").select({"type": figure})
+    return next((plot for plot in plots if plot.title.text == "Lag behind the rate"), None)
 
 
 def test_example_a_page_that_cannot_be_written(record, tmp_path):

@@ -2,31 +2,22 @@
 
 Method: the tour itself, made shorter by letting the stream fall less far behind; in this process where what it prints is
 the point, in one of its own with a terminal of its own where keys are pressed. Results are held against the reference.
-Cannot see: whether two threads do nearly twice what one does (that is the machine's matter), and how it feels.
+Cannot see: whether two threads do nearly twice what one does (that is the machine's matter), how it feels, and the page that
+it ends with: tests/browser/test_tour.py opens that.
 """
 
 import itertools
 import os
-import pty
 import re
-import select
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from headrace import cli, lesson, tour
 from headrace.apps.compare import first_difference
-
-ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENT = {
-    **os.environ,
-    "PYTHONPATH": os.pathsep.join(str(ROOT / room) for room in ("toolkit", "datasets", "widgets")),
-}
+from support.terminal import Terminal
 
 
 @pytest.fixture
@@ -108,46 +99,12 @@ def test_example_where_a_second_thread_does_not_help_fewer_posts_come(cheap, mon
     assert "to the last bit" in said
 
 
-class Terminal:
-    """The tour in a terminal of its own."""
-
-    def __init__(self, *arguments):
-        self._own, theirs = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "headrace.cli", "tour", *arguments], env={**ENVIRONMENT, "BROWSER": "true"},
-            stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-        )  # fmt: skip
-        os.close(theirs)
-        self.said = ""
-
-    def until(self, text, seconds=180):
-        """Read until it has said something."""
-        end = time.monotonic() + seconds
-        while text not in self.said:
-            assert time.monotonic() < end, f"{text!r} was not said:\n{self.said}"
-            if select.select([self._own], [], [], 1.0)[0]:
-                try:
-                    self.said += os.read(self._own, 65_536).decode(errors="replace")
-                except OSError:  # it has ended
-                    assert text in self.said, self.said
-        return self.said
-
-    def press_enter(self):
-        os.write(self._own, b"\n")
-
-    def close(self):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait(30)
-        os.close(self._own)
-
-
 @pytest.fixture
 def terminal():
     opened = []
 
     def start(*arguments):
-        opened.append(Terminal(*arguments))
+        opened.append(Terminal("tour", *arguments))
         return opened[-1]
 
     yield start

@@ -44,6 +44,11 @@ def shown(dashboard: Dashboard, column: str) -> np.ndarray:
     return block[columns.index(column)]
 
 
+def ask(dashboard: Any) -> None:
+    """Ask as a page does that shows it: whether the kernel listens."""
+    dashboard.connection._handle_custom_msg({"kind": "ask"}, [])
+
+
 def problem(dashboard: Dashboard) -> str:
     """What the dashboard complains of."""
     return dashboard.messages.problem.value

@@ -10,7 +10,7 @@ import pytest
 
 import headrace as hr
 from headrace_widgets import Dashboard, cells
-from support.dashboards import ROWS, TABLE, controls_of, problem, rows, shown, start, two_steps
+from support.dashboards import ROWS, TABLE, ask, controls_of, problem, rows, shown, start, two_steps
 from support.workloads import Steered, eventually
 
 
@@ -113,7 +113,7 @@ def test_example_the_watchdog(run, dashboard):
     dashboard.watchdog.after_s = 0.3
     eventually(lambda: rows(dashboard) > 10, 60)
     assert run.state == "running"  # no page has ever looked
-    dashboard.plots.widget._handle_custom_msg({"kind": "alive"}, [])
+    ask(dashboard)
     eventually(lambda: run.state == "stopped", 60)
     assert "nobody watched" in problem(dashboard)
 
@@ -121,8 +121,7 @@ def test_example_the_watchdog(run, dashboard):
 def test_example_nothing_is_drawn_while_nobody_looks_and_all_of_it_when_somebody_does_again(run, dashboard):
     eventually(lambda: rows(dashboard) > 5, 60)
     dashboard.watchdog.rest_after_s = 1.0
-    report = lambda: dashboard.plots.widget._handle_custom_msg({"kind": "alive"}, [])  # noqa: E731
-    report()
+    ask(dashboard)
     eventually(lambda: dashboard.watchdog.is_resting, 60)
     counted = run.metrics().tuples_in
     eventually(lambda: run.metrics().tuples_in > counted + 2_000, 60)  # an update under way has ended
@@ -131,7 +130,7 @@ def test_example_nothing_is_drawn_while_nobody_looks_and_all_of_it_when_somebody
     assert dashboard.plots.widget.frame is frame
     assert dashboard.mapping.plot.frame is heat_map
     last = shown(dashboard, "t")[-1]
-    report()
+    ask(dashboard)
     eventually(lambda: shown(dashboard, "t")[-1] > last + 2, 60)
     times = shown(dashboard, "t")
     assert ((times > last) & (times < last + 2)).sum() >= 3  # what was missed meanwhile is there
@@ -141,7 +140,7 @@ def test_example_nothing_is_drawn_while_nobody_looks_and_all_of_it_when_somebody
 def test_example_silence_in_a_busy_kernel_is_no_silence(run, dashboard):
     dashboard.watchdog._begin()
     dashboard.watchdog.after_s = 0.01
-    dashboard.plots.widget._handle_custom_msg({"kind": "alive"}, [])
+    ask(dashboard)
     dashboard.watchdog.check()
     eventually(lambda: rows(dashboard) > 10, 60)
     assert run.state == "running"

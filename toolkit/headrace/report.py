@@ -1,7 +1,8 @@
 """A report of runs as one HTML file that needs no network: tables, and plots by Bokeh.
 
 Each run has plots over the same time axis, with a marker where something was changed: throughput and
-threads of every engine, and what its engine declares to be plotted (latency, load of each thread, ...).
+threads of every engine, the lag behind the rate where one was set, and what its engine declares to be
+plotted (latency, load of each thread, ...).
 """
 
 from __future__ import annotations
@@ -24,6 +25,11 @@ from headrace.metrics.measures import Measure
 from headrace.metrics.snapshot import OperatorMetrics
 
 WIDTH, HEIGHT = 560, 290
+LIMIT, LATE = "#d55e00", "#5f7488"
+"""Colours of the lag and of the delay of results, as the dashboard has them."""
+LEAST_LAG_S = 0.1
+"""What the axis of the lag covers at least: below, the stream is on time."""
+_LATENCY = "latency_p99_ms"
 
 STYLE = """\
   body { font: 15px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; color: #222; background: #fff;
@@ -93,6 +99,9 @@ class Record:
             "seconds": f"{metrics.seconds:.2f}",
             "throughput (tuples/s)": f"{self.rows_in / metrics.seconds:,.0f}" if metrics.seconds else "-",
         }
+        lags = [sample.metrics.lag_s for sample in self.history.samples]
+        if not np.isnan(lags).all():
+            figures["longest lag (s)"] = f"{np.nanmax(lags):.2f}"
         for measure in operator.measures:
             if measure.by is None and measure.goes_to("figure"):
                 figures |= _figures(operator, measure)
@@ -249,6 +258,8 @@ def _plots(record: Record, name: str) -> Any:
     plots = _Plots(record)
     declared = [measure for measure in plots.measures if measure.goes_to("plot") and measure.kind != "text"]
     drawn = [plots.line("Throughput", "tuples per second", "tuples_per_s")]
+    if plots.had_a_rate:
+        drawn.append(plots.lag())
     drawn += [plots.of_all(measure) for measure in declared if measure.by is None]
     drawn.append(plots.threads())
     drawn += [plots.by_something(measure) for measure in declared if measure.by not in (None, "bucket")]
@@ -288,6 +299,31 @@ class _Plots:
         """One column."""
         plot = self._figure(title, label, self._peak(column))
         plot.line("seconds", column, source=_source(self.frame[["seconds", column]]), color=self.colors[0], line_width=2)
+        return plot
+
+    @property
+    def had_a_rate(self) -> bool:
+        """Whether tuples were due at any time: at full speed none ever is."""
+        return bool(self.frame["lag_s"].notna().any())
+
+    def lag(self) -> Any:
+        """How long the next tuple has been due, and how late results are with that."""
+        lag, late = self.frame["lag_s"], self.frame.get(_LATENCY)
+        columns = {"seconds": self.frame["seconds"], "lag_s": lag}
+        if late is not None:
+            columns["delay_s"] = lag + late / 1e3
+        top = max(float(np.fmax.reduce(values, initial=LEAST_LAG_S)) for name, values in columns.items() if name != "seconds")
+        plot = self._figure("Lag behind the rate", "seconds", top)
+        source = _source(columns)
+        plot.varea("seconds", 0, "lag_s", source=source, color=LIMIT, alpha=0.3)
+        plot.line("seconds", "lag_s", source=source, color=LIMIT, line_width=2, legend_label="lag")
+        if late is not None:
+            known = _source({name: values[columns["delay_s"].notna()] for name, values in columns.items()})
+            plot.line(
+                "seconds", "delay_s", source=known, color=LATE, line_width=1.5, line_dash="dashed",
+                legend_label="delay of results (p99)",
+            )  # fmt: skip
+        _legend_outside(plot)
         return plot
 
     def threads(self) -> Any:

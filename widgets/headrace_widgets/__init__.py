@@ -21,6 +21,7 @@ What is shown follows from what the run says of itself: the measures of its oper
     layouts                    which plots, and how large: everything, one screen, a lecture hall
     operator_view              all of this, of one operator
     turns  watchdog  cells     what is shown seldom; nobody looks; the cell is run again
+    connection                 whether the kernel listens, and what the page says if not
     live_view                  what keeps a view alive: its thread, its cell, its end
     dashboard                  puts it together
     pair  side_by_side         two runs steered as one; both drawn

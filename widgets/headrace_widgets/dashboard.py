@@ -18,6 +18,7 @@ import ipywidgets as w
 import numpy as np
 
 from headrace_widgets.changes_table import ChangesTable
+from headrace_widgets.connection import Connection
 from headrace_widgets.controller_panel import ControllerPanel, with_clock
 from headrace_widgets.controls.rate import RateControl
 from headrace_widgets.controls.setting import Setting
@@ -110,6 +111,7 @@ class Dashboard(LiveView):
         """Processor time of the last updates, in milliseconds each."""
         self.view = TimeView()
         self.messages = Messages()
+        self.connection = Connection(self.called)
         self.status = Status()
         self.pressure = Pressure()
         self.changes = ChangesTable(run, self.feed)
@@ -143,7 +145,7 @@ class Dashboard(LiveView):
         self.widget = w.VBox([head, notes, self.status.over, self.status.failure, self.graph.widget, self._body])
         self.widget.add_class("headrace-dashboard").add_class(f"headrace-{layout}")
         self._is_over = False
-        self.watchdog = Watchdog(stop_unwatched_after, self._seen_at, self._unwatched)
+        self.watchdog = Watchdog(stop_unwatched_after, lambda: self.connection.seen_at, self._unwatched)
         self.watchdog.watch_cells()
         self._show_operator(self.choice.value)
         self._begin("headrace-dashboard")
@@ -166,7 +168,7 @@ class Dashboard(LiveView):
         self.graph.widget.chosen = name
         self._turns = Turns([*shared, *one.seldom], self._refresh_s)
         old = self._body.children
-        self._body.children = one.widgets(self.history.widget, self.changes, self.messages)
+        self._body.children = one.widgets(self.history.widget, self.changes, self.messages, self.connection)
         one.arrange(LAYOUTS[self.layouts.value])
         if self._is_over:
             one.end()
@@ -263,9 +265,6 @@ class Dashboard(LiveView):
     def _stop(self) -> None:
         self.messages.echo("run.stop()")
         self.run.stop()
-
-    def _seen_at(self) -> float | None:
-        return self.plots.widget.seen_at
 
     def _unwatched(self) -> None:
         self.messages.refuse(

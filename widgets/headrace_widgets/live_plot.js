@@ -4,7 +4,6 @@
 // `slow` blocks with it. A page that is opened late or reloaded draws the last of both, which hold the whole visible
 // history: nothing is incremental, so nothing can be missed.
 
-const BEAT_MS = 4000;
 const STRIP = 44;  // height of the line about lag and bottleneck, presented
 
 // BokehJS comes from the kernel's own Bokeh, once per page: no network, and nothing of it in the saved notebook.
@@ -261,23 +260,11 @@ async function render({ model, el }) {
   const repaint = () => paint(document_, el);
   preferred.addEventListener("change", repaint);
 
-  // Tells the kernel that somebody looks. It fails once the kernel is gone, and then there is nobody to tell.
-  const beat = () => {
-    try { model.send({ kind: "alive" }); } catch { clearInterval(timer); }
-  };
-  const timer = setInterval(beat, BEAT_MS);
-  beat();
-  // Timers of a tab in the background run seldom: say at once that it is looked at again.
-  const onVisible = () => { if (document.visibilityState === "visible") beat(); };
-  document.addEventListener("visibilitychange", onVisible);
-
   return () => {
     follow.disconnect();
     window.removeEventListener("resize", size);
     model.off("change:shown", arrange);
     model.off("change:look", size);
-    clearInterval(timer);
-    document.removeEventListener("visibilitychange", onVisible);
     themed.disconnect();
     preferred.removeEventListener("change", repaint);
     model.off("change:frame", onFrame);

@@ -8,7 +8,6 @@ once what the old one showed.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,17 +87,12 @@ class LivePlot(anywidget.AnyWidget):
         """Blocks that are pushed now and then, all of them as pushed last."""
         self.texts: dict[str, str] = {}
         """Figure's key -> its values in words, as pushed last."""
-        self.seen_at: float | None = None
-        """Monotonic time at which a view last reported; None if none has."""
         named = {source: list(names) for source, names in columns.items()}
         super().__init__(document=document, panels=panels, columns=named, **options)
         self.on_msg(self._receive)
 
     def _receive(self, _widget: Any, message: dict, _buffers: Sequence[bytes]) -> None:
-        kind = message.get("kind")
-        if kind == "alive":
-            self.seen_at = time.monotonic()
-        elif kind == "bokeh":
+        if message.get("kind") == "bokeh":
             script = Resources(mode="inline", components=["bokeh"]).js_raw[0]
             self.send({"kind": "bokeh"}, buffers=[script.encode()])
 

@@ -6,8 +6,21 @@ import threading
 from typing import Any
 
 from headrace_widgets import cells
+from headrace_widgets.connection import Connection
 from headrace_widgets.messages import Messages
 from headrace_widgets.watchdog import Watchdog
+
+_LOST = """\
+<style>
+.headrace-lost {{ visibility: hidden; animation: headrace-lost 0s 6s forwards; }}
+@keyframes headrace-lost {{ to {{ visibility: visible; }} }}
+.jp-OutputArea:has(.headrace-dashboard) .headrace-lost {{ display: none; }}
+</style>
+<p class="headrace-lost"><b>No dashboard here?</b> A page that was loaded again asks the kernel for it, and waits while a cell
+runs. If it does not come, <code>{called}</code> in a new cell shows it; if the kernel was restarted, run the notebook's cells
+again.</p>
+"""
+"""Stands below the view in the cell's output, and is seen where the view is not: the page keeps it without the kernel."""
 
 
 class LiveView:
@@ -19,11 +32,16 @@ class LiveView:
     ----------
     widget : Widget
     messages : Messages
+    connection : Connection
     watchdog : Watchdog
     """
 
+    called = "dashboard"
+    """The variable that notebooks call it by."""
+
     widget: Any
     messages: Messages
+    connection: Connection
     watchdog: Watchdog
     _refresh_s: float
 
@@ -46,6 +64,7 @@ class LiveView:
         while not self._closed.wait(self._refresh_s):
             try:
                 if not self.watchdog.is_resting:
+                    self.connection.pulse()
                     self.update()
                 self.watchdog.check()
             except Exception as error:  # a thread's exception is otherwise seen by nobody
@@ -62,9 +81,10 @@ class LiveView:
         self.widget.close()
 
     def _display(self) -> None:
-        from IPython.display import display
+        from IPython.display import HTML, display
 
         display(self.widget)
+        display(HTML(_LOST.format(called=self.called)))
 
     def _ipython_display_(self) -> None:
         # As the last line of its own cell it is there already.

@@ -122,7 +122,7 @@ class OperatorView:
         for one in (*self.settings.values(), self.rate, self.controller, *filter(None, [self.mapping])):
             one.end()
 
-    def widgets(self, history: w.Widget, changes: ChangesTable, messages: Messages) -> list[w.Widget]:
+    def widgets(self, history: w.Widget, changes: ChangesTable, messages: Messages, connection: w.Widget) -> list[w.Widget]:
         """What is shown, from the top, together with what all operators share."""
         steering = [one.widget for one in self.settings.values()]
         steering += [self.rate.widget] if self.rate.is_there else []
@@ -132,6 +132,7 @@ class OperatorView:
             bar,
             *([self.controller.widget] if self.controller.is_there else []),
             messages.problem,
+            connection,
             messages.code,
             history,
             self.numbers.widget,

@@ -96,6 +96,7 @@ def main(arguments: Sequence[str]) -> None:
             f"--ServerApp.default_url=/voila/render/{quote(asked.notebook.name)}",
             f"--ServerApp.port={asked.port}",
             f"--ServerApp.open_browser={not asked.no_browser}",
+            "--ServerApp.answer_yes=True",  # Ctrl-C ends it, and asks nothing
             f"--MappingKernelManager.cull_idle_timeout={IDLE_S}",
             "--MappingKernelManager.cull_interval=10",
             "--VoilaConfiguration.file_allowlist=[]",

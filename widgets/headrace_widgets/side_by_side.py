@@ -11,6 +11,7 @@ import numpy as np
 from bokeh.models import ColumnDataSource, NumeralTickFormatter, Range1d
 from bokeh.plotting import figure
 
+from headrace_widgets.connection import Connection
 from headrace_widgets.controls import make_controls
 from headrace_widgets.controls.burst import BurstControl
 from headrace_widgets.controls.rate import RateControl
@@ -36,6 +37,8 @@ MOST_CHANGES = 12
 class SideBySide(LiveView):
     """Throughput and lag of two runs, and of each change its pause and the state it moved. See `side_by_side`."""
 
+    called = "both"
+
     def __init__(self, runs: tuple[Any, Any], names: tuple[str, str], stop_unwatched_after: float | None, refresh_s: float):
         self.runs, self._names, self._refresh_s = runs, names, refresh_s
         first = list(runs[0].operators)
@@ -52,6 +55,7 @@ class SideBySide(LiveView):
         self.feeds = [Feed(run, lambda measure: measure.name == "processed") for run in runs]
         self.pressures = [Pressure() for _ in runs]
         self.messages = Messages()
+        self.connection = Connection(self.called)
         target = PairTarget(runs, self.operator)
         self.settings = make_controls(target, self.messages)
         self.settings = {name: one for name, one in self.settings.items() if all(name in r[self.operator].controls for r in runs)}
@@ -67,10 +71,10 @@ class SideBySide(LiveView):
         steering += [self.rate.widget] if self.rate.is_there else []
         head = w.Box([self.words, self.stop]).add_class("headrace-head")
         bar = w.Box(steering).add_class("headrace-steering")
-        self.widget = w.VBox([head, bar, self.messages.problem, self.messages.code, self.plot])
+        self.widget = w.VBox([head, bar, self.messages.problem, self.connection, self.messages.code, self.plot])
         self.widget.add_class("headrace-dashboard")
         self._seldom_at = 0
-        self.watchdog = Watchdog(stop_unwatched_after, lambda: self.plot.seen_at, self._unwatched)
+        self.watchdog = Watchdog(stop_unwatched_after, lambda: self.connection.seen_at, self._unwatched)
         self.watchdog.watch_cells()
         self._begin("headrace-side-by-side")
 

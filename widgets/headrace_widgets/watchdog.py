@@ -1,8 +1,8 @@
 """Nobody looks any more: rest, and in the end stop the run, so that a closed tab does not keep cores busy.
 
-A page that shows the dashboard reports every few seconds. Its reports wait while a cell runs, so silence
-counts only while the kernel has nothing to do. Silence is first answered by drawing nothing, until a page
-reports again: that loses nothing, since the run keeps its history. Long silence stops the run.
+A page that shows the dashboard asks every few seconds whether the kernel listens (`connection`). Its questions may wait
+while a cell runs, so silence counts only while the kernel has nothing to do. Silence is first answered by drawing nothing,
+until a page asks again: that loses nothing, since the run keeps its history. Long silence stops the run.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 from headrace_widgets import cells
 
 REST_AFTER_S = 15.0
-"""A page reports every 4 s."""
+"""A page asks every 4 s."""
 
 
 class Watchdog:
-    """Calls `on_silence` once when no page has reported for `after_s` seconds.
+    """Calls `on_silence` once when no page has asked for `after_s` seconds.
 
-    It begins with the first report: a notebook that runs without a browser is left alone. `after_s` may be set
+    It begins with the first question: a notebook that runs without a browser is left alone. `after_s` may be set
     anew at any time; None is never.
     """
 
@@ -52,7 +52,7 @@ class Watchdog:
 
     @property
     def silence_s(self) -> float:
-        """For how long no page has reported although one could have; 0 before the first report."""
+        """For how long no page has asked although one could have; 0 before the first question."""
         seen = self._seen_at()
         if self._busy or seen is None:
             return 0.0

@@ -34,8 +34,8 @@ __all__ = ["CapturedFunction", "capture"]
 _MODULES = {math: "math", np: "np", random: "random"}
 
 _BUILTINS = frozenset(
-    {abs, bool, divmod, enumerate, float, int, isinstance, len, list, max, min, pow, print, range, reversed}
-    | {round, sorted, sum, tuple, zip}
+    {abs, bool, dict, divmod, enumerate, float, int, isinstance, len, list, max, min, pow, print, range, reversed}
+    | {round, set, sorted, sum, tuple, zip}
 )
 
 _REFUSED: dict[type[ast.AST], str] = {

@@ -175,7 +175,10 @@ class KeptValues(ast.NodeTransformer):
 
     def _need(self, node: ast.AST) -> Place:
         place = self._place(node)
-        assert place is not None
+        if place is None:
+            raise self._error(
+                f"{ast.unparse(node)}: only a container with a name, a field of the state for one, can be used here", node
+            )
         return place
 
     def _note_write(self, place: Place) -> None:
@@ -510,6 +513,11 @@ class KeptValues(ast.NodeTransformer):
             if is_container(static):
                 return self._method(node, node.func)
         name = self._builtin(node)
+        if name in ("set", "dict"):
+            raise self._error(
+                f"{ast.unparse(node)}: a set or map is a field of the state; {name}() alone, given to one, empties it",
+                node,
+            )
         if len(node.args) == 1 and name is not None:
             argument = node.args[0]
             static = self.inference.of(argument)
@@ -694,7 +702,6 @@ class KeptValues(ast.NodeTransformer):
         if isinstance(static, Record):
             raise self._error(f"{ast.unparse(node.value)} is {said(static)}: use its fields, or a loop's variable", node)
         if not is_container(static) and not any(map(is_container, targets)):
-            self._check_fields(node, static)
             return None
         if len(node.targets) > 1:
             raise self._error(f"{ast.unparse(node)}: assign a container to one name or field", node)
@@ -709,6 +716,8 @@ class KeptValues(ast.NodeTransformer):
             call = self._kept("clear" if isinstance(place.kind, ListOf) else "clear_keys", self._own(place))
             return [self._statement(call, node)]
         if not isinstance(place.kind, ListOf) or static != place.kind:
+            if isinstance(node.value, ast.BinOp):
+                self._refuse_operation(node.value, [node.value.left, node.value.right])
             what = "an empty one or a list of that kind" if isinstance(place.kind, ListOf) else "an empty one"
             raise self._error(f"{ast.unparse(node)}: give {said(place.kind)} {what}", node)
         whole = ast.copy_location(
@@ -805,13 +814,12 @@ class KeptValues(ast.NodeTransformer):
 
     def _kept_aug_assign(self, node: ast.AugAssign) -> list[ast.stmt] | None:
         """``d[k] += 1``, with one search; None if the target is no element of a container."""
-        target = node.target
+        target, place, key = node.target, None, ""
         if isinstance(target, ast.Name | ast.Attribute) and is_container(self.inference.of(target)):
             raise self._error(f"{ast.unparse(node)}: use append, extend, add or update", node)
-        self._refuse_operation(node.value if isinstance(node.value, ast.expr) else target, [target, node.value])
+        self._refuse_operation(target, [target, node.value])
         if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Subscript | ast.Name):
-            static = self.inference.of(target.value)
-            if not isinstance(static, Record):
+            if not isinstance(self.inference.of(target.value), Record):
                 return None
             found = self._record_word(target)
             assert found is not None
@@ -841,26 +849,37 @@ class KeptValues(ast.NodeTransformer):
                     at = self._kept("place", place.heads, place.at, index)
         else:
             return None
-        if any(isinstance(inner, ast.Call) for inner in ast.walk(node.value)):
-            # A call may change the container: what is added is computed first, and then the place is found.
-            added = self._temporary("value")
-            before = [ast.copy_location(ast.Assign([ast.Name(added, ast.Store())], self.visit(node.value)), node)]
-            value = ast.copy_location(ast.Name(added, ast.Load()), node)
-            self.names[added] = added
-            self.inference.names[added] = "number"
-        else:
-            before, value = [], node.value
         here, now = self._temporary("place"), self._temporary("value")
         self.names[now] = now
         self.inference.names[now] = "number"
-        combined = ast.BinOp(ast.copy_location(ast.Name(now, ast.Load()), node), node.op, value)
-        result = self.visit(ast.copy_location(combined, node))
-        return [
-            *before,
+        combined = ast.BinOp(ast.copy_location(ast.Name(now, ast.Load()), node), node.op, node.value)
+        result = self._as_word(kind, self.visit(ast.copy_location(combined, node)))
+        load = [
             self._statement(f"{here} = {at}", node),
             self._statement(f"{now} = {self._value(kind, f'{array}[{here}]')}", node),
-            self._statement(f"{array}[{here}] = {self._as_word(kind, result)}", node),
         ]
+        if not any(isinstance(inner, ast.Call) for inner in ast.walk(node.value)):
+            return [*load, self._statement(f"{array}[{here}] = {result}", node)]
+        # A call may change the container, as in d[k] += d.pop(j): the place is asked for again.
+        if any(self._changes(inner) for inner in ast.walk(target)):
+            raise self._error(f"{ast.unparse(node)}: give {ast.unparse(target)} its key by a name", node)
+        word = self._temporary("value")
+        if place is not None and isinstance(place.kind, MapOf):
+            at = self._kept("made", self._own(place), key, 1)
+        return [
+            *load,
+            self._statement(f"{word} = {result}", node),
+            self._statement(f"{here} = {at}", node),
+            self._statement(f"{array}[{here}] = {word}", node),
+        ]
+
+    def _changes(self, node: ast.AST) -> bool:
+        """Whether it is a call that may change a container."""
+        if not isinstance(node, ast.Call):
+            return False
+        if isinstance(node.func, ast.Attribute):
+            return node.func.attr in ("pop", "setdefault")
+        return isinstance(node.func, ast.Name) and node.func.id in self.captured.helpers
 
     # -- loops
 

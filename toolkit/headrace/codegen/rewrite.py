@@ -239,7 +239,9 @@ class _Function(KeptValues):
         kept = self._kept_assign(node)
         if kept is not None:
             return kept
+        static, written = self.inference.of(node.value), copy.copy(node)
         value = self.visit(node.value)
+        self._check_fields(written, static)
         targets, after = self._targets(node.targets)
         if len(node.targets) == 1 and len(after) == 1 and self._object_of(node.targets[0]) is not None:
             store = after[0]

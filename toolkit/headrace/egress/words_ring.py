@@ -89,7 +89,6 @@ def write_words(o, me, source, first, count, step):
     position : int
         For the record; -1 when stopped.
     """
-    ring = o.payload[me]
     capacity = o.payload.shape[1]
     head = load_relaxed(o.payload_head, me * CELL)
     position = (np.int64(me) << INSTANCE_SHIFT) | head
@@ -104,7 +103,7 @@ def write_words(o, me, source, first, count, step):
         piece = min(count - done, room, capacity - slot)
         at = first + done * step
         for i in range(piece):
-            ring[slot + i] = source[at + i * step]  # P1
+            o.payload[me, slot + i] = source[at + i * step]  # P1
         done += piece
         head += piece
     store_release(o.payload_head, me * CELL, head)  # P2

@@ -53,7 +53,7 @@ class Quantiles:
             "left", "right", "top", "bottom", source=self.cells, fill_color=palette.OUT, fill_alpha="shade",
             line_color=None, level="underlay", legend_label="all (darker: more)",
         )  # fmt: skip
-        sizes = [("so many", "@count{0,0}"), ("of", "@bottom{0.[000]} to @top{0.[000]} ms")]
+        sizes = [("how many", "@count{0,0}"), ("of", "@bottom{0.[000]} to @top{0.[000]} ms")]
         made.add_tools(HoverTool(renderers=[tiles], tooltips=sizes))
         compact_legend(made)
         return made
