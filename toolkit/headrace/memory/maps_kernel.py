@@ -314,7 +314,8 @@ def map_order(arena, heads, at, width, order, prefixes, addresses, lengths):
         part = max(in_order, count - count // 3)
         sort_numbers(arena, index, in_order, 0, part, index + count, first, stride, order, prefixes, addresses, lengths)
         sort_numbers(arena, index, 0, part, count, index + count, first, stride, order, prefixes, addresses, lengths)
-        merge_numbers(arena, index, 0, part, count, index + count, first, stride, order, prefixes, addresses, lengths)
+        if part < count:  # what lies behind the numbers is none of them
+            merge_numbers(arena, index, 0, part, count, index + count, first, stride, order, prefixes, addresses, lengths)
     for i in range(count):
         follow(arena, index, i, first, stride)
     make_index(arena, heads, at, width)
