@@ -83,7 +83,8 @@ def exact_quantile(values, q):
 
 def drawn_words(draw):
     most = draw.choice([1, 3, 100, 2**62, 2**63 - 1])
-    return [draw.choice(ENDS) if draw.random() < 0.1 else draw.randint(-most, most) for _ in range(draw.choice([1, 2, 5, 40, 400]))]
+    count = draw.choice([1, 2, 5, 40, 400])
+    return [draw.choice(ENDS) if draw.random() < 0.1 else draw.randint(-most, most) for _ in range(count)]
 
 
 def check_quantiles(kernels, seeds):
