@@ -29,7 +29,12 @@ _POLICY: dict[str, Any] = {
 
 
 def kernel(
-    function: Callable | None = None, *, inline: bool = False, keep_gil: bool = False, pipeline: type | None = None
+    function: Callable | None = None,
+    *,
+    inline: bool = False,
+    keep_gil: bool = False,
+    borrows: bool = False,
+    pipeline: type | None = None,
 ) -> Any:
     """Compile a function under the policy above, at its first call.
 
@@ -43,6 +48,9 @@ def kernel(
     keep_gil : bool
         For calls of some nanoseconds from Python: who gives the GIL up may wait
         a time slice to get it back.
+    borrows : bool
+        Leave out the counting of references to its arrays, which keeps LLVM from inlining it: for what is called
+        many times, makes no arrays and returns none.
     pipeline : type, optional
         Numba's compiler to use instead of its default, such as `codegen.parts.EntryCompiler`.
 
@@ -55,8 +63,10 @@ def kernel(
             return min(max(value, low), high)
     """
     if function is None:
-        return lambda f: kernel(f, inline=inline, keep_gil=keep_gil, pipeline=pipeline)
+        return lambda f: kernel(f, inline=inline, keep_gil=keep_gil, borrows=borrows, pipeline=pipeline)
     policy = {**_POLICY, "nogil": not keep_gil}
+    if borrows:
+        policy["_nrt"] = False
     if pipeline is not None:
         policy["pipeline_class"] = pipeline
     compiled = njit(inline="always" if inline else "never", **policy)(function)

@@ -73,7 +73,7 @@ def used_bytes(free: np.ndarray, arena: np.ndarray) -> int:
     return 8 * max(0, handed_out - int(read_cells(free[FREE_WORDS:], CLASSES).sum()))
 
 
-@kernel
+@kernel(borrows=True)
 def seed_of(arena):
     """Return the seed of the hashes of what lies in the arena."""
     return Seed(
@@ -81,7 +81,7 @@ def seed_of(arena):
     )
 
 
-@kernel
+@kernel(borrows=True)
 def give_block(free, arena, lists, size_class, block):
     """Put a block on its owner's free list."""
     arena[block] = free[lists + size_class]
@@ -89,7 +89,7 @@ def give_block(free, arena, lists, size_class, block):
     free[lists + FREE_WORDS] += np.int64(1) << size_class
 
 
-@kernel
+@kernel(borrows=True)
 def take_fresh(free, arena, lists, size_class):
     """A block that was never used: its first word, or -1 if the arena is used up.
 
@@ -106,7 +106,7 @@ def take_fresh(free, arena, lists, size_class):
     return block
 
 
-@kernel
+@kernel(borrows=True)
 def take_any(free, arena, lists, size_class):
     """A block of 2**size_class words, whatever is in them: its first word, or -1 if the arena is used up."""
     block = free[lists + size_class]
@@ -117,7 +117,7 @@ def take_any(free, arena, lists, size_class):
     return block
 
 
-@kernel
+@kernel(borrows=True)
 def take_block(free, arena, lists, size_class):
     """A block of 2**size_class words that are zero: its first word, or -1 if the arena is used up."""
     if free[lists + size_class] == 0:
@@ -127,7 +127,7 @@ def take_block(free, arena, lists, size_class):
     return block
 
 
-@kernel
+@kernel(borrows=True)
 def release(free, arena, lists, heads, at):
     """Make a container empty and give its block back."""
     block = heads[at + FIRST]

@@ -27,7 +27,7 @@ RUN = 16
 """Elements that are sorted by insertion before such runs are merged."""
 
 
-@kernel
+@kernel(borrows=True)
 def class_for(least_class, words):
     """The smallest class, from `least_class` on, whose blocks have so many words."""
     size_class = np.int64(least_class)
@@ -36,7 +36,7 @@ def class_for(least_class, words):
     return size_class
 
 
-@kernel
+@kernel(borrows=True)
 def enlarge(free, arena, lists, heads, at, words):
     """Move a list to a block of at least so many words: 0, or -1 if there is no room."""
     size_class = class_for(max(LEAST_CLASS, heads[at + CLASS]), words)
@@ -52,7 +52,7 @@ def enlarge(free, arena, lists, heads, at, words):
     return 0
 
 
-@kernel
+@kernel(borrows=True)
 def list_append(free, arena, lists, heads, at, value):
     """Add a word behind the last one: 0, or -1 if there is no room."""
     count = heads[at + COUNT]
@@ -65,7 +65,7 @@ def list_append(free, arena, lists, heads, at, value):
     return 0
 
 
-@kernel
+@kernel(borrows=True)
 def list_place(heads, at, i):
     """Address of element i, or -1 if there is none."""
     count = heads[at + COUNT]
@@ -76,7 +76,7 @@ def list_place(heads, at, i):
     return heads[at + FIRST] + i
 
 
-@kernel
+@kernel(borrows=True)
 def list_insert(free, arena, lists, heads, at, i, value):
     """Insert a word before element i, or at the nearest end: 0, or -1 if there is no room."""
     count = heads[at + COUNT]
@@ -89,7 +89,7 @@ def list_insert(free, arena, lists, heads, at, i, value):
     return 0
 
 
-@kernel
+@kernel(borrows=True)
 def list_pop(free, arena, lists, heads, at, i):
     """Take element i out; those behind it move up. 0, or -1 if there is none."""
     place = list_place(heads, at, i)
@@ -104,7 +104,7 @@ def list_pop(free, arena, lists, heads, at, i):
     return 0
 
 
-@kernel
+@kernel(borrows=True)
 def list_find(arena, heads, at, value, start, is_float):
     """Index of the first element from `start` (>= 0) on that equals a word, or -1.
 
@@ -126,7 +126,7 @@ def list_find(arena, heads, at, value, start, is_float):
     return np.int64(-1)
 
 
-@kernel
+@kernel(borrows=True)
 def slice_first(count, start):
     """Where a slice with this start (or stop) begins (or ends), of so many elements."""
     if start < 0:
@@ -134,13 +134,13 @@ def slice_first(count, start):
     return min(max(np.int64(0), start), count)
 
 
-@kernel
+@kernel(borrows=True)
 def slice_count(count, start, stop):
     """How many of `count` elements the slice ``[start:stop]`` has; without a stop, any that is >= count."""
     return max(np.int64(0), slice_first(count, stop) - slice_first(count, start))
 
 
-@kernel
+@kernel(borrows=True)
 def list_keep(free, arena, lists, heads, at, first, count):
     """Keep `count` elements from index `first` on, all of which there are, and no others."""
     if count == 0:
@@ -152,13 +152,13 @@ def list_keep(free, arena, lists, heads, at, first, count):
     heads[at + COUNT] = count
 
 
-@kernel
+@kernel(borrows=True)
 def list_clear(free, arena, lists, heads, at):
     """Take all elements out."""
     release(free, arena, lists, heads, at)
 
 
-@kernel
+@kernel(borrows=True)
 def list_extend(free, arena, lists, heads, at, source_heads, source_at, first, count):
     """Add `count` elements of a list, all of which there are, behind the last one: 0, or -1 if there is no room.
 
@@ -175,7 +175,7 @@ def list_extend(free, arena, lists, heads, at, source_heads, source_at, first, c
     return 0
 
 
-@kernel
+@kernel(borrows=True)
 def list_copy(free, arena, lists, heads, at, source_heads, source_at, first, count):
     """Make a list equal to `count` elements of another one, all of which there are: 0, or -1 if there is no room."""
     if count == 0:
@@ -185,7 +185,7 @@ def list_copy(free, arena, lists, heads, at, source_heads, source_at, first, cou
     return list_extend(free, arena, lists, heads, at, source_heads, source_at, first, count)
 
 
-@kernel
+@kernel(borrows=True)
 def list_reverse(arena, heads, at):
     """Reverse the elements."""
     low = heads[at + FIRST]
@@ -198,7 +198,7 @@ def list_reverse(arena, heads, at):
         high -= 1
 
 
-@kernel
+@kernel(borrows=True)
 def word_less(a, b, order, prefixes, addresses, lengths):
     """Whether word `a` comes before `b`."""
     if order == ORDER_FLOAT:
@@ -208,7 +208,7 @@ def word_less(a, b, order, prefixes, addresses, lengths):
     return a < b
 
 
-@kernel
+@kernel(borrows=True)
 def list_sort(free, arena, lists, heads, at, order, prefixes, addresses, lengths):
     """Sort the elements; equal ones (0.0 and -0.0, NaNs) keep their order. 0, or -1 if there is no room.
 
@@ -250,7 +250,7 @@ def list_sort(free, arena, lists, heads, at, order, prefixes, addresses, lengths
     return 0
 
 
-@kernel
+@kernel(borrows=True)
 def merge(arena, to, first, begin, middle, end, order, prefixes, addresses, lengths):
     """Merge the runs [begin, middle) and [middle, end) of a block into another one."""
     i = begin
@@ -266,7 +266,7 @@ def merge(arena, to, first, begin, middle, end, order, prefixes, addresses, leng
             j += 1
 
 
-@kernel
+@kernel(borrows=True)
 def list_move(free, arena, lists, heads, at, new_free, new_arena, new_lists, new_heads, new_at):
     """Move a list to an empty one of another arena: bytes moved, or -1 if there is no room."""
     count = heads[at + COUNT]

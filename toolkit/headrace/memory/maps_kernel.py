@@ -55,7 +55,7 @@ RUN = 8
 """Entries that are sorted by insertion before such runs are merged."""
 
 
-@kernel
+@kernel(borrows=True)
 def slots_of(size_class, width):
     """How many places the index has: the fewest that cannot become fuller than 3/4 (a power of two)."""
     slots = np.int64(1) << size_class
@@ -66,20 +66,34 @@ def slots_of(size_class, width):
     return slots
 
 
-@kernel
+@kernel(borrows=True)
 def entry(heads, at, i, width):
     """Address of entry `i`, in 0..COUNT-1: the key; the words of its value follow."""
     return heads[at + FIRST] + i * (width + 1)
 
 
-@kernel
+@kernel(borrows=True)
 def home_of(arena, key, slots):
     """Where to look first for a hashed key."""
     h = seeded(np.uint64(np.int64(key)), seed_of(arena))
     return np.int64(h & np.uint64(slots - 1))
 
 
-@kernel
+@kernel(borrows=True)
+def find_hashed(arena, first, index, slots, key, width):
+    """As `map_find`, in a hashed index."""
+    i = home_of(arena, key, slots)
+    while True:
+        number = half(arena, index + i)
+        if number == 0:
+            return np.int64(-1)
+        place = first + (number - 1) * (width + 1)
+        if arena[place] == key:
+            return place
+        i = (i + 1) & (slots - 1)
+
+
+@kernel(borrows=True)
 def map_find(arena, heads, at, key, width):
     """Address of the entry of a key, or -1 if there is none."""
     first = heads[at + FIRST]
@@ -89,15 +103,7 @@ def map_find(arena, heads, at, key, width):
     slots = slots_of(size_class, width)
     index = 2 * (first + (np.int64(1) << size_class)) - slots
     if heads[at + CLASS] & HASHED != 0:
-        i = home_of(arena, key, slots)
-        while True:
-            number = half(arena, index + i)
-            if number == 0:
-                return np.int64(-1)
-            place = first + (number - 1) * (width + 1)
-            if arena[place] == key:
-                return place
-            i = (i + 1) & (slots - 1)
+        return find_hashed(arena, first, index, slots, key, width)
     if key < 0 or key >= slots:
         return np.int64(-1)
     number = half(arena, index + key)
@@ -106,7 +112,7 @@ def map_find(arena, heads, at, key, width):
     return first + (number - 1) * (width + 1)
 
 
-@kernel
+@kernel(inline=True, borrows=True)
 def map_put(free, arena, lists, heads, at, key, width):
     """Address of the entry of a key, which is added with a value of zeros if it is new; -1 if there is no room."""
     place = map_find(arena, heads, at, key, width)
@@ -115,7 +121,7 @@ def map_put(free, arena, lists, heads, at, key, width):
     return map_add(free, arena, lists, heads, at, key, width)
 
 
-@kernel
+@kernel(borrows=True)
 def map_add(free, arena, lists, heads, at, key, width):
     """Add a key that is not there; as `map_put`."""
     count = heads[at + COUNT]
@@ -141,7 +147,7 @@ def map_add(free, arena, lists, heads, at, key, width):
     return place
 
 
-@kernel
+@kernel(borrows=True)
 def empty_place(arena, heads, at, key, first, size_class, slots):
     """Where in the index, in half words of the arena, a key that is not there goes."""
     index = 2 * (first + (np.int64(1) << size_class)) - slots
@@ -153,7 +159,7 @@ def empty_place(arena, heads, at, key, first, size_class, slots):
     return index + i
 
 
-@kernel
+@kernel(borrows=True)
 def make_index(arena, heads, at, width):
     """Write the index anew."""
     first = heads[at + FIRST]
@@ -165,7 +171,7 @@ def make_index(arena, heads, at, width):
         set_half(arena, empty_place(arena, heads, at, key, first, size_class, slots), i + 1)
 
 
-@kernel
+@kernel(borrows=True)
 def enlarge(free, arena, lists, heads, at, count, key, width):
     """Move a map to a block for at least `count` entries, with this key among them: 0, or -1 if there is no room."""
     size_class = max(np.int64(LEAST_CLASS), heads[at + CLASS] & CLASS_MASK)
@@ -186,7 +192,7 @@ def enlarge(free, arena, lists, heads, at, count, key, width):
     return 0
 
 
-@kernel
+@kernel(borrows=True)
 def index_anew(arena, heads, at, size_class, key, width):
     """Write the index of a map whose entries lie in another block now: direct, if the keys and this one allow it."""
     slots = slots_of(size_class, width)
@@ -201,7 +207,7 @@ def index_anew(arena, heads, at, size_class, key, width):
     make_index(arena, heads, at, width)
 
 
-@kernel
+@kernel(borrows=True)
 def index_place(arena, heads, at, key, number, first, size_class, slots):
     """Where in the index, in half words of the arena, an entry is that is there."""
     index = 2 * (first + (np.int64(1) << size_class)) - slots
@@ -213,7 +219,7 @@ def index_place(arena, heads, at, key, number, first, size_class, slots):
     return index + i
 
 
-@kernel
+@kernel(borrows=True)
 def map_remove(free, arena, lists, heads, at, key, width):
     """Take a key out: 1, or 0 if it is not there. The last entry takes its place."""
     place = map_find(arena, heads, at, key, width)
@@ -242,7 +248,7 @@ def map_remove(free, arena, lists, heads, at, key, width):
     return 1
 
 
-@kernel
+@kernel(borrows=True)
 def close_hole(arena, hole, first, size_class, slots, width):
     """Move entries of a hashed index back where a place before them became empty, so that each is still reached."""
     index = 2 * (first + (np.int64(1) << size_class)) - slots
@@ -262,7 +268,7 @@ def close_hole(arena, hole, first, size_class, slots, width):
             i = j
 
 
-@kernel
+@kernel(borrows=True)
 def map_clear(free, arena, lists, heads, at):
     """Take all keys out."""
     if heads[at + COUNT] != 0:
@@ -270,7 +276,7 @@ def map_clear(free, arena, lists, heads, at):
         release(free, arena, lists, heads, at)
 
 
-@kernel
+@kernel(borrows=True)
 def map_order(arena, heads, at, width, order, prefixes, addresses, lengths):
     """Bring the entries into the order of their keys, unless they are in it; takes no block.
 
@@ -314,13 +320,13 @@ def map_order(arena, heads, at, width, order, prefixes, addresses, lengths):
     make_index(arena, heads, at, width)
 
 
-@kernel
+@kernel(borrows=True)
 def number_less(arena, a, b, first, stride, order, prefixes, addresses, lengths):
     """Whether entry number `a` comes before number `b`."""
     return word_less(arena[first + a * stride], arena[first + b * stride], order, prefixes, addresses, lengths)
 
 
-@kernel
+@kernel(borrows=True)
 def sort_numbers(arena, index, in_order, begin, end, room, first, stride, order, prefixes, addresses, lengths):
     """Sort the numbers [begin, end) at `index` by what they are numbers of; [0, in_order) is sorted already."""
     if end <= in_order:
@@ -343,7 +349,7 @@ def sort_numbers(arena, index, in_order, begin, end, room, first, stride, order,
         run *= 2
 
 
-@kernel
+@kernel(borrows=True)
 def merge_numbers(arena, index, low, middle, high, room, first, stride, order, prefixes, addresses, lengths):
     """Merge the runs [low, middle) and [middle, high), from behind; there is room for the second one at `room`."""
     if not number_less(
@@ -369,7 +375,7 @@ def merge_numbers(arena, index, low, middle, high, room, first, stride, order, p
         k -= 1
 
 
-@kernel
+@kernel(borrows=True)
 def follow(arena, index, i, first, stride):
     """Bring the entries of one cycle to their places: to place `i` that whose number is there, and so on."""
     here = np.int64(i)
@@ -387,7 +393,7 @@ def follow(arena, index, i, first, stride):
         here = source
 
 
-@kernel
+@kernel(borrows=True)
 def map_move(free, arena, lists, heads, at, new_free, new_arena, new_lists, new_heads, new_at, width):
     """Move a map to an empty one of another arena: bytes moved, or -1 if there is no room."""
     count = heads[at + COUNT]

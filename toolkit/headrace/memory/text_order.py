@@ -9,7 +9,7 @@ from headrace.kernel import kernel
 from headrace.memory.atomics import view_u8
 
 
-@kernel
+@kernel(borrows=True)
 def text_less(prefixes, addresses, lengths, a, b):
     """Whether the string of id `a` comes before that of id `b`, by code point."""
     if prefixes[a] != prefixes[b]:

@@ -26,7 +26,7 @@ _ALL_BUT_SIGN = 0x7FFFFFFFFFFFFFFF
 NAN_RANK = _ALL_BUT_SIGN
 
 
-@kernel
+@kernel(borrows=True)
 def float_bits(value, bits):
     """Bits that are equal for equal values: NaN equals NaN, -0.0 equals 0.0."""
     if value != value:
@@ -36,7 +36,7 @@ def float_bits(value, bits):
     return bits
 
 
-@kernel
+@kernel(borrows=True)
 def float_rank(word):
     """Integer that orders as the float of these bits does: -0.0 with 0.0, NaN last."""
     magnitude = word & _ALL_BUT_SIGN

@@ -45,14 +45,14 @@ def allocate(
     return (tables, *allocate_arena(columns * BUCKETS, arena_words))
 
 
-@kernel
+@kernel(borrows=True)
 def place_of(arena, tag, bits, size_class):
     """Where to look first."""
     h = seeded_pair(np.uint64(np.int64(bits)), np.uint64(np.int64(tag)), seed_of(arena))
     return np.int64(h & np.uint64((np.int64(1) << size_class) - 1))
 
 
-@kernel
+@kernel(borrows=True)
 def put(arena, first, size_class, tag, bits):
     """Find or add an entry: 0 if it was there; else 1, or 2 if it lies too far from where it should."""
     mask = (np.int64(1) << size_class) - 1
@@ -70,7 +70,7 @@ def put(arena, first, size_class, tag, bits):
         i = (i + 1) & mask
 
 
-@kernel
+@kernel(borrows=True)
 def grow(tables, free, arena, at, lists):
     """Move a table to a larger block, or give it its first one. -1 if the arena is used up."""
     old_class = tables[at + CLASS]
@@ -90,7 +90,7 @@ def grow(tables, free, arena, at, lists):
     return 0
 
 
-@kernel
+@kernel(borrows=True)
 def add_value(tables, free, arena, slots, column, key, slot, bits):
     """Add a value to the set of a key and window: 1 if it is new, 0 if not, -1 if the arena is used up.
 
@@ -121,7 +121,7 @@ def add_value(tables, free, arena, slots, column, key, slot, bits):
     return new
 
 
-@kernel
+@kernel(borrows=True)
 def forget_window(tables, free, arena, slots, columns, bucket, slot):
     """Empty the sets of one bucket and slot: their window has expired."""
     for column in range(columns):
@@ -134,7 +134,7 @@ def forget_window(tables, free, arena, slots, columns, bucket, slot):
             tables[at + USED] = 0
 
 
-@kernel
+@kernel(borrows=True)
 def move_bucket(tables, free, arena, new_tables, new_free, new_arena, slots, columns, bucket):
     """Move the sets of a bucket to another array set (shared-nothing mode). Bytes moved, or -1."""
     moved = 0
