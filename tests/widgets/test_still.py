@@ -14,7 +14,8 @@ from headrace_widgets.still import output_of
 def test_example_one_output_with_a_place_of_its_own():
     plot = figure(title="</script><script>alert(1)</script>", width=300, height=200)
     plot.line([1, 2], [3, 4])
-    first, again = (output_of(column(plot))["text/html"] for _ in range(2))
+    layout = column(plot)
+    first, again = (output_of(layout)["text/html"] for _ in range(2))
     assert first.count("<script>") == first.count("</script>") == 1
     item = json.loads(re.search(r"const item = (.*);\n", first)[1])
     assert "</script><script>alert(1)</script>" in json.dumps(item)
