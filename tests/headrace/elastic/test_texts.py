@@ -19,6 +19,7 @@ came at 1 and is kept::
 
 import random
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -367,6 +368,21 @@ def test_example_an_id_lives_as_long_as_it_is_used_or_held():
     assert texts.decode(ids[:2])[0].to_pylist() == ["a", "cart"]
     assert texts.recycle(9) == 1
     assert texts.size == 3
+
+
+def test_example_strings_that_live_on_keep_little_else():
+    """One string of each batch is held, a thousand of a million; the others go, and their bytes."""
+    texts = OrderedTexts(100_000)
+    for batch in range(100):
+        ids = texts.encode(pa.array([f"string {i} of batch {batch}" for i in range(10_000)]))
+        texts.touch(ids, np.full(ids.size, batch))
+        texts.held[ids[:10]] = 1_000
+        texts.recycle(batch)
+    assert texts.recycle(100) == 9_990
+    assert texts.size == 1_000
+    assert texts.nbytes < 4 << 20
+    (kept,) = texts.decode(np.flatnonzero(texts.held[: texts.id_limit] == 1_000))
+    assert sorted(kept.to_pylist()) == sorted(f"string {i} of batch {b}" for i in range(10) for b in range(100))
 
 
 def test_example_a_full_dictionary_says_that_strings_fill_it():
