@@ -15,6 +15,7 @@ A window instance at place p has heads, four words each, and its key's bucket ow
 """
 
 import random
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +32,7 @@ from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.memory.arena import used_bytes
 from headrace.windows import Window
 from support.drawn import schedules, stream, windows
-from support.workloads import bits
+from support.workloads import HANG_S, bits, eventually
 
 QUICK = settings(
     deadline=None,
@@ -313,6 +314,32 @@ def test_agree_long_lists_pass_through_a_short_ring():
         assert row["all"] == numbers
 
 
+@pytest.mark.slow
+def test_example_what_lists_take_is_part_of_the_state():
+    """It is there while the window is open, and given back with it."""
+    filled, over = threading.Event(), threading.Event()
+
+    def batches():
+        yield pa.record_batch({"ts": [1] * 50_000, "ks": [["a"]] * 50_000, "x": list(range(50_000))})
+        assert filled.wait(HANG_S)
+        yield pa.record_batch({"ts": [100], "ks": [["b"]], "x": [1]})
+        assert over.wait(HANG_S)
+
+    schema = pa.schema({"ts": pa.int64(), "ks": pa.list_(pa.string()), "x": pa.int64()})
+    source = pa.RecordBatchReader.from_batches(schema, batches())
+    query = hr.stream(source, event_time="ts").key_by(tag=hr.each("ks")).window(3).apply(ALL_OF)
+    with query.start(threads=2) as run:
+
+        def state_bytes():
+            return run.metrics().operators["gives"].state_bytes
+
+        eventually(lambda: state_bytes() > 8 * 50_000)
+        filled.set()
+        eventually(lambda: state_bytes() < 8 * 50_000)
+        over.set()
+        run.wait()
+
+
 def puts(state, t, emit):
     state.all.append(t.x)
 
@@ -333,8 +360,8 @@ ALL_OF = hr.operator(
 @pytest.mark.slow
 @pytest.mark.parametrize(("threads", "mode"), [(1, "vsn"), (3, "vsn"), (2, "sn")])
 def test_example_max_state_is_hit_in_the_middle(threads, mode):
-    rows = pa.table({"ts": [7] * 40_000, "ks": [["a"], ["b"]] * 20_000, "x": list(range(40_000))})
-    query = hr.stream(rows, event_time="ts").key_by(tag=hr.each("ks")).window(10).apply(ALL_OF)
+    rows = [(7, {"ks": ["a"] if i % 2 else ["b"], "k": "a", "w": None, "x": 3 * i, "y": 0.5}) for i in range(4_000)]
+    query = of_gathers(stream([rows], SCHEMA), Window(12, 5))
     with pytest.raises(OverflowInputError, match=r"event time 7 take more than max_state=65536 bytes; pass a larger"):
         query.to_arrow(threads=threads, mode=mode, max_state=1 << 16)
 
@@ -358,8 +385,7 @@ BREAKS = hr.operator(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["vsn", "sn"])
-def test_example_a_failure_is_explained_on_the_containers_it_found(mode):
+def test_example_a_failure_is_explained_on_the_containers_it_found():
     """The list has four words when the fourth call fails, and had three when it was called."""
 
     def failing(count):
@@ -367,11 +393,11 @@ def test_example_a_failure_is_explained_on_the_containers_it_found(mode):
         return hr.stream(rows, event_time="ts").key_by("k").window(10).apply(BREAKS)
 
     with pytest.raises(FunctionError, match="ZeroDivisionError") as caught:
-        failing(6).to_arrow(mode=mode)
+        failing(6).to_arrow()
     assert caught.value.line == breaks.__code__.co_firstlineno + 3
     assert caught.value.tuple["w"] == "é3"
     with pytest.raises(FunctionError, match="KeyError: 'a'") as caught:
-        failing(2).to_arrow(mode=mode)
+        failing(2).to_arrow()
     assert caught.value.tuple == {
         "ts": 10, "key": "a", "state.words": ["é0", "é1"], "state.counts": {"é0": 1, "é1": 2},
     }  # fmt: skip

@@ -3,8 +3,9 @@
 The ids of a `KeyDictionary` say whether strings are equal and nothing about their
 order. Here the bytes of every live string lie where kernels find them, by id; they
 never move, so an instance may compare while new strings come in. Ids of strings
-that are used no more are given to others, and the bytes of a batch of new strings
-are freed when none of them is live.
+that are used no more are given to others. The bytes of `PAGE` strings that were new
+at one time lie in one page, which is freed when none of them is live: what one
+string that lives on may keep is bounded.
 
 What uses a string is a tuple, at its event time (`touch`); or a state that outlives
 the window of the tuple it had the string from. An instance with such states notes
@@ -35,6 +36,9 @@ from headrace.ingress import columns
 from headrace.ingress.keys import KeyDictionary, KeyLimitError
 from headrace.ingress.keys_kernel import FREE, UNTOUCHED
 from headrace.memory.cells import reserved
+
+PAGE = 256
+"""Strings of a page."""
 
 _SIGN = np.uint64(1 << 63)
 
@@ -71,13 +75,19 @@ class OrderedTexts(KeyDictionary):
         self.prefixes, self.addresses, self.lengths = (reserved(capacity, np.int64) for _ in range(3))
         self.points, self.held = (reserved(capacity, np.int64) for _ in range(2))
         self._page_of = reserved(capacity, np.int64)  # 0: the id is not known here
-        self._pages: dict[int, tuple[pa.Array, int]] = {}  # number -> (strings, how many are live)
+        self._pages: dict[int, tuple[np.ndarray, int]] = {}  # number -> (bytes, how many strings are live)
         self._next_page = 1
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What kernels compare by: see `headrace.memory.text_order`."""
         return self.prefixes, self.addresses, self.lengths
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, in bytes, without the arrays by id."""
+        with self.lock:
+            return super().nbytes + sum(page.nbytes for page, _ in self._pages.values())
 
     def keep(self, strings: Sequence[str]) -> np.ndarray:
         """Return int32[n] ids of strings that are never recycled.
@@ -116,18 +126,25 @@ class OrderedTexts(KeyDictionary):
         (strings,) = self.decode(ids)
         data, starts, ends = columns.string_spans(strings)
         starts, lengths = starts.astype(np.int64), (ends - starts).astype(np.int64)
-        within = np.arange(8) < lengths[:, None]
-        words = np.zeros((ids.size, 8), np.uint8)
-        words[within] = data[(starts[:, None] + np.arange(8))[within]]
-        self.prefixes[ids] = (words.view(">u8")[:, 0].astype(np.uint64) ^ _SIGN).view(np.int64)
-        self.addresses[ids] = data.ctypes.data + starts
+        padded = np.zeros(data.size + 8, np.uint8)
+        padded[: data.size] = data
+        # The eight bytes from each byte on, of which those of the next string are cleared.
+        words = np.ndarray(padded.size - 7, "<u8", padded, strides=(1,))[starts]
+        is_short = lengths < 8
+        words[is_short] &= (np.uint64(1) << (8 * lengths[is_short]).astype(np.uint64)) - np.uint64(1)
+        self.prefixes[ids] = (words.byteswap().astype(np.uint64) ^ _SIGN).view(np.int64)
         self.lengths[ids] = lengths
         is_text = columns.is_text(strings.type)  # else it is bytes
         self.points[ids] = pc.utf8_length(strings).to_numpy(zero_copy_only=False) if is_text else lengths
         self.held[ids] = FREE
-        self._page_of[ids] = self._next_page
-        self._pages[self._next_page] = strings, ids.size
-        self._next_page += 1
+        for first in range(0, ids.size, PAGE):
+            some = slice(first, first + PAGE)
+            low, high = starts[first], ends[some][-1]
+            page = data[low:high].copy()
+            self.addresses[ids[some]] = page.ctypes.data + (starts[some] - low)
+            self._page_of[ids[some]] = self._next_page
+            self._pages[self._next_page] = page, ids[some].size
+            self._next_page += 1
 
     def recycle(self, horizon_ts: int) -> int:
         with self.lock:
@@ -138,8 +155,8 @@ class OrderedTexts(KeyDictionary):
             if freed:
                 gone = np.flatnonzero((last == FREE) & (self._page_of[: last.size] != 0))
                 for page, count in zip(*np.unique(self._page_of[gone], return_counts=True), strict=True):
-                    strings, live = self._pages.pop(int(page))
+                    data, live = self._pages.pop(int(page))
                     if live > count:
-                        self._pages[int(page)] = strings, live - int(count)
+                        self._pages[int(page)] = data, live - int(count)
                 self._page_of[gone] = 0
             return freed
