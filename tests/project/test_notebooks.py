@@ -14,8 +14,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
+import pandas as pd
 import pytest
 
 from support.workloads import eventually
@@ -168,6 +170,54 @@ def test_example_a_lesson_ends_with_five_questions_and_draws_what_it_explains(fi
         picture = re.search(rf"!\[(.+)\]\(images/{name}\.svg\)", cells[place + 1][1])
         assert picture and len(picture[1].split()) >= 20, f"{name}: a picture with words, behind the cell that steps"
         assert (file.parent / "images" / f"{name}.svg").exists()
+
+
+ELASTIC = ROOT / "notebooks" / "30_elastic_reconfiguration.ipynb"
+LIES = {
+    "Overload: the lag grows": ("overload", {"to": 0.0}),
+    "and nothing is idle any more": ("overload", {"idle": 0.3}),
+    "Relief: the lag drains": ("relief", {"to": 1.9}),
+    "Imbalance: one thread has the work": ("imbalance", {"shares": (0.5, 0.5)}),
+    "and the lag grows, with two threads": ("imbalance", {"to": 0.0}),
+    "Repair: the work is shared": ("repair", {"shares": (0.9, 0.1)}),
+    "and the lag drains": ("repair", {"to": 1.9}),
+}
+"""What a sentence of the notebook says -> the figure that makes it false."""
+
+
+def told(lie=None, moved=0, shortest=8.0):
+    """Run the cell in which the notebook checks its sentences, on figures that are right but for one."""
+    (cell,) = [c.source for c in nbformat.read(ELASTIC, 4).cells if c.cell_type == "code" and "held = [" in c.source]
+    seen = {
+        "calm": {"from": 0.0, "to": 0.0, "shares": (1.0, 0.0), "idle": 0.4},
+        "overload": {"from": 0.0, "to": 2.0, "shares": (1.0, 0.0), "idle": 0.01},
+        "relief": {"from": 2.0, "to": 0.05, "shares": (0.5, 0.5), "idle": 0.1},
+        "imbalance": {"from": 0.0, "to": 2.0, "shares": (0.94, 0.06), "idle": 0.4},
+        "repair": {"from": 2.0, "to": 0.05, "shares": (0.5, 0.5), "idle": 0.1},
+    }
+    if lie is not None:
+        step, figures = lie
+        seen[step] |= figures
+    columns = ["mode", "live keys", "shortest (ms)", "moved at most (MB)"]
+    rows = [("vsn", 10_000, 0.1, 0), ("sn", 10_000, 0.6, 0.12), ("vsn", 100_000, 0.1, 0), ("sn", 100_000, shortest, 1.2)]
+    names = {
+        "pd": pd, "sizes": [10_000, 100_000], "most_keys": 100_000, "plays": True, "watched": seen,
+        "measured": pd.DataFrame(rows, columns=columns), "relief": SimpleNamespace(transferred_bytes=moved),
+    }  # fmt: skip
+    exec(cell, names)
+    return names["held"]
+
+
+def test_example_the_lesson_checks_each_of_its_sentences():
+    sentences = [what for what, *_ in told()]
+    assert set(LIES) | {"and no state is moved", "Moving it takes longer than moving nothing"} < set(sentences)
+    for what, lie in LIES.items():
+        with pytest.raises(AssertionError, match=rf"not so here, at the moment: {what} \([^;]+\)$"):
+            told(lie)
+    with pytest.raises(AssertionError, match="moment: and no state is moved"):
+        told(moved=8)
+    with pytest.raises(AssertionError, match="moment: Moving it takes longer"):
+        told(shortest=0.1)
 
 
 PUBLIC = {

@@ -25,6 +25,7 @@ What is shown follows from what the run says of itself: the measures of its oper
     live_view                  what keeps a view alive: its thread, its cell, its end
     dashboard                  puts it together
     pair  side_by_side         two runs steered as one; both drawn
+    still                      plots of a notebook itself
 
 It reads `headrace.metrics` and the public names of a run, nothing else.
 """
@@ -32,5 +33,6 @@ It reads `headrace.metrics` and the public names of a run, nothing else.
 from headrace_widgets.dashboard import Dashboard
 from headrace_widgets.replay import replay
 from headrace_widgets.side_by_side import side_by_side
+from headrace_widgets.still import show
 
-__all__ = ["Dashboard", "replay", "side_by_side"]
+__all__ = ["Dashboard", "replay", "show", "side_by_side"]

@@ -83,7 +83,8 @@ def exact_quantile(values, q):
 
 def drawn_words(draw):
     most = draw.choice([1, 3, 100, 2**62, 2**63 - 1])
-    return [draw.choice(ENDS) if draw.random() < 0.1 else draw.randint(-most, most) for _ in range(draw.choice([1, 2, 5, 40, 400]))]
+    count = draw.choice([1, 2, 5, 40, 400])
+    return [draw.choice(ENDS) if draw.random() < 0.1 else draw.randint(-most, most) for _ in range(count)]
 
 
 def check_quantiles(kernels, seeds):
@@ -125,7 +126,7 @@ def test_oracle_quantiles_of_floats():
 def test_property_selection_is_fast_in_any_order(order):
     """Half a million words in an order that would be bad for a pivot that is not drawn."""
     count = 500_000
-    free, arena = allocate_arena(1, 1 << 20)
+    _, arena = allocate_arena(1, 1 << 20)
     arena[100 : 100 + count] = words = np.array([order(i) for i in range(count)])
     assert quantile_of_integers(arena, 100, count, 0.5) == np.median(words)
 
@@ -208,17 +209,13 @@ EVERY = {
     "most": hr.quantile("x", 0.9),
     "usual": hr.mode("x"),
     "least": hr.min("x"),
-    "ys": hr.collect_list("y"),
     "y_kinds": hr.collect_set("y"),
     "y_half": hr.median("y"),
-    "y_usual": hr.mode("y"),
     "words": hr.collect_list("s"),
-    "word_kinds": hr.collect_set("s"),
     "word": hr.mode("s"),
     "different": hr.count_distinct("s"),
     "best": hr.top(3, "s", by="x"),
     "largest": hr.top(2, "y"),
-    "by_text": hr.top(4, "x", by="s"),
 }
 EXPECTED = {
     "n": ("count", None),
@@ -228,17 +225,13 @@ EXPECTED = {
     "most": ("quantile", "x", 0.9),
     "usual": ("mode", "x"),
     "least": ("min", "x"),
-    "ys": ("collect_list", "y"),
     "y_kinds": ("collect_set", "y"),
     "y_half": ("quantile", "y", 0.5),
-    "y_usual": ("mode", "y"),
     "words": ("collect_list", "s"),
-    "word_kinds": ("collect_set", "s"),
     "word": ("mode", "s"),
     "different": ("distinct", "s"),
     "best": ("top", "s", 3, "x"),
     "largest": ("top", "y", 2, "y"),
-    "by_text": ("top", "x", 4, "s"),
 }
 
 
@@ -296,6 +289,7 @@ BESIDE = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_oracle_duckdb():
     """The same rows in SQL; of ties it is told which comes first."""
     rows = rows_at_random(4, 20_000)
@@ -317,6 +311,7 @@ def test_oracle_duckdb():
         assert mine[4:6] == pytest.approx(theirs[4:6], rel=1e-14)
 
 
+@pytest.mark.slow
 def test_oracle_pandas():
     rows = rows_at_random(5, 20_000)
     query = hr.stream(rows, event_time="ts").key_by("k").window(500).aggregate(**BESIDE)
@@ -328,6 +323,7 @@ def test_oracle_pandas():
     assert found["word"].tolist() == groups["s"].agg(lambda s: s.mode()[0]).tolist()
 
 
+@pytest.mark.slow
 def test_agree_other_parameters_compile_nothing():
     rows = rows_at_random(6, 2_000)
     query = hr.stream(rows, event_time="ts").key_by("k").window(500)
@@ -347,6 +343,7 @@ def test_agree_other_parameters_compile_nothing():
 LONG = {"xs": hr.collect_list("x"), "half": hr.median("x")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["vsn", "sn"])
 def test_agree_lists_longer_than_their_ring(mode):
     """Without a key: windows that overlap, of 400,000 values each, three times what an instance's ring takes."""
@@ -363,13 +360,14 @@ def test_agree_lists_longer_than_their_ring(mode):
         assert half == pytest.approx(float(np.median(wanted)), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_property_memory_is_counted_and_given_back():
     """A window of 50,000 values is open, then another one of a few: what state_bytes says follows."""
     ts = [0] * 50_000 + [1_000, 1_001, 3_000]
     table = pa.table({"ts": pa.array(ts, pa.int64()), "x": pa.array(range(len(ts)), pa.int64())})
     source = Steered(table, [50_000, 2])
     with hr.stream(source, event_time="ts").window(700, 350).aggregate(**LONG).start() as run:
-        source.let(2)
+        source.let(1)
 
         def state_bytes():
             return run.metrics().operators["aggregate"].state_bytes
@@ -385,33 +383,38 @@ def test_property_memory_is_counted_and_given_back():
         assert [len(row) for row in run.to_arrow()["xs"]] == [50_000, 50_000, 2, 2, 1, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["vsn", "sn"])
 def test_example_values_beyond_max_state(mode):
     """It ends the run in the middle of the stream, and says what to do."""
     table = pa.table({"ts": pa.array(np.arange(50_000) // 100), "x": np.arange(50_000)})
     query = hr.stream(table, event_time="ts").window(700, 350).aggregate(**LONG)
-    with pytest.raises(OverflowInputError, match=r"xs=collect_list\('x'\), half=median\('x'\).*max_state=100000 bytes.*larger max_state"):
+    said = r"xs=collect_list\('x'\), half=median\('x'\).*max_state=100000 bytes.*larger max_state"
+    with pytest.raises(OverflowInputError, match=said):
         query.to_arrow(mode=mode, max_state=100_000)
     assert query.to_arrow(mode=mode, max_state=4_000_000).num_rows == 3
 
 
+@pytest.mark.slow
 def test_agree_strings_that_are_recycled():
     """More strings over time than the dictionary keeps: an id means another string later, and not in a list."""
     count = 60_000
     strings = [f"{'same beginning ' * (i % 2)}{i % 50_000}" for i in range(count)]
-    rows = pa.table({"ts": list(range(count)), "k": [i % 3 for i in range(count)], "s": strings})
-    query = hr.stream(rows, event_time="ts", batch_rows=1024).key_by("k").window(1000)
-    query = query.aggregate(words=hr.collect_list("s"), kinds=hr.collect_set("s"), last=hr.top(2, "s"))
+    numbers = pa.array(range(count), pa.int64())
+    rows = pa.table({"ts": numbers, "k": [i % 3 for i in range(count)], "x": numbers, "y": [0.0] * count, "s": strings})
+    query = hr.stream(rows, event_time="ts", batch_rows=1024).key_by("k").window(1000).aggregate(**BESIDE)
     with query.start(threads=2) as run:
         assert run.wait(60)
         table = run.to_arrow()
         assert run._operators["aggregate"].section.program.texts["s"].size < count // 2
     for row in table.to_pylist():
-        own = [strings[i] for i in range(row["ts"] - 1000, row["ts"]) if i % 3 == row["k"]]
-        assert row["words"] == own
-        assert row["kinds"] == sorted(set(own)) and row["last"] == sorted(own)[:-3:-1]
+        own = [i for i in range(row["ts"] - 1000, row["ts"]) if i % 3 == row["k"]]
+        assert row["kinds"] == sorted({strings[i] for i in own})
+        assert row["word"] == row["kinds"][0]
+        assert row["best"] == [strings[i] for i in own[:-4:-1]]
 
 
+@pytest.mark.interpreted
 def test_example_types_are_kept():
     day = datetime.date(1969, 12, 30)
     columns = {
@@ -440,7 +443,7 @@ def test_example_types_are_kept():
         present = [value for value in array.to_pylist() if value is not None]
         assert row[f"all_{name}"] == present
         assert row[f"top_{name}"] == sorted(present, reverse=True)[:2]
-        assert row[f"mode_{name}"] == min(present, key=lambda value: (-present.count(value), value))  # noqa: B023
+        assert row[f"mode_{name}"] == min(present, key=lambda value: (-present.count(value), value))
     # Between two units the one further from zero, as DuckDB has it.
     assert row["half_at"] == datetime.datetime(1969, 12, 31, 23, 59, 59, 999_998)
     assert row["half_took"] == datetime.timedelta(seconds=4)
@@ -448,6 +451,7 @@ def test_example_types_are_kept():
     assert result.schema.field("half_byte").type == pa.float64()
 
 
+@pytest.mark.interpreted
 def test_example_lists_go_on_into_the_next_operator():
     """Which words occur in how many hours, by the sets of each hour."""
     table = pa.table({"ts": [1, 2, 12, 13, 14], "w": ["a", "a", "b", "a", None]})
@@ -492,6 +496,7 @@ def test_example_how_they_are_written():
     ]  # fmt: skip
 
 
+@pytest.mark.interpreted
 def test_example_ignored_nan():
     table = pa.table({"ts": [1, 2, 3, 11], "y": [math.nan, 2.0, 1.0, math.nan]})
     query = hr.stream(table, event_time="ts").window(10)
@@ -507,7 +512,7 @@ _HELD = "block, held = s.values_0[head + FIRST], s.values_0[head + COUNT]"
 BUGS = {
     "values outlive their window": ("vsn", _RELEASE.format("values_0"), "0"),
     "different values outlive their window": ("vsn", _RELEASE.format("different_2"), "0"),
-    "the best outlive their window": ("vsn", _RELEASE.format("top_15"), "0"),
+    "the best outlive their window": ("vsn", _RELEASE.format("top_12"), "0"),
     "selection comes before the list is written": (
         "vsn", _HELD, _HELD + "; quantile_of_integers(s.kept_arena, block, held, 0.5)",
     ),

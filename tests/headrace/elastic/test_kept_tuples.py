@@ -34,7 +34,7 @@ from support.workloads import Steered, bits, eventually, processed
 
 QUICK = settings(
     deadline=None,
-    max_examples=30,
+    max_examples=15,
     phases=[Phase.explicit, Phase.generate],  # shrinking a failure would take minutes
     suppress_health_check=list(HealthCheck),
 )

@@ -14,6 +14,7 @@ went on as a number would be a wrong result.
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -437,9 +438,12 @@ class KeptValues(ast.NodeTransformer):
         if all(static in ("number", None) for static in statics) and not any(displays):
             if not any(self.inference.is_view(operand) for operand in operands):
                 return None
-        pairs = []
-        for left, op, right in zip(operands, node.ops, operands[1:], strict=False):
-            pairs.append(self._pair(left, op, right, node))
+        for middle in operands[1:-1]:
+            if any(self._changes(inner) for inner in ast.walk(middle)):
+                raise self._error(f"{ast.unparse(node)}: give {ast.unparse(middle)} a name in a statement before", node)
+        # What stands in the middle of a chain is written twice, and rewriting changes what it is given.
+        chain = zip(operands, node.ops, map(copy.deepcopy, operands[1:]), strict=False)
+        pairs = [self._pair(left, op, right, node) for left, op, right in chain]
         if len(pairs) == 1:
             return pairs[0]
         return ast.copy_location(ast.BoolOp(ast.And(), pairs), node)

@@ -497,9 +497,8 @@ class _Function(KeptValues):
         return self._text(_literal(value), node)
 
     def visit_Constant(self, node: ast.Constant):
-        if type(node.value) is int and node.value >= 2**63:
-            return self._folded(node)
-        return super().visit_Constant(node)
+        folded = self._folded(node) if type(node.value) is int and node.value >= 2**63 else None
+        return super().visit_Constant(node) if folded is None else folded
 
     def visit_Subscript(self, node: ast.Subscript):
         return self._kept_subscript(node) or self.generic_visit(node)

@@ -25,7 +25,7 @@ Invariants  I1  FREE and HEADS of an owner are touched by the instance that has 
             I3  what was never handed out is zero
 Ordering    ARENA[0] is advanced by fetch_add; the rest is ordered by the barrier
             between two instances that have an owner (`epochs`, B1 to B5).
-Checked     tests/headrace/memory/test_lists.py, test_maps.py; test_containers_planted.py
+Checked     tests/headrace/memory/test_containers.py
 """
 
 from __future__ import annotations

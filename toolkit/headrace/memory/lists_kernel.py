@@ -7,7 +7,7 @@ Indices are Python's: negative ones count from the end.
 `free, arena, lists` say whose blocks they are, `heads, at` which list: see
 `headrace.memory.arena`. An address of an element holds until the list changes.
 
-Checked     tests/headrace/memory/test_lists.py
+Checked     tests/headrace/memory/test_containers.py
 """
 
 from __future__ import annotations

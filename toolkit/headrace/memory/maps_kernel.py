@@ -24,7 +24,7 @@ State       CLASS  the block's class; HASHED is set if the index is
 Invariants  I1  entries 0..COUNT-1 have different keys, and each is in the index once
             I2  the index has no other entries; a hashed one is full to 3/4 at most
             I3  a hashed entry is reached from its place without an empty one between
-Checked     tests/headrace/memory/test_maps.py
+Checked     tests/headrace/memory/test_containers.py
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ Rooms       order.py      merge; order of keys; reorder (lateness)
             aggregates.py A and A+: windows of one stream, grouped by key
             joins.py      J and J+: pairs less than WS apart; band predicates
             operators.py  O+, the generalized operator (Algorithm 2, corrected)
+            containers.py lists, sets and maps of a state: keys in order, equal floats
             stateless.py  forward, filter, map, flat_map; Corollary 1's Map
             apps.py       the applications of the command line
 

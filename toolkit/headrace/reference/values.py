@@ -1,8 +1,8 @@
 """Aggregate functions over the values of one window and key, in input order.
 
 Nulls are skipped. What is left may be nothing: then ``count`` and ``distinct``
-give 0, ``collect_list`` and ``collect_set`` an empty list, and all others null. The order of the values is the order of the input,
-so a sum of floats has one answer.
+give 0, ``collect_list`` and ``collect_set`` an empty list, and all others null. The
+order of the values is the order of the input, so a sum of floats has one answer.
 """
 
 from __future__ import annotations
@@ -98,10 +98,10 @@ def mode(values: Sequence[Any]) -> Any:
 
 
 def quantile(values: Sequence[Any], q: float) -> float:
-    """Return what lies at ``q * (n - 1)`` of the values in their order, interpolated; NaN if there is one."""
+    """Return what lies at ``q * (n - 1)`` of the values in their order, interpolated; NaN if there is one, 0.0 of -0.0."""
     if any(value != value for value in values):
         return math.nan
-    ordered = sorted(values)
+    ordered = sorted(canonical(value) for value in values)
     place = q * (len(ordered) - 1)
     below = ordered[math.floor(place)]
     above = ordered[min(math.floor(place) + 1, len(ordered) - 1)]

@@ -15,7 +15,6 @@ from headrace.expressions.rows import cast, take
 from headrace.ingress.columns import as_arrow, from_values
 from headrace.ingress.keys import KeyDictionary
 
-
 _MOST_ELEMENTS = 2**31 - 1
 """Arrow's lists count them in 32 bits."""
 

@@ -1,0 +1,23 @@
+"""Property    a figure is one output, with its script; nothing that the figure says ends the script
+Cannot see  the page: tests/browser/test_still.py
+"""
+
+import json
+import re
+
+from bokeh.layouts import column
+from bokeh.plotting import figure
+
+from headrace_widgets.still import output_of
+
+
+def test_example_one_output_with_a_place_of_its_own():
+    plot = figure(title="</script><script>alert(1)</script>", width=300, height=200)
+    plot.line([1, 2], [3, 4])
+    layout = column(plot)
+    first, again = (output_of(layout)["text/html"] for _ in range(2))
+    assert first.count("<script>") == first.count("</script>") == 1
+    item = json.loads(re.search(r"const item = (.*);\n", first)[1])
+    assert "</script><script>alert(1)</script>" in json.dumps(item)
+    place = re.match(r'<div id="([\w-]+)"></div>', first)[1]
+    assert item["target_id"] == place and place not in again

@@ -1,0 +1,58 @@
+"""Bokeh figures of a notebook itself, which are there again when its page is loaded again.
+
+`bokeh.io.show` gives two outputs, a place and a script that looks for it, once, when it runs. JupyterLab runs the scripts
+of a notebook that it opens before it puts the cells on the page, whatever its windowing mode, so that none is found and no
+plot is drawn. Here the script is part of the place's own output and waits for it.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+from bokeh.embed import json_item
+from bokeh.models import UIElement
+
+_OUTPUT = """\
+<div id="{place}"></div>
+<script>
+(() => {{
+  const item = {item};
+  let turns = 3000;
+  const draw = () => {{
+    const place = document.getElementById(item.target_id);
+    if (place && window.Bokeh?.embed) window.Bokeh.embed.embed_item(item, place);
+    else if (turns--) setTimeout(draw, 100);
+  }};
+  draw();
+}})();
+</script>
+"""
+
+
+def show(figure: UIElement) -> None:
+    """Show a Bokeh figure, or a layout of some, below the cell.
+
+    Parameters
+    ----------
+    figure : UIElement
+        Of a notebook in which ``output_notebook()`` has brought BokehJS along.
+
+    Examples
+    --------
+    >>> from bokeh.plotting import figure
+    >>> plot = figure(width=400, height=200)
+    >>> show(plot)  # doctest: +SKIP
+    """
+    from IPython.display import display
+
+    display(output_of(figure), raw=True)
+
+
+def output_of(figure: UIElement) -> dict[str, Any]:
+    """Make the output, by MIME type."""
+    place = f"headrace-{uuid.uuid4().hex}"
+    item = json.dumps(json_item(figure, place))
+    html = _OUTPUT.format(place=place, item=item.replace("<", "\\u003c"))  # no text of the figure ends the script
+    return {"text/html": html, "text/plain": repr(figure)}
