@@ -96,7 +96,7 @@ class GateInlet:
                 self._note_keys(piece.keys)
                 break
             except KeyLimitError:  # of what an engine knows keys by besides
-                if not self._await_keys(horizons):
+                if not self._await_horizon(horizons, lambda: False):
                     raise
         self.latest_keys = piece.keys
         self._first_row = self.store.append(piece.ts, piece.keys, piece.offsets, piece.columns, piece.payload)
@@ -129,12 +129,16 @@ class GateInlet:
 
     def _await_keys(self, horizons: list[int]) -> bool:
         """Wait until keys may have expired; False if all that was encoded has been processed and none did."""
+        return self._await_horizon(horizons, lambda: self.books.added < self.encoder.counters.rows)
+
+    def _await_horizon(self, horizons: list[int], will_follow: Callable[[], bool]) -> bool:
+        """Wait until a horizon is another one; False if the engine has come to rest and no rows will follow by themselves."""
         progress, since = None, time.monotonic()
         while not read_cell(self._source.stop_word, 0):
             if [dictionary.horizon for dictionary in self.encoder.dictionaries] != horizons:
                 return True
             now = self._progress()
-            if now != progress or self.books.added < self.encoder.counters.rows:
+            if now != progress or will_follow():
                 progress, since = now, time.monotonic()
             elif time.monotonic() - since > _KEYS_WAIT_S:
                 return False
