@@ -152,6 +152,30 @@ def operator(
     l.f * l.f == l.d            f=float32(0.1), d=0.010000000298023226  True            False
     ==========================  ================================  ====================  ====================
 
+    What strings and containers do in functions, and what not; all else is refused with its line:
+
+    ================  ==========================================================================================
+    kind              in functions
+    ================  ==========================================================================================
+    string            ``== != < <= > >=`` (by code point), ``in`` a tuple or container, ``len`` (code points),
+                      ``min(a, b)``, ``max(a, b)``; other text work, ``+`` too, belongs before the window, in Spark or in
+                      an expression
+    hr.list_of        ``x[i]``, ``x[i] = v``, ``x[i] += v``, slices (no step), ``in``, ``len``, loops, ``append extend insert pop
+                      remove index count sort reverse clear copy``, ``min max sum sorted list``; given a list of its
+                      kind or ``[]``
+    hr.set_of         ``in``, ``len``, loops in the order of the elements, ``add discard remove clear``, ``min max sum sorted
+                      list``; given ``set()``
+    hr.map_of         ``d[k]``, ``d[k] = v``, ``d[k] += v``, ``in``, ``len``, loops in the order of the keys (also over
+                      ``items() keys() values()``), ``get(k, default) setdefault pop clear``, ``min max sum sorted list``;
+                      given ``{}``. Values that are arrays or records are read and written by element, as in
+                      ``d[k].n += 1``, and are zeros for a new key
+    hr.array          ``x[i]``, ``x[i] = v``, ``x[i] += v``, slices that are read, ``in``, ``len``, loops, ``min max sum sorted list``
+    ================  ==========================================================================================
+
+    In containers, NaN is one key and the last in order. A loop over a set or map whose keys change raises
+    RuntimeError at its next turn, even if there are as many keys as before. Lists made in passing, such as
+    ``sorted(state.words)[:3]``, can be looped over, emitted, given a name, or given to a list of the state.
+
     Integers and floats that meet are floats, in ``max`` as in a name that is an integer on
     one path and a float on the other. A null can only be tested with ``is None``. In join
     functions, where narrow types are faster, float32 columns are computed with as float32.
