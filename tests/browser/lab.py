@@ -323,6 +323,11 @@ class Visit:
     def dashboard(self) -> Any:
         return self.page.locator(".headrace-dashboard")
 
+    def words(self) -> str:
+        """What the dashboard says, brought into view: of what is out of sight the browser gives no text."""
+        self.page.evaluate(TO_DASHBOARD)
+        return self.dashboard.inner_text()
+
     def button(self, name: str, exact: bool = True) -> Any:
         """A button of the dashboard."""
         return self.dashboard.get_by_role("button", name=name, exact=exact)

@@ -62,7 +62,7 @@ def test_example_the_plots_follow_the_stream(visit):
     # One thread is loaded evenly and one source is behind no other: these two panels come when they have a meaning.
     shown = set(visit.panel_texts())
     assert {"throughput", "lag", "latency", "threads", "load", "mapping"} <= shown and not {"imbalance", "watermarks"} & shown
-    assert "Nothing lost, order kept" in visit.dashboard.inner_text()
+    until(lambda: "Nothing lost, order kept" in visit.words(), SLOW, "the books balance")
     visit.shot("light-1600")
 
 

@@ -52,7 +52,7 @@ def _memory() -> Any:
     return named(free=free, arena=arena, heads=heads, none=none)
 
 
-def _typed_dict() -> typed.Dict:
+def _typed_dict() -> Any:
     return typed.Dict.empty(types.int64, types.int64)
 
 

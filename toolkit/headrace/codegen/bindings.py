@@ -228,7 +228,7 @@ class Written:
     checks: set[str] = field(default_factory=set)
     number_checks: set[str] = field(default_factory=set)
     kept: set[str] = field(default_factory=set)
-    """Kernels of `kept_kernel` that are called."""
+    """Kernels of `headrace.codegen.containers.kernel` that are called."""
     temporaries: int = 0
     """Lists that are made in passing."""
     impure: set[str] = field(default_factory=set)

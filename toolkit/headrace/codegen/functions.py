@@ -241,7 +241,7 @@ def specialise(
     if written.number_checks:
         imports.append(f"from headrace.codegen.python_numbers import {', '.join(sorted(written.number_checks))}")
     if written.kept:
-        imports.append(f"from headrace.codegen.kept_kernel import {', '.join(sorted(written.kept))}")
+        imports.append(f"from headrace.codegen.containers.kernel import {', '.join(sorted(written.kept))}")
     if decorator in ("compiled", "compiled_user"):
         imports.append(f"from headrace.codegen.modules import {decorator}")
     if decorator == "compiled_user" and any("@compiled_user_bounded" in chunk for chunk in written.chunks):

@@ -30,8 +30,9 @@ from headrace.codegen.bindings import (
     Written,
 )
 from headrace.codegen.capture import CapturedFunction
+from headrace.codegen.containers.loops import KeptValues
+from headrace.codegen.containers.places import Place
 from headrace.codegen.inference import Inference, is_container
-from headrace.codegen.kept import KeptValues, Place
 from headrace.codegen.kinds import scalar
 from headrace.names import closest, instead
 

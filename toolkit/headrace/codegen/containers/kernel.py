@@ -1,4 +1,4 @@
-"""What a user function does with its lists, sets, maps and strings, as the calls that `kept` writes.
+"""What a user function does with its lists, sets, maps and strings, as the calls that the rewriting writes.
 
 The kernels of `headrace.memory` find, add and remove; these raise what Python
 raises where something is not there, and MemoryError where the arena is full. Each

@@ -1,0 +1,212 @@
+"""Assignments: of containers, to elements of containers, and ``d[k] += 1`` with one search."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from headrace.codegen.containers.calls import Calls
+from headrace.codegen.inference import is_container, said
+from headrace.codegen.kinds import Array, ListOf, MapOf, Record, SetOf
+
+
+class Assignment(Calls):
+    """Assignments that are about containers."""
+
+    def _kept_assign(self, node: ast.Assign) -> list[ast.stmt] | None:
+        """An assignment of a container; None if it is none."""
+        static = self.inference.of(node.value)
+        targets = [self.inference.of(target) for target in node.targets]
+        if isinstance(static, Record):
+            raise self._error(f"{ast.unparse(node.value)} is {said(static)}: use its fields, or a loop's variable", node)
+        if not is_container(static) and not any(map(is_container, targets)):
+            return None
+        if len(node.targets) > 1:
+            raise self._error(f"{ast.unparse(node)}: assign a container to one name or field", node)
+        target = node.targets[0]
+        place = self._place(target) if not isinstance(target, ast.Name) else None
+        if isinstance(target, ast.Name):
+            return self._name_container(target, node)
+        if place is None:
+            raise self._error(f"{ast.unparse(node)}: a container can only be given to a name or a field", node)
+        self._note_write(place)
+        if _is_empty(node.value, self._builtin, place.kind):
+            call = self._kept("clear" if isinstance(place.kind, ListOf) else "clear_keys", self._own(place))
+            return [self._statement(call, node)]
+        if not isinstance(place.kind, ListOf) or static != place.kind:
+            if isinstance(node.value, ast.BinOp):
+                self._refuse_operation(node.value, [node.value.left, node.value.right])
+            what = "an empty one or a list of that kind" if isinstance(place.kind, ListOf) else "an empty one"
+            raise self._error(f"{ast.unparse(node)}: give {said(place.kind)} {what}", node)
+        whole = ast.copy_location(
+            ast.Subscript(node.value, ast.Slice(None, None, None), ast.Load()), node
+        )
+        is_whole = isinstance(node.value, ast.Attribute | ast.Name)
+        made = self._made(whole if is_whole else node.value, None if self._sorts(node.value) else place)
+        assert made is not None
+        if self._sorts(node.value):
+            call = self._kept("slice", self._own(place), made.heads, made.at, "0", "np.int64(9223372036854775807)")
+            return [self._statement(call, node)]
+        return [self._statement(made.at, node)]
+
+    def _sorts(self, node: ast.expr) -> bool:
+        """Whether a list is made in several steps, of which all but the last need a list of their own."""
+        return isinstance(node, ast.Call)
+
+    def _name_container(self, target: ast.Name, node: ast.Assign) -> list[ast.stmt]:
+        if isinstance(node.value, ast.Attribute | ast.Name):
+            place = self._need(node.value)
+            if self.places.setdefault(target.id, place) != place:
+                raise self._error(f"{target.id!r} stands for another container elsewhere: use two names", target)
+            return []
+        if target.id not in self.places:
+            kind = self.inference.of(node.value)
+            if not isinstance(kind, ListOf):
+                raise self._error(f"{ast.unparse(node.value)} has no name of its own: use it by its key each time", node)
+            self.places[target.id] = self._temporary_place(kind.kind, node)
+        own = self.places[target.id]
+        if own.role is not None:
+            raise self._error(f"{target.id!r} stands for another container elsewhere: use two names", target)
+        made = self._made(node.value, None)
+        assert made is not None
+        call = self._kept("slice", self._own(own), made.heads, made.at, "0", "np.int64(9223372036854775807)")
+        return [self._statement(call, node)]
+
+    def _check_fields(self, node: ast.Assign, static: Any) -> None:
+        """Raise where a number is given to a field of strings, or the other way round."""
+        for target in node.targets:
+            if isinstance(target, ast.Attribute) and static is not None and not isinstance(static, tuple):
+                wanted = self.inference.of(target)
+                if wanted in ("string", "number") and wanted != static:
+                    raise self._error(
+                        f"{ast.unparse(node)}: {ast.unparse(node.value)} is {said(static)}, and the field is"
+                        f" {said(wanted)}",
+                        node,
+                    )
+            if isinstance(target, ast.Tuple | ast.List):
+                parts = node.value.elts if isinstance(node.value, ast.Tuple | ast.List) else []
+                for one, value in zip(target.elts, parts, strict=False):
+                    self._check_fields(ast.copy_location(ast.Assign([one], value), node), self.inference.of(value))
+
+    def _kept_target(self, target: ast.expr, name: str) -> list[ast.stmt] | None:
+        """The statement that stores the local `name` in an element of a container; None if the target is none."""
+        if isinstance(target, ast.Attribute):
+            found = self._record_word(target)
+            if found is None:
+                return None
+            word, kind = found
+            value = self._as_word(kind, ast.Name(name, ast.Load()))
+            return [self._statement(f"{word} = {value}", target)]
+        if not isinstance(target, ast.Subscript):
+            return None
+        static = self.inference.of(target.value)
+        if not is_container(static):
+            return None
+        text = ast.unparse(target)
+        if isinstance(target.slice, ast.Slice):
+            raise self._error(f"{text} is assigned: a slice cannot be; write a loop", target)
+        if isinstance(static, SetOf) or (isinstance(static, MapOf) and not isinstance(static.value, str)):
+            raise self._error(f"{text} is assigned: {said(static)} takes no such assignment", target)
+        place = self._need(target.value)
+        self._note_write(place)
+        where = f"{ast.unparse(target.value)}[...]"
+        if isinstance(place.kind, MapOf):
+            key = self._word(place.kind.key, target.slice, where, is_key=True)
+            at = self._kept("made", self._own(place), key, 1)
+            kind = place.kind.value
+            # The map may move to another block: its place is found before anything is written.
+            here = self._temporary("place")
+            value = self._as_word(kind, ast.Name(name, ast.Load()))
+            return [
+                self._statement(f"{here} = {at}", target),
+                self._statement(f"{self._memory.arena}[{here}] = {value}", target),
+            ]
+        index = self._word("int64", target.slice, where)
+        kind = place.kind.kind
+        value = self._as_word(kind, ast.Name(name, ast.Load()))
+        if isinstance(place.kind, Array):
+            word = f"{place.heads}[{self._kept('at', place.at, place.kind.size, index)}]"
+        else:
+            word = f"{self._memory.arena}[{self._kept('place', place.heads, place.at, index)}]"
+        return [self._statement(f"{word} = {value}", target)]
+
+    def _kept_aug_assign(self, node: ast.AugAssign) -> list[ast.stmt] | None:
+        """``d[k] += 1``, with one search; None if the target is no element of a container."""
+        target, place, key = node.target, None, ""
+        if isinstance(target, ast.Name | ast.Attribute) and is_container(self.inference.of(target)):
+            raise self._error(f"{ast.unparse(node)}: use append, extend, add or update", node)
+        self._refuse_operation(target, [target, node.value])
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Subscript | ast.Name):
+            if not isinstance(self.inference.of(target.value), Record):
+                return None
+            found = self._record_word(target)
+            assert found is not None
+            word, kind = found
+            array, _, rest = word.partition("[")
+            at = rest[:-1]
+        elif isinstance(target, ast.Subscript) and is_container(self.inference.of(target.value)):
+            static = self.inference.of(target.value)
+            if isinstance(target.slice, ast.Slice) or isinstance(static, SetOf):
+                raise self._error(f"{ast.unparse(node)}: cannot be compiled; write a loop", node)
+            if isinstance(static, MapOf) and not isinstance(static.value, str):
+                raise self._error(f"{ast.unparse(node)}: its values are {static.value!r}; use their elements", node)
+            place = self._need(target.value)
+            self._note_write(place)
+            where = f"{ast.unparse(target.value)}[...]"
+            array = self._memory.arena
+            if isinstance(place.kind, MapOf):
+                kind = place.kind.value
+                key = self._word(place.kind.key, target.slice, where, is_key=True)
+                at = self._kept("value", self._seen(place), key, 1)
+            else:
+                kind = place.kind.kind
+                index = self._word("int64", target.slice, where)
+                if isinstance(place.kind, Array):
+                    array, at = place.heads, self._kept("at", place.at, place.kind.size, index)
+                else:
+                    at = self._kept("place", place.heads, place.at, index)
+        else:
+            return None
+        here, now = self._temporary("place"), self._temporary("value")
+        self.names[now] = now
+        self.inference.names[now] = "number"
+        combined = ast.BinOp(ast.copy_location(ast.Name(now, ast.Load()), node), node.op, node.value)
+        result = self._as_word(kind, self.visit(ast.copy_location(combined, node)))
+        load = [
+            self._statement(f"{here} = {at}", node),
+            self._statement(f"{now} = {self._value(kind, f'{array}[{here}]')}", node),
+        ]
+        if not any(isinstance(inner, ast.Call) for inner in ast.walk(node.value)):
+            return [*load, self._statement(f"{array}[{here}] = {result}", node)]
+        # A call may change the container, as in d[k] += d.pop(j): the place is asked for again.
+        if any(self._changes(inner) for inner in ast.walk(target)):
+            raise self._error(f"{ast.unparse(node)}: give {ast.unparse(target)} its key by a name", node)
+        word = self._temporary("value")
+        if place is not None and isinstance(place.kind, MapOf):
+            at = self._kept("made", self._own(place), key, 1)
+        return [
+            *load,
+            self._statement(f"{word} = {result}", node),
+            self._statement(f"{here} = {at}", node),
+            self._statement(f"{array}[{here}] = {word}", node),
+        ]
+
+    def _changes(self, node: ast.AST) -> bool:
+        """Whether it is a call that may change a container."""
+        if not isinstance(node, ast.Call):
+            return False
+        if isinstance(node.func, ast.Attribute):
+            return node.func.attr in ("pop", "setdefault")
+        return isinstance(node.func, ast.Name) and node.func.id in self.captured.helpers
+
+
+def _is_empty(node: ast.expr, builtin: Any, kind: Any) -> bool:
+    """Whether it is ``[]``, ``{}``, ``set()``, ``list()`` or ``dict()``, for a container of this kind."""
+    if isinstance(node, ast.List):
+        return not node.elts and isinstance(kind, ListOf)
+    if isinstance(node, ast.Dict):
+        return not node.keys and isinstance(kind, MapOf)
+    if isinstance(node, ast.Call) and not node.args:
+        name = builtin(node)
+        return {"list": ListOf, "set": SetOf, "dict": MapOf}.get(name or "") is type(kind)
+    return False

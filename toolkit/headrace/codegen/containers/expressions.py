@@ -1,0 +1,282 @@
+"""Conditions, comparisons, elements and values of results, where strings or containers take part."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from headrace.codegen.containers.places import Places
+from headrace.codegen.inference import TEXT_WORK, is_container, said, static_of
+from headrace.codegen.kinds import Array, ListOf, MapOf, Record, SetOf, width_of
+
+_COMPARED = {ast.Lt: "{a}, {b}", ast.Gt: "{b}, {a}", ast.LtE: "{b}, {a}", ast.GtE: "{a}, {b}"}
+_NEGATED = (ast.LtE, ast.GtE)
+
+
+class Expressions(Places):
+    """Expressions of strings and containers."""
+
+    def _condition(self, node: ast.expr) -> ast.expr:
+        """An expression whose truth is asked for."""
+        if isinstance(node, ast.BoolOp):
+            return ast.copy_location(ast.BoolOp(node.op, [self._condition(value) for value in node.values]), node)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return ast.copy_location(ast.UnaryOp(ast.Not(), self._condition(node.operand)), node)
+        static = self.inference.of(node)
+        if static == "string" or is_container(static):
+            return self._text(f"{self._length(node, node)} != 0", node)
+        return self.visit(node)
+
+    def _length(self, node: ast.expr, whole: ast.AST) -> str:
+        static = self.inference.of(node)
+        if static == "string":
+            assert self.plan.texts is not None
+            return f"{self.plan.texts.points}[{ast.unparse(self.visit(node))}]"
+        if isinstance(static, Array):
+            return str(static.size)
+        place = self._need(node)
+        return self._kept("count", place.heads, place.at)
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        if isinstance(node.value, str) and self.plan.texts is not None and not self._is_message:
+            number = self.plan.texts.number_of(node.value)
+            return self._text(self.plan.texts.literal.replace("{number}", str(number)), node)
+        return node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
+        if self.plan.texts is None or self._is_message:
+            return node
+        raise self._error(f"{ast.unparse(node)}: strings cannot be put together here; {TEXT_WORK}", node)
+
+    def visit_Raise(self, node: ast.Raise) -> ast.stmt:
+        self._is_message = True
+        result = self.generic_visit(node)
+        self._is_message = False
+        assert isinstance(result, ast.stmt)
+        return result
+
+    def visit_List(self, node: ast.List) -> ast.expr:
+        return self._display(node)
+
+    def visit_Set(self, node: ast.Set) -> ast.expr:
+        return self._display(node)
+
+    def _display(self, node: ast.List | ast.Set) -> ast.expr:
+        for part in node.elts:
+            self._refuse(part, "a list or set that is not of the state; use a tuple, or keep it in the state")
+        result = self.generic_visit(node)
+        assert isinstance(result, ast.expr)
+        return result
+
+    def _refuse(self, node: ast.expr, what: str) -> None:
+        """Raise if a string or container is given to what takes none."""
+        if isinstance(node, ast.Starred | ast.Slice):
+            return
+        static = self.inference.of(node)
+        if static == "string":
+            raise self._error(f"{ast.unparse(node)} is a string, in {what}", node)
+        if is_container(static) or isinstance(static, Record):
+            raise self._error(f"{ast.unparse(node)} is {said(static)}, in {what}", node)
+
+    def _refuse_operation(self, node: ast.expr, parts: Sequence[ast.expr]) -> None:
+        if self._is_message:
+            return
+        for part in parts:
+            static = self.inference.of(part)
+            if static == "string":
+                raise self._error(
+                    f"{ast.unparse(node)}: {ast.unparse(part)} is a string, which can be compared, kept and emitted"
+                    f" here; for other text work, {TEXT_WORK}",
+                    node,
+                )
+            if is_container(static) or isinstance(static, Record | tuple):
+                raise self._error(f"{ast.unparse(node)}: {ast.unparse(part)} is {said(static)}; write a loop", node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        for part in node.values:
+            self._refuse(part, f"{ast.unparse(node)}: write a condition, as in a if a else b")
+        result = self.generic_visit(node)
+        assert isinstance(result, ast.expr)
+        return result
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        for part in (node.body, node.orelse):
+            if is_container(self.inference.of(part)):
+                self._refuse(part, f"{ast.unparse(node)}: write if and else")
+        return ast.copy_location(
+            ast.IfExp(self._condition(node.test), self.visit(node.body), self.visit(node.orelse)), node
+        )
+
+    def _kept_subscript(self, node: ast.Subscript) -> ast.expr | None:
+        """An element of a container; None if it is none."""
+        static = self.inference.of(node.value)
+        if static == "string":
+            raise self._error(f"{ast.unparse(node)}: a part of a string; {TEXT_WORK}", node)
+        if not is_container(static):
+            if isinstance(static, tuple) and not isinstance(node.slice, ast.Constant | ast.UnaryOp):
+                raise self._error(f"{ast.unparse(node)}: give a number, as in {ast.unparse(node.value)}[0]", node)
+            self._refuse(node.slice, f"{ast.unparse(node)}: it cannot be an index")
+            return None
+        if isinstance(node.slice, ast.Slice):
+            raise self._error(
+                f"{ast.unparse(node)}: use it in a loop, in len, in emit, or give it a name or to a list", node
+            )
+        if isinstance(static, MapOf) and not isinstance(static.value, str):
+            raise self._error(f"{ast.unparse(node)} is {said(static.value)}: use its elements", node)
+        if isinstance(static, SetOf):
+            raise self._error(f"{ast.unparse(node)}: a set has no elements by number; use `in` or a loop", node)
+        place = self._need(node.value)
+        where = f"{ast.unparse(node.value)}[...]"
+        if isinstance(place.kind, MapOf):
+            key = self._word(place.kind.key, node.slice, where, is_key=True)
+            at = self._kept("value", self._seen(place), key, 1)
+            return self._text(self._value(place.kind.value, f"{self._memory.arena}[{at}]"), node)
+        index = self._word("int64", node.slice, where)
+        if isinstance(place.kind, Array):
+            word = f"{place.heads}[{self._kept('at', place.at, place.kind.size, index)}]"
+        else:
+            word = self._kept("element", self._seen(place), index)
+        return self._text(self._value(place.kind.kind, word), node)
+
+    def _record_word(self, node: ast.Attribute) -> tuple[str, str] | None:
+        """The word of a field of a record in a map, and its kind; None if it is none."""
+        if not isinstance(node.value, ast.Subscript | ast.Name):
+            return None
+        static = self.inference.of(node.value)
+        if not isinstance(static, Record):
+            return None
+        names = [name for name, _ in static.fields]
+        if node.attr not in names:
+            raise self._error(f"{ast.unparse(node)}: it has {', '.join(names)}", node)
+        place = self._need(node.value)
+        return f"{place.heads}[{place.at} + {names.index(node.attr)}]", dict(static.fields)[node.attr]
+
+    def _kept_attribute(self, node: ast.Attribute) -> ast.expr | None:
+        found = self._record_word(node)
+        if found is not None:
+            return self._text(self._value(found[1], found[0]), node)
+        static = self.inference.of(node)
+        if is_container(static):
+            raise self._bare(node, static)
+        return None
+
+    def _bare(self, node: ast.expr, static: Any) -> Exception:
+        text = ast.unparse(node)
+        return self._error(
+            f"{text} is {said(static)}: here it can only be used by what it can do, such as len({text}), a loop or `in`",
+            node,
+        )
+
+    def _kept_compare(self, node: ast.Compare) -> ast.expr | None:
+        """A comparison of strings, or `in` a container; None if it is neither."""
+        operands = [node.left, *node.comparators]
+        statics = [self.inference.of(operand) for operand in operands]
+        displays = [isinstance(operand, ast.Tuple | ast.List | ast.Set) for operand in operands]
+        if all(static in ("number", None) for static in statics) and not any(displays):
+            if not any(self.inference.is_view(operand) for operand in operands):
+                return None
+        for middle in operands[1:-1]:
+            if any(self._changes(inner) for inner in ast.walk(middle)):
+                raise self._error(f"{ast.unparse(node)}: give {ast.unparse(middle)} a name in a statement before", node)
+        # What stands in the middle of a chain is written twice, and rewriting changes what it is given.
+        chain = zip(operands, node.ops, map(copy.deepcopy, operands[1:]), strict=False)
+        pairs = [self._pair(left, op, right, node) for left, op, right in chain]
+        if len(pairs) == 1:
+            return pairs[0]
+        return ast.copy_location(ast.BoolOp(ast.And(), pairs), node)
+
+    def _pair(self, left: ast.expr, op: ast.cmpop, right: ast.expr, node: ast.Compare) -> ast.expr:
+        if isinstance(op, ast.In | ast.NotIn):
+            found = self._is_in(left, right, node)
+            return found if isinstance(op, ast.In) else ast.copy_location(ast.UnaryOp(ast.Not(), found), node)
+        statics = self.inference.of(left), self.inference.of(right)
+        for side, static in zip((left, right), statics, strict=True):
+            if is_container(static) or isinstance(static, Record):
+                raise self._bare(side, static)
+        if "string" in statics and None not in statics and statics[0] != statics[1]:
+            raise self._error(
+                f"{ast.unparse(node)}: {said(statics[0])} and {said(statics[1])} are compared, and never equal", node
+            )
+        if "string" not in statics or isinstance(op, ast.Eq | ast.NotEq | ast.Is | ast.IsNot):
+            if isinstance(statics[0], tuple) and not isinstance(op, ast.Eq | ast.NotEq):
+                raise self._error(f"{ast.unparse(node)}: compare the parts of a tuple with strings one by one", node)
+            return ast.copy_location(ast.Compare(self.visit(left), [op], [self.visit(right)]), node)
+        assert self.plan.texts is not None
+        a, b = (ast.unparse(self.visit(side)) for side in (left, right))
+        less = self._kept("less", self.plan.texts.order, _COMPARED[type(op)].format(a=a, b=b))
+        return self._text(f"not {less}" if isinstance(op, _NEGATED) else less, node)
+
+    def _is_in(self, left: ast.expr, right: ast.expr, node: ast.Compare) -> ast.expr:
+        if self.inference.of(right) == "string":
+            raise self._error(f"{ast.unparse(node)}: looks into a string; {TEXT_WORK}", node)
+        if isinstance(right, ast.Tuple | ast.List | ast.Set):
+            for part in right.elts:
+                self._expect(self.inference.of(left), part, ast.unparse(node))
+            parts = ast.Tuple([self.visit(part) for part in right.elts], ast.Load())
+            return ast.copy_location(ast.Compare(self.visit(left), [ast.In()], [parts]), node)
+        view = None
+        owner = right
+        if self.inference.is_view(right):
+            assert isinstance(right, ast.Call) and isinstance(right.func, ast.Attribute)
+            view, owner = right.func.attr, right.func.value
+        static = self.inference.of(owner)
+        if not is_container(static):
+            self._refuse(left, ast.unparse(node))
+            return ast.copy_location(ast.Compare(self.visit(left), [ast.In()], [self.visit(right)]), node)
+        if view in ("items", "values"):
+            raise self._error(f"{ast.unparse(node)}: only keys can be looked up; write a loop", node)
+        place = self._need(owner)
+        where = ast.unparse(right)
+        if isinstance(place.kind, SetOf | MapOf):
+            key = place.kind.key if isinstance(place.kind, MapOf) else place.kind.kind
+            word = self._word(key, left, where, is_key=True)
+            return self._text(self._kept("has", self._seen(place), word, width_of(place.kind)), node)
+        word, is_float = self._word(place.kind.kind, left, where), self._is_float(place.kind.kind)
+        if isinstance(place.kind, Array):
+            call = self._kept("array_find", place.heads, place.at, place.kind.size, word, is_float)
+        else:
+            call = self._kept("find", self._seen(place), word, is_float)
+        return self._text(f"{call} >= 0", node)
+
+    def _emitted(self, kind: Any, node: ast.expr, where: str) -> ast.expr | None:
+        """A container as a value of a result; None if the field is a single value, which is checked to be of its kind."""
+        static = self.inference.of(node)
+        if isinstance(kind, str) or kind is None:
+            if is_container(static) or isinstance(static, Record):
+                raise self._error(f"{ast.unparse(node)} is {said(static)}: {where} takes {said(kind or 'number')}", node)
+            if kind is not None:
+                self._expect(static_of(kind), node, where)
+            elif static == "string":
+                raise self._error(f"{ast.unparse(node)} is a string: {where} takes numbers", node)
+            return None
+        is_fit = static == kind or (
+            isinstance(kind, ListOf | SetOf)
+            and isinstance(static, ListOf | SetOf | Array)
+            and static.kind == kind.kind
+            and (isinstance(kind, ListOf) or isinstance(static, SetOf))
+        )
+        if self.inference.is_view(node):
+            is_fit, wanted = False, f"write list({ast.unparse(node)})"
+        else:
+            wanted = f"{where} takes {said(kind)}"
+        if not is_fit:
+            raise self._error(f"{ast.unparse(node)} is {said(static)}: {wanted}", node)
+        place = self._need(node)
+        if isinstance(place.kind, Array):
+            into = self._temporary_place(place.kind.kind, node)
+            call = self._kept(
+                "array_slice", self._own(into), place.heads, place.at, place.kind.size, "0",
+                "np.int64(9223372036854775807)",
+            )  # fmt: skip
+            place = replace(into, at=call)
+        width = 0
+        if isinstance(place.kind, SetOf | MapOf):
+            width = width_of(place.kind)
+            key = place.kind.key if isinstance(place.kind, MapOf) else place.kind.kind
+            at = self._kept("in_order", self._seen(place), width, self._order(key))
+            place = replace(place, at=at)
+        staged = self._memory.staged.format(heads=place.heads, at=place.at, width=width)
+        return self._text(staged, node)
