@@ -439,7 +439,7 @@ class Stream(Summarised):
             slice, and a longer bound wastes less: a live join on 2 cores, beside its sources, made 8.2 G comparisons/s
             with 1 ms and 11.2 with 10 ms.
         max_keys : int
-            Keys that may be live at once.
+            Keys that may be live at once; and strings of columns, that functions and aggregates know by id.
         max_state : int
             Bytes that lists, sets and maps of an operator's live windows and keys may take, beside what is of one size:
             32 GiB by default. With ``mode="sn"`` those of each instance. More end the run with an error.
