@@ -109,10 +109,12 @@ def check_quantiles(kernels, seeds):
                 assert found == away_from_zero(wanted) or is_close
 
 
+@pytest.mark.slow
 def test_oracle_quantiles_of_integers():
     check_quantiles({"quantile_of_integers": quantile_of_integers, "quantile_of_times": quantile_of_times}, range(200))
 
 
+@pytest.mark.slow
 def test_oracle_quantiles_of_floats():
     for seed in range(200):
         draw = random.Random(seed)
@@ -157,6 +159,7 @@ def check_best(kernels, seeds):
         assert used_bytes(free, arena) == 0
 
 
+@pytest.mark.slow
 def test_oracle_the_k_best():
     check_best({"keep_best": keep_best, "order_best": order_best}, range(200))
 
@@ -425,6 +428,7 @@ EVERY_TYPE = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.interpreted
 @pytest.mark.parametrize("kind", [*NUMBERS, *TEXTS], ids=str)
 def test_oracle_every_type(kind):
