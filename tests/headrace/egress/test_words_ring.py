@@ -326,6 +326,7 @@ PAYLOAD_BUGS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.interpreted
 @pytest.mark.parametrize("bug", PAYLOAD_BUGS)
 def test_planted_bug_is_found(bug):

@@ -26,7 +26,7 @@ _FEW = 12
 """Words that are sorted rather than divided."""
 
 
-@kernel
+@kernel(borrows=True)
 def rank_floats(arena, first, count):
     """Turn the bits of floats into integers of the same order. NaNs are left out: how many there are without them."""
     at = np.int64(first)
@@ -42,13 +42,13 @@ def rank_floats(arena, first, count):
     return end - first
 
 
-@kernel
+@kernel(borrows=True)
 def float_of_rank(rank):
     """The float that `rank_floats` made a rank of; 0.0 of -0.0."""
     return np.int64(rank ^ ((rank >> 63) & _ALL_BUT_SIGN)).view(np.float64)
 
 
-@kernel
+@kernel(borrows=True)
 def select(arena, first, count, k):
     """Bring words into an order in which those before the one at `k` are not larger, and those behind it not smaller."""
     low = np.int64(first)
@@ -91,7 +91,7 @@ def select(arena, first, count, k):
         arena[to] = word
 
 
-@kernel
+@kernel(borrows=True)
 def around(arena, first, count, q):
     """The two words of `count`, at least one, between which a quantile lies, and how far from the first to the second."""
     place = q * np.float64(count - 1)
@@ -107,13 +107,13 @@ def around(arena, first, count, q):
     return low, high, part
 
 
-@kernel
+@kernel(borrows=True)
 def distance(low, high):
     """From one integer to a larger one, as a float, rounded once."""
     return np.float64(np.uint64(np.int64(high ^ _SIGN)) - np.uint64(np.int64(low ^ _SIGN)))
 
 
-@kernel
+@kernel(borrows=True)
 def quantile_of_integers(arena, first, count, q):
     """Quantile of integers; 0 of none."""
     if count == 0:
@@ -124,7 +124,7 @@ def quantile_of_integers(arena, first, count, q):
     return min(np.float64(low) + distance(low, high) * part, np.float64(high))
 
 
-@kernel
+@kernel(borrows=True)
 def quantile_of_times(arena, first, count, q):
     """Quantile of times or durations, rounded to their unit, half of one away from zero; 0 of none."""
     if count == 0:
@@ -141,7 +141,7 @@ def quantile_of_times(arena, first, count, q):
     return min(result, np.int64(high))
 
 
-@kernel
+@kernel(borrows=True)
 def quantile_of_floats(arena, first, count, numbers, q, ignore_nan):
     """Quantile of floats that `rank_floats` has made ranks of; NaN of none.
 
@@ -164,7 +164,7 @@ def quantile_of_floats(arena, first, count, numbers, q, ignore_nan):
     return min(low + (high - low) * part, high)
 
 
-@kernel
+@kernel(borrows=True)
 def most_frequent(arena, heads, at, order, prefixes, addresses, lengths):
     """The key with the largest count in a map of counts, of several the first one in their order; 0 of none."""
     first = heads[at + FIRST]
@@ -179,7 +179,7 @@ def most_frequent(arena, heads, at, order, prefixes, addresses, lengths):
     return best
 
 
-@kernel
+@kernel(borrows=True)
 def precedes(word, by, other, other_by, order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths):
     """Whether a word comes before another one: by what goes with it, the larger first, then by itself.
 
@@ -194,7 +194,7 @@ def precedes(word, by, other, other_by, order, prefixes, addresses, lengths, by_
     return word < other and not word_less(other, word, order, prefixes, addresses, lengths)
 
 
-@kernel
+@kernel(borrows=True)
 def sink(
     arena, first, count, word, by,
     order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
@@ -220,7 +220,7 @@ def sink(
     arena[first + 2 * i + 1] = by
 
 
-@kernel
+@kernel(borrows=True)
 def keep_best(
     free, arena, lists, heads, at, k, word, by,
     order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
@@ -257,7 +257,7 @@ def keep_best(
     return 0
 
 
-@kernel
+@kernel(borrows=True)
 def order_best(
     arena, heads, at,
     order, prefixes, addresses, lengths, by_order, by_prefixes, by_addresses, by_lengths,
