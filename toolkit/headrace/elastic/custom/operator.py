@@ -169,7 +169,8 @@ def operator(
                       ``items() keys() values()``), ``get(k, default) setdefault pop clear``, ``min max sum sorted list``;
                       given ``{}``. Values that are arrays or records are read and written by element, as in
                       ``d[k].n += 1``, and are zeros for a new key
-    hr.array          ``x[i]``, ``x[i] = v``, ``x[i] += v``, slices that are read, ``in``, ``len``, loops, ``min max sum sorted list``
+    hr.array          ``x[i]``, ``x[i] = v``, ``x[i] += v``, slices that are read, ``in``, ``len``, loops, ``min max sum
+                      sorted list``
     ================  ==========================================================================================
 
     In containers, NaN is one key and the last in order. A loop over a set or map whose keys change raises
