@@ -33,7 +33,7 @@ def canonical(key: Any) -> Any:
 
 
 def first_value(kind: Any) -> Any:
-    """Return what a field of this kind is at first: a zero, or a container of its own.
+    """Return what a field of this kind is at first: a zero, or a container of its own. What is no kind is a value.
 
     Parameters
     ----------
@@ -56,8 +56,9 @@ def first_value(kind: Any) -> Any:
         return [first_value(kind.kind)] * kind.size
     if name == "Record":
         return SimpleNamespace(**{field: first_value(value) for field, value in kind.fields})
-    assert name == "MapOf", kind
-    return KeyOrderedMap(None if isinstance(kind.value, str) else lambda: first_value(kind.value))
+    if name == "MapOf":
+        return KeyOrderedMap(None if isinstance(kind.value, str) else lambda: first_value(kind.value))
+    return kind
 
 
 def as_emitted(value: Any) -> Any:

@@ -156,5 +156,5 @@ def _first_state(state: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | No
         return SimpleNamespace(tuples=[])
     first = state() if callable(state) else state
     return SimpleNamespace(
-        **{name: v if isinstance(v, bool | int | float) else first_value(v) for name, v in first.items()}
+        **{name: first_value(v) for name, v in first.items()}
     )
