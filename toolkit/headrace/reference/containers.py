@@ -73,7 +73,7 @@ class FloatList(list):
     def count(self, value: Any) -> int:
         return sum(held == value for held in self)
 
-    def index(self, value: Any, start: int = 0, stop: int | None = None) -> int:
+    def index(self, value: Any, start: Any = 0, stop: Any = None) -> int:
         for i in range(*slice(start, stop).indices(len(self))):
             if self[i] == value:
                 return i
