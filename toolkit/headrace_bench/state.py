@@ -1,7 +1,8 @@
 """What user functions do to containers: nanoseconds of one operation, beside Numba's typed containers and Python's.
 
 The kernels alone, on one thread, in turns with the same loop over Numba's own containers, compiled under the same
-policy; Python's own figure is in the note, of fewer operations. Every way must give the same result.
+policy; Python's own figure is in the note, of fewer operations. Every way must give the same result. Times are the
+processor's for the thread: what else the machine does takes caches from it, but no time.
 """
 
 from __future__ import annotations
