@@ -32,6 +32,11 @@ def canonical(key: Any) -> Any:
     return key
 
 
+def is_kind(value: Any) -> bool:
+    """Whether it is a kind, and no value."""
+    return isinstance(value, str) or type(value).__name__ in ("ListOf", "SetOf", "MapOf", "Array", "Record")
+
+
 def first_value(kind: Any) -> Any:
     """Return what a field of this kind is at first: a zero, or a container of its own.
 
@@ -70,11 +75,11 @@ def as_emitted(value: Any) -> Any:
     >>> as_emitted(counts)
     [('a', [2]), ('b', 1)]
     """
-    if isinstance(value, dict):
+    if isinstance(value, KeyOrderedMap):
         return [(key, as_emitted(part)) for key, part in value.items()]
     if isinstance(value, SimpleNamespace):
         return dict(vars(value))
-    return list(value) if isinstance(value, list | tuple | set) else value
+    return list(value) if isinstance(value, list | set) else value
 
 
 class FloatList(list):
