@@ -32,8 +32,13 @@ def canonical(key: Any) -> Any:
     return key
 
 
+def is_kind(value: Any) -> bool:
+    """Whether it is a kind, and no value."""
+    return isinstance(value, str) or type(value).__name__ in ("ListOf", "SetOf", "MapOf", "Array", "Record")
+
+
 def first_value(kind: Any) -> Any:
-    """Return what a field of this kind is at first: a zero, or a container of its own. What is no kind is a value.
+    """Return what a field of this kind is at first: a zero, or a container of its own.
 
     Parameters
     ----------
@@ -56,9 +61,8 @@ def first_value(kind: Any) -> Any:
         return [first_value(kind.kind)] * kind.size
     if name == "Record":
         return SimpleNamespace(**{field: first_value(value) for field, value in kind.fields})
-    if name == "MapOf":
-        return KeyOrderedMap(None if isinstance(kind.value, str) else lambda: first_value(kind.value))
-    return kind
+    assert name == "MapOf", kind
+    return KeyOrderedMap(None if isinstance(kind.value, str) else lambda: first_value(kind.value))
 
 
 def as_emitted(value: Any) -> Any:
@@ -71,11 +75,11 @@ def as_emitted(value: Any) -> Any:
     >>> as_emitted(counts)
     [('a', [2]), ('b', 1)]
     """
-    if isinstance(value, dict):
+    if isinstance(value, KeyOrderedMap):
         return [(key, as_emitted(part)) for key, part in value.items()]
     if isinstance(value, SimpleNamespace):
         return dict(vars(value))
-    return list(value) if isinstance(value, list | tuple | set) else value
+    return list(value) if isinstance(value, list | set) else value
 
 
 class FloatList(list):

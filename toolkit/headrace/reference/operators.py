@@ -30,7 +30,7 @@ from typing import Any
 
 from headrace.errors import ParameterError
 from headrace.progress import END_OF_TIME
-from headrace.reference.containers import as_emitted, first_value
+from headrace.reference.containers import as_emitted, first_value, is_kind
 from headrace.reference.days import to_time, to_units
 from headrace.reference.keys import KeyFunction, key_set, no_key
 from headrace.reference.order import Row, Source, key_order, merge
@@ -155,6 +155,4 @@ def _first_state(state: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | No
     if state is None:
         return SimpleNamespace(tuples=[])
     first = state() if callable(state) else state
-    return SimpleNamespace(
-        **{name: first_value(v) for name, v in first.items()}
-    )
+    return SimpleNamespace(**{name: first_value(v) if is_kind(v) else v for name, v in first.items()})
