@@ -175,7 +175,7 @@ def test_example_a_lesson_ends_with_five_questions_and_draws_what_it_explains(fi
 ELASTIC = ROOT / "notebooks" / "30_elastic_reconfiguration.ipynb"
 LIES = {
     "Overload: the lag grows": ("overload", {"to": 0.0}),
-    "and nothing is idle any more": ("overload", {"idle": 0.3}),
+    "and the thread is busy": ("overload", {"idle": 0.6}),
     "Relief: the lag drains": ("relief", {"to": 1.9}),
     "Imbalance: one thread has the work": ("imbalance", {"shares": (0.5, 0.5)}),
     "and the lag grows, with two threads": ("imbalance", {"to": 0.0}),
