@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace import reference
 from headrace.elastic.aggregate import distinct
-from headrace.ingress.ordered_texts import OrderedTexts
+from headrace.ingress.ordered_texts import PAGE, OrderedTexts
 from headrace.memory import arena as arena_module
 from headrace.memory.seeded import Seed
 from headrace.memory.text_order import text_less
@@ -245,8 +245,8 @@ def test_oracle_duckdb_least_and_greatest_of_recycled_strings():
     with query.aggregate(least=hr.min("s"), greatest=hr.max("s")).start(threads=2) as run:
         assert run.wait(120)
         texts = run._operators["aggregate"].section.program.texts["s"]
-        # An id goes to the next string, the bytes of a batch go with its last string.
-        assert texts.size < count // 2 and len(texts._pages) < count // 2048
+        # An id goes to the next string, the bytes of a page go with its last string.
+        assert texts.size < count // 2 and len(texts._pages) < count // (2 * PAGE)
         assert sum(live for _, live in texts._pages.values()) == texts.size
         found = [tuple(row.values()) for row in run.to_arrow().to_pylist()]
     wanted = duckdb.execute(
