@@ -129,7 +129,7 @@ check-quick: $(STAMP)  ## stage: the tests that a person runs while working
 	$(call stage,quick,tests/project tests/headrace tests/headrace_bench tests/datasets tests/widgets,$(BOTH) -m "not slow and not campaign")
 
 check-project: $(STAMP)  ## stage: the project's own files
-	$(call stage,project,tests/project,$(BOTH))
+	$(call stage,project,tests/project,-n 3 --dist worksteal)
 
 check-unit: $(STAMP)  ## stage: units, oracles, properties, interleavings
 	$(call stage,unit,tests/headrace tests/headrace_bench,$(BOTH))

@@ -22,7 +22,7 @@ from headrace.apps import APPS
 from headrace.apps.app import App, sources
 from headrace.apps.compare import first_difference
 from headrace.errors import OutputError, RunStoppedError
-from headrace.report import Record, write_html
+from headrace.report import Record, figures_of, write_html
 
 TWEETS, FAST_TWEETS, FAST_FLIGHTS = 500_000, 20_000, 30_000
 PACED_S = 4.0
@@ -164,13 +164,15 @@ def _threads(count: int) -> str:
 
 def table(records: Sequence[Record]) -> str:
     """Lay out the figures of all runs for a terminal, one column for each."""
-    columns = [record.figures() for record in records]
-    names = list(columns[0])
-    first = max(map(len, names))
-    widths = [max(len(r.title), *(len(c[n]) for n in names)) for r, c in zip(records, columns, strict=True)]
+    figures = figures_of(records)
+    first = max(map(len, figures))
+    widths = [
+        max(len(record.title), *map(len, values))
+        for record, values in zip(records, zip(*figures.values(), strict=True), strict=True)
+    ]
     head = " " * first + "".join(f"  {r.title:>{w}}" for r, w in zip(records, widths, strict=True))
     lines = [head, "-" * len(head)]
-    for name in names:
-        cells = [f"  {column[name]:>{width}}" for column, width in zip(columns, widths, strict=True)]
+    for name, values in figures.items():
+        cells = [f"  {value:>{width}}" for value, width in zip(values, widths, strict=True)]
         lines += [f"{name:<{first}}" + "".join(cells)]
     return "\n".join(lines)

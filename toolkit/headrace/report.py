@@ -208,11 +208,9 @@ def about() -> str:
 
 
 def _summary_table(records: Sequence[Record]) -> str:
-    columns = [record.figures() for record in records]
     head = "".join(f"<th>{escape(record.title)}</th>" for record in records)
     rows = []
-    for name in _in_order(columns):
-        values = [figures.get(name, "-") for figures in columns]
+    for name, values in figures_of(records).items():
         cells = "".join(
             f'<td class="wrong">{escape(v)}</td>' if v.startswith("NO") else f"<td>{escape(v)}</td>" for v in values
         )
@@ -220,8 +218,12 @@ def _summary_table(records: Sequence[Record]) -> str:
     return f"<table><tr><th></th>{head}</tr>{''.join(rows)}</table>"
 
 
-def _in_order(columns: Sequence[dict[str, str]]) -> list[str]:
-    """Names of the figures of all runs: those of another engine stand where they stand in its own."""
+def figures_of(records: Sequence[Record]) -> dict[str, list[str]]:
+    """Figures of several runs side by side: name -> one for each, "-" where a run has none.
+
+    A figure that only some runs have stands where it stands among their own.
+    """
+    columns = [record.figures() for record in records]
     names: list[str] = []
     for figures in columns:
         at = 0
@@ -229,7 +231,7 @@ def _in_order(columns: Sequence[dict[str, str]]) -> list[str]:
             if name not in names:
                 names.insert(at, name)
             at = names.index(name) + 1
-    return names
+    return {name: [figures.get(name, "-") for figures in columns] for name in names}
 
 
 def _changes_table(changes: Sequence[Change]) -> str:

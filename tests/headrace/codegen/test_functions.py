@@ -455,6 +455,10 @@ def refuse_string(state, t):
         state.chars = 1
 
 
+def wrong_string(state, t):
+    state.chars = t.chars + "a"  # here
+
+
 def refuse_assigning_input(state, t):
     t.chars = 3  # here
 
@@ -594,6 +598,7 @@ REFUSED = [
     (refuse_unknown_field, r"t has no field 'char'; did you mean t.chars\? it has ts, chars, price, text"),
     (refuse_unknown_state, r"state has no field 'charrs'; did you mean state.chars\? it has chars, total, seen, small"),
     (refuse_string, "string column"),
+    (wrong_string, "is a string, which can be compared, kept and emitted"),
     (refuse_assigning_input, "cannot be changed"),
     (refuse_assigning_parameter, "another name"),
     (refuse_bare_parameter, "can only be used as t.field"),
@@ -700,10 +705,6 @@ def wrong_float_to_int(state, t):
     state.chars = t.chars / 2  # here
 
 
-def wrong_string(state, t):
-    state.chars = t.chars + "a"  # here
-
-
 def wrong_emit_type(state, t, emit):
     emit(
         chars=0.5,  # in this statement; Numba knows no finer place
@@ -731,7 +732,6 @@ def wrong_method(state, t):
     ("function", "text"),
     [
         (wrong_float_to_int, "a float64 is given where int64 is declared"),
-        (wrong_string, "is a string, which can be compared, kept and emitted"),
         (wrong_bool, "where bool is declared"),
         (wrong_method, "bit_count_of_them"),
     ],

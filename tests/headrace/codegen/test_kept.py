@@ -312,8 +312,16 @@ def top_three(state, t, emit):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("function", [cart, nested, top_three])
+@pytest.mark.parametrize("function", [cart, nested])
 def test_compiled_equals_plain(function):
+    for seed in range(20):
+        assert agree(function, seed) is None
+
+
+@pytest.mark.slow
+@pytest.mark.interpreted
+@pytest.mark.parametrize("function", [cart, nested, top_three])
+def test_interpreted_equals_plain(function):
     for seed in range(20):
         assert agree(function, seed) is None
 

@@ -125,7 +125,7 @@ def arrays(k, active):
     return k.OutArrays(
         words=words, event=[0] * 64, head=[0, 0], tail=[0, 0], mark=mark, mark_ts=mark[:],
         primary=ring(), a=ring(), b=ring(), c=ring(), at=ring(), meter=[[0] * 16, [0] * 16],
-        membership=[0, 0], payload=[[], []], payload_head=[], payload_tail=[],
+        membership=[0, 0], list_words=[[], []], list_head=[], list_tail=[],
     )  # fmt: skip
 
 

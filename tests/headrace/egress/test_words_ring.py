@@ -56,10 +56,10 @@ def take_lists(o, lengths, got):
         done = bound == END_OF_TIME
         tail = load_relaxed(o.tail, 0)
         head = load_acquire(o.head, 0)
-        first = load_relaxed(o.payload_tail, 0)
-        last = load_acquire(o.payload_head, 0)
+        first = load_relaxed(o.list_tail, 0)
+        last = load_acquire(o.list_head, 0)
         while first < last:
-            taken.append(o.payload[0][first & 1])
+            taken.append(o.list_words[0][first & 1])
             first += 1
             words_taken(o, 0, first)
         while tail < head:
@@ -72,7 +72,7 @@ def take_lists(o, lengths, got):
 def kernels(planted=()):
     return Kernels(
         OUTPUT, WORDS, "headrace.memory.event_count", programs=(write_lists, take_lists),
-        shared={"primary", "payload"}, planted=planted,
+        shared={"primary", "list_words"}, planted=planted,
     )  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def one_writes(k, lists):
     template = k.OutArrays(
         words=words, event=[0] * 64, head=[0], tail=[0], mark=[MIN_TIME], mark_ts=[MIN_TIME], primary=[[0, 0]],
         a=[[0, 0]], b=[[0, 0]], c=[[0, 0]], at=[[0, 0]], meter=[[0] * 16], membership=[0, 0],
-        payload=[[0, 0]], payload_head=[0], payload_tail=[0],
+        list_words=[[0, 0]], list_head=[0], list_tail=[0],
     )  # fmt: skip
 
     def build():
@@ -114,7 +114,7 @@ LOST = r"came \[.*\], written"
 ASLEEP = "deadlock"
 PLANTED = {
     "P2 after the record: it comes without its words": (
-        "    store_release(o.payload_head, me * CELL, head)  # P2\n    return position",
+        "    store_release(o.list_head, me * CELL, head)  # P2\n    return position",
         "    return position",
         f"{LOST}|{ASLEEP}",
     ),
@@ -122,7 +122,7 @@ PLANTED = {
         "        room = capacity - (head", "        room = 1 + capacity - (head", LOST,
     ),
     "a full ring shows nothing of what it holds": (
-        "    store_release(o.payload_head, me * CELL, head)  # P2\n    signal(",
+        "    store_release(o.list_head, me * CELL, head)  # P2\n    signal(",
         "    signal(",
         ASLEEP,
     ),
@@ -132,15 +132,15 @@ PLANTED = {
         ASLEEP,
     ),
     "a full ring does not look again before it sleeps": (
-        "        if head - load_acquire(o.payload_tail, me * CELL) < capacity:  # P0\n"
+        "        if head - load_acquire(o.list_tail, me * CELL) < capacity:  # P0\n"
         "            cancel(o.words, INSTANCES_WAITING)\n            break\n",
         "",
         ASLEEP,
     ),
 }
 LOOK = (
-    "    for r in range(o.payload_head.size // CELL):  # whoever waits for room for words\n"
-    "        if load_acquire(o.payload_head, r * CELL) != load_relaxed(o.payload_tail, r * CELL):\n"
+    "    for r in range(o.list_head.size // CELL):  # whoever waits for room for words\n"
+    "        if load_acquire(o.list_head, r * CELL) != load_relaxed(o.list_tail, r * CELL):\n"
     "            ready = True\n"
 )
 
@@ -269,7 +269,7 @@ def test_example_a_stop_ends_who_waits_for_room():
     instances = Instances([[(1, list(range(100)), [])]])
     writer = instances.threads[1]
     writer.start()
-    eventually(lambda: instances.out.payload_head[0] == PAYLOAD)
+    eventually(lambda: instances.out.list_head[0] == PAYLOAD)
     rings.stop_output(instances.out)
     writer.join(20)
     assert not writer.is_alive()
@@ -288,7 +288,7 @@ def check_steps(payload_class, seed):
     held = []
     for step in range(300):
         r = draw.randrange(3)
-        room = PAYLOAD - int(out.payload_head[r * CELL] - out.payload_tail[r * CELL])
+        room = PAYLOAD - int(out.list_head[r * CELL] - out.list_tail[r * CELL])
         words = np.array([1_000 * step + i for i in range(draw.randint(0, room))], np.int64)
         written[r].append((words_ring.write_words(out, r, words, 0, len(words), 1), words.tolist()))
         kept.drain(r)

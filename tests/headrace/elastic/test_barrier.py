@@ -109,7 +109,7 @@ def case(k, tuples, initial, plan):
     out = k.OutArrays(
         words=[0] * 8, event=[0] * 64, head=[0] * WORKERS, tail=[0] * WORKERS, mark=mark, mark_ts=mark[:],
         primary=rings(), a=rings(), b=rings(), c=rings(), at=rings(), meter=control.meter, membership=[0],
-        payload=[[] for _ in range(WORKERS)], payload_head=[], payload_tail=[],
+        list_words=[[] for _ in range(WORKERS)], list_head=[], list_tail=[],
     )  # fmt: skip
 
     def wanted_owner(at):

@@ -28,7 +28,7 @@ ROOT = Path(headrace.__file__).parent
 PUBLISHED_BY_ANOTHER = {
     # Records, published by a head, an end, or a promise.
     *("ring_ts", "ring_ref", "ring_at", "out_ts", "out_ref", "out_at", "out_seen", "out_node", "nodes"),
-    *("primary", "a", "b", "c", "at", "queue_ts", "queue_ref", "queue_at", "queue_seen", "queue_rank"),
+    *("primary", "a", "b", "c", "at", "list_words", "queue_ts", "queue_ref", "queue_at", "queue_seen", "queue_rank"),
     *("boundary", "boundary_epoch", "boundary_at"),
     # Of one thread, or of the holder of a flag.
     *("scratch", "reader"),

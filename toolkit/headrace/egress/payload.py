@@ -66,14 +66,14 @@ class Payload:
 
     def __init__(self, out: OutArrays, lists: Sequence[tuple[int, int]]):
         self._out, self._lists = out, lists
-        self._taken = [_Taken() for _ in range(out.payload.shape[0])]
+        self._taken = [_Taken() for _ in range(out.list_words.shape[0])]
         self._behind = [0] * len(self._taken)
         """By instance: the number of the first word after those of the records that came."""
 
     def drain(self, r: int) -> None:
         """Take what an instance has written. After its records were looked for: then their words come with them."""
-        out, ring = self._out, self._out.payload[r]
-        tail, head = read_cell(out.payload_tail, r * CELL), read_cell(out.payload_head, r * CELL)  # P3
+        out, ring = self._out, self._out.list_words[r]
+        tail, head = read_cell(out.list_tail, r * CELL), read_cell(out.list_head, r * CELL)  # P3
         while tail < head:
             at = tail & (len(ring) - 1)
             count = min(head - tail, len(ring) - at)

@@ -82,9 +82,9 @@ class OutArrays(NamedTuple):
     at: np.ndarray
     meter: np.ndarray  # the workers' counters, see `worker_kernel`
     membership: np.ndarray  # cell 0: the seqlock under which workers join and leave
-    payload: np.ndarray  # int64[instances, words], see `words_ring`; of no size where results have no lists
-    payload_head: np.ndarray
-    payload_tail: np.ndarray
+    list_words: np.ndarray  # int64[instances, words], see `words_ring`; of no size where results have no lists
+    list_head: np.ndarray
+    list_tail: np.ndarray
 
 
 def allocate(
@@ -128,9 +128,9 @@ def allocate(
         at=column(),
         meter=meter,
         membership=padded_cells(1) if membership is None else membership,
-        payload=(reserved(instances * payload, np.int64) if payload else np.zeros(0, np.int64)).reshape(instances, payload),
-        payload_head=padded_cells(instances if payload else 0),
-        payload_tail=padded_cells(instances if payload else 0),
+        list_words=(reserved(instances * payload, np.int64) if payload else np.zeros(0, np.int64)).reshape(instances, payload),
+        list_head=padded_cells(instances if payload else 0),
+        list_tail=padded_cells(instances if payload else 0),
     )
 
 
@@ -208,8 +208,8 @@ def glance(o, wanted):
         pending = load_acquire(o.head, r * CELL) - load_relaxed(o.tail, r * CELL)
         if pending > 0:
             ready = True
-    for r in range(o.payload_head.size // CELL):  # whoever waits for room for words
-        if load_acquire(o.payload_head, r * CELL) != load_relaxed(o.payload_tail, r * CELL):
+    for r in range(o.list_head.size // CELL):  # whoever waits for room for words
+        if load_acquire(o.list_head, r * CELL) != load_relaxed(o.list_tail, r * CELL):
             ready = True
     return bound, watermark, ready
 

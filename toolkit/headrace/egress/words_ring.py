@@ -54,13 +54,13 @@ WORD_MASK = (1 << INSTANCE_SHIFT) - 1
 @kernel
 def await_words(o, me, head):
     """Wait until a word fits behind the first `head`. False when stopped."""
-    capacity = o.payload.shape[1]
-    store_release(o.payload_head, me * CELL, head)  # P2
+    capacity = o.list_words.shape[1]
+    store_release(o.list_head, me * CELL, head)  # P2
     signal(o.words, COLLECTOR_WAITING, o.event, RELEASE_EVENT)
     turn(o.meter, me, ROOM_NS)
     while True:
         ticket = prepare(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT)
-        if head - load_acquire(o.payload_tail, me * CELL) < capacity:  # P0
+        if head - load_acquire(o.list_tail, me * CELL) < capacity:  # P0
             cancel(o.words, INSTANCES_WAITING)
             break
         if load_acquire(o.words, OUT_STOP) != 0:
@@ -89,12 +89,12 @@ def write_words(o, me, source, first, count, step):
     position : int
         For the record; -1 when stopped.
     """
-    capacity = o.payload.shape[1]
-    head = load_relaxed(o.payload_head, me * CELL)
+    capacity = o.list_words.shape[1]
+    head = load_relaxed(o.list_head, me * CELL)
     position = (np.int64(me) << INSTANCE_SHIFT) | head
     done = 0
     while done < count:
-        room = capacity - (head - load_acquire(o.payload_tail, me * CELL))  # P0
+        room = capacity - (head - load_acquire(o.list_tail, me * CELL))  # P0
         if room == 0:
             if not await_words(o, me, head):
                 return np.int64(-1)
@@ -103,17 +103,17 @@ def write_words(o, me, source, first, count, step):
         piece = min(count - done, room, capacity - slot)
         at = first + done * step
         for i in range(piece):
-            o.payload[me, slot + i] = source[at + i * step]  # P1
+            o.list_words[me, slot + i] = source[at + i * step]  # P1
         done += piece
         head += piece
-    store_release(o.payload_head, me * CELL, head)  # P2
+    store_release(o.list_head, me * CELL, head)  # P2
     return position
 
 
 @kernel
 def words_taken(o, me, tail):
     """The collector has taken every word before `tail` of instance `me`."""
-    store_release(o.payload_tail, me * CELL, tail)  # P5
+    store_release(o.list_tail, me * CELL, tail)  # P5
     signal(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT)
 
 

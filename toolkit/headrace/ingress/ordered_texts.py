@@ -134,8 +134,10 @@ class OrderedTexts(KeyDictionary):
         words[is_short] &= (np.uint64(1) << (8 * lengths[is_short]).astype(np.uint64)) - np.uint64(1)
         self.prefixes[ids] = (words.byteswap().astype(np.uint64) ^ _SIGN).view(np.int64)
         self.lengths[ids] = lengths
-        is_text = columns.is_text(strings.type)  # else it is bytes
-        self.points[ids] = pc.utf8_length(strings).to_numpy(zero_copy_only=False) if is_text else lengths
+        if columns.is_text(strings.type):  # else it is bytes
+            self.points[ids] = pc.utf8_length(strings.cast(pa.large_string())).to_numpy(zero_copy_only=False)
+        else:
+            self.points[ids] = lengths
         self.held[ids] = FREE
         for first in range(0, ids.size, PAGE):
             some = slice(first, first + PAGE)
