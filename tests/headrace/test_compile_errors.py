@@ -7,6 +7,7 @@ Cannot see  which line, for every kind of mistake: see tests/headrace/codegen/te
 """
 
 import pickle
+import re
 import traceback
 
 import pyarrow as pa
@@ -22,20 +23,20 @@ TABLE = pa.table({"ts": [1, 2], "k": [1, 1], "x": [2, 3]})
 STREAM = hr.stream(TABLE, event_time="ts")
 
 
-def adds_text(t, emit):
-    emit(y=t.x + "a")  # here
+def adds_a_pair(t, emit):
+    emit(y=t.x + (1, 2))  # here
 
 
-def compares_text(t):
-    return t.x + "a" > 3  # here
+def compares_a_sum(t):
+    return t.x + (1, 2) > 3  # here
 
 
 def updates(state, t, emit):
-    state.n = t.x + "a"  # here
+    state.n = t.x + (1, 2)  # here
 
 
 def pairs(left, right):
-    return left.x + "a" > right.x  # here
+    return left.x + (1, 2) > right.x  # here
 
 
 def custom():
@@ -43,9 +44,9 @@ def custom():
 
 
 CASES = [
-    (adds_text, lambda: STREAM.map(adds_text, y="int64").to_arrow()),
-    (adds_text, lambda: STREAM.flat_map(adds_text, y="int64").to_arrow()),
-    (compares_text, lambda: STREAM.filter(compares_text).to_arrow()),
+    (adds_a_pair, lambda: STREAM.map(adds_a_pair, y="int64").to_arrow()),
+    (adds_a_pair, lambda: STREAM.flat_map(adds_a_pair, y="int64").to_arrow()),
+    (compares_a_sum, lambda: STREAM.filter(compares_a_sum).to_arrow()),
     (updates, lambda: STREAM.key_by("k").window(2).apply(custom()).to_arrow()),
     (updates, lambda: STREAM.key_by("k").window(2).apply(custom()).to_arrow(mode="sn")),
     (pairs, lambda: STREAM.join(STREAM, within=2, where=pairs).to_arrow()),
@@ -58,7 +59,7 @@ def test_the_users_line_and_no_pages(function, call):
         call()
     error = caught.value
     assert (error.function, error.file, error.line) == (function.__name__, __file__, function.__code__.co_firstlineno + 1)
-    assert "there is no compiled add(int64, Literal[str](a))" in str(error) and "\n" not in str(error)
+    assert re.search(r"there is no compiled add\(int64, \w*Tuple\(", str(error)) and "\n" not in str(error)
     shown = "".join(traceback.format_exception(error))
     assert "numba" not in shown.casefold() and "Traceback" not in shown.removeprefix("Traceback")
     assert "No implementation of function" in error.compiler and error.compiler.count("\n") > 10

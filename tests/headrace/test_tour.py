@@ -89,6 +89,7 @@ def test_example_a_wrong_result_is_noticed(cheap, monkeypatch, capfd):
     assert "WRONG: row" in said and "column 'n'" in said and "to the last bit" not in said
 
 
+@pytest.mark.campaign  # a minute and a half
 def test_example_where_a_second_thread_does_not_help_fewer_posts_come(cheap, monkeypatch, capfd):
     """As on a machine with one core, which here is one whose posts come faster than two threads can take them."""
     monkeypatch.setattr(lesson, "capacity", lambda threads: 200_000.0)

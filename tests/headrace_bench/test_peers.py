@@ -136,7 +136,7 @@ def test_agree_ours_and_batch(works, name):
     assert rows[1].case.endswith("processor time") and rows[1].unit in ("ns/row", "ns/tweet") and rows[1].better == "lower"
 
 
-@pytest.mark.slow
+@pytest.mark.campaign  # a minute and a half
 def test_agree_spark(works, spark, monkeypatch):
     """One process for all workloads: starting it is what takes long. `spark` only says that there is a Java."""
     peer = on_spark.Spark(2)

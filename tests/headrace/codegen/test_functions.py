@@ -598,7 +598,7 @@ REFUSED = [
     (refuse_unknown_field, r"t has no field 'char'; did you mean t.chars\? it has ts, chars, price, text"),
     (refuse_unknown_state, r"state has no field 'charrs'; did you mean state.chars\? it has chars, total, seen, small"),
     (refuse_string, "string column"),
-    (wrong_string, "is a string, which can be compared, kept and emitted"),
+    (wrong_string, "is a string, which cannot be used here; for other text work, do it before"),
     (refuse_assigning_input, "cannot be changed"),
     (refuse_assigning_parameter, "another name"),
     (refuse_bare_parameter, "can only be used as t.field"),

@@ -261,6 +261,7 @@ def at_the_edge(width):
     return [(x, x + width) for x in numbers if cell(float(x) + width) < cell(float(x + width))]
 
 
+@pytest.mark.campaign  # each compiles its own join
 def test_planted_no_slack_for_rounding(monkeypatch):
     a, x = zip(*at_the_edge(5), strict=True)  # of equal times the right one comes later: it looks for the left one
     left, right = side(range(len(x)), x=pa.array(x)), side(range(len(a)), a=pa.array(a))
@@ -276,6 +277,7 @@ def test_planted_a_pair_out_of_the_window(monkeypatch):
     assert joined(left, right, 1000, hr.band("x", "a", 3.0)).to_arrow().num_rows > pairs(left, right, 3.0)
 
 
+@pytest.mark.campaign  # each compiles its own join
 def test_planted_a_hand_that_does_not_go_round(monkeypatch):
     """Eighty tuples are in the window, of 800,000, all others in cells that nothing comes to again."""
     left, right = drifting(800_000)

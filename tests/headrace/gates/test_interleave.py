@@ -329,7 +329,7 @@ def test_interleave_catches_reclamation_of_the_node_a_reader_stands_on():
     assert_killed("scalegate", tight_readers, ASLEEP, (SKIP_LIST, kept, ""))
 
 
-@both
+@pytest.mark.parametrize("gate", ["log", pytest.param("scalegate", marks=pytest.mark.campaign)])  # one minute
 def test_interleave_catches_membership_read_without_the_seqlock(gate):
     lost = {"log": WRONG, "scalegate": ASLEEP}[gate]
     assert_killed(gate, joining_below, lost, MEMBERSHIP_WITHOUT_THE_SEQLOCK, count=100_000)  # one schedule in 20,000

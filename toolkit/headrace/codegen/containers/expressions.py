@@ -87,9 +87,9 @@ class Expressions(Places):
         for part in parts:
             static = self.inference.of(part)
             if static == "string":
+                able = "can be compared, kept and emitted here" if self.plan.texts else "cannot be used here"
                 raise self._error(
-                    f"{ast.unparse(node)}: {ast.unparse(part)} is a string, which can be compared, kept and emitted"
-                    f" here; for other text work, {TEXT_WORK}",
+                    f"{ast.unparse(node)}: {ast.unparse(part)} is a string, which {able}; for other text work, {TEXT_WORK}",
                     node,
                 )
             if is_container(static) or isinstance(static, Record | tuple):
