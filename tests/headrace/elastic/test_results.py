@@ -16,6 +16,7 @@ from headrace.egress.collector import Records
 from headrace.elastic.aggregate.results import AggregateResults
 from headrace.elastic.aggregate.shape import AggregateColumn
 from headrace.elastic.custom.results import CustomResults
+from headrace.elastic.custom.shape import CustomShape
 from headrace.elastic.forward import ForwardResults
 from headrace.elastic.join.results import JoinResults
 from headrace.ingress.keys import KeyDictionary
@@ -122,7 +123,8 @@ def test_oracle_custom_results_are_ordered_by_boundary_cause_key_and_emission(wo
     draw = random.Random(1)
     rows = [(draw.randrange(3), draw.randrange(4), draw.randrange(len(WORDS)), n) for n in range(300)]
     schema = pa.schema({"ts": pa.int64(), "word": pa.string(), "n": pa.int64(), "late": pa.bool_()})
-    finisher = CustomResults(schema, dictionary, 1)
+    shape = CustomShape((), (("n", "int64"), ("late", "bool")), (), 1, False, None, None, None)
+    finisher = CustomResults(schema, dictionary, 1, shape)
     columns = list(zip(*rows, strict=True))
     late = np.array([n % 2 for n in columns[3]], np.uint8)
     drained = records(
