@@ -57,7 +57,7 @@ def test_example_the_posts_end_when_they_are_no_longer_wanted():
 # -- the tour
 
 
-@pytest.mark.slow
+@pytest.mark.campaign  # a minute
 def test_example_without_a_terminal_it_asks_for_nothing_and_opens_nothing(monkeypatch, capfd):
     monkeypatch.setattr(os, "execv", lambda *_: pytest.fail("a page was opened"))
     assert tour.main(behind_s=0.5) == 0

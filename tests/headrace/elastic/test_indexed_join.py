@@ -31,7 +31,7 @@ from headrace.errors import OverflowInputError
 from headrace.references import BUCKETS
 from support.workloads import scattered, worked
 
-SETTINGS = settings(max_examples=30, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=20, deadline=None, derandomize=True)
 
 
 def rows_of(table):
