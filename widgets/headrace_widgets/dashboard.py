@@ -232,9 +232,9 @@ class Dashboard(LiveView):
     def _end(self, state: str) -> None:
         """Switch off what would change the run."""
         self._is_over = True
-        self.status.show_end(state)
         self.operator_view.end()
         self.stop.disabled = True
+        self.status.show_end(state)  # last: what it says is true when it can be read
 
     def _show_failure(self) -> None:
         if not self.status.failure.value:
