@@ -59,6 +59,7 @@ from headrace.ingress.hashing import (
 )
 from headrace.kernel import kernel
 from headrace.memory.seeded import Seed, seeded
+from headrace.memory.words import copy_bytes
 
 DONE, NEED_PLACES, NEED_IDS, NEED_ARENA, OVER_LIMIT, TOO_LONG, CROWDED = 0, 1, 2, 3, 4, 5, 6
 LIVE, ARENA_USED, ARENA_DEAD, PLACED, COUNTS = 0, 1, 2, 3, 4
@@ -184,7 +185,7 @@ def encode_strings(g, data, starts, ends, ids, first):
                         g.stored[identity] = word
                     else:
                         at = g.counts[ARENA_USED]
-                        g.arena[at : at + length] = data[start : start + length]
+                        copy_bytes(g.arena, at, data, start, length)
                         g.stored[identity] = np.uint64(at)
                         g.counts[ARENA_USED] = at + length
                     g.slots[2 * place] = word
@@ -421,7 +422,7 @@ def compact_arena(g, arena):
             continue
         length = np.int64(g.lengths[identity])
         start = np.int64(g.stored[identity])
-        arena[used : used + length] = g.arena[start : start + length]
+        copy_bytes(arena, used, g.arena, start, length)
         g.stored[identity] = np.uint64(used)
         used += length
     return used
@@ -541,7 +542,7 @@ def gather_strings(g, ids, offsets, data):
             store_word(data, offsets[i], g.stored[identity])
         else:
             start = np.int64(g.stored[identity])
-            data[offsets[i] : offsets[i] + length] = g.arena[start : start + length]
+            copy_bytes(data, offsets[i], g.arena, start, length)
 
 
 @kernel

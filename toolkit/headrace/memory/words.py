@@ -47,13 +47,17 @@ def float_rank(word):
     return word ^ ((word >> 63) & _ALL_BUT_SIGN)
 
 
-def _is_words(array, *integers) -> bool:
+def _is_row(dtype, array, *integers) -> bool:
     return (
         isinstance(array, types.Array)
         and array.ndim == 1
-        and array.dtype == types.int64
+        and array.dtype == dtype
         and all(isinstance(integer, types.Integer) for integer in integers)
     )
+
+
+def _is_words(array, *integers) -> bool:
+    return _is_row(types.int64, array, *integers)
 
 
 if JIT:
@@ -94,19 +98,27 @@ if JIT:
 
         return types.void(words, index, value), generate
 
-    @intrinsic(prefer_literal=False)
-    def copy_words(typing_context, target, at, source, first, count):
-        """Copy `count` words; the two places may overlap."""
-        if not (_is_words(target, at, first, count) and _is_words(source)):
-            return None
+    def _copy_of(dtype):
+        """Make an intrinsic that copies elements of `dtype` between two places, which may overlap."""
 
-        def generate(context, builder, signature, args):
-            to = _address(context, builder, target, args[0], at, args[1])
-            begin = _address(context, builder, source, args[2], first, args[3])
-            cgutils.raw_memmove(builder, to, begin, context.cast(builder, args[4], count, types.intp), 8, align=8)
-            return context.get_dummy_value()
+        def copy(typing_context, target, at, source, first, count):
+            if not (_is_row(dtype, target, at, first, count) and _is_row(dtype, source)):
+                return None
+            size = dtype.bitwidth // 8
 
-        return types.void(target, at, source, first, count), generate
+            def generate(context, builder, signature, args):
+                to = _address(context, builder, target, args[0], at, args[1])
+                begin = _address(context, builder, source, args[2], first, args[3])
+                length = context.cast(builder, args[4], count, types.intp)
+                cgutils.raw_memmove(builder, to, begin, length, size, align=size)
+                return context.get_dummy_value()
+
+            return types.void(target, at, source, first, count), generate
+
+        return copy
+
+    copy_words = intrinsic(prefer_literal=False)(_copy_of(types.int64))
+    copy_bytes = intrinsic(prefer_literal=False)(_copy_of(types.uint8))
 
     @intrinsic(prefer_literal=False)
     def clear_words(typing_context, words, at, count):
@@ -135,6 +147,8 @@ else:
     def copy_words(target, at, source, first, count):
         """Copy `count` words; the two places may overlap."""
         target[at : at + count] = source[first : first + count]
+
+    copy_bytes = copy_words
 
     def clear_words(words, at, count):
         """Make `count` words zero."""

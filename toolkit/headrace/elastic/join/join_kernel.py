@@ -47,8 +47,9 @@ def promise(l):
 
 @kernel
 def hand_over(s, me, joiner):
-    s.low[joiner] = s.low[me]
-    s.high[joiner] = s.high[me]
+    for source in range(s.sides.size):
+        s.low[joiner, source] = s.low[me, source]
+        s.high[joiner, source] = s.high[me, source]
 
 
 @kernel
