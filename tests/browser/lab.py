@@ -439,21 +439,26 @@ class Visit:
 
 
 @contextmanager
-def opened(folder: Path, notebook: str, rows: int, settings: Settings = NO_MORE) -> Iterator[Visit]:
-    """A notebook of a folder in JupyterLab and Chromium: every cell run, so many rows in the plots of its dashboard."""
-    with jupyter_lab(folder, settings) as address, sync_playwright() as playwright:
+def visiting(address: str, folder: Path) -> Iterator[Visit]:
+    """A page of Chromium for an address; a picture of it is kept if something fails."""
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
         visit = Visit(browser, address, folder, SHOTS)
         try:
-            visit.open(notebook)
-            visit.run_all()
-            visit.until_rows(rows, 3 * SLOW)
+            yield visit
         except BaseException:
             visit.keep_failure()
-            visit.close()
             raise
-        try:
-            yield visit
         finally:
             visit.close()
             browser.close()
+
+
+@contextmanager
+def opened(folder: Path, notebook: str, rows: int, settings: Settings = NO_MORE) -> Iterator[Visit]:
+    """A notebook of a folder in JupyterLab and Chromium: every cell run, so many rows in the plots of its dashboard."""
+    with jupyter_lab(folder, settings) as address, visiting(address, folder) as visit:
+        visit.open(notebook)
+        visit.run_all()
+        visit.until_rows(rows, 3 * SLOW)
+        yield visit

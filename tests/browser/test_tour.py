@@ -45,8 +45,6 @@ def tour(tmp_path, asked):
 
 
 def test_example_enter_opens_the_dashboard(tour, asked, tmp_path):
-    from playwright.sync_api import sync_playwright
-
     tour.until("Press Enter to add a thread")
     tour.until("behind\r\n")
     tour.press_enter()
@@ -59,22 +57,13 @@ def test_example_enter_opens_the_dashboard(tour, asked, tmp_path):
         return asked.exists() and asked.read_text().strip()
 
     address = until(opened, SLOW, "a browser is asked to open the page")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=lab.chromium(), args=lab.FLAGS)
-        visit = lab.Visit(browser, "", tmp_path, lab.SHOTS)
-        try:
-            visit.page.goto(address)
-            visit.page.wait_for_url("**/voila/render/alone.ipynb**", timeout=3 * SLOW * 1_000)
-            until(lambda: tour.read() and visit.series("t")[-1:] > [2], 3 * SLOW, "the plots go on")
-            visit.button("+").click()
-            until(lambda: tour.read() and visit.series("threads")[-1] == 2, SLOW, "one thread more")
-            assert "Nothing lost, order kept" in visit.dashboard.inner_text()
-        except BaseException:
-            visit.keep_failure()
-            raise
-        finally:
-            visit.close()
-            browser.close()
+    with lab.visiting("", tmp_path) as visit:
+        visit.page.goto(address)
+        visit.page.wait_for_url("**/voila/render/alone.ipynb**", timeout=3 * SLOW * 1_000)
+        until(lambda: tour.read() and visit.series("t")[-1:] > [2], 3 * SLOW, "the plots go on")
+        visit.button("+").click()
+        until(lambda: tour.read() and visit.series("threads")[-1] == 2, SLOW, "one thread more")
+        assert "Nothing lost, order kept" in visit.dashboard.inner_text()
     assert visit.outside == []
     tour.process.send_signal(signal.SIGINT)
     until(lambda: tour.read() and tour.process.poll() is not None, SLOW, "Ctrl-C ends it")

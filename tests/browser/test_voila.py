@@ -21,29 +21,18 @@ pytestmark = pytest.mark.skipif(lab.chromium() is None, reason=lab.GET_ONE)
 
 
 def test_example_the_dashboard_alone(tmp_path):
-    from playwright.sync_api import sync_playwright
-
     notebook = shutil.copy(ROOT / "widgets" / "headrace_widgets" / "alone.ipynb", tmp_path)
-    with lab.dashboard_alone(tmp_path, Path(notebook).name) as address, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=lab.chromium(), args=lab.FLAGS)
-        visit = lab.Visit(browser, address, tmp_path, lab.SHOTS)
-        try:
-            visit.page.goto(address, timeout=3 * SLOW * 1_000)
-            visit.until_rows(5, 3 * SLOW)
-            before = visit.series("t")[-1]
-            until(lambda: visit.series("t")[-1] > before + 2, SLOW, "the plots go on")
-            assert {"throughput", "lag", "latency", "threads", "load", "mapping"} <= set(visit.panel_texts())
-            visit.button("+").click()
-            until(lambda: visit.series("threads")[-1] == 2, SLOW, "one thread more")
-            assert "Nothing lost, order kept" in visit.dashboard.inner_text()
-            shown = visit.page.locator("body").inner_text()
-            assert "Exercises" not in shown and "import headrace" not in shown, "more than the dashboard is shown"
-            visit.shot("voila-1600")
-        except BaseException:
-            visit.keep_failure()
-            raise
-        finally:
-            visit.close()
-            browser.close()
+    with lab.dashboard_alone(tmp_path, Path(notebook).name) as address, lab.visiting(address, tmp_path) as visit:
+        visit.page.goto(address, timeout=3 * SLOW * 1_000)
+        visit.until_rows(5, 3 * SLOW)
+        before = visit.series("t")[-1]
+        until(lambda: visit.series("t")[-1] > before + 2, SLOW, "the plots go on")
+        assert {"throughput", "lag", "latency", "threads", "load", "mapping"} <= set(visit.panel_texts())
+        visit.button("+").click()
+        until(lambda: visit.series("threads")[-1] == 2, SLOW, "one thread more")
+        assert "Nothing lost, order kept" in visit.dashboard.inner_text()
+        shown = visit.page.locator("body").inner_text()
+        assert "Exercises" not in shown and "import headrace" not in shown, "more than the dashboard is shown"
+        visit.shot("voila-1600")
     assert visit.outside == []
     assert [problem for problem in visit.problems if not any(part in problem for part in REFUSED)] == []

@@ -40,9 +40,10 @@ ROWS = st.tuples(
 
 
 @st.composite
-def sources(draw, most=3):
-    rows = draw(st.lists(st.lists(ROWS, max_size=25), min_size=1, max_size=most))
-    return [sorted(source, key=lambda row: row[0]) for source in rows]
+def sources(draw, most=3, rows=ROWS, longest=25):
+    """Some sources, each in the order of event time."""
+    drawn = draw(st.lists(st.lists(rows, max_size=longest), min_size=1, max_size=most))
+    return [sorted(source, key=lambda row: row[0]) for source in drawn]
 
 
 @st.composite

@@ -18,6 +18,7 @@ came at 1 and is kept::
 """
 
 import random
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,7 @@ from headrace.ingress.keys import KeyLimitError
 from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.windows import Window
 from support.drawn import schedules, stream, windows
+from support.drawn import sources as drawn_sources
 
 QUICK = settings(
     deadline=None,
@@ -60,10 +62,7 @@ ROWS = st.tuples(
 )
 
 
-@st.composite
-def sources(draw, most=3):
-    rows = draw(st.lists(st.lists(ROWS, max_size=25), min_size=1, max_size=most))
-    return [sorted(source, key=lambda row: row[0]) for source in rows]
+sources = partial(drawn_sources, rows=ROWS)
 
 
 def rows_of(query, **options):

@@ -182,9 +182,6 @@ class Inference:
             raise self._captured.error(f"{ast.unparse(node)}: {said(kinds[0])} or {said(kinds[1])}: give one kind", node)
         return kinds[0]
 
-    def _of_BinOp(self, node: ast.BinOp) -> Static:
-        return "number"
-
     def _of_Subscript(self, node: ast.Subscript) -> Static:
         kind = self.of(node.value)
         if isinstance(node.slice, ast.Slice):

@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from headrace.codegen.containers.calls import Calls
+from headrace.codegen.containers.places import NO_END
 from headrace.codegen.inference import is_container, said
 from headrace.codegen.kinds import Array, ListOf, MapOf, Record, SetOf
 
@@ -42,16 +43,14 @@ class Assignment(Calls):
             ast.Subscript(node.value, ast.Slice(None, None, None), ast.Load()), node
         )
         is_whole = isinstance(node.value, ast.Attribute | ast.Name)
-        made = self._made(whole if is_whole else node.value, None if self._sorts(node.value) else place)
+        # What a call makes, such as sorted(...), may take several steps: all but the last need a list of their own.
+        is_call = isinstance(node.value, ast.Call)
+        made = self._made(whole if is_whole else node.value, None if is_call else place)
         assert made is not None
-        if self._sorts(node.value):
-            call = self._kept("slice", self._own(place), made.heads, made.at, "0", "np.int64(9223372036854775807)")
+        if is_call:
+            call = self._kept("slice", self._own(place), made.heads, made.at, "0", NO_END)
             return [self._statement(call, node)]
         return [self._statement(made.at, node)]
-
-    def _sorts(self, node: ast.expr) -> bool:
-        """Whether a list is made in several steps, of which all but the last need a list of their own."""
-        return isinstance(node, ast.Call)
 
     def _name_container(self, target: ast.Name, node: ast.Assign) -> list[ast.stmt]:
         if isinstance(node.value, ast.Attribute | ast.Name):
@@ -69,7 +68,7 @@ class Assignment(Calls):
             raise self._error(f"{target.id!r} stands for another container elsewhere: use two names", target)
         made = self._made(node.value, None)
         assert made is not None
-        call = self._kept("slice", self._own(own), made.heads, made.at, "0", "np.int64(9223372036854775807)")
+        call = self._kept("slice", self._own(own), made.heads, made.at, "0", NO_END)
         return [self._statement(call, node)]
 
     def _check_fields(self, node: ast.Assign, static: Any) -> None:

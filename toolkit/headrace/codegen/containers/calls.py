@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from headrace.codegen.containers.expressions import Expressions
-from headrace.codegen.containers.places import Place
+from headrace.codegen.containers.places import Place, is_float
 from headrace.codegen.inference import TEXT_WORK, is_container, said, static_of
 from headrace.codegen.kinds import Array, ListOf, MapOf, SetOf, width_of
 
@@ -87,7 +87,7 @@ class Calls(Expressions):
         if name == "sum":
             if static_of(kind) == "string":
                 raise self._error(f"{ast.unparse(node)}: strings cannot be put together here; {TEXT_WORK}", node)
-            return self._text(self._kept("float_sum" if self._is_float(kind) else "sum", span), node)
+            return self._text(self._kept("float_sum" if is_float(kind) else "sum", span), node)
         word = self._kept("extreme", span, 1 if name == "max" else -1, self._order(kind))
         return self._text(self._value(kind, word), node)
 
@@ -138,15 +138,15 @@ class Calls(Expressions):
 
     def _do_list_remove(self, place: Place, node: ast.Call, where: str) -> str:
         word = self._word(place.kind.kind, node.args[0], where)
-        return self._kept("remove", self._own(place), word, self._is_float(place.kind.kind))
+        return self._kept("remove", self._own(place), word, is_float(place.kind.kind))
 
     def _do_list_index(self, place: Place, node: ast.Call, where: str) -> str:
         word = self._word(place.kind.kind, node.args[0], where)
-        return self._kept("index", self._seen(place), word, self._is_float(place.kind.kind))
+        return self._kept("index", self._seen(place), word, is_float(place.kind.kind))
 
     def _do_list_count(self, place: Place, node: ast.Call, where: str) -> str:
         word = self._word(place.kind.kind, node.args[0], where)
-        return self._kept("times", self._seen(place), word, self._is_float(place.kind.kind))
+        return self._kept("times", self._seen(place), word, is_float(place.kind.kind))
 
     def _do_list_clear(self, place: Place, node: ast.Call, where: str) -> str:
         return self._kept("clear", self._own(place))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from headrace.codegen.containers.places import Places
+from headrace.codegen.containers.places import NO_END, Places, is_float
 from headrace.codegen.inference import TEXT_WORK, is_container, said, static_of
 from headrace.codegen.kinds import Array, ListOf, MapOf, Record, SetOf, width_of
 
@@ -234,11 +234,11 @@ class Expressions(Places):
             key = place.kind.key if isinstance(place.kind, MapOf) else place.kind.kind
             word = self._word(key, left, where, is_key=True)
             return self._text(self._kept("has", self._seen(place), word, width_of(place.kind)), node)
-        word, is_float = self._word(place.kind.kind, left, where), self._is_float(place.kind.kind)
+        word, floats = self._word(place.kind.kind, left, where), is_float(place.kind.kind)
         if isinstance(place.kind, Array):
-            call = self._kept("array_find", place.heads, place.at, place.kind.size, word, is_float)
+            call = self._kept("array_find", place.heads, place.at, place.kind.size, word, floats)
         else:
-            call = self._kept("find", self._seen(place), word, is_float)
+            call = self._kept("find", self._seen(place), word, floats)
         return self._text(f"{call} >= 0", node)
 
     def _emitted(self, kind: Any, node: ast.expr, where: str) -> ast.expr | None:
@@ -269,7 +269,7 @@ class Expressions(Places):
             into = self._temporary_place(place.kind.kind, node)
             call = self._kept(
                 "array_slice", self._own(into), place.heads, place.at, place.kind.size, "0",
-                "np.int64(9223372036854775807)",
+                NO_END,
             )  # fmt: skip
             place = replace(into, at=call)
         width = 0

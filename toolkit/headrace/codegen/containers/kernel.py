@@ -32,10 +32,6 @@ from headrace.memory.maps_kernel import entry, map_clear, map_find, map_order, m
 from headrace.memory.text_order import text_less
 from headrace.memory.words import NAN_RANK, float_bits, float_rank
 
-NO_END = np.iinfo(np.int64).max
-"""In place of a slice's end that is not given."""
-
-
 # -- words
 
 

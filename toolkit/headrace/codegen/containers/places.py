@@ -10,6 +10,21 @@ from headrace.codegen.bindings import ContainerBinding, Memory, Plan, Written
 from headrace.codegen.capture import CapturedFunction
 from headrace.codegen.inference import Inference, is_container, said, static_of
 from headrace.codegen.kinds import Array, ListOf, MapOf, SetOf, scalar, width_of
+from headrace.memory.lists_kernel import ORDER_FLOAT, ORDER_INT, ORDER_TEXT
+
+NO_END = "np.int64(9223372036854775807)"
+"""In place of a slice's end that is not given."""
+
+
+def seen_as(kind: str) -> str:
+    """What a function sees of a scalar kind: a kind of number, or "string"."""
+    known = scalar(kind)
+    assert known is not None
+    return known.in_functions
+
+
+def is_float(kind: str) -> bool:
+    return seen_as(kind).startswith("float")
 
 
 @dataclass(frozen=True)
@@ -66,7 +81,7 @@ class Places(ast.NodeTransformer):
     # -- text of calls
 
     def _kept(self, name: str, *arguments: object) -> str:
-        """Write a call of a kernel of `kept_kernel`."""
+        """Write a call of a kernel of `kernel`."""
         self.written.kept.add(f"kept_{name}")
         return f"kept_{name}({', '.join(map(str, arguments))})"
 
@@ -85,13 +100,11 @@ class Places(ast.NodeTransformer):
 
     def _order(self, kind: str) -> str:
         """Arguments of what orders values of a kind."""
-        known = scalar(kind)
-        assert known is not None
-        if known.in_functions == "string":
+        if seen_as(kind) == "string":
             assert self.plan.texts is not None
-            return f"2, {self.plan.texts.order}"
+            return f"{ORDER_TEXT}, {self.plan.texts.order}"
         arena = self._memory.arena
-        return f"{int(known.in_functions.startswith('float'))}, {arena}, {arena}, {arena}"
+        return f"{ORDER_FLOAT if is_float(kind) else ORDER_INT}, {arena}, {arena}, {arena}"
 
     def _statement(self, text: str, node: ast.AST) -> ast.stmt:
         (statement,) = ast.parse(text).body
@@ -113,27 +126,19 @@ class Places(ast.NodeTransformer):
         return self._as_word(kind, self.visit(node), is_key)
 
     def _as_word(self, kind: str, value: ast.expr, is_key: bool = False) -> str:
-        known = scalar(kind)
-        assert known is not None
-        if known.in_functions == "string":
+        seen = seen_as(kind)
+        if seen == "string":
             return ast.unparse(value)
-        checked = ast.unparse(self._checked(known.in_functions, value))
-        if known.in_functions.startswith("float"):
+        checked = ast.unparse(self._checked(seen, value))
+        if is_float(kind):
             return self._kept("key_bits" if is_key else "bits", checked)
-        return checked if known.in_functions == "int64" else f"np.int64({checked})"
+        return checked if seen == "int64" else f"np.int64({checked})"
 
     def _value(self, kind: str, word: str) -> str:
         """What a function sees of a word."""
-        known = scalar(kind)
-        assert known is not None
-        if known.in_functions == "bool":
+        if seen_as(kind) == "bool":
             return f"({word} != 0)"
-        return self._kept("float", word) if known.in_functions.startswith("float") else word
-
-    def _is_float(self, kind: str) -> bool:
-        known = scalar(kind)
-        assert known is not None
-        return known.in_functions.startswith("float")
+        return self._kept("float", word) if is_float(kind) else word
 
     # -- places
 
@@ -197,7 +202,7 @@ class Places(ast.NodeTransformer):
             if node.slice.step is not None:
                 raise self._error(f"{ast.unparse(node)}: a slice with a step; write a loop", node)
             start, stop = (self._bound(part, default) for part, default in (
-                (node.slice.lower, "0"), (node.slice.upper, "np.int64(9223372036854775807)")))  # fmt: skip
+                (node.slice.lower, "0"), (node.slice.upper, NO_END)))  # fmt: skip
             target = into or self._temporary_place(source.kind.kind, node)
             if isinstance(source.kind, Array):
                 call = self._kept(
@@ -235,7 +240,7 @@ class Places(ast.NodeTransformer):
             size = [source.kind.size] if isinstance(source.kind, Array) else []
             call = self._kept(
                 "array_slice" if size else "slice",
-                self._own(target), source.heads, source.at, *size, "0", "np.int64(9223372036854775807)",
+                self._own(target), source.heads, source.at, *size, "0", NO_END,
             )  # fmt: skip
             is_sorted = False
         if name == "sorted" and not (is_sorted and reverse == "False"):
