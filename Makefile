@@ -24,7 +24,7 @@ ARGS ?=
 # What `make notebooks` runs; parameters in ARGS, e.g. make notebooks NOTEBOOKS=notebooks/00_first_stream.ipynb ARGS="-p flights_read 336776"
 NOTEBOOKS ?= $(wildcard notebooks/*.ipynb)
 
-.PHONY: help demo tour test check lab bench bench-dashboard pictures doctor fresh setup lock \
+.PHONY: help demo tour test check campaign lab bench bench-dashboard pictures doctor fresh setup lock \
         check-lint check-types check-imports check-quick check-project check-unit check-litmus check-datasets check-widgets check-browser check-notebooks dashboard notebooks
 
 help:  ## say what each target does (the default)
@@ -59,6 +59,9 @@ notebooks: $(STAMP)  ## run the notebooks and write them as HTML to build/notebo
 	  $(BIN)/jupyter nbconvert --log-level ERROR --to html "$$out"; \
 	done
 	@echo "== HTML in build/notebooks"
+
+campaign: $(STAMP)  ## hours: tests too long for every day, and compiled what `make test` runs without the compiler
+	@HEADRACE_COMPILED=1 $(BIN)/python -m pytest -q -n $(WORKERS) -m "campaign or logic" tests
 
 bench: $(STAMP)  ## measure the parts (NAME=gate for one of them, ARGS="--full" for the large sizes)
 	@$(BIN)/headrace bench $(NAME) $(ARGS)

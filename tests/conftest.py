@@ -1,5 +1,7 @@
 """What all tests share: one Spark session, one process without the compiler; drawn examples; tidiness."""
 
+import os
+
 import pytest
 from hypothesis import settings
 
@@ -49,12 +51,14 @@ _interpreter = Interpreter()
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "interpreted: runs with the compiler switched off, see support/interpreter.py")
+    config.addinivalue_line("markers", "logic: the same, unless HEADRACE_COMPILED is set: right in plain Python and compiled")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
     """Have an interpreted test run in the process that does so."""
-    if not JIT or pyfuncitem.get_closest_marker("interpreted") is None:
+    marks = ["interpreted"] if os.environ.get("HEADRACE_COMPILED") else ["interpreted", "logic"]
+    if not JIT or not any(pyfuncitem.get_closest_marker(mark) for mark in marks):
         return None
     passed, said = _interpreter.run(pyfuncitem.nodeid)
     if not passed:

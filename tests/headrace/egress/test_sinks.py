@@ -115,6 +115,7 @@ def test_agree_parquet_bytes_do_not_depend_on_batches(tmp_path, monkeypatch):
     assert pq.read_table(tmp_path / "1.parquet").equals(TABLE)
 
 
+@pytest.mark.logic
 def test_agree_parquet_bytes_of_runs(tmp_path):
     """Threads, batches, gate and reconfigurations do not show in the file."""
     files = set()

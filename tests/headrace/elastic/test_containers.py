@@ -16,6 +16,7 @@ A window instance at place p has heads, four words each, and its key's bucket ow
 
 import random
 import threading
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,7 @@ from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.memory.arena import used_bytes
 from headrace.windows import Window
 from support.drawn import schedules, stream, windows
+from support.drawn import sources as drawn_sources
 from support.workloads import HANG_S, bits, eventually
 
 QUICK = settings(
@@ -40,7 +42,7 @@ QUICK = settings(
     phases=[Phase.explicit, Phase.generate],  # shrinking a failure would take minutes
     suppress_health_check=list(HealthCheck),
 )
-MODES = [("log", "vsn"), ("log", "sn")]  # what gates do with strings is in test_texts
+MODES = [pytest.param("log", "vsn", marks=pytest.mark.logic), ("log", "sn")]  # what gates do with strings is in test_texts
 
 WORDS = ["", "a", "b", "B", "ab", "é", "z" * 11, "z" * 11 + "a"]
 SCHEMA = pa.schema(
@@ -67,10 +69,7 @@ ROWS = st.tuples(
 )
 
 
-@st.composite
-def sources(draw, most=3):
-    rows = draw(st.lists(st.lists(ROWS, max_size=25), min_size=1, max_size=most))
-    return [sorted(source, key=lambda row: row[0]) for source in rows]
+sources = partial(drawn_sources, rows=ROWS)
 
 
 def rows_of(query, **options):
@@ -226,7 +225,7 @@ def reference_of_lasts(drawn, window):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["vsn", "sn"])
+@pytest.mark.parametrize("mode", ["vsn", pytest.param("sn", marks=pytest.mark.logic)])
 def test_oracle_one_instance_per_key_slides(mode):
     @QUICK
     @given(sources(), windows(4), schedules())

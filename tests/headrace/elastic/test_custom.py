@@ -108,6 +108,7 @@ RISING = hr.operator(
 )
 
 
+@pytest.mark.logic
 @QUICK
 @given(sources(), windows(1), schedules())
 def test_oracle_windows_side_by_side_of_an_integer_key(drawn, window, schedule):
@@ -152,7 +153,7 @@ LATEST = hr.operator(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.logic
 @QUICK
 @given(sources(), windows(4), schedules())
 def test_oracle_one_instance_per_key_slides(drawn, window, schedule):
@@ -248,7 +249,7 @@ def pairs_of(state, t, emit):
         emit(n=state.n, i=i)
 
 
-@pytest.mark.slow
+@pytest.mark.logic
 @QUICK
 @given(sources(), windows(2), schedules())
 def test_oracle_no_key_and_no_output(drawn, window, schedule):
@@ -281,6 +282,7 @@ SUMS = hr.operator(
 )
 
 
+@pytest.mark.logic
 @QUICKER
 @given(sources(), windows(3), schedules())
 def test_agree_a_plus_is_a_map_followed_by_a(drawn, window, schedule):
@@ -326,6 +328,7 @@ JOIN_STATE = {"left": -1, "right": -1}
 JOIN_LATEST = hr.operator(state=JOIN_STATE, emits={"left": "int64", "right": "int64"}, update=join_latest)
 
 
+@pytest.mark.logic
 @QUICKER
 @given(
     st.lists(JOIN_ROWS, max_size=20),
@@ -352,6 +355,7 @@ def test_agree_j_plus_is_a_map_followed_by_j(left, right, window, schedule):
 # ------------------------------------------------------- order, and downstream
 
 
+@pytest.mark.logic
 @QUICKER
 @given(sources(), windows(3), schedules())
 def test_oracle_an_aggregate_after_a_custom_operator(drawn, window, schedule):
@@ -523,7 +527,7 @@ LONG = hr.operator(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("gate", "mode"), [("scalegate", "vsn"), ("log", "sn")])
+@pytest.mark.parametrize(("gate", "mode"), [pytest.param("scalegate", "vsn", marks=pytest.mark.logic), ("log", "sn")])
 def test_agree_gates_modes_and_heartbeats(gate, mode):
     """Filtered rows become heartbeats, which count as ticks: alike for every instance."""
 

@@ -171,7 +171,7 @@ ROWS = st.tuples(
 SCHEMA = pa.schema({"ts": pa.int64(), "x": pa.int64(), "b": pa.bool_(), "s": pa.string()})
 
 
-@pytest.mark.slow
+@pytest.mark.logic
 @settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 @given(st.lists(ROWS, max_size=30), st.integers(1, 4))
 def test_oracle_steps_before_and_after_an_operator(drawn, threads):
@@ -272,7 +272,7 @@ def emit_times(key, state, emit):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{"gate": "scalegate"}, {"mode": "sn"}], ids=str)
+@pytest.mark.parametrize("options", [pytest.param({"gate": "scalegate"}, marks=pytest.mark.logic), {"mode": "sn"}], ids=str)
 def test_example_an_operator_reads_times_as_integers_and_keeps_its_names(options):
     operator = hr.operator(
         state=dict.fromkeys(("at", "took", "ts", "length"), "int64"),
@@ -293,7 +293,7 @@ def times_meet(l, r):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("index", [True, False])
+@pytest.mark.parametrize("index", [True, pytest.param(False, marks=pytest.mark.logic)])
 def test_example_a_join_function_reads_event_times_and_durations(index):
     """Times of two units, in the engine's: pairs one second apart."""
     left, right = hr.stream(TIMES, event_time="when"), TIMES.set_column(0, "when", TIMES["when"].cast(pa.timestamp("us")))
@@ -308,7 +308,7 @@ def divides_times(l, r):
     return l.when // (r.ts - l.ts) > 0
 
 
-@pytest.mark.slow
+@pytest.mark.logic
 def test_example_a_failing_join_function_shows_the_times_it_read():
     stream = hr.stream(TIMES, event_time="when")
     with pytest.raises(FunctionError, match="ZeroDivisionError") as caught:
@@ -317,7 +317,7 @@ def test_example_a_failing_join_function_shows_the_times_it_read():
     assert "'r.ts': 1000000 (1970-01-01 00:00:01)" in str(caught.value)
 
 
-@pytest.mark.slow
+@pytest.mark.logic
 def test_example_steps_read_times_as_integers():
     stream = hr.stream(TIMES, event_time="when")
     mapped = stream.map(lambda t: t.took + t.µs + t.when // 1_000_000, sum="int64")

@@ -116,7 +116,7 @@ def test_oracle_integers_at_the_ends_of_their_range(xs, ys, width, threads):
 KEYED = {"id": st.sampled_from(["a", "b", "é", "zz"]), "v": st.integers(-4, 4)}
 
 
-@pytest.mark.slow
+@pytest.mark.logic
 @SETTINGS
 @given(
     st.lists(st.fixed_dictionaries(KEYED), max_size=40),
@@ -170,6 +170,7 @@ def test_agree_with_all_pairs_and_compares_few():
     assert sum(metrics.bucket_load) == metrics.updates and worked(run, "join") > 1
 
 
+@pytest.mark.logic
 def test_agree_instances_that_share_nothing():
     left, right = random_sides(300, 4, 50, 100)
     query = joined(left, right, 1000, hr.band("x", "a", 3.0))
@@ -188,6 +189,7 @@ def blocks_taken(query, **options):
         return indexed.blocks_taken(run._operators["join"].section.state), run.to_arrow()
 
 
+@pytest.mark.logic
 def test_example_a_full_index_says_what_to_do(monkeypatch):
     monkeypatch.setattr(indexed, "MOST_BLOCKS", 50)
     left, right = random_sides(400, 5, 10_000, 400)
@@ -243,6 +245,7 @@ def plant(monkeypatch, text, mistake, file=None):
     monkeypatch.setattr(template, "generate", generate)
 
 
+@pytest.mark.interpreted
 def test_planted_cells_that_share_a_number(monkeypatch):
     left, right = random_sides(300, 6, 60, 100)
     query = joined(left, right, 1000, hr.band("x", "a", 3.0))
@@ -271,6 +274,7 @@ def test_planted_no_slack_for_rounding(monkeypatch):
     assert query.to_arrow().num_rows < len(x)
 
 
+@pytest.mark.interpreted
 def test_planted_a_pair_out_of_the_window(monkeypatch):
     left, right = random_sides(300, 6, 60, 100)
     plant(monkeypatch, "if other_ts > oldest{user_condition}", "if True{user_condition}", file="_PROBE")

@@ -226,6 +226,7 @@ def instants(values, unit):
     return pa.array(values, pa.timestamp(unit))
 
 
+@pytest.mark.logic
 @pytest.mark.parametrize("condition", EQUALITIES[:2], ids=str)
 def test_example_units_are_brought_together(condition):
     assert joins(instants([1], "s"), instants([1000], "ms"), **condition) == 1
@@ -327,6 +328,7 @@ def finds(case, kinds, words, seeds=range(6)):
                 typed_cases.check(case, kind, seed, few=True)
 
 
+@pytest.mark.interpreted
 def test_planted_values_are_taken_for_microseconds(monkeypatch):
     right = columns.from_values
 

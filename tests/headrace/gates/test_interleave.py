@@ -52,7 +52,7 @@ def test_interleave_one_source_one_reader(gate):
     case = static_case(gate, kernels(gate), [[1, 2, 2]], 1)
     assert exhaustive(gate, case, preemptions=2) > 1000
     assert exhaustive(gate, case, preemptions=1, memory=TSO) > 50
-    sampled(gate, case, 9_000)
+    sampled(gate, case, 4_500)
 
 
 @pytest.mark.slow
@@ -61,53 +61,53 @@ def test_interleave_two_sources_with_ties(gate):
     case = static_case(gate, kernels(gate), [[1, 2], [2, 2]], 1)
     assert exhaustive(gate, case, preemptions=1) > 500
     assert exhaustive(gate, case, preemptions=1, memory=TSO) > 500
-    sampled(gate, case, 9_000)
+    sampled(gate, case, 4_500)
 
 
 @both
 def test_interleave_two_readers(gate):
-    sampled(gate, static_case(gate, kernels(gate), [[1, 3], [2, 2]], 2), 12_000)
+    sampled(gate, static_case(gate, kernels(gate), [[1, 3], [2, 2]], 2), 6_000)
 
 
 @both
 def test_interleave_every_record_waits_for_room(gate):
-    sampled(gate, static_case(gate, kernels(gate), [[1, 3, 3, 4], [2, 2]], 2, tight=True), 2_500, longest=20_000)
+    sampled(gate, static_case(gate, kernels(gate), [[1, 3, 3, 4], [2, 2]], 2, tight=True), 1_250, longest=20_000)
 
 
 @both
 def test_interleave_an_idle_source_with_heartbeats(gate):
     case = static_case(gate, kernels(gate), [[1, 4], [2, 3, 3], [2]], 1, beats=(1,))
-    sampled(gate, case, 8_000)
+    sampled(gate, case, 4_000)
 
 
 @both
 def test_interleave_controls(gate):
-    sampled(gate, static_case(gate, kernels(gate), [[1, 3], [2]], 2, epochs=(1, 2)), 8_000)
+    sampled(gate, static_case(gate, kernels(gate), [[1, 3], [2]], 2, epochs=(1, 2)), 4_000)
 
 
 @both
 def test_interleave_a_control_behind_a_full_gate(gate):
     case = static_case(gate, kernels(gate), [[1, 2, 3]], 2, epochs=(1,), tight=True)
-    sampled(gate, case, 3_000, longest=20_000)
+    sampled(gate, case, 1_500, longest=20_000)
 
 
 @both
 def test_interleave_a_reader_joins_and_leaves(gate):
     case = readers_case(gate, kernels(gate), [[1, 3, 4], [2, 2]], [(1, [0], [0, 1]), (3, [0, 1], [0])])
-    sampled(gate, case, 8_000)
+    sampled(gate, case, 4_000)
 
 
 @both
 def test_interleave_readers_change_places(gate):
     changes = [(1, [1], [0, 1]), (2, [0, 1], [0]), (4, [0], [1])]
     case = readers_case(gate, kernels(gate), [[1, 3, 4], [2, 2]], changes, tight=True)
-    sampled(gate, case, 2_500, longest=20_000)
+    sampled(gate, case, 1_250, longest=20_000)
 
 
 @both
 def test_interleave_a_reader_is_back_before_it_saw_that_it_left(gate):
     changes = [(1, [0], [0, 1]), (2, [0, 1], [0]), (3, [0], [0, 1])]
-    sampled(gate, readers_case(gate, kernels(gate), [[1, 3, 4, 5], [2]], changes), 8_000)
+    sampled(gate, readers_case(gate, kernels(gate), [[1, 3, 4, 5], [2]], changes), 4_000)
 
 
 @both
@@ -115,13 +115,13 @@ def test_interleave_a_reader_is_back_before_it_saw_that_it_left(gate):
 def test_interleave_epochs_begin_at_controls(gate, sets):
     """As in the engine: the members meet at the control record, the last one changes membership."""
     case = epochs_case(gate, kernels(gate), [[1, 3], [2]], sets)
-    sampled(gate, case, 3_000, longest=20_000)
+    sampled(gate, case, 1_500, longest=20_000)
 
 
 @both
 def test_interleave_epochs_begin_in_a_full_gate(gate):
     case = epochs_case(gate, kernels(gate), [[1, 2, 3]], ([0], [0, 1], [1]), tight=True)
-    sampled(gate, case, 3_000, longest=20_000)
+    sampled(gate, case, 1_500, longest=20_000)
 
 
 @both
@@ -131,19 +131,19 @@ def test_interleave_the_bound_in_time_moves_under_a_source_that_waits(gate, cost
     k = load(gate, **CONSTANTS[gate], LEAST_BOUND=1)
     case = costs_case(gate, k, [1, 2, 3, 4, 5, 6], 2, costs, 4, bound=4, **({"pool": 8} if gate == "scalegate" else {}))
     assert exhaustive(gate, case, preemptions=1) > 10
-    sampled(gate, case, 2_000)
+    sampled(gate, case, 1_000)
 
 
 @both
 def test_interleave_a_source_joins_and_leaves(gate):
     case = sources_case(gate, kernels(gate), [[1, 3, 5]], [2, 4])
     assert exhaustive(gate, case, preemptions=1) > 500
-    sampled(gate, case, 6_000)
+    sampled(gate, case, 3_000)
 
 
 @both
 def test_interleave_a_source_joins_below_others(gate):
-    sampled(gate, sources_case(gate, kernels(gate), [[1, 5], [2, 3]], [2, 4], readers=2), 5_000)
+    sampled(gate, sources_case(gate, kernels(gate), [[1, 5], [2, 3]], [2, 4], readers=2), 2_500)
 
 
 # -- planted bugs ------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ DISAGREE = "readers disagree"
 def assert_killed(gate, case, expected, *planted, count=20_000):
     """The bugs, planted in the text, fail in the case, and as expected; the text as it is does not fail."""
     find_failure(gate, case(gate, kernels(gate, *planted)), expected, count=count)
-    sampled(gate, case(gate, kernels(gate)), 1_000, longest=20_000)
+    sampled(gate, case(gate, kernels(gate)), 500, longest=20_000)
 
 
 def two_sources(gate, k):

@@ -77,7 +77,7 @@ def query_of(draw, sources, keys, lateness, policy, least):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("gate", "mode"), WAYS)
+@pytest.mark.parametrize(("gate", "mode"), [WAYS[0], WAYS[3]])
 @DRAWN
 @given(seed=st.integers(0, 2**32))
 def test_property_books_of_random_queries(gate, mode, seed):
@@ -113,7 +113,7 @@ def test_property_books_of_random_queries(gate, mode, seed):
         assert counts.updates == 2 * sum(row["home"] is not None for row in kept)
 
 
-@pytest.mark.parametrize(("gate", "mode"), WAYS)
+@pytest.mark.parametrize(("gate", "mode"), [WAYS[0], WAYS[3]])
 def test_property_books_at_full_speed(gate, mode):
     """Many tuples, looked at as often as can be, while threads come and go; two sources, two operators."""
     n = 150_000
