@@ -230,8 +230,12 @@ class _Function(KeptValues):
         if nothing:
             raise self._error("returns nothing here: a value is needed", node)
         assert node.value is not None
-        self._refuse(node.value, "what is returned: return a number")
-        value = self.visit(node.value)
+        is_truth = self.returns == "truth" and self.plan.texts is not None
+        if self.returns == "string":
+            self._expect("string", node.value, "what is returned")
+        elif not is_truth:
+            self._refuse(node.value, "what is returned: return a number")
+        value = self._condition(node.value) if is_truth else self.visit(node.value)
         if self.returns != "any":
             value = self._checked(self.returns, value)
         return ast.copy_location(ast.Return(value), node)

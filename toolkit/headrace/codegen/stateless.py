@@ -5,9 +5,9 @@ it. LLVM inlines the chain, so between the steps a tuple is a few registers:
 
     run -> step_0 (filter) -> step_1 (flat_map) -> user_1 -> emit = step_2 (store)
 
-Functions see numbers and bools, timestamps and durations as integers in the unit
-of their column, and the event time, of whatever unit, as the engine has it: of a
-timestamp column in microseconds.
+Functions see numbers, bools and strings (`batch_texts`), timestamps and durations as
+integers in the unit of their column, and the event time, of whatever unit, as the
+engine has it: of a timestamp column in microseconds.
 Everything else is carried by reference: the loop writes, beside the computed
 columns, the row each result comes from, and Arrow takes these rows. Conditions
 made of `hr.col` are evaluated by Arrow between the loops, in the order written,
@@ -26,7 +26,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.codegen.bindings import widened
+from headrace.codegen import batch_texts
+from headrace.codegen.batch_texts import BatchTexts, is_text
+from headrace.codegen.bindings import Texts, widened
 from headrace.codegen.functions import (
     FieldBinding,
     GeneratedFunction,
@@ -36,7 +38,7 @@ from headrace.codegen.functions import (
     specialise,
     translate_error,
 )
-from headrace.codegen.kinds import NUMBERS
+from headrace.codegen.kinds import SCALAR_NAMES, Scalar, scalar
 from headrace.codegen.modules import load_module
 from headrace.codegen.text import attributes
 from headrace.errors import FunctionError, ParameterError, RunStoppedError, SchemaError
@@ -183,6 +185,13 @@ class _Variant:
     run: Any
     columns: tuple[str, ...]
     generated: list[GeneratedFunction]
+    literals: tuple[str, ...]
+    """Empty: no strings."""
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether a function asks which of two strings comes first."""
+        return any("kept_less" in function.source or "kept_greater" in function.source for function in self.generated)
 
 
 @dataclass
@@ -203,8 +212,8 @@ class _Loop:
                     f"kinds, as in total='int64'"
                 )
             for name, kind in step.columns.items():
-                if kind not in NUMBERS:
-                    raise ParameterError(f"{name}={kind!r}: the kinds are {', '.join(NUMBERS)}")
+                if scalar(kind) is None:
+                    raise ParameterError(f"{name}={kind!r}: the kinds are {', '.join(SCALAR_NAMES)}")
                 if name == self.event_time:
                     raise ParameterError(f"{name!r} is the event time: it is carried and cannot be computed")
                 if not _is_usable(name):
@@ -212,18 +221,21 @@ class _Loop:
         self.steps.append(step)
 
     @property
-    def computed(self) -> dict[str, str]:
+    def computed(self) -> dict[str, Scalar]:
         """Columns of the results that are not carried."""
-        found: dict[str, str] = {}
+        found: dict[str, Scalar] = {}
         for step in self.steps:
-            found.update({} if isinstance(step, Filter) else step.columns)
+            for name, kind in {}.items() if isinstance(step, Filter) else step.columns.items():
+                known = scalar(kind)
+                assert known is not None  # as `add` has seen
+                found[name] = known
         return found
 
     @property
     def result_schema(self) -> pa.Schema:
         schema = self.schema
         for name, kind in self.computed.items():
-            new = pa.field(name, NUMBERS[kind].arrow)
+            new = pa.field(name, kind.arrow)
             at = schema.get_field_index(name)
             schema = schema.append(new) if at < 0 else schema.set(at, new)
         return schema
@@ -246,7 +258,7 @@ class _Loop:
             read = widened(f"c_{name}[row]", {pa.int32(): "int32", pa.float32(): "float32"}.get(kind, ""))
             read += " != 0" if pa.types.is_boolean(kind) else ""
             valid = f"v_{name}[row] != 0" if nullable and column != self.event_time else None
-            bindings[name] = FieldBinding(read, valid=valid)
+            bindings[name] = FieldBinding(read, kind="string" if is_text(kind) else None, valid=valid)
         return bindings
 
     @functools.cached_property
@@ -261,37 +273,50 @@ class _Loop:
         """Rewrite the functions, which finds what is wrong with most that are."""
         bindings = self._bindings(nullable=False)
         offered = tuple(name for name, binding in bindings.items() if isinstance(binding, FieldBinding))
-        self._write(bindings, offered, nullable=False)
+        self._write(bindings, offered, nullable=False, texts=batch_texts.texts())
+
+    def _has_texts(self, read: set[str], texts: Texts) -> bool:
+        return (
+            len(texts.literals) > 1
+            or any(kind.in_functions == "string" for kind in self.computed.values())
+            or any(is_text(self.schema.field(self._attributes[name]).type) for name in read)
+        )
 
     def _compile(self, nullable: bool) -> _Variant:
         bindings = self._bindings(nullable)
         # Which columns a function reads is known only once it is rewritten, so the first
         # rewriting offers all of them and the second passes those that are read.
         offered = tuple(name for name, binding in bindings.items() if isinstance(binding, FieldBinding))
-        _, read = self._write(bindings, offered, nullable)
+        texts = batch_texts.texts()
+        _, read = self._write(bindings, offered, nullable, texts)
         columns = tuple(name for name in offered if name in read)
-        generated, _ = self._write(bindings, columns, nullable)
-        source = self._module(generated, columns, nullable)
+        if not self._has_texts(read, texts):
+            texts = None
+        generated, _ = self._write(bindings, columns, nullable, texts)
+        source = self._module(generated, columns, nullable, texts)
         module = load_module(source, "stateless_" + _name(_function(self.steps[0])), debug=self.debug)
-        variant = _Variant(module.run, columns, generated)
+        variant = _Variant(module.run, columns, generated, tuple(texts.literals) if texts is not None else ())
         if JIT:
-            inputs, outputs = self._inputs(empty_batch(self.schema), columns, nullable), self._outputs(0)
+            empty = empty_batch(self.schema)
+            inputs, outputs = self._inputs(empty, variant, nullable, self._texts(empty, variant)), self._outputs(0)
             try:
                 module.run(0, 0, *inputs, *outputs, self._control(), np.zeros(CELL, np.int64))
             except Exception as error:
                 raise translate_error(error, generated, module) from None
         return variant
 
-    def _arrays(self, columns: tuple[str, ...], nullable: bool) -> list[str]:
+    def _arrays(self, columns: tuple[str, ...], nullable: bool, texts: Texts | None) -> list[str]:
         inputs = [f"c_{name}" for name in columns]
         if nullable:
             inputs += [f"v_{name}" for name in columns]
+        if texts is not None:
+            inputs += batch_texts.ARRAYS
         return [*inputs, "source", *(f"o_{name}" for name in self.computed), "control", "stop"]
 
     def _write(
-        self, bindings: dict[str, FieldBinding | Unreadable], columns: tuple[str, ...], nullable: bool
+        self, bindings: dict[str, FieldBinding | Unreadable], columns: tuple[str, ...], nullable: bool, texts: Texts | None
     ) -> tuple[list[GeneratedFunction], set[str]]:
-        arrays = self._arrays(columns, nullable)
+        arrays = self._arrays(columns, nullable, texts)
         current = dict(bindings)
         scalars: dict[str, str] = {}  # column -> parameter that carries its computed value
         generated: list[GeneratedFunction] = []
@@ -303,7 +328,7 @@ class _Loop:
                 after.update({name: f"m{index}_{name}" for name in step.columns})
                 # By position: a column may have any name, "values" too.
                 place = {name: f"{{{position}}}" for position, name in enumerate(step.columns)}
-                given = [place.get(name, scalar) for name, scalar in after.items()]
+                given = [place.get(name, value) for name, value in after.items()]
                 emit = f"step_{index + 1}({', '.join(['row', *given, *arrays])})"
                 if isinstance(step, Map):
                     emit = f"control[{_EMITTED + index}] += 1\n{emit}"
@@ -318,17 +343,22 @@ class _Loop:
                 parameters=("row", *scalars.values(), *arrays),
                 poll="load_acquire(stop, 0) != 0",
                 debug=self.debug,
+                texts=texts,
                 **options,
             )
             generated.append(function)
             read |= {name for name in function.reads.get("t", ()) if name not in scalars}
             kinds = self.computed
-            current.update({name: FieldBinding(widened(scalar, kinds[name])) for name, scalar in after.items()})
+            for name, value in after.items():
+                seen = kinds[name].in_functions
+                current[name] = FieldBinding(widened(value, seen), kind="string" if seen == "string" else None)
             scalars = after
         return generated, read
 
-    def _module(self, generated: list[GeneratedFunction], columns: tuple[str, ...], nullable: bool) -> str:
-        arrays = self._arrays(columns, nullable)
+    def _module(
+        self, generated: list[GeneratedFunction], columns: tuple[str, ...], nullable: bool, texts: Texts | None
+    ) -> str:
+        arrays = self._arrays(columns, nullable, texts)
         imports = {line for function in generated for line in function.imports}
         imports.add("from headrace.codegen.modules import compiled")
         imports.add("from headrace.memory.atomics import load_acquire")
@@ -355,7 +385,7 @@ class _Loop:
                     body = f"    {call}\n"
             chunks += [function.source, head + body.rstrip("\n")]
             scalars = after
-        store = "\n".join(f"    o_{name}[count] = {scalar}" for name, scalar in scalars.items())
+        store = "\n".join(f"    o_{name}[count] = {value}" for name, value in scalars.items())
         names = ", ".join(["row", *scalars.values(), *arrays])
         chunks.append(
             f"@compiled\ndef step_{len(self.steps)}({names}):\n"
@@ -387,13 +417,27 @@ class _Loop:
         return np.zeros(_EMITTED + len(self.steps), np.int64)
 
     def _outputs(self, room: int) -> list[np.ndarray]:
-        return [np.empty(room, np.int64), *(np.empty(room, NUMBERS[kind].dtype) for kind in self.computed.values())]
+        return [np.empty(room, np.int64), *(np.empty(room, kind.dtype) for kind in self.computed.values())]
 
-    def _inputs(self, batch: pa.RecordBatch, columns: tuple[str, ...], nullable: bool) -> list[np.ndarray]:
-        values = [_values(self._column(batch, name), self._attributes[name] == self.event_time) for name in columns]
-        if not nullable:
-            return values
-        return values + [_validity(self._column(batch, name)) for name in columns]
+    def _texts(self, batch: pa.RecordBatch, variant: _Variant) -> BatchTexts | None:
+        """The strings of a batch; None for functions that have nothing to do with any."""
+        if not variant.literals:
+            return None
+        columns = [self._column(batch, name) for name in variant.columns]
+        return BatchTexts([c for c in columns if is_text(c.type)], variant.literals, variant.is_ordered)
+
+    def _inputs(
+        self, batch: pa.RecordBatch, variant: _Variant, nullable: bool, texts: BatchTexts | None
+    ) -> list[np.ndarray]:
+        ids = iter(() if texts is None else texts.ids)
+        columns = {name: self._column(batch, name) for name in variant.columns}
+        values = [
+            next(ids) if is_text(column.type) else _values(column, self._attributes[name] == self.event_time)
+            for name, column in columns.items()
+        ]
+        if nullable:
+            values += map(_validity, columns.values())
+        return values if texts is None else values + texts.arrays
 
     def apply(self, batch: pa.RecordBatch, stop: np.ndarray) -> pa.RecordBatch:
         if not batch.schema.equals(self.schema):
@@ -404,7 +448,8 @@ class _Loop:
         plain = self.compile(nullable=False)
         nullable = any(self._column(batch, name).null_count for name in plain.columns)
         variant = self.compile(nullable)
-        inputs = self._inputs(batch, variant.columns, nullable)
+        texts = self._texts(batch, variant)
+        inputs = self._inputs(batch, variant, nullable, texts)
         rows = batch.num_rows
         outputs, control = self._outputs(rows), self._control()
         row = 0
@@ -420,13 +465,12 @@ class _Loop:
             if row < rows:
                 room = 2 * outputs[0].size + 1
                 outputs = [_enlarged(output, room) for output in outputs]
-        return self._collect(batch, [output[: control[_COUNT]] for output in outputs])
+        return self._collect(batch, [output[: control[_COUNT]] for output in outputs], texts)
 
-    def _collect(self, batch: pa.RecordBatch, outputs: list[np.ndarray]) -> pa.RecordBatch:
+    def _collect(self, batch: pa.RecordBatch, outputs: list[np.ndarray], texts: BatchTexts | None) -> pa.RecordBatch:
         source, *values = outputs
-        computed = {}
-        for (name, kind), array in zip(self.computed.items(), values, strict=True):
-            computed[name] = pa.array(array.view(np.bool_) if kind == "bool" else array, NUMBERS[kind].arrow)
+        kinds = self.computed.items()
+        computed = {name: _as_column(array, kind, texts) for (name, kind), array in zip(kinds, values, strict=True)}
         # One result for each row means that nothing moved: a filter or flat_map with that outcome
         # is unlikely, and equality is cheap to test.
         moved = source.size != batch.num_rows or not np.array_equal(source, np.arange(source.size))
@@ -507,13 +551,8 @@ def _unreadable(type_: pa.DataType) -> str | None:
         return None
     if pa.types.is_integer(type_) and type_ != pa.uint64():
         return None
-    if pa.types.is_timestamp(type_) or pa.types.is_duration(type_):
+    if pa.types.is_timestamp(type_) or pa.types.is_duration(type_) or is_text(type_):
         return None
-    if pa.types.is_string(type_) or pa.types.is_large_string(type_):
-        return (
-            "a string column, which a compiled function cannot read; use an expression such as "
-            "hr.col(...).length(), or prepare a number in Spark"
-        )
     return f"a column of type {type_}, which a compiled function cannot read; cast it to int64 or float64 before"
 
 
@@ -537,6 +576,17 @@ def _values(column: pa.Array, is_event_time: bool = False) -> np.ndarray:
     # The same for every batch: a writable array would be another type to the compiler.
     array.flags.writeable = False
     return array
+
+
+def _as_column(array: np.ndarray, kind: Scalar, texts: BatchTexts | None) -> pa.Array:
+    """What functions computed."""
+    if kind.in_functions == "string":
+        assert texts is not None
+        return texts.decode(array)
+    if kind.in_functions == "bool":
+        array = array.view(np.bool_)
+    column = pa.array(array)
+    return column.view(kind.arrow) if pa.types.is_temporal(kind.arrow) else column
 
 
 def _validity(column: pa.Array) -> np.ndarray:

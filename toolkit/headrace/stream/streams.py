@@ -91,7 +91,8 @@ class Stream(Summarised):
         Parameters
         ----------
         condition : expression of `hr.col`, or function of a tuple
-            An expression is evaluated by Arrow, a function (``lambda t: t.a > 1``) is compiled.
+            An expression is evaluated by Arrow, a function (``lambda t: t.a > 1 or t.kind == "cart"``) is compiled. What it
+            can read is as in `map`.
 
         Examples
         --------
@@ -134,12 +135,13 @@ class Stream(Summarised):
         ----------
         function : function (t, emit)
             ``t.name`` are the columns of the tuple; it calls ``emit(name=value, ...)`` exactly once, or is a function
-            of `t` alone that returns the value of the only column. It reads numbers and bools, timestamps and
+            of `t` alone that returns the value of the only column. It reads numbers, bools and strings, timestamps and
             durations as integers in the unit of their column, and the event time of a timestamp column in
-            microseconds. `headrace.operator` says where compiled functions differ from Python.
+            microseconds. `headrace.operator` says what can be done with strings, and where compiled functions differ
+            from Python.
         **columns : str
-            Columns that it computes: name -> kind ("int64", "int32", "float64", "float32", "bool"). The other columns
-            of the tuple stay as they are.
+            Columns that it computes: name -> kind ("int64", "int32", "float64", "float32", "bool", "string", or a time
+            such as "timestamp[us]"). The other columns of the tuple stay as they are.
 
         Examples
         --------
@@ -161,8 +163,8 @@ class Stream(Summarised):
             ``t.name`` are the columns of the tuple, ``emit(name=value, ...)`` makes a tuple; it may be called in a
             loop. What can be read and how it differs from Python is as in `map`.
         **columns : str
-            Columns that it computes: name -> kind ("int64", "int32", "float64", "float32", "bool"). The other columns
-            of the tuple stay as they are.
+            Columns that it computes: name -> kind ("int64", "int32", "float64", "float32", "bool", "string", or a time
+            such as "timestamp[us]"). The other columns of the tuple stay as they are.
 
         Examples
         --------

@@ -197,6 +197,8 @@ class Expressions(Places):
             if is_container(static) or isinstance(static, Record):
                 raise self._bare(side, static)
         if "string" in statics and None not in statics and statics[0] != statics[1]:
+            for side in (left, right):
+                self.visit(copy.deepcopy(side))  # what cannot be done with a string at all is said first
             raise self._error(
                 f"{ast.unparse(node)}: {said(statics[0])} and {said(statics[1])} are compared, and never equal", node
             )
