@@ -1,8 +1,9 @@
 """What user functions do to containers: nanoseconds of one operation, beside Numba's typed containers and Python's.
 
-The kernels alone, on one thread, in turns with the same loop over Numba's own containers, compiled under the same
-policy; Python's own figure is in the note, of fewer operations. Every way must give the same result. Times are the
-processor's for the thread: what else the machine does takes caches from it, but no time.
+First the kernels alone, then within a run (`state_in_engine`), on one thread, in turns with the same loop over Numba's
+own containers, compiled under the same policy; Python's own figure is in the note, of fewer operations. Every way must
+give the same result. Times of the kernels are the processor's for the thread: what else the machine does takes caches
+from it, but no time.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from numba import typed, types
 from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.memory.arena import HEAD, allocate_arena, used_bytes
 from headrace.memory.bundle import named
+from headrace_bench import state_in_engine
 from headrace_bench import state_kernel as loops
 from headrace_bench.rows import Row, median
 
@@ -268,4 +270,4 @@ def _time(case: Case, repetitions: int) -> Row:
 def measure(full: bool, tiny: bool = False) -> list[Row]:
     """Nanoseconds of one operation; the baseline is the same loop over Numba's containers."""
     repetitions = 1 if tiny else 31 if full else 9
-    return [_time(case, repetitions) for case in cases(tiny)]
+    return [_time(case, repetitions) for case in cases(tiny)] + state_in_engine.measure(full, tiny)
