@@ -18,6 +18,8 @@ Rooms       order.py      merge; order of keys; reorder (lateness)
             containers.py lists, sets and maps of a state: keys in order, equal floats
             stateless.py  forward, filter, map, flat_map; Corollary 1's Map
             apps.py       the applications of the command line
+            transactions.py      transactions over shared tables, one event after another
+            transaction_apps.py  the applications that are made of them
 
 Examples
 --------
@@ -44,10 +46,12 @@ from headrace.reference.keys import column, columns, each, no_key
 from headrace.reference.operators import operator
 from headrace.reference.order import Row, Tuple, as_source, merge, reorder
 from headrace.reference.stateless import copy_per_key, filter_tuples, flat_map_tuples, forward, map_tuples
+from headrace.reference.transactions import Table, transact
 
 __all__ = [
     "Match",
     "Row",
+    "Table",
     "Tuple",
     "aggregate",
     "as_source",
@@ -67,4 +71,5 @@ __all__ = [
     "operator",
     "reorder",
     "self_join",
+    "transact",
 ]

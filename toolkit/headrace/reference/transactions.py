@@ -1,0 +1,211 @@
+"""Transactions over shared tables: one event after another, which is what every scheme must be equal to.
+
+An event runs its functions in the order given; each is a transaction: all of it
+happens, or, where it is rejected, nothing of it. A transaction reads its own
+writes, and everything that earlier ones wrote (TStream, definitions 1 and 2; a
+timestamp is the event's place in the input, see the errata of algorithm 2).
+
+>>> accounts = Table("accounts", {"balance": "int64"}, {0: {"balance": 10}, 1: {}})
+>>> def transfer(e, t):
+...     if accounts[e.source].balance < e.amount:
+...         t.reject()
+...     accounts[e.source].balance -= e.amount
+...     accounts[e.target].balance += e.amount
+...     t.emit(balance=accounts[e.target].balance)
+>>> events = [(1, {"source": 0, "target": 1, "amount": 4}), (2, {"source": 1, "target": 0, "amount": 5})]
+>>> for row in transact([events], [transfer], [accounts], {"balance"}):
+...     print(row)
+{'ts': 1, 'balance': 4, 'rejected': False}
+{'ts': 2, 'balance': None, 'rejected': True}
+>>> accounts.content()
+[{'key': 0, 'balance': 6}, {'key': 1, 'balance': 4}]
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+from headrace.reference.containers import as_emitted, first_value
+from headrace.reference.order import Payload, Source, key_order, merge
+
+INT64 = range(-(2**63), 2**63)
+UNKNOWN = ("reject", "error", "insert")
+
+
+class Rejected(Exception):
+    """A transaction ends here, and nothing of it happens."""
+
+
+class Table:
+    """Rows of typed columns by key.
+
+    Parameters
+    ----------
+    name : str
+    columns : mapping of str to kind
+        As for the state of an operator.
+    rows : mapping
+        Key -> values; columns that are left out begin at zero.
+    key : str
+        Name of the key's column.
+    unknown : {"reject", "error", "insert"}
+        What a key does that is not there. A null is never there, and is not inserted.
+    least : mapping of str to number, optional
+        Column -> the least value it may be given: a transaction that gives it less is rejected.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        columns: Mapping[str, Any],
+        rows: Mapping[Any, Payload],
+        *,
+        key: str = "key",
+        unknown: str = "reject",
+        least: Mapping[str, float] | None = None,
+    ):
+        assert unknown in UNKNOWN, unknown
+        self.name, self.key, self.columns, self.unknown = name, key, dict(columns), unknown
+        self.least = dict(least or {})
+        self._rows = {k: self._zeros() | values for k, values in rows.items()}
+        self._before: dict[Any, Payload | None] = {}
+        """Of the transaction at work: each row that it touched, as it was; None: it was not there."""
+
+    def _zeros(self) -> Payload:
+        return {column: first_value(kind) for column, kind in self.columns.items()}
+
+    def __getitem__(self, key: Any) -> _Row:
+        if key is None or (key not in self._rows and self.unknown == "reject"):
+            raise Rejected
+        if key not in self._rows and self.unknown == "error":
+            raise KeyError(f"{self.name} has no key {key!r}")
+        if key not in self._before:
+            self._before[key] = copy.deepcopy(self._rows.get(key))
+        if key not in self._rows:
+            self._rows[key] = self._zeros()
+        return _Row(self, self._rows[key])
+
+    def begin(self) -> None:
+        """Begin a transaction: what was done stays."""
+        self._before.clear()
+
+    def undo(self) -> None:
+        """Make everything as it was when the transaction began."""
+        for key, row in self._before.items():
+            if row is None:
+                del self._rows[key]
+            else:
+                self._rows[key] = row
+        self._before.clear()
+
+    def content(self) -> list[Payload]:
+        """All rows, in the order of their keys."""
+        return [
+            {self.key: key} | {column: as_emitted(value) for column, value in self._rows[key].items()}
+            for key in sorted(self._rows, key=key_order)
+        ]
+
+
+class _Row:
+    """A row as a function sees it."""
+
+    def __init__(self, table: Table, values: Payload):
+        object.__setattr__(self, "_table", table)
+        object.__setattr__(self, "_values", values)
+
+    def __getattr__(self, column: str) -> Any:
+        if column not in self._values:
+            raise AttributeError(f"{self._table.name} has no column {column!r}")
+        return self._values[column]
+
+    def __setattr__(self, column: str, value: Any) -> None:
+        if column not in self._values:
+            raise AttributeError(f"{self._table.name} has no column {column!r} that can be written")
+        if self._table.columns[column] == "int64":
+            check_range(value, f"{self._table.name}.{column}")
+        if column in self._table.least and value < self._table.least[column]:
+            raise Rejected
+        self._values[column] = value
+
+
+def check_range(value: Any, where: str) -> None:
+    """Raise OverflowError if an integer is beyond int64."""
+    if isinstance(value, int) and value not in INT64:
+        raise OverflowError(f"{where}: {value} is beyond int64")
+
+
+class Transaction:
+    """What a function may do beside reading and writing: be rejected, and say something."""
+
+    def __init__(self, emits: Collection[str]):
+        self._emits = emits
+        self.emitted: Payload | None = None
+
+    def reject(self) -> NoReturn:
+        """End the function; nothing of it happens."""
+        raise Rejected
+
+    def emit(self, **values: Any) -> None:
+        """Give the event's row values."""
+        if self.emitted is not None:
+            raise ValueError("emit was called before: an event has one row")
+        if unknown := sorted(values.keys() - set(self._emits)):
+            raise ValueError(f"emit({unknown[0]}=...): the columns are {', '.join(self._emits)}")
+        for name, value in values.items():
+            check_range(value, name)
+        self.emitted = values
+
+
+def transact(
+    sources: Sequence[Source],
+    functions: Iterable[Callable[[Any, Transaction], None]],
+    tables: Iterable[Table],
+    emits: Collection[str] = (),
+    carry: Collection[str] = (),
+) -> list[Payload]:
+    """Run every event's transactions, one after another.
+
+    Parameters
+    ----------
+    sources : sequence of (ts, payload)
+        Merged in the order of every engine.
+    functions : callables
+        ``f(e, t)``: `e` has the event's columns and `ts`.
+    tables : all that functions use
+    emits, carry : names
+        Of computed columns, in order, and of those of the event that its row keeps.
+
+    Returns
+    -------
+    list of dict
+        A row for each event: ts, carried columns, emitted ones (None if nothing was emitted by a function that was not
+        rejected), and whether any of its functions was rejected. Tables hold what is in them after the last one.
+    """
+    functions, tables = list(functions), list(tables)
+    rows = []
+    for event in merge(sources):
+        e = SimpleNamespace(**event.payload | {"ts": event.ts})
+        given: Payload = dict.fromkeys(emits)
+        is_rejected = has_emitted = False
+        for function in functions:
+            for table in tables:
+                table.begin()
+            t = Transaction(emits)
+            try:
+                function(e, t)
+            except Rejected:
+                is_rejected = True
+                for table in tables:
+                    table.undo()
+                continue
+            if t.emitted is not None:
+                if has_emitted:
+                    raise ValueError("several functions emit for one event, which has one row")
+                has_emitted = True
+                given |= t.emitted
+        kept = {name: event.payload[name] for name in carry}
+        rows.append({"ts": event.ts} | kept | given | {"rejected": is_rejected})
+    return rows
