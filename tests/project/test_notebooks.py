@@ -83,7 +83,7 @@ def nothing_is_left(pids):
             os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.spark
 def test_example_a_failing_cell_fails_the_run_and_leaves_nothing(tmp_path):
     status, said, out, pids = papermill(

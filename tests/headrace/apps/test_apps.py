@@ -176,14 +176,6 @@ def test_agree_one_file_whatever_the_flags(files, name):
 @pytest.mark.parametrize("gate", ["log", "scalegate"])
 @pytest.mark.parametrize("name", APPS)
 def test_agree_every_mode_and_gate(files, name, gate, mode):
-    _agrees(files, name, gate, mode)
-
-
-def test_agree_another_mode_and_gate(files):
-    _agrees(files, "wordcount", "scalegate", "sn")
-
-
-def _agrees(files, name, gate, mode):
     tables = inputs_of(name, seed=2)
     first, _ = files.run(name, tables)
     for flags in ({"threads": 2}, {"threads": 1, "reconfigure": "10%:4,50%:1", "batch": 50}):

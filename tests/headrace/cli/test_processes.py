@@ -25,7 +25,7 @@ from headrace import cli
 from support.command_line import COMMAND, ENVIRONMENT, left_behind, start, words
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.spark
 def test_example_what_spark_cannot_read_is_one_line(folder):
     pq.write_table(words(50_000), "in.parquet", row_group_size=5_000)

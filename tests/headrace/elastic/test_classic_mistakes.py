@@ -96,6 +96,7 @@ def test_three_sources_make_one_epoch_of_each_request():
         assert run.to_arrow().to_pylist() == result_of(counts([table(seed=s) for s in range(3)]))
 
 
+@pytest.mark.logic
 def test_control_record_behind_its_own_heartbeat():
     """A filter that drops everything moves time by heartbeats alone; the request comes after one."""
     source = Steered(table(), [50, 50, 50])
@@ -155,6 +156,7 @@ def test_control_record_behind_a_full_log():
     assert [int(v) for part in seen for v in part] == list(range(rows))
 
 
+@pytest.mark.logic
 def test_windows_that_expire_at_the_trigger():
     """The key moves at the very tuple that lets its windows expire; downstream there is state (errata, Lemma 3)::
 
@@ -177,6 +179,7 @@ def test_windows_that_expire_at_the_trigger():
             assert got == expected, (at, first, then)
 
 
+@pytest.mark.logic
 def test_moved_key_that_occurs_only_in_the_trigger_tuple():
     rows = [(i, "often") for i in range(20)]
     for at in range(21):
@@ -201,6 +204,7 @@ def output(key, state, emit):
 HALVES = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, update=update, output=output)
 
 
+@pytest.mark.logic
 def test_emissions_of_a_leaver_that_are_held_back():
     """Windows overlap, so an emission waits for its boundary; its instance leaves before that::
 
@@ -238,7 +242,7 @@ def test_every_planned_change_is_applied_and_recorded():
         assert run.to_arrow().to_pylist() == result_of(counts(table(30)))
 
 
-@pytest.mark.parametrize("mode", ["vsn", "sn"])
+@pytest.mark.parametrize("mode", ["vsn", pytest.param("sn", marks=pytest.mark.logic)])
 def test_silent_instances_do_not_hold_the_output(mode):
     """All keys on one of eight instances: what it finds comes out while the stream goes on."""
     source = Steered(table(100), [50, 50])
@@ -317,6 +321,7 @@ def dividing(state, t, emit):
 FRAGILE = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, update=dividing, output=output)
 
 
+@pytest.mark.logic
 def test_update_that_fails_at_the_trigger():
     """The boundary is met, then the first tuple behind it fails: nobody waits at a barrier for ever.
 
@@ -351,6 +356,7 @@ def test_shared_nothing_instances_that_own_nothing_get_watermarks():
     assert pa.Table.from_batches(seen).to_pylist() == result_of(expected)
 
 
+@pytest.mark.logic
 def test_random_schedules_at_every_single_tuple():
     """One planned change before each tuple in turn, on a small workload: no position is special."""
     for shape in (SHAPES[1], SHAPES[4]):

@@ -260,7 +260,7 @@ def wanted_of(drawn, window):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["vsn", pytest.param("sn", marks=pytest.mark.logic)])
+@pytest.mark.parametrize("mode", ["vsn", pytest.param("sn", marks=[pytest.mark.logic, pytest.mark.campaign])])
 def test_oracle_every_aggregate(mode):
     @settings(QUICK, max_examples=25 if mode == "vsn" else 10)
     @given(CASES)
@@ -343,7 +343,7 @@ LONG = {"xs": hr.collect_list("x"), "half": hr.median("x")}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["vsn", "sn"])
+@pytest.mark.parametrize("mode", ["vsn", pytest.param("sn", marks=pytest.mark.campaign)])
 def test_agree_lists_longer_than_their_ring(mode):
     """Without a key: windows that overlap, of 400,000 values each, three times what an instance's ring takes."""
     count = 600_000

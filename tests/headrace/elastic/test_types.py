@@ -51,7 +51,9 @@ TESTS = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", sorted({*CASES} - {"sums"}))
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.logic if case == "values" else ()) for case in sorted({*CASES} - {"sums"})]
+)
 def test_oracle_every_type(case):
     for kind in EVERY_TYPE[case]:
         for seed in range(2):
@@ -206,7 +208,7 @@ def joins(left, right, **condition):
 EQUALITIES = [{"on": ("a", "b")}, {"where": hr.equal("a", "b")}, {"where": hr.equal("a", "b"), "index": False}]
 
 
-@pytest.mark.slow
+@pytest.mark.logic
 @pytest.mark.parametrize(
     "condition, kind",
     [(EQUALITIES[0], pa.float32()), (EQUALITIES[1], pa.float64()), (EQUALITIES[2], pa.float32())],
@@ -217,6 +219,7 @@ def test_example_infinity_equals_itself_and_nan_nothing(condition, kind):
     assert joins(values, pa.array([math.inf, math.nan, -0.0, 1.0], kind), **condition) == 2
 
 
+@pytest.mark.logic
 def test_example_infinity_is_within_no_distance():
     values = pa.array([math.inf, 1.0])
     assert joins(values, values, where=hr.band("a", "b", 0.5)) == 1
@@ -279,6 +282,7 @@ def test_example_one_column_is_compared_with_integers_and_floats():
     assert [(band.left, band.dtype) for band in program.shape.bands] == [(0, "int64"), (1, "float64")]
 
 
+@pytest.mark.logic
 def test_example_integers_beyond_int64_are_named():
     values = pa.array([1, 2**63], pa.uint64())
     with pytest.raises(OverflowInputError, match="column 'a', row 1: 9223372036854775808 is above the range of int64"):

@@ -147,7 +147,7 @@ def test_property_a_saturated_run_loses_no_wake_up(gate, mode):
 SCHEMA_K = pa.schema({"ts": pa.int64(), "k": pa.int64()})
 
 
-@pytest.mark.parametrize("mode", ["vsn", "sn"])
+@pytest.mark.parametrize("mode", ["vsn", pytest.param("sn", marks=pytest.mark.campaign)])
 def test_property_books_of_joins_forwarding_and_functions(mode):
     """Every kind of operator, and a flat_map that makes rows."""
     n = 20_000
