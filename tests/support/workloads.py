@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 import headrace as hr
@@ -129,6 +130,9 @@ SHAPES = (
     Shape("count, two windows, sets of keys, shared nothing", COUNT, 2, True, mode="sn"),
     Shape("integers, two windows, shared nothing", {**COUNT, **_every("v")}, 2, False, mode="sn"),
 )
+IN_PLAIN_PYTHON = [shape for shape in SHAPES if shape.gate == "scalegate"] + [SHAPES[2], SHAPES[-1]]
+"""What differs from other shapes in no more than the gate, the mode or the count of windows."""
+SHAPE_CASES = [pytest.param(shape, marks=[pytest.mark.logic] if shape in IN_PLAIN_PYTHON else []) for shape in SHAPES]
 
 
 @dataclass

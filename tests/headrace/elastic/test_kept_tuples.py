@@ -79,7 +79,7 @@ def both_inputs(first, second, window, instances):
 
 @pytest.mark.parametrize(
     ("gate", "mode"),
-    [*(pytest.param(gate, "vsn", marks=pytest.mark.logic) for gate in ("log", "scalegate")), ("log", "sn")],
+    [pytest.param(*way, marks=pytest.mark.logic) for way in (("log", "vsn"), ("scalegate", "vsn"), ("log", "sn"))],
     ids=str,
 )
 def test_oracle_overlapping_windows_of_two_inputs(gate, mode):

@@ -87,7 +87,7 @@ def counted(zone, tables, size, advance, threads, mode="vsn"):
     return stream.aggregate(n=hr.count(), last=hr.last("k")).to_arrow(mode=mode, **start).to_pylist()
 
 
-@pytest.mark.slow
+@pytest.mark.logic
 @pytest.mark.parametrize(("size", "advance"), [(1, 1), (7, 7), (3, 1)])
 @settings(max_examples=10, deadline=None)
 @given(st.data())

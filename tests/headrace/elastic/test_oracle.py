@@ -20,6 +20,7 @@ import headrace as hr
 from support.workloads import (
     SCHEMA,
     SEEDED,
+    SHAPE_CASES,
     SHAPES,
     Steered,
     assert_same,
@@ -48,7 +49,7 @@ def test_example_windows_of_negative_time():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("shape", SHAPE_CASES, ids=str)
 @DRAWN
 @given(
     seed=st.integers(0, 2**32),

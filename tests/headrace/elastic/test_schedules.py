@@ -16,13 +16,19 @@ import random
 import pytest
 
 import headrace as hr
-from support.workloads import SHAPES, Steered, Workload, draw_workload, eventually, processed, steer
+from support.workloads import (
+    SHAPE_CASES,
+    SHAPES,
+    Steered,
+    Workload,
+    draw_workload,
+    eventually,
+    processed,
+    steer,
+)
 
 RUNS = int(os.environ.get("HEADRACE_SCHEDULE_RUNS", "300"))
 PER_SHAPE = -(-RUNS // len(SHAPES))
-IN_PLAIN_PYTHON = [shape for shape in SHAPES if shape.gate == "scalegate"] + [SHAPES[2], SHAPES[-1]]
-"""What differs from other shapes in no more than the gate, the mode or the count of windows."""
-CASES = [pytest.param(shape, marks=[pytest.mark.logic] if shape in IN_PLAIN_PYTHON else []) for shape in SHAPES]
 MAX_THREADS = 8
 
 
@@ -95,14 +101,14 @@ def run_live(workload: Workload, draw: random.Random) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", CASES, ids=str)
+@pytest.mark.parametrize("shape", SHAPE_CASES, ids=str)
 def test_agree_planned(shape):
     for seed in range(PER_SHAPE // 2):
         run_planned(draw_workload(shape, seed), random.Random(f"planned {seed}"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", CASES, ids=str)
+@pytest.mark.parametrize("shape", SHAPE_CASES, ids=str)
 def test_agree_live(shape):
     for seed in range(PER_SHAPE - PER_SHAPE // 2):
         run_live(draw_workload(shape, 10_000 + seed), random.Random(f"live {seed}"))

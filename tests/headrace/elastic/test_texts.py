@@ -140,7 +140,7 @@ REMEMBERS = hr.operator(state=KEPT_STATE, emits=EMITS, update=remembers, output=
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["vsn", "sn"])
+@pytest.mark.parametrize("mode", ["vsn", pytest.param("sn", marks=pytest.mark.logic)])
 def test_oracle_one_instance_per_key_keeps_strings(mode):
     @QUICK
     @given(sources(), windows(4), schedules())
@@ -177,7 +177,7 @@ PAIRS = hr.operator(emits=EMITS, output=pairs)
 OTHERS = st.lists(OTHER_ROWS, max_size=15).map(lambda rows: sorted(rows, key=lambda row: row[0]))
 
 
-@pytest.mark.slow
+@pytest.mark.logic
 @QUICK
 @given(sources(2), OTHERS, windows(2), schedules())
 def test_oracle_kept_tuples_of_two_inputs(drawn, other, window, schedule):
