@@ -147,7 +147,7 @@ def _measured(case: Case, rows: int, repetitions: int) -> Row:
             interpreted.append((end - middle) / len(some))
     differences = [(a - b) / keys.size * 1e9 for a, b in zip(with_it, without, strict=True)]
     return Row(
-        "state", f"in a run: {case.name}", median(differences), "ns", "lower", case.goal,
+        "state", f"in a run: {case.name}", max(median(differences), 0.0), "ns", "lower", case.goal,
         baseline=median(beside) * 1e9, baseline_name=case.typed_name, note=f"Python {median(interpreted) * 1e9:.3g} ns",
     )  # fmt: skip
 
