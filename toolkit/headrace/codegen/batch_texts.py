@@ -16,15 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.codegen.bindings import Texts
+from headrace.expressions.columns import is_text
 
 ARRAYS = ("t_ranks", "t_points", "t_literals")
 """Parameters of a kernel that knows strings: ids in order, their lengths in code points, the ids of literals."""
 
 
-def is_text(kind: pa.DataType) -> bool:
+def reads_as_text(kind: pa.DataType) -> bool:
     """Whether functions see a column of this type as strings."""
-    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.types.is_string(plain) or pa.types.is_large_string(plain) or pa.types.is_string_view(plain)
+    return is_text(kind.value_type if pa.types.is_dictionary(kind) else kind)
 
 
 def texts() -> Texts:

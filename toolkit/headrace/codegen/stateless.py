@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.codegen import batch_texts
-from headrace.codegen.batch_texts import BatchTexts, is_text
+from headrace.codegen.batch_texts import BatchTexts, reads_as_text
 from headrace.codegen.bindings import Texts, widened
 from headrace.codegen.functions import (
     FieldBinding,
@@ -188,7 +188,7 @@ class _Variant:
     literals: tuple[str, ...]
     """Empty: no strings."""
 
-    @property
+    @functools.cached_property
     def is_ordered(self) -> bool:
         """Whether a function asks which of two strings comes first."""
         return any("kept_less" in function.source or "kept_greater" in function.source for function in self.generated)
@@ -258,7 +258,7 @@ class _Loop:
             read = widened(f"c_{name}[row]", {pa.int32(): "int32", pa.float32(): "float32"}.get(kind, ""))
             read += " != 0" if pa.types.is_boolean(kind) else ""
             valid = f"v_{name}[row] != 0" if nullable and column != self.event_time else None
-            bindings[name] = FieldBinding(read, kind="string" if is_text(kind) else None, valid=valid)
+            bindings[name] = FieldBinding(read, kind="string" if reads_as_text(kind) else None, valid=valid)
         return bindings
 
     @functools.cached_property
@@ -279,7 +279,7 @@ class _Loop:
         return (
             len(texts.literals) > 1
             or any(kind.in_functions == "string" for kind in self.computed.values())
-            or any(is_text(self.schema.field(self._attributes[name]).type) for name in read)
+            or any(reads_as_text(self.schema.field(self._attributes[name]).type) for name in read)
         )
 
     def _compile(self, nullable: bool) -> _Variant:
@@ -424,7 +424,7 @@ class _Loop:
         if not variant.literals:
             return None
         columns = [self._column(batch, name) for name in variant.columns]
-        return BatchTexts([c for c in columns if is_text(c.type)], variant.literals, variant.is_ordered)
+        return BatchTexts([c for c in columns if reads_as_text(c.type)], variant.literals, variant.is_ordered)
 
     def _inputs(
         self, batch: pa.RecordBatch, variant: _Variant, nullable: bool, texts: BatchTexts | None
@@ -432,7 +432,7 @@ class _Loop:
         ids = iter(() if texts is None else texts.ids)
         columns = {name: self._column(batch, name) for name in variant.columns}
         values = [
-            next(ids) if is_text(column.type) else _values(column, self._attributes[name] == self.event_time)
+            next(ids) if reads_as_text(column.type) else _values(column, self._attributes[name] == self.event_time)
             for name, column in columns.items()
         ]
         if nullable:
@@ -551,7 +551,7 @@ def _unreadable(type_: pa.DataType) -> str | None:
         return None
     if pa.types.is_integer(type_) and type_ != pa.uint64():
         return None
-    if pa.types.is_timestamp(type_) or pa.types.is_duration(type_) or is_text(type_):
+    if pa.types.is_timestamp(type_) or pa.types.is_duration(type_) or reads_as_text(type_):
         return None
     return f"a column of type {type_}, which a compiled function cannot read; cast it to int64 or float64 before"
 

@@ -306,7 +306,7 @@ class Unary(Expression):
         if self.operator == "~":
             return _call(self, pc.invert, _condition(self, value))
         if self.operator == "length":
-            if not _is_text(value.type):
+            if not is_text(value.type):
                 raise UnsupportedTypeError(f"{self!r}: only strings have a length, not {value.type}")
             return pc.utf8_length(value).cast(pa.int64())
         value = _widened(value)
@@ -353,7 +353,7 @@ class IsIn(Expression):
         for value in known if pa.types.is_null(array.type) else ():
             found = pc.equal(array, pa.scalar(value))
         if known and not pa.types.is_null(array.type):
-            target = array.type if _is_text(array.type) or pa.types.is_temporal(array.type) else None
+            target = array.type if is_text(array.type) or pa.types.is_temporal(array.type) else None
             options = _call(self, lambda side: _value_set(known, target), array)
             if target is None and options.type != array.type:
                 common = _common_type(self, array.type, options.type)
@@ -420,7 +420,8 @@ def _bracketed(expression: Expression) -> str:
     return f"({expression!r})" if isinstance(expression, Binary) else repr(expression)
 
 
-def _is_text(type_: pa.DataType) -> bool:
+def is_text(type_: pa.DataType) -> bool:
+    """Whether it is a string column of any layout but a dictionary."""
     return pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)
 
 
@@ -492,7 +493,7 @@ def _as_type(constant: pa.Scalar, target: pa.DataType) -> pa.Scalar:
             unit = constant.type.unit
             return constant.cast(pa.timestamp(unit, "UTC")).cast(pa.timestamp(unit, target.tz))
         return constant
-    if _is_text(target) and pa.types.is_string(constant.type):
+    if is_text(target) and pa.types.is_string(constant.type):
         return constant.cast(target)
     return constant
 
@@ -502,7 +503,7 @@ def _comparable(expression, left, right):
         right = _as_type(right, left.type)
     elif isinstance(left, pa.Scalar) and not isinstance(right, pa.Scalar):
         left = _as_type(left, right.type)
-    textual = [_is_text(side.type) for side in (left, right) if not pa.types.is_null(side.type)]
+    textual = [is_text(side.type) for side in (left, right) if not pa.types.is_null(side.type)]
     if len(textual) == 2 and textual[0] != textual[1]:
         # Arrow would quietly cast 5 to "5" or fail on "a"; neither is meant.
         raise UnsupportedTypeError(

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.errors import OverflowInputError, UnsupportedTypeError
+from headrace.expressions.columns import is_text
 from headrace.expressions.rows import cast, concat, plain, take
 
 
@@ -111,18 +112,7 @@ def combine(array: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def is_string(kind: pa.DataType) -> bool:
     """Whether values are variable-length bytes that the dictionary and the tokeniser can read."""
-    return (
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-    )
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether it is a string column of any layout."""
-    return is_string(kind) and not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+    return is_text(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
 
 
 def is_list(kind: pa.DataType) -> bool:

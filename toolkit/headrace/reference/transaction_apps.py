@@ -51,7 +51,7 @@ def sl(sources: Sequence[Source], records: int = RECORDS) -> Outcome:
     assets = Table("assets", {"quantity": "int64"}, {i: {"quantity": 10_000} for i in ids}, key="id")
 
     def move(e: Any, t: Transaction) -> None:
-        if e.kind not in ("deposit", "transfer") or not _is_list([e.amount, e.quantity]) or min(e.amount, e.quantity) < 0:
+        if e.kind not in ("deposit", "transfer") or None in (e.amount, e.quantity) or min(e.amount, e.quantity) < 0:
             t.reject()
         if e.kind == "transfer":
             if accounts[e.source].balance < e.amount or assets[e.source_asset].quantity < e.quantity:
@@ -98,18 +98,18 @@ def tp(sources: Sequence[Source], records: int = SEGMENTS) -> Outcome:
     segments = Table("segments", kinds, {i: {} for i in range(records)}, key="segment")
 
     def road_speed(e: Any, t: Transaction) -> None:
-        if not _is_list([e.vehicle, e.speed]) or e.speed < 0:
+        if None in (e.vehicle, e.speed) or e.speed < 0:
             t.reject()
         segments[e.segment].sum += e.speed
         segments[e.segment].number += 1
 
     def vehicle_cnt(e: Any, t: Transaction) -> None:
-        if not _is_list([e.vehicle, e.speed]):
+        if None in (e.vehicle, e.speed):
             t.reject()
         segments[e.segment].vehicles.add(e.vehicle)
 
     def toll_notification(e: Any, t: Transaction) -> None:
-        if not _is_list([e.vehicle, e.speed]):
+        if None in (e.vehicle, e.speed):
             t.reject()
         segment = segments[e.segment]
         average = float(segment.sum) / float(segment.number) if segment.number else None
