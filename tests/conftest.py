@@ -71,7 +71,9 @@ def pytest_unconfigure():
 
 
 def pytest_collection_modifyitems(items):
-    """Mark every test that asks for the session, so that ``-m "not spark"`` needs no Java."""
+    """Mark every test that asks for the session, so that ``-m "not spark"`` needs no Java; what is interpreted is slow."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+        if item.get_closest_marker("logic"):
+            item.add_marker(pytest.mark.slow)

@@ -262,7 +262,7 @@ def wanted_of(drawn, window):
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["vsn", pytest.param("sn", marks=[pytest.mark.logic, pytest.mark.campaign])])
 def test_oracle_every_aggregate(mode):
-    @settings(QUICK, max_examples=25 if mode == "vsn" else 10)
+    @QUICK
     @given(CASES)
     def check(case):
         drawn, window, schedule = case
