@@ -34,6 +34,7 @@ the promise that every run gives the same output.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import linecache
 import re
 import sys
@@ -49,6 +50,7 @@ from headrace.codegen.bindings import (
     FieldBinding,
     ListBinding,
     Memory,
+    Opened,
     Plan,
     Texts,
     Unreadable,
@@ -138,7 +140,7 @@ class GeneratedFunction:
 
 
 def specialise(
-    function: Callable,
+    function: Callable | CapturedFunction,
     *,
     name: str,
     arguments: tuple[str, ...],
@@ -153,12 +155,14 @@ def specialise(
     memory: Memory | None = None,
     texts: Texts | None = None,
     kinds: Mapping[str, Any] | None = None,
+    rows: Mapping[str, Opened] | None = None,
+    named: Mapping[str, str] | None = None,
 ) -> GeneratedFunction:
     """Rewrite a user function for a kernel.
 
     Parameters
     ----------
-    function : callable
+    function : callable or CapturedFunction
         Plain Python: a ``def`` or a lambda.
     name : str
         What the generated function is called.
@@ -197,13 +201,20 @@ def specialise(
         How the kernel knows strings; without it a function has none.
     kinds : dict, optional
         Role of a single value -> "string", or a tuple of "string" and "number", where it is no number.
+    rows : dict, optional
+        Names in the function that stand for rows of tables -> how a row is found, once a key is assigned to the name.
+    named : dict, optional
+        Names in the function, beside its parameters, that stand for something with fields -> role.
 
     Raises
     ------
     FunctionError
         With file and line, if the function cannot be compiled this way.
     """
-    captured = capture(function)
+    if isinstance(function, CapturedFunction):
+        captured = dataclasses.replace(function, node=copy.deepcopy(function.node))  # it is rewritten in place
+    else:
+        captured = capture(function)
     objects: dict[str, dict[str, Binding]] = {}
     values: dict[str, str | Unreadable] = {}
     for role, binding in bindings.items():
@@ -231,6 +242,8 @@ def specialise(
         memory=memory,
         texts=texts,
         kinds=dict(kinds or {}),
+        rows=dict(rows or {}),
+        named=dict(named or {}),
     )
     written = rewrite(captured, tuple(arguments), plan)
     imports = ["import math", "import numpy as np"]

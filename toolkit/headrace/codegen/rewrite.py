@@ -25,6 +25,7 @@ from headrace.codegen.bindings import (
     ContainerBinding,
     FieldBinding,
     ListBinding,
+    Opened,
     Plan,
     Unreadable,
     Written,
@@ -90,6 +91,7 @@ def rewrite(captured: CapturedFunction, roles: tuple[str, ...], plan: Plan) -> W
         raise captured.error(f"takes {len(given)} parameters: it is called with ({', '.join(roles)})")
     check_assigned(captured)
     bound = dict(zip(given, roles, strict=False))
+    bound |= {name: row.role for name, row in plan.rows.items()} | dict(plan.named)
     _Function(captured, bound, (), plan.name, plan.returns, written, {}, {}).write()
     return written
 
@@ -120,7 +122,7 @@ class _Function(KeptValues):
         self.has_indices = any(isinstance(node, ast.Subscript) for node in ast.walk(captured.node))
         self._operations = _EXACT_OPERATIONS if self.plan.debug else _OPERATIONS
         names = [node for node in ast.walk(captured.node) if isinstance(node, ast.Name)]
-        stored = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+        stored = {name.id for name in names if isinstance(name.ctx, ast.Store)} - set(self.plan.rows)
         taken = self.plan.words() | set(captured.constants)
         self.names: dict[str, str] = {}
         for local in sorted(stored | set(own)):
@@ -241,6 +243,9 @@ class _Function(KeptValues):
         return ast.copy_location(ast.Return(value), node)
 
     def visit_Assign(self, node: ast.Assign):
+        first = node.targets[0]
+        if isinstance(first, ast.Name) and first.id in self.plan.rows:
+            return self._open(self.plan.rows[first.id], first, node)
         kept = self._kept_assign(node)
         if kept is not None:
             return kept
@@ -254,6 +259,20 @@ class _Function(KeptValues):
             _replace_name(store, targets[0], value)
             return [store]
         return [ast.copy_location(ast.Assign(targets, value), node), *after]
+
+    def _open(self, row: Opened, name: ast.Name, node: ast.Assign) -> list[ast.stmt]:
+        """Find the row that a name stands for from here on."""
+        if row.key == "string":
+            self._expect("string", node.value, f"the key of {name.id}")
+        else:
+            self._refuse(node.value, f"the key of {name.id}: give a whole number")
+        key = ast.unparse(self.visit(node.value))
+        statements = ast.parse(row.text.replace("{key}", key)).body
+        for statement in statements:
+            for each in ast.walk(statement):
+                if "lineno" in each._attributes:
+                    ast.copy_location(each, node)
+        return list(statements)
 
     def visit_AnnAssign(self, node: ast.AnnAssign):
         if node.value is None:
