@@ -11,10 +11,10 @@ import pyarrow as pa
 from headrace.codegen.functions import explain_failure, translate_error
 from headrace.codegen.kinds import Array, Container
 from headrace.codegen.text import python_name
+from headrace.egress.containers import as_object, cells_of, holds_text, stride_of
 from headrace.elastic import failures, local_days
 from headrace.elastic.custom import custom_kernel
 from headrace.elastic.custom.binding import bind, is_time, pasted
-from headrace.elastic.custom.containers import as_object, cells_of, holds_text, stride_of
 from headrace.elastic.custom.results import CustomResults
 from headrace.elastic.custom.shape import (
     LIST,
