@@ -315,8 +315,8 @@ def test_example_an_element_too_large_under_a_null_is_none():
     ("text", "mistake"),
     [
         ("+ 8 * offsets[:-1]", "+ 8 * offsets[1:]"),
-        ("np.diff(before[offsets])", "before[offsets][1:]"),
-        ("columns.validity(elements) == 0, dtype", "columns.validity(elements), dtype"),
+        ("columns.validity(elements) == 0)", "columns.validity(elements))"),
+        ('side="right") - 1', 'side="left")'),
         ("nulls, columns.validity(array), numbers", "nulls, None, numbers"),
     ],
 )
