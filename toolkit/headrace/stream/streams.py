@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +31,7 @@ from headrace.stream.described import describe
 from headrace.stream.joins import read_join
 from headrace.stream.keys import read_keys
 from headrace.summary import Summarised
+from headrace.transactions.specification import specify
 from headrace.windows import Duration, Window
 
 _RUNNING = ("start", "to_arrow", "to_pandas", "to_spark", "filter", "select", "map", "join", "through")
@@ -326,6 +327,69 @@ class Stream(Summarised):
         return Stream(operator_node(spec, (left, right), name))
 
     # -- any engine
+
+    @explains_arguments(output="emits", outputs="emits", columns="carry", keep="carry", tables="functions")
+    def transact(
+        self, *functions: Callable, emits: Mapping[str, Any] | None = None, carry: Sequence[str] = (), name: str | None = None
+    ) -> Stream:
+        """Run a state transaction for each event: functions that read and write shared tables (TStream).
+
+        Any number of threads works on the tables, and the result is that of one event after another: its
+        functions run in the order given; all of a function happens or, where it is rejected, nothing of it.
+
+        Parameters
+        ----------
+        *functions : function (e, t)
+            Plain Python, compiled as in `operator`. `e` has the event's columns, lists of numbers among them, and
+            ``e.ts``. ``accounts[e.source].balance`` reads or writes a column of a row of an `hr.table` that the function
+            finds by its name. ``t.reject()`` ends the function: nothing of it has happened. ``t.emit(balance=...)`` gives
+            the event's row values, once; what it leaves out, or gives as None, is null. A key that the table does not have
+            rejects, unless the table says otherwise; so does a null. Integers that leave their range end the run.
+        emits : dict, optional
+            Name -> kind of the columns that `t.emit` gives: "int64", "int32", "float64", "float32", "bool", "string".
+        carry : list of str, optional
+            Columns of the event that its row keeps, rejected or not.
+        name : str, optional
+            Of the operator in the query; by default the function's.
+
+        Returns
+        -------
+        Stream
+            A row for each event, in the order of the input: its time, what it carries, what was emitted, and
+            ``rejected``, whether any of its functions was.
+
+        Raises
+        ------
+        FunctionError
+            With the line of what cannot be part of a transaction.
+
+        Notes
+        -----
+        The rows of a transaction must be known from its event alone: a key may be a column, an element of a list that is
+        looped over, anything computed from them, and may stand under a condition; it may not depend on what was read
+        (TStream, section II-B, the determined read and write sets). ``start(scheme=, punctuation=, sharing=)``
+        say how transactions are run; whichever it is, results and tables are the same. ``run.tables[name]`` is a table
+        after the last event, ``run.snapshot()`` all tables as of one punctuation, while the run goes on.
+
+        Examples
+        --------
+        >>> import headrace as hr
+        >>> accounts = hr.table("accounts", columns={"balance": "int64"}, rows=3, first={"balance": 10})
+        >>> def transfer(e, t):
+        ...     if accounts[e.source].balance < e.amount:
+        ...         t.reject()
+        ...     accounts[e.source].balance -= e.amount
+        ...     accounts[e.target].balance += e.amount
+        ...     t.emit(balance=accounts[e.target].balance)
+        >>> orders = pa.table({"ts": [1, 2, 3], "source": [0, 0, 1], "target": [1, 2, 2], "amount": [8, 5, 18]})
+        >>> ledger = hr.stream(orders, event_time="ts").transact(transfer, emits={"balance": "int64"})
+        >>> run = ledger.start(threads=2)
+        >>> run.to_arrow().to_pydict()
+        {'ts': [1, 2, 3], 'balance': [18, None, 28], 'rejected': [False, True, False]}
+        >>> run.tables["accounts"].to_arrow()["balance"].to_pylist()
+        [2, 0, 28]
+        """
+        return self.through(specify(functions, emits, carry), name=name)
 
     def through(self, spec: Spec, *others: Stream, name: str | None = None) -> Stream:
         """Append an operator that a specification describes: how an engine, or an operator of your own, is used.

@@ -11,16 +11,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.codegen.bindings import Binding, ContainerBinding, FieldBinding, Memory, Opened, Texts, Unreadable
+from headrace.codegen.bindings import Binding, FieldBinding, Memory, Opened, Texts, Unreadable
 from headrace.codegen.functions import GeneratedFunction, specialise
 from headrace.codegen.kinds import Kind, scalar
 from headrace.codegen.text import attributes
 from headrace.errors import FunctionError
 from headrace.ingress.columns import is_list, is_scalar, is_text, plain_type, value_dtype
 from headrace.ingress.lists import element_dtype
+from headrace.memory.arena import HEAD
+from headrace.transactions import layout
 from headrace.transactions.determined import name_keys
 from headrace.transactions.lowering import EMITTED, MASK, Lowered, lower, nulls_of
-from headrace.transactions.memory import CELLS, container_place, owner_lists
 from headrace.transactions.tables import Table
 
 KERNEL_WORDS = ("me", "c", "s", "l", "i", "ts")
@@ -136,7 +137,7 @@ class _Writing:
             text = f"{slot} = find_{table}(s, {{key}})\n{self._unknown(row.table, slot)}"
             text += f"{at} = place_{table}(s, {slot})\n"
             if row.is_written and lowered.must_undo:
-                text += f"keep_row(me, s, l, {at}, {row.table.stride})\n"
+                text += f"keep_row(me, s, l, {at}, {layout.stride(row.table)})\n"
             if row.table.unknown == "insert":
                 text += f"s.table_rows[{at}] = 1\n"
             rows[row.name] = Opened(role, text, "string" if row.table.is_text else "number")
@@ -185,23 +186,22 @@ class _Writing:
         found: dict[str, Binding] = {}
         for name, kind in self._tables[table].columns.items():
             if not isinstance(kind, str):
-                heads, at = container_place(table, name, kind, f"row_{row}")
-                found[name] = ContainerBinding(kind, heads, at, owner_lists(table, f"row_{row}"))
+                found[name] = layout.container(self._tables[table], table, name, f"row_{row}")
                 continue
             known = scalar(kind)
             assert known is not None
             memory = "table_reals" if known.in_functions.startswith("float") else "table_rows"
-            cell = f"s.{memory}[at_{row} + {self._tables[table].word_of(name)}]"
+            cell = f"s.{memory}[at_{row} + {layout.word(self._tables[table], name)}]"
             found[name] = FieldBinding(f"{cell} != 0" if kind == "bool" else cell, cell, kind)
         return found
 
 
 _MEMORY = Memory(
-    arena="s.arena",
-    free="s.arena_free",
+    arena="s.table_arena",
+    free="s.table_arena_free",
     temporaries="s.temporaries",
-    temporary_at=f"(me * {TEMPORARIES} + {{number}}) * {CELLS}",
-    temporary_lists="(1024 + me) * ARENA_CLASSES",
+    temporary_at=f"(me * {TEMPORARIES} + {{number}}) * {HEAD}",
+    temporary_lists=layout.OWN,
     staged="0",
     most=TEMPORARIES,
 )

@@ -190,8 +190,12 @@ class _Lowering:
             return name
         self._row(name, table)
         key = self._expression(subscript.slice, before)
-        statement = ast.Assign([ast.Name(name, ast.Store())], key)
-        before.append(_located(statement, subscript))
+        found: ast.stmt = ast.Assign([ast.Name(name, ast.Store())], key)
+        if isinstance(key, ast.Attribute) and isinstance(key.value, ast.Name) and key.value.id == self._event:
+            # A null is in no table.
+            is_there = ast.Compare(copy.deepcopy(key), [ast.IsNot()], [ast.Constant(None)])
+            found = ast.If(is_there, [found], [_return(REJECTED, subscript)])
+        before.append(_located(found, subscript))
         if is_stable:
             self._open.add(name)
         return name

@@ -70,6 +70,7 @@ class TransactionOptions:
     ):
         self._threads = threads if isinstance(threads, dict) else {None: threads}
         self.unsafe = unsafe
+        self.debug = run is not None and run.debug
         self.max_delay_ns = round(1e9 * parse_seconds(max_delay, "max_delay"))
         changes = _changes(reconfigure)
         if max_threads is None:

@@ -44,6 +44,8 @@ class TransactionResults:
     ):
         self.schema = schema
         self._payload, self._carry, self._emits, self._texts = Gatherer(stores), list(carry), emits, texts
+        self.rejected = 0
+        """Of the rows so far."""
 
     def compile(self) -> None:
         self._payload.compile()
@@ -60,7 +62,9 @@ class TransactionResults:
         for number, column in enumerate(self._emits):
             kind = self.schema.field(len(arrays)).type
             arrays.append(self._column(ordered.values[1 + number], (mask >> (number + 2)) & 1, kind))
-        arrays.append(pa.array((mask & 1).astype(np.bool_)))
+        rejected = (mask & 1).astype(np.bool_)
+        self.rejected += int(np.count_nonzero(rejected))
+        arrays.append(pa.array(rejected))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _column(self, values: np.ndarray, given: np.ndarray, kind: pa.DataType) -> pa.Array:

@@ -18,18 +18,19 @@ from collections.abc import Sequence
 from headrace.codegen.functions import GeneratedFunction
 from headrace.codegen.included import included
 from headrace.codegen.text import indent
-from headrace.gates import reader_kernel
 from headrace.ingress.store import directory_width
-from headrace.transactions import executor_kernel, undo_kernel
+from headrace.transactions import layout, undo_kernel
 from headrace.transactions.binding import KERNEL_WORDS, Bound, Readable
 
 _IMPORTS = """
 from headrace.codegen.modules import compiled as kernel
 from headrace.ingress.store import CHUNK
 from headrace.ingress.store_kernel import list_f64, list_i64, locate, validity_at, values_at
-from headrace.memory.arena import CLASSES as ARENA_CLASSES
 from headrace.memory.atomics import view_f64, view_i64, view_u8
-from headrace.transactions.index_kernel import find_direct, find_hashed, insert_hashed
+from headrace.transactions.key_sets_kernel import begin_set, end_set, note
+from headrace.transactions.words import CAUSE
+from headrace.workers.worker_kernel import stopped
+from headrace.transactions.index_kernel import find_direct, find_hashed, insert_hashed, insert_text
 """
 
 _WHOLE_LIST = """
@@ -54,7 +55,7 @@ def place_{table}(s, slot):
 
 @kernel
 def note_{table}(me, c, s, l, key, is_write):
-    slot = {found}
+    slot = find_{table}(s, key)
     if slot >= 0:
         note(c, me, s.table_first[{table}] + slot, is_write)
 
@@ -105,24 +106,20 @@ if user_{number}({call}) != 0:
 """
 
 
-def generate(bound: Bound, emits: Sequence[str], finds: Sequence[tuple[str, str]], value_columns: Sequence[str]) -> str:
-    """Write the module's source.
+def generate(bound: Bound, emits: Sequence[str], value_columns: Sequence[str]) -> str:
+    """Write the program's part of the module: what `build.assemble` takes.
 
     Parameters
     ----------
     bound : Bound
     emits : sequence of str
         Columns that are emitted.
-    finds : sequence of (str, str)
-        For each table, expressions of ``s`` and ``key`` that give its slot: for a transaction, and where its keys are named.
     value_columns : sequence of str
         Of the store, in order.
     """
-    waiting = included(reader_kernel)
-    loop = included(executor_kernel, {reader_kernel.__name__: ""})
-    text = _IMPORTS + _WHOLE_LIST + included(undo_kernel, {executor_kernel.__name__: ""})
-    for number, (table, (find, found)) in enumerate(zip(bound.tables, finds, strict=True)):
-        text += _TABLE.format(table=number, find=find, found=found, stride=table.stride)
+    text = _IMPORTS + _WHOLE_LIST + included(undo_kernel)
+    for number, table in enumerate(bound.tables):
+        text += _TABLE.format(table=number, find=layout.find(table, number, "key"), stride=layout.stride(table))
     for function in bound.generated:
         text += "\n" + function.preamble + function.source + "\n\n"
     text += _EVENTS.format(
@@ -132,7 +129,7 @@ def generate(bound: Bound, emits: Sequence[str], finds: Sequence[tuple[str, str]
         functions=indent("\n".join(_call(bound, number) for number in range(len(bound.functions))), 1).rstrip("\n"),
         values=indent("\n".join(f"s.ring_{name}[me, slot] = s.event_{name}[i]" for name in emits) or "pass", 1).rstrip("\n"),
     )
-    return f"{waiting}\n\n{loop}\n\n{text}"
+    return text
 
 
 def _call(bound: Bound, number: int) -> str:

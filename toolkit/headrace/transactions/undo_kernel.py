@@ -5,7 +5,7 @@ the executor that runs a transaction writes the rows of it, so nobody else has s
 """
 
 from headrace.kernel import kernel
-from headrace.transactions.executor_kernel import FREE
+from headrace.transactions.words import FREE
 
 UNDO, FUNCTION = FREE, FREE + 1
 """Words of ``l``: how much of the part is used, which function is at work (-1: naming keys)."""
