@@ -91,6 +91,14 @@ class QueryRun(Summarised):
         return describe_run(self._execution)
 
     def __getattr__(self, name: str) -> Any:
+        """What the engine of the only operator that has it gives beside results, such as ``tables``."""
+        if not name.startswith("_"):  # not set yet, as in a copy
+            found = {each: op.section.extras() for each, op in self._execution.operators.items()}
+            having = [each for each, extras in found.items() if name in extras]
+            if len(having) == 1:
+                return found[having[0]][name]
+            if having:
+                raise missing_attribute(self, name, {name: f"[{having[0]!r}].{name}: several operators have it"})
         raise missing_attribute(self, name, _MEANT)
 
     @property

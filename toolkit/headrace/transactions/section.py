@@ -7,7 +7,7 @@ executors, parked unless active, and one collector.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
@@ -83,8 +83,8 @@ class TransactionSection(Section):
         for worker in range(initial.threads):
             for ring in (self.out.primary, self.out.a, self.out.b, self.out.at, *self._result_columns):
                 touch(ring[worker])
-        self.reconfiguration = Reconfiguration(
-            self.control, self.gate, self.max_threads, initial, planned, can_split=can_split, check=self._check_wish
+        self.reconfiguration = _Checked(
+            self.control, self.gate, self.max_threads, initial, planned, self._schemes, can_split, check=self._check_wish
         )
         self.collector: Collector | None = None
         self._final: TablesAt | None = None
@@ -99,10 +99,13 @@ class TransactionSection(Section):
         if self.program.bound.undetermined is not None and configuration.scheme != "speculative":
             raise self.program.bound.undetermined
 
+    @property
+    def _schemes(self) -> tuple[str, ...]:
+        """Those that may be asked for while it runs."""
+        return tuple(scheme for scheme in control.SCHEMES if scheme != "none" or self.options.unsafe)
+
     def _check_wish(self, configuration: Configuration) -> None:
         """Raise what cannot be had; else have its loop compiled, so that no executor waits for the compiler."""
-        checked = {name: getattr(configuration, name) for name in ("threads", "scheme", "sharing", "punctuation", "mapping")}
-        self.options.checked(checked)
         self.check(configuration)
         self._module(family_of(configuration.scheme, self.can_split))
 
@@ -353,4 +356,15 @@ class TransactionSection(Section):
         return measure(self, moment)
 
 
+class _Checked(Reconfiguration):
+    """Raises for what these functions cannot be run by, before the executors are asked."""
 
+    def __init__(self, *arguments: Any, check: Callable[[Configuration], None]):
+        super().__init__(*arguments)
+        self._check = check
+
+    def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
+        """Complete a wish; an error if it cannot be had."""
+        target = super().resolve(wish, newest)
+        self._check(target)
+        return target
