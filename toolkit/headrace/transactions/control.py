@@ -155,7 +155,7 @@ class ControlArrays(NamedTuple):
     plan_config: np.ndarray
     unsettled: np.ndarray  # int64 cells[ring]: acknowledgements that a change waits for
     met_at: np.ndarray  # int64[ring]: when the executors had met
-    installed: np.ndarray  # int64[ring, 2]: configurations before and after
+    installed: np.ndarray  # int64[ring, 3]: configurations before and after, events before it
     done_at: np.ndarray  # int64 cells[ring]
 
 
@@ -224,7 +224,7 @@ def allocate(
         plan_config=np.zeros(planned + 1, np.int64),
         unsettled=padded_cells(ring),
         met_at=np.zeros(ring, np.int64),
-        installed=np.zeros((ring, 2), np.int64),
+        installed=np.zeros((ring, 3), np.int64),
         done_at=padded_cells(ring),
     )  # fmt: skip
 

@@ -53,6 +53,7 @@ from headrace.transactions.words import (
     CHANGE,
     CONFIG,
     LOCK_NS,
+    OVER,
     PAUSE,
     PAUSED,
     PHASE,
@@ -205,6 +206,7 @@ def install(c, o, l, config, ts):
     c.met_at[at] = now_ns()
     c.installed[at, 0] = before
     c.installed[at, 1] = config
+    c.installed[at, 2] = load_relaxed(c.words, SEEN)
     store_relaxed(c.done_at, at * CELL, 0)
     store_release(c.unsettled, at * CELL, max(old, new))
     if old != new:
@@ -264,3 +266,35 @@ def watch(c, change, timeout_ns):
         cancel(c.words, WATCHER_WAITING)
         return
     sleep(c.words, WATCHER_WAITING, c.event, WATCH_EVENT, ticket, timeout_ns)
+
+
+@kernel
+def ask_for(c, config):
+    """Have the next leader install configuration `config`, whose row is written; wake readers of the gate afterwards."""
+    store_release(c.words, WANTED, config + 1)
+
+
+@kernel
+def ask_pause(c):
+    """Ask the executors to pause. The ticket for `end_pause`, or 0 if somebody else makes them pause."""
+    before = load_acquire(c.words, PAUSE)
+    if before & 1 == 0 and compare_exchange(c.words, PAUSE, before, before + 1):
+        return before + 1
+    return 0
+
+
+@kernel
+def end_pause(c, ticket):
+    """Let the executors go on."""
+    store_release(c.words, PAUSE, ticket + 1)
+    signal(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
+
+
+@kernel
+def watch_pause(c, ticket, timeout_ns):
+    """Sleep until the executors pause for `ticket`, the input has ended, the run stops, or the time is over."""
+    event = prepare(c.words, WATCHER_WAITING, c.event, WATCH_EVENT)
+    if stopped(c) or load_acquire(c.words, OVER) != 0 or load_acquire(c.words, PAUSED) == ticket:
+        cancel(c.words, WATCHER_WAITING)
+        return
+    sleep(c.words, WATCHER_WAITING, c.event, WATCH_EVENT, event, timeout_ns)
