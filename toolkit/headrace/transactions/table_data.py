@@ -140,9 +140,10 @@ def read(
     reader = open_input(data, name=f"data of {where}")
     schema = reader.schema
     if key not in schema.names:
-        raise SchemaError(
-            f"{where}: the data has no column {key!r}: key= names the column of keys; {instead(key, schema.names, 'the columns')}"
-        )
+        there = instead(key, schema.names, "the columns")
+        if key in getattr(getattr(data, "index", None), "names", ()):
+            there = "it is the frame's index, which is not read: give frame.reset_index()"
+        raise SchemaError(f"{where}: the data has no column {key!r}: key= names the column of keys; {there}")
     named = _named(where, schema, key, kinds)
     if kinds is None:
         kinds = {name: _kind_of(where, column, schema.field(column).type) for name, column in named.items()}
