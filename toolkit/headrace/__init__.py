@@ -143,6 +143,7 @@ _ELSEWHERE = {
     "avg": "hr.mean", "average": "hr.mean", "nunique": "hr.count_distinct",
     **{name: f"hr.controllers.{name}" for name in controllers.__all__},
     **{name: f"headrace_datasets.{name}" for name in ("tweets", "trades", "joins", "linear_road", "flights")},
+    **{name: f"headrace_datasets.{name}" for name in ("gs", "sl", "ob", "tp", "position_reports")},
     **{name: f"import headrace.{name}" for name in ("apps", "report", "errors")},
     "percentile": "hr.quantile", "collect": "hr.collect_list", "unique": "hr.collect_set",
     **dict.fromkeys(("topk", "top_k", "nlargest", "max_by", "arg_max"), "hr.top(k, column, by=...)"),
