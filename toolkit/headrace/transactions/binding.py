@@ -141,7 +141,8 @@ class _Writing:
             if row.table.unknown == "insert":
                 text += f"s.table_rows[{at}] = 1\n"
             rows[row.name] = Opened(role, text, "string" if row.table.is_text else "number")
-        return self._specialised(f"user_{number}", lowered.captured, parameters, bindings, rows, {EMITTED: "state emitted"}, "any")
+        named = {EMITTED: "state emitted"}
+        return self._specialised(f"user_{number}", lowered.captured, parameters, bindings, rows, named, "any")
 
     @staticmethod
     def _unknown(table: Table, slot: str) -> str:

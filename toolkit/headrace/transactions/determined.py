@@ -133,9 +133,8 @@ class _Slice:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in self._rows:
             return [self._key(node, node.targets[0].id)]
         if isinstance(node, ast.Assign | ast.AugAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            stored = [n for target in targets for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-            keeps = stored and self._reads.of(node.value) is None and not any(n.id in self._reads.names for n in stored)
+            stored = _stored(node)
+            keeps = stored and self._reads.of(node.value) is None and not stored & self._reads.names
             return [copy.deepcopy(node)] if keeps else []
         if isinstance(node, ast.If):
             read = self._reads.of(node.test)
@@ -186,8 +185,7 @@ def _needed(statements: list[ast.stmt], rows: set[str]) -> list[ast.stmt]:
         size = len(wanted)
         for node in [each for statement in statements for each in ast.walk(statement)]:
             if isinstance(node, ast.Assign | ast.AugAssign):
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                stored = {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+                stored = _stored(node)
                 if stored & (wanted | rows):
                     wanted |= _loaded(node.value) | (stored - rows if isinstance(node, ast.AugAssign) else set())
             elif isinstance(node, ast.If | ast.While):
@@ -195,6 +193,12 @@ def _needed(statements: list[ast.stmt], rows: set[str]) -> list[ast.stmt]:
             elif isinstance(node, ast.For):
                 wanted |= _loaded(node.iter)
     return _without_others(statements, wanted | rows)
+
+
+def _stored(node: ast.Assign | ast.AugAssign) -> set[str]:
+    """Names that an assignment gives a value."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return {n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
 def _loaded(node: ast.AST) -> set[str]:
@@ -205,9 +209,7 @@ def _without_others(statements: list[ast.stmt], wanted: set[str]) -> list[ast.st
     result: list[ast.stmt] = []
     for node in statements:
         if isinstance(node, ast.Assign | ast.AugAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            stored = {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-            if not stored & wanted:
+            if not _stored(node) & wanted:
                 continue
         elif isinstance(node, ast.If | ast.For | ast.While):
             node.body = _without_others(node.body, wanted) or [ast.copy_location(ast.Pass(), node)]

@@ -92,7 +92,7 @@ class TransactionOptions:
             for name in wish:
                 if name not in _PLANNED:
                     raise ParameterError(f"reconfigure=[({at!r}, {wish!r})]: {instead(name, _PLANNED, 'the controls')}")
-            self.checked({"threads": 1, "scheme": scheme, "sharing": sharing, "punctuation": punctuation, "mapping": None, **wish})
+            self.checked({**dict.fromkeys(_PLANNED, 1), "scheme": scheme, "sharing": sharing, "mapping": None, **wish})
             last = int(at)
 
     def checked(self, wish: Dict[str, Any]) -> Configuration:

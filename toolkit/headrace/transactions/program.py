@@ -24,8 +24,8 @@ from headrace.memory.bundle import named
 from headrace.memory.cells import reserved
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME
-from headrace.references import ROW_MASK, SOURCE_SHIFT
 from headrace.reference.transactions import Rejected, Transaction
+from headrace.references import ROW_MASK, SOURCE_SHIFT
 from headrace.transactions import undo_kernel
 from headrace.transactions.binding import LITERALS, TEMPORARIES, TEXT_FIELDS, Bound
 from headrace.transactions.memory import TableMemory
@@ -73,7 +73,8 @@ class Program:
             self.texts.keep(self.bound.literals)
             self.text_columns = {one.column: self.texts for one in read if one.kind == "string"}
         self.memory = TableMemory(self.bound.tables, self.texts, executors=executors, max_state=max_state)
-        self._keeps_texts = any(table.is_text and table.unknown == "insert" for table in self.bound.tables) or self.memory.has_texts
+        self._keeps_texts = self.memory.has_texts
+        """Rows may hold strings for as long as the run."""
         self.result_fields = [RING_MASK, *map(ring_field, spec.emits)]
         self._failing = threading.Lock()
 

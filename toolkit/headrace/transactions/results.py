@@ -59,7 +59,7 @@ class TransactionResults:
         if self._carry:
             arrays += self._payload.take(ordered.a, self._carry)
         mask = ordered.values[0]
-        for number, column in enumerate(self._emits):
+        for number in range(len(self._emits)):
             kind = self.schema.field(len(arrays)).type
             arrays.append(self._column(ordered.values[1 + number], (mask >> (number + 2)) & 1, kind))
         rejected = (mask & 1).astype(np.bool_)

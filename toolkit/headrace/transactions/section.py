@@ -18,7 +18,7 @@ from headrace.egress import rings
 from headrace.egress.collector import Collector, Consumer
 from headrace.errors import HeadraceError, OverflowInputError, RunFailedError, RunStoppedError
 from headrace.gates import gate_modules
-from headrace.gates.membership_kernel import LOST_WAKEUPS, VERSION
+from headrace.gates.membership_kernel import LOST_WAKEUPS
 from headrace.gates.variants import source_kernels
 from headrace.ingress.encode import Encoder
 from headrace.ingress.store import Store, allocate_directories
@@ -35,7 +35,7 @@ from headrace.runtime.gate_inlet import GateInlet, GateSource
 from headrace.runtime.sections import Moment, RunContext, Section, Task
 from headrace.transactions import build, control, words
 from headrace.transactions.content import TablesAt
-from headrace.transactions.control import FAMILIES, Configuration, family_in_force, family_of
+from headrace.transactions.control import Configuration, family_in_force, family_of
 from headrace.transactions.measuring import measure
 from headrace.transactions.options import MOST_PUNCTUATION, TransactionOptions
 from headrace.transactions.program import Program

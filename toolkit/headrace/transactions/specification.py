@@ -12,7 +12,6 @@ from headrace.codegen.kinds import Kind, arrow_of
 from headrace.codegen.state import read_emits
 from headrace.errors import NotSupportedError, ParameterError, SchemaError
 from headrace.ingress.times import output_time_type
-from headrace.names import instead
 from headrace.plan.checks import check_columns, check_output_names
 from headrace.plan.nodes import Branch, OperatorNode, StreamType
 
@@ -117,5 +116,5 @@ def specify(functions: Sequence[Any], emits: Any, carry: Any) -> TransactSpec:
         if not isinstance(name, str):
             raise ParameterError(f"carry={carry!r}: give names of columns")
         if name in columns or name == REJECTED:
-            raise SchemaError(f"carry={list(carried)!r}: {name!r} is a column that is computed; {instead(name, [], 'rename', '{}')}")
+            raise SchemaError(f"carry={list(carried)!r}: a computed column is called {name!r}; rename one of them")
     return TransactSpec(tuple(functions), columns, carried)

@@ -150,11 +150,7 @@ def _call(bound: Bound, number: int) -> str:
 
 
 def _keys(bound: Bound) -> str:
-    lines = []
-    for function in bound.keys:
-        if function is not None:
-            lines.append(f"{function.name}({_arguments(function)})")
-    return "\n".join(lines) or "pass"
+    return "\n".join(f"{f.name}({_arguments(f)})" for f in bound.keys if f is not None) or "pass"
 
 
 def _arguments(function: GeneratedFunction) -> str:
