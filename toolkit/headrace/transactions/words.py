@@ -51,8 +51,7 @@ FAMILIES = ("whole", "operations", "versions", "speculative")
     PREPARE_NS,  # key sets, and what a scheme makes of them
     LOCK_NS,  # waiting for another transaction
     POST_NS,
-    TAKEN,  # events that it took from another executor's share
-) = range(FIRST_COUNTER, FIRST_COUNTER + 8)
+) = range(FIRST_COUNTER, FIRST_COUNTER + 7)
 
 RECORD_WORDS = 4
 """Of each record, in `locks` and in `tails`."""
