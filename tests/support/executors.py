@@ -250,7 +250,8 @@ class Executors:
             out=np.zeros(self.capacity, np.int64), rejected=np.zeros(self.capacity, np.int64),
             result=reserved(threads * ring, np.int64).reshape(threads, ring),
             result_rejected=reserved(threads * ring, np.int64).reshape(threads, ring),
-            blotter=np.zeros((self.capacity, e.keys.shape[1]), np.int64), times=np.zeros(max(1, n), np.int64), begun=np.zeros(threads, np.int64), waste=np.zeros(threads * 16, np.int64),
+            blotter=np.zeros((self.capacity, e.keys.shape[1]), np.int64),
+            times=np.zeros(max(1, n), np.int64), begun=np.zeros(threads, np.int64), waste=np.zeros(threads * 16, np.int64),
             work=np.array([self.work]),
         )  # fmt: skip
         self.modules = {"whole": build(COMMON + PROGRAM, "log", "whole", "test_whole")}
@@ -309,7 +310,7 @@ class Executors:
             rings.drained(self.out, r, head)
 
     def state(self) -> str:
-        names = ("CONFIG", "PHASE", "ARRIVED", "COUNT", "FIT", "SEEN", "OVER", "FINISHED", "CHANGE", "PLANNED", "WANTED", "TURN")
+        names = ("CONFIG", "PHASE", "ARRIVED", "COUNT", "FIT", "SEEN", "OVER", "FINISHED", "CHANGE", "PLANNED", "REQUEST", "TURN")
         cells = {name: int(read_cell(self.c.words, getattr(words, name))) for name in names}
         return f"hangs: {cells}, reading {self.c.reading[::CELL].tolist()}, pending {self.c.pending[:10].tolist()}"
 

@@ -70,15 +70,15 @@ def test_oracle_random_cases(scheme):
 
 
 SHAPES = {
-    "two keys": dict(records=10_000, kinds=(TRANSFER,)),
-    "two records": dict(records=2, kinds=(TRANSFER, MIX)),
-    "to oneself": dict(records=50, kinds=(TRANSFER,), same=1.0),
-    "nothing is rejected": dict(records=50, kinds=(TRANSFER,), balance=10**9),
-    "half is rejected": dict(records=5000, kinds=(TRANSFER,), balance=50),
-    "all is rejected": dict(records=50, kinds=(TRANSFER,), balance=-(10**9)),
-    "one hot key": dict(records=1000, hot=0.9),
-    "keys twice, and many": dict(records=9, longest=24),
-    "readers of one record": dict(records=3, kinds=(LOOK, LOOK, LOOK, LOOK, MIX), longest=2),
+    "two keys": {"records": 10_000, "kinds": (TRANSFER,)},
+    "two records": {"records": 2, "kinds": (TRANSFER, MIX)},
+    "to oneself": {"records": 50, "kinds": (TRANSFER,), "same": 1.0},
+    "nothing is rejected": {"records": 50, "kinds": (TRANSFER,), "balance": 10**9},
+    "half is rejected": {"records": 5000, "kinds": (TRANSFER,), "balance": 50},
+    "all is rejected": {"records": 50, "kinds": (TRANSFER,), "balance": -(10**9)},
+    "one hot key": {"records": 1000, "hot": 0.9},
+    "keys twice, and many": {"records": 9, "longest": 24},
+    "readers of one record": {"records": 3, "kinds": (LOOK, LOOK, LOOK, LOOK, MIX), "longest": 2},
 }
 
 
@@ -153,7 +153,7 @@ def test_agree_requests_while_events_run(seed):
             target = drawn_configuration(rng)
             if steered.place(target) is not None:
                 asked.append(target)
-                wait_for(lambda: not read_cell(run.c.words, words.WANTED) or read_cell(run.c.words, words.OVER), run)
+                wait_for(lambda: not read_cell(run.c.words, words.REQUEST) or read_cell(run.c.words, words.OVER), run)
         feeder.join()
         run.wait()
         found = []

@@ -26,8 +26,16 @@ Checked     tests/headrace/transactions/test_executors.py
 from headrace.kernel import kernel
 from headrace.memory.atomics import fetch_add
 from headrace.references import BUCKET_MASK, BUCKETS
-from headrace.transactions.key_sets_kernel import AT, FIRST_OPERATION
-from headrace.transactions.words import CURSOR, CURSOR_2, NOTHING, PART, SHARING, SOCKET, THREADS
+from headrace.transactions.key_sets_kernel import FIRST_OPERATION, SET_AT
+from headrace.transactions.words import (
+    CURSOR,
+    CURSOR_2,
+    PART,
+    SHARED_NOTHING,
+    SHARED_SOCKET,
+    SHARING,
+    THREADS,
+)
 
 PARTS_EACH = 32
 """Parts for each executor, where they are shared: so many more chances to even out."""
@@ -37,7 +45,7 @@ PARTS_EACH = 32
 def parts_of(c, config):
     """How many parts the records have; a power of two where parts are shared."""
     threads = c.rows[config, THREADS]
-    if c.rows[config, SHARING] == NOTHING:
+    if c.rows[config, SHARING] == SHARED_NOTHING:
         return threads
     parts = 1
     while parts * 2 <= min(BUCKETS, PARTS_EACH * threads):
@@ -48,9 +56,9 @@ def parts_of(c, config):
 @kernel
 def sort_by_part(me, c, config):
     """Arrange the operations of one's slice by the part of their records; the order of events stays."""
-    start, stop = c.filling[me, FIRST_OPERATION], c.filling[me, AT]
+    start, stop = c.filling[me, FIRST_OPERATION], c.filling[me, SET_AT]
     parts = parts_of(c, config)
-    by_owner = c.rows[config, SHARING] == NOTHING
+    by_owner = c.rows[config, SHARING] == SHARED_NOTHING
     for p in range(parts + 1):
         c.part_at[me, p] = 0
     for o in range(start, stop):
@@ -76,13 +84,13 @@ def sort_by_part(me, c, config):
 def take_part(me, c, l, config):
     """The next part to run, or -1: one's own, or one of those that executors share, all of them or half of them each."""
     threads, sharing = c.rows[config, THREADS], c.rows[config, SHARING]
-    if sharing == NOTHING:
+    if sharing == SHARED_NOTHING:
         if l[PART] == me:
             return -1
         l[PART] = me
         return me
     parts = parts_of(c, config)
-    if sharing == SOCKET and threads > 1:
+    if sharing == SHARED_SOCKET and threads > 1:
         first_half = parts * ((threads + 1) // 2) // threads
         if me >= (threads + 1) // 2:
             p = first_half + fetch_add(c.words, CURSOR_2, 1)

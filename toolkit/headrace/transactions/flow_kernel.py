@@ -34,7 +34,7 @@ Checked     tests/headrace/transactions/test_interleave.py, test_executors.py
 from headrace.kernel import kernel
 from headrace.memory.atomics import compare_exchange, fetch_add, load_acquire, load_relaxed
 from headrace.references import BUCKET_MASK
-from headrace.transactions.key_sets_kernel import AT, FIRST_OPERATION
+from headrace.transactions.key_sets_kernel import FIRST_OPERATION, SET_AT
 from headrace.transactions.words import (
     CURSOR,
     CURSOR_2,
@@ -42,11 +42,11 @@ from headrace.transactions.words import (
     FIT,
     LAST,
     NEXT,
-    NOTHING,
     RECORD_WORDS,
     SEEN,
+    SHARED_NOTHING,
+    SHARED_SOCKET,
     SHARING,
-    SOCKET,
     THREADS,
 )
 
@@ -66,7 +66,7 @@ BATCH, LAST_WRITE, FIRST_OF_GROUP, LAST_OF_GROUP = range(4)
 @kernel
 def sort_by_owner(me, c, config):
     """Arrange the operations of one's slice by who owns their records; the order of events stays."""
-    start, stop = c.filling[me, FIRST_OPERATION], c.filling[me, AT]
+    start, stop = c.filling[me, FIRST_OPERATION], c.filling[me, SET_AT]
     threads = c.rows[config, THREADS]
     for r in range(threads + 1):
         c.part_at[me, r] = 0
@@ -175,10 +175,10 @@ def take_ready(me, c, l, config, executed):
 def take_block(me, c, l, config, executed):
     """The next events of those that executors share: all of them, or half of them and of the executors."""
     sharing = c.rows[config, SHARING]
-    if sharing == NOTHING:
+    if sharing == SHARED_NOTHING:
         return False
     start, end, cursor = 0, executed, CURSOR
-    if sharing == SOCKET:
+    if sharing == SHARED_SOCKET:
         threads = c.rows[config, THREADS]
         is_second = me >= (threads + 1) // 2
         middle = executed * ((threads + 1) // 2) // threads

@@ -12,8 +12,8 @@ from headrace.kernel import kernel
 from headrace.memory.atomics import load_relaxed
 from headrace.transactions.chains_kernel import sort_by_part, take_part
 from headrace.transactions.key_sets_kernel import (
-    AT,
     FIRST_OPERATION,
+    SET_AT,
     begin_region,
     begin_set,
     end_set,
@@ -38,7 +38,7 @@ def prepare_batch(me, c, x, s, l, config):
         sort_by_part(me, c, config)
     else:  # in the order of events as they stand
         c.part_at[0, 0] = c.filling[0, FIRST_OPERATION]
-        c.part_at[0, 1] = c.filling[0, AT]
+        c.part_at[0, 1] = c.filling[0, SET_AT]
         for o in range(c.part_at[0, 0], c.part_at[0, 1]):
             c.entries[o] = o
     return fit

@@ -123,7 +123,7 @@ class Reconfiguration:
     def place(self, target: Configuration) -> int | None:
         """Ask the executors for a configuration. Returns its row; None: they have yet to take the one before."""
         control = self._control
-        if read_cell(control.words, words.WANTED) != 0:
+        if read_cell(control.words, words.REQUEST) != 0:
             return None
         row = self._first_spare + self._spare % SPARE_CONFIGURATIONS
         self._spare += 1
