@@ -109,6 +109,7 @@ from headrace.transactions.words import (
     PUNCTUATION,
     RANK_FIRST,
     RANK_LAST,
+    REQUEST,
     ROWS,
     SCHEME,
     SEEN,
@@ -116,7 +117,6 @@ from headrace.transactions.words import (
     THREADS,
     TOO_MANY_OPERATIONS,
     TURN,
-    REQUEST,
     WATERMARK,
 )
 from headrace.workers.worker_kernel import (
