@@ -433,5 +433,7 @@ def run_executor(me, g, c, o, x, s, l):
             release(c, l)
         elif not await_punctuation(me, c, l):
             break
+    if l[ACTIVATION] != 0 and load_acquire(c.reading, me * CELL) != l[ACTIVATION]:
+        acknowledge(c, l[CHANGE_SEEN])  # it had left at the last change, and slept until the end
     turn(c.meter, me, PARKED_NS)
     return 0
