@@ -397,9 +397,10 @@ class _Splitting:
             if isinstance(node, ast.If) and self._reads.of(node.test) is None:
                 node.body, node.orelse = self._post(node.body) or [ast.copy_location(ast.Pass(), node)], self._post(node.orelse)
             elif isinstance(node, ast.For | ast.While) and (self._reads.of(getattr(node, "iter", None)) is None):
-                if not (isinstance(node, ast.While) and self._writes(node)):
-                    node.body = self._post(node.body) or [ast.copy_location(ast.Pass(), node)]
-                    node.orelse = self._post(node.orelse)
+                if isinstance(node, ast.While) and self._writes(node):
+                    continue
+                node.body = self._post(node.body) or [ast.copy_location(ast.Pass(), node)]
+                node.orelse = self._post(node.orelse)
             elif (whole and not self._opens(node)) or self._writes(node):
                 continue  # it was done in the chain
             result.append(node)
