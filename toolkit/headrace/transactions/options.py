@@ -18,6 +18,7 @@ from headrace.windows import parse_seconds
 
 MOST_PUNCTUATION = 1 << 17
 """Events between two punctuations, at most: what a batch has room for."""
+DEFAULT_SCHEME = "chains"
 DEFAULT_PUNCTUATION = 500
 DEFAULT_MAX_DELAY = "10ms"
 DEFAULT_MAX_STATE = 1 << 35
@@ -58,7 +59,7 @@ class TransactionOptions:
         run: RunOptions | None = None,
         threads: Any = 1,
         max_threads: int | None = None,
-        scheme: str = "chains",
+        scheme: str = DEFAULT_SCHEME,
         sharing: str = "nothing",
         punctuation: int = DEFAULT_PUNCTUATION,
         max_delay: Any = DEFAULT_MAX_DELAY,
