@@ -8,9 +8,9 @@ from headrace.codegen.included import included
 from headrace.codegen.modules import load_module
 from headrace.errors import ParameterError
 from headrace.gates.variants import GATES, WRITTEN_FOR
-from headrace.transactions import executor_kernel, whole_kernel
+from headrace.transactions import executor_kernel, operations_kernel, whole_kernel
 
-_FAMILY_KERNELS = {"whole": whole_kernel}
+_FAMILY_KERNELS = {"whole": whole_kernel, "operations": operations_kernel}
 
 
 def assemble(program_text: str, gate: str, family: str) -> str:

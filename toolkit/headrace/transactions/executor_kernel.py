@@ -116,7 +116,7 @@ from headrace.transactions.words import (
     THREADS,
     TOO_MANY_OPERATIONS,
     TURN,
-    WANTED,
+    REQUEST,
     WATERMARK,
 )
 from headrace.workers.worker_kernel import (
@@ -279,10 +279,10 @@ def punctuate(me, g, c, o, l):
         hold(me, c)
         planned = load_relaxed(c.words, PLANNED)
         due = c.plan_at[planned] <= load_relaxed(c.words, SEEN)
-        wanted = load_acquire(c.words, WANTED)
+        wanted = load_acquire(c.words, REQUEST)
         if not due and wanted != 0:
             install(c, o, l, wanted - 1, l[WATERMARK])
-            store_release(c.words, WANTED, 0)
+            store_release(c.words, REQUEST, 0)
             return
         if not due:
             outcome = accept(me, g, c, o, l)

@@ -69,7 +69,7 @@ class TransactionSection(Section):
             max_delay_ns=options.max_delay_ns,
         )  # fmt: skip
         self.out = rings.allocate(self.max_threads, OUTPUT_CAPACITY, self.control.meter)
-        self.state = program.allocate(OUTPUT_CAPACITY)
+        self.state = program.allocate(OUTPUT_CAPACITY, self.control.sets.size)
         self.directories = allocate_directories(len(branches), len(program.columns))
         self.inlets = [self._make_inlet(number, branch) for number, branch in enumerate(branches)]
         self._finisher = program.finisher([inlet.store for inlet in self.inlets])
@@ -91,8 +91,8 @@ class TransactionSection(Section):
 
     @property
     def can_split(self) -> bool:
-        """Whether the functions are run operation by operation."""
-        return False
+        """Whether the functions can be run operation by operation."""
+        return self.program.bound.operations is not None
 
     def check(self, configuration: Configuration) -> None:
         """Raise what a scheme cannot do with these functions."""
@@ -142,7 +142,7 @@ class TransactionSection(Section):
     def _module(self, family: str) -> ModuleType:
         """The loop of a family, compiled."""
         if family not in self._modules:
-            text = generate(self.program.bound, list(self.program.spec.emits), list(self.program.columns))
+            text = generate(self.program.bound, list(self.program.spec.emits), list(self.program.columns), family)
             module = build.build(text, "log", family, self.name, debug=self._debug)
             try:
                 compile_now(module.run_executor, self._arguments(0))
