@@ -479,6 +479,7 @@ def explain_failure(
     values: Mapping[str, object],
     emits: Iterable[str] | None = None,
     cause: BaseException | None = None,
+    again: Callable[[], Mapping[str, object]] | None = None,
 ) -> FunctionError:
     """Find out why a compiled function failed on a tuple.
 
@@ -491,6 +492,8 @@ def explain_failure(
         As for `call_plain`.
     cause : Exception, optional
         What the compiled function raised; said if Python does not fail.
+    again : function, optional
+        Gives the values once more, for a second call: where the first one may have changed them.
 
     Returns
     -------
@@ -507,6 +510,8 @@ def explain_failure(
         call_plain(function, arguments, values, emits)
     except FunctionError as error:
         return error
+    if again is not None:
+        values = again()
     try:
         call_plain(function, arguments, {role: _bounded(value) for role, value in values.items()}, emits)
     except FunctionError as error:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from headrace.control.mapping import MOST_INSTANCES, Mapping, is_whole
 from headrace.errors import ParameterError
@@ -53,6 +53,11 @@ class TransactionOptions:
     max_state : int
         Bytes that lists, sets and maps of the tables may take.
     """
+
+    lacks: ClassVar[Dict[str, str]] = {
+        "mode": "transactions share their tables, there is no other way to run them",
+        "gate": "transactions have one reader of the merged input, and so one gate",
+    }
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ from headrace.codegen.modules import compiled as kernel
 from headrace.ingress.store import CHUNK
 from headrace.ingress.store_kernel import list_f64, list_i64, locate, validity_at, values_at
 from headrace.memory.atomics import view_f64, view_i64, view_u8
-from headrace.transactions.key_sets_kernel import AT, BEGIN, begin_set, end_set, note, note_operation
+from headrace.transactions.key_sets_kernel import SET_AT, SET_BEGIN, begin_set, end_set, note, note_operation
 from headrace.transactions.words import CAUSE
 from headrace.workers.worker_kernel import stopped
 from headrace.transactions.index_kernel import FULL, find_direct, find_hashed, insert_hashed, insert_text
@@ -113,7 +113,7 @@ def operation_word(c, me, l, site):
     # Which operation of the event, which turn of its loop, which site.
     turn = l[SITES + site]
     l[SITES + site] = turn + 1
-    return (c.filling[me, AT] - c.filling[me, BEGIN]) << 36 | turn << 8 | site
+    return (c.filling[me, SET_AT] - c.filling[me, SET_BEGIN]) << 36 | turn << 8 | site
 
 
 @kernel
@@ -155,9 +155,9 @@ l[FUNCTION] = {number}
 l[FATE] = BY_PARTS
 for site in range({first}, {last}):
     l[SITES + site] = 0
-before_{number} = c.filling[me, AT]
+before_{number} = c.filling[me, SET_AT]
 if name_{number}({call}) != 0:
-    c.filling[me, AT] = before_{number}
+    c.filling[me, SET_AT] = before_{number}
     l[FATE] = REFUSED
 s.fate_{number}[i] = l[FATE]
 """
