@@ -113,6 +113,7 @@ def parser() -> argparse.ArgumentParser:
 
     demo = commands.add_parser("demo", help="real data, end to end; writes results and an HTML report", allow_abbrev=False)
     demo.add_argument("--fast", action="store_true", help="smaller inputs")
+    demo.add_argument("--transactions", action="store_true", help="a ledger instead: transactions over shared tables")
     demo.add_argument("--out", default="headrace-demo", metavar="FOLDER", help="where results go (default: %(default)s)")
 
     run = commands.add_parser(
@@ -302,7 +303,7 @@ def _end_now(status: int) -> NoReturn:
 def _demo(asked: argparse.Namespace) -> int:
     from headrace.demo import main as demo
 
-    return demo(fast=asked.fast, folder=asked.out)
+    return demo(fast=asked.fast, folder=asked.out, transactions=asked.transactions)
 
 
 def _run(asked: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ from headrace.apps.app import App, read_whole
 from headrace.control.mapping import MOST_INSTANCES
 from headrace.egress.sinks import ParquetSink, no_file_at, part_of
 from headrace.errors import HeadraceError, InputError, OutputError, ParameterError
-from headrace.transactions.options import DEFAULT_PUNCTUATION, DEFAULT_SCHEME
+from headrace.transactions.options import DEFAULT_PUNCTUATION, DEFAULT_SCHEME, TransactionOptions
 
 PROGRESS_DELAY_S = 1.0
 """A run that ends sooner shows no progress bar."""
@@ -162,7 +162,7 @@ def _check_engine(app: App, request: Request) -> None:
             continue
         what = f"--{name}" if value is True else f"--{name} {value}"
         if app.tables:
-            why = f"{app.name} runs transactions, which share their tables in one way and have one reader of the gate"
+            why = f"{app.name} is transactional, and {TransactionOptions.lacks[name]}"
         else:
             why = f"{app.name} runs no transactions, and has no tables"
         raise ParameterError(f"{what}: {why}; leave it out")
