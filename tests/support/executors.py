@@ -21,14 +21,13 @@ import numpy as np
 from headrace.control.mapping import Mapping
 from headrace.egress import rings
 from headrace.gates import merged_log, merged_log_kernel, source_kernel
-from headrace.kernel import compile_now
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import named
 from headrace.memory.cells import read_cell, reserved
 from headrace.memory.event_count import signal
 from headrace.progress import END_OF_TIME
 from headrace.transactions import control, words
-from headrace.transactions.build import build
+from headrace.transactions.build import Built
 from headrace.transactions.control import Configuration
 from headrace.workers import worker_kernel
 
@@ -254,14 +253,14 @@ class Executors:
             times=np.zeros(max(1, n), np.int64), begun=np.zeros(threads, np.int64), waste=np.zeros(threads * 16, np.int64),
             work=np.array([self.work]),
         )  # fmt: skip
-        self.modules = {"whole": build(COMMON + PROGRAM, "log", "whole", "test_whole")}
+        self.modules = {"whole": Built(COMMON + PROGRAM, "log", "whole", "test_whole")}
         if self.can_split:
-            self.modules["operations"] = build(COMMON + SPLIT_PROGRAM, "log", "operations", "test_operations")
+            self.modules["operations"] = Built(COMMON + SPLIT_PROGRAM, "log", "operations", "test_operations")
         self.words = [np.zeros(words.PRIVATE_WORDS, np.int64) for _ in range(threads)]
         self.rows: list[tuple] = []
         self.error: BaseException | None = None
         for module in self.modules.values():
-            compile_now(module.run_executor, self.arguments(0))
+            module.compile(self.arguments(0))
 
     def arguments(self, me: int) -> tuple:
         return me, self.gate, self.c, self.out, np.zeros((1, 1), np.int64), self.s, self.words[me]

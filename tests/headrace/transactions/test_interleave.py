@@ -42,7 +42,6 @@ LOCKS = "headrace.transactions.locks_kernel"
 PARTITIONS = "headrace.transactions.partition_kernel"
 LIFE = "headrace.workers.worker_kernel"
 NEVER = 2**63 - 1
-WORKERS = 3
 Shared = namedtuple("Shared", ControlArrays._fields)
 
 IN_TWO_STEPS = (
@@ -113,7 +112,7 @@ def kernels(*planted):
     return holder["k"]
 
 
-def case(k, events, configurations, plan=(), operations=16):
+def case(k, events, configurations, plan=(), operations=16, workers=2):
     """`configurations` are (threads, scheme, sharing, punctuation), the first in force, the others by `plan`."""
     n, records = len(events), 1 + max((record for event in events for record, _ in event), default=0)
     log = 8
@@ -129,29 +128,29 @@ def case(k, events, configurations, plan=(), operations=16):
     ring = len(plan) + 2
 
     def table(width):
-        return [[0] * width for _ in range(WORKERS)]
+        return [[0] * width for _ in range(workers)]
 
     control = Shared(
-        words=[0] * 48, event=[0] * (64 + 32 * WORKERS), meter=table(16), failure=[0] * 16,
-        reading=[int(r < configurations[0][0]) for r in range(WORKERS)],
+        words=[0] * 48, event=[0] * (64 + 32 * workers), meter=table(16), failure=[0] * 16,
+        reading=[int(r < configurations[0][0]) for r in range(workers)],
         refs=[0] * log, tss=[0] * log, ats=[0] * log, places=[0] * log,
         set_at=[0] * log, set_size=[0] * log, pending=[0] * log, order=[0] * log,
         sets=[0] * operations, event_of=[0] * operations, link=[0] * operations, link_2=[0] * operations,
         entries=[0] * operations, locks=[0] * (4 * records), tails=[0] * (4 * records),
         filling=table(16), known=table(4 * operations), part_at=table(16), base=table(16), stack=table(log),
-        lengths=table(64), served=[0] * WORKERS,
+        lengths=table(64), served=[0] * workers,
         rows=[[threads, scheme, sharing, punctuation, 0, 0, 0, 0] for threads, scheme, sharing, punctuation in configurations],
         owner=[[bucket % c[0] for bucket in range(1024)] for c in configurations],
         plan_at=[*plan, NEVER], plan_config=[*range(1, len(plan) + 1), 0],
         unsettled=[0] * ring, met_at=[0] * ring, installed=[[0, 0, 0] for _ in range(ring)], done_at=[0] * ring,
     )  # fmt: skip
     control.words[k.PHASE] = 1
-    mark = [-1 if r < configurations[0][0] else END_OF_TIME for r in range(WORKERS)]
+    mark = [-1 if r < configurations[0][0] else END_OF_TIME for r in range(workers)]
     out = k.OutArrays(
-        words=[0] * 8, event=[0] * 64, head=[0] * WORKERS, tail=[0] * WORKERS, mark=mark,
+        words=[0] * 8, event=[0] * 64, head=[0] * workers, tail=[0] * workers, mark=mark,
         mark_ts=[MIN_TIME if m == -1 else m for m in mark],
         primary=table(log), a=table(log), b=table(log), c=table(log), at=table(log), meter=control.meter, membership=[0],
-        list_words=[[] for _ in range(WORKERS)], list_head=[], list_tail=[],
+        list_words=[[] for _ in range(workers)], list_head=[], list_tail=[],
     )  # fmt: skip
     values, read = serial(events, records)
 
@@ -160,14 +159,14 @@ def case(k, events, configurations, plan=(), operations=16):
         s = SimpleNamespace(
             events=events, values=[1] * records, read=[None] * log, ran=[], given=[], begun=[], seen=lambda: c.words[k.SEEN]
         )
-        threads = [k.run_executor(me, g, c, o, None, s, [0] * 16) for me in range(WORKERS)]
+        threads = [k.run_executor(me, g, c, o, None, s, [0] * 16) for me in range(workers)]
         threads.append(k.end_when_over(c, configurations[-1][0]))
 
         def check():
             assert sorted(s.ran) == list(range(n)), f"events ran: {sorted(s.ran)}"
             assert sorted(s.given) == list(enumerate(read)), f"events read {sorted(s.given)}, wanted {read}"
             assert s.values == values, f"tables are {s.values}, wanted {values}"
-            assert o.mark == [END_OF_TIME] * WORKERS, f"marks {o.mark}"
+            assert o.mark == [END_OF_TIME] * workers, f"marks {o.mark}"
             assert c.words[k.CHANGE] == len(plan) and c.unsettled == [0] * ring, f"not acknowledged: {c.unsettled}"
             for change, at in enumerate(plan, start=1):
                 assert c.installed[change] == [change - 1, change, min(at, n)]
@@ -188,7 +187,8 @@ CROSSED = ops("A B", "B A", "A B")
 READERS = ops("A", "a", "a", "A")
 CHAIN = ops("A", "B", "A B", "a", "B")
 SCHEMES = {
-    "chains": (CHAINS, SHARED_NOTHING), "chains, shared": (CHAINS, SHARED_EVERYTHING), "chains, two sockets": (CHAINS, SHARED_SOCKET),
+    "chains": (CHAINS, SHARED_NOTHING), "chains, shared": (CHAINS, SHARED_EVERYTHING),
+    "chains, two sockets": (CHAINS, SHARED_SOCKET),
     "lock": (LOCK, SHARED_NOTHING), "partition": (PARTITION, SHARED_NOTHING), "serial": (SERIAL, SHARED_NOTHING),
 }  # fmt: skip
 
@@ -202,9 +202,10 @@ def test_interleave_two_executors(scheme, events):
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_interleave_three_executors_and_short_batches(scheme):
-    sampled("transactions", case(kernels(), CHAIN, [(3, *SCHEMES[scheme], 3)]), 300, longest=12_000)
+    sampled("transactions", case(kernels(), CHAIN, [(3, *SCHEMES[scheme], 3)], workers=3), 300, longest=12_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["chains, shared", "lock"])
 def test_interleave_every_order_in_which_executors_wait_for_each_other(scheme):
     build = case(kernels(), CROSSED[:2], [(2, *SCHEMES[scheme], 8)])
@@ -222,13 +223,13 @@ CHANGES = {
 def test_interleave_changes(name):
     threads, plan = CHANGES[name]
     configurations = [(count, CHAINS if n % 2 else LOCK, SHARED_EVERYTHING, 2) for n, count in enumerate(threads)]
-    sampled("transactions", case(kernels(), CHAIN[:3], configurations, plan), 500, longest=20_000)
+    sampled("transactions", case(kernels(), CHAIN[:3], configurations, plan, workers=3), 500, longest=20_000)
 
 
 # -- planted mistakes ----------------------------------------------------------------------------------
 
-TWICE = r"AssertionError: events ran"
-WRONG = r"AssertionError: (events read|tables are)"
+TWICE = "events ran"
+WRONG = "(events read|tables are)"
 ASLEEP = r"deadlock"
 
 PLANTED = {
@@ -277,7 +278,7 @@ PLANTED = {
     ),
     "a transaction enters its first partition only in order": (
         (PARTITIONS, "                if not await_value(", "                if o == c.set_at[i] and not await_value("),
-        "partition", CROSSED, WRONG,
+        "partition", ops("A", "B A", "A"), WRONG,
     ),
     "the barrier does not look again before it sleeps": (
         (PHASES, "        over = stopped(c)\n        if load_acquire(c.words, PHASE) >= phase:  # R1\n"

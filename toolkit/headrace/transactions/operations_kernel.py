@@ -19,7 +19,7 @@ from headrace.transactions.key_sets_kernel import (
     end_set,
     note_operation,
 )
-from headrace.transactions.words import CAUSE, FIT, PART, RANK_FIRST, RANK_LAST, THREADS
+from headrace.transactions.words import FIT, PART, RANK_FIRST, RANK_LAST, THREADS
 
 FAMILY_HERE = 1
 
@@ -63,16 +63,9 @@ def execute_batch(me, c, x, s, l, config):
         if p < 0:
             return True
         for slice_of in range(threads):
-            for k in range(c.part_at[slice_of, p], c.part_at[slice_of, p + 1]):
-                o = c.entries[k]
-                i = c.event_of[o]
-                if i >= executed:
-                    break
-                l[CAUSE] = i
-                run_operation(me, c, x, s, l, i, c.link[o])
+            run_operations(me, c, x, s, l, c.part_at[slice_of, p], c.part_at[slice_of, p + 1], executed)
 
 
 @kernel
 def finish_slice(me, c, x, s, l, first, last):
-    for i in range(first, last):
-        finish_event(me, c, x, s, l, i)
+    finish_events(me, c, x, s, l, first, last)

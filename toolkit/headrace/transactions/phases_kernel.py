@@ -57,9 +57,9 @@ from headrace.transactions.words import (
     PAUSE,
     PAUSED,
     PHASE,
+    REQUEST,
     SEEN,
     THREADS,
-    REQUEST,
 )
 from headrace.workers.worker_kernel import (
     BARRIER_EVENT,

@@ -76,8 +76,11 @@ TOO_MANY_OPERATIONS = 1
     WATERMARK,
     ACTIVATION,  # the phase in which it was activated; 0: parked
     CHANGE_SEEN,  # changes that it has seen, + 1
-    FREE,  # the program's own words begin here
+    PROGRAM,  # the addresses of the program's entries, in the order of `build`
 ) = range(13)
+
+PROGRAM_ENTRIES = 8
+FREE = PROGRAM + PROGRAM_ENTRIES  # the program's own words begin here
 
 PRIVATE_WORDS = 64
 """Of an executor, at least: no other one shares a cache line of them."""
