@@ -124,7 +124,7 @@ def test_oracle_the_same_files_whatever_the_flags(name, tmp_path):
         app.check(files, [table])
         assert report["rejected"] == table.num_rows
     shape, records = SHAPES["all rejected"]
-    table = shape(name, 1).slice(0, 2_000)
+    table = shape(name, 1, 2_000)
     files, report = app.run(table, records, threads=2)
     assert all(row["rejected"] for row in app.check(files, [table], records))
 

@@ -36,6 +36,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import linecache
+import os
 import re
 import sys
 import traceback
@@ -80,6 +81,7 @@ _MAY_RAISE = re.compile(
     r"|\bkept_(?!float|bits|key_bits|less|lesser|greater|count|has|find|or|entry|sum|discard)\w"
     r"|\bchecked_(?!int64|float64|float32|bool|truth|negative|magnitude|invert)"
 )
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STEPS_TO_EXPLAIN = 1_000_000
 """Lines a failed function may run in the interpreter before we stop looking for the reason."""
 
@@ -603,7 +605,8 @@ def _explained(error: Exception, function: Callable, offending: dict[str, object
     code = function.__code__
     name, file, line = code.co_name, code.co_filename, code.co_firstlineno
     for frame in traceback.extract_tb(error.__traceback__):
-        # The innermost line of the user's, not of NumPy's or ours.
-        if frame.filename != __file__ and "site-packages" not in frame.filename and frame.lineno:
+        # The innermost line of the user's, not of NumPy or of this package: the function itself may be one of `apps`.
+        is_ours = frame.filename.startswith(_PACKAGE) and frame.filename != code.co_filename
+        if not is_ours and "site-packages" not in frame.filename and frame.lineno:
             name, file, line = frame.name, frame.filename, frame.lineno
     return FunctionError(f"{type(error).__name__}: {error}", name, file, line, offending)
