@@ -1,0 +1,158 @@
+"""gs, sl, ob, tp from file to file: the reference's rows and tables, and the same bytes whatever the flags.
+
+Property    OUT and the files of --state have what the serial definition says,
+            and not a byte differs under any flags
+Oracle      `headrace.reference.transaction_apps`, on events with all in them
+            that is easily got wrong (support.transaction_tables)
+Cannot see  long streams and hard shapes (tests/headrace/transactions), and
+            mistakes that the reference shares
+
+An application compiles for some ten seconds: one test has all that is asked of it.
+"""
+
+import itertools
+import random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from headrace.apps import APPS
+from headrace.apps.command import Request, run
+from headrace.apps.compare import first_difference
+from support import transaction_tables
+from support.transaction_tables import RECORDS, SHAPES, expected, nasty, overflowing
+
+NAMES = [name for name, app in APPS.items() if app.tables]
+SCHEMES = ["chains", "lock", "partition", "serial"]
+PUNCTUATIONS = [1, 7, 500, 100_000]
+
+COLUMNS = {
+    "gs": {"sum": "int64"},
+    "sl": {"balance": "int64", "quantity": "int64"},
+    "ob": {"quantity": "int64"},
+    "tp": {"vehicle": "int64", "segment": "int64", "average": "double", "vehicles": "int64", "toll": "int64"},
+}
+TABLES = {
+    "gs": {"records": ["key", "value"]},
+    "sl": {"accounts": ["id", "balance"], "assets": ["id", "quantity"]},
+    "ob": {"items": ["id", "price", "quantity"]},
+    "tp": {"segments": ["segment", "sum", "number", "vehicles"]},
+}
+
+
+class Application:
+    """Runs one application on tables, each from a file to files, and holds them against the reference."""
+
+    def __init__(self, name, folder):
+        self.name, self.folder, self._count = name, folder, itertools.count()
+
+    def run(self, table, records=None, **flags):
+        """Return the bytes of the result and of each table's file, and the report."""
+        number = next(self._count)
+        given, out, state = (str(self.folder / f"{what}{number}") for what in ("in", "out", "state"))
+        pq.write_table(table, given)
+        records = RECORDS[self.name] if records is None else records
+        report = run(Request(self.name, out, left=given, state=state, options={"records": records}, **flags))
+        files = {"": open(out, "rb").read()}
+        files |= {name: open(f"{state}/{name}.parquet", "rb").read() for name in TABLES[self.name]}
+        assert sorted(p.name for p in (self.folder / f"state{number}").iterdir()) == [f"{n}.parquet" for n in sorted(TABLES[self.name])]
+        return files, report
+
+    def check(self, files, tables, records=None):
+        """Assert that files hold what the reference says of these sources."""
+        rows, content = expected(self.name, tables, records)
+        result = pq.read_table(pa.BufferReader(files[""]))
+        time = tables[0].schema.field("ts").type
+        wanted = {"ts": str(time), **COLUMNS[self.name], "rejected": "bool"}
+        assert {field.name: str(field.type) for field in result.schema} == wanted
+        assert result.column_names == list(wanted)
+        assert first_difference(result, rows) is None
+        for name, columns in TABLES[self.name].items():
+            table = pq.read_table(pa.BufferReader(files[name]))
+            assert table.schema == pa.schema([(column, pa.int64()) for column in columns])
+            assert table.to_pylist() == content[name]
+        return rows
+
+
+def flags_of(draw):
+    """Any flags that leave the files as they are."""
+    flags = {
+        "threads": draw.choice([1, 2, 3]),
+        "scheme": draw.choice(SCHEMES),
+        "punctuation": draw.choice(PUNCTUATIONS),
+        "sharing": draw.choice(["nothing", "everything", "socket"]),
+        "batch": draw.choice([None, 1, 13, 100]),
+        "max_threads": draw.choice([None, 4]),
+    }
+    if draw.random() < 0.5:
+        flags["reconfigure"] = draw.choice(["0%:3,10%:1,33.3%:2,100%:1", "50%:2", "1%:1,2%:3,3%:1,97%:2"])
+        flags["max_threads"] = draw.choice([None, 5])
+    return flags
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_oracle_the_same_files_whatever_the_flags(name, tmp_path):
+    app, draw = Application(name, tmp_path), random.Random(name)
+    for seed in range(len(transaction_tables.TIMES)):
+        table = nasty(name, seed)
+        first, report = app.run(table, scheme="serial")
+        rows = app.check(first, [table])
+        rejected = sum(row["rejected"] for row in rows)
+        assert 0 < rejected < len(rows), "a test without either shows little"
+        assert (report["tuples_in"], report["tuples_out"], report["rejected"]) == (600, 600, rejected)
+        assert (report["scheme"], report["punctuation"]) == ("serial", 500) and report["transactions_per_s"] > 0
+        for _ in range(6):
+            flags = flags_of(draw)
+            again, report = app.run(table, **flags)
+            assert again == first, flags
+            asked = [int(entry.split(":")[1]) for entry in flags.get("reconfigure", "").split(",") if entry]
+            assert [change["to"] for change in report["reconfigurations"]] == asked
+            assert report["rejected"] == rejected
+        # columns of other widths and codings, those that are all null without a type
+        odd = nasty(name, seed, odd_types=True)
+        assert app.run(odd, threads=2)[0] == first
+        # another number of sources changes the order of equal times: what the reference is given changes, too
+        parts = [table.take(list(range(k, table.num_rows, 3))) for k in range(3)]
+        three, _ = app.run(table, sources=3)
+        app.check(three, parts)
+        assert app.run(table, sources=3, **flags_of(draw))[0] == three
+
+    for table in (table.slice(0, 0), untyped(table.slice(0, 0)), untyped(table)):
+        files, report = app.run(table, threads=2, reconfigure="0%:1,100%:2")
+        app.check(files, [table])
+        assert report["rejected"] == table.num_rows
+    shape, records = SHAPES["all rejected"]
+    table = shape(name, 1, 2_000)
+    files, report = app.run(table, records, threads=2)
+    assert all(row["rejected"] for row in app.check(files, [table], records))
+
+
+def untyped(table):
+    """All columns but the event time null, and without a type."""
+    for place, column in enumerate(table.column_names):
+        if column not in ("ts", "note"):
+            table = table.set_column(place, column, pa.nulls(table.num_rows))
+    return table
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_example_what_leaves_int64_ends_the_run(name, tmp_path, capfd):
+    from headrace import cli
+
+    given, out, state, report = (tmp_path / what for what in ("in.parquet", "out.parquet", "new/state", "report.json"))
+    pq.write_table(overflowing(name), given)
+    arguments = ["run", name, "--in", given, "--out", out, "--state", state, "--report", report, "--threads", 2]
+    assert cli.main([str(argument) for argument in arguments]) == 1
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1 and "int64" in said and f"{name}.py" in said, said
+    assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
+    # What an earlier run left stays as it was.
+    state.mkdir(parents=True)
+    table = next(iter(TABLES[name]))
+    (state / f"{table}.parquet").write_text("an older one")
+    assert cli.main([str(argument) for argument in arguments]) == 1
+    assert [path.name for path in state.iterdir()] == [f"{table}.parquet"]
+    assert (state / f"{table}.parquet").read_text() == "an older one"
