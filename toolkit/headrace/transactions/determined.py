@@ -23,7 +23,6 @@ import copy
 from dataclasses import replace
 
 from headrace.codegen.capture import CapturedFunction
-from headrace.errors import FunctionError
 from headrace.transactions.lowering import EMITTED, Lowered, written_place
 
 _NONE: frozenset[type[ast.stmt]] = frozenset()
@@ -49,15 +48,6 @@ def name_keys(lowered: Lowered, with_status: bool = False) -> CapturedFunction:
     node = copy.copy(lowered.captured.node)
     node.body = _needed(body, set(lowered.rows)) or [ast.copy_location(ast.Pass(), node)]
     return replace(lowered.captured, node=ast.fix_missing_locations(node))
-
-
-def depends_on_reads(lowered: Lowered) -> FunctionError | None:
-    """Return what is wrong if some key depends on what was read; None if none does."""
-    try:
-        name_keys(lowered)
-    except FunctionError as error:
-        return error
-    return None
 
 
 class Reads:
@@ -213,7 +203,7 @@ class _Slice:
             line = getattr(read, "lineno", 0)
             raise self._captured.error(
                 f"the key of {name} depends on what the transaction reads ({ast.unparse(read)}, line {line}): the rows of a"
-                f' transaction must be known from its event alone; start(scheme="speculative") does without',
+                f' transaction must be known from its event alone; put the key into the event before',
                 node,
             )
         return copy.deepcopy(node)

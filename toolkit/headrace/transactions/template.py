@@ -247,7 +247,7 @@ def _pasted(functions: Sequence[GeneratedFunction]) -> str:
 
 def _whole_text(bound: Bound, value_columns: Sequence[str], check: str) -> str:
     """Transactions that run whole, and what names their keys."""
-    keys = [function for function in bound.keys if function is not None]
+    keys = bound.keys
     return _pasted([*bound.functions, *keys]) + _WHOLE.format(
         key_columns=_columns(bound, keys, value_columns, 2),
         keys=indent("\n".join(f"{f.name}({_arguments(f)})" for f in keys) or "pass", 2).rstrip("\n"),
