@@ -58,7 +58,7 @@ class Reads:
         self.names: set[str] = set()
         self.why: dict[str, ast.AST] = {}
         """Name -> what was read."""
-        self._used_outside = _used_outside_loops(lowered.captured.node.body)
+        self._settled = _settled(lowered.captured.node.body)
         known = -1
         while known != len(self.names):
             known = len(self.names)
@@ -116,21 +116,23 @@ class Reads:
             elif isinstance(node, ast.For | ast.While):
                 inner = under or self.leaves_early(node)
                 if isinstance(node, ast.For):
-                    after = _stored_in(node.target) & self._used_outside
-                    self._give(node.target, inner if after else under or self.of(node.iter))
+                    self._give(node.target, inner, self.of(node.iter))
                 self._block(node.body, inner)
                 self._block(node.orelse, inner)
             elif isinstance(node, ast.Assign):
                 for target in node.targets:
                     if not (isinstance(target, ast.Name) and target.id in self._rows):
-                        self._give(target, under or self.of(node.value) or self.of(target))
+                        self._give(target, under, self.of(node.value) or self.of(target))
             elif isinstance(node, ast.AugAssign):
-                self._give(node.target, under or self.of(node.value))
+                self._give(node.target, under, self.of(node.value))
             elif isinstance(node, ast.Expr):
                 self._taint(_stored(node), under or self.of(node.value))
 
-    def _give(self, target: ast.expr, why: ast.AST | None) -> None:
-        self._taint(_stored_in(target), why)
+    def _give(self, target: ast.expr, under: ast.AST | None, value: ast.AST | None) -> None:
+        """A name has a value that depends on `value`, and whether it has it depends on `under`."""
+        names = _stored_in(target)
+        self._taint(names, value)
+        self._taint(names - self._settled, under)
 
     def _taint(self, names: set[str], why: ast.AST | None) -> None:
         for name in names - self._rows.keys() - {EMITTED} if why is not None else ():
@@ -245,26 +247,57 @@ def _stored_in(target: ast.expr) -> set[str]:
     return {target.id} if isinstance(target, ast.Name) else set()
 
 
-def _used_outside_loops(statements: list[ast.stmt]) -> set[str]:
-    """Names that are read where no loop gives them a value."""
-    found: set[str] = set()
+def _settled(statements: list[ast.stmt]) -> set[str]:
+    """Names that are read only where they have just got their value, by one assignment or by the loop around.
 
-    def walk(node: ast.AST, own: frozenset[str]) -> None:
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in own:
-            found.add(node.id)
-        if isinstance(node, ast.For):
-            walk(node.iter, own)
+    Elsewhere a value may be one of an earlier turn or of another branch. (That a name has one at all is checked by
+    `headrace.codegen.assigned`.)
+    """
+    stores: dict[str, list[tuple[int, ...]]] = {}
+    loads: dict[str, list[tuple[int, ...]]] = {}
+    looped: set[str] = set()
+
+    def store(names: set[str], inside: tuple[int, ...]) -> None:
+        for name in names:
+            stores.setdefault(name, []).append(inside)
+
+    def walk(node: ast.AST, inside: tuple[int, ...]) -> None:
+        own = inside
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            loads.setdefault(node.id, []).append(inside)
+        elif isinstance(node, ast.Assign | ast.AugAssign | ast.Expr):
+            store(_stored(node), inside)
+        elif isinstance(node, ast.For | ast.While):
+            own = (*inside, id(node))
+            if isinstance(node, ast.For):
+                walk(node.iter, inside)
+                store(_stored_in(node.target), own)
+                looped.update(_stored_in(node.target))
+            else:
+                walk(node.test, own)
             for each in node.body:
-                walk(each, own | _stored_in(node.target))
-            for each in node.orelse:
                 walk(each, own)
+            for each in node.orelse:
+                walk(each, inside)
             return
+        elif isinstance(node, ast.comprehension):
+            store({n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)}, inside)
         for each in ast.iter_child_nodes(node):
             walk(each, own)
 
     for statement in statements:
-        walk(statement, frozenset())
+        walk(statement, ())
+    found: set[str] = set()
+    for name, places in stores.items():
+        if len(places) > 1 and (name not in looped or any(_within(a, b) for a in places for b in places if a is not b)):
+            continue
+        if all(sum(_within(load, place) for place in places) == 1 for load in loads.get(name, [])):
+            found.add(name)
     return found
+
+
+def _within(inner: tuple[int, ...], outer: tuple[int, ...]) -> bool:
+    return inner[: len(outer)] == outer
 
 
 def _loaded(node: ast.AST) -> set[str]:

@@ -224,7 +224,7 @@ def generate(bound: Bound, emits: Sequence[str], value_columns: Sequence[str], f
         Of the store, in order.
     family : {"whole", "operations"}
     """
-    emitting = [number for number, lowered in enumerate(bound.lowered) if lowered.may_emit]
+    emitting = [number for number, lowered in enumerate(bound.lowered) if lowered.calls_emit]
     text = _IMPORTS + _WHOLE_LIST + included(undo_kernel)
     for number, table in enumerate(bound.tables):
         text += _TABLE.format(table=number, find=layout.find(table, number, "key"), stride=layout.stride(table))
@@ -299,7 +299,7 @@ def _around(bound: Bound, number: int, only_mask: bool = False) -> tuple[str, st
     if lowered.must_undo and not only_mask:
         begin.append("l[UNDO] = 0")
         undo.append("put_back(me, s, l)")
-    if lowered.may_emit:
+    if lowered.calls_emit:
         begin.append(f"s.{mask_field(number)}[i] = 0")
         undo.append(f"s.{mask_field(number)}[i] = 0")
     return "\n".join(begin) or "pass", "\n".join(undo) or "pass"
