@@ -32,6 +32,7 @@ from headrace.transactions.binding import (
     TEMPORARIES,
     TEXT_FIELDS,
     Bound,
+    event_field,
     kept_field,
     mask_field,
     memory_of,
@@ -104,7 +105,7 @@ class Program:
             known = scalar(kind)
             assert known is not None
             dtypes[name] = known.dtype
-            fields[f"event_{name}"] = reserved(MOST_PUNCTUATION, known.dtype)
+            fields[event_field(name)] = reserved(MOST_PUNCTUATION, known.dtype)
         fields["temporaries"] = np.zeros(self.executors * TEMPORARIES * HEAD, np.int64)
         if self.texts is not None:
             fields |= zip((*TEXT_FIELDS, "text_held"), (*self.texts.arrays, self.texts.points, self.texts.held), strict=True)
