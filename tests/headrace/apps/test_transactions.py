@@ -106,6 +106,9 @@ def test_oracle_all_of_an_application(name, tmp_path, capfd, monkeypatch):
     _empty_and_all_rejected(app)
     _beyond_int64(name, tmp_path / "beyond", capfd)
     _no_room_for_the_state(name, tmp_path / "room", capfd, monkeypatch)
+    _wrong_on_request(name, tmp_path / "wrong", capfd)
+    if name == "tp":
+        _beyond_int64_in_the_input(name, tmp_path / "wide", capfd)
 
 
 def _the_same_files_whatever_the_flags(app, draw):
@@ -191,12 +194,31 @@ def _no_room_for_the_state(name, folder, capfd, monkeypatch):
     assert sorted(path.name for path in folder.iterdir()) == ["in.parquet", "new", "out.parquet", "report.json"]
 
 
+def _wrong_on_request(name, folder, capfd):
+    """Without any order the results may be wrong, which is said; there are as many."""
+    arguments, _ = _command(name, folder, nasty(name, 0))
+    assert cli.main([*arguments, "--scheme", "none", "--unsafe"]) == 0
+    assert "THE RESULTS ARE WRONG" in capfd.readouterr().err
+    assert pq.read_metadata(folder / "out.parquet").num_rows == 600
+
+
+def _beyond_int64_in_the_input(name, folder, capfd):
+    table = pa.table({"ts": [1], "vehicle": [1], "segment": [0], "speed": pa.array([2**63], pa.uint64())})
+    arguments, _ = _command(name, folder, table)
+    capfd.readouterr()
+    assert cli.main(arguments) == 2
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1 and "column 'speed' of uint64 does not fit int64" in said, said
+    assert [path.name for path in folder.iterdir()] == ["in.parquet"]
+
+
 def _command(name, folder, table):
     """Arguments of a run that writes all it can, and the folder of its tables."""
     folder.mkdir()
     given, out, state, report = (folder / what for what in ("in.parquet", "out.parquet", "new/state", "report.json"))
     pq.write_table(table, given)
     arguments = ["run", name, "--in", given, "--out", out, "--state", state, "--report", report, "--threads", 2]
+    arguments += ["--records", RECORDS[name]]
     return [str(argument) for argument in arguments], state
 
 

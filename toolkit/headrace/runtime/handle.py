@@ -23,6 +23,7 @@ from headrace.egress.sinks import CollectSink
 from headrace.errors import (
     HeadraceError,
     LateRowsWarning,
+    MissingAttributeError,
     NotSupportedError,
     RunFailedError,
     RunStoppedError,
@@ -99,7 +100,16 @@ class QueryRun(Summarised):
                 return found[having[0]][name]
             if having:
                 raise missing_attribute(self, name, {name: f"[{having[0]!r}].{name}: several operators have it"})
+            if name == "tables" and any("snapshot" in extras for extras in found.values()):
+                raise MissingAttributeError(self._why_no_tables(), name=name)
         raise missing_attribute(self, name, _MEANT)
+
+    def _why_no_tables(self) -> str:
+        if not self._execution.over.is_set():
+            return "run.tables: the run goes on; write run.snapshot() for the tables as of now, or wait() for the end"
+        error = self._execution.error
+        how = "was stopped" if error is None else f"failed with {type(error).__name__}: {error}"
+        return f"run.tables: the run {how}, and its tables are of no moment; snapshots that were taken stay as they are"
 
     @property
     def number(self) -> int:
