@@ -22,6 +22,7 @@ from headrace.errors import (
     ArgumentError,
     FunctionError,
     KeyNullError,
+    MissingAttributeError,
     NotSupportedError,
     OverflowInputError,
     ParameterError,
@@ -295,7 +296,7 @@ def _the_millionth_event():
         run.wait()
     assert caught.value.tuple["ts"] == 999_999
     assert held["seen"].to_arrow().num_rows == 100, "what was taken stays"
-    with fails(Exception, "ZeroDivisionError"):
+    with fails(MissingAttributeError, "run.tables", "failed with FunctionError: ZeroDivisionError", "snapshots"):
         run.tables  # noqa: B018
     with pytest.raises((RunStoppedError, FunctionError)):
         run.snapshot()
@@ -317,7 +318,11 @@ def _wishes_while_it_runs():
             run.reconfigure(scheme="none")
         with fails(UnknownNameError, "'sen'", "did you mean 'seen'?"):
             run.snapshot()["sen"]
+        with fails(MissingAttributeError, "run.tables", "goes on", "run.snapshot()"):
+            run.tables  # noqa: B018
         run.stop()
+    with fails(MissingAttributeError, "run.tables", "was stopped"):
+        run.tables  # noqa: B018
 
 
 def _interrupted_inside_a_batch():

@@ -126,9 +126,9 @@ def run(request: Request) -> dict[str, Any]:
     sink.check()
     with (
         _report_file(request.report) as write_report,
+        sink.published_at_the_end(),
         state_files(request.state, app.tables) as write_state,
         _with_the_fix_of_a_file(),
-        sink.published_at_the_end(),
     ):
         spark = _session(request.spark) if request.spark else None
         inputs = open_inputs(app, request.left, request.right, request.sources, request.batch, spark)
@@ -171,6 +171,8 @@ def _check_engine(app: App, request: Request) -> None:
             "--scheme none takes no locks and keeps no order, so its results are wrong; add --unsafe if that is what you"
             " want to see, or give another scheme"
         )
+    if request.scheme == "none":
+        print("headrace: --scheme none takes no locks and keeps no order: THE RESULTS ARE WRONG", file=sys.stderr, flush=True)
 
 
 def _check_paths(app: App, request: Request) -> None:
