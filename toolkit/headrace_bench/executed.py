@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from headrace.memory.cells import read_cell, read_cells, touch
 from headrace.transactions import build, control, words
 from headrace.transactions.measures import BREAKDOWN
 from headrace.transactions.options import TransactionOptions
-from headrace.transactions.memory import TableMemory
 from headrace.transactions.phases_kernel import ask_pause, end_pause, watch_pause
 from headrace.transactions.results import RING_MASK
 from headrace.workers import worker_kernel
@@ -177,7 +176,8 @@ class Executed:
             values = _joined(getattr(state, name), heads)[order]
             columns.append(np.where(mask >> (number + 2) & 1, values, 0))
         self.rejected = int((mask & 1).sum())
-        self.content = hash_of(columns, program.memory)
+        memory = program.memory
+        self.content = hash_of(columns, map(memory.content, memory.tables))
         meter = read_cells(self.operator.control.meter, 1)
         busy, lock = meter[:, worker_kernel.BUSY_NS].sum(), meter[:, words.LOCK_NS].sum()
         barrier, other = meter[:, worker_kernel.BARRIER_NS].sum(), (meter[:, words.PREPARE_NS] + meter[:, words.POST_NS]).sum()
@@ -196,13 +196,13 @@ def _joined(rings_of: np.ndarray, heads: Sequence[int]) -> np.ndarray:
     return np.concatenate([rings_of[r, :head] for r, head in enumerate(heads)])
 
 
-def hash_of(columns: Sequence[np.ndarray], memory: TableMemory) -> str:
-    """One text for rows and tables; the same for the same content."""
+def hash_of(columns: Sequence[np.ndarray], tables: Iterable[pa.Table]) -> str:
+    """One text for the columns of the rows and for the tables; the same for the same content."""
     found = hashlib.blake2b(digest_size=16)
     for column in columns:
         found.update(np.ascontiguousarray(column).tobytes())
-    for table in memory.tables:
-        for column in memory.content(table).columns:
+    for table in tables:
+        for column in table.columns:
             whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
             if pa.types.is_list(whole.type):
                 found.update(np.diff(whole.offsets.to_numpy()).tobytes())
