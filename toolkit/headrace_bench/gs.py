@@ -1,4 +1,4 @@
-"""Grep and Sum: 10,000 records, Zipf 0.6, ten operations an event, half of the events read; punctuation 500. See `transacting`."""
+"""Grep and Sum: 10,000 records, Zipf 0.6, ten operations an event, half of the events read. See `transacting`."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ with the loop's.
 
 from __future__ import annotations
 
+import functools
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -80,8 +81,11 @@ class Sizes:
         return cls(400e6, 9, 2_000_000) if full else cls(100e6, 5, 400_000)
 
 
-def step_ns() -> float:
-    """Nanoseconds of one step of `costly.worked`: the least of some attempts, since other work can only add to it."""
+@functools.cache
+def rounds_of(cost_ns: int) -> int:
+    """How many steps of `costly.worked` take so long: by the least of some attempts, since other work can only add to it."""
+    if not cost_ns:
+        return 0
     rounds = 100_000
     loops.worked(1, 1)
     found = []
@@ -89,7 +93,7 @@ def step_ns() -> float:
         begin = time.perf_counter()
         loops.worked(12_345, rounds)
         found.append((time.perf_counter() - begin) / rounds * 1e9)
-    return min(found)
+    return max(1, round(cost_ns / min(found)))
 
 
 def cost_name(cost_ns: int) -> str:
@@ -113,7 +117,7 @@ class Case:
 
     def __init__(self, workload: Workload, cost_ns: int, run_ns: float, **events: Any):
         self.workload, self.cost_ns = workload, cost_ns
-        self.rounds = max(1, round(cost_ns / step_ns())) if cost_ns else 0
+        self.rounds = rounds_of(cost_ns)
         few = workload.table(1_000, **events)
         each = workload.operations(few) / 1_000 * (cost_ns + OVERHEAD_NS)
         n = int(min(MOST_EVENTS, max(LEAST_EVENTS, run_ns / each)))
