@@ -3,8 +3,8 @@
 TStream (Zhang et al., ICDE 2020), section VI-A: 10,000 items; bids (one item), alterations of prices and additions of
 quantities (twenty items each) are 6 to 1 to 1; items are skewed by Zipf's law with factor 0.6, and a quarter of the
 transactions of several items reach four partitions (VI-B). The paper does not say how many bids are too low. Here a share of
-the events offers less than any price; beside them hardly any is rejected while items are added as fast as bids
-take them.
+the events offers less than any price; beside them none is rejected while items are added as fast as bids take
+them.
 """
 
 from collections.abc import Iterator, Sequence

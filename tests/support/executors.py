@@ -6,6 +6,7 @@ Records hold an int64 each. An event has a kind, keys, an amount; what it does d
 transfer  rejected if the first key's value is below the amount; else takes it there, adds it to the second
 look      the sum of all keys' values
 mix       adds up the first half of its keys, and makes each of the others of its own value and of that
+put       makes each of its keys of its own value: like a look, it can be split into operations
 =======  ========================================================================================
 """
 
@@ -20,22 +21,21 @@ import numpy as np
 from headrace.control.mapping import Mapping
 from headrace.egress import rings
 from headrace.gates import merged_log, merged_log_kernel, source_kernel
-from headrace.kernel import compile_now
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import named
 from headrace.memory.cells import read_cell, reserved
 from headrace.memory.event_count import signal
 from headrace.progress import END_OF_TIME
 from headrace.transactions import control, words
-from headrace.transactions.build import build
+from headrace.transactions.build import Built
 from headrace.transactions.control import Configuration
 from headrace.workers import worker_kernel
 
 HANG_S = 60.0
 PRIME = 1_000_003
-TRANSFER, LOOK, MIX = range(3)
+TRANSFER, LOOK, MIX, PUT = range(4)
 
-PROGRAM = """
+COMMON = """
 from headrace.codegen.modules import compiled as kernel
 from headrace.references import ROW_MASK
 
@@ -58,13 +58,20 @@ def spend(s, i):
 
 
 @kernel
+def give_event(me, c, o, x, s, l, i, slot):
+    s.result[me, slot] = s.out[i]
+    s.result_rejected[me, slot] = s.rejected[i]
+"""
+
+PROGRAM = """
+@kernel
 def prepare_events(me, c, x, s, l, first, last):
     for i in range(first, last):
         e = c.refs[i] & ROW_MASK
         begin_set(c, me, i)
         kind, size = s.kind[e], s.size[e]
         for j in range(size):
-            note(c, me, s.keys[e, j], kind == 0 or (kind == 2 and 2 * j >= size))
+            note(c, me, s.keys[e, j], kind == 0 or kind == 3 or (kind == 2 and 2 * j >= size))
         if not end_set(c, me, i):
             return i
     return last
@@ -87,7 +94,7 @@ def run_event(me, c, x, s, l, i):
         return
     total = 0
     for j in range(size):
-        if kind == 1 or 2 * j < size:
+        if kind == 1 or (kind == 2 and 2 * j < size):
             total += s.values[s.keys[e, j]]
     s.out[i] = total
     if kind == 2:
@@ -95,12 +102,44 @@ def run_event(me, c, x, s, l, i):
             if 2 * j >= size:
                 k = s.keys[e, j]
                 s.values[k] = (s.values[k] * 3 + total + j) % PRIME
+    if kind == 3:
+        for j in range(size):
+            k = s.keys[e, j]
+            s.values[k] = (s.values[k] * 3 + amount + j) % PRIME
+            s.out[i] = s.values[k]
+"""
+
+SPLIT_PROGRAM = """
+@kernel
+def prepare_operations(me, c, x, s, l, first, last):
+    for i in range(first, last):
+        e = c.refs[i] & ROW_MASK
+        begin_set(c, me, i)
+        for j in range(s.size[e]):
+            note_operation(c, me, s.keys[e, j], j)
+        if not end_set(c, me, i):
+            return i
+    return last
 
 
 @kernel
-def give_event(me, c, o, x, s, l, i, slot):
-    s.result[me, slot] = s.out[i]
-    s.result_rejected[me, slot] = s.rejected[i]
+def run_operation(me, c, x, s, l, i, j):
+    e = c.refs[i] & ROW_MASK
+    k = s.keys[e, j]
+    s.waste[me * 16] ^= spend(s, e)
+    if s.kind[e] == 3:
+        s.values[k] = (s.values[k] * 3 + s.amount[e] + j) % PRIME
+    s.blotter[i, j] = s.values[k]
+
+
+@kernel
+def finish_event(me, c, x, s, l, i):
+    e = c.refs[i] & ROW_MASK
+    s.times[e] += 1
+    s.rejected[i] = 0
+    s.out[i] = 0
+    for j in range(s.size[e]):
+        s.out[i] = s.blotter[i, j] if s.kind[e] == 3 else s.out[i] + s.blotter[i, j]
 """
 
 
@@ -134,8 +173,12 @@ class Events:
                 out.append(values[b])
                 continue
             rejected.append(0)
-            total = sum(values[k] for j, k in enumerate(keys[:size]) if kind == LOOK or 2 * j < size)
+            total = sum(values[k] for j, k in enumerate(keys[:size]) if kind == LOOK or (kind == MIX and 2 * j < size))
             out.append(total)
+            if kind == PUT:
+                for j, k in enumerate(keys[:size]):
+                    values[k] = out[-1] = (values[k] * 3 + amount + j) % PRIME
+                continue
             if kind == MIX:
                 for j, k in enumerate(keys[:size]):
                     if 2 * j >= size:
@@ -184,6 +227,7 @@ class Executors:
     work: int = 0
     spins: int = 0
     max_delay_ns: int = 10_000_000
+    can_split: bool = False
 
     def __post_init__(self):
         n, threads = len(self.events), self.max_threads
@@ -193,9 +237,9 @@ class Executors:
             threads, len(self.events.values), self.capacity, self.operations, len(self.planned), max_delay_ns=self.max_delay_ns
         )
         self.c.words[worker_kernel.SPIN] = self.spins
-        control.write_configuration(self.c, 0, self.initial)
+        control.write_configuration(self.c, 0, self.initial, self.can_split)
         for index, (at, configuration) in enumerate(self.planned):
-            control.plan_configuration(self.c, index, at, configuration)
+            control.plan_configuration(self.c, index, at, configuration, self.can_split)
         ring = self.ring or max(2, 1 << max(1, n).bit_length())
         self.out = rings.allocate(threads, ring, self.c.meter)
         control.activate(self.c, self.out)
@@ -205,22 +249,26 @@ class Executors:
             out=np.zeros(self.capacity, np.int64), rejected=np.zeros(self.capacity, np.int64),
             result=reserved(threads * ring, np.int64).reshape(threads, ring),
             result_rejected=reserved(threads * ring, np.int64).reshape(threads, ring),
+            blotter=np.zeros((self.capacity, e.keys.shape[1]), np.int64),
             times=np.zeros(max(1, n), np.int64), begun=np.zeros(threads, np.int64), waste=np.zeros(threads * 16, np.int64),
             work=np.array([self.work]),
         )  # fmt: skip
-        self.module = build(PROGRAM, "log", "whole", "test_transactions")
+        self.modules = {"whole": Built(COMMON + PROGRAM, "log", "whole", "test_whole")}
+        if self.can_split:
+            self.modules["operations"] = Built(COMMON + SPLIT_PROGRAM, "log", "operations", "test_operations")
         self.words = [np.zeros(words.PRIVATE_WORDS, np.int64) for _ in range(threads)]
         self.rows: list[tuple] = []
         self.error: BaseException | None = None
-        self.returned: dict[int, int] = {}
-        compile_now(self.module.run_executor, self.arguments(0))
+        for module in self.modules.values():
+            module.compile(self.arguments(0))
 
     def arguments(self, me: int) -> tuple:
         return me, self.gate, self.c, self.out, np.zeros((1, 1), np.int64), self.s, self.words[me]
 
     def _run(self, me: int) -> None:
         try:
-            self.returned[me] = self.module.run_executor(*self.arguments(me))
+            while self.modules[control.family_in_force(self.c)].run_executor(*self.arguments(me)) == 1:
+                pass
         except BaseException as error:
             self.error = error
             self.stop()
@@ -261,7 +309,7 @@ class Executors:
             rings.drained(self.out, r, head)
 
     def state(self) -> str:
-        names = ("CONFIG", "PHASE", "ARRIVED", "COUNT", "FIT", "SEEN", "OVER", "FINISHED", "CHANGE", "PLANNED", "WANTED", "TURN")
+        names = ("CONFIG", "PHASE", "ARRIVED", "COUNT", "FIT", "SEEN", "OVER", "FINISHED", "CHANGE", "PLANNED", "REQUEST", "TURN")
         cells = {name: int(read_cell(self.c.words, getattr(words, name))) for name in names}
         return f"hangs: {cells}, reading {self.c.reading[::CELL].tolist()}, pending {self.c.pending[:10].tolist()}"
 

@@ -25,9 +25,9 @@ from headrace.progress import END_OF_TIME
 from headrace.transactions import words
 from headrace.transactions.build import assemble
 from headrace.transactions.control import SHARINGS
-from headrace.transactions.reconfiguration import Reconfiguration, at_punctuation
+from headrace.transactions.reconfiguration import Reconfiguration, at_punctuation, in_turn
 from headrace.workers import worker_kernel
-from support.executors import HANG_S, LOOK, MIX, TRANSFER, Events, Executors, configuration, draw
+from support.executors import HANG_S, LOOK, MIX, PUT, TRANSFER, Events, Executors, configuration, draw
 
 SCHEMES = ("serial", "lock", "partition", "chains")
 schemes = pytest.mark.parametrize("scheme", SCHEMES)
@@ -70,15 +70,15 @@ def test_oracle_random_cases(scheme):
 
 
 SHAPES = {
-    "two keys": dict(records=10_000, kinds=(TRANSFER,)),
-    "two records": dict(records=2, kinds=(TRANSFER, MIX)),
-    "to oneself": dict(records=50, kinds=(TRANSFER,), same=1.0),
-    "nothing is rejected": dict(records=50, kinds=(TRANSFER,), balance=10**9),
-    "half is rejected": dict(records=5000, kinds=(TRANSFER,), balance=50),
-    "all is rejected": dict(records=50, kinds=(TRANSFER,), balance=-(10**9)),
-    "one hot key": dict(records=1000, hot=0.9),
-    "keys twice, and many": dict(records=9, longest=24),
-    "readers of one record": dict(records=3, kinds=(LOOK, LOOK, LOOK, LOOK, MIX), longest=2),
+    "two keys": {"records": 10_000, "kinds": (TRANSFER,)},
+    "two records": {"records": 2, "kinds": (TRANSFER, MIX)},
+    "to oneself": {"records": 50, "kinds": (TRANSFER,), "same": 1.0},
+    "nothing is rejected": {"records": 50, "kinds": (TRANSFER,), "balance": 10**9},
+    "half is rejected": {"records": 5000, "kinds": (TRANSFER,), "balance": 50},
+    "all is rejected": {"records": 50, "kinds": (TRANSFER,), "balance": -(10**9)},
+    "one hot key": {"records": 1000, "hot": 0.9},
+    "keys twice, and many": {"records": 9, "longest": 24},
+    "readers of one record": {"records": 3, "kinds": (LOOK, LOOK, LOOK, LOOK, MIX), "longest": 2},
 }
 
 
@@ -89,6 +89,31 @@ def test_oracle_nasty_shapes(scheme, shape):
     n = 20_000 if shape != "keys twice, and many" else 5_000
     threads = {"serial": 2, "lock": 3, "partition": 2, "chains": 4}[scheme]
     Executors(draw(11, n, **SHAPES[shape]), configuration(threads, scheme, "everything", 500)).run().check()
+
+
+@pytest.mark.parametrize("sharing", SHARINGS)
+def test_oracle_operations(sharing):
+    """Operations that depend on none are run in chains."""
+    rng = random.Random(sharing)
+    for _ in range(20):
+        asked = drawn_configuration(rng, "chains")
+        asked = configuration(asked.threads, "chains", sharing, asked.punctuation, asked.mapping)
+        n = rng.choice([0, 1, 5, 300, 1500]) if asked.punctuation > 2 else rng.choice([0, 1, 5, 100])
+        events = draw(
+            rng.randrange(1 << 30), n, rng.choice([2, 20, 3000]), longest=12, kinds=rng.choice([(PUT,), (LOOK, PUT)]),
+            hot=rng.choice([0, 0.1, 0.9]),
+        )  # fmt: skip
+        Executors(events, asked, operations=rng.choice([0, 0, 40]), can_split=True).run().check()
+
+
+def test_agree_the_family_changes_while_events_run():
+    """Chains of operations and whole transactions by turns, with other threads each time."""
+    rng = random.Random(8)
+    for n in (0, 40, 2000):
+        at = sorted(rng.randrange(n + 3) for _ in range(12))
+        planned = [(row, drawn_configuration(rng, rng.choice(["chains", "lock"]))) for row in at]
+        events = draw(n, n, 50, longest=6, kinds=(LOOK, PUT))
+        Executors(events, drawn_configuration(rng, "chains"), planned=planned, can_split=True).run().check()
 
 
 @pytest.mark.parametrize("sharing", SHARINGS)
@@ -107,8 +132,9 @@ def test_agree_planned_changes_come_at_their_rows():
         planned = [(row, drawn_configuration(rng)) for row in rows]
         run = Executors(drawn_events(rng, n), drawn_configuration(rng), planned=planned).run()
         run.check()
-        wanted = [(row, index + 1, min(at, n)) for index, (row, (at, _)) in enumerate(zip(range(len(rows)), planned, strict=True))]
-        assert [tuple(run.c.installed[k + 1]) for k in range(len(rows))] == wanted
+        assert [tuple(run.c.installed[k + 1]) for k in range(len(rows))] == [
+            (k, k + 1, min(at, n)) for k, at in enumerate(rows)
+        ]
         assert all(run.c.done_at[(k + 1) * CELL] > 0 for k in range(len(rows)))
 
 
@@ -127,7 +153,7 @@ def test_agree_requests_while_events_run(seed):
             target = drawn_configuration(rng)
             if steered.place(target) is not None:
                 asked.append(target)
-                wait_for(lambda: not read_cell(run.c.words, words.WANTED) or read_cell(run.c.words, words.OVER), run)
+                wait_for(lambda: not read_cell(run.c.words, words.REQUEST) or read_cell(run.c.words, words.OVER), run)
         feeder.join()
         run.wait()
         found = []
@@ -178,7 +204,7 @@ def test_example_what_cannot_be_asked_for():
     for wish in ({"scheme": "none"}, {"sharing": "all"}, {"punctuation": 0}, {"punctuation": 1 << 40}):
         with pytest.raises(ParameterError, match="give"):
             steered.resolve(wish, run.initial)
-    assert steered.resolve({"threads": 3}, run.initial).mapping == Mapping.even(3)
+    assert steered.resolve({"threads": 3}, run.initial).mapping == in_turn(3)
     assert steered.resolve({"scheme": "chains"}, run.initial).mapping is run.initial.mapping
 
 
@@ -211,7 +237,8 @@ def test_agree_a_pause_shows_the_tables_as_of_its_position(scheme):
     run.join()
     run.check()
     for position, values in seen:
-        first = Events(*(array[:position] for array in (events.ts, events.kind, events.size, events.keys, events.amount)), events.values)
+        columns = (events.ts, events.kind, events.size, events.keys, events.amount)
+        first = Events(*(column[:position] for column in columns), events.values)
         assert values.tolist() == first.serial()[2]
 
 
@@ -247,7 +274,8 @@ def test_example_a_gate_and_rings_that_are_smaller_than_a_batch():
 
 @schemes
 def test_example_more_keys_than_there_is_room_for_are_batches_of_fewer_events(scheme):
-    Executors(draw(4, 400, 500, longest=30, kinds=(LOOK, MIX)), configuration(3, scheme, punctuation=100), operations=30).run().check()
+    events = draw(4, 400, 500, longest=30, kinds=(LOOK, MIX))
+    Executors(events, configuration(3, scheme, punctuation=100), operations=30).run().check()
 
 
 def test_example_one_transaction_with_more_keys_than_there_is_room_for_stops_the_run():
@@ -285,6 +313,14 @@ def test_example_time_is_booked():
     assert meter[:2, words.EVENTS].sum() == 2000 and meter[0, words.BATCHES] == 4
     assert meter[:2, words.NOTED].sum() > 2000 and meter[:2, words.LOCK_NS].sum() > 0
     assert (meter[:2, words.LOCK_NS] + meter[:2, words.PREPARE_NS] <= meter[:2, worker_kernel.BUSY_NS]).all()
+
+
+def test_example_records_by_how_many_operations_a_batch_has_on_them():
+    keys = np.array([[0, 1], [0, 2], [0, 3], [0, 4], [0, 5]])
+    events = Events(np.arange(5), np.full(5, LOOK), np.full(5, 2), keys, np.zeros(5, np.int64), np.zeros(9, np.int64))
+    run = Executors(events, configuration(2, "chains", punctuation=5)).run()
+    run.check()
+    assert run.c.lengths.sum(0)[:5].tolist() == [0, 5, 0, 1, 0]  # five records of one, one of 4 to 7
 
 
 def test_example_a_family_that_is_not_there():

@@ -27,7 +27,6 @@ from headrace.transactions.words import (
     CHAINS,
     CONFIG,
     ESTIMATES,
-    EVERYTHING,
     FAMILIES,
     FAMILY,
     FILLING_WORDS,
@@ -38,7 +37,6 @@ from headrace.transactions.words import (
     MVLK,
     NEVER,
     NONE,
-    NOTHING,
     OPERATIONS,
     PARTITION,
     PHASE,
@@ -47,8 +45,10 @@ from headrace.transactions.words import (
     ROW_WORDS,
     SCHEME,
     SERIAL,
+    SHARED_EVERYTHING,
+    SHARED_NOTHING,
+    SHARED_SOCKET,
     SHARING,
-    SOCKET,
     SPECULATIVE,
     THREADS,
     VERSIONS,
@@ -61,7 +61,7 @@ SCHEMES = ("chains", "lock", "mvlk", "partition", "none", "serial", "speculative
 SHARINGS = ("nothing", "everything", "socket")
 
 _SCHEME_NUMBERS = dict(zip(SCHEMES, (CHAINS, LOCK, MVLK, PARTITION, NONE, SERIAL, SPECULATIVE), strict=True))
-_SHARING_NUMBERS = dict(zip(SHARINGS, (NOTHING, EVERYTHING, SOCKET), strict=True))
+_SHARING_NUMBERS = dict(zip(SHARINGS, (SHARED_NOTHING, SHARED_EVERYTHING, SHARED_SOCKET), strict=True))
 _FAMILY_NUMBERS = dict(zip(FAMILIES, (WHOLE, OPERATIONS, VERSIONS, ESTIMATES), strict=True))
 
 SPARE_CONFIGURATIONS = 8

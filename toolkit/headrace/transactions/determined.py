@@ -27,16 +27,22 @@ from headrace.errors import FunctionError
 from headrace.transactions.lowering import EMITTED, Lowered
 
 
-def name_keys(lowered: Lowered) -> CapturedFunction:
+def name_keys(lowered: Lowered, with_status: bool = False) -> CapturedFunction:
     """Return the function that only finds rows.
+
+    Parameters
+    ----------
+    lowered : Lowered
+    with_status : bool
+        It returns what the function returns, where the event decides that.
 
     Raises
     ------
     FunctionError
         At the line of a key that depends on what was read.
     """
-    found = _Reads(lowered)
-    body = _Slice(lowered, found).block(lowered.captured.node.body)
+    found = Reads(lowered)
+    body = _Slice(lowered, found, with_status).block(lowered.captured.node.body)
     node = copy.copy(lowered.captured.node)
     node.body = _needed(body, set(lowered.rows)) or [ast.copy_location(ast.Pass(), node)]
     return replace(lowered.captured, node=ast.fix_missing_locations(node))
@@ -51,7 +57,7 @@ def depends_on_reads(lowered: Lowered) -> FunctionError | None:
     return None
 
 
-class _Reads:
+class Reads:
     """Which names depend on what was read, in a whole function: the order of its statements is not looked at."""
 
     def __init__(self, lowered: Lowered):
@@ -119,8 +125,9 @@ class _Reads:
 class _Slice:
     """Takes from a function's statements what names keys."""
 
-    def __init__(self, lowered: Lowered, reads: _Reads):
+    def __init__(self, lowered: Lowered, reads: Reads, with_status: bool):
         self._captured, self._rows, self._reads = lowered.captured, lowered.rows, reads
+        self._with_status = with_status
 
     def block(self, statements: list[ast.stmt], is_certain: bool = True) -> list[ast.stmt]:
         """`is_certain`: the event alone decides whether these are reached."""
@@ -148,7 +155,7 @@ class _Slice:
         if isinstance(node, ast.For | ast.While):
             return self._loop(node, is_certain)
         if isinstance(node, ast.Return):
-            return [ast.copy_location(ast.Return(None), node)] if is_certain else []
+            return [ast.copy_location(ast.Return(node.value if self._with_status else None), node)] if is_certain else []
         if isinstance(node, ast.Break | ast.Continue):
             return [node] if is_certain else []
         return []

@@ -109,6 +109,7 @@ from headrace.transactions.words import (
     PUNCTUATION,
     RANK_FIRST,
     RANK_LAST,
+    REQUEST,
     ROWS,
     SCHEME,
     SEEN,
@@ -116,7 +117,6 @@ from headrace.transactions.words import (
     THREADS,
     TOO_MANY_OPERATIONS,
     TURN,
-    WANTED,
     WATERMARK,
 )
 from headrace.workers.worker_kernel import (
@@ -279,10 +279,10 @@ def punctuate(me, g, c, o, l):
         hold(me, c)
         planned = load_relaxed(c.words, PLANNED)
         due = c.plan_at[planned] <= load_relaxed(c.words, SEEN)
-        wanted = load_acquire(c.words, WANTED)
+        wanted = load_acquire(c.words, REQUEST)
         if not due and wanted != 0:
             install(c, o, l, wanted - 1, l[WATERMARK])
-            store_release(c.words, WANTED, 0)
+            store_release(c.words, REQUEST, 0)
             return
         if not due:
             outcome = accept(me, g, c, o, l)
@@ -433,5 +433,7 @@ def run_executor(me, g, c, o, x, s, l):
             release(c, l)
         elif not await_punctuation(me, c, l):
             break
+    if l[ACTIVATION] != 0 and load_acquire(c.reading, me * CELL) != l[ACTIVATION]:
+        acknowledge(c, l[CHANGE_SEEN])  # it had left at the last change, and slept until the end
     turn(c.meter, me, PARKED_NS)
     return 0

@@ -9,7 +9,7 @@ those behind it, and keeps those that came to 0 on a stack of its own.
 State       pending[i]  what event i waits for; CLAIMED once somebody runs it
             entries, part_at   the operations of each slice by who owns the record,
                         in the order of events (private, then read by all)
-            tails[r]    batch, last write, first and last read behind it (of the
+            tails[r]    batch and number of operations, last write, first and last read behind it (of the
                         record's owner, while it builds)
             link[o]     of a read: the event that writes next. Of a write: the
                         event that writes next, or FIRST_READ - the first read
@@ -34,7 +34,7 @@ Checked     tests/headrace/transactions/test_interleave.py, test_executors.py
 from headrace.kernel import kernel
 from headrace.memory.atomics import compare_exchange, fetch_add, load_acquire, load_relaxed
 from headrace.references import BUCKET_MASK
-from headrace.transactions.key_sets_kernel import AT, FIRST_OPERATION
+from headrace.transactions.key_sets_kernel import FIRST_OPERATION, SET_AT
 from headrace.transactions.words import (
     CURSOR,
     CURSOR_2,
@@ -42,11 +42,11 @@ from headrace.transactions.words import (
     FIT,
     LAST,
     NEXT,
-    NOTHING,
     RECORD_WORDS,
     SEEN,
+    SHARED_NOTHING,
+    SHARED_SOCKET,
     SHARING,
-    SOCKET,
     THREADS,
 )
 
@@ -56,6 +56,9 @@ CLAIMED = -(1 << 40)
 BLOCK = 8
 """Events that are taken from a shared cursor in one go."""
 
+COUNTED = 20
+"""Bits of a record's number of operations, beside the batch."""
+
 # Words of a record in `tails`. A batch is known by the events before it, + 1.
 BATCH, LAST_WRITE, FIRST_OF_GROUP, LAST_OF_GROUP = range(4)
 
@@ -63,7 +66,7 @@ BATCH, LAST_WRITE, FIRST_OF_GROUP, LAST_OF_GROUP = range(4)
 @kernel
 def sort_by_owner(me, c, config):
     """Arrange the operations of one's slice by who owns their records; the order of events stays."""
-    start, stop = c.filling[me, FIRST_OPERATION], c.filling[me, AT]
+    start, stop = c.filling[me, FIRST_OPERATION], c.filling[me, SET_AT]
     threads = c.rows[config, THREADS]
     for r in range(threads + 1):
         c.part_at[me, r] = 0
@@ -94,19 +97,35 @@ def link_owned(me, c, config):
             o = c.entries[k]
             if c.event_of[o] >= executed:
                 break
-            link_operation(c, o, batch)
+            link_operation(me, c, o, batch)
 
 
 @kernel
-def link_operation(c, o, batch):
+def note_length(me, c, n):
+    """A record has n operations in this batch: move it to the next class where that is due."""
+    if n & (n - 1) == 0:
+        k = 0
+        while n >> k != 0:
+            k += 1
+        c.lengths[me, k] += 1
+        if k > 1:
+            c.lengths[me, k - 1] -= 1
+
+
+@kernel
+def link_operation(me, c, o, batch):
     """Put an operation behind those that came before it on its record."""
     word = c.sets[o]
     i = c.event_of[o]
     t = (word >> 1) * RECORD_WORDS
-    if c.tails[t + BATCH] != batch:
-        c.tails[t + BATCH] = batch
+    if c.tails[t + BATCH] >> COUNTED != batch:
+        c.tails[t + BATCH] = batch << COUNTED
         c.tails[t + LAST_WRITE] = NOBODY
         c.tails[t + FIRST_OF_GROUP] = NOBODY
+    n = (c.tails[t + BATCH] & ((1 << COUNTED) - 1)) + 1
+    if n < 1 << COUNTED:
+        c.tails[t + BATCH] += 1
+        note_length(me, c, n)
     c.link[o] = NOBODY
     c.link_2[o] = NOBODY
     write, first = c.tails[t + LAST_WRITE], c.tails[t + FIRST_OF_GROUP]
@@ -156,10 +175,10 @@ def take_ready(me, c, l, config, executed):
 def take_block(me, c, l, config, executed):
     """The next events of those that executors share: all of them, or half of them and of the executors."""
     sharing = c.rows[config, SHARING]
-    if sharing == NOTHING:
+    if sharing == SHARED_NOTHING:
         return False
     start, end, cursor = 0, executed, CURSOR
-    if sharing == SOCKET:
+    if sharing == SHARED_SOCKET:
         threads = c.rows[config, THREADS]
         is_second = me >= (threads + 1) // 2
         middle = executed * ((threads + 1) // 2) // threads

@@ -18,7 +18,7 @@ from headrace.memory.atomics import load_relaxed
 from headrace.transactions.words import COUNT, NOTED
 
 # Columns of `filling`.
-BEGIN, AT, END, FULL, STAMP, FIRST_OPERATION = range(6)
+SET_BEGIN, SET_AT, SET_END, SET_FULL, SET_STAMP, FIRST_OPERATION = range(6)
 
 SEARCHED = 8
 """A set of so many records is searched, a larger one hashed."""
@@ -29,23 +29,23 @@ def begin_region(c, me, first, last):
     """The key sets of events `first` to `last - 1` of the batch will be written."""
     operations, count = c.sets.size, load_relaxed(c.words, COUNT)
     start = operations * first // count
-    c.filling[me, AT] = start
+    c.filling[me, SET_AT] = start
     c.filling[me, FIRST_OPERATION] = start
-    c.filling[me, END] = operations * last // count
+    c.filling[me, SET_END] = operations * last // count
 
 
 @kernel
 def begin_set(c, me, i):
     """The key set of event `i` begins."""
-    c.filling[me, BEGIN] = c.filling[me, AT]
-    c.filling[me, FULL] = 0
-    c.filling[me, STAMP] += 1
+    c.filling[me, SET_BEGIN] = c.filling[me, SET_AT]
+    c.filling[me, SET_FULL] = 0
+    c.filling[me, SET_STAMP] += 1
 
 
 @kernel
 def _find(c, me, record, at):
     """The operation of the set at work that is about `record`, or -1; from now on it is operation `at`, if none is."""
-    begin = c.filling[me, BEGIN]
+    begin = c.filling[me, SET_BEGIN]
     if at - begin <= SEARCHED:
         for o in range(begin, at):
             if c.sets[o] >> 1 == record:
@@ -59,7 +59,7 @@ def _find(c, me, record, at):
 
 @kernel
 def _find_hashed(c, me, record, at):
-    stamp = c.filling[me, STAMP]
+    stamp = c.filling[me, SET_STAMP]
     mask = c.known.shape[1] // 2 - 1
     slot = record & mask
     while c.known[me, 2 * slot] == stamp:
@@ -75,9 +75,9 @@ def _find_hashed(c, me, record, at):
 @kernel
 def note(c, me, record, is_write):
     """The event reads or writes a record."""
-    at = c.filling[me, AT]
-    if at >= c.filling[me, END]:
-        c.filling[me, FULL] = 1
+    at = c.filling[me, SET_AT]
+    if at >= c.filling[me, SET_END]:
+        c.filling[me, SET_FULL] = 1
         return
     word = record << 1 | (1 if is_write else 0)
     o = _find(c, me, record, at)
@@ -85,27 +85,27 @@ def note(c, me, record, is_write):
         c.sets[o] |= word
         return
     c.sets[at] = word
-    c.filling[me, AT] = at + 1
+    c.filling[me, SET_AT] = at + 1
 
 
 @kernel
 def note_operation(c, me, record, word):
     """An operation on a record; `word` says which, to whoever runs it. Operations are not merged."""
-    at = c.filling[me, AT]
-    if at >= c.filling[me, END]:
-        c.filling[me, FULL] = 1
+    at = c.filling[me, SET_AT]
+    if at >= c.filling[me, SET_END]:
+        c.filling[me, SET_FULL] = 1
         return
     c.sets[at] = record << 1
     c.link[at] = word
-    c.filling[me, AT] = at + 1
+    c.filling[me, SET_AT] = at + 1
 
 
 @kernel
 def end_set(c, me, i):
     """The key set is complete. False if it did not fit."""
-    begin, at = c.filling[me, BEGIN], c.filling[me, AT]
-    if c.filling[me, FULL] != 0:
-        c.filling[me, AT] = begin
+    begin, at = c.filling[me, SET_BEGIN], c.filling[me, SET_AT]
+    if c.filling[me, SET_FULL] != 0:
+        c.filling[me, SET_AT] = begin
         return False
     c.set_at[i] = begin
     c.set_size[i] = at - begin

@@ -582,7 +582,7 @@ class _Lowering:
 
     def _note_writes(self, root: ast.AST) -> None:
         for node in ast.walk(root):
-            place = _written_place(node)
+            place = written_place(node)
             if isinstance(place, ast.Attribute) and isinstance(place.value, ast.Name) and place.value.id in self._rows:
                 self._rows[place.value.id].is_written = True
         for row in self._rows.values():
@@ -630,7 +630,7 @@ class _Lowering:
                     yield "reject", node
             else:
                 for each in ast.walk(node):
-                    place = _written_place(each)
+                    place = written_place(each)
                     if isinstance(place, ast.Attribute) and isinstance(place.value, ast.Name) and place.value.id in self._rows:
                         kind = self._rows[place.value.id].table.columns[place.attr]
                         yield ("write" if isinstance(kind, str) else "container"), each
@@ -645,7 +645,7 @@ def _uses_tables(captured: CapturedFunction) -> bool:
     return bool(captured.objects) or any(map(_uses_tables, captured.helpers.values()))
 
 
-def _written_place(node: ast.AST) -> ast.expr | None:
+def written_place(node: ast.AST) -> ast.expr | None:
     """The attribute that a node writes to: by assignment, to an element, or by a method."""
     place: ast.AST | None = None
     if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):

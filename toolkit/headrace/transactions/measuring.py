@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 
 from headrace.metrics.by_worker import coefficient_of_variation
 from headrace.metrics.snapshot import OperatorMetrics
-from headrace.runtime.gate_books import take_balance, watermark_gaps
+from headrace.runtime.gate_books import Booked, take_balance, watermark_gaps
 from headrace.runtime.sections import Moment
 from headrace.transactions import words
 from headrace.transactions.measures import MEASURES
 from headrace.workers import worker_kernel
 from headrace.workers.spans import times
 
-if TYPE_CHECKING:
-    from headrace.transactions.section import TransactionSection
+
+class Measured(Booked, Protocol):
+    """What is asked of an operator; see `headrace.transactions.section.TransactionSection`."""
+
+    name: str
+    max_threads: int
+    program: Any
+    control: Any
+    reconfiguration: Any
+    collector: Any
+
+    @property
+    def results(self) -> int: ...
+    @property
+    def rejected(self) -> int: ...
+    def lost_wakeups(self) -> int: ...
 
 
-def measure(section: TransactionSection, moment: Moment) -> OperatorMetrics:
+def measure(section: Measured, moment: Moment) -> OperatorMetrics:
     """Take a snapshot of one operator."""
     program, collector = section.program, section.collector
     configuration = section.reconfiguration.current

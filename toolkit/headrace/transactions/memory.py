@@ -1,15 +1,15 @@
 """What a run's tables lie in, for kernels and for whoever reads them from Python.
 
 All single values of all tables are in one int64 array, `table_rows`, of reserved
-memory; `table_reals` is the same memory as float64::
+memory; `table_reals` is the same memory as float64 (`layout` writes the texts that kernels find things by)::
 
-    word base[T] + slot * stride[T]     where the row of table T with this slot begins
+    word base[T] + slot * stride(T)     where the row of table T with this slot begins
          present                        0 or 1; only where unknown keys are inserted
          a word for each column         an integer as it is, a bool as 0 or 1; a float of either width in `table_reals`
 
 A list, set, map or array has a head (`memory.arena`), or its words, in an array of
-its column. Which slot a key has: `index_kernel`. All rows of a run have one number,
-the *record*: ``first[T] + slot``.
+its column. Which slot a key has: `index_kernel`. Each row of a run has a number
+among all of them, its *record*: ``first[T] + slot``.
 
 Blocks of containers belong to the executor that works on a row, not to the row's
 bucket: but for chains with one owner a bucket, two executors may be in rows of one
@@ -18,8 +18,10 @@ bucket at the same time, and free lists are for one at a time.
 State       table_rows, heads   words of a row: whoever has the record at the time
             table_index_T, table_keys_T     see `index_kernel`
             table_arena_free    the lists of executor `me` begin at me * CLASSES
-Invariants  I1  a row that is not present is zero but for `present`, if functions leave it so
+Invariants  I1  a row that never was present is zero
             I2  Python reads while executors rest: at a punctuation, or when the run is over
+            I3  ids of strings that are keys are never recycled. Where containers hold strings (`has_texts`), the run
+                recycles none
 Checked     tests/headrace/transactions/test_tables.py
 """
 
@@ -32,28 +34,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace.codegen.bindings import ContainerBinding
 from headrace.codegen.kinds import Array, Container
 from headrace.egress.containers import as_object, cells_of, holds_text, stride_of
 from headrace.errors import OverflowInputError, ParameterError
 from headrace.ingress.ordered_texts import OrderedTexts
-from headrace.memory.arena import ARENA_WORDS, CLASSES, COUNT, FIRST, allocate_arena, used_bytes
+from headrace.memory.arena import ARENA_WORDS, COUNT, FIRST, allocate_arena, used_bytes
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import reserved
 from headrace.reference.containers import first_value
-from headrace.transactions import index_kernel
+from headrace.transactions import index_kernel, layout
 from headrace.transactions.content import Held, HeldTable, TablesAt, exact_sum
 from headrace.transactions.tables import Table
 
 PRESENT = 0
 """Word of a row, where unknown keys are inserted."""
-
-IMPORTS = "from headrace.transactions.index_kernel import find_direct, find_hashed, insert_hashed, insert_text"
-"""What the texts of `TableMemory.find` call."""
-
-OWN = f"me * {CLASSES}"
-"""Where the free lists of an executor begin."""
-
 
 @dataclass(frozen=True)
 class Total:
@@ -79,20 +73,20 @@ class TableMemory:
 
     Attributes
     ----------
-    base, first, stride : int64[tables]
-        See above; `layout` has them as Python's numbers.
+    base, first : int64[tables]
+        See above.
     records : int
         Of all tables.
     has_arena : bool
         There are lists, sets or maps.
+    has_texts : bool
+        Containers hold strings.
 
     Examples
     --------
     >>> from headrace import table
     >>> accounts = table("accounts", columns={"balance": "int64"}, rows=3, first={"balance": 10})
     >>> memory = TableMemory([accounts])
-    >>> memory.find(0, "e_source"), memory.cell(0, "balance", "slot")
-    ('find_direct(e_source, s.table_least[0], s.table_last[0])', 's.table_rows[s.table_base[0] + slot]')
     >>> memory.rows[int(memory.base[0]) + 2] += 5
     >>> memory.content(accounts).to_pylist()
     [{'id': 0, 'balance': 10}, {'id': 1, 'balance': 10}, {'id': 2, 'balance': 15}]
@@ -111,15 +105,14 @@ class TableMemory:
         for name in names:
             if names.count(name) > 1:
                 raise ParameterError(f"two tables of one query are called {name!r}: give them different names")
-        strides = [_stride(table) for table in self.tables]
         bases, firsts, words, records = [], [], 0, 0
-        for table, stride in zip(self.tables, strides, strict=True):
+        for table in self.tables:
             bases.append(words)
             firsts.append(records)
-            words += -(-table.capacity * stride // CELL) * CELL
+            words += -(-table.capacity * layout.stride(table) // CELL) * CELL
             records += table.capacity
         self.records = records
-        self.base, self.first, self.stride = (np.array(part, np.int64) for part in (bases, firsts, strides))
+        self.base, self.first = np.array(bases, np.int64), np.array(firsts, np.int64)
         try:
             self._allocate(words, executors, max_state)
         except OSError:
@@ -141,7 +134,7 @@ class TableMemory:
         count = len(self.tables)
         self.least, self.last = np.zeros(count, np.int64), np.full(count, -1, np.int64)
         for number, table in enumerate(self.tables):
-            is_direct = is_range(table)
+            is_direct = layout.is_range(table)
             if is_direct and table.rows.count:
                 self.least[number] = least = 0 if table.rows.keys is None else int(table.rows.keys[0])
                 self.last[number] = least + table.rows.count - 1
@@ -150,8 +143,8 @@ class TableMemory:
             columns = table.containers
             self.heads.append({name: reserved(table.capacity * cells_of(kind), np.int64) for name, kind in columns.items()})
         kinds = [kind for table in self.tables for kind in table.containers.values()]
-        self.has_texts = any(table.is_text for table in self.tables) or any(map(holds_text, kinds))
-        assert self.texts is not None or not self.has_texts
+        self.has_texts = any(map(holds_text, kinds))
+        assert self.texts is not None or not (self.has_texts or any(table.is_text for table in self.tables))
         self.has_arena = any(not isinstance(kind, Array) for kind in kinds)
         self.free = self.arena = np.zeros(0, np.int64)
         if self.has_arena:
@@ -165,7 +158,7 @@ class TableMemory:
             rows[:, PRESENT] = 1
         for name, words in table.rows.words.items():
             if isinstance(words, np.ndarray) or words != 0:
-                rows[:, self.word(number, name)] = words
+                rows[:, layout.word(table, name)] = words
         index, keys = self.index[number], self.keys[number]
         if index is None or keys is None:
             return
@@ -179,10 +172,8 @@ class TableMemory:
 
     def _rows_of(self, number: int, count: int) -> np.ndarray:
         """The first `count` rows of a table, as a view int64[count, stride]."""
-        first, stride = int(self.base[number]), int(self.stride[number])
+        first, stride = int(self.base[number]), layout.stride(self.tables[number])
         return self.rows[first : first + count * stride].reshape(count, stride)
-
-    # -- for kernels
 
     def fields(self) -> dict[str, np.ndarray]:
         """Return the arrays of the kernels' bundle by name."""
@@ -194,71 +185,10 @@ class TableMemory:
             if index is not None and keys is not None:
                 found |= {f"table_index_{number}": index, f"table_keys_{number}": keys}
             for place, heads in enumerate(self.heads[number].values()):
-                found[_heads_field(number, place)] = heads
+                found[layout.heads_field(number, place)] = heads
         if self.has_arena:
             found |= {"table_arena": self.arena, "table_arena_free": self.free}
         return found
-
-    def word(self, number: int, column: str) -> int:
-        """Return which word of a row a column is."""
-        table = self.tables[number]
-        return table.scalars.index(column) + (table.unknown == "insert")
-
-    def find(self, number: int, key: str) -> str:
-        """Write what gives the slot of a key: negative if there is none.
-
-        Parameters
-        ----------
-        number : int
-            Of the table.
-        key : str
-            Expression; an int64, or the id of a string.
-        """
-        table = self.tables[number]
-        if self.index[number] is None:
-            return f"find_direct({key}, s.table_least[{number}], s.table_last[{number}])"
-        index, keys = f"s.table_index_{number}", f"s.table_keys_{number}"
-        if table.unknown != "insert":
-            return f"find_hashed({index}, {key})"
-        if table.is_text:
-            return f"insert_text({index}, {keys}, s.text_held, {key})"
-        return f"insert_hashed({index}, {keys}, {key})"
-
-    def record(self, number: int, slot: str) -> str:
-        """Write the record of a slot."""
-        return f"s.table_first[{number}] + {slot}"
-
-    def cell(self, number: int, column: str, slot: str) -> str:
-        """Write the word of a column, to be read or assigned: a number of 64 bits."""
-        kind = self.tables[number].columns[column]
-        array = "s.table_reals" if str(kind).startswith("float") else "s.table_rows"
-        return f"{array}[{self._at(number, self.word(number, column), slot)}]"
-
-    def present(self, number: int, slot: str) -> str:
-        """Write the word that says whether a row is there; for tables whose unknown keys are inserted."""
-        return f"s.table_rows[{self._at(number, PRESENT, slot)}]"
-
-    def _at(self, number: int, word: int, slot: str) -> str:
-        stride = int(self.stride[number])
-        row = slot if stride == 1 else f"{slot} * {stride}"
-        return f"s.table_base[{number}] + {row}" + (f" + {word}" if word else "")
-
-    def container(self, number: int, column: str, slot: str, lists: str = OWN) -> ContainerBinding:
-        """Return where a container of a row is.
-
-        Parameters
-        ----------
-        number : int
-        column : str
-        slot : str
-            A variable.
-        lists : str
-            Where the free lists begin of who works on it.
-        """
-        columns = self.tables[number].containers
-        kind = columns[column]
-        field = _heads_field(number, list(columns).index(column))
-        return ContainerBinding(kind, f"s.{field}", f"{slot} * {cells_of(kind)}", lists)
 
     def encode(self, strings: pa.Array) -> np.ndarray:
         """Return the ids of strings, which stay known as long as the run: int64[n]."""
@@ -295,7 +225,7 @@ class TableMemory:
             int(self.least[number]) if keys is None else keys[:count].copy(),
             containers,
         )
-        return HeldTable(table, held, {name: self.word(number, name) for name in table.scalars}, self.texts)
+        return HeldTable(table, held, {name: layout.word(table, name) for name in table.scalars}, self.texts)
 
     def _words(self, heads: np.ndarray, kind: Container) -> tuple[np.ndarray, np.ndarray]:
         """Copy the words of a column's containers, one after another, and where each begins: words, offsets."""
@@ -320,7 +250,7 @@ class TableMemory:
         for number, table in enumerate(self.tables):
             if table.conserve is not None:
                 rows = self._rows_of(number, self.used(number))
-                column = rows[:, self.word(number, table.conserve)]
+                column = rows[:, layout.word(table, table.conserve)]
                 found[table.name] = exact_sum(column if table.unknown != "insert" else column[rows[:, PRESENT] != 0])
         return found
 
@@ -328,7 +258,7 @@ class TableMemory:
     def nbytes(self) -> int:
         """Bytes that rows in use take, containers included."""
         rows = sum(
-            8 * self.used(i) * (int(self.stride[i]) + sum(cells_of(kind) for kind in table.containers.values()))
+            8 * self.used(i) * (layout.stride(table) + sum(cells_of(kind) for kind in table.containers.values()))
             for i, table in enumerate(self.tables)
         )
         return rows + self.arena_bytes
@@ -389,7 +319,7 @@ class TableMemory:
         for name, kind in table.columns.items():
             if not isinstance(kind, str):
                 continue
-            word = row[self.word(number, name)]
+            word = row[layout.word(table, name)]
             found[name] = float(word.view(np.float64)) if kind.startswith("float") else int(word)
             if kind == "bool":
                 found[name] = bool(found[name])
@@ -416,19 +346,3 @@ class RowsRead(dict):
             raise KeyError(key)
         self[key] = self._memory.row(self._number, slot)
         return self[key]
-
-
-def is_range(table: Table) -> bool:
-    """Whether its keys are a range of numbers for ever, so that a slot is a distance."""
-    if table.unknown == "insert" or table.is_text:
-        return False
-    keys: Any = table.rows.keys
-    return keys is None or int(keys[-1]) - int(keys[0]) == table.rows.count - 1
-
-
-def _stride(table: Table) -> int:
-    return len(table.scalars) + (table.unknown == "insert")
-
-
-def _heads_field(number: int, place: int) -> str:
-    return f"table_heads_{number}_{place}"

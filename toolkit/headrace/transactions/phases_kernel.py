@@ -57,9 +57,9 @@ from headrace.transactions.words import (
     PAUSE,
     PAUSED,
     PHASE,
+    REQUEST,
     SEEN,
     THREADS,
-    WANTED,
 )
 from headrace.workers.worker_kernel import (
     BARRIER_EVENT,
@@ -238,7 +238,7 @@ def acknowledge(c, change):
 @kernel
 def is_asked(c):
     """Whether a change or a pause is asked for."""
-    return load_acquire(c.words, WANTED) != 0 or load_acquire(c.words, PAUSE) & 1 == 1
+    return load_acquire(c.words, REQUEST) != 0 or load_acquire(c.words, PAUSE) & 1 == 1
 
 
 @kernel
@@ -271,7 +271,7 @@ def watch(c, change, timeout_ns):
 @kernel
 def ask_for(c, config):
     """Have the next leader install configuration `config`, whose row is written; wake readers of the gate afterwards."""
-    store_release(c.words, WANTED, config + 1)
+    store_release(c.words, REQUEST, config + 1)
 
 
 @kernel

@@ -27,7 +27,15 @@ from headrace.progress import END_OF_TIME
 from headrace.reference.transactions import Rejected, Transaction
 from headrace.references import ROW_MASK, SOURCE_SHIFT
 from headrace.transactions import undo_kernel
-from headrace.transactions.binding import LITERALS, TEMPORARIES, TEXT_FIELDS, Bound
+from headrace.transactions.binding import (
+    LITERALS,
+    TEMPORARIES,
+    TEXT_FIELDS,
+    Bound,
+    kept_field,
+    mask_field,
+    memory_of,
+)
 from headrace.transactions.memory import TableMemory
 from headrace.transactions.options import MOST_PUNCTUATION
 from headrace.transactions.results import RING_MASK, TransactionResults, ring_field
@@ -78,11 +86,18 @@ class Program:
         self.result_fields = [RING_MASK, *map(ring_field, spec.emits)]
         self._failing = threading.Lock()
 
-    def allocate(self, capacity: int) -> Any:
-        """Allocate the bundle ``s``; `capacity` of each ring of results."""
+    def allocate(self, capacity: int, operations: int) -> Any:
+        """Allocate the bundle ``s``: `capacity` of each ring of results, `operations` that a batch may have."""
         fields = self.memory.fields()
         fields["undo"] = reserved(self.executors * UNDO_WORDS, np.int64).reshape(self.executors, -1)
-        fields["event_mask"] = reserved(MOST_PUNCTUATION, np.int64)
+        for number in range(len(self.spec.functions)):
+            fields[mask_field(number)] = reserved(MOST_PUNCTUATION, np.int64)
+            fields[f"fate_{number}"] = reserved(MOST_PUNCTUATION, np.int64)
+        for site, (_, one) in enumerate(self.bound.operations.sites if self.bound.operations else ()):
+            for column, number in one.saved:
+                kind = one.row.table.columns[column]
+                assert isinstance(kind, str)
+                fields[kept_field(site, number)] = reserved(operations, memory_of(kind))
         fields["event_rejected"] = reserved(MOST_PUNCTUATION, np.int64)
         dtypes: dict[str, Any] = {}
         for name, kind in self.spec.emits.items():
@@ -100,7 +115,8 @@ class Program:
 
     def private(self) -> np.ndarray:
         """An executor's own words."""
-        return np.zeros(PRIVATE_WORDS, np.int64)
+        sites = len(self.bound.operations.sites) if self.bound.operations else 0
+        return np.zeros(PRIVATE_WORDS + sites, np.int64)
 
     def finisher(self, stores: Sequence[Store]) -> TransactionResults:
         return TransactionResults(self.node.schema, stores, self.spec.carry, self.spec.emits, self.texts)

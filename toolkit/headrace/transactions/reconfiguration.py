@@ -9,6 +9,7 @@ input is idle, that executor sleeps beside the gate, and is woken.
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from headrace.gates.membership_kernel import wake_readers
 from headrace.kernel import compile_now
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
+from headrace.references import BUCKETS
 from headrace.runtime.sections import Capabilities, Completion, Control
 from headrace.transactions import words
 from headrace.transactions.control import (
@@ -121,7 +123,7 @@ class Reconfiguration:
     def place(self, target: Configuration) -> int | None:
         """Ask the executors for a configuration. Returns its row; None: they have yet to take the one before."""
         control = self._control
-        if read_cell(control.words, words.WANTED) != 0:
+        if read_cell(control.words, words.REQUEST) != 0:
             return None
         row = self._first_spare + self._spare % SPARE_CONFIGURATIONS
         self._spare += 1
@@ -176,10 +178,22 @@ class Reconfiguration:
         compile_now(watch_pause, (control, 0, 0))
 
 
+@functools.lru_cache(256)
+def in_turn(threads: int) -> Buckets:
+    """Give executors buckets in turn: records that stand side by side, as hot ones often do, have different owners.
+
+    Examples
+    --------
+    >>> in_turn(3).owners[:5].tolist()
+    [0, 1, 2, 0, 1]
+    """
+    return Buckets(np.arange(BUCKETS) % threads)
+
+
 def resolve(wish: Mapping[str, Any], newest: Configuration, max_threads: int) -> Configuration:
     """Complete a request against the newest configuration known.
 
-    Another number of threads shares the buckets out evenly, unless a mapping is given.
+    Another number of threads shares the buckets out in turn, unless a mapping is given.
 
     Raises
     ------
@@ -207,7 +221,7 @@ def resolve(wish: Mapping[str, Any], newest: Configuration, max_threads: int) ->
         )
     mapping = given.get("mapping")
     if mapping is None:
-        mapping = newest.mapping if threads == newest.threads else Buckets.even(int(threads))
+        mapping = newest.mapping if threads == newest.threads else in_turn(int(threads))
     elif not isinstance(mapping, Buckets):
         mapping = Buckets(mapping)
     absent = [executor for executor in mapping.instances if executor >= threads]
@@ -256,4 +270,4 @@ def _is_over(control: ControlArrays) -> bool:
     return bool(read_cell(control.words, words.OVER) or read_cell(control.words, STOP))
 
 
-__all__ = ["Reconfiguration", "at_punctuation", "resolve"]
+__all__ = ["Reconfiguration", "at_punctuation", "in_turn", "resolve"]

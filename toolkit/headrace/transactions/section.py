@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,8 @@ from headrace.runtime.feeding import Stopped
 from headrace.runtime.gate_books import log_records_held
 from headrace.runtime.gate_inlet import GateInlet, GateSource
 from headrace.runtime.sections import Moment, RunContext, Section, Task
-from headrace.transactions import build, control, words
+from headrace.transactions import control, words
+from headrace.transactions.build import Built
 from headrace.transactions.content import TablesAt
 from headrace.transactions.control import Configuration, family_in_force, family_of
 from headrace.transactions.measuring import measure
@@ -69,11 +69,11 @@ class TransactionSection(Section):
             max_delay_ns=options.max_delay_ns,
         )  # fmt: skip
         self.out = rings.allocate(self.max_threads, OUTPUT_CAPACITY, self.control.meter)
-        self.state = program.allocate(OUTPUT_CAPACITY)
+        self.state = program.allocate(OUTPUT_CAPACITY, self.control.sets.size)
         self.directories = allocate_directories(len(branches), len(program.columns))
         self.inlets = [self._make_inlet(number, branch) for number, branch in enumerate(branches)]
         self._finisher = program.finisher([inlet.store for inlet in self.inlets])
-        self._modules: dict[str, ModuleType] = {}
+        self._modules: dict[str, Built] = {}
         self._private = [program.private() for _ in range(self.max_threads)]
         can_split = self.can_split
         control.write_configuration(self.control, 0, initial, can_split)
@@ -91,8 +91,8 @@ class TransactionSection(Section):
 
     @property
     def can_split(self) -> bool:
-        """Whether the functions are run operation by operation."""
-        return False
+        """Whether the functions can be run operation by operation."""
+        return self.program.bound.operations is not None
 
     def check(self, configuration: Configuration) -> None:
         """Raise what a scheme cannot do with these functions."""
@@ -139,16 +139,16 @@ class TransactionSection(Section):
     def _progress(self) -> object:
         return [inlet.books.added for inlet in self.inlets], read_cell(self.control.words, words.SEEN)
 
-    def _module(self, family: str) -> ModuleType:
+    def _module(self, family: str) -> Built:
         """The loop of a family, compiled."""
         if family not in self._modules:
-            text = generate(self.program.bound, list(self.program.spec.emits), list(self.program.columns))
-            module = build.build(text, "log", family, self.name, debug=self._debug)
+            text = generate(self.program.bound, list(self.program.spec.emits), list(self.program.columns), family)
+            built = Built(text, "log", family, self.name, debug=self._debug)
             try:
-                compile_now(module.run_executor, self._arguments(0))
+                built.compile(self._arguments(0))
             except Exception as error:
-                raise self.program.explain_compile_error(error, module) or error from None
-            self._modules[family] = module
+                raise self.program.explain_compile_error(error, built.program) or error from None
+            self._modules[family] = built
         return self._modules[family]
 
     def _arguments(self, worker: int) -> tuple:

@@ -1,11 +1,12 @@
 """The text of a transactional operator's kernels: what one set of functions needs beside the executors' loop.
 
-Supplies to `executor_kernel` what that file names at its head: `prepare_events`, `run_event`, `give_event`,
-`executor_begins`. Fields of the bundle ``s``::
+Supplies what `executor_kernel`, `whole_kernel` and `operations_kernel` name at their heads. Fields of the bundle ``s``::
 
     table_...               the tables (`memory.TableMemory`)
     undo[executor, word]    rows as they were before a transaction that may still be rejected
-    event_mask[i], event_x[i]   what event i of the batch emitted: the EventBlotter of TStream, section IV-B
+    event_mask_0[i], event_x[i] what function 0 emitted for event i of the batch: bit 0 that it did, bit 1 + n column n
+    fate_0[i]               what becomes of function 0 of event i, as operations
+    kept_2_0[o]             what operation o, of site 2, saved of its row: the EventBlotter of TStream, section IV-B
     event_rejected[i]       whether any of its transactions was rejected
     ring_mask, ring_x       columns of the results, a ring for each executor; bit 0 of the mask: rejected
     text_..., text_literals as in custom operators, where there are strings
@@ -20,17 +21,17 @@ from headrace.codegen.included import included
 from headrace.codegen.text import indent
 from headrace.ingress.store import directory_width
 from headrace.transactions import layout, undo_kernel
-from headrace.transactions.binding import KERNEL_WORDS, Bound, Readable
+from headrace.transactions.binding import Bound, Readable, mask_field
 
 _IMPORTS = """
 from headrace.codegen.modules import compiled as kernel
 from headrace.ingress.store import CHUNK
 from headrace.ingress.store_kernel import list_f64, list_i64, locate, validity_at, values_at
 from headrace.memory.atomics import view_f64, view_i64, view_u8
-from headrace.transactions.key_sets_kernel import begin_set, end_set, note
+from headrace.transactions.key_sets_kernel import SET_AT, SET_BEGIN, begin_set, end_set, note, note_operation
 from headrace.transactions.words import CAUSE
 from headrace.workers.worker_kernel import stopped
-from headrace.transactions.index_kernel import find_direct, find_hashed, insert_hashed, insert_text
+from headrace.transactions.index_kernel import FULL, find_direct, find_hashed, insert_hashed, insert_text
 """
 
 _WHOLE_LIST = """
@@ -61,19 +62,27 @@ def note_{table}(me, c, s, l, key, is_write):
 
 """
 
-_EVENTS = """
+_BOTH = """
 @kernel
 def executor_begins(me, c, s, l):
     return
 
 
 @kernel
+def give_event(me, c, o, x, s, l, i, slot):
+    s.ring_mask[me, slot] = 2 * ({masks}) + s.event_rejected[i]
+{values}
+
+"""
+
+_WHOLE = """
+@kernel
 def prepare_events(me, c, x, s, l, first, last):
     for i in range(first, last):
         l[CAUSE] = i
         l[FUNCTION] = -1
         begin_set(c, me, i)
-{columns}
+{key_columns}
 {keys}
         if not end_set(c, me, i):
             return i
@@ -82,18 +91,11 @@ def prepare_events(me, c, x, s, l, first, last):
 
 @kernel
 def run_event(me, c, x, s, l, i):
-{all_columns}
-    s.event_mask[i] = 0
+{columns}
     rejected = 0
 {functions}
     s.event_rejected[i] = rejected
-
-
-@kernel
-def give_event(me, c, o, x, s, l, i, slot):
-    s.ring_mask[me, slot] = 2 * s.event_mask[i] + s.event_rejected[i]
-{values}
-    return
+{check}
 
 """
 
@@ -105,8 +107,99 @@ if user_{number}({call}) != 0:
     rejected = 1
 """
 
+_OPERATIONS = """
+@kernel
+def operation_word(c, me, l, site):
+    # Which operation of the event, which turn of its loop, which site.
+    turn = l[SITES + site]
+    l[SITES + site] = turn + 1
+    return (c.filling[me, SET_AT] - c.filling[me, SET_BEGIN]) << 36 | turn << 8 | site
 
-def generate(bound: Bound, emits: Sequence[str], value_columns: Sequence[str]) -> str:
+
+@kernel
+def prepare_operations(me, c, x, s, l, first, last):
+    for i in range(first, last):
+        l[CAUSE] = i
+        begin_set(c, me, i)
+{name_columns}
+{names}
+        if not end_set(c, me, i):
+            return i
+    return last
+
+
+@kernel
+def run_operation(me, c, x, s, l, i, word):
+    site = word & 255
+    turn = word >> 8 & (1 << 28) - 1
+    o = c.set_at[i] + (word >> 36)
+    record = c.sets[o] >> 1
+{unit_columns}
+{units}
+
+
+@kernel
+def finish_event(me, c, x, s, l, i):
+    l[CAUSE] = i
+    l[NEXT_OPERATION] = c.set_at[i]
+{post_columns}
+    rejected = 0
+{posts}
+    s.event_rejected[i] = rejected
+{check}
+
+"""
+
+_NAME = """
+l[FUNCTION] = {number}
+l[FATE] = BY_PARTS
+for site in range({first}, {last}):
+    l[SITES + site] = 0
+before_{number} = c.filling[me, SET_AT]
+if name_{number}({call}) != 0:
+    c.filling[me, SET_AT] = before_{number}
+    l[FATE] = REFUSED
+s.fate_{number}[i] = l[FATE]
+"""
+
+_UNIT = """
+if site == {site}:
+    slot = record - s.table_first[{table}]
+    l[FUNCTION] = {number}
+    {call}
+"""
+
+_IN_CHAIN = """
+if site == {site}:
+    l[FUNCTION] = {number}
+{begin}
+    if user_{number}({call}) != 0:
+{undo}
+        s.fate_{number}[i] = REFUSED_IN_CHAIN
+"""
+
+_POST = """
+l[FUNCTION] = {number}
+if s.fate_{number}[i] == BY_PARTS:
+{begin}
+    rejected |= post_{number}({call})
+elif s.fate_{number}[i] == IN_CHAIN:
+    l[NEXT_OPERATION] += 1
+elif s.fate_{number}[i] == REFUSED_IN_CHAIN:
+    l[NEXT_OPERATION] += 1
+    rejected = 1
+else:
+{begin}
+    rejected = 1
+"""
+
+_CHECK = """
+if ({emitted}) > 1:
+    raise ValueError("several functions emit for one event, which has one row")
+"""
+
+
+def generate(bound: Bound, emits: Sequence[str], value_columns: Sequence[str], family: str) -> str:
     """Write the program's part of the module: what `build.assemble` takes.
 
     Parameters
@@ -116,56 +209,106 @@ def generate(bound: Bound, emits: Sequence[str], value_columns: Sequence[str]) -
         Columns that are emitted.
     value_columns : sequence of str
         Of the store, in order.
+    family : {"whole", "operations"}
     """
+    emitting = [number for number, lowered in enumerate(bound.lowered) if lowered.emits]
     text = _IMPORTS + _WHOLE_LIST + included(undo_kernel)
     for number, table in enumerate(bound.tables):
         text += _TABLE.format(table=number, find=layout.find(table, number, "key"), stride=layout.stride(table))
-    for function in bound.generated:
-        text += "\n" + function.preamble + function.source + "\n\n"
-    text += _EVENTS.format(
-        columns=indent(_columns(bound, [f for f in bound.keys if f is not None], value_columns), 2).rstrip("\n"),
-        keys=indent(_keys(bound), 2).rstrip("\n"),
-        all_columns=indent(_columns(bound, bound.functions, value_columns), 1).rstrip("\n"),
-        functions=indent("\n".join(_call(bound, number) for number in range(len(bound.functions))), 1).rstrip("\n"),
-        values=indent("\n".join(f"s.ring_{name}[me, slot] = s.event_{name}[i]" for name in emits) or "pass", 1).rstrip("\n"),
+    masks = [f"s.{mask_field(number)}[i]" for number in emitting]
+    text += _BOTH.format(
+        masks=" | ".join(masks) or "0",
+        values=indent("\n".join(f"s.ring_{name}[me, slot] = s.event_{name}[i]" for name in emits) or "return", 1).rstrip("\n"),
     )
-    return text
+    check = "pass"
+    if len(emitting) > 1:
+        check = _CHECK.format(emitted=" + ".join(f"({mask} & 1)" for mask in masks)).strip()
+    write = _operations_text if family == "operations" else _whole_text
+    return text + write(bound, value_columns, indent(check, 1).rstrip("\n"))
 
 
-def _call(bound: Bound, number: int) -> str:
+def _pasted(functions: Sequence[GeneratedFunction]) -> str:
+    return "".join("\n" + function.preamble + function.source + "\n\n" for function in functions)
+
+
+def _whole_text(bound: Bound, value_columns: Sequence[str], check: str) -> str:
+    """Transactions that run whole, and what names their keys."""
+    keys = [function for function in bound.keys if function is not None]
+    return _pasted([*bound.functions, *keys]) + _WHOLE.format(
+        key_columns=_columns(bound, keys, value_columns, 2),
+        keys=indent("\n".join(f"{f.name}({_arguments(f)})" for f in keys) or "pass", 2).rstrip("\n"),
+        columns=_columns(bound, bound.functions, value_columns, 1),
+        functions=indent("\n".join(_call(bound, number) for number in range(len(bound.functions))), 1).rstrip("\n"),
+        check=check,
+    )
+
+
+def _operations_text(bound: Bound, value_columns: Sequence[str], check: str) -> str:
+    """Operations of transactions, and what comes before and after them."""
+    taken = bound.operations
+    assert taken is not None
+    whole = [bound.functions[number] for number in sorted(taken.whole)]
+    names, units, posts = [], [], []
+    sites = [number for number, _ in taken.sites]
+    for number, (name, post) in enumerate(zip(taken.names, taken.posts, strict=True)):
+        first = sites.index(number) if number in sites else 0
+        last = first + sites.count(number)
+        names.append(_NAME.format(number=number, first=first, last=last, call=_arguments(name)))
+        begin, _ = _around(bound, number, only_mask=True)
+        posts.append(_POST.format(number=number, begin=indent(begin, 1).rstrip("\n"), call=_arguments(post)))
+    for site, (number, one) in enumerate(taken.sites):
+        if one.is_unit:
+            function = taken.units[site]
+            table, call = bound.tables.index(one.row.table), f"{function.name}({_arguments(function)})"
+            units.append(_UNIT.format(site=site, number=number, table=table, call=call))
+        else:
+            begin, undo = _around(bound, number)
+            units.append(_IN_CHAIN.format(
+                site=site, number=number, begin=indent(begin, 1).rstrip("\n"), undo=indent(undo, 2).rstrip("\n"),
+                call=_arguments(bound.functions[number]),
+            ))  # fmt: skip
+    return _pasted([*whole, *taken.names, *taken.units.values(), *taken.posts]) + _OPERATIONS.format(
+        name_columns=_columns(bound, taken.names, value_columns, 2),
+        names=indent("\n".join(names), 2).rstrip("\n"),
+        unit_columns=_columns(bound, [*taken.units.values(), *whole], value_columns, 1),
+        units=indent("\n".join(units) or "pass", 1).rstrip("\n"),
+        post_columns=_columns(bound, taken.posts, value_columns, 1),
+        posts=indent("\n".join(posts), 1).rstrip("\n"),
+        check=check,
+    )
+
+
+def _around(bound: Bound, number: int, only_mask: bool = False) -> tuple[str, str]:
+    """What comes before a function, and what is undone if it is rejected."""
     lowered = bound.lowered[number]
     begin, undo = [], []
-    if lowered.must_undo:
+    if lowered.must_undo and not only_mask:
         begin.append("l[UNDO] = 0")
         undo.append("put_back(me, s, l)")
     if lowered.emits:
-        begin.append(f"mask_{number} = s.event_mask[i]")
-        undo.append(f"s.event_mask[i] = mask_{number}")
-    return _FUNCTION.format(
-        number=number,
-        begin="\n".join(begin) or "pass",
-        undo=indent("\n".join(undo) or "pass", 1).rstrip("\n"),
-        call=_arguments(bound.functions[number]),
-    ).strip("\n")
+        begin.append(f"s.{mask_field(number)}[i] = 0")
+        undo.append(f"s.{mask_field(number)}[i] = 0")
+    return "\n".join(begin) or "pass", "\n".join(undo) or "pass"
 
 
-def _keys(bound: Bound) -> str:
-    return "\n".join(f"{f.name}({_arguments(f)})" for f in bound.keys if f is not None) or "pass"
+def _call(bound: Bound, number: int) -> str:
+    begin, undo = _around(bound, number)
+    call = _arguments(bound.functions[number])
+    return _FUNCTION.format(number=number, begin=begin, undo=indent(undo, 1).rstrip("\n"), call=call).strip("\n")
 
 
 def _arguments(function: GeneratedFunction) -> str:
     return ", ".join(function.parameters)
 
 
-def _columns(bound: Bound, functions: Sequence[GeneratedFunction], value_columns: Sequence[str]) -> str:
-    """Write how the columns of event `i` are read; those that these functions do not use are zero."""
+def _columns(bound: Bound, functions: Sequence[GeneratedFunction], value_columns: Sequence[str], levels: int) -> str:
+    """Write how the columns of event `i` are read; what these functions do not use is left out by the compiler."""
     lines = ["ts = c.tss[i]"]
-    used = {name for function in functions for name in function.parameters if name not in KERNEL_WORDS}
-    if used:
-        lines += ["ref = c.refs[i]", f"source, entry, at = locate(ref, {directory_width(len(value_columns))})"]
-    for name, readable in bound.readable.items():
-        lines += _column(name, readable, value_columns)
-    return "\n".join(lines)
+    if bound.readable and functions:
+        lines.append(f"source, entry, at = locate(c.refs[i], {directory_width(len(value_columns))})")
+        for name, readable in bound.readable.items():
+            lines += _column(name, readable, value_columns)
+    return indent("\n".join(lines), levels).rstrip("\n")
 
 
 def _column(name: str, readable: Readable, value_columns: Sequence[str]) -> list[str]:

@@ -7,8 +7,17 @@ the executor that runs a transaction writes the rows of it, so nobody else has s
 from headrace.kernel import kernel
 from headrace.transactions.words import FREE
 
-UNDO, FUNCTION = FREE, FREE + 1
-"""Words of ``l``: how much of the part is used, which function is at work (-1: naming keys)."""
+# Words of ``l``.
+(
+    UNDO,  # how much of the part is used
+    FUNCTION,  # which function is at work; -1: none is, keys are named
+    NEXT_OPERATION,  # of the event, in the order in which they were noted
+    FATE,  # what becomes of the function at work
+    SITES,  # how often each site was come by
+) = range(FREE, FREE + 5)
+
+BY_PARTS, REFUSED, IN_CHAIN, REFUSED_IN_CHAIN = range(4)
+"""Fates: operations and what follows them; rejected; run whole in the chain of its only row, and rejected there."""
 
 
 @kernel

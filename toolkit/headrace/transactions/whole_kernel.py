@@ -31,7 +31,6 @@ from headrace.transactions.words import (
     LOCK,
     NEXT,
     NONE,
-    NOTHING,
     PART,
     PARTITION,
     PREPARE_NS,
@@ -39,6 +38,7 @@ from headrace.transactions.words import (
     RANK_LAST,
     SCHEME,
     SERIAL,
+    SHARED_NOTHING,
     SHARING,
     THREADS,
 )
@@ -92,7 +92,7 @@ def begin_taking(me, c, l, config):
     l[LAST] = 0
     if scheme == SERIAL or threads == 1:
         l[LAST] = executed if me == 0 else 0
-    elif scheme == NONE or (scheme == CHAINS and c.rows[config, SHARING] == NOTHING):
+    elif scheme == NONE or (scheme == CHAINS and c.rows[config, SHARING] == SHARED_NOTHING):
         l[NEXT] = executed * me // threads
         l[LAST] = executed * (me + 1) // threads
 

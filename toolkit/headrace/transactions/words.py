@@ -19,7 +19,7 @@ OVER = (WORKER_WORDS + 9) * CELL  # the input has ended
 FINISHED = (WORKER_WORDS + 10) * CELL  # executors that have seen the end of input
 CHANGE = (WORKER_WORDS + 11) * CELL  # changes so far
 PLANNED = (WORKER_WORDS + 12) * CELL  # of them planned ones
-WANTED = (WORKER_WORDS + 13) * CELL  # row that is asked for, + 1; 0: none
+REQUEST = (WORKER_WORDS + 13) * CELL  # row that is asked for, + 1; 0: none
 PAUSE = (WORKER_WORDS + 14) * CELL  # ticket of who wants the executors to pause (odd), or to go on (even)
 PAUSED = (WORKER_WORDS + 15) * CELL  # the ticket for which they pause
 NARROW = (WORKER_WORDS + 16) * CELL  # the next batch has one event: it may need all room for key sets
@@ -38,7 +38,7 @@ THREADS, SCHEME, SHARING, PUNCTUATION, FAMILY = range(5)
 ROW_WORDS = 8
 
 CHAINS, LOCK, MVLK, PARTITION, NONE, SERIAL, SPECULATIVE = range(7)
-NOTHING, EVERYTHING, SOCKET = range(3)
+SHARED_NOTHING, SHARED_EVERYTHING, SHARED_SOCKET = range(3)
 WHOLE, OPERATIONS, VERSIONS, ESTIMATES = range(4)
 FAMILIES = ("whole", "operations", "versions", "speculative")
 
@@ -51,8 +51,7 @@ FAMILIES = ("whole", "operations", "versions", "speculative")
     PREPARE_NS,  # key sets, and what a scheme makes of them
     LOCK_NS,  # waiting for another transaction
     POST_NS,
-    TAKEN,  # events that it took from another executor's share
-) = range(FIRST_COUNTER, FIRST_COUNTER + 8)
+) = range(FIRST_COUNTER, FIRST_COUNTER + 7)
 
 RECORD_WORDS = 4
 """Of each record, in `locks` and in `tails`."""
@@ -77,8 +76,11 @@ TOO_MANY_OPERATIONS = 1
     WATERMARK,
     ACTIVATION,  # the phase in which it was activated; 0: parked
     CHANGE_SEEN,  # changes that it has seen, + 1
-    FREE,  # the program's own words begin here
+    PROGRAM,  # the addresses of the program's entries, in the order of `build`
 ) = range(13)
+
+PROGRAM_ENTRIES = 8
+FREE = PROGRAM + PROGRAM_ENTRIES  # the program's own words begin here
 
 PRIVATE_WORDS = 64
 """Of an executor, at least: no other one shares a cache line of them."""
