@@ -38,8 +38,8 @@ def schemes() -> tuple[str, ...]:
     found = []
     for scheme in control.SCHEMES:
         try:
-            build.assemble("", "log", control.family_of(scheme, can_split=False))
-        except ParameterError:
+            build.loop_source("log", control.family_of(scheme, can_split=False))
+        except KeyError:
             continue
         found.append(scheme)
     return tuple(found)
@@ -82,7 +82,7 @@ class Executed:
         self.operator = operator = node.spec.section(node, query.branches[node.name], settings)
         capacity = 1 << max(8, (table.num_rows - 1).bit_length())
         operator.out = rings.allocate(operator.max_threads, capacity, operator.control.meter)
-        operator.state = operator.program.allocate(capacity)
+        operator.state = operator.program.allocate(capacity, operator.control.sets.size)
         control.activate(operator.control, operator.out)
         if like is None:
             self.ts = self._encode(table)
