@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from headrace.elastic.custom.operator import CustomOperator
 from headrace.elastic.specs import AggregateSpec, ApplySpec, ForwardSpec, keys_text, window_text
-from headrace.errors import ParameterError, SchemaError
+from headrace.errors import NotSupportedError, ParameterError, SchemaError
 from headrace.expressions import Aggregate, Each, Expression, Hashtags, Pairs, Predicate, Words, col
 from headrace.expressions.columns import Column
 from headrace.ingress.key_sources import KeySource
@@ -448,6 +448,30 @@ class Stream(Summarised):
         node = operator_node(spec, inputs, name)
         check_result(node, "through()")
         return Stream(node)
+
+    def explain(self) -> None:
+        """Print what becomes of functions that read and write tables: rows, operations, dependencies, execution.
+
+        Examples
+        --------
+        >>> import headrace as hr
+        >>> counts = hr.table("counts", columns={"n": "int64"}, rows=10)
+        >>> def add(e, t):
+        ...     for key in e.keys:
+        ...         counts[key].n += 1
+        >>> clicks = pa.table({"ts": [1], "keys": [[1, 2]]})
+        >>> hr.stream(clicks, event_time="ts").transact(add).explain()
+        add
+          row counts[key] of counts: read and written
+          rejected: what it wrote before is put back
+          operation on counts[key] in each turn of its loop: by itself
+        keys: known from the event alone
+        scheme="chains": an operation chain for each row, chains side by side, nothing is waited for
+        """
+        texts = [node.spec.explain(node) for node in self.plan().operators if hasattr(node.spec, "explain")]
+        if not texts:
+            raise NotSupportedError("explain(): no operator of this stream reads or writes tables; print the stream itself")
+        print("\n\n".join(texts))
 
     # -- running
 

@@ -24,7 +24,10 @@ from dataclasses import replace
 
 from headrace.codegen.capture import CapturedFunction
 from headrace.errors import FunctionError
-from headrace.transactions.lowering import EMITTED, Lowered
+from headrace.transactions.lowering import EMITTED, Lowered, written_place
+
+_NONE: frozenset[type[ast.stmt]] = frozenset()
+_ALL = frozenset({ast.Return, ast.Break, ast.Continue})
 
 
 def name_keys(lowered: Lowered, with_status: bool = False) -> CapturedFunction:
@@ -42,7 +45,7 @@ def name_keys(lowered: Lowered, with_status: bool = False) -> CapturedFunction:
         At the line of a key that depends on what was read.
     """
     found = Reads(lowered)
-    body = _Slice(lowered, found, with_status).block(lowered.captured.node.body)
+    body = _Slice(lowered, found, with_status).block(lowered.captured.node.body, _ALL)
     node = copy.copy(lowered.captured.node)
     node.body = _needed(body, set(lowered.rows)) or [ast.copy_location(ast.Pass(), node)]
     return replace(lowered.captured, node=ast.fix_missing_locations(node))
@@ -65,6 +68,7 @@ class Reads:
         self.names: set[str] = set()
         self.why: dict[str, ast.AST] = {}
         """Name -> what was read."""
+        self._used_outside = _used_outside_loops(lowered.captured.node.body)
         known = -1
         while known != len(self.names):
             known = len(self.names)
@@ -81,19 +85,36 @@ class Reads:
         return None
 
     def leaves_early(self, node: ast.For | ast.While) -> ast.AST | None:
-        """What was read that decides how often a loop turns."""
+        """What was read that decides how often a loop turns, or which of its turns end early."""
         test = self.of(node.test if isinstance(node, ast.While) else node.iter)
-        return test or self._break_under(node.body, None)
+        if test is None and isinstance(node, ast.While) and isinstance(node.test, ast.Constant):
+            # Where nothing but `return` ends the loop, the event alone cannot.
+            if not any(isinstance(each, ast.Break) for each in ast.walk(node)):
+                return self._leaves_under(node.body, None, (ast.Break, ast.Continue, ast.Return))
+        return test or self._leaves_under(node.body, None, (ast.Break, ast.Continue))
 
-    def _break_under(self, statements: list[ast.stmt], under: ast.AST | None) -> ast.AST | None:
+    def skips(self, node: ast.For | ast.While) -> ast.AST | None:
+        """What was read that decides whether a turn ends by `continue`."""
+        return self._leaves_under(node.body, None, (ast.Continue,))
+
+    def _leaves_under(
+        self, statements: list[ast.stmt], under: ast.AST | None, kinds: tuple[type[ast.stmt], ...]
+    ) -> ast.AST | None:
         for node in statements:
-            if isinstance(node, ast.Break | ast.Continue) and under is not None:
+            if isinstance(node, kinds) and under is not None:
                 return under
+            found = None
             if isinstance(node, ast.If):
                 inner = under or self.of(node.test)
-                found = self._break_under(node.body, inner) or self._break_under(node.orelse, inner)
-                if found is not None:
-                    return found
+                found = self._leaves_under(node.body, inner, kinds) or self._leaves_under(node.orelse, inner, kinds)
+            elif isinstance(node, ast.For | ast.While):
+                # `break` in the `else` of a loop is of the one around it.
+                inner = under or self.leaves_early(node)
+                found = self._leaves_under(node.orelse, inner, kinds)
+                if ast.Return in kinds:
+                    found = found or self._leaves_under(node.body, inner, (ast.Return,))
+            if found is not None:
+                return found
         return None
 
     def _block(self, statements: list[ast.stmt], under: ast.AST | None) -> None:
@@ -105,21 +126,26 @@ class Reads:
             elif isinstance(node, ast.For | ast.While):
                 inner = under or self.leaves_early(node)
                 if isinstance(node, ast.For):
-                    self._give(node.target, under or self.of(node.iter))
+                    after = _stored_in(node.target) & self._used_outside
+                    self._give(node.target, inner if after else under or self.of(node.iter))
                 self._block(node.body, inner)
                 self._block(node.orelse, inner)
             elif isinstance(node, ast.Assign):
                 for target in node.targets:
                     if not (isinstance(target, ast.Name) and target.id in self._rows):
-                        self._give(target, under or self.of(node.value))
+                        self._give(target, under or self.of(node.value) or self.of(target))
             elif isinstance(node, ast.AugAssign):
                 self._give(node.target, under or self.of(node.value))
+            elif isinstance(node, ast.Expr):
+                self._taint(_stored(node), under or self.of(node.value))
 
     def _give(self, target: ast.expr, why: ast.AST | None) -> None:
-        for each in ast.walk(target) if why is not None else ():
-            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
-                self.names.add(each.id)
-                self.why.setdefault(each.id, why)
+        self._taint(_stored_in(target), why)
+
+    def _taint(self, names: set[str], why: ast.AST | None) -> None:
+        for name in names - self._rows.keys() - {EMITTED} if why is not None else ():
+            self.names.add(name)
+            self.why.setdefault(name, why)
 
 
 class _Slice:
@@ -129,48 +155,57 @@ class _Slice:
         self._captured, self._rows, self._reads = lowered.captured, lowered.rows, reads
         self._with_status = with_status
 
-    def block(self, statements: list[ast.stmt], is_certain: bool = True) -> list[ast.stmt]:
-        """`is_certain`: the event alone decides whether these are reached."""
+    def block(self, statements: list[ast.stmt], leaving: frozenset[type[ast.stmt]]) -> list[ast.stmt]:
+        """`leaving`: of `return`, `break` and `continue` those that stay where they are, as the event alone decides on them.
+
+        To leave one out is safe: more keys are named. To keep one is not, if the transaction may go on where the event
+        alone would have ended it.
+        """
         result: list[ast.stmt] = []
         for node in statements:
-            result += self._statement(node, is_certain)
+            result += self._statement(node, leaving)
         return result
 
-    def _statement(self, node: ast.stmt, is_certain: bool) -> list[ast.stmt]:
+    def _statement(self, node: ast.stmt, leaving: frozenset[type[ast.stmt]]) -> list[ast.stmt]:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in self._rows:
             return [self._key(node, node.targets[0].id)]
-        if isinstance(node, ast.Assign | ast.AugAssign):
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.Expr):
             stored = _stored(node)
-            keeps = stored and self._reads.of(node.value) is None and not stored & self._reads.names
+            keeps = stored and self._reads.of(node) is None and not stored & self._reads.names
             return [copy.deepcopy(node)] if keeps else []
         if isinstance(node, ast.If):
             read = self._reads.of(node.test)
-            body = self.block(node.body, is_certain and read is None)
-            orelse = self.block(node.orelse, is_certain and read is None)
+            inner = leaving if read is None else _NONE
+            body, orelse = self.block(node.body, inner), self.block(node.orelse, inner)
             if read is not None:
                 return [*body, *orelse]
             if not body and not orelse:
                 return []
             return [ast.copy_location(ast.If(node.test, body or [ast.copy_location(ast.Pass(), node)], orelse), node)]
         if isinstance(node, ast.For | ast.While):
-            return self._loop(node, is_certain)
-        if isinstance(node, ast.Return):
-            return [ast.copy_location(ast.Return(node.value if self._with_status else None), node)] if is_certain else []
-        if isinstance(node, ast.Break | ast.Continue):
-            return [node] if is_certain else []
+            return self._loop(node, leaving)
+        if isinstance(node, ast.Return) and ast.Return in leaving:
+            return [ast.copy_location(ast.Return(node.value if self._with_status else None), node)]
+        if isinstance(node, ast.Break | ast.Continue) and type(node) in leaving:
+            return [node]
         return []
 
-    def _loop(self, node: ast.For | ast.While, is_certain: bool) -> list[ast.stmt]:
-        orelse = self.block(node.orelse, is_certain)
-        if isinstance(node, ast.For) and self._reads.of(node.iter) is None:
-            body = self.block(node.body, True)
-            return [ast.copy_location(ast.For(node.target, node.iter, body, orelse), node)] if body else orelse
-        if self._reads.leaves_early(node) is not None:
+    def _loop(self, node: ast.For | ast.While, leaving: frozenset[type[ast.stmt]]) -> list[ast.stmt]:
+        read = self._reads.leaves_early(node)
+        after = leaving if read is None else _NONE
+        orelse = self.block(node.orelse, after)
+        if read is not None and (isinstance(node, ast.While) or self._reads.of(node.iter) is not None):
             # How often it turns is not known; what its keys depend on does not change from turn to turn.
-            return [*self.block([n for n in node.body if not isinstance(n, ast.Break)], False), *orelse]
-        assert isinstance(node, ast.While)
-        body = self.block(node.body, True)
-        return [ast.copy_location(ast.While(node.test, body or [ast.copy_location(ast.Pass(), node)], orelse), node)]
+            return [*self.block(node.body, _NONE), *orelse]
+        # Who left the loop earlier goes on behind it, and does not return in it. Who skips a part of a turn does not
+        # come by the `break` in it.
+        inner = {ast.Continue} | (after & {ast.Return})
+        if self._reads.skips(node) is None:
+            inner.add(ast.Break)
+        body = self.block(node.body, frozenset(inner))
+        if isinstance(node, ast.While):
+            return [ast.copy_location(ast.While(node.test, body or [ast.copy_location(ast.Pass(), node)], orelse), node)]
+        return [ast.copy_location(ast.For(node.target, node.iter, body, orelse), node)] if body else orelse
 
     def _key(self, node: ast.Assign, name: str) -> ast.stmt:
         read = self._reads.of(node.value)
@@ -191,10 +226,10 @@ def _needed(statements: list[ast.stmt], rows: set[str]) -> list[ast.stmt]:
     while size != len(wanted):
         size = len(wanted)
         for node in [each for statement in statements for each in ast.walk(statement)]:
-            if isinstance(node, ast.Assign | ast.AugAssign):
+            if isinstance(node, ast.Assign | ast.AugAssign | ast.Expr):
                 stored = _stored(node)
                 if stored & (wanted | rows):
-                    wanted |= _loaded(node.value) | (stored - rows if isinstance(node, ast.AugAssign) else set())
+                    wanted |= _loaded(node) | (stored - rows if isinstance(node, ast.AugAssign) else set())
             elif isinstance(node, ast.If | ast.While):
                 wanted |= _loaded(node.test)
             elif isinstance(node, ast.For):
@@ -202,10 +237,44 @@ def _needed(statements: list[ast.stmt], rows: set[str]) -> list[ast.stmt]:
     return _without_others(statements, wanted | rows)
 
 
-def _stored(node: ast.Assign | ast.AugAssign) -> set[str]:
-    """Names that an assignment gives a value."""
+def _stored(node: ast.Assign | ast.AugAssign | ast.Expr) -> set[str]:
+    """Names that a statement gives a value, or whose elements it changes."""
+    if isinstance(node, ast.Expr):
+        place = written_place(node.value)
+        return {place.id} if isinstance(place, ast.Name) else set()
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    return {n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return set().union(*map(_stored_in, targets))
+
+
+def _stored_in(target: ast.expr) -> set[str]:
+    """Of a target: its names, and those of which it is an element."""
+    if isinstance(target, ast.Tuple | ast.List):
+        return set().union(*map(_stored_in, target.elts))
+    while isinstance(target, ast.Subscript | ast.Starred):
+        target = target.value
+    return {target.id} if isinstance(target, ast.Name) else set()
+
+
+def _used_outside_loops(statements: list[ast.stmt]) -> set[str]:
+    """Names that are read where no loop gives them a value."""
+    found: set[str] = set()
+
+    def walk(node: ast.AST, own: frozenset[str]) -> None:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in own:
+            found.add(node.id)
+        if isinstance(node, ast.For):
+            walk(node.iter, own)
+            for each in node.body:
+                walk(each, own | _stored_in(node.target))
+            for each in node.orelse:
+                walk(each, own)
+            return
+        for each in ast.iter_child_nodes(node):
+            walk(each, own)
+
+    for statement in statements:
+        walk(statement, frozenset())
+    return found
 
 
 def _loaded(node: ast.AST) -> set[str]:
@@ -215,7 +284,7 @@ def _loaded(node: ast.AST) -> set[str]:
 def _without_others(statements: list[ast.stmt], wanted: set[str]) -> list[ast.stmt]:
     result: list[ast.stmt] = []
     for node in statements:
-        if isinstance(node, ast.Assign | ast.AugAssign):
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.Expr):
             if not _stored(node) & wanted:
                 continue
         elif isinstance(node, ast.If | ast.For | ast.While):

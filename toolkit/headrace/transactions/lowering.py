@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -299,8 +300,16 @@ class _Lowering:
     def _AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
         before: list[ast.stmt] = []
         target = self._expression(node.target, before)
+        start = len(before)
         value = self._expression(node.value, before)
-        changed = ast.copy_location(ast.AugAssign(target, node.op, value), node)
+        changed: ast.stmt = ast.copy_location(ast.AugAssign(target, node.op, value), node)
+        if any(map(self._changes_rows, before[start:])):
+            # What it was before the function that is written out in front.
+            name = self._fresh("first")
+            now = copy.copy(target)
+            now.ctx = ast.Load()
+            before.insert(start, _located(ast.Assign([ast.Name(name, ast.Store())], now), node))
+            changed = _located(ast.Assign([target], ast.BinOp(ast.Name(name, ast.Load()), node.op, value)), node)
         return [*before, changed, *self._constraints([node.target], [target])]
 
     def _alias(self, target: ast.Name, value: ast.expr) -> list[ast.stmt]:
@@ -348,6 +357,8 @@ class _Lowering:
 
     def _For(self, node: ast.For) -> list[ast.stmt]:
         before: list[ast.stmt] = []
+        if any(isinstance(each, ast.Attribute | ast.Subscript) for each in ast.walk(node.target)):
+            raise self._error(f"for {ast.unparse(node.target)} in ...: give what is looped over a name of its own", node)
         iterable = self._expression(node.iter, before)
         body = self._inner(node.body)
         return [*before, ast.copy_location(ast.For(node.target, iterable, body, self._inner(node.orelse)), node)]
@@ -366,6 +377,8 @@ class _Lowering:
             return self._name(node)
         if isinstance(node, ast.Compare) and (lists := self._asks_for_null(node)) is not None:
             return lists
+        if isinstance(node, ast.Compare) and len(node.ops) > 1 and any(map(self._touches, node.comparators[1:])):
+            return self._chain(node, before)
         if self._table_of(node) is not None:
             text = ast.unparse(node)
             raise self._error(f"{text} is a row: use its columns, as in {text}.{self._some_column(node)}", node)
@@ -379,11 +392,12 @@ class _Lowering:
             if self._is_ours(node):
                 return self._write_out(node, before)
         changed = copy.copy(node)
-        for name, value in ast.iter_fields(node):
-            if isinstance(value, ast.expr):
-                setattr(changed, name, self._expression(value, before))
-            elif isinstance(value, list):
-                setattr(changed, name, [self._part(each, before) for each in value])
+        places = [(name, value) for name, value in ast.iter_fields(node) if isinstance(value, ast.expr | list)]
+        parts = self._in_order([each for _, value in places for each in (value if isinstance(value, list) else [value])], before)
+        for name, value in places:
+            count = len(value) if isinstance(value, list) else 1
+            setattr(changed, name, parts[:count] if isinstance(value, list) else parts[0])
+            parts = parts[count:]
         return changed
 
     def _part(self, node: Any, before: list[ast.stmt]) -> Any:
@@ -448,17 +462,62 @@ class _Lowering:
             test = self._condition(node.test, before)
             before.append(_located(ast.If(test, assigned(node.body), assigned(node.orelse)), node))
         else:
-            first = self._expression(node.values[0], before)
-            before.append(_located(ast.Assign([ast.Name(name, ast.Store())], first), node))
+            known = set(self._open)
             block = before
-            for value in node.values[1:]:
-                test: ast.expr = ast.Name(name, ast.Load())
-                if isinstance(node.op, ast.Or):
-                    test = ast.UnaryOp(ast.Not(), test)
-                branch = _located(ast.If(test, assigned(value), []), node)
-                block.append(branch)
-                block = branch.body
+            for value in node.values:
+                # A name for each part: what an earlier one says depends on no later one.
+                part = self._fresh("part")
+                lowered = self._expression(value, block)
+                block.append(_located(ast.Assign([ast.Name(part, ast.Store())], lowered), node))
+                block.append(_located(ast.Assign([ast.Name(name, ast.Store())], ast.Name(part, ast.Load())), node))
+                if value is node.values[0]:
+                    known = set(self._open)
+                if value is not node.values[-1]:
+                    test: ast.expr = ast.Name(part, ast.Load())
+                    if isinstance(node.op, ast.Or):
+                        test = ast.UnaryOp(ast.Not(), test)
+                    branch = _located(ast.If(test, [], []), node)
+                    block.append(branch)
+                    block = branch.body
+            self._open = known
         return _located(ast.Name(name, ast.Load()), node)
+
+    def _chain(self, node: ast.Compare, before: list[ast.stmt]) -> ast.expr:
+        """Write ``a < b < c``, which evaluates `c` only if the first holds, as ``a < b and b < c``."""
+        first, between = self._in_order([node.left, node.comparators[0]], before)
+        name = self._fresh("between")
+        before.append(_located(ast.Assign([ast.Name(name, ast.Store())], between), node))
+        place = ast.Name(name, ast.Load())
+        pair = _located(ast.Compare(first, node.ops[:1], [place]), node)
+        rest = _located(ast.Compare(place, node.ops[1:], node.comparators[1:]), node)
+        return self._expression(_located(ast.BoolOp(ast.And(), [pair, rest]), node), before)
+
+    def _in_order(self, parts: list[Any], before: list[ast.stmt]) -> list[Any]:
+        """Expressions of which one may change, by a function that is written out in front, what an earlier one reads."""
+        result: list[Any] = []
+        for part in parts:
+            start, number = len(before), self._count
+            lowered = self._part(part, before)
+            if self._count != number and any(map(self._changes_rows, before[start:])):
+                for place, each in enumerate(result):
+                    value = each.value if isinstance(each, ast.keyword) else each
+                    if isinstance(value, ast.expr) and self._reads_rows(value):
+                        name = self._fresh("first")
+                        before.insert(start, _located(ast.Assign([ast.Name(name, ast.Store())], value), value))
+                        start += 1
+                        read = _located(ast.Name(name, ast.Load()), value)
+                        result[place] = _located(ast.keyword(each.arg, read), value) if isinstance(each, ast.keyword) else read
+            result.append(lowered)
+        return result
+
+    def _changes_rows(self, statement: ast.stmt) -> bool:
+        return any(self._is_of_row(written_place(each)) for each in ast.walk(statement))
+
+    def _reads_rows(self, value: ast.expr) -> bool:
+        return any(self._is_of_row(each) for each in ast.walk(value))
+
+    def _is_of_row(self, node: ast.AST | None) -> bool:
+        return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in self._rows
 
     # -- what a transaction says
 
@@ -484,7 +543,7 @@ class _Lowering:
         if node.args or any(keyword.arg is None for keyword in node.keywords):
             raise self._error(f"{ast.unparse(node)}: give each column by name, as in t.emit(balance=...)", node)
         before: list[ast.stmt] = []
-        stores: list[ast.stmt] = []
+        given: list[tuple[str, ast.expr]] = []
         mask = 1
         for keyword in node.keywords:
             column = keyword.arg
@@ -500,13 +559,15 @@ class _Lowering:
             if isinstance(keyword.value, ast.Constant) and keyword.value.value is None:
                 continue
             mask |= 2 << self._emits.index(column)
-            stores.append(_emitted(column, self._expression(keyword.value, before), node))
-        given = ast.Attribute(ast.Name(EMITTED, ast.Load()), MASK, ast.Load())
+            given.append((column, keyword.value))
+        values = self._in_order([value for _, value in given], before)
+        stores = [_emitted(column, value, node) for (column, _), value in zip(given, values, strict=True)]
+        so_far = ast.Attribute(ast.Name(EMITTED, ast.Load()), MASK, ast.Load())
         again = ast.Raise(
             ast.Call(ast.Name("ValueError", ast.Load()), [ast.Constant("emit was called before: an event has one row")], []), None
         )
         self._captured.constants.setdefault("ValueError", ast.Name("ValueError", ast.Load()))
-        check = ast.If(ast.Compare(given, [ast.NotEq()], [ast.Constant(0)]), [again], [])
+        check = ast.If(ast.Compare(so_far, [ast.NotEq()], [ast.Constant(0)]), [again], [])
         return [*before, _located(check, node), *stores, _emitted(MASK, ast.Constant(mask), node)]
 
     # -- functions that are called
@@ -527,11 +588,13 @@ class _Lowering:
         assert isinstance(node.func, ast.Name)
         helper = self._captured.helpers[node.func.id]
         self._count += 1
-        prefix = f"{helper.name}_{self._count}_"
+        prefix = f"{re.sub(r'[^A-Za-z0-9_]', '', helper.name)}_{self._count}_"
         given = dict(zip(helper.parameters, node.args, strict=False))
-        given |= {str(keyword.arg): keyword.value for keyword in node.keywords}
+        named = {str(keyword.arg): keyword.value for keyword in node.keywords}
+        is_twice = bool(given.keys() & named.keys())
+        given |= named
         missing = [p for p in helper.parameters if p not in given and p not in helper.defaults]
-        if missing or len(node.args) > len(helper.parameters) or given.keys() - set(helper.parameters):
+        if missing or is_twice or len(node.args) > len(helper.parameters) or given.keys() - set(helper.parameters):
             raise self._error(f"{ast.unparse(node)}: give {helper.name} {', '.join(helper.parameters)}", node)
         body = copy.deepcopy(helper.node.body)
         returns = [each for statement in body for each in ast.walk(statement) if isinstance(each, ast.Return)]
@@ -540,18 +603,30 @@ class _Lowering:
             raise self._error(
                 f"{ast.unparse(node)}: {helper.name} uses tables, so it may return at its end only; write if and else", node
             )
-        same: dict[str, str] = {}
+        same: dict[str, ast.expr] = {}
         assigned: list[ast.stmt] = []
+        stored = {n.id for each in body for n in ast.walk(each) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         for parameter in helper.parameters:
             value = given.get(parameter, helper.defaults.get(parameter))
             assert value is not None
             is_known = isinstance(value, ast.Name) and value.id in (self._event, self._transaction, *self._aliases)
-            if is_known:
-                assert isinstance(value, ast.Name)
-                same[parameter] = value.id
+            if is_known and parameter in stored:
+                raise self._error(
+                    f"{ast.unparse(node)}: {helper.name} assigns to {parameter!r}, which is {ast.unparse(value)!r} here:"
+                    f" use another name in it",
+                    node,
+                )
+            is_column = isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name) and value.value.id == self._event
+            if is_known or (is_column and parameter not in stored):
+                same[parameter] = value  # a column of the event may be null: it stays one where it is used
             elif (table := self._table_of(value)) is not None:
                 assert isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name)
-                same[parameter] = prefix + parameter
+                if parameter in stored:
+                    raise self._error(
+                        f"{ast.unparse(node)}: {helper.name} assigns to {parameter!r}, which is a row here: use another name"
+                        f" in it",
+                        node,
+                    )
                 self._aliases[prefix + parameter] = value.value.id
                 self._row(prefix + parameter, table)
                 assigned.append(ast.Assign([ast.Name(prefix + parameter, ast.Store())], value))
@@ -565,9 +640,7 @@ class _Lowering:
             self._captured.objects[f"{prefix}{name}"] = table
         if last is not None and last.value is not None:
             body.append(ast.Assign([ast.Name("", ast.Store())], last.value))  # its name is the prefix alone
-        for each in [each for statement in body for each in ast.walk(statement)]:
-            if isinstance(each, ast.Name):
-                each.id = same.get(each.id, prefix + each.id)
+        body = [_Renamed(prefix, same).visit(each) for each in body]
         block = ast.Module([*assigned, *body], [])
         for each in ast.walk(block):
             if "lineno" in each._attributes:
@@ -586,6 +659,8 @@ class _Lowering:
             if isinstance(place, ast.Attribute) and isinstance(place.value, ast.Name) and place.value.id in self._rows:
                 self._rows[place.value.id].is_written = True
         for row in self._rows.values():
+            if row.table.unknown == "insert":
+                row.is_written = True  # it may come to be
             # A map makes an array or record of zeros where one is read first.
             for node in ast.walk(root):
                 if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == row.name:
@@ -595,45 +670,83 @@ class _Lowering:
 
     def _check_undo(self, lowered: Lowered) -> None:
         """Find out whether a write may have to be undone, and refuse where it cannot be."""
-        wrote: ast.AST | None = None
-        has_written = False
-        for what, node in self._happenings(lowered.captured.node.body):
-            if what == "container":
-                wrote = wrote or node
-            elif what == "write":
-                has_written = True
-            elif wrote is not None:
-                text = ast.unparse(wrote)
-                raise self._error(
-                    f"{text}: a list, set, map or array cannot be put back if the transaction is rejected afterwards"
-                    f" (line {getattr(node, 'lineno', 0)}): change it last",
-                    wrote,
-                )
-            else:
-                lowered.must_undo |= has_written
+        self._flow(lowered.captured.node.body, _Written(), lowered, [])
 
-    def _happenings(self, statements: list[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
-        """Writes, and ways to be rejected, in an order in which they may come."""
+    def _flow(
+        self, statements: list[ast.stmt], so_far: _Written, lowered: Lowered, leaving: list[_Written]
+    ) -> _Written | None:
+        """What was written at the end of a block, None if that is not reached; `leaving`: where a loop's turn ends early."""
+        now: _Written | None = so_far
         for node in statements:
+            if now is None:
+                return None
             if isinstance(node, ast.If):
-                yield from self._happenings(node.body)
-                yield from self._happenings(node.orelse)
+                now = _either(self._flow(node.body, now, lowered, leaving), self._flow(node.orelse, now, lowered, leaving))
             elif isinstance(node, ast.For | ast.While):
+                own: list[_Written] = []
                 for _ in range(2):  # what is written in one turn may be followed by what rejects in the next
-                    yield from self._happenings(node.body)
-                yield from self._happenings(node.orelse)
-            elif isinstance(node, ast.Return):
-                if isinstance(node.value, ast.Constant) and node.value.value == REJECTED:
-                    yield "reject", node
+                    for end in (self._flow(node.body, now, lowered, own), *own):
+                        now = _either(now, end) or now
+                now = _either(now, self._flow(node.orelse, now, lowered, leaving))
+            elif isinstance(node, ast.Break | ast.Continue):
+                leaving.append(now)
+                return None
+            elif isinstance(node, ast.Return | ast.Raise):
+                if isinstance(node, ast.Return) and isinstance(node.value, ast.Constant) and node.value.value == REJECTED:
+                    self._rejected(node, now, lowered)
+                return None
             elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in self._rows:
-                if self._rows[node.targets[0].id].table.unknown == "reject":
-                    yield "reject", node
+                unknown = self._rows[node.targets[0].id].table.unknown
+                if unknown == "reject":
+                    self._rejected(node, now, lowered)
+                elif unknown == "insert":
+                    now = _Written(now.container, True)  # the row may come to be
             else:
                 for each in ast.walk(node):
                     place = written_place(each)
                     if isinstance(place, ast.Attribute) and isinstance(place.value, ast.Name) and place.value.id in self._rows:
                         kind = self._rows[place.value.id].table.columns[place.attr]
-                        yield ("write" if isinstance(kind, str) else "container"), each
+                        is_single = isinstance(kind, str)
+                        now = _Written(now.container or (None if is_single else each), now.single or is_single)
+        return now
+
+    def _rejected(self, node: ast.AST, now: _Written, lowered: Lowered) -> None:
+        if now.container is not None:
+            text = ast.unparse(now.container)
+            raise self._error(
+                f"{text}: a list, set, map or array cannot be put back if the transaction is rejected afterwards"
+                f" (line {getattr(node, 'lineno', 0)}): change it last",
+                now.container,
+            )
+        lowered.must_undo |= now.single
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What a transaction may have written so far: the first change of a container, and whether any single value."""
+
+    container: ast.AST | None = None
+    single: bool = False
+
+
+def _either(one: _Written | None, other: _Written | None) -> _Written | None:
+    """After one of two ways, of which None leads nowhere."""
+    if one is None or other is None:
+        return other if one is None else one
+    return _Written(one.container or other.container, one.single or other.single)
+
+
+class _Renamed(ast.NodeTransformer):
+    """Gives names a prefix, or puts what they stand for in their place."""
+
+    def __init__(self, prefix: str, same: Mapping[str, ast.expr]):
+        self._prefix, self._same = prefix, same
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """A name."""
+        if node.id in self._same:
+            return ast.copy_location(copy.deepcopy(self._same[node.id]), node)
+        return ast.copy_location(ast.Name(self._prefix + node.id, node.ctx), node)
 
 
 def nulls_of(column: str) -> str:

@@ -74,6 +74,13 @@ class TransactSpec:
             self.bound[place] = bind(self.functions, self.emits, schema, event_time)
         return self.bound[place]
 
+    def explain(self, node: OperatorNode) -> str:
+        """Say how its functions are run."""
+        from headrace.transactions.explained import explain
+
+        (bound,) = self.bound.values()
+        return explain(bound)
+
     def section(self, node: OperatorNode, branches: list[Branch], options: TransactionOptions) -> TransactionSection:
         """Make the part of a run that computes it."""
         from headrace.transactions.section import TransactionSection

@@ -135,7 +135,7 @@ class _Splitting:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in self._rows:
                 name = node.targets[0].id
                 row = self._rows[name]
-                own = f"{name} ({len(self._sites)})"
+                own = name + "\u200b" * len(self._sites)  # a name that reads the same
                 # `Row.number` names variables of the generated text: one for each site.
                 self._sites[own] = Site(Row(own, row.table, 1000 + len(self._sites), row.is_written), list(loops))
                 known[name] = own
