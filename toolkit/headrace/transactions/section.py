@@ -33,10 +33,11 @@ from headrace.runtime.gate_books import log_records_held
 from headrace.runtime.gate_inlet import GateInlet, GateSource
 from headrace.runtime.sections import Moment, RunContext, Section, Task
 from headrace.transactions import control, words
+from headrace.transactions.audit import Audit
 from headrace.transactions.build import Built
 from headrace.transactions.content import TablesAt
 from headrace.transactions.control import Configuration, family_in_force, family_of
-from headrace.transactions.measuring import measure
+from headrace.transactions.measuring import LENGTHS, measure
 from headrace.transactions.options import MOST_PUNCTUATION, TransactionOptions
 from headrace.transactions.program import Program
 from headrace.transactions.reconfiguration import Reconfiguration, at_punctuation
@@ -86,6 +87,9 @@ class TransactionSection(Section):
         )
         self.collector: Collector | None = None
         self._final: TablesAt | None = None
+        self.chains_seen = np.zeros(LENGTHS, np.int64)
+        is_watched = any(table.conserve is not None for table in program.memory.tables)
+        self.audit = Audit(program.memory, self._rest) if is_watched else None
 
     @property
     def can_split(self) -> bool:
@@ -186,7 +190,8 @@ class TransactionSection(Section):
     def tasks(self) -> list[Task]:
         """Executors and collector."""
         executors = [Task(f"{self.name}-{worker}", self._body(worker)) for worker in range(self.max_threads)]
-        return [*executors, Task(f"{self.name}-collector", self._collect)]
+        audits = [Task(f"{self.name}-audit", self.audit.run)] if self.audit is not None else []
+        return [*executors, *audits, Task(f"{self.name}-collector", self._collect)]
 
     def _body(self, worker: int) -> Callable[[], None]:
         arguments = self._arguments(worker)
@@ -237,6 +242,8 @@ class TransactionSection(Section):
             collector.run()
         if collector.finished.is_set():
             self._final = self.program.memory.at(None)
+            if self.audit is not None:
+                self.audit.close()
             self._run.section_finished(self)
 
     def release(self, watermark: int) -> None:
@@ -304,6 +311,8 @@ class TransactionSection(Section):
     def stop(self) -> None:
         """Wake and end everything that belongs to the operator."""
         worker_kernel.stop_workers(self.control)
+        if self.audit is not None:
+            self.audit.stop()
         rings.stop_output(self.out)
         gate, kernels = self.gate, self._gate_kernels
         signal(gate.words, kernels.READERS_WAITING, gate.event, kernels.DATA_EVENT)
