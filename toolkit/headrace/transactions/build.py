@@ -7,8 +7,8 @@ from types import ModuleType
 from headrace.codegen.included import included
 from headrace.codegen.modules import load_module
 from headrace.errors import ParameterError
-from headrace.gates.variants import GATES, WRITTEN_FOR
-from headrace.transactions import executor_kernel, operations_kernel, whole_kernel
+from headrace.gates.variants import put_on
+from headrace.transactions import accept_kernel, executor_kernel, operations_kernel, whole_kernel
 
 _FAMILY_KERNELS = {"whole": whole_kernel, "operations": operations_kernel}
 
@@ -26,8 +26,9 @@ def assemble(program_text: str, gate: str, family: str) -> str:
     """
     if family not in _FAMILY_KERNELS:
         raise ParameterError(f"family={family!r}: there is {', '.join(map(repr, _FAMILY_KERNELS))}")
-    loop = included(executor_kernel, {WRITTEN_FOR: GATES[gate]})
-    return f"{loop}\n\n{included(_FAMILY_KERNELS[family])}\n\n{program_text.strip()}\n"
+    instead = {accept_kernel.__name__: put_on(accept_kernel, gate).__name__}
+    texts = [included(executor_kernel, instead), included(_FAMILY_KERNELS[family]), program_text.strip() + "\n"]
+    return "\n\n".join(texts)
 
 
 def build(program_text: str, gate: str, family: str, name: str, debug: bool = False) -> ModuleType:
