@@ -35,6 +35,7 @@ from headrace.transactions.words import (
 from interleave import Kernels, copied, exhaustive, find_failure, sampled
 
 WHOLE = "headrace.transactions.whole_kernel"
+SCHEMES_OF = "headrace.transactions.schemes_kernel"
 LOOP = "headrace.transactions.executor_kernel"
 PHASES = "headrace.transactions.phases_kernel"
 FLOW = "headrace.transactions.flow_kernel"
@@ -260,7 +261,7 @@ PLANTED = {
         "chains, shared", CROSSED, ".*",
     ),
     "links are followed before they are complete": (
-        (WHOLE, "        return meet(me, c, l)\n", "        return True\n"),
+        (SCHEMES_OF, "        return meet(me, c, l)\n", "        return True\n"),
         "chains, shared", CROSSED, WRONG + "|" + TWICE + "|" + ASLEEP,
     ),
     "locks are queued for in the order of arrival": (

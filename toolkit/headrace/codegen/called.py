@@ -14,14 +14,17 @@ Without the compiler an address is the number of a Python function.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
 
+import numpy as np
 from numba import typeof, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from headrace.kernel import JIT
+from headrace.codegen.text import indent
+from headrace.kernel import JIT, compile_now
 
 _functions: dict[int, Callable] = {}
 _numbers = itertools.count(1)
@@ -79,3 +82,102 @@ else:
     def call(address, arguments):
         """Call what is at an address with a tuple of arguments; returns the int64 that it does."""
         return _functions[address](*arguments)
+
+
+class Entry(NamedTuple):
+    """Something that a loop calls.
+
+    Parameters
+    ----------
+    name : str
+        Of the kernel in the program, and in the loop.
+    parameters : str
+        As the loop gives them.
+    body : str
+        What the entry does with the program's kernel; it returns an int64.
+    """
+
+    name: str
+    parameters: str
+    body: str
+
+
+_ENTRY = """
+@kernel
+def entry_{name}({parameters}):
+{body}
+"""
+
+_STUB = """
+@kernel
+def {name}({parameters}):
+    return call(l[{word}], ({parameters},))
+"""
+
+
+def entries_text(entries: Sequence[Entry]) -> str:
+    """Write the entries of a program, to stand behind its kernels."""
+    texts = [_ENTRY.format(name=e.name, parameters=e.parameters, body=indent(e.body, 1).rstrip("\n")) for e in entries]
+    return "\n".join(["import numpy as np", *texts])
+
+
+def stubs_text(entries: Sequence[Entry], place: int) -> str:
+    """Write what the loop calls by their names; addresses are in ``l`` from word `place` on."""
+    stubs = [_STUB.format(name=e.name, parameters=e.parameters, word=place + i) for i, e in enumerate(entries)]
+    return "\n".join(["from headrace.codegen.called import call", *stubs])
+
+
+def names_of(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """The entries' functions, for `load_module`."""
+    return tuple(f"entry_{entry.name}" for entry in entries)
+
+
+class Looped:
+    """A program's entries, and the loop that calls them.
+
+    Parameters
+    ----------
+    program : module
+    run : compiled function
+        The loop.
+    entries : sequence of Entry
+    place : int
+        Word of ``l`` where the addresses go.
+    parameters : str
+        Of the loop, of which the program's own bundles are `opaque` to it.
+    hidden : sequence of str
+        Their names.
+    """
+
+    def __init__(
+        self, program: ModuleType, run: Any, entries: Sequence[Entry], place: int, parameters: str, hidden: Sequence[str]
+    ):
+        self.program, self._run, self._entries, self._place = program, run, entries, place
+        self._names, self._hidden = parameters.split(", "), set(hidden)
+        self._l = self._names.index("l")
+        self._addresses: np.ndarray | None = None
+
+    def compile(self, arguments: tuple) -> None:
+        """Compile for these arguments of the loop, without running."""
+        given = dict(zip(self._names, arguments, strict=True))
+        addresses = []
+        for entry in self._entries:
+            values = tuple(given.get(parameter, 0) for parameter in entry.parameters.split(", "))
+            addresses.append(address_of(getattr(self.program, f"entry_{entry.name}"), values))
+        self._addresses = np.array(addresses, np.int64)
+        compile_now(self._run, self._seen(arguments))
+
+    def run(self, *arguments: Any) -> int:
+        """Run the loop."""
+        if self._addresses is None:
+            self.compile(arguments)
+        assert self._addresses is not None
+        arguments[self._l][self._place : self._place + len(self._addresses)] = self._addresses
+        return self._run(*self._seen(arguments))
+
+    def _seen(self, arguments: tuple) -> tuple:
+        """The arguments as the loop sees them."""
+        return tuple(
+            opaque(value) if name in self._hidden and hasattr(value, "_address") else value
+            for name, value in zip(self._names, arguments, strict=True)
+        )

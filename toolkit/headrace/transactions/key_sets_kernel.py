@@ -20,7 +20,7 @@ from headrace.transactions.words import COUNT, NOTED
 # Columns of `filling`.
 SET_BEGIN, SET_AT, SET_END, SET_FULL, SET_STAMP, FIRST_OPERATION = range(6)
 
-SEARCHED = 8
+SEARCHED = 16
 """A set of so many records is searched, a larger one hashed."""
 
 

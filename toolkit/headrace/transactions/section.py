@@ -200,7 +200,7 @@ class TransactionSection(Section):
             goes_on = 1
             try:
                 while goes_on:
-                    goes_on = self._module(family_in_force(self.control)).run_executor(*arguments)
+                    goes_on = self._module(family_in_force(self.control)).run(*arguments)
             except Exception as error:
                 raise self._explain(error, worker) from error
             if (failure := self.failure()) is not None:
