@@ -267,7 +267,7 @@ class Executors:
 
     def _run(self, me: int) -> None:
         try:
-            while self.modules[control.family_in_force(self.c)].run_executor(*self.arguments(me)) == 1:
+            while self.modules[control.family_in_force(self.c)].run(*self.arguments(me)) == 1:
                 pass
         except BaseException as error:
             self.error = error

@@ -14,6 +14,7 @@ from headrace.names import instead
 from headrace.progress import END_OF_TIME
 from headrace.runtime.options import RunOptions, check_named
 from headrace.transactions.control import SCHEMES, SHARINGS, Configuration
+from headrace.transactions.reconfiguration import in_turn
 from headrace.windows import parse_seconds
 
 MOST_PUNCTUATION = 1 << 17
@@ -87,10 +88,12 @@ class TransactionOptions:
         self.max_state = _whole("max_state", max_state, 1 << 12, 1 << 44)
         most = max(self._threads.values(), key=lambda count: int(count) if is_whole(count) else 0, default=1)
         self._first = self.checked({
-            "threads": most, "scheme": scheme, "sharing": sharing, "punctuation": punctuation, "mapping": mapping,
+            "threads": most, "scheme": scheme, "sharing": sharing, "punctuation": punctuation, "mapping": None,
         })  # fmt: skip
+        self._mapping = mapping
         for count in self._threads.values():
             _whole("threads", count, 1, self.max_threads)
+            self.checked({name: getattr(self._first, name) for name in _PLANNED} | {"threads": count, "mapping": mapping})
         self._planned: list[tuple[int, Dict[str, Any]]] = changes
         last = 0
         for at, wish in changes:
@@ -116,7 +119,7 @@ class TransactionOptions:
         if sharing not in SHARINGS:
             raise ParameterError(f"sharing={sharing!r}: {instead(sharing, SHARINGS, 'the ways to share')}")
         if mapping is None:
-            mapping = Mapping.even(tuple(range(threads)))
+            mapping = in_turn(threads)
         elif not isinstance(mapping, Mapping):
             raise ParameterError(f"mapping={mapping!r}: give a headrace.Mapping")
         elif max(mapping.owners) >= threads:
@@ -130,9 +133,9 @@ class TransactionOptions:
     def initial(self, operator: str) -> Configuration:
         """Configuration 0 of an operator."""
         threads = int(self._threads.get(operator, self._threads.get(None, 1)))
-        if self._first.mapping != Mapping.even((0,)) and max(self._first.mapping.owners) < threads:
-            return replace(self._first, threads=threads)
-        return replace(self._first, threads=threads, mapping=Mapping.even(tuple(range(threads))))
+        if self._mapping is not None and max(self._mapping.owners) < threads:
+            return replace(self._first, threads=threads, mapping=self._mapping)
+        return replace(self._first, threads=threads, mapping=in_turn(threads))
 
     def planned(self, operator: str) -> list[tuple[int, Configuration]]:
         """(row, configuration), rising."""
