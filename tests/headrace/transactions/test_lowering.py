@@ -214,7 +214,7 @@ def strings(e, t):
 
 def helpers(e, t):
     k = 2
-    t.emit(o=outer(e, 3, w=2) + low(k) + low(low(0) * 0))
+    t.emit(o=outer(e, 3, w=2) + low(k) + low(low2(0)))
     A[k].c += 1
     stop(t, A[e.k].b > 20)
 
@@ -236,6 +236,7 @@ def stop(t, is_wrong):
 
 
 low = lambda k: A[k].b  # noqa: E731
+low2 = lambda k: k + 1  # noqa: E731
 
 
 def rows_given_to_helpers(e, t):
@@ -297,7 +298,7 @@ def test_lowered_text_does_what_the_function_does(function):
     assert not all(row["rejected"] for row in rows)
 
 
-@pytest.mark.parametrize("seeds", [range(300), pytest.param(range(300, 20_000), marks=pytest.mark.campaign)], ids=str)
+@pytest.mark.parametrize("seeds", [range(120), pytest.param(range(120, 20_000), marks=pytest.mark.campaign)], ids=str)
 def test_made_up_functions_do_as_text_what_they_do(seeds):
     agreed = 0
     for seed in seeds:
@@ -528,7 +529,7 @@ def twice_of(x):
 
 def rejected_in_the_turn_after(e, t):
     for k in e.ks:
-        if k == LIMIT:
+        if A[1].b > k:
             t.reject()
         A[1].b += 1
 
@@ -542,8 +543,7 @@ MISTAKES = {
     "undo not taken": ("lowered.must_undo |= now.single", "pass", rejected_after_writes),
     "undo not taken in the next turn": ("for _ in range(2):  # what", "for _ in range(1):  # what", rejected_in_the_turn_after),
     "least not checked": ("[ast.Lt()], [ast.Constant(least)]", "[ast.Is()], [ast.Constant(None)]", least_values),
-    "read after a helper wrote": ("start, number = len(before), self._count", "start, number = len(before), self._count + 1e9",
-                                  read_before_a_helper_writes),
+    "read after a helper wrote": ("if self._count != number and any(", "if self._count < 0 and any(", read_before_a_helper_writes),
     "row that came to be stays": ('if row.table.unknown == "insert":', 'if row.table.unknown == "never":',
                                   comes_to_be_and_is_rejected),
     "row of one branch known behind it": ("        result = self._block(statements)\n        self._open = known",
