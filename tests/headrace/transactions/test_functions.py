@@ -114,6 +114,7 @@ def check(seed):
             raise AssertionError(f"{seed}, {scheme}, {threads} threads, {punctuation}: {error!r}\n{text}") from error
 
 
+@pytest.mark.slow
 @pytest.mark.interpreted
 def test_made_up_functions_give_what_they_give_in_order():
     for seed in range(20):

@@ -298,6 +298,7 @@ def test_lowered_text_does_what_the_function_does(function):
     assert not all(row["rejected"] for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [range(120), pytest.param(range(120, 20_000), marks=pytest.mark.campaign)], ids=str)
 def test_made_up_functions_do_as_text_what_they_do(seeds):
     agreed = 0
@@ -371,11 +372,11 @@ def container_then_least(e, t):
 
 
 def whole_row(e, t):
-    x = [A[e.k]]
+    x = [A[e.k]]  # noqa: F841
 
 
 def whole_table(e, t):
-    x = A
+    x = A  # noqa: F841
 
 
 def no_such_column(e, t):
@@ -392,12 +393,12 @@ def key_read(e, t):
 
 def two_tables_one_name(e, t):
     r = A[e.k]
-    r = B[e.k]
+    r = B[e.k]  # noqa: F841
 
 
 def row_and_number(e, t):
     r = A[e.k]
-    r = 3
+    r = 3  # noqa: F841
 
 
 def no_such_output(e, t):
@@ -417,7 +418,7 @@ def transaction_misspelt(e, t):
 
 
 def transaction_in_expression(e, t):
-    x = t.reject() or 3
+    x = t.reject() or 3  # noqa: F841
 
 
 def row_in_comprehension(e, t):
@@ -425,7 +426,7 @@ def row_in_comprehension(e, t):
 
 
 def looped_into_a_row(e, t):
-    for A[e.k].b in e.ks:
+    for A[e.k].b in e.ks:  # noqa: B020
         pass
 
 
@@ -543,7 +544,8 @@ MISTAKES = {
     "undo not taken": ("lowered.must_undo |= now.single", "pass", rejected_after_writes),
     "undo not taken in the next turn": ("for _ in range(2):  # what", "for _ in range(1):  # what", rejected_in_the_turn_after),
     "least not checked": ("[ast.Lt()], [ast.Constant(least)]", "[ast.Is()], [ast.Constant(None)]", least_values),
-    "read after a helper wrote": ("if self._count != number and any(", "if self._count < 0 and any(", read_before_a_helper_writes),
+    "read after a helper wrote": (
+        "if self._count != number and any(", "if self._count < 0 and any(", read_before_a_helper_writes),
     "row that came to be stays": ('if row.table.unknown == "insert":', 'if row.table.unknown == "never":',
                                   comes_to_be_and_is_rejected),
     "row of one branch known behind it": ("        result = self._block(statements)\n        self._open = known",
