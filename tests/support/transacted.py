@@ -140,7 +140,7 @@ class _Traced(reference.Row):
         super().__setattr__(column, value)
 
 
-class _Event:
+class Event:
     """An event as lowered text has it: the number of null elements of a list is a field."""
 
     def __init__(self, payload, ts):
@@ -233,7 +233,7 @@ class Lowered:
 
     def __call__(self, payload, ts):
         """Whether it is done; False if it is rejected."""
-        given = (_Event(payload, ts), None)[: self.takes]
+        given = (Event(payload, ts), None)[: self.takes]
         self.touched.clear()
         self.noted.clear()
         self.name_keys(*given)

@@ -338,6 +338,13 @@ class _Lowering:
 
     def _If(self, node: ast.If) -> list[ast.stmt]:
         before: list[ast.stmt] = []
+        if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.And) and not node.orelse:
+            if self._finds_late(node.test):
+                # One condition in the other: what the event says still guards what is done.
+                first, *rest = node.test.values
+                test = rest[0] if len(rest) == 1 else ast.copy_location(ast.BoolOp(ast.And(), rest), node.test)
+                inner = ast.copy_location(ast.If(test, node.body, []), node)
+                return self._If(ast.copy_location(ast.If(first, [inner], []), node))
         test = self._condition(node.test, before)
         body, orelse = self._inner(node.body), self._inner(node.orelse)
         return [*before, ast.copy_location(ast.If(test, body or [_located(ast.Pass(), node)], orelse), node)]

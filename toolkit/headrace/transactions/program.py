@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -26,7 +27,7 @@ from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME
 from headrace.reference.transactions import Rejected, Transaction
 from headrace.references import ROW_MASK, SOURCE_SHIFT
-from headrace.transactions import undo_kernel
+from headrace.transactions import tables, undo_kernel
 from headrace.transactions.binding import (
     LITERALS,
     TEMPORARIES,
@@ -159,6 +160,8 @@ class Program:
             if isinstance(explained.__cause__, Rejected):
                 text = f"failed when compiled with {type(error).__name__}: {error}, though in plain Python it is rejected"
                 explained = FunctionError(text, explained.function, explained.file, explained.line, event)
+            elif (place := _users_place(explained.__cause__)) is not None:
+                explained = FunctionError(explained.args[0], *place, event)
             time = self.node.schema.field(0).type
             if pa.types.is_timestamp(time):
                 explained.times = dict.fromkeys((python_name(self._event_time), "ts"), time_text(event["ts"], time))
@@ -175,6 +178,16 @@ class Program:
         chunk = store.chunks[row >> CHUNK_SHIFT]
         ts = int(chunk.ts[row & (chunk.ts.size - 1)])
         return whole | {python_name(self._event_time): ts, "ts": ts}
+
+
+def _users_place(error: BaseException | None) -> tuple[str, str, int] | None:
+    """Function, file and line of the innermost call that is not of the tables, if it is they that raised."""
+    ours, place = False, None
+    for frame, line in traceback.walk_tb(error.__traceback__ if error is not None else None):
+        ours = frame.f_globals.get("__name__") in (Transaction.__module__, tables.__name__)
+        if not ours:
+            place = frame.f_code.co_name, frame.f_code.co_filename, line
+    return place if ours else None
 
 
 def _as_numbers(column: pa.Array) -> pa.Array:
