@@ -25,7 +25,7 @@ from headrace.ingress.columns import is_list, is_scalar, is_text, plain_type, va
 from headrace.ingress.lists import element_dtype
 from headrace.memory.arena import HEAD
 from headrace.transactions import layout
-from headrace.transactions.determined import depends_on_reads, name_keys
+from headrace.transactions.determined import name_keys
 from headrace.transactions.lowering import EMITTED, MASK, Lowered, Row, lower, nulls_of
 from headrace.transactions.splitting import KEPT, TURN, Site, Split, sites_of, split
 from headrace.transactions.tables import Table
@@ -93,12 +93,9 @@ class Bound:
     readable: dict[str, Readable]
     """What some function reads, by attribute."""
     functions: list[GeneratedFunction]
-    keys: list[GeneratedFunction | None]
-    """None where the keys depend on what is read."""
+    keys: list[GeneratedFunction]
     operations: Taken | None
     """None where some function cannot be taken apart: `splits` says why."""
-    undetermined: FunctionError | None
-    """Why, of the first such function."""
     literals: list[str] = field(default_factory=list)
     has_texts: bool = False
 
@@ -107,7 +104,7 @@ class Bound:
         """All there are, for errors of the compiler."""
         taken = self.operations
         parts = [] if taken is None else [*taken.names, *taken.posts, *taken.units.values()]
-        return [*self.functions, *(function for function in self.keys if function is not None), *parts]
+        return [*self.functions, *self.keys, *parts]
 
 
 def bind(
@@ -127,13 +124,14 @@ def bind(
         _check_keys(each, readable)
     texts = Texts(*(f"s.{name}" for name in TEXT_FIELDS), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT])
     writing = _Writing(tables, emits, fields, texts)
-    undetermined = next((error for each in lowered if (error := depends_on_reads(each)) is not None), None)
-    splits = [Split(str(undetermined.args[0])) if undetermined else split(each) for each in lowered]
+    for each in lowered:
+        name_keys(each)  # an error, if one depends on what is read
+    splits = [split(each) for each in lowered]
 
-    def written(names: list[str]) -> tuple[list[GeneratedFunction], list[GeneratedFunction | None], Taken | None]:
+    def written(names: list[str]) -> tuple[list[GeneratedFunction], list[GeneratedFunction], Taken | None]:
         columns = tuple(f"{part}_{name}" for name in names for part in readable[name].parts)
         runs = [writing.run(number, each, columns) for number, each in enumerate(lowered)]
-        keys = [None if undetermined else writing.keys(number, each, columns) for number, each in enumerate(lowered)]
+        keys = [writing.keys(number, each, columns) for number, each in enumerate(lowered)]
         taken = None
         if not any(each.reason for each in splits):
             try:
@@ -145,14 +143,14 @@ def bind(
     # What they read is known once they are rewritten; the second time only that is passed.
     runs, keys, taken = written(list(readable))
     parts = [] if taken is None else [*taken.names, *taken.posts, *taken.units.values()]
-    read = {name for function in [*runs, *filter(None, keys), *parts] for name in function.reads.get("e", ())}
+    read = {name for function in [*runs, *keys, *parts] for name in function.reads.get("e", ())}
     names = [name for name in readable if name in read or nulls_of(name) in read]
     runs, keys, taken = written(names)
     kinds = [readable[name].kind for name in names] + [kind for kind in emits.values() if isinstance(kind, str)]
     has_texts = len(texts.literals) > 1 or "string" in kinds or any(table.is_text for table in tables)
     used = {name: readable[name] for name in names}
     literals = texts.literals if has_texts else []
-    return Bound(lowered, splits, tables, used, runs, keys, taken, undetermined, literals, has_texts)
+    return Bound(lowered, splits, tables, used, runs, keys, taken, literals, has_texts)
 
 
 def _check_keys(lowered: Lowered, readable: Mapping[str, Readable]) -> None:

@@ -67,18 +67,15 @@ class Lowered:
     captured : CapturedFunction
         With the new body.
     rows : dict of str to Row
-    emits : list of str
-        Columns that some `emit` gives.
-    may_emit : bool
-        There is an `emit`, if only one that gives nothing.
+    calls_emit : bool
+        It may give its event a row's values.
     must_undo : bool
         It may be rejected after it wrote.
     """
 
     captured: CapturedFunction
     rows: dict[str, Row] = field(default_factory=dict)
-    emits: list[str] = field(default_factory=list)
-    may_emit: bool = False
+    calls_emit: bool = False
     must_undo: bool = False
 
 
@@ -110,8 +107,7 @@ class _Lowering:
         self._event = given[0]
         self._transaction = given[1] if len(given) == 2 else None
         self._emits = emits
-        self._given: list[str] = []
-        self._may_emit = False
+        self._calls_emit = False
         self._rows: dict[str, Row] = {}
         self._aliases: dict[str, str] = {}
         """Names that stand for rows -> the table's."""
@@ -128,7 +124,7 @@ class _Lowering:
         node = copy.copy(captured.node)
         node.body = body
         ast.fix_missing_locations(node)
-        result = Lowered(replace(captured, node=node), self._rows, self._given, self._may_emit)
+        result = Lowered(replace(captured, node=node), self._rows, self._calls_emit)
         self._note_writes(node)
         self._check_undo(result)
         return result
@@ -546,6 +542,7 @@ class _Lowering:
     def _emit(self, node: ast.Call) -> list[ast.stmt]:
         if node.args or any(keyword.arg is None for keyword in node.keywords):
             raise self._error(f"{ast.unparse(node)}: give each column by name, as in t.emit(balance=...)", node)
+        self._calls_emit = True
         before: list[ast.stmt] = []
         given: list[tuple[str, ast.expr]] = []
         for keyword in node.keywords:
@@ -557,10 +554,7 @@ class _Lowering:
                     f" {instead(column, self._emits, 'emits= names', '{}')}",
                     keyword.value,
                 )
-            if column not in self._given:
-                self._given.append(column)
             given.append((column, keyword.value))
-        self._may_emit = True
         so_far = ast.Attribute(ast.Name(EMITTED, ast.Load()), MASK, ast.Load())
         again = ast.Raise(
             ast.Call(ast.Name("ValueError", ast.Load()), [ast.Constant("emit was called before: an event has one row")], []), None

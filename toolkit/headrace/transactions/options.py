@@ -85,8 +85,9 @@ class TransactionOptions:
         self.max_threads = _whole("max_threads", max_threads, 1, MOST_INSTANCES)
         self.max_operations = 0 if max_operations is None else _whole("max_operations", max_operations, 1, 1 << 30)
         self.max_state = _whole("max_state", max_state, 1 << 12, 1 << 44)
+        most = max(self._threads.values(), key=lambda count: int(count) if is_whole(count) else 0, default=1)
         self._first = self.checked({
-            "threads": 1, "scheme": scheme, "sharing": sharing, "punctuation": punctuation, "mapping": mapping,
+            "threads": most, "scheme": scheme, "sharing": sharing, "punctuation": punctuation, "mapping": mapping,
         })  # fmt: skip
         for count in self._threads.values():
             _whole("threads", count, 1, self.max_threads)

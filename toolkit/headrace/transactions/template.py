@@ -224,7 +224,7 @@ def generate(bound: Bound, emits: Sequence[str], value_columns: Sequence[str], f
         Of the store, in order.
     family : {"whole", "operations"}
     """
-    emitting = [number for number, lowered in enumerate(bound.lowered) if lowered.may_emit]
+    emitting = [number for number, lowered in enumerate(bound.lowered) if lowered.calls_emit]
     text = _IMPORTS + _WHOLE_LIST + included(undo_kernel)
     for number, table in enumerate(bound.tables):
         text += _TABLE.format(table=number, find=layout.find(table, number, "key"), stride=layout.stride(table))
@@ -247,7 +247,7 @@ def _pasted(functions: Sequence[GeneratedFunction]) -> str:
 
 def _whole_text(bound: Bound, value_columns: Sequence[str], check: str) -> str:
     """Transactions that run whole, and what names their keys."""
-    keys = [function for function in bound.keys if function is not None]
+    keys = bound.keys
     return _pasted([*bound.functions, *keys]) + _WHOLE.format(
         key_columns=_columns(bound, keys, value_columns, 2),
         keys=indent("\n".join(f"{f.name}({_arguments(f)})" for f in keys) or "pass", 2).rstrip("\n"),
@@ -299,7 +299,7 @@ def _around(bound: Bound, number: int, only_mask: bool = False) -> tuple[str, st
     if lowered.must_undo and not only_mask:
         begin.append("l[UNDO] = 0")
         undo.append("put_back(me, s, l)")
-    if lowered.may_emit:
+    if lowered.calls_emit:
         begin.append(f"s.{mask_field(number)}[i] = 0")
         undo.append(f"s.{mask_field(number)}[i] = 0")
     return "\n".join(begin) or "pass", "\n".join(undo) or "pass"
