@@ -329,7 +329,7 @@ def _interrupted_inside_a_batch():
     """Ctrl-C while executors are in the middle of it: the wait ends, and so do the threads."""
     before = threading.active_count()
     run = visits(events(200_000, turns=np.full(200_000, 20_000))).start(threads=2, punctuation=100_000)
-    eventually(lambda: run.metrics().operators["visit"].values["busy_ns"][0] > 0)
+    eventually(lambda: run.metrics().operators["visit"].values["added"] == 200_000)  # more than the first batch
     main = threading.main_thread().ident
     assert main is not None
     timer = threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT))
