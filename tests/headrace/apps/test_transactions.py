@@ -123,7 +123,7 @@ def _the_same_files_whatever_the_flags(app, draw):
         assert 0 < rejected < len(rows), "a test without either shows little"
         assert (report["tuples_in"], report["tuples_out"], report["rejected"]) == (600, 600, rejected)
         assert (report["scheme"], report["punctuation"]) == ("serial", 500) and report["transactions_per_s"] > 0
-        for _ in range(5):
+        for _ in range(3):
             flags = flags_of(draw)
             again, report = app.run(table, **flags)
             assert again == first, flags

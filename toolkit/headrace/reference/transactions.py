@@ -31,7 +31,7 @@ from typing import Any, NoReturn
 from headrace.reference.containers import as_emitted, first_value
 from headrace.reference.order import Payload, Source, key_order, merge
 
-INT64 = range(-(2**63), 2**63)
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 UNKNOWN = ("reject", "error", "insert")
 
 
@@ -144,7 +144,8 @@ class Row:
 
 def check_range(value: Any, where: str) -> None:
     """Raise OverflowError if an integer is beyond int64."""
-    if isinstance(value, int) and value not in INT64:
+    # Not `in range(...)`: of a subclass of int, as failures are explained by, that looks at one number after another.
+    if isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX:
         raise OverflowError(f"{where}: {value} is beyond int64")
 
 
