@@ -226,7 +226,8 @@ def _p99_ms(of: _Experiment, name: str, scheme: str, k_events_per_s: float, punc
             sink=hr.discard(), rate=k_events_per_s * 1e3, threads=2, scheme=scheme, punctuation=punctuation
         ) as run:
             run.wait()
-        waits.append(run.metrics().latency_ms["p99"])
+        (operator,) = run.metrics().operators.values()
+        waits.append(operator.latency_ms["p99"])
     return median(waits)
 
 
