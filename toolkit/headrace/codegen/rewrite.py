@@ -267,7 +267,8 @@ class _Function(KeptValues):
             self._expect("string", node.value, f"the key of {name.id}")
         else:
             self._refuse(node.value, f"the key of {name.id}: give a whole number")
-        key = ast.unparse(self.visit(node.value))
+        found = self.visit(node.value)
+        key = ast.unparse(found if row.key == "string" else self._checked("int64", found))
         statements = ast.parse(row.text.replace("{key}", key)).body
         for statement in statements:
             for each in ast.walk(statement):

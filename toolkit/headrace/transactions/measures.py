@@ -7,7 +7,6 @@ from headrace.metrics.measures import (
     ADDED,
     HOLDS_BACK,
     LATENCY,
-    LOAD,
     PROCESSED,
     RESULTS,
     WATERMARK_GAP,
@@ -24,11 +23,12 @@ def _loads(now: OperatorMetrics, then: OperatorMetrics | None) -> list[int]:
 
 TRANSACTIONS = Measure(
     "transactions", "transactions", "State transactions executed: one for each event and function.", "counter",
-    rate="transactions_per_s", shown="plot", label="transactions/s",
+    rate="transactions_per_s", shown="plot",
 )  # fmt: skip
 REJECTED = Measure(
     "rejected", "events", "Events of which a transaction was rejected.", "counter", rate="rejected_per_s", shown="plot"
 )
+LOAD = Measure("load", "µs of work", "Work of each executor.", "counter", by="worker", exported="worker_load")
 OPERATIONS = Measure(
     "operations", "operations", "Rows that transactions named as theirs; none are counted where no keys are needed.", "counter",
     rate="operations_per_s", shown="column",
@@ -39,6 +39,11 @@ IMBALANCE = Measure(
     "imbalance_cv", "fraction", "Coefficient of variation of the executors' working time.", label="imbalance (cv)",
     shown="figure", between=lambda now, then: coefficient_of_variation(_loads(now, then)),
 )  # fmt: skip
+CHAINS = Measure(
+    "chains", "chains", "How many rows had so many operations in one batch: 1, 2 to 3, 4 to 7, ...", "counter", by="size",
+    label="chain_length",
+)  # fmt: skip
+"""TStream, section IV-C: an operation chain is what one batch does to one row. Counted where operations are linked."""
 STATE_BYTES = Measure("state_bytes", "bytes", "Memory of the tables' rows.", shown="column")
 LOST_WAKEUPS = Measure(
     "lost_wakeups", "sleeps", "Sleeps that only the time-out ended although the wake-up was due; it should stay 0.", "counter",
@@ -66,6 +71,6 @@ has a part of its own, cannot be told apart on one socket: it is in `USEFUL`."""
 
 MEASURES = (
     PROCESSED, LATENCY, ADDED, RESULTS, TRANSACTIONS, REJECTED, OPERATIONS, BATCHES, PUNCTUATION, IMBALANCE, STATE_BYTES,
-    LOST_WAKEUPS, HOLDS_BACK, WATERMARK_GAP, LOAD, *WORKER_TIME, *BREAKDOWN,
+    LOST_WAKEUPS, HOLDS_BACK, WATERMARK_GAP, LOAD, *WORKER_TIME, *BREAKDOWN, CHAINS,
 )  # fmt: skip
 """In the order in which histories show them."""

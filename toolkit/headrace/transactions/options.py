@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from headrace.control.mapping import MOST_INSTANCES, Mapping, is_whole
 from headrace.errors import ParameterError
@@ -18,6 +18,7 @@ from headrace.windows import parse_seconds
 
 MOST_PUNCTUATION = 1 << 17
 """Events between two punctuations, at most: what a batch has room for."""
+DEFAULT_SCHEME = "chains"
 DEFAULT_PUNCTUATION = 500
 DEFAULT_MAX_DELAY = "10ms"
 DEFAULT_MAX_STATE = 1 << 35
@@ -53,12 +54,17 @@ class TransactionOptions:
         Bytes that lists, sets and maps of the tables may take.
     """
 
+    lacks: ClassVar[Dict[str, str]] = {
+        "mode": "transactions share their tables, there is no other way to run them",
+        "gate": "transactions have one reader of the merged input, and so one gate",
+    }
+
     def __init__(
         self,
         run: RunOptions | None = None,
         threads: Any = 1,
         max_threads: int | None = None,
-        scheme: str = "chains",
+        scheme: str = DEFAULT_SCHEME,
         sharing: str = "nothing",
         punctuation: int = DEFAULT_PUNCTUATION,
         max_delay: Any = DEFAULT_MAX_DELAY,

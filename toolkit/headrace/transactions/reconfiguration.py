@@ -76,7 +76,7 @@ class Reconfiguration:
                 "mapping": Control("mapping", "which executor owns which records"),
                 "scheme": Control("choice", "how transactions are kept in order", choices=tuple(schemes)),
                 "sharing": Control("choice", "whose work an executor may take", choices=SHARINGS),
-                "punctuation": Control("count", "events of a batch", 1, control.refs.size),
+                "punctuation": Control("count", "events of a batch", 1, control.refs.size, scale="log"),
             }
         )
         self.planned_left = len(planned)

@@ -33,10 +33,11 @@ from headrace.runtime.gate_books import log_records_held
 from headrace.runtime.gate_inlet import GateInlet, GateSource
 from headrace.runtime.sections import Moment, RunContext, Section, Task
 from headrace.transactions import control, words
+from headrace.transactions.audit import Audit
 from headrace.transactions.build import Built
 from headrace.transactions.content import TablesAt
 from headrace.transactions.control import Configuration, family_in_force, family_of
-from headrace.transactions.measuring import measure
+from headrace.transactions.measuring import LENGTHS, measure
 from headrace.transactions.options import MOST_PUNCTUATION, TransactionOptions
 from headrace.transactions.program import Program
 from headrace.transactions.reconfiguration import Reconfiguration, at_punctuation
@@ -58,8 +59,6 @@ class TransactionSection(Section):
         self.options, self.max_threads, self._debug = options, options.max_threads, options.debug
         self.program = program = Program(node, branches, options.max_threads, options.max_state)
         initial, planned = options.initial(self.name), options.planned(self.name)
-        for configuration in (initial, *(each for _, each in planned)):
-            self.check(configuration)
         handle, self._gate_kernels = gate_modules("log")
         self._sources = source_kernels("log")
         self.gate = handle.allocate(len(branches), 1, GATE_CAPACITY, bound_ns=0)
@@ -83,30 +82,27 @@ class TransactionSection(Section):
         for worker in range(initial.threads):
             for ring in (self.out.primary, self.out.a, self.out.b, self.out.at, *self._result_columns):
                 touch(ring[worker])
-        self.reconfiguration = _Checked(
-            self.control, self.gate, self.max_threads, initial, planned, self._schemes, can_split, check=self._check_wish
+        self.reconfiguration = _Compiled(
+            self.control, self.gate, self.max_threads, initial, planned, self._schemes, can_split, compile_for=self._compile_for
         )
         self.collector: Collector | None = None
         self._final: TablesAt | None = None
+        self.chains_seen = np.zeros(LENGTHS, np.int64)
+        is_watched = any(table.conserve is not None for table in program.memory.tables)
+        self.audit = Audit(program.memory, self._rest) if is_watched else None
 
     @property
     def can_split(self) -> bool:
         """Whether the functions can be run operation by operation."""
         return self.program.bound.operations is not None
 
-    def check(self, configuration: Configuration) -> None:
-        """Raise what a scheme cannot do with these functions."""
-        if self.program.bound.undetermined is not None and configuration.scheme != "speculative":
-            raise self.program.bound.undetermined
-
     @property
     def _schemes(self) -> tuple[str, ...]:
         """Those that may be asked for while it runs."""
         return tuple(scheme for scheme in control.SCHEMES if scheme != "none" or self.options.unsafe)
 
-    def _check_wish(self, configuration: Configuration) -> None:
-        """Raise what cannot be had; else have its loop compiled, so that no executor waits for the compiler."""
-        self.check(configuration)
+    def _compile_for(self, configuration: Configuration) -> None:
+        """Have its loop compiled, so that no executor waits for the compiler."""
         self._module(family_of(configuration.scheme, self.can_split))
 
     @property
@@ -194,7 +190,8 @@ class TransactionSection(Section):
     def tasks(self) -> list[Task]:
         """Executors and collector."""
         executors = [Task(f"{self.name}-{worker}", self._body(worker)) for worker in range(self.max_threads)]
-        return [*executors, Task(f"{self.name}-collector", self._collect)]
+        audits = [Task(f"{self.name}-audit", self.audit.run)] if self.audit is not None else []
+        return [*executors, *audits, Task(f"{self.name}-collector", self._collect)]
 
     def _body(self, worker: int) -> Callable[[], None]:
         arguments = self._arguments(worker)
@@ -245,6 +242,8 @@ class TransactionSection(Section):
             collector.run()
         if collector.finished.is_set():
             self._final = self.program.memory.at(None)
+            if self.audit is not None:
+                self.audit.close()
             self._run.section_finished(self)
 
     def release(self, watermark: int) -> None:
@@ -312,6 +311,8 @@ class TransactionSection(Section):
     def stop(self) -> None:
         """Wake and end everything that belongs to the operator."""
         worker_kernel.stop_workers(self.control)
+        if self.audit is not None:
+            self.audit.stop()
         rings.stop_output(self.out)
         gate, kernels = self.gate, self._gate_kernels
         signal(gate.words, kernels.READERS_WAITING, gate.event, kernels.DATA_EVENT)
@@ -356,15 +357,15 @@ class TransactionSection(Section):
         return measure(self, moment)
 
 
-class _Checked(Reconfiguration):
-    """Raises for what these functions cannot be run by, before the executors are asked."""
+class _Compiled(Reconfiguration):
+    """Compiles what a configuration needs before the executors are asked for it."""
 
-    def __init__(self, *arguments: Any, check: Callable[[Configuration], None]):
+    def __init__(self, *arguments: Any, compile_for: Callable[[Configuration], None]):
         super().__init__(*arguments)
-        self._check = check
+        self._compile_for = compile_for
 
     def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
         """Complete a wish; an error if it cannot be had."""
         target = super().resolve(wish, newest)
-        self._check(target)
+        self._compile_for(target)
         return target
