@@ -19,7 +19,7 @@ from headrace.transactions.control import SCHEMES
 from headrace_bench import costly, transactions_kernel
 from headrace_bench import transacting as bench
 from headrace_bench.costly import RECORDS, SEGMENTS, WORKLOADS, with_rounds
-from headrace_bench.executed import MOST_EVENTS, Executed, hash_of, schemes
+from headrace_bench.executed import MOST_EVENTS, Executed, hash_of
 from headrace_bench.transacting import Case, plain_loop
 
 EVENTS = 600
@@ -80,11 +80,6 @@ def test_example_a_hash_of_everything():
     assert first not in others and len(set(others)) == len(others)
 
 
-def test_example_schemes_there_are():
-    found = schemes()
-    assert {"serial", "chains", "lock", "partition", "none"} <= set(found) <= set(SCHEMES)
-
-
 def test_example_more_events_than_the_gate_takes():
     table = with_rounds(WORKLOADS["tp"].table(10), 0)
     stream = WORKLOADS["tp"].build(hr.stream(table, event_time="ts"))
@@ -105,7 +100,7 @@ def test_oracle_executors_alone(name):
         assert results.set_column(0, "ts", results["ts"].cast("int64")).to_pylist() == rows
         first = Executed(stream, events, scheme="serial").run()
         assert first.rejected == sum(row["rejected"] for row in rows)
-        for scheme in schemes():
+        for scheme in SCHEMES:
             if scheme != "none":
                 run = Executed(stream, events, like=first, scheme=scheme, threads=2, punctuation=50).run()
                 assert run.content == first.content, scheme

@@ -19,7 +19,7 @@ from headrace.egress import rings
 from headrace.errors import ParameterError
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell, read_cells, touch
-from headrace.transactions import build, control, words
+from headrace.transactions import control, words
 from headrace.transactions.measures import BREAKDOWN
 from headrace.transactions.options import TransactionOptions
 from headrace.transactions.phases_kernel import ask_pause, end_pause, watch_pause
@@ -31,18 +31,6 @@ MOST_EVENTS = 240_000
 """As many as the gate and the rings take without anybody emptying them."""
 TIMEOUT_S = 300.0
 _NOBODY_S_TICKET = -1
-
-
-def schemes() -> tuple[str, ...]:
-    """Those of `control.SCHEMES` that this engine has."""
-    found = []
-    for scheme in control.SCHEMES:
-        try:
-            build.loop_source("log", control.family_of(scheme, can_split=False))
-        except KeyError:
-            continue
-        found.append(scheme)
-    return tuple(found)
 
 
 class Executed:
@@ -211,4 +199,4 @@ def hash_of(columns: Sequence[np.ndarray], tables: Iterable[pa.Table]) -> str:
     return found.hexdigest()
 
 
-__all__ = ["MOST_EVENTS", "Executed", "hash_of", "schemes"]
+__all__ = ["MOST_EVENTS", "Executed", "hash_of"]

@@ -28,9 +28,10 @@ import pyarrow.parquet as pq
 import headrace as hr
 from headrace.control.mapping import Mapping
 from headrace.references import BUCKETS
+from headrace.transactions.control import SCHEMES
 from headrace_bench import transactions_kernel as loops
 from headrace_bench.costly import RECORDS, WORKLOADS, Workload, with_rounds
-from headrace_bench.executed import MOST_EVENTS, Executed, hash_of, schemes
+from headrace_bench.executed import MOST_EVENTS, Executed, hash_of
 from headrace_bench.rows import Row, median
 from headrace_bench.taken import Watch
 
@@ -195,7 +196,7 @@ def measure_workload(name: str, goals: Sequence[Goal], full: bool, tiny: bool = 
 
 def _variants(cost_ns: int) -> list[tuple[str, int, int]]:
     """Scheme, threads, punctuation."""
-    others = [scheme for scheme in schemes() if scheme != "serial"]
+    others = [scheme for scheme in SCHEMES if scheme != "serial"]
     found = [("serial", 1, PUNCTUATION)]
     found += [(scheme, threads, PUNCTUATION) for scheme in others for threads in THREADS]
     if cost_ns == COSTS_NS[1]:
@@ -254,7 +255,7 @@ def _by_partition(workload: Workload, sizes: Sizes) -> list[Row]:
     case = Case(workload, COSTS_NS[1], sizes.run_ns, multi_share=0.25, partitions=2, multi_length=2)
     rates: dict[str, list[float]] = {}
     for _ in range(sizes.repetitions):
-        for scheme in schemes():
+        for scheme in SCHEMES:
             threads = 1 if scheme == "serial" else 2
             run = case.run(scheme, threads, **({} if threads == 1 else {"mapping": split_evenly(2)}))
             rates.setdefault(scheme, []).append(run.per_second / 1e6)

@@ -16,8 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import headrace as hr
+from headrace.transactions.control import SCHEMES
 from headrace_bench.costly import WORKLOADS, with_rounds
-from headrace_bench.executed import Executed, schemes
+from headrace_bench.executed import Executed
 from headrace_bench.experiments.experiment import Experiment, Paper
 from headrace_bench.experiments.figure import Figure, Line
 from headrace_bench.experiments.scaling import predict
@@ -57,7 +58,7 @@ class _Experiment:
     def __init__(self, full: bool, tiny: bool):
         self.run_ns, self.repetitions = (0.0, 1) if tiny else ((200e6, 7) if full else (40e6, 3))
         self.tiny = tiny
-        self.correct = [scheme for scheme in schemes() if scheme not in ("serial", "none")]
+        self.correct = [scheme for scheme in SCHEMES if scheme not in ("serial", "none")]
         """Those that run on several threads and keep the order."""
         self.rows: list[Row] = []
         self.figures: list[Figure] = []
@@ -226,7 +227,8 @@ def _p99_ms(of: _Experiment, name: str, scheme: str, k_events_per_s: float, punc
             sink=hr.discard(), rate=k_events_per_s * 1e3, threads=2, scheme=scheme, punctuation=punctuation
         ) as run:
             run.wait()
-        waits.append(run.metrics().latency_ms["p99"])
+        (operator,) = run.metrics().operators.values()
+        waits.append(operator.latency_ms["p99"])
     return median(waits)
 
 
