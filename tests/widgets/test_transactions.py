@@ -40,7 +40,7 @@ def events(stop, minted=0):
                 return
             people = [draw.integers(0, 20, ROWS) for _ in range(2)]
             columns = np.arange(first, first + ROWS), *people, draw.integers(0, 60, ROWS), np.full(ROWS, minted)
-            yield pa.record_batch(columns, schema=schema)
+            yield pa.record_batch(dict(zip(schema.names, columns, strict=True)), schema=schema)
 
     return hr.stream(pa.RecordBatchReader.from_batches(schema, batches()), event_time="ts")
 

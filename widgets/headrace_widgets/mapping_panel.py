@@ -70,6 +70,7 @@ class MappingPanel:
             (self.move, self._move), (self.balance, self._balance), (self.apply, self._apply), (self.discard, self._discard),
         ):  # fmt: skip
             button.on_click(messages.guard(lambda _, action=action: action()))
+        self.balance.disabled = not self._is_measured
         row = w.Box([self.buckets, self.to, self.move, self.balance, self.apply, self.discard, self.prediction])
         row.add_class("headrace-draft")
         self.widget = w.VBox([self.plot, row])
