@@ -10,6 +10,7 @@ import pytest
 
 from headrace import cli, demo
 from headrace.apps import APPS
+from headrace.reference import transaction_apps
 
 
 @pytest.mark.slow
@@ -48,6 +49,39 @@ def test_example_a_wrong_result_is_noticed(spark, tmp_path, capfd, monkeypatch):
     printed = capfd.readouterr().out
     assert "WRONG: row" in printed and "column 'chars'" in printed
     assert re.search(r"identical to the reference +yes +NO: row", printed)
+
+
+@pytest.mark.slow
+def test_example_fast_demo_of_transactions(spark, tmp_path, capfd, monkeypatch):
+    out = tmp_path / "out"
+    assert cli.main(["demo", "--transactions", "--fast", "--out", str(out)]) == 0
+    printed = capfd.readouterr().out
+    assert "from 1 to 2 threads, without stopping" in printed and "to the scheme 'lock', without stopping" in printed
+    held = re.findall(r"(at the end|after [\d,]+ transfers), all accounts together hold ([\d,]+), all assets ([\d,]+)", printed)
+    assert len(held) >= 2 and {each[1:] for each in held} == {("100,000,000", "100,000,000")}
+    assert "identical to the reference, no money lost" in printed
+    assert sorted(path.name for path in out.iterdir()) == ["accounts.parquet", "ledger.parquet", "report.html"]
+    assert pq.read_schema(out / "ledger.parquet").names == ["ts", "balance", "quantity", "rejected"]
+    assert pq.read_table(out / "accounts.parquet")["id"].to_pylist() == list(range(10_000))
+    assert "one transaction each" in (out / "report.html").read_text()
+
+    # Plant mistakes: the reference says something else of one row, or of one account.
+    right = transaction_apps.sl
+    monkeypatch.setattr(demo, "FAST_TRANSFERS", 2_000)
+    monkeypatch.setattr(demo, "FAST_PACED_S", 0.3)
+    for of_row, said in ((True, "row 1,000, column 'rejected'"), (False, "the accounts hold something else")):
+
+        def wrong(*arguments, of_row=of_row, **named):
+            rows, tables = right(*arguments, **named)
+            if of_row:
+                rows[1_000]["rejected"] = not rows[1_000]["rejected"]
+            else:
+                tables["accounts"][7]["balance"] += 1
+            return rows, tables
+
+        monkeypatch.setattr(transaction_apps, "sl", wrong)
+        assert cli.main(["demo", "--transactions", "--fast", "--out", str(out)]) == 1
+        assert f"WRONG: {said}" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize("place", ["taken", "/proc/nowhere"])

@@ -17,12 +17,13 @@ from headrace_bench.experiments.kept import keep, kept
 from headrace_bench.experiments.page import write_page
 from headrace_bench.rows import Row
 
+LONG = ("viper", "q3", "tstream")
 PAPER = Paper("A paper, Figure 1", "a machine", ["It was <b>fast</b>: 3 t/s."])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.campaign if name in ("viper", "q3") else ()) for name in experiments.NAMES]
+    "name", [pytest.param(name, marks=pytest.mark.campaign if name in LONG else ()) for name in experiments.NAMES]
 )
 def test_example_each_experiment_reports(name, tmp_path):
     finished = bench.experiment(name, tiny=True)

@@ -4,6 +4,9 @@ READ for each key, the sum in post-processing; or WRITE for each key. No operati
 """
 
 import headrace as hr
+from headrace.apps.app import TIME, App
+from headrace.apps.records import records_option
+from headrace.reference import transaction_apps as reference
 
 
 def build(events: hr.Stream, records: int) -> hr.Stream:
@@ -33,3 +36,14 @@ def numbered(records: int):
 
     keys = np.arange(records)
     return pa.table({"key": keys, "value": keys})
+
+
+APP = App(
+    name="gs",
+    help="read the records of a list of keys and sum them, or write them",
+    left=(TIME, ("keys", "list of integers"), ("values", "list of integers")),
+    build=build,
+    reference=reference.gs,
+    options=[records_option(reference.RECORDS)],
+    tables=("records",),
+)

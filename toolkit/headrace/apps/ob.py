@@ -4,6 +4,9 @@ A bid is one READ_MODIFY under a condition on its own record; alter and top writ
 """
 
 import headrace as hr
+from headrace.apps.app import TIME, App
+from headrace.apps.records import records_option
+from headrace.reference import transaction_apps as reference
 
 PRICE, QUANTITY = 100, 1_000
 
@@ -46,3 +49,20 @@ def build(events: hr.Stream, records: int) -> hr.Stream:
             t.reject()
 
     return events.transact(trade, emits={"quantity": "int64"})
+
+
+APP = App(
+    name="ob",
+    help="take bids for items, alter prices, top up quantities",
+    left=(
+        TIME,
+        ("kind", "text"),
+        ("items", "list of integers"),
+        ("prices", "list of integers"),
+        ("quantities", "list of integers"),
+    ),
+    build=build,
+    reference=reference.ob,
+    options=[records_option(reference.RECORDS)],
+    tables=("items",),
+)

@@ -4,8 +4,12 @@ READ_MODIFY of two or four records under a condition on two of them: what one op
 """
 
 import headrace as hr
+from headrace.apps.app import TIME, App
+from headrace.apps.records import records_option
+from headrace.reference import transaction_apps as reference
 
 AT_FIRST = 10_000
+NUMBERS = ("source", "target", "source_asset", "target_asset", "amount", "quantity")
 
 
 def build(events: hr.Stream, records: int) -> hr.Stream:
@@ -27,3 +31,14 @@ def build(events: hr.Stream, records: int) -> hr.Stream:
         t.emit(balance=accounts[e.target].balance, quantity=assets[e.target_asset].quantity)
 
     return events.transact(move, emits={"balance": "int64", "quantity": "int64"})
+
+
+APP = App(
+    name="sl",
+    help="deposit, and transfer money and assets where there is enough",
+    left=(TIME, ("kind", "text"), *((name, "integer") for name in NUMBERS)),
+    build=build,
+    reference=reference.sl,
+    options=[records_option(reference.RECORDS)],
+    tables=("accounts", "assets"),
+)

@@ -4,6 +4,9 @@ Road Speed and Vehicle Cnt change the record of a segment, Toll Notification rea
 """
 
 import headrace as hr
+from headrace.apps.app import TIME, App
+from headrace.apps.records import records_option
+from headrace.reference import transaction_apps as reference
 
 FREE_FROM, FREE_UP_TO = 40, 50
 """A segment is free if it is so fast, or has so few vehicles."""
@@ -42,3 +45,14 @@ def build(reports: hr.Stream, records: int) -> hr.Stream:
         road_speed, vehicle_cnt, toll_notification,
         emits={"average": "float64", "vehicles": "int64", "toll": "int64"}, carry=["vehicle", "segment"],
     )  # fmt: skip
+
+
+APP = App(
+    name="tp",
+    help="charge vehicles by the speed and the vehicles of their segment",
+    left=(TIME, ("vehicle", "integer"), ("segment", "integer"), ("speed", "integer")),
+    build=build,
+    reference=reference.tp,
+    options=[records_option(reference.SEGMENTS)],
+    tables=("segments",),
+)

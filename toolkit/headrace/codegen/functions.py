@@ -36,6 +36,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import linecache
+import os
 import re
 import sys
 import traceback
@@ -80,6 +81,7 @@ _MAY_RAISE = re.compile(
     r"|\bkept_(?!float|bits|key_bits|less|lesser|greater|count|has|find|or|entry|sum|discard)\w"
     r"|\bchecked_(?!int64|float64|float32|bool|truth|negative|magnitude|invert)"
 )
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STEPS_TO_EXPLAIN = 1_000_000
 """Lines a failed function may run in the interpreter before we stop looking for the reason."""
 
@@ -479,6 +481,7 @@ def explain_failure(
     values: Mapping[str, object],
     emits: Iterable[str] | None = None,
     cause: BaseException | None = None,
+    again: Callable[[], Mapping[str, object]] | None = None,
 ) -> FunctionError:
     """Find out why a compiled function failed on a tuple.
 
@@ -491,6 +494,8 @@ def explain_failure(
         As for `call_plain`.
     cause : Exception, optional
         What the compiled function raised; said if Python does not fail.
+    again : function, optional
+        Gives the values once more, for a second call: where the first one may have changed them.
 
     Returns
     -------
@@ -507,6 +512,8 @@ def explain_failure(
         call_plain(function, arguments, values, emits)
     except FunctionError as error:
         return error
+    if again is not None:
+        values = again()
     try:
         call_plain(function, arguments, {role: _bounded(value) for role, value in values.items()}, emits)
     except FunctionError as error:
@@ -598,7 +605,8 @@ def _explained(error: Exception, function: Callable, offending: dict[str, object
     code = function.__code__
     name, file, line = code.co_name, code.co_filename, code.co_firstlineno
     for frame in traceback.extract_tb(error.__traceback__):
-        # The innermost line of the user's, not of NumPy's or ours.
-        if frame.filename != __file__ and "site-packages" not in frame.filename and frame.lineno:
+        # The innermost line of the user's, not of NumPy or of this package: the function itself may be one of `apps`.
+        is_ours = frame.filename.startswith(_PACKAGE) and frame.filename != code.co_filename
+        if not is_ours and "site-packages" not in frame.filename and frame.lineno:
             name, file, line = frame.name, frame.filename, frame.lineno
     return FunctionError(f"{type(error).__name__}: {error}", name, file, line, offending)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import dataclasses
 import operator
 import re
 from collections import Counter
@@ -266,7 +267,8 @@ class _Function(KeptValues):
             self._expect("string", node.value, f"the key of {name.id}")
         else:
             self._refuse(node.value, f"the key of {name.id}: give a whole number")
-        key = ast.unparse(self.visit(node.value))
+        found = self.visit(node.value)
+        key = ast.unparse(found if row.key == "string" else self._checked("int64", found))
         statements = ast.parse(row.text.replace("{key}", key)).body
         for statement in statements:
             for each in ast.walk(statement):
@@ -689,9 +691,11 @@ class _Function(KeptValues):
             name = f"{self.plan.name}_{plain}"
             while name in self.written.markers:
                 name += "_"
-            copy = _Function(helper, roles, own, name, "helper", self.written, kinds, places)
-            copy.write()
-            self.written.helpers[key] = name, copy.passes
+            # It is rewritten in place, and another function may call it as well.
+            own_copy = dataclasses.replace(helper, node=copy.deepcopy(helper.node))
+            called = _Function(own_copy, roles, own, name, "helper", self.written, kinds, places)
+            called.write()
+            self.written.helpers[key] = name, called.passes
         name, passes = self.written.helpers[key]
         arguments: list[ast.expr] = [ast.Name(p, ast.Load()) for p in passes]
         arguments += [self.visit(given[p]) for p in own]

@@ -25,7 +25,7 @@ from headrace.ingress.columns import is_list, is_scalar, is_text, plain_type, va
 from headrace.ingress.lists import element_dtype
 from headrace.memory.arena import HEAD
 from headrace.transactions import layout
-from headrace.transactions.determined import depends_on_reads, name_keys
+from headrace.transactions.determined import name_keys
 from headrace.transactions.lowering import EMITTED, MASK, Lowered, Row, lower, nulls_of
 from headrace.transactions.splitting import KEPT, TURN, Site, Split, sites_of, split
 from headrace.transactions.tables import Table
@@ -93,12 +93,9 @@ class Bound:
     readable: dict[str, Readable]
     """What some function reads, by attribute."""
     functions: list[GeneratedFunction]
-    keys: list[GeneratedFunction | None]
-    """None where the keys depend on what is read."""
+    keys: list[GeneratedFunction]
     operations: Taken | None
     """None where some function cannot be taken apart: `splits` says why."""
-    undetermined: FunctionError | None
-    """Why, of the first such function."""
     literals: list[str] = field(default_factory=list)
     has_texts: bool = False
 
@@ -107,7 +104,7 @@ class Bound:
         """All there are, for errors of the compiler."""
         taken = self.operations
         parts = [] if taken is None else [*taken.names, *taken.posts, *taken.units.values()]
-        return [*self.functions, *(function for function in self.keys if function is not None), *parts]
+        return [*self.functions, *self.keys, *parts]
 
 
 def bind(
@@ -123,34 +120,69 @@ def bind(
     lowered = [lower(function, list(emits)) for function in functions]
     tables = list({id(row.table): row.table for each in lowered for row in each.rows.values()}.values())
     readable, fields = event_fields(schema, event_time)
+    for each in lowered:
+        _check_keys(each, readable)
     texts = Texts(*(f"s.{name}" for name in TEXT_FIELDS), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT])
     writing = _Writing(tables, emits, fields, texts)
-    undetermined = next((error for each in lowered if (error := depends_on_reads(each)) is not None), None)
-    splits = [Split(str(undetermined.args[0])) if undetermined else split(each) for each in lowered]
-    can_split = not any(each.reason for each in splits)
+    for each in lowered:
+        name_keys(each)  # an error, if one depends on what is read
+    splits = [split(each) for each in lowered]
 
-    def written(names: list[str]) -> tuple[list[GeneratedFunction], list[GeneratedFunction | None], Taken | None]:
+    def written(names: list[str]) -> tuple[list[GeneratedFunction], list[GeneratedFunction], Taken | None]:
         columns = tuple(f"{part}_{name}" for name in names for part in readable[name].parts)
         runs = [writing.run(number, each, columns) for number, each in enumerate(lowered)]
-        keys = [None if undetermined else writing.keys(number, each, columns) for number, each in enumerate(lowered)]
-        return runs, keys, writing.taken(splits, columns) if can_split else None
+        keys = [writing.keys(number, each, columns) for number, each in enumerate(lowered)]
+        taken = None
+        if not any(each.reason for each in splits):
+            try:
+                taken = writing.taken(splits, columns)
+            except FunctionError as error:  # of a part; what is wrong with the whole, writing that has said
+                splits[:] = [Split(error.args[0]) for _ in splits]
+        return runs, keys, taken
 
     # What they read is known once they are rewritten; the second time only that is passed.
     runs, keys, taken = written(list(readable))
     parts = [] if taken is None else [*taken.names, *taken.posts, *taken.units.values()]
-    read = {name for function in [*runs, *filter(None, keys), *parts] for name in function.reads.get("e", ())}
+    read = {name for function in [*runs, *keys, *parts] for name in function.reads.get("e", ())}
     names = [name for name in readable if name in read or nulls_of(name) in read]
     runs, keys, taken = written(names)
     kinds = [readable[name].kind for name in names] + [kind for kind in emits.values() if isinstance(kind, str)]
     has_texts = len(texts.literals) > 1 or "string" in kinds or any(table.is_text for table in tables)
     used = {name: readable[name] for name in names}
     literals = texts.literals if has_texts else []
-    return Bound(lowered, splits, tables, used, runs, keys, taken, undetermined, literals, has_texts)
+    return Bound(lowered, splits, tables, used, runs, keys, taken, literals, has_texts)
+
+
+def _check_keys(lowered: Lowered, readable: Mapping[str, Readable]) -> None:
+    """Raise `FunctionError` for a key that is a column of a wrong type."""
+    event = lowered.captured.parameters[0]
+    for node in ast.walk(lowered.captured.node):
+        if not (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in lowered.rows):
+            continue
+        name, key = node.targets[0].id, node.value
+        if isinstance(key, ast.Constant) and key.value is None:
+            raise lowered.captured.error(f"{name}: a null is in no table", node)
+        if not (isinstance(key, ast.Attribute) and isinstance(key.value, ast.Name) and key.value.id == event):
+            continue
+        kind = readable[key.attr].kind if key.attr in readable else ""
+        table = lowered.rows[name].table
+        wanted = "string" if table.is_text else "int64"
+        fix = {"list": "loop over it", "float64": "cast it to int64 before", "bool": "cast it to int64 before"}.get(kind)
+        if fix is not None:
+            what = "a list" if kind == "list" else f"of type {kind}"
+            raise lowered.captured.error(
+                f"{name}: {ast.unparse(key)} is {what}, and the keys of {table.name} are {wanted}: {fix}", node
+            )
 
 
 def mask_field(number: int) -> str:
     """The array that says what a function has emitted for an event."""
     return f"event_mask_{number}"
+
+
+def event_field(column: str) -> str:
+    """The array of what was emitted for a column, by event."""
+    return f"emitted_{column}"
 
 
 def kept_field(site: int, number: int) -> str:
@@ -278,7 +310,7 @@ class _Writing:
     def _emitted(self, number: int) -> dict[str, Binding]:
         out: dict[str, Binding] = {MASK: FieldBinding(f"s.{mask_field(number)}[i]", f"s.{mask_field(number)}[i]")}
         for name, kind in self._emits.items():
-            cell = f"s.event_{name}[i]"
+            cell = f"s.{event_field(name)}[i]"
             out[name] = FieldBinding(cell, cell, kind if isinstance(kind, str) else None)
         return out
 

@@ -26,7 +26,6 @@ from headrace.references import BUCKETS
 from headrace.transactions.words import (
     CHAINS,
     CONFIG,
-    ESTIMATES,
     FAMILIES,
     FAMILY,
     FILLING_WORDS,
@@ -34,7 +33,6 @@ from headrace.transactions.words import (
     LENGTH_CLASSES,
     LOCK,
     MAX_DELAY,
-    MVLK,
     NEVER,
     NONE,
     OPERATIONS,
@@ -49,20 +47,18 @@ from headrace.transactions.words import (
     SHARED_NOTHING,
     SHARED_SOCKET,
     SHARING,
-    SPECULATIVE,
     THREADS,
-    VERSIONS,
     WHOLE,
     WORD_COUNT,
 )
 from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT
 
-SCHEMES = ("chains", "lock", "mvlk", "partition", "none", "serial", "speculative")
+SCHEMES = ("chains", "lock", "partition", "none", "serial")
 SHARINGS = ("nothing", "everything", "socket")
 
-_SCHEME_NUMBERS = dict(zip(SCHEMES, (CHAINS, LOCK, MVLK, PARTITION, NONE, SERIAL, SPECULATIVE), strict=True))
+_SCHEME_NUMBERS = dict(zip(SCHEMES, (CHAINS, LOCK, PARTITION, NONE, SERIAL), strict=True))
 _SHARING_NUMBERS = dict(zip(SHARINGS, (SHARED_NOTHING, SHARED_EVERYTHING, SHARED_SOCKET), strict=True))
-_FAMILY_NUMBERS = dict(zip(FAMILIES, (WHOLE, OPERATIONS, VERSIONS, ESTIMATES), strict=True))
+_FAMILY_NUMBERS = dict(zip(FAMILIES, (WHOLE, OPERATIONS), strict=True))
 
 SPARE_CONFIGURATIONS = 8
 CHANGES_KEPT = 256
@@ -95,7 +91,7 @@ class Configuration:
 
 
 def family_of(scheme: str, can_split: bool) -> str:
-    """Which executors' loop runs a scheme: "whole", "operations", "versions" or "speculative".
+    """Which executors' loop runs a scheme: "whole" or "operations".
 
     Parameters
     ----------
@@ -108,9 +104,7 @@ def family_of(scheme: str, can_split: bool) -> str:
     >>> family_of("chains", can_split=True), family_of("chains", can_split=False), family_of("lock", True)
     ('operations', 'whole', 'whole')
     """
-    if scheme == "chains" and can_split:
-        return "operations"
-    return {"mvlk": "versions", "speculative": "speculative"}.get(scheme, "whole")
+    return "operations" if scheme == "chains" and can_split else "whole"
 
 
 @by_reference

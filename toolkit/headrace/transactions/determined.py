@@ -23,7 +23,6 @@ import copy
 from dataclasses import replace
 
 from headrace.codegen.capture import CapturedFunction
-from headrace.errors import FunctionError
 from headrace.transactions.lowering import EMITTED, Lowered, written_place
 
 _NONE: frozenset[type[ast.stmt]] = frozenset()
@@ -51,15 +50,6 @@ def name_keys(lowered: Lowered, with_status: bool = False) -> CapturedFunction:
     return replace(lowered.captured, node=ast.fix_missing_locations(node))
 
 
-def depends_on_reads(lowered: Lowered) -> FunctionError | None:
-    """Return what is wrong if some key depends on what was read; None if none does."""
-    try:
-        name_keys(lowered)
-    except FunctionError as error:
-        return error
-    return None
-
-
 class Reads:
     """Which names depend on what was read, in a whole function: the order of its statements is not looked at."""
 
@@ -68,7 +58,7 @@ class Reads:
         self.names: set[str] = set()
         self.why: dict[str, ast.AST] = {}
         """Name -> what was read."""
-        self._used_outside = _used_outside_loops(lowered.captured.node.body)
+        self._settled = _settled(lowered.captured.node.body)
         known = -1
         while known != len(self.names):
             known = len(self.names)
@@ -126,21 +116,23 @@ class Reads:
             elif isinstance(node, ast.For | ast.While):
                 inner = under or self.leaves_early(node)
                 if isinstance(node, ast.For):
-                    after = _stored_in(node.target) & self._used_outside
-                    self._give(node.target, inner if after else under or self.of(node.iter))
+                    self._give(node.target, inner, self.of(node.iter))
                 self._block(node.body, inner)
                 self._block(node.orelse, inner)
             elif isinstance(node, ast.Assign):
                 for target in node.targets:
                     if not (isinstance(target, ast.Name) and target.id in self._rows):
-                        self._give(target, under or self.of(node.value) or self.of(target))
+                        self._give(target, under, self.of(node.value) or self.of(target))
             elif isinstance(node, ast.AugAssign):
-                self._give(node.target, under or self.of(node.value))
+                self._give(node.target, under, self.of(node.value))
             elif isinstance(node, ast.Expr):
                 self._taint(_stored(node), under or self.of(node.value))
 
-    def _give(self, target: ast.expr, why: ast.AST | None) -> None:
-        self._taint(_stored_in(target), why)
+    def _give(self, target: ast.expr, under: ast.AST | None, value: ast.AST | None) -> None:
+        """A name has a value that depends on `value`, and whether it has it depends on `under`."""
+        names = _stored_in(target)
+        self._taint(names, value)
+        self._taint(names - self._settled, under)
 
     def _taint(self, names: set[str], why: ast.AST | None) -> None:
         for name in names - self._rows.keys() - {EMITTED} if why is not None else ():
@@ -213,7 +205,7 @@ class _Slice:
             line = getattr(read, "lineno", 0)
             raise self._captured.error(
                 f"the key of {name} depends on what the transaction reads ({ast.unparse(read)}, line {line}): the rows of a"
-                f' transaction must be known from its event alone; start(scheme="speculative") does without',
+                f' transaction must be known from its event alone; put the key into the event before',
                 node,
             )
         return copy.deepcopy(node)
@@ -255,26 +247,57 @@ def _stored_in(target: ast.expr) -> set[str]:
     return {target.id} if isinstance(target, ast.Name) else set()
 
 
-def _used_outside_loops(statements: list[ast.stmt]) -> set[str]:
-    """Names that are read where no loop gives them a value."""
-    found: set[str] = set()
+def _settled(statements: list[ast.stmt]) -> set[str]:
+    """Names that are read only where they have just got their value, by one assignment or by the loop around.
 
-    def walk(node: ast.AST, own: frozenset[str]) -> None:
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in own:
-            found.add(node.id)
-        if isinstance(node, ast.For):
-            walk(node.iter, own)
+    Elsewhere a value may be one of an earlier turn or of another branch. (That a name has one at all is checked by
+    `headrace.codegen.assigned`.)
+    """
+    stores: dict[str, list[tuple[int, ...]]] = {}
+    loads: dict[str, list[tuple[int, ...]]] = {}
+    looped: set[str] = set()
+
+    def store(names: set[str], inside: tuple[int, ...]) -> None:
+        for name in names:
+            stores.setdefault(name, []).append(inside)
+
+    def walk(node: ast.AST, inside: tuple[int, ...]) -> None:
+        own = inside
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            loads.setdefault(node.id, []).append(inside)
+        elif isinstance(node, ast.Assign | ast.AugAssign | ast.Expr):
+            store(_stored(node), inside)
+        elif isinstance(node, ast.For | ast.While):
+            own = (*inside, id(node))
+            if isinstance(node, ast.For):
+                walk(node.iter, inside)
+                store(_stored_in(node.target), own)
+                looped.update(_stored_in(node.target))
+            else:
+                walk(node.test, own)
             for each in node.body:
-                walk(each, own | _stored_in(node.target))
-            for each in node.orelse:
                 walk(each, own)
+            for each in node.orelse:
+                walk(each, inside)
             return
+        elif isinstance(node, ast.comprehension):
+            store({n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)}, inside)
         for each in ast.iter_child_nodes(node):
             walk(each, own)
 
     for statement in statements:
-        walk(statement, frozenset())
+        walk(statement, ())
+    found: set[str] = set()
+    for name, places in stores.items():
+        if len(places) > 1 and (name not in looped or any(_within(a, b) for a in places for b in places if a is not b)):
+            continue
+        if all(sum(_within(load, place) for place in places) == 1 for load in loads.get(name, [])):
+            found.add(name)
     return found
+
+
+def _within(inner: tuple[int, ...], outer: tuple[int, ...]) -> bool:
+    return inner[: len(outer)] == outer
 
 
 def _loaded(node: ast.AST) -> set[str]:

@@ -23,7 +23,7 @@ def explain(bound: Bound) -> str:
             lines.append("  no row")
         lines.append(f"  rejected: {'what it wrote before is put back' if lowered.must_undo else 'nothing is written before'}")
         lines += [f"  {line}" for line in _operations(split)]
-    lines.append(_keys(bound))
+    lines.append("keys: known from the event alone")
     lines.append(_execution(bound))
     return "\n".join(lines)
 
@@ -43,15 +43,7 @@ def _operations(split: Split) -> list[str]:
     return lines or ["operations: none"]
 
 
-def _keys(bound: Bound) -> str:
-    if bound.undetermined is None:
-        return "keys: known from the event alone"
-    return f'keys: {bound.undetermined.args[0]}; only scheme="speculative" can run it'
-
-
 def _execution(bound: Bound) -> str:
-    if bound.undetermined is not None:
-        return 'scheme="chains": cannot run it'
     if bound.operations is not None:
         return 'scheme="chains": an operation chain for each row, chains side by side, nothing is waited for'
     why = next((split.reason for split in bound.splits if split.reason), "")

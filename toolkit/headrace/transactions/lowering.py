@@ -67,15 +67,15 @@ class Lowered:
     captured : CapturedFunction
         With the new body.
     rows : dict of str to Row
-    emits : list of str
-        Columns that some `emit` gives.
+    calls_emit : bool
+        It may give its event a row's values.
     must_undo : bool
         It may be rejected after it wrote.
     """
 
     captured: CapturedFunction
     rows: dict[str, Row] = field(default_factory=dict)
-    emits: list[str] = field(default_factory=list)
+    calls_emit: bool = False
     must_undo: bool = False
 
 
@@ -107,7 +107,7 @@ class _Lowering:
         self._event = given[0]
         self._transaction = given[1] if len(given) == 2 else None
         self._emits = emits
-        self._given: list[str] = []
+        self._calls_emit = False
         self._rows: dict[str, Row] = {}
         self._aliases: dict[str, str] = {}
         """Names that stand for rows -> the table's."""
@@ -124,7 +124,7 @@ class _Lowering:
         node = copy.copy(captured.node)
         node.body = body
         ast.fix_missing_locations(node)
-        result = Lowered(replace(captured, node=node), self._rows, self._given)
+        result = Lowered(replace(captured, node=node), self._rows, self._calls_emit)
         self._note_writes(node)
         self._check_undo(result)
         return result
@@ -542,9 +542,9 @@ class _Lowering:
     def _emit(self, node: ast.Call) -> list[ast.stmt]:
         if node.args or any(keyword.arg is None for keyword in node.keywords):
             raise self._error(f"{ast.unparse(node)}: give each column by name, as in t.emit(balance=...)", node)
+        self._calls_emit = True
         before: list[ast.stmt] = []
         given: list[tuple[str, ast.expr]] = []
-        mask = 1
         for keyword in node.keywords:
             column = keyword.arg
             assert column is not None
@@ -554,21 +554,44 @@ class _Lowering:
                     f" {instead(column, self._emits, 'emits= names', '{}')}",
                     keyword.value,
                 )
-            if column not in self._given:
-                self._given.append(column)
-            if isinstance(keyword.value, ast.Constant) and keyword.value.value is None:
-                continue
-            mask |= 2 << self._emits.index(column)
             given.append((column, keyword.value))
-        values = self._in_order([value for _, value in given], before)
-        stores = [_emitted(column, value, node) for (column, _), value in zip(given, values, strict=True)]
         so_far = ast.Attribute(ast.Name(EMITTED, ast.Load()), MASK, ast.Load())
         again = ast.Raise(
             ast.Call(ast.Name("ValueError", ast.Load()), [ast.Constant("emit was called before: an event has one row")], []), None
         )
         self._captured.constants.setdefault("ValueError", ast.Name("ValueError", ast.Load()))
         check = ast.If(ast.Compare(so_far, [ast.NotEq()], [ast.Constant(0)]), [again], [])
-        return [*before, _located(check, node), *stores, _emitted(MASK, ast.Constant(mask), node)]
+        statements = [_located(check, node)]
+        if any(map(_may_be_none, (value for _, value in given))):
+            # In the order written, one after another.
+            statements.append(_emitted(MASK, ast.Constant(1), node))
+            for column, value in given:
+                statements += self._emit_one(column, value, node)
+            return statements
+        values = self._in_order([value for _, value in given], before)
+        mask = 1
+        for (column, _), value in zip(given, values, strict=True):
+            mask |= 2 << self._emits.index(column)
+            statements.append(_emitted(column, value, node))
+        return [*before, *statements, _emitted(MASK, ast.Constant(mask), node)]
+
+    def _emit_one(self, column: str, value: ast.expr, node: ast.AST) -> list[ast.stmt]:
+        """Give one column, which may be None on one side of a condition."""
+        before: list[ast.stmt] = []
+        if _is_none(value):
+            return []
+        if isinstance(value, ast.IfExp) and _may_be_none(value):
+            test = self._condition(value.test, before)
+            known = set(self._open)
+            branches = []
+            for part in (value.body, value.orelse):
+                branches.append(self._emit_one(column, part, node))
+                self._open = set(known)
+            return [*before, _located(ast.If(test, branches[0] or [ast.Pass()], branches[1]), node)]
+        given = self._expression(value, before)
+        so_far = ast.Attribute(ast.Name(EMITTED, ast.Load()), MASK, ast.Load())
+        mask = ast.BinOp(so_far, ast.BitOr(), ast.Constant(2 << self._emits.index(column)))
+        return [*before, _emitted(column, given, node), _emitted(MASK, mask, node)]
 
     # -- functions that are called
 
@@ -770,6 +793,15 @@ def written_place(node: ast.AST) -> ast.expr | None:
     while isinstance(place, ast.Subscript) or (isinstance(place, ast.Attribute) and not isinstance(place.value, ast.Name)):
         place = place.value
     return place if isinstance(place, ast.expr) else None
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _may_be_none(node: ast.expr) -> bool:
+    """Whether a value is written as None, or as None under a condition."""
+    return _is_none(node) or (isinstance(node, ast.IfExp) and (_may_be_none(node.body) or _may_be_none(node.orelse)))
 
 
 def _emitted(column: str, value: ast.expr, node: ast.AST) -> ast.stmt:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from headrace.control.mapping import MOST_INSTANCES, Mapping, is_whole
 from headrace.errors import ParameterError
@@ -18,6 +18,7 @@ from headrace.windows import parse_seconds
 
 MOST_PUNCTUATION = 1 << 17
 """Events between two punctuations, at most: what a batch has room for."""
+DEFAULT_SCHEME = "chains"
 DEFAULT_PUNCTUATION = 500
 DEFAULT_MAX_DELAY = "10ms"
 DEFAULT_MAX_STATE = 1 << 35
@@ -53,12 +54,17 @@ class TransactionOptions:
         Bytes that lists, sets and maps of the tables may take.
     """
 
+    lacks: ClassVar[Dict[str, str]] = {
+        "mode": "transactions share their tables, there is no other way to run them",
+        "gate": "transactions have one reader of the merged input, and so one gate",
+    }
+
     def __init__(
         self,
         run: RunOptions | None = None,
         threads: Any = 1,
         max_threads: int | None = None,
-        scheme: str = "chains",
+        scheme: str = DEFAULT_SCHEME,
         sharing: str = "nothing",
         punctuation: int = DEFAULT_PUNCTUATION,
         max_delay: Any = DEFAULT_MAX_DELAY,
@@ -79,8 +85,9 @@ class TransactionOptions:
         self.max_threads = _whole("max_threads", max_threads, 1, MOST_INSTANCES)
         self.max_operations = 0 if max_operations is None else _whole("max_operations", max_operations, 1, 1 << 30)
         self.max_state = _whole("max_state", max_state, 1 << 12, 1 << 44)
+        most = max(self._threads.values(), key=lambda count: int(count) if is_whole(count) else 0, default=1)
         self._first = self.checked({
-            "threads": 1, "scheme": scheme, "sharing": sharing, "punctuation": punctuation, "mapping": mapping,
+            "threads": most, "scheme": scheme, "sharing": sharing, "punctuation": punctuation, "mapping": mapping,
         })  # fmt: skip
         for count in self._threads.values():
             _whole("threads", count, 1, self.max_threads)

@@ -32,6 +32,7 @@ from headrace.transactions.binding import (
     TEMPORARIES,
     TEXT_FIELDS,
     Bound,
+    event_field,
     kept_field,
     mask_field,
     memory_of,
@@ -104,7 +105,7 @@ class Program:
             known = scalar(kind)
             assert known is not None
             dtypes[name] = known.dtype
-            fields[f"event_{name}"] = reserved(MOST_PUNCTUATION, known.dtype)
+            fields[event_field(name)] = reserved(MOST_PUNCTUATION, known.dtype)
         fields["temporaries"] = np.zeros(self.executors * TEMPORARIES * HEAD, np.int64)
         if self.texts is not None:
             fields |= zip((*TEXT_FIELDS, "text_held"), (*self.texts.arrays, self.texts.points, self.texts.held), strict=True)
@@ -144,9 +145,16 @@ class Program:
             undo_kernel.put_back(executor, state, words)
             event = self._event_of(ref, stores)
             function = self.spec.functions[max(0, int(words[undo_kernel.FUNCTION]))]
-            values = {"e": event, "t": Transaction(list(self.spec.emits))}
-            with reading({table: self.memory.read(table) for table in self.bound.tables}):
-                explained = explain_failure(function, ("e", "t"), values, None, error)
+            rows = {}
+
+            def given() -> dict[str, Any]:
+                """Give what a call is given: rows as they are in memory, whatever an earlier call did to its own."""
+                rows.update((table, self.memory.read(table)) for table in self.bound.tables)
+                return {"e": event, "t": Transaction(list(self.spec.emits))}
+
+            values = given()
+            with reading(rows):
+                explained = explain_failure(function, ("e", "t"), values, None, error, given)
             explained.tuple = event
             if isinstance(explained.__cause__, Rejected):
                 text = f"failed when compiled with {type(error).__name__}: {error}, though in plain Python it is rejected"

@@ -17,7 +17,7 @@ from headrace.ingress.sorting import argsort, compile_kernels
 from headrace.ingress.store import Store
 from headrace.ingress.times import restore_times
 
-RING_MASK = "ring_mask"
+RING_MASK = "row_mask"
 
 
 def ring_field(name: str) -> str:

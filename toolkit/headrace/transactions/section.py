@@ -59,8 +59,6 @@ class TransactionSection(Section):
         self.options, self.max_threads, self._debug = options, options.max_threads, options.debug
         self.program = program = Program(node, branches, options.max_threads, options.max_state)
         initial, planned = options.initial(self.name), options.planned(self.name)
-        for configuration in (initial, *(each for _, each in planned)):
-            self.check(configuration)
         handle, self._gate_kernels = gate_modules("log")
         self._sources = source_kernels("log")
         self.gate = handle.allocate(len(branches), 1, GATE_CAPACITY, bound_ns=0)
@@ -84,8 +82,8 @@ class TransactionSection(Section):
         for worker in range(initial.threads):
             for ring in (self.out.primary, self.out.a, self.out.b, self.out.at, *self._result_columns):
                 touch(ring[worker])
-        self.reconfiguration = _Checked(
-            self.control, self.gate, self.max_threads, initial, planned, self._schemes, can_split, check=self._check_wish
+        self.reconfiguration = _Compiled(
+            self.control, self.gate, self.max_threads, initial, planned, self._schemes, can_split, compile_for=self._compile_for
         )
         self.collector: Collector | None = None
         self._final: TablesAt | None = None
@@ -98,19 +96,13 @@ class TransactionSection(Section):
         """Whether the functions can be run operation by operation."""
         return self.program.bound.operations is not None
 
-    def check(self, configuration: Configuration) -> None:
-        """Raise what a scheme cannot do with these functions."""
-        if self.program.bound.undetermined is not None and configuration.scheme != "speculative":
-            raise self.program.bound.undetermined
-
     @property
     def _schemes(self) -> tuple[str, ...]:
         """Those that may be asked for while it runs."""
         return tuple(scheme for scheme in control.SCHEMES if scheme != "none" or self.options.unsafe)
 
-    def _check_wish(self, configuration: Configuration) -> None:
-        """Raise what cannot be had; else have its loop compiled, so that no executor waits for the compiler."""
-        self.check(configuration)
+    def _compile_for(self, configuration: Configuration) -> None:
+        """Have its loop compiled, so that no executor waits for the compiler."""
         self._module(family_of(configuration.scheme, self.can_split))
 
     @property
@@ -365,15 +357,15 @@ class TransactionSection(Section):
         return measure(self, moment)
 
 
-class _Checked(Reconfiguration):
-    """Raises for what these functions cannot be run by, before the executors are asked."""
+class _Compiled(Reconfiguration):
+    """Compiles what a configuration needs before the executors are asked for it."""
 
-    def __init__(self, *arguments: Any, check: Callable[[Configuration], None]):
+    def __init__(self, *arguments: Any, compile_for: Callable[[Configuration], None]):
         super().__init__(*arguments)
-        self._check = check
+        self._compile_for = compile_for
 
     def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
         """Complete a wish; an error if it cannot be had."""
         target = super().resolve(wish, newest)
-        self._check(target)
+        self._compile_for(target)
         return target

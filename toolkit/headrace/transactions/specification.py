@@ -11,7 +11,6 @@ import pyarrow as pa
 from headrace.codegen.kinds import Kind, arrow_of
 from headrace.codegen.state import read_emits
 from headrace.errors import NotSupportedError, ParameterError, SchemaError
-from headrace.ingress.times import output_time_type
 from headrace.plan.checks import check_columns, check_output_names
 from headrace.plan.nodes import Branch, OperatorNode, StreamType
 
@@ -57,7 +56,7 @@ class TransactSpec:
                 raise ParameterError(f"carry={list(self.carry)!r}: {name!r} is the event time, which every row has")
         check_columns(given.schema, self.carry, "carry")
         time = given.schema.field(given.event_time)
-        fields = [pa.field(given.event_time, output_time_type(time.type))]
+        fields = [pa.field(given.event_time, time.type)]
         fields += [given.schema.field(name) for name in self.carry]
         fields += [pa.field(name, arrow_of(kind)) for name, kind in self.emits.items()]
         fields.append(pa.field(REJECTED, pa.bool_()))

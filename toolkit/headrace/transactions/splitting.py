@@ -229,7 +229,12 @@ class _Splitting:
                 body += _bind(node)
         open_at = begin[-1]
         opening = ast.Assign([ast.Name(name, ast.Store())], ast.Constant("" if site.row.table.is_text else 0))
+        self._skipped: list[ast.stmt] = []
         work = self._work(open_at[0][open_at[1] + 1 :], name, site, is_looped=False)
+        wanted = {each for node in work for each in _loaded(node)}
+        for node in self._skipped:
+            if _stored_inside(node) & wanted:
+                raise _CannotSplit(f"{name}: what is written is worked out after the row was found ({_line(node)})")
         prelude = self._prelude(body, [opening, *work], name)
         return [*prelude, ast.copy_location(opening, open_at[0][open_at[1]]), *work]
 
@@ -264,6 +269,7 @@ class _Splitting:
         result: list[ast.stmt] = []
         for node in statements:
             if name not in self._mentioned(node):
+                self._skipped.append(node)
                 continue
             if isinstance(node, ast.If) and self._reads.of(node.test) is None:
                 body = self._work(node.body, name, site, is_looped)
@@ -391,9 +397,10 @@ class _Splitting:
             if isinstance(node, ast.If) and self._reads.of(node.test) is None:
                 node.body, node.orelse = self._post(node.body) or [ast.copy_location(ast.Pass(), node)], self._post(node.orelse)
             elif isinstance(node, ast.For | ast.While) and (self._reads.of(getattr(node, "iter", None)) is None):
-                if not (isinstance(node, ast.While) and self._writes(node)):
-                    node.body = self._post(node.body) or [ast.copy_location(ast.Pass(), node)]
-                    node.orelse = self._post(node.orelse)
+                if isinstance(node, ast.While) and self._writes(node):
+                    continue
+                node.body = self._post(node.body) or [ast.copy_location(ast.Pass(), node)]
+                node.orelse = self._post(node.orelse)
             elif (whole and not self._opens(node)) or self._writes(node):
                 continue  # it was done in the chain
             result.append(node)

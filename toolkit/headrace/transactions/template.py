@@ -4,11 +4,11 @@ Supplies what `executor_kernel`, `whole_kernel` and `operations_kernel` name at 
 
     table_...               the tables (`memory.TableMemory`)
     undo[executor, word]    rows as they were before a transaction that may still be rejected
-    event_mask_0[i], event_x[i] what function 0 emitted for event i of the batch: bit 0 that it did, bit 1 + n column n
+    event_mask_0[i], emitted_x[i]  what function 0 emitted for event i of the batch: bit 0 that it did, bit 1 + n column n
     fate_0[i]               what becomes of function 0 of event i, as operations
     kept_2_0[o]             what operation o, of site 2, saved of its row: the EventBlotter of TStream, section IV-B
     event_rejected[i]       whether any of its transactions was rejected
-    ring_mask, ring_x       columns of the results, a ring for each executor; bit 0 of the mask: rejected
+    row_mask, ring_x        columns of the results, a ring for each executor; bit 0 of the mask: rejected
     text_..., text_literals as in custom operators, where there are strings
 """
 
@@ -21,15 +21,16 @@ from headrace.codegen.included import included
 from headrace.codegen.text import indent
 from headrace.ingress.store import directory_width
 from headrace.transactions import layout, undo_kernel
-from headrace.transactions.binding import Bound, Readable, mask_field
+from headrace.transactions.binding import Bound, Readable, event_field, mask_field
+from headrace.transactions.results import ring_field
 
 _IMPORTS = """
 from headrace.codegen.modules import compiled as kernel
 from headrace.ingress.store import CHUNK
 from headrace.ingress.store_kernel import list_f64, list_i64, locate, validity_at, values_at
-from headrace.memory.atomics import view_f64, view_i64, view_u8
+from headrace.memory.atomics import load_relaxed, view_f64, view_i64, view_u8
 from headrace.transactions.key_sets_kernel import SET_AT, SET_BEGIN, begin_set, end_set, note, note_operation
-from headrace.transactions.words import CAUSE
+from headrace.transactions.words import CAUSE, COUNT
 from headrace.workers.worker_kernel import stopped
 from headrace.transactions.index_kernel import FULL, find_direct, find_hashed, insert_hashed, insert_text
 """
@@ -70,20 +71,32 @@ def executor_begins(me, c, s, l):
 
 @kernel
 def give_event(me, c, o, x, s, l, i, slot):
-    s.ring_mask[me, slot] = 2 * ({masks}) + s.event_rejected[i]
+    s.row_mask[me, slot] = 2 * ({masks}) + s.event_rejected[i]
 {values}
 
 """
 
 _WHOLE = """
 @kernel
+def name_event(me, c, x, s, l, i):
+    try:
+{key_columns}
+{keys}
+    except Exception:
+        return False
+    return True
+
+
+@kernel
 def prepare_events(me, c, x, s, l, first, last):
     for i in range(first, last):
         l[CAUSE] = i
         l[FUNCTION] = -1
         begin_set(c, me, i)
-{key_columns}
-{keys}
+        # Keys that cannot be worked out, since what was read would keep the function from it, are not needed by an
+        # event that is alone in its batch.
+        if not name_event(me, c, x, s, l, i) and load_relaxed(c.words, COUNT) > 1:
+            return i
         if not end_set(c, me, i):
             return i
     return last
@@ -211,14 +224,15 @@ def generate(bound: Bound, emits: Sequence[str], value_columns: Sequence[str], f
         Of the store, in order.
     family : {"whole", "operations"}
     """
-    emitting = [number for number, lowered in enumerate(bound.lowered) if lowered.emits]
+    emitting = [number for number, lowered in enumerate(bound.lowered) if lowered.calls_emit]
     text = _IMPORTS + _WHOLE_LIST + included(undo_kernel)
     for number, table in enumerate(bound.tables):
         text += _TABLE.format(table=number, find=layout.find(table, number, "key"), stride=layout.stride(table))
     masks = [f"s.{mask_field(number)}[i]" for number in emitting]
+    given = [f"s.{ring_field(name)}[me, slot] = s.{event_field(name)}[i]" for name in emits]
     text += _BOTH.format(
         masks=" | ".join(masks) or "0",
-        values=indent("\n".join(f"s.ring_{name}[me, slot] = s.event_{name}[i]" for name in emits) or "return", 1).rstrip("\n"),
+        values=indent("\n".join(given) or "return", 1).rstrip("\n"),
     )
     check = "pass"
     if len(emitting) > 1:
@@ -233,7 +247,7 @@ def _pasted(functions: Sequence[GeneratedFunction]) -> str:
 
 def _whole_text(bound: Bound, value_columns: Sequence[str], check: str) -> str:
     """Transactions that run whole, and what names their keys."""
-    keys = [function for function in bound.keys if function is not None]
+    keys = bound.keys
     return _pasted([*bound.functions, *keys]) + _WHOLE.format(
         key_columns=_columns(bound, keys, value_columns, 2),
         keys=indent("\n".join(f"{f.name}({_arguments(f)})" for f in keys) or "pass", 2).rstrip("\n"),
@@ -285,7 +299,7 @@ def _around(bound: Bound, number: int, only_mask: bool = False) -> tuple[str, st
     if lowered.must_undo and not only_mask:
         begin.append("l[UNDO] = 0")
         undo.append("put_back(me, s, l)")
-    if lowered.emits:
+    if lowered.calls_emit:
         begin.append(f"s.{mask_field(number)}[i] = 0")
         undo.append(f"s.{mask_field(number)}[i] = 0")
     return "\n".join(begin) or "pass", "\n".join(undo) or "pass"

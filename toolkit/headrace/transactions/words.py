@@ -37,10 +37,10 @@ FIRST_PHASE = 1
 THREADS, SCHEME, SHARING, PUNCTUATION, FAMILY = range(5)
 ROW_WORDS = 8
 
-CHAINS, LOCK, MVLK, PARTITION, NONE, SERIAL, SPECULATIVE = range(7)
+CHAINS, LOCK, PARTITION, NONE, SERIAL = range(5)
 SHARED_NOTHING, SHARED_EVERYTHING, SHARED_SOCKET = range(3)
-WHOLE, OPERATIONS, VERSIONS, ESTIMATES = range(4)
-FAMILIES = ("whole", "operations", "versions", "speculative")
+WHOLE, OPERATIONS = range(2)
+FAMILIES = ("whole", "operations")
 
 # Columns of `meter`, after the workers' times.
 (

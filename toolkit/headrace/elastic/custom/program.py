@@ -34,6 +34,7 @@ from headrace.ingress.columns import is_text
 from headrace.ingress.key_sources import make_dictionary
 from headrace.ingress.keys import KeyLimitError, id_capacity
 from headrace.ingress.ordered_texts import OrderedTexts
+from headrace.ingress.sorting import distinct
 from headrace.ingress.store import CHUNK_SHIFT, Store
 from headrace.memory import stored
 from headrace.memory.arena import COUNT, FIRST, used_bytes
@@ -156,7 +157,7 @@ class CustomProgram(Program):
         """
         if not self._key_values or self.dictionary is None or not ids.size:
             return
-        unique = np.unique(ids)
+        unique = distinct(ids)
         for array, part in zip(self._key_values, self.dictionary.decode(unique), strict=True):
             if is_text(part.type):
                 array[unique] = self._ids_of_keys(part, self.dictionary.last_use(unique))
