@@ -56,8 +56,9 @@ class Conserved(NamedTuple):
 
     def __str__(self) -> str:
         gap = self.now - self.first
-        much = f"{abs(gap):,} too {'much' if gap > 0 else 'little'}"
-        said = f"{self.name} sums to {self.now:,} " + ("as at the start" if not gap else f"and not to {self.first:,} as at the start: {much}")
+        said = f"{self.name} sums to {self.now:,} {f'and not to {self.first:,} ' if gap else ''}as at the start"
+        if gap:
+            said += f": {abs(gap):,} too {'much' if gap > 0 else 'little'}"
         return said if self.at_tuple is None else f"{said} (after {self.at_tuple:,} tuples, {self.age_s:.1f} s ago)"
 
 

@@ -28,7 +28,7 @@ TRANSACTIONS = Measure(
 REJECTED = Measure(
     "rejected", "events", "Events of which a transaction was rejected.", "counter", rate="rejected_per_s", shown="plot"
 )
-LOAD = Measure("load", "µs of work", "Work of each executor.", "counter", by="worker", exported="worker_load")
+LOAD = Measure("load", "microseconds of work", "Work of each executor.", "counter", by="worker", exported="worker_load")
 OPERATIONS = Measure(
     "operations", "operations", "Rows that transactions named as theirs; none are counted where no keys are needed.", "counter",
     rate="operations_per_s", shown="column",

@@ -1,4 +1,4 @@
-"""How one batch of transactions becomes chains: a chain for each account, and a transfer runs when it is first in all of its own."""
+"""How one batch of transactions becomes chains: one for each account; a transfer runs when it is first in its own."""
 
 from __future__ import annotations
 
