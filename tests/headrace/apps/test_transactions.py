@@ -4,8 +4,8 @@ Property    OUT and the files of --state have what the serial definition says,
             and not a byte differs under any flags
 Oracle      `headrace.reference.transaction_apps`, on events with all in them
             that is easily got wrong (support.transaction_tables)
-Cannot see  long streams and hard shapes (tests/headrace/transactions), and
-            mistakes that the reference shares
+Cannot see  long streams and hard shapes (tests/headrace/transactions), the
+            way through --spark, and mistakes that the reference shares
 
 An application compiles for ten seconds and more: one test has all that is asked of it.
 """
@@ -220,12 +220,3 @@ def _command(name, folder, table):
     arguments = ["run", name, "--in", given, "--out", out, "--state", state, "--report", report, "--threads", 2]
     arguments += ["--records", RECORDS[name]]
     return [str(argument) for argument in arguments], state
-
-
-@pytest.mark.slow
-def test_agree_spark_gives_the_same_files(spark, tmp_path):
-    for name in NAMES:
-        app = Application(name, tmp_path)
-        for seed in (2, 3):
-            table = nasty(name, seed)
-            assert app.run(table, spark=spark.sparkContext.master, threads=2)[0] == app.run(table)[0]
