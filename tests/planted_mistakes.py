@@ -3,7 +3,7 @@
 A mistake is a replacement in a module's source text. The functions of the
 module are given the code compiled from the changed text, so everybody who
 imported them runs the mistake too; they are put back afterwards. The functions
-must be plain Python, at the top level of their module.
+must be plain Python, at the top level of their module or of a class there.
 """
 
 from __future__ import annotations
@@ -25,19 +25,29 @@ def planted(module: ModuleType, text: str, mistake: str) -> Iterator[None]:
     source = inspect.getsource(module)
     assert text in source, f"{text!r} is not in {module.__name__}: the mistake is out of date"
     changed = compile(source.replace(text, mistake), inspect.getsourcefile(module), "exec")
-    codes = {code.co_name: code for code in changed.co_consts if isinstance(code, CodeType)}
-    kept = {}
-    for function in vars(module).values():
-        if isinstance(function, FunctionType) and function.__module__ == module.__name__:
-            if function.__name__ in codes:
-                kept[function] = function.__code__
+    codes = _codes(changed)
+    kept, wrong = {}, {}
+    for value in vars(module).values():
+        if getattr(value, "__module__", None) != module.__name__:
+            continue
+        inside = _codes(codes[value.__name__]) if isinstance(value, type) and value.__name__ in codes else {}
+        found = [(value, codes)] if isinstance(value, FunctionType) else []
+        found += [(each, inside) for each in vars(value).values()] if inside else []
+        for function, of in found:
+            if isinstance(function, FunctionType) and function.__name__ in of:
+                if function.__code__.co_freevars == of[function.__name__].co_freevars:
+                    kept[function], wrong[function] = function.__code__, of[function.__name__]
     try:
-        for function in kept:
-            function.__code__ = codes[function.__name__]
+        for function, code in wrong.items():
+            function.__code__ = code
         yield
     finally:
         for function, code in kept.items():
             function.__code__ = code
+
+
+def _codes(code: CodeType) -> dict[str, CodeType]:
+    return {each.co_name: each for each in code.co_consts if isinstance(each, CodeType)}
 
 
 def assert_found(

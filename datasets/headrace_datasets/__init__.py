@@ -1,22 +1,28 @@
-"""Streams to try the engines on: seeded generators, and one real data set.
+"""Streams to try the engines on: seeded generators, and real data.
 
 Every function returns a `Dataset`: a schema and a recipe for its rows, sorted by the event time column
 ``ts``. Nothing is generated before the rows are asked for, with ``batches(size)``, ``to_arrow()``,
 ``to_pandas()``, ``to_parquet(path)`` or ``to_spark(spark)``; ``repeated(size)`` has no end, for streams that are watched.
 
-===============  ==========================================  ==========================================
-function         columns                                     what it is
-===============  ==========================================  ==========================================
-``tweets``       ts, user, text                              words by Zipf's law, hashtags, bursts
-``joins``        ts, x, y (left); ts, a, b, c, d (right)     the two inputs of the band join of ScaleJoin
-``trades``       ts, id, price, average                      a stock market, up to 8,000 trades a second
-``linear_road``  ts and the 15 integers of the benchmark     cars on toll roads, a report each 30 seconds
-``flights``      ts and the 19 columns of the file           336,776 real departures from New York in 2013
-===============  ==========================================  ==========================================
+====================  =======================================  ===============================================
+function              columns                                  what it is
+====================  =======================================  ===============================================
+``tweets``            ts, user, text                           words by Zipf's law, hashtags, bursts
+``joins``             ts, x, y (left); ts, a, b, c, d (right)  the two inputs of the band join of ScaleJoin
+``trades``            ts, id, price, average                   a stock market, up to 8,000 trades a second
+``linear_road``       ts and the 15 integers of the benchmark  cars on toll roads, a report each 30 seconds
+``flights``           ts and the 19 columns of the file        336,776 real departures from New York in 2013
+``gs``                ts, keys, values                         lists of records to read or write, Zipf's law
+``sl``                ts, kind, source, target, source_asset,  deposits and transfers, some of them overdrafts
+                      target_asset, amount, quantity
+``ob``                ts, kind, items, prices, quantities      bids, new prices, more items, in lists
+``tp``                ts, vehicle, segment, speed              speeds of vehicles on 100 road segments
+``position_reports``  ts, vehicle, segment, speed              the same from Linear Road: generated or a file
+====================  =======================================  ===============================================
 
 Shared by the generators: ``dataset`` (what they return), ``randomness`` (random streams, Zipf's law),
-``arrivals`` (when rows arrive), ``words`` (pronounceable made-up words), ``parameters`` (checks of
-arguments).
+``arrivals`` (when rows arrive), ``events`` and ``keys`` (of transactions: blocks of events, the records they touch),
+``words`` (pronounceable made-up words), ``parameters`` (checks of arguments).
 
 What holds for all of them: the rows depend on the parameters alone, never on the batch size; a smaller `n`
 gives the beginning of the same stream; memory stays bounded by the batch size; no engine is imported. The
@@ -29,12 +35,29 @@ function share a name, so import it as ``from headrace_datasets.tweets import ge
 
 from headrace_datasets.dataset import Dataset
 from headrace_datasets.flights import flights
+from headrace_datasets.gs import gs
 from headrace_datasets.joins import joins
 from headrace_datasets.linear_road import linear_road
+from headrace_datasets.ob import ob
+from headrace_datasets.position_reports import position_reports
+from headrace_datasets.sl import sl
+from headrace_datasets.tp import tp
 from headrace_datasets.trades import trades
 from headrace_datasets.tweets import tweets
 
-__all__ = ["Dataset", "flights", "joins", "linear_road", "trades", "tweets"]
+__all__ = [
+    "Dataset",
+    "flights",
+    "gs",
+    "joins",
+    "linear_road",
+    "ob",
+    "position_reports",
+    "sl",
+    "tp",
+    "trades",
+    "tweets",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -41,6 +41,21 @@ def rate_per_second(name: str, value: Any, rows: int, lowest: float = LOWEST_RAT
     return rate
 
 
+def number(name: str, value: Any, lowest: float, highest: float) -> float:
+    """Return `value` as a float from `lowest` to `highest`, or raise ValueError."""
+    fix = f"give a number from {lowest:g} to {highest:g}"
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise ValueError(f"{name} is {value!r}, of type {type(value).__name__}; {fix}")
+    if not lowest <= float(value) <= highest:  # NaN is not, either
+        raise ValueError(f"{name} is {value!r}; {fix}")
+    return float(value)
+
+
+def share(name: str, value: Any) -> float:
+    """Return `value` as a share of all, from 0 to 1, or raise ValueError."""
+    return number(name, value, 0.0, 1.0)
+
+
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """Return `value` if it is one of `choices`, or raise ValueError."""
     if not isinstance(value, str) or value not in choices:

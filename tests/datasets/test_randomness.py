@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from headrace_datasets.arrivals import Clock, autoregressive
-from headrace_datasets.randomness import Choice, stream, zipf
+from headrace_datasets.randomness import Choice, Choices, stream, zipf
 
 
 def exact_chances(choice: Choice) -> np.ndarray:
@@ -39,6 +39,16 @@ def test_draws_follow_the_weights():
     choice = zipf(50, 1.0, 2.7)
     share = np.bincount(choice.draw(stream(2), 400_000), minlength=50) / 400_000
     assert share == pytest.approx(choice.probability, rel=0.06)
+
+
+def test_choices_draw_by_the_weights_they_are_told():
+    weights = [np.array([1.0]), np.array([1.0, 3.0]), np.arange(1.0, 6.0)]
+    which = np.tile([0, 1, 2, 2], 100_000).reshape(-1, 8)
+    drawn = Choices(weights).draw(stream(3), which)
+    assert drawn.shape == which.shape
+    for number, own in enumerate(weights):
+        share = np.bincount(drawn[which == number], minlength=len(own)) / (which == number).sum()
+        assert share == pytest.approx(own / own.sum(), rel=0.03)
 
 
 def test_streams_differ_by_path_and_repeat():

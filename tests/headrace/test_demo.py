@@ -10,6 +10,7 @@ import pytest
 
 from headrace import cli, demo
 from headrace.apps import APPS
+from headrace.reference import transaction_apps
 
 
 @pytest.mark.slow
@@ -48,6 +49,35 @@ def test_example_a_wrong_result_is_noticed(spark, tmp_path, capfd, monkeypatch):
     printed = capfd.readouterr().out
     assert "WRONG: row" in printed and "column 'chars'" in printed
     assert re.search(r"identical to the reference +yes +NO: row", printed)
+
+
+@pytest.mark.slow
+def test_example_fast_demo_of_transactions(spark, tmp_path, capfd, monkeypatch):
+    out = tmp_path / "out"
+    assert cli.main(["demo", "--transactions", "--fast", "--out", str(out)]) == 0
+    printed = capfd.readouterr().out
+    assert "from 1 to 2 threads, without stopping" in printed and "to the scheme 'lock', without stopping" in printed
+    held = re.findall(r"(at the end|after [\d,]+ transfers), all accounts together hold ([\d,]+), all assets ([\d,]+)", printed)
+    assert len(held) >= 2 and {each[1:] for each in held} == {("100,000,000", "100,000,000")}
+    assert "identical to the reference, no money lost" in printed
+    assert sorted(path.name for path in out.iterdir()) == ["accounts.parquet", "ledger.parquet", "report.html"]
+    assert pq.read_schema(out / "ledger.parquet").names == ["ts", "balance", "quantity", "rejected"]
+    assert pq.read_table(out / "accounts.parquet")["id"].to_pylist() == list(range(10_000))
+    assert "one transaction each" in (out / "report.html").read_text()
+
+    # Plant a mistake: the reference has something else in one account.
+    right = transaction_apps.sl
+
+    def wrong(*arguments, **named):
+        rows, tables = right(*arguments, **named)
+        tables["accounts"][7]["balance"] += 1
+        return rows, tables
+
+    monkeypatch.setattr(demo, "FAST_TRANSFERS", 2_000)
+    monkeypatch.setattr(demo, "FAST_PACED_S", 0.3)
+    monkeypatch.setattr(transaction_apps, "sl", wrong)
+    assert cli.main(["demo", "--transactions", "--fast", "--out", str(out)]) == 1
+    assert "WRONG: the accounts hold something else" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize("place", ["taken", "/proc/nowhere"])

@@ -17,12 +17,13 @@ from headrace_bench.experiments.kept import keep, kept
 from headrace_bench.experiments.page import write_page
 from headrace_bench.rows import Row
 
+LONG = ("viper", "q3", "tstream")
 PAPER = Paper("A paper, Figure 1", "a machine", ["It was <b>fast</b>: 3 t/s."])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.campaign if name in ("viper", "q3") else ()) for name in experiments.NAMES]
+    "name", [pytest.param(name, marks=pytest.mark.campaign if name in LONG else ()) for name in experiments.NAMES]
 )
 def test_example_each_experiment_reports(name, tmp_path):
     finished = bench.experiment(name, tiny=True)
@@ -83,7 +84,7 @@ def test_example_a_kept_experiment_is_read_as_it_was(tmp_path):
     assert "NaN" not in path.read_text()
 
 
-@pytest.mark.parametrize("name", experiments.NAMES)
+@pytest.mark.parametrize("name", [name for name in experiments.NAMES if name != "tstream"])  # of that one none are kept
 def test_example_figures_of_each_experiment_are_kept(name):
     """What notebook 95 shows: a real run, and not a tiny one."""
     found = kept(name)

@@ -100,7 +100,7 @@ class _Loaded:
             **ATOMICS[memory],
             **given,
         }
-        self._loaded: set[str] = set()
+        self._loaded: set[tuple[str, str]] = set()
         for module in modules:
             self._load(module)
         for module, name in taken:
@@ -119,9 +119,9 @@ class _Loaded:
             raise AssertionError("a planted bug names a module that was not loaded")
 
     def _load(self, module: str, only: str = "") -> None:
-        if module in self._loaded:
+        if (module, only) in self._loaded:
             return
-        self._loaded.add(module)
+        self._loaded.add((module, only))
         spec = find_spec(module)
         assert spec is not None and spec.origin is not None
         text = Path(spec.origin).read_text()

@@ -11,7 +11,7 @@ LOADS = {"load_acquire", "load_relaxed"}
 STORES = {"store_release", "store_relaxed"}
 UPDATES = {"fetch_add", "exchange", "compare_exchange"}
 WAITS = {"futex_wait", "futex_wake"}
-PAUSES = {"pause", "nanosleep"}
+PAUSES = {"pause", "nanosleep", "yield_core"}
 
 
 def _yields(node: ast.AST) -> bool:

@@ -1,7 +1,8 @@
 """Method: what the drawings say is compared with what the engine does; how they are drawn is read from their SVG.
 
 The gate of the drawing hands on what the engine's own gate hands on, for arrivals that Hypothesis draws. Counts in the
-drawings of threads are compared with a plain count of the rows each thread has read. Every picture is well-formed, keeps
+drawings of threads are compared with a plain count of the rows each thread has read, balances with one transfer after
+another. Every picture is well-formed, keeps
 within its frame, and says in words what it shows.
 
 What this cannot see: whether a drawing is beautiful, or its text legible. `make notebooks` shows that.
@@ -18,6 +19,8 @@ from hypothesis import strategies as st
 
 from headrace.gates import MergedLog
 from headrace_widgets import diagrams
+from headrace_widgets.diagrams.chains import FIRST, TRANSFERS
+from headrace_widgets.diagrams.chains import STEPS as BATCH
 from headrace_widgets.diagrams.reconfiguration import AFTER, BEFORE
 from headrace_widgets.diagrams.reconfiguration import CUT as RECORD_AT
 from headrace_widgets.diagrams.reconfiguration import STEPS as CHANGE
@@ -94,6 +97,31 @@ def test_example_a_reconfiguration_counts_every_row_once():
         assert counts(step) == expected
         assert placed == ("control record" in words(step))
     assert {key for key in BEFORE if BEFORE[key] != AFTER[key]} == {"b", "c"}, "the words name those"
+
+
+def test_example_chains_give_what_one_transfer_after_another_gives():
+    drawn = diagrams.chains().steps
+    serial, present = [], dict(FIRST)
+    for source, target, amount in TRANSFERS:
+        if is_paid := present[source] >= amount:
+            present = {**present, source: present[source] - amount, target: present[target] + amount}
+        serial.append(is_paid)
+    assert counts(drawn[-1]) == present and serial.count(False) == 1
+    before = set()
+    for (ran, _, _), step in zip(BATCH, drawn, strict=True):
+        assert ("rejected" in words(step)) == any(number in range(5) and not serial[number] for number in _ran(ran))
+        # Who ran first in this step had all before it on its accounts done, and shares none with the others of the step.
+        new = _ran(ran) - before
+        for number in new:
+            earlier = {one for one in range(number) if {*TRANSFERS[one][:2]} & {*TRANSFERS[number][:2]}}
+            assert earlier <= before
+        assert len({ran[number] for number in new}) == len(new), "a thread runs one at a time"
+        before = _ran(ran)
+    assert sum(counts(drawn[0]).values()) == sum(present.values()) == 40
+
+
+def _ran(ran):
+    return {number for number, thread in enumerate(ran) if thread is not None}
 
 
 @DRAWINGS

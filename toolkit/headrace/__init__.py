@@ -20,6 +20,7 @@ The rooms of the house. Each imports only from rooms below it::
 
     stream                     the fluent interface: from any table to a running query
 
+    transactions               an engine: many threads, shared tables, the outcome of one event after another (TStream)
     elastic                    an engine: Virtual Shared-Nothing parallelism, O+ and its special cases (STRETCH)
 
     runtime                    the run of every engine: sources, threads, changes, results, its life
@@ -85,6 +86,7 @@ from headrace.expressions import (
 from headrace.names import missing_from_module
 from headrace.runtime.registry import runs, stop_all
 from headrace.stream import Stream, inputs, stream
+from headrace.transactions.tables import column, table
 
 __version__ = "0.1.0"
 
@@ -97,6 +99,7 @@ __all__ = [
     "col",
     "collect_list",
     "collect_set",
+    "column",
     "compare_controllers",
     "controllers",
     "count",
@@ -130,6 +133,7 @@ __all__ = [
     "stop_all",
     "stream",
     "sum",
+    "table",
     "top",
     "words",
 ]
@@ -139,6 +143,7 @@ _ELSEWHERE = {
     "avg": "hr.mean", "average": "hr.mean", "nunique": "hr.count_distinct",
     **{name: f"hr.controllers.{name}" for name in controllers.__all__},
     **{name: f"headrace_datasets.{name}" for name in ("tweets", "trades", "joins", "linear_road", "flights")},
+    **{name: f"headrace_datasets.{name}" for name in ("gs", "sl", "ob", "tp", "position_reports")},
     **{name: f"import headrace.{name}" for name in ("apps", "report", "errors")},
     "percentile": "hr.quantile", "collect": "hr.collect_list", "unique": "hr.collect_set",
     **dict.fromkeys(("topk", "top_k", "nlargest", "max_by", "arg_max"), "hr.top(k, column, by=...)"),

@@ -21,11 +21,14 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from headrace import __version__
 from headrace.errors import HeadraceError, InputError, NotSupportedError, OutputError
 from headrace.names import instead
+
+if TYPE_CHECKING:
+    from headrace.apps.app import Option
 
 DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
 MOST_SOURCES = 1024
@@ -97,6 +100,8 @@ def parser() -> argparse.ArgumentParser:
     from headrace.apps import APPS
     from headrace.control.mapping import MOST_INSTANCES
     from headrace.ingress.readers import MOST_BATCH_ROWS
+    from headrace.transactions.control import SCHEMES, SHARINGS
+    from headrace.transactions.options import DEFAULT_PUNCTUATION, DEFAULT_SCHEME, MOST_PUNCTUATION
 
     top = _Parser(
         prog="headrace",
@@ -108,6 +113,7 @@ def parser() -> argparse.ArgumentParser:
 
     demo = commands.add_parser("demo", help="real data, end to end; writes results and an HTML report", allow_abbrev=False)
     demo.add_argument("--fast", action="store_true", help="smaller inputs")
+    demo.add_argument("--transactions", action="store_true", help="a ledger instead: transactions over shared tables")
     demo.add_argument("--out", default="headrace-demo", metavar="FOLDER", help="where results go (default: %(default)s)")
 
     run = commands.add_parser(
@@ -125,18 +131,27 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--threads", type=threads, default=1, metavar="N", help="at the start (default 1)")
     run.add_argument("--max-threads", type=threads, metavar="M", help="default: the largest N named")
     run.add_argument("--reconfigure", metavar='"P%:N,..."', help='"10%%:4,50%%:1": 4 threads from 10 %% of the rows on')
-    run.add_argument("--mode", choices=("vsn", "sn"), default="vsn", help="virtual or plain shared-nothing (default vsn)")
-    run.add_argument("--gate", choices=("log", "scalegate"), default="log", help="tuple buffer (default log)")
+    run.add_argument("--mode", choices=("vsn", "sn"), help="virtual or plain shared-nothing (default vsn)")
+    run.add_argument("--gate", choices=("log", "scalegate"), help="tuple buffer (default log)")
     run.add_argument("--sources", type=sources, default=1, metavar="S", help="cut each input into S sources")
     run.add_argument("--batch", type=_whole("rows", MOST_BATCH_ROWS), metavar="B", help="rows given to the engine at a time")
     run.add_argument("--rate", type=_rate, metavar="R", help="tuples per second; default: as fast as possible")
     run.add_argument("--advance", metavar="D", help="window advance WA, such as 30min")
     run.add_argument("--size", metavar="D", help="window size WS, such as 1h")
     run.add_argument("--spark", metavar="MASTER", help="read through a Spark session, such as local[2]")
-    own = run.add_argument_group("options of one application")
-    for app in APPS.values():
-        for option in app.options:
-            own.add_argument(f"--{option.name}", type=_option(option.read), help=f"{app.name}: {option.help}")
+    of_tables = run.add_argument_group(f"options of {', '.join(app.name for app in APPS.values() if app.tables)}")
+    of_tables.add_argument(
+        "--scheme", type=_one_of("scheme", SCHEMES), metavar="NAME", help=f"{', '.join(SCHEMES)} (default {DEFAULT_SCHEME})"
+    )
+    events = f"events of a batch (default {DEFAULT_PUNCTUATION})"
+    of_tables.add_argument("--punctuation", type=_whole("events", MOST_PUNCTUATION), metavar="N", help=events)
+    of_tables.add_argument("--sharing", choices=SHARINGS, help="what executors take of each other's work (default nothing)")
+    of_tables.add_argument("--unsafe", action="store_true", default=None, help="allow --scheme none, whose results are wrong")
+    of_tables.add_argument("--state", metavar="DIR", help="write the tables after the last event, DIR/NAME.parquet each")
+    own = run.add_argument_group("options of one application, or of several")
+    for name, options in _own_options().items():
+        read, texts = next(iter(options.values())).read, (f"{app}: {option.help}" for app, option in options.items())
+        own.add_argument(f"--{name}", type=_option(read), help="; ".join(texts))
 
     bench = commands.add_parser("bench", help="measure the parts, repeat the papers' experiments", allow_abbrev=False)
     bench.add_argument("name", metavar="NAME|all", help="see `headrace bench list`")
@@ -158,6 +173,17 @@ def parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser("doctor", help="what works on this machine, and what to install", allow_abbrev=False)
     doctor.add_argument("--spark", action="store_true", help="start Spark as well")
     return top
+
+
+def _own_options() -> dict[str, dict[str, Option]]:
+    """Options of applications: name -> application -> option. What several have, all read alike."""
+    from headrace.apps import APPS
+
+    found: dict[str, dict[str, Option]] = {}
+    for app in APPS.values():
+        for option in app.options:
+            found.setdefault(option.name, {})[app.name] = option
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -277,7 +303,7 @@ def _end_now(status: int) -> NoReturn:
 def _demo(asked: argparse.Namespace) -> int:
     from headrace.demo import main as demo
 
-    return demo(fast=asked.fast, folder=asked.out)
+    return demo(fast=asked.fast, folder=asked.out, transactions=asked.transactions)
 
 
 def _run(asked: argparse.Namespace) -> int:
@@ -286,10 +312,9 @@ def _run(asked: argparse.Namespace) -> int:
 
     names = {name for name in vars(Request(asked.app, asked.out)) if name not in ("options", "app", "out")}
     own = {option.name for option in APPS[asked.app].options}
-    for app in APPS.values():
-        for option in app.options:
-            if option.name not in own and getattr(asked, option.name) is not None:
-                raise _Usage(f"--{option.name} is an option of {app.name}, not of {asked.app}; leave it out")
+    for name, options in _own_options().items():
+        if name not in own and getattr(asked, name) is not None:
+            raise _Usage(f"--{name} is an option of {', '.join(options)}, not of {asked.app}; leave it out")
     for name in ("size", "advance"):
         if getattr(asked, name) is not None and getattr(APPS[asked.app], name) is None:
             raise _Usage(f"--{name}: {asked.app} has no window {name}; leave it out")

@@ -2,6 +2,9 @@
 
 Two runs: the flights that left New York in 2013, while the number of threads changes from 1 to 4
 to 2, and made-up tweets at full speed. Each result is compared with the reference, row by row.
+
+With ``--transactions`` one run of the transactions engine: a ledger, whose threads and scheme change
+while it runs. No money is lost, and rows and accounts are those of the reference.
 """
 
 from __future__ import annotations
@@ -9,13 +12,14 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace.apps import APPS
@@ -28,6 +32,9 @@ TWEETS, FAST_TWEETS, FAST_FLIGHTS = 500_000, 20_000, 30_000
 PACED_S = 4.0
 """How long the flights are made to take, so that the threads change in the middle of them."""
 FAST_PACED_S = 1.5
+TRANSFERS, FAST_TRANSFERS, ACCOUNTS, AT_FIRST = 300_000, 30_000, 10_000, 10_000
+
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,7 @@ class Job:
     result: Path
 
 
-def main(fast: bool = False, folder: str | os.PathLike[str] = "headrace-demo") -> int:
+def main(fast: bool = False, folder: str | os.PathLike[str] = "headrace-demo", transactions: bool = False) -> int:
     """Run the demo; gives 0, or 1 where a result is not what the reference says.
 
     Parameters
@@ -54,6 +61,8 @@ def main(fast: bool = False, folder: str | os.PathLike[str] = "headrace-demo") -
         Smaller inputs.
     folder : path
         For the results and the report.
+    transactions : bool
+        The ledger instead.
     """
     begun = time.monotonic()
     folder = _folder(folder)
@@ -62,10 +71,30 @@ def main(fast: bool = False, folder: str | os.PathLike[str] = "headrace-demo") -
         print(f"[{time.monotonic() - begun:5.1f} s] {text}", flush=True)
 
     from headrace.spark.session import session
-    from headrace_datasets import flights, tweets
 
     say("starting Spark")
     spark = session("headrace demo")
+    records = [_ledger(fast, folder, spark, say)] if transactions else _elastic(fast, folder, spark, say)
+    report = write_html(folder / "report.html", "headrace demo", records)
+    say(f"done; results in {folder}{os.sep}, report in {report}")
+    print()
+    print(table(records))
+    return 0 if all(record.difference is None for record in records) else 1
+
+
+def _folder(folder: str | os.PathLike[str]) -> Path:
+    path = Path(folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise OutputError(f"folder {str(path)!r} cannot be written ({error.strerror}); give another with --out") from None
+    return path
+
+
+def _elastic(fast: bool, folder: Path, spark: Any, say: Say) -> list[Record]:
+    from headrace_datasets import flights, tweets
 
     say("reading the flights that left New York in 2013 into a Spark DataFrame")
     departures = flights(FAST_FLIGHTS if fast else None)
@@ -97,26 +126,10 @@ def main(fast: bool = False, folder: str | os.PathLike[str] = "headrace-demo") -
         result=folder / "longest.parquet",
     )
     records.append(_run(job, spark, say))
-
-    report = write_html(folder / "report.html", "headrace demo", records)
-    say(f"done; results in {folder}{os.sep}, report in {report}")
-    print()
-    print(table(records))
-    return 0 if all(record.difference is None for record in records) else 1
+    return records
 
 
-def _folder(folder: str | os.PathLike[str]) -> Path:
-    path = Path(folder)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path):
-            pass
-    except OSError as error:
-        raise OutputError(f"folder {str(path)!r} cannot be written ({error.strerror}); give another with --out") from None
-    return path
-
-
-def _run(job: Job, spark: Any, say: Any) -> Record:
+def _run(job: Job, spark: Any, say: Say) -> Record:
     """Run one job, watch it, change its threads on the way, and hold its result against the reference."""
     import headrace as hr
 
@@ -128,22 +141,8 @@ def _run(job: Job, spark: Any, say: Any) -> Record:
     every_s = 0.05 if job.rate else 0.02
     with query.start(threads=job.threads, max_threads=most, rate=job.rate, sample_every=every_s) as run:
         say(f"{job.title}: {job.rows.num_rows:,} rows on {_threads(job.threads)}, {pace}")
-        waiting = list(job.changes)
-        asked = []
-
-        def steer(metrics: Any) -> None:
-            processed = next(iter(metrics.operators.values())).processed
-            for change in [c for c in asked if c.is_settled]:
-                asked.remove(change)
-                say(f"{job.title}: {_threads(change.to_threads)} after {change.ms:.2f} ms")
-            if waiting and processed >= waiting[0][0] * job.rows.num_rows:
-                share, threads = waiting.pop(0)
-                say(f"{job.title}: {share:.0%} read; from {run.threads} to {_threads(threads)}, without stopping")
-                with suppress(RunStoppedError):  # it may end this very moment
-                    asked.append(run.reconfigure(threads=threads, reason="demo"))
-
-        while not run.wait(every_s):
-            steer(run.metrics())
+        changes = [(share, {"threads": threads}) for share, threads in job.changes]
+        _follow(run, job.title, job.rows.num_rows, changes, every_s, say)
         frame = run.to_spark(spark)
         changes, history = run.changes, run.history
     result = frame.toArrow()  # the comparison covers the way through Spark and back
@@ -156,6 +155,104 @@ def _run(job: Job, spark: Any, say: Any) -> Record:
     windows = f"windows of {parameters['size']} that advance by {parameters['advance']}"
     text = f"{job.app.help[0].upper()}{job.app.help[1:]}, in {windows}; {pace}."
     return Record(job.title, text, history, job.rows.num_rows, changes, difference)
+
+
+def _follow(
+    run: Any,
+    title: str,
+    rows: int,
+    changes: Sequence[tuple[float, Mapping[str, Any]]],
+    every_s: float,
+    say: Say,
+    look: Callable[[], None] = lambda: None,
+) -> None:
+    """Wait for the end of a run, and change it on the way; `look` is called after each change."""
+    waiting, asked = list(changes), []
+
+    def steer(metrics: Any) -> None:
+        processed = next(iter(metrics.operators.values())).processed
+        for change in [c for c in asked if c.is_settled]:
+            asked.remove(change)
+            now = change.describe() if change.from_threads == change.to_threads else _threads(change.to_threads)
+            say(f"{title}: {now} after {change.ms:.2f} ms")
+            look()
+        if waiting and processed >= waiting[0][0] * rows:
+            share, wish = waiting.pop(0)
+            words = [f"from {run.threads} to {_threads(wish['threads'])}"] if "threads" in wish else []
+            words += [f"to the scheme {wish['scheme']!r}"] if "scheme" in wish else []
+            say(f"{title}: {share:.0%} read; {', '.join(words)}, without stopping")
+            with suppress(RunStoppedError):  # it may end this very moment
+                asked.append(run.reconfigure(**wish, reason="demo"))
+
+    while not run.wait(every_s):
+        steer(run.metrics())
+
+
+def _ledger(fast: bool, folder: Path, spark: Any, say: Say) -> Record:
+    """Move money and assets between accounts by transactions, steer it, and count the money."""
+    import headrace as hr
+    from headrace.reference.transaction_apps import sl as reference
+    from headrace_datasets import sl
+
+    title, count, paced_s = "ledger", FAST_TRANSFERS if fast else TRANSFERS, FAST_PACED_S if fast else PACED_S
+    say(f"making {count:,} transfers between {ACCOUNTS:,} accounts into a Spark DataFrame; some are of more than there is")
+    rows = sl(n=count, seed=7, records=ACCOUNTS, transfers=1.0, rejected=0.02).to_arrow()
+
+    kept = {"rows": ACCOUNTS, "columns": {"balance": "int64"}, "first": {"balance": AT_FIRST}, "conserve": "balance"}
+    accounts, assets = hr.table("accounts", **kept), hr.table("assets", **kept)
+
+    def transfer(e, t):
+        if accounts[e.source].balance < e.amount or assets[e.source_asset].balance < e.quantity:
+            t.reject()
+        accounts[e.source].balance -= e.amount
+        accounts[e.target].balance += e.amount
+        assets[e.source_asset].balance -= e.quantity
+        assets[e.target_asset].balance += e.quantity
+        t.emit(balance=accounts[e.target].balance, quantity=assets[e.target_asset].balance)
+
+    lost: list[str] = []
+
+    def check(tables: Any, when: str) -> None:
+        sums = {name: _sum(tables[name].to_arrow()["balance"]) for name in ("accounts", "assets")}
+        lost.extend(f"{name} held {held:,} {when}" for name, held in sums.items() if held != ACCOUNTS * AT_FIRST)
+        say(f"{title}: {when}, all accounts together hold {sums['accounts']:,}, all assets {sums['assets']:,}")
+
+    def look() -> None:
+        with suppress(RunStoppedError):
+            tables = run.snapshot()
+            check(tables, "at the end" if tables.position is None else f"after {tables.position:,} transfers")
+
+    query = hr.stream(spark.createDataFrame(rows), event_time="ts").transact(
+        transfer, emits={"balance": "int64", "quantity": "int64"}
+    )
+    say(f"{title}: compiling its transaction where no earlier run did (the first time takes half a minute)")
+    changes = [(0.25, {"threads": 2}), (0.5, {"scheme": "lock"}), (0.75, {"threads": 4, "scheme": "chains"})]
+    with query.start(threads=1, max_threads=4, rate=count / paced_s, sample_every=0.05) as run:
+        say(f"{title}: {count:,} rows on {_threads(1)}, paced at {count / paced_s:,.0f} a second so that it can be watched")
+        _follow(run, title, count, changes, 0.05, say, look)
+        frame, tables = run.to_spark(spark), run.tables
+        changed, history = run.changes, run.history
+        check(tables, "at the end")
+        balances = tables["accounts"].to_spark(spark).toArrow()
+    result = frame.toArrow()  # the comparison covers the way through Spark and back
+    pq.write_table(result, folder / "ledger.parquet")
+    pq.write_table(balances, folder / "accounts.parquet")
+    rejected = _sum(result["rejected"])
+    say(f"{title}: {result.num_rows:,} results, {rejected:,} rejected, as a DataFrame again; computing the reference")
+    expected, content = reference(sources([rows]), records=ACCOUNTS)
+    difference = first_difference(result, expected) or (lost[0] if lost else None)
+    if difference is None and balances.to_pylist() != content["accounts"]:
+        difference = "the accounts hold something else in the end"
+    say(f"{title}: " + ("identical to the reference, no money lost" if difference is None else f"WRONG: {difference}"))
+    text = (
+        f"{count:,} transfers of money and assets between {ACCOUNTS:,} accounts, one transaction each; {rejected:,} were"
+        f" rejected as they were of more than there was. All accounts together held {ACCOUNTS * AT_FIRST:,} throughout."
+    )
+    return Record(title, text, history, count, changed, difference)
+
+
+def _sum(column: pa.ChunkedArray) -> int:
+    return pc.sum(column).as_py() or 0
 
 
 def _threads(count: int) -> str:

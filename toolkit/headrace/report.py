@@ -362,10 +362,13 @@ class _Plots:
         columns = [column for column in known if self.frame[column].any()] or known
         names = [column.removeprefix(f"{measure.prefix}_") for column in columns]
         words = [f"{place} {name}" if name.isdigit() else name for name in names]
+        if measure.by == "size":
+            words = [f"from {int(name):,}" for name in names]
         colors = [self.colors[i % len(self.colors)] for i in range(len(columns))]
         is_sum = measure.kind == "counter" and not measure.part_of
         top = float(self.frame[columns].sum(axis=1).max()) if is_sum and columns else self._peak(*columns)
-        plot = self._figure(f"{_heading(measure)} of each {place}", _axis(measure), top)
+        title = _heading(measure) if measure.by == "size" else f"{_heading(measure)} of each {place}"
+        plot = self._figure(title, _axis(measure), top)
         source = _source(self.frame[["seconds", *columns]])
         if is_sum and columns:
             plot.varea_stack(columns, x="seconds", source=source, color=colors, alpha=0.85, legend_label=words)

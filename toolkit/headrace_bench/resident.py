@@ -173,7 +173,7 @@ class Resident:
             for batch in table.to_batches():
                 for encoded in inlet.encode(batch):
                     inlet.store.append(
-                        encoded.ts, encoded.keys, encoded.offsets, encoded.columns, encoded.payload
+                        encoded.ts, encoded.keys, encoded.offsets, encoded.columns, encoded.payload, encoded.elements
                     )
                     parts.append(encoded.ts)
             self.ts.append(np.concatenate(parts) if parts else np.zeros(0, np.int64))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from headrace.metrics.latency import LatencyHistogram
-from headrace.metrics.measures import Measure
+from headrace.metrics.measures import Measure, keys_of
 from headrace.metrics.snapshot import OperatorMetrics
 
 MOST_DRAWN = 16
@@ -82,7 +82,7 @@ class OperatorColumns:
             columns, values = tuple(f"{name}_{part}_ms" for part in ("p50", "p99")), Quantiles(name)
         elif measure.by is not None:
             elements = elements_of(operator.values[name])
-            keys = elements if isinstance(operator.values[name], dict) else range(len(elements))
+            keys = keys_of(operator.values[name])[: len(elements)]
             self.elements[name] = elements
             columns = measure.columns_by(operator.values[name])[:MOST_DRAWN]
             values = rates(name, keys) if is_counter else levels(name, keys)

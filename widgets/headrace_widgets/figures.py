@@ -16,7 +16,10 @@ from headrace_widgets.panels.hover import add_values_on_hover
 from headrace_widgets.panels.panel import RoundRange
 from headrace_widgets.panels.quantiles import Quantiles
 from headrace_widgets.panels.shares import Shares
+from headrace_widgets.panels.sizes import Sizes
 
+_OF_NOW = (Shares, Sizes)
+"""Kinds of panels that show the newest values, and no time."""
 _MUCH_LESS = 0.75
 """Columns whose largest value has fallen to less of what it was are reason to ask whether an axis shrinks."""
 
@@ -37,9 +40,9 @@ class Figures:
         self.feed, self.operator, self.scene = feed, operator, scene
         self.panels = list(panels)
         self.built: dict[str, figure] = {panel.key: panel.figure(scene) for panel in panels}
-        self._shares = [panel for panel in self.panels if isinstance(panel, Shares)]
+        self._of_now = [panel for panel in self.panels if isinstance(panel, _OF_NOW)]
         self._heated = [panel for panel in self.panels if isinstance(panel, Quantiles)]
-        self._timed = [panel for panel in self.panels if not isinstance(panel, Shares)]
+        self._timed = [panel for panel in self.panels if not isinstance(panel, _OF_NOW)]
         for panel in self._timed:
             add_values_on_hover(self.built[panel.key], scene, panel.title)
         self._ranges = {panel.key: RoundRange(panel.least) for panel in self._timed}
@@ -50,11 +53,11 @@ class Figures:
         table = feed.tables[operator]
         drawn = [column for column in table.columns if column in scene.series.data]
         self.columns: dict[str, list[str]] = {"series": drawn} | {
-            panel.source.name: panel.pushed for panel in self._shares
+            panel.source.name: panel.pushed for panel in self._of_now
         } | {panel.cells.name: heat.COLUMNS for panel in self._heated}
         """Source name -> the columns that `blocks` and `cells` give, in their order."""
         self._places = table.places(drawn)
-        self._places_of_shares = [table.places(panel.columns) for panel in self._shares]
+        self._places_of_now = [table.places(panel.columns) for panel in self._of_now]
 
     @property
     def last(self) -> dict[str, float]:
@@ -64,7 +67,7 @@ class Figures:
     @property
     def sources(self) -> list[ColumnDataSource]:
         """The data sources of `columns`."""
-        return [self.scene.series, *[panel.source for panel in self._shares], *[panel.cells for panel in self._heated]]
+        return [self.scene.series, *[panel.source for panel in self._of_now], *[panel.cells for panel in self._heated]]
 
     def fit(self) -> None:
         """Let the ranges begin anew from what is shown."""
@@ -80,7 +83,7 @@ class Figures:
         """float64[columns, rows] for each data source, of a span of time."""
         table = self.feed.tables[self.operator]
         blocks = {"series": table.block(self._places, start, end, most)}
-        for panel, places in zip(self._shares, self._places_of_shares, strict=True):
+        for panel, places in zip(self._of_now, self._places_of_now, strict=True):
             blocks[panel.source.name] = panel.block(table.values_at(end, places))
         return blocks
 

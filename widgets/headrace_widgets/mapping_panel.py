@@ -41,6 +41,7 @@ class MappingPanel:
     def __init__(self, target: Target, metrics: OperatorMetrics, messages: Messages):
         self._target, self._threads, self._messages = target, metrics.max_threads, messages
         self._loads = BucketLoads()
+        self._is_measured = "bucket_load" in metrics.values
         self._members: list[int] = list(metrics.members)
         self._draft: Any = None
         self._base: Any = None
@@ -69,6 +70,7 @@ class MappingPanel:
             (self.move, self._move), (self.balance, self._balance), (self.apply, self._apply), (self.discard, self._discard),
         ):  # fmt: skip
             button.on_click(messages.guard(lambda _, action=action: action()))
+        self.balance.disabled = not self._is_measured
         row = w.Box([self.buckets, self.to, self.move, self.balance, self.apply, self.discard, self.prediction])
         row.add_class("headrace-draft")
         self.widget = w.VBox([self.plot, row])
@@ -158,11 +160,13 @@ class MappingPanel:
             cells[name].reshape(self._threads, GROUPS).sum(axis=1).tolist() for name in ("buckets", "share")
         )
         words = ", ".join(
-            f"thread {i}: {buckets[i]} buckets, {shares[i]:.0f}% of the load"
+            f"thread {i}: {buckets[i]} buckets" + (f", {shares[i]:.0f}% of the load" if self._is_measured else "")
             for i in range(self._threads)
             if buckets[i]
         )
         state = "Draft, not applied" if self._draft is not None else "In force"
+        if not self._is_measured:
+            return f"{state}: {words}. The load of a bucket is not measured here."
         return f"{state}: {words}. The most in a cell is {cells['share'].max():.1f}% of the load."
 
     def picture(self) -> LiveFigure:

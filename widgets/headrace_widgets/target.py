@@ -19,6 +19,8 @@ class Control(Protocol):
     most: float
     """Bounds of a count or a number."""
     choices: tuple[str, ...]
+    scale: str
+    """"linear" or "log"."""
 
 
 class Target:

@@ -84,6 +84,24 @@ def wrong(capfd, *arguments, status=2):
         (["run", "wordcount", "--in", "", "--out", "o.parquet"], "--in '': an empty path"),
         (["run", "forward", "--in", "words.parquet", "--right", "", "--out", "o.parquet"], "--right '': an empty path"),
         (["run", "wordcount", "--in", "words.parquet", "--out", ""], "--out '': an empty path"),
+        (["run", "sl", "--in", "words.parquet", "--out", "o.parquet", "--mode", "sn"], "--mode sn: sl is transactional, and"),
+        (["run", "gs", "--in", "words.parquet", "--out", "o.parquet", "--gate", "log"], "--gate log: gs is transactional, and"),
+        (["run", "tp", "--in", "words.parquet", "--out", "o.parquet", "--size", "3s"], "no window size"),
+        (["run", "ob", "--in", "words.parquet", "--out", "o.parquet", "--right", "words.parquet"], "ob has one input"),
+        (["run", "forward", "--in", "words.parquet", "--out", "o.parquet", "--scheme", "lock"], "--scheme lock: forward runs no"),
+        (["run", "hedge", "--in", "words.parquet", "--out", "o.parquet", "--unsafe"], "--unsafe: hedge runs no transactions"),
+        (["run", "flights", "--out", "o.parquet", "--state", "s"], "--state s: flights runs no transactions"),
+        (["run", "forward", "--in", "words.parquet", "--out", "o.parquet", "--records", "3"], "an option of gs, sl, ob, tp"),
+        (["run", "sl", "--in", "words.parquet", "--out", "o.parquet", "--records", "0"], "of records from 1 to"),
+        (["run", "sl", "--in", "words.parquet", "--out", "o.parquet", "--scheme", "lok"], "did you mean lock?"),
+        (["run", "sl", "--in", "words.parquet", "--out", "o.parquet", "--scheme", "none"], "add --unsafe"),
+        (["run", "sl", "--in", "words.parquet", "--out", "o.parquet", "--sharing", "all"], "everything"),
+        (["run", "sl", "--in", "words.parquet", "--out", "o.parquet", "--punctuation", "0"], "of events from 1 to 131072"),
+        (["run", "sl", "--in", "words.parquet", "--out", "o.parquet", "--state", ""], "--state '': an empty path"),
+        (["run", "sl", "--in", "words.parquet", "--out", "o.parquet", "--state", "words.parquet"], "is a file"),
+        (["run", "sl", "--in", "words.parquet", "--out", "o.parquet", "--state", "/proc/s"], "'/proc/s' cannot be made"),
+        (["run", "sl", "--in", "words.parquet", "--out", "assets.parquet", "--state", "."], "is also"),
+        (["run", "sl", "--in", "words.parquet", "--out", "o.parquet", "--state", "a/b/c"], "no column 'kind'; sl needs ts"),
         (["bench", "nothing"], "gate"),
         (["lab", "now"], "now"),
         (["lab", "--here", "--folder", "f"], "--folder 'f' and --here"),
@@ -224,6 +242,22 @@ def test_example_what_an_application_needs_is_listed(capfd):
     pq.write_table(pa.table({"ts": [1], "v": ["a"]}), "right.parquet")
     text = wrong(capfd, "run", "forward", "--in", "in.parquet", "--right", "right.parquet", "--out", "o.parquet")
     assert "'right.parquet' has columns ts (int64), v (string)" in text and "one schema" in text
+
+
+@pytest.mark.parametrize(
+    ("app", "columns", "text"),
+    [
+        ("gs", {"keys": [[1.5]], "values": [None]}, "column 'keys' is list<element: double>; gs needs"),
+        ("gs", {"keys": [1], "values": [None]}, "column 'keys' is int64"),
+        ("gs", {"keys": [["1"]], "values": [None]}, "values (list of integers)"),
+        ("tp", {"vehicle": [1], "segment": [1], "speed": [1.5]}, "column 'speed' is double"),
+        ("tp", {"vehicle": [1], "segment": [1]}, "no column 'speed'"),
+        ("ob", {"kind": [1], "items": [[1]], "prices": [[1]], "quantities": [[1]]}, "column 'kind' is int64"),
+    ],
+)
+def test_example_columns_of_transactional_applications(capfd, app, columns, text):
+    pq.write_table(pa.table({"ts": [1], **columns}), "in.parquet")
+    assert text in wrong(capfd, "run", app, "--in", "in.parquet", "--out", "o.parquet", "--state", "state")
 
 
 @pytest.mark.parametrize(

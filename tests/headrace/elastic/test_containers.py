@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace import reference
-from headrace.elastic.custom import containers
+from headrace.egress import containers
 from headrace.elastic.custom import program as custom_program
 from headrace.errors import FunctionError, HeadraceError, OverflowInputError
 from headrace.ingress.ordered_texts import OrderedTexts

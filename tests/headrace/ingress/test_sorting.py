@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from headrace.ingress import sorting
-from headrace.ingress.sorting import argsort
+from headrace.ingress.sorting import argsort, distinct
 
 small = st.integers(-3, 3)
 
@@ -20,6 +20,11 @@ small = st.integers(-3, 3)
 def few(request, monkeypatch):
     if request.param == "all by NumPy":
         monkeypatch.setattr(sorting, "FEW", -1)
+
+
+@given(arrays(np.int32, st.integers(0, 40), elements=small))
+def test_oracle_different_ones(numbers):
+    assert distinct(numbers).tolist() == sorted(set(numbers.tolist()))
 
 
 @given(st.integers(0, 60).flatmap(lambda n: st.tuples(*[arrays(np.int64, n, elements=small)] * 3)))

@@ -40,6 +40,7 @@ from headrace.memory.atomics import (
     prefetch_for_write,
     store_relaxed,
     store_release,
+    yield_core,
 )
 from interleave import TSO, Kernels, exhaustive, find_failure, sampled
 
@@ -55,6 +56,7 @@ def every_atomic(a, event):
     compare_exchange(a, 6, 7, 8)
     fence()
     pause()
+    yield_core()
     prefetch(a, 0)
     prefetch_for_write(a, 0)
     nanosleep(1)
@@ -143,6 +145,7 @@ def asm_of(function, *arguments):
         r"atomicrmw xchg .* seq_cst",
         r"cmpxchg .* acq_rel acquire",
         r"fence seq_cst",
+        r"call i32 @sched_yield",
         r"call void @llvm.prefetch.* i32 0, i32 3, i32 1",
         r"call void @llvm.prefetch.* i32 1, i32 3, i32 1",
     ],

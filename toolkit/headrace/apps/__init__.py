@@ -10,6 +10,10 @@ application    operator                             what it shows
 ``scalejoin``  J, two bands                         pure comparing
 ``hedge``      self-join, a user's predicate        bursts
 ``flights``    A+, keys are both ends of a flight   real data
+``gs``         transactions: read or write a list   no operation needs another's read
+``sl``         transactions: deposits, transfers    what one writes depends on what it read
+``ob``         transactions: bids, prices, stock    conditions on single records, lists
+``tp``         three transactions an event: tolls   several functions, sets in a table
 =============  ===================================  =========================================
 
 Each file reads like the operator's definition in the paper and names its
@@ -18,7 +22,7 @@ files for them, ``compare`` holds a result against the reference, ``command``
 is ``headrace run``.
 """
 
-from headrace.apps import flights, forward, hedge, longest, paircount, scalejoin, wordcount
+from headrace.apps import flights, forward, gs, hedge, longest, ob, paircount, scalejoin, sl, tp, wordcount
 from headrace.apps.app import App
 from headrace.errors import UnknownNameError
 from headrace.names import instead
@@ -30,7 +34,8 @@ class _Apps(dict[str, App]):
 
 
 APPS: dict[str, App] = _Apps(
-    (module.APP.name, module.APP) for module in (wordcount, paircount, longest, forward, scalejoin, hedge, flights)
+    (module.APP.name, module.APP)
+    for module in (wordcount, paircount, longest, forward, scalejoin, hedge, flights, gs, sl, ob, tp)
 )
 """Name on the command line -> application."""
 

@@ -28,6 +28,11 @@ def _is_number(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind)
 
 
+def _is_list_of_integers(kind: pa.DataType) -> bool:
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return is_list and (pa.types.is_integer(kind.value_type) or pa.types.is_null(kind.value_type))
+
+
 def read_whole(text: str, most: int) -> int | None:
     """Return the whole number from 1 to `most` that a text of the command line is; None if it is none."""
     # What is longer is above any limit, and int() has words of its own for thousands of digits.
@@ -46,8 +51,12 @@ KINDS: dict[str, Callable[[pa.DataType], bool]] = {
     "bool": pa.types.is_boolean,
     "integer or text": lambda kind: pa.types.is_integer(kind) or _is_text(kind),
     "timestamp or text": lambda kind: pa.types.is_timestamp(kind) or _is_text(kind),
+    "list of integers": _is_list_of_integers,
 }
 """What a column may be asked to be -> whether a type is that."""
+
+WIDE = {"integer": pa.int64(), "text": pa.string(), "list of integers": pa.list_(pa.int64())}
+"""What a column of a transactional application is read as; all null, it may also have no type."""
 
 TIME = (EVENT_TIME, "timestamp or integer")
 
@@ -75,7 +84,8 @@ class App:
     build : function of streams
         Gives the query. Takes the windows and options of the application by name.
     reference : function of sources
-        Gives its expected rows, by `headrace.reference`; takes the same names, and `unit`.
+        Gives its expected rows, by `headrace.reference`; takes the same names, and `unit`. With `tables`: the rows and
+        the content of each table, without `unit`.
     size, advance : str, optional
         The windows' defaults; None where it has none.
     right : sequence of (column, kind), optional
@@ -86,13 +96,15 @@ class App:
         Makes the input from the file's columns; the table is then held in memory.
     default_input : function, optional
         Gives the input when no file is named.
+    tables : sequence of str
+        Of a transactional application: the tables that it reads and writes.
     """
 
     name: str
     help: str
     left: Sequence[tuple[str, str]] | None
     build: Callable[..., Stream]
-    reference: Callable[..., list[dict[str, Any]]]
+    reference: Callable[..., Any]
     size: str | None = None
     advance: str | None = None
     right: Sequence[tuple[str, str]] | None = None
@@ -101,6 +113,12 @@ class App:
     prepare: Callable[[pa.Table], pa.Table] | None = None
     default_input: Callable[[], pa.Table] | None = None
     is_self_join: bool = False
+    tables: Sequence[str] = ()
+
+    @property
+    def engine(self) -> str:
+        """What runs it, "elastic" or "transactions"."""
+        return "transactions" if self.tables else "elastic"
 
     def parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Complete what was given (None: not given) with the defaults.
@@ -125,6 +143,12 @@ class App:
         wanted = self.right if side else self.left
         return None if wanted is None else [name for name, _ in wanted]
 
+    def read_as(self, field: pa.Field) -> pa.DataType:
+        """What a column of the input is read as."""
+        if self.tables and field.name != EVENT_TIME:
+            return WIDE[dict(self.needs(0))[field.name]]
+        return pa.string() if pa.types.is_string_view(field.type) else field.type  # most of Arrow's functions do not know views
+
     def check(self, schema: pa.Schema, side: int, name: str) -> None:
         """Raise `SchemaError` for the first column of an input that is missing or of another kind."""
         needs = self.needs(side)
@@ -138,7 +162,8 @@ class App:
                     f" the file has {', '.join(schema.names) or 'none'}"
                 )
             present = schema.field(found[0]).type
-            if not KINDS[kind](present):
+            is_untyped = bool(self.tables) and column != EVENT_TIME and pa.types.is_null(present)
+            if not KINDS[kind](present) and not is_untyped:
                 raise SchemaError(
                     f"input {name!r}: column {column!r} is {present}; {self.name} needs {listed}; cast it"
                 )

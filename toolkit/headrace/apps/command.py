@@ -16,13 +16,19 @@ from typing import Any
 from headrace.apps import APPS
 from headrace.apps.app import App, read_whole
 from headrace.control.mapping import MOST_INSTANCES
+from headrace.egress.sinks import ParquetSink, no_file_at, part_of
 from headrace.errors import HeadraceError, InputError, OutputError, ParameterError
+from headrace.transactions.options import DEFAULT_PUNCTUATION, DEFAULT_SCHEME, TransactionOptions
 
 PROGRESS_DELAY_S = 1.0
 """A run that ends sooner shows no progress bar."""
 
 _POLL_S = 0.1
 _MASTER = re.compile(r"local(\[(\*|[1-9]\d{0,4})( *, *[1-9]\d{0,4})?\])?|spark://\S+:\d+|yarn|k8s://\S+", re.ASCII)
+
+
+ENGINE_OPTIONS = {"elastic": ("mode", "gate"), "transactions": ("scheme", "punctuation", "sharing", "unsafe")}
+"""By engine, the options of `start` that it has alone and the command line passes on."""
 
 
 @dataclass
@@ -37,14 +43,19 @@ class Request:
     threads: int = 1
     max_threads: int | None = None
     reconfigure: str | None = None
-    mode: str = "vsn"
-    gate: str = "log"
+    mode: str | None = None
+    gate: str | None = None
     sources: int = 1
     batch: int | None = None
     rate: float | None = None
     advance: str | int | None = None
     size: str | int | None = None
     spark: str | None = None
+    scheme: str | None = None
+    punctuation: int | None = None
+    sharing: str | None = None
+    unsafe: bool | None = None
+    state: str | None = None
     options: dict[str, Any] | None = None
 
 
@@ -103,16 +114,22 @@ def run(request: Request) -> dict[str, Any]:
         raise ParameterError(
             f"--max-threads {max_threads}: {threads} threads are asked for; give at least that, or leave it out"
         )
+    _check_engine(app, request)
     _check_paths(app, request)
     if request.spark is not None:
         _check_master(request.spark)
 
     from headrace.apps.inputs import open_inputs
-    from headrace.egress.sinks import parquet
+    from headrace.apps.state import state_files
 
-    sink = parquet(request.out)
+    sink = _Output(request.out)
     sink.check()
-    with _report_file(request.report) as write_report, _with_the_fix_of_a_file():
+    with (
+        _report_file(request.report) as write_report,
+        sink.published_at_the_end(),
+        state_files(request.state, app.tables) as write_state,
+        _with_the_fix_of_a_file(),
+    ):
         spark = _session(request.spark) if request.spark else None
         inputs = open_inputs(app, request.left, request.right, request.sources, request.batch, spark)
         given = {"size": request.size, "advance": request.advance, **(request.options or {})}
@@ -120,20 +137,42 @@ def run(request: Request) -> dict[str, Any]:
         # A self-join is fed the stream twice, and counts its tuples so.
         feeds = 2 if app.is_self_join else 1
         planned = [(feeds * math.ceil(share * inputs.rows), count) for share, count in schedule]
+        own = {name: value for name in ENGINE_OPTIONS[app.engine] if (value := getattr(request, name)) is not None}
         rate = None if request.rate is None else request.rate / inputs.sources
         with query.start(
             threads=request.threads,
             max_threads=max_threads,
             reconfigure=planned,
             sink=sink,
-            gate=request.gate,
-            mode=request.mode,
             rate=rate,
+            **own,
         ) as started:
             _follow(started, app.name, inputs.rows, feeds)
-            report = summarize(started, app, inputs.rows, request.threads)
+            report = summarize(started, app, inputs.rows, request)
+        write_state(started)
         write_report(report)
     return report
+
+
+def _check_engine(app: App, request: Request) -> None:
+    """Refuse what only another engine's applications have."""
+    given = {name: getattr(request, name) for names in ENGINE_OPTIONS.values() for name in names} | {"state": request.state}
+    for name, value in given.items():
+        if value is None or name in ENGINE_OPTIONS[app.engine] or (name == "state" and app.tables):
+            continue
+        what = f"--{name}" if value is True else f"--{name} {value}"
+        if app.tables:
+            why = f"{app.name} is transactional, and {TransactionOptions.lacks[name]}"
+        else:
+            why = f"{app.name} runs no transactions, and has no tables"
+        raise ParameterError(f"{what}: {why}; leave it out")
+    if request.scheme == "none" and not request.unsafe:
+        raise ParameterError(
+            "--scheme none takes no locks and keeps no order, so its results are wrong; add --unsafe if that is what you"
+            " want to see, or give another scheme"
+        )
+    if request.scheme == "none":
+        print("headrace: --scheme none takes no locks and keeps no order: THE RESULTS ARE WRONG", file=sys.stderr, flush=True)
 
 
 def _check_paths(app: App, request: Request) -> None:
@@ -147,8 +186,6 @@ def _check_paths(app: App, request: Request) -> None:
         if path == "":
             raise ParameterError(f"{flag} '': an empty path; give the path of a file")
 
-    from headrace.egress.sinks import no_file_at
-
     inputs = [os.path.realpath(path) for path in (request.left, request.right) if path]
     for flag, path in (("--out", request.out), ("--report", request.report)):
         if path is not None and (kind := no_file_at(path) or ("" if os.path.basename(path) else "a directory")):
@@ -158,6 +195,10 @@ def _check_paths(app: App, request: Request) -> None:
         raise OutputError(f"--out {request.out} is also an input; give another path")
     if request.report is not None and os.path.realpath(request.report) in [out, *inputs]:
         raise OutputError(f"--report {request.report} is also the output or an input; give another path")
+    if request.state is not None:
+        from headrace.apps.state import check_folder
+
+        check_folder(request.state, app.tables, [out, *inputs, *filter(None, [request.report])])
 
 
 def _check_master(master: str) -> None:
@@ -215,8 +256,6 @@ def _report_file(path: str | None) -> Iterator[Callable[[dict[str, Any]], None]]
     if path is None:
         yield lambda report: None
         return
-    from headrace.egress.sinks import part_of
-
     target, part = part_of(path)
     try:
         part.touch()
@@ -227,12 +266,28 @@ def _report_file(path: str | None) -> Iterator[Callable[[dict[str, Any]], None]]
 
     def write(report: dict[str, Any]) -> None:
         part.write_text(json.dumps(report, indent=2, allow_nan=False) + "\n")
-        os.replace(part, target)
 
     try:
         yield write
+        os.replace(part, target)
     finally:
         part.unlink(missing_ok=True)
+
+
+class _Output(ParquetSink):
+    """The result's file: it appears when all else that the command writes is complete, too."""
+
+    def close(self) -> None:
+        self.complete()
+
+    @contextmanager
+    def published_at_the_end(self) -> Iterator[None]:
+        """Give the file its name, unless something fails before."""
+        try:
+            yield
+            self.publish()
+        finally:
+            self.abort()
 
 
 def _follow(started: Any, name: str, rows: int, feeds: int) -> None:
@@ -249,7 +304,7 @@ def _follow(started: Any, name: str, rows: int, feeds: int) -> None:
             bar.update(min(rows, operator.processed // feeds) - bar.n)
 
 
-def summarize(started: Any, app: App, rows: int, threads: int) -> dict[str, Any]:
+def summarize(started: Any, app: App, rows: int, request: Request) -> dict[str, Any]:
     """Make the report of a finished run."""
     metrics = started.metrics()
     operator = next(iter(metrics.operators.values()))
@@ -257,7 +312,7 @@ def summarize(started: Any, app: App, rows: int, threads: int) -> dict[str, Any]
     latency = getattr(operator, "latency_ms", {})  # of an operator that has none
     is_join = app.has_right is True or app.is_self_join
     changes = sorted(started.changes, key=lambda c: c.requested_ns if c.planned_at is None else c.planned_at)
-    return {
+    report = {
         "app": app.name,
         "tuples_in": rows,
         "tuples_out": metrics.tuples_out,
@@ -270,8 +325,16 @@ def summarize(started: Any, app: App, rows: int, threads: int) -> dict[str, Any]
             {"from": c.from_threads, "to": c.to_threads, "ms": _finite(c.ms), "outcome": c.outcome} for c in changes
         ],
         "imbalance_cv": operator.values.get("imbalance_cv"),
-        "threads": threads,
+        "threads": request.threads,
     }
+    if app.tables:
+        report |= {
+            "rejected": operator.rejected,
+            "transactions_per_s": operator.transactions / seconds if seconds > 0 else None,
+            "scheme": request.scheme or DEFAULT_SCHEME,
+            "punctuation": request.punctuation or DEFAULT_PUNCTUATION,
+        }
+    return report
 
 
 def _finite(value: float | None) -> float | None:

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.apps.app import App
-from headrace.errors import InputError, SchemaError
-from headrace.ingress.readers import DEFAULT_BATCH_ROWS, Reader, open_input
+from headrace.errors import InputError, OverflowInputError, SchemaError
+from headrace.ingress.readers import DEFAULT_BATCH_ROWS, Reader, first_line, open_input
 from headrace.ingress.times import check_event_time
 from headrace.stream import Stream, stream
 
@@ -84,15 +84,10 @@ def _open(app: App, side: int, path: str | None, spark: Any) -> Reader:
         return _held(pa.Table.from_batches(reader, reader.schema), app, reader.name, spark)
     reader = open_input(path, columns=columns)
     check_event_time(reader.schema, "ts")
-    schema = pa.schema([field.with_type(_usual(field.type)) for field in reader.schema])
+    schema = pa.schema([field.with_type(app.read_as(field)) for field in reader.schema])
     if spark is not None:
         return _through_spark(reader, schema, path, spark)
     return reader if schema.equals(reader.schema) else _cast(reader, schema, reader.rows)
-
-
-def _usual(kind: pa.DataType) -> pa.DataType:
-    """Most of Arrow's functions do not know views yet."""
-    return pa.string() if pa.types.is_string_view(kind) else kind
 
 
 def _held(table: pa.Table, app: App, name: str, spark: Any) -> Reader:
@@ -127,10 +122,20 @@ def _cast(reader: Reader, schema: pa.Schema, rows: int | None) -> Reader:
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in reader:
-            arrays = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+            arrays = [_as(column, field, reader.name) for column, field in zip(batch.columns, schema, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     return Reader(schema, reader.name, rows, batches, is_validated=False)
+
+
+def _as(column: pa.Array, field: pa.Field, name: str) -> pa.Array:
+    try:
+        return column.cast(field.type)
+    except pa.ArrowInvalid as error:
+        raise OverflowInputError(
+            f"input {name!r}: column {field.name!r} of {column.type} does not fit {field.type} ({first_line(error)});"
+            f" filter such rows out of the file"
+        ) from None
 
 
 def _sources(reader: Reader, count: int, batch_rows: int | None) -> list[Reader]:

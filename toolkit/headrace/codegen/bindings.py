@@ -179,6 +179,25 @@ Binding = FieldBinding | ListBinding | ContainerBinding | Unreadable
 
 
 @dataclass(frozen=True)
+class Opened:
+    """A name that stands for a row of a table: assigning a key to it opens the row.
+
+    Attributes
+    ----------
+    role : str
+        What its fields are: a key of the plan's objects. If it begins with "state", they can be written.
+    text : str
+        Statements that find the row; ``{key}`` stands for the key.
+    key : str
+        "string" or "number".
+    """
+
+    role: str
+    text: str
+    key: str = "number"
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything about the surrounding kernel that the rewriting needs."""
 
@@ -196,6 +215,10 @@ class Plan:
     texts: Texts | None = None
     kinds: Mapping[str, Any] = field(default_factory=dict)
     """Role of a single value -> its kind, where it is a string or a tuple with one."""
+    rows: Mapping[str, Opened] = field(default_factory=dict)
+    """Names in the function that stand for rows of tables."""
+    named: Mapping[str, str] = field(default_factory=dict)
+    """Names in the function that stand for something with fields, beside its parameters -> role."""
 
     def words(self) -> set[str]:
         """Names that locals must not take."""
@@ -209,6 +232,7 @@ class Plan:
                 elif isinstance(binding, ContainerBinding):
                     texts += [binding.heads, binding.at, binding.lists]
         texts += [text for text in self.values.values() if isinstance(text, str)]
+        texts += [row.text for row in self.rows.values()]
         for part in (self.memory, self.texts):
             texts += [] if part is None else [text for text in vars(part).values() if isinstance(text, str)]
         return set(re.findall(r"[A-Za-z_]\w*", " ".join(texts)))

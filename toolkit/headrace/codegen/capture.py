@@ -78,6 +78,8 @@ class CapturedFunction:
         Expressions that frozen names, and parameters with defaults, stand for.
     helpers : dict
         Name -> the user function it is bound to.
+    objects : dict
+        Name -> the object it is bound to, of a type that the caller of `capture` accepts.
     """
 
     name: str
@@ -88,6 +90,7 @@ class CapturedFunction:
     defaults: dict[str, ast.expr] = field(default_factory=dict)
     constants: dict[str, ast.expr] = field(default_factory=dict)
     helpers: dict[str, CapturedFunction] = field(default_factory=dict)
+    objects: dict[str, Any] = field(default_factory=dict)
 
     def error(self, text: str, node: ast.AST | None = None) -> FunctionError:
         """Make an error at a node of this function."""
@@ -95,13 +98,15 @@ class CapturedFunction:
         return FunctionError(text, function=self.name, file=self.file, line=line)
 
 
-def capture(function: Callable) -> CapturedFunction:
+def capture(function: Callable, accepts: tuple[type, ...] = ()) -> CapturedFunction:
     """Capture a plain Python function.
 
     Parameters
     ----------
     function : callable
         A ``def`` or lambda, or one decorated with ``numba.njit``.
+    accepts : tuple of type
+        Objects of these types it may name as well; the caller knows what to make of them.
 
     Raises
     ------
@@ -115,10 +120,10 @@ def capture(function: Callable) -> CapturedFunction:
     >>> ast.unparse(captured.node.body[0]), ast.unparse(captured.constants["limit"])
     ('return t.chars > limit', '3')
     """
-    return _capture(function, ())
+    return _capture(function, (), accepts)
 
 
-def _capture(function: Any, callers: tuple[types.CodeType, ...]) -> CapturedFunction:
+def _capture(function: Any, callers: tuple[types.CodeType, ...], accepts: tuple[type, ...]) -> CapturedFunction:
     if isinstance(function, Dispatcher):
         function = function.py_func
     if not isinstance(function, types.FunctionType):
@@ -151,7 +156,7 @@ def _capture(function: Any, callers: tuple[types.CodeType, ...]) -> CapturedFunc
     local = set(captured.parameters) | {name.id for name in names if not isinstance(name.ctx, ast.Load)}
     for name in names:
         if name.id not in local:
-            _resolve(captured, function, name, (*callers, code))
+            _resolve(captured, function, name, (*callers, code), accepts)
     return captured
 
 
@@ -367,13 +372,16 @@ def _resolve(
     function: types.FunctionType,
     node: ast.Name,
     callers: tuple[types.CodeType, ...],
+    accepts: tuple[type, ...],
 ) -> None:
     name = node.id
-    if name in captured.constants or name in captured.helpers:
+    if name in captured.constants or name in captured.helpers or name in captured.objects:
         return
     value = _lookup(captured, function, node)
     frozen = _freeze(value)
-    if frozen is not None:
+    if isinstance(value, accepts):
+        captured.objects[name] = value
+    elif frozen is not None:
         captured.constants[name] = frozen
     elif isinstance(value, types.ModuleType):
         if value not in _MODULES:
@@ -386,7 +394,7 @@ def _resolve(
     elif (known := _library_name(value)) is not None:
         captured.constants[name] = _expression(known)
     elif isinstance(value, types.FunctionType | Dispatcher):
-        captured.helpers[name] = _capture(value, callers)
+        captured.helpers[name] = _capture(value, callers, accepts)
     elif isinstance(value, type) and issubclass(value, BaseException) and value.__module__ == "builtins":
         captured.constants[name] = _expression(value.__name__)
     elif isinstance(value, Hashable) and value in _BUILTINS:

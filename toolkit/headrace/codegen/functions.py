@@ -34,7 +34,9 @@ the promise that every run gives the same output.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import linecache
+import os
 import re
 import sys
 import traceback
@@ -49,6 +51,7 @@ from headrace.codegen.bindings import (
     FieldBinding,
     ListBinding,
     Memory,
+    Opened,
     Plan,
     Texts,
     Unreadable,
@@ -78,6 +81,7 @@ _MAY_RAISE = re.compile(
     r"|\bkept_(?!float|bits|key_bits|less|lesser|greater|count|has|find|or|entry|sum|discard)\w"
     r"|\bchecked_(?!int64|float64|float32|bool|truth|negative|magnitude|invert)"
 )
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STEPS_TO_EXPLAIN = 1_000_000
 """Lines a failed function may run in the interpreter before we stop looking for the reason."""
 
@@ -138,7 +142,7 @@ class GeneratedFunction:
 
 
 def specialise(
-    function: Callable,
+    function: Callable | CapturedFunction,
     *,
     name: str,
     arguments: tuple[str, ...],
@@ -153,12 +157,14 @@ def specialise(
     memory: Memory | None = None,
     texts: Texts | None = None,
     kinds: Mapping[str, Any] | None = None,
+    rows: Mapping[str, Opened] | None = None,
+    named: Mapping[str, str] | None = None,
 ) -> GeneratedFunction:
     """Rewrite a user function for a kernel.
 
     Parameters
     ----------
-    function : callable
+    function : callable or CapturedFunction
         Plain Python: a ``def`` or a lambda.
     name : str
         What the generated function is called.
@@ -197,13 +203,20 @@ def specialise(
         How the kernel knows strings; without it a function has none.
     kinds : dict, optional
         Role of a single value -> "string", or a tuple of "string" and "number", where it is no number.
+    rows : dict, optional
+        Names in the function that stand for rows of tables -> how a row is found, once a key is assigned to the name.
+    named : dict, optional
+        Names in the function, beside its parameters, that stand for something with fields -> role.
 
     Raises
     ------
     FunctionError
         With file and line, if the function cannot be compiled this way.
     """
-    captured = capture(function)
+    if isinstance(function, CapturedFunction):
+        captured = dataclasses.replace(function, node=copy.deepcopy(function.node))  # it is rewritten in place
+    else:
+        captured = capture(function)
     objects: dict[str, dict[str, Binding]] = {}
     values: dict[str, str | Unreadable] = {}
     for role, binding in bindings.items():
@@ -231,6 +244,8 @@ def specialise(
         memory=memory,
         texts=texts,
         kinds=dict(kinds or {}),
+        rows=dict(rows or {}),
+        named=dict(named or {}),
     )
     written = rewrite(captured, tuple(arguments), plan)
     imports = ["import math", "import numpy as np"]
@@ -466,6 +481,7 @@ def explain_failure(
     values: Mapping[str, object],
     emits: Iterable[str] | None = None,
     cause: BaseException | None = None,
+    again: Callable[[], Mapping[str, object]] | None = None,
 ) -> FunctionError:
     """Find out why a compiled function failed on a tuple.
 
@@ -478,6 +494,8 @@ def explain_failure(
         As for `call_plain`.
     cause : Exception, optional
         What the compiled function raised; said if Python does not fail.
+    again : function, optional
+        Gives the values once more, for a second call: where the first one may have changed them.
 
     Returns
     -------
@@ -494,6 +512,8 @@ def explain_failure(
         call_plain(function, arguments, values, emits)
     except FunctionError as error:
         return error
+    if again is not None:
+        values = again()
     try:
         call_plain(function, arguments, {role: _bounded(value) for role, value in values.items()}, emits)
     except FunctionError as error:
@@ -585,7 +605,8 @@ def _explained(error: Exception, function: Callable, offending: dict[str, object
     code = function.__code__
     name, file, line = code.co_name, code.co_filename, code.co_firstlineno
     for frame in traceback.extract_tb(error.__traceback__):
-        # The innermost line of the user's, not of NumPy's or ours.
-        if frame.filename != __file__ and "site-packages" not in frame.filename and frame.lineno:
+        # The innermost line of the user's, not of NumPy or of this package: the function itself may be one of `apps`.
+        is_ours = frame.filename.startswith(_PACKAGE) and frame.filename != code.co_filename
+        if not is_ours and "site-packages" not in frame.filename and frame.lineno:
             name, file, line = frame.name, frame.filename, frame.lineno
     return FunctionError(f"{type(error).__name__}: {error}", name, file, line, offending)

@@ -86,7 +86,7 @@ def _compile(function: Callable, error_model: str, inline: str, is_bounded: bool
         return function
     namespace = function.__globals__
     entry = namespace.get(_ENTRY)
-    is_part = entry not in (None, function.__name__)
+    is_part = entry is not None and function.__name__ not in entry
     dispatcher = njit(
         nogil=True,
         error_model=error_model,
@@ -147,7 +147,7 @@ def compiled_user_bounded(function: Callable) -> Any:
 
 
 def load_module(
-    source: str, name_hint: str = "kernel", debug: bool = False, entry: str | None = None
+    source: str, name_hint: str = "kernel", debug: bool = False, entry: str | tuple[str, ...] | None = None
 ) -> types.ModuleType:
     """Import a generated source so that its compiled code is found by every later process.
 
@@ -164,8 +164,8 @@ def load_module(
         Goes into the file's name, for readers of profiles and tracebacks.
     debug : bool
         Compile with bounds checks. It is another module with another name.
-    entry : str, optional
-        The only function that Python calls: the others become its parts, see
+    entry : str or tuple of str, optional
+        The functions that are called from outside: the others become their parts, see
         `headrace.codegen.parts`. Without it every function can be called.
 
     Returns
@@ -184,6 +184,7 @@ def load_module(
     >>> load_module(text, "double").double(21)
     42
     """
+    entry = (entry,) if isinstance(entry, str) else entry
     hint = re.sub(r"[^A-Za-z0-9]+", "_", name_hint).strip("_")[:32] or "kernel"
     name = f"op_{hint}_{source_identity(source, f'debug={debug} entry={entry}')}"
     with _lock:
@@ -192,7 +193,7 @@ def load_module(
         return _loaded[name]
 
 
-def _import(source: str, name: str, debug: bool, entry: str | None) -> types.ModuleType:
+def _import(source: str, name: str, debug: bool, entry: tuple[str, ...] | None) -> types.ModuleType:
     path = _kept(name, source.encode("utf-8"))
     if path is None:
         # Not a file: tracebacks and Numba's messages read it from here.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import dataclasses
 import operator
 import re
 from collections import Counter
@@ -25,6 +26,7 @@ from headrace.codegen.bindings import (
     ContainerBinding,
     FieldBinding,
     ListBinding,
+    Opened,
     Plan,
     Unreadable,
     Written,
@@ -90,6 +92,7 @@ def rewrite(captured: CapturedFunction, roles: tuple[str, ...], plan: Plan) -> W
         raise captured.error(f"takes {len(given)} parameters: it is called with ({', '.join(roles)})")
     check_assigned(captured)
     bound = dict(zip(given, roles, strict=False))
+    bound |= {name: row.role for name, row in plan.rows.items()} | dict(plan.named)
     _Function(captured, bound, (), plan.name, plan.returns, written, {}, {}).write()
     return written
 
@@ -120,7 +123,7 @@ class _Function(KeptValues):
         self.has_indices = any(isinstance(node, ast.Subscript) for node in ast.walk(captured.node))
         self._operations = _EXACT_OPERATIONS if self.plan.debug else _OPERATIONS
         names = [node for node in ast.walk(captured.node) if isinstance(node, ast.Name)]
-        stored = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+        stored = {name.id for name in names if isinstance(name.ctx, ast.Store)} - set(self.plan.rows)
         taken = self.plan.words() | set(captured.constants)
         self.names: dict[str, str] = {}
         for local in sorted(stored | set(own)):
@@ -241,6 +244,9 @@ class _Function(KeptValues):
         return ast.copy_location(ast.Return(value), node)
 
     def visit_Assign(self, node: ast.Assign):
+        first = node.targets[0]
+        if isinstance(first, ast.Name) and first.id in self.plan.rows:
+            return self._open(self.plan.rows[first.id], first, node)
         kept = self._kept_assign(node)
         if kept is not None:
             return kept
@@ -254,6 +260,21 @@ class _Function(KeptValues):
             _replace_name(store, targets[0], value)
             return [store]
         return [ast.copy_location(ast.Assign(targets, value), node), *after]
+
+    def _open(self, row: Opened, name: ast.Name, node: ast.Assign) -> list[ast.stmt]:
+        """Find the row that a name stands for from here on."""
+        if row.key == "string":
+            self._expect("string", node.value, f"the key of {name.id}")
+        else:
+            self._refuse(node.value, f"the key of {name.id}: give a whole number")
+        found = self.visit(node.value)
+        key = ast.unparse(found if row.key == "string" else self._checked("int64", found))
+        statements = ast.parse(row.text.replace("{key}", key)).body
+        for statement in statements:
+            for each in ast.walk(statement):
+                if "lineno" in each._attributes:
+                    ast.copy_location(each, node)
+        return list(statements)
 
     def visit_AnnAssign(self, node: ast.AnnAssign):
         if node.value is None:
@@ -670,9 +691,11 @@ class _Function(KeptValues):
             name = f"{self.plan.name}_{plain}"
             while name in self.written.markers:
                 name += "_"
-            copy = _Function(helper, roles, own, name, "helper", self.written, kinds, places)
-            copy.write()
-            self.written.helpers[key] = name, copy.passes
+            # It is rewritten in place, and another function may call it as well.
+            own_copy = dataclasses.replace(helper, node=copy.deepcopy(helper.node))
+            called = _Function(own_copy, roles, own, name, "helper", self.written, kinds, places)
+            called.write()
+            self.written.helpers[key] = name, called.passes
         name, passes = self.written.helpers[key]
         arguments: list[ast.expr] = [ast.Name(p, ast.Load()) for p in passes]
         arguments += [self.visit(given[p]) for p in own]

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.ingress.keys import KeyDictionary
-from headrace.ingress.sorting import argsort
+from headrace.ingress.sorting import argsort, distinct
 
 FEW_TIMES = 16
 """Right boundaries in one release for which going through the records once each beats sorting by them."""
@@ -42,10 +42,10 @@ def arrange(dictionary: KeyDictionary, ids: np.ndarray, times: np.ndarray) -> tu
 def _order(dictionary: KeyDictionary, ids: np.ndarray, times: np.ndarray) -> np.ndarray:
     if times.min() == times.max():
         return dictionary.argsort(ids)  # the rule: one window ended
-    distinct = np.unique(times)
-    if len(distinct) > FEW_TIMES:
+    ended = distinct(times)
+    if len(ended) > FEW_TIMES:
         return argsort(times, key_ranks(dictionary, ids))
-    parts = [np.flatnonzero(times == time) for time in distinct]
+    parts = [np.flatnonzero(times == time) for time in ended]
     return np.concatenate([part[dictionary.argsort(ids[part])] for part in parts])
 
 

@@ -178,9 +178,17 @@ class ParquetSink:
             raise OutputError(f"output {str(self.path)!r}: {error}") from error
 
     def close(self) -> None:
+        self.complete()
+        self.publish()
+
+    def complete(self) -> None:
+        """Write what is held; the file has no name yet."""
         if self._rows:
             self._write(pa.Table.from_batches(self._held, self._schema))
         self._writer.close()
+
+    def publish(self) -> None:
+        """Give the complete file its name."""
         os.replace(self._temporary, self._target)
         _unfinished.discard(self._temporary)
 

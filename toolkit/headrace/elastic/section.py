@@ -6,7 +6,6 @@ workers, parked unless active, and one collector.
 
 from __future__ import annotations
 
-import functools
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -38,7 +37,7 @@ from headrace.memory.cells import CACHE_LINE, HUGE_PAGE, publish_cell, read_cell
 from headrace.memory.event_count import signal
 from headrace.metrics.latency import LatencyHistogram
 from headrace.metrics.snapshot import OperatorMetrics
-from headrace.plan.nodes import Branch, OperatorNode, SourceNode
+from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.references import BUCKETS
 from headrace.runtime.feeding import Stopped
@@ -413,14 +412,10 @@ class ElasticSection(Section):
 
     # -- what is measured
 
-    @functools.cached_property
-    def source_names(self) -> list[str]:
-        """A name for each source of the gate, no two alike."""
-        names = []
-        for inlet in self.inlets:
-            origin = inlet.branch.origin
-            names.append(inlet.branch.source if isinstance(origin, SourceNode) else origin.name)
-        return [name if names.count(name) == 1 else f"{name} {i}" for i, name in enumerate(names, 1)]
+    @property
+    def unreleased(self) -> int:
+        """Results that wait for their release."""
+        return self.collector.unreleased if self.collector else 0
 
     @property
     def states(self) -> Sequence[tuple[np.ndarray, ...]]:

@@ -172,7 +172,8 @@ def list_parts(array: pa.Array) -> tuple[pa.Array, np.ndarray]:
     offsets = np.concatenate(([0], np.cumsum(lengths)))
     values, starts = array.values, _list_starts(array)
     is_view = pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)
-    if not is_view and array.null_count == 0:
+    # Null lists rarely span elements: then what lies between the first and the last list is what lists have.
+    if not is_view and (array.null_count == 0 or _span(array) == offsets[-1]):
         return values.slice(int(starts[0]) if starts.size else 0, int(offsets[-1])), offsets
     # Lists may lie in any order and share elements, and null ones may span some. `flatten` would do, but it brings the
     # dictionary of coded elements together with itself: that fails for one with a null, and mistakes halves for integers.
@@ -180,6 +181,16 @@ def list_parts(array: pa.Array) -> tuple[pa.Array, np.ndarray]:
     if places.size == 0 or (places[-1] - places[0] == places.size - 1 and (np.diff(places) == 1).all()):
         return values.slice(int(places[0]) if places.size else 0, places.size), offsets
     return take(values, places), offsets
+
+
+def _span(array: pa.Array) -> int:
+    """Return how many elements lie between the beginning of the first list and the end of the last, of no view."""
+    kind, count = array.type, len(array)
+    if pa.types.is_fixed_size_list(kind):
+        return count * kind.list_size
+    width = np.int64 if pa.types.is_large_list(kind) else np.int32
+    bounds = view_buffer(array.buffers()[1], array.offset, count + 1, width)
+    return int(bounds[-1]) - int(bounds[0]) if bounds.size else 0
 
 
 def _list_starts(array: pa.Array) -> np.ndarray:

@@ -22,7 +22,7 @@ from headrace.errors import (
     SchemaError,
 )
 from headrace.expressions.rows import check_movable, filter_rows
-from headrace.ingress import columns, encode_kernel, words
+from headrace.ingress import columns, encode_kernel, lists, words
 from headrace.ingress.key_sources import NULL_FIX, NULLS, KeySource, make_dictionary
 from headrace.ingress.keys import KeyDictionary, KeyLimitError
 from headrace.ingress.times import check_event_time, check_sorted, event_times, field_type, time_unit_of
@@ -48,6 +48,8 @@ class EncodedBatch:
         The columns carried by reference.
     first_row : int
         Row number, in its source, of the first one.
+    elements : tuple of ndarray
+        What addresses among `columns` lead into: must live as long as the rows are read.
     """
 
     ts: np.ndarray
@@ -56,6 +58,7 @@ class EncodedBatch:
     columns: dict[str, tuple[np.ndarray, np.ndarray | None]]
     payload: pa.RecordBatch
     first_row: int = 0
+    elements: tuple[np.ndarray, ...] = ()
 
     def __len__(self) -> int:
         return self.ts.size
@@ -91,6 +94,8 @@ class Encoder:
         divided: where that leaves a rest, the value is null.
     texts : dict of str to KeyDictionary
         Text columns among `values`: kernels read the ids of their strings.
+    lists : sequence of str
+        List columns of numbers that kernels read: each becomes the columns that `lists.names_of` names.
     carry : sequence of str
         Columns of the payload.
     time_unit : str
@@ -139,6 +144,7 @@ class Encoder:
     narrow_values: Sequence[str] = ()
     forms: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     texts: Mapping[str, KeyDictionary] = field(default_factory=dict)
+    lists: Sequence[str] = ()
     carry: Sequence[str] = ()
     time_unit: str = DEFAULT_TIME_UNIT
     window_size: int = 0
@@ -166,6 +172,7 @@ class Encoder:
             if name not in self.texts and name != self.time_value:
                 column, _ = self.forms.get(name, (name, 1))
                 columns.check_value_type(column, field_type(self.schema, column, "value"))
+        self._check_lists()
         for name in self.carry:
             field_type(self.schema, name, "carried")
         check_movable(pa.schema([self.schema.field(name) for name in self.carry]), self.source or "the operator")
@@ -178,6 +185,18 @@ class Encoder:
         )
         self._carry_indices = [self.schema.get_field_index(name) for name in self.carry]
         self._last_ts = MIN_TIME
+
+    def _check_lists(self) -> None:
+        taken = {*self.values, *self.narrow_values}
+        for name in self.lists:
+            lists.check_list_type(name, field_type(self.schema, name, "list"))
+            for each in lists.names_of(name):
+                if each in taken:
+                    raise SchemaError(
+                        f"list column {name!r}: kernels read a column {each!r} beside it, a name that it needs itself;"
+                        f" rename one of them"
+                    )
+                taken.add(each)
 
     @property
     def last_ts(self) -> int:
@@ -220,7 +239,7 @@ class Encoder:
         """Names of the columns that encoding reads, each once."""
         values = [name for name in (*self.values, *self.narrow_values) if name != self.time_value]
         read = [self.forms.get(name, (name, 1))[0] for name in values]
-        used = [self.event_time, *read, *self.carry]
+        used = [self.event_time, *read, *self.lists, *self.carry]
         return list(dict.fromkeys(used + [column for key in self.keys for column in key.columns]))
 
     def _encode_piece(self, batch: pa.RecordBatch, ts: np.ndarray | None) -> Iterator[EncodedBatch]:
@@ -325,9 +344,15 @@ class Encoder:
                     arrays[name] = (_text_ids(self.texts[name], array, ts), columns.validity(array))
                     continue
                 arrays[name] = (columns.values(array, column, narrow, first_row), columns.validity(array))
+        elements = []
+        for name in self.lists:
+            found = lists.number_lists(self._column(batch, name), name, first_row)
+            address, size, nulls = lists.names_of(name)
+            arrays |= {address: (found.addresses, found.valid), size: (found.sizes, None), nulls: (found.nulls, None)}
+            elements.append(found.elements)
         payload = batch.select([batch.schema.get_field_index(name) for name in self.carry])
         self.counters.keys += keys.size
-        return EncodedBatch(ts, keys, offsets, arrays, payload, first_row)
+        return EncodedBatch(ts, keys, offsets, arrays, payload, first_row, tuple(elements))
 
     def _complete(self, batch: pa.RecordBatch, first_row: int) -> np.ndarray | None:
         """Apply the policy to null keys of a join: None if there are none, else bool[n], False at nulls."""

@@ -33,7 +33,7 @@ from headrace.errors import (
 )
 from headrace.ingress import columns, keys_kernel
 from headrace.ingress.keys_kernel import ARENA_DEAD, ARENA_USED, FREE, LIVE, TableArrays
-from headrace.ingress.sorting import argsort, group_starts
+from headrace.ingress.sorting import argsort, distinct, group_starts
 from headrace.ingress.validation import is_same_memory
 from headrace.memory.seeded import draw_seed
 from headrace.references import BUCKETS
@@ -541,7 +541,7 @@ class KeyDictionary:
             return ids
         missing = indices[ids < 0]
         if len(dictionary) > SPARSE * missing.size:
-            used = np.unique(missing)
+            used = distinct(missing)
         else:
             places, back = np.full(len(dictionary), -1, np.int32), np.empty(missing.size, np.int32)
             used = np.empty(min(places.size, missing.size), np.int64)

@@ -35,6 +35,7 @@ from headrace.errors import OverflowInputError
 from headrace.ingress import columns
 from headrace.ingress.keys import KeyDictionary, KeyLimitError
 from headrace.ingress.keys_kernel import FREE, UNTOUCHED
+from headrace.ingress.sorting import distinct
 from headrace.memory.cells import reserved
 
 PAGE = 256
@@ -117,7 +118,7 @@ class OrderedTexts(KeyDictionary):
                     f"more strings are live at once than max_keys={self.limit} allows: pass a larger max_keys=, or"
                     f" use smaller windows"
                 )
-            fresh = np.unique(ids[self._page_of[ids] == 0])
+            fresh = distinct(ids[self._page_of[ids] == 0])
             if fresh.size:
                 self._note(fresh)
             return ids

@@ -39,6 +39,23 @@ def group_starts(is_new: np.ndarray) -> np.ndarray:
     return np.maximum.accumulate(starts)
 
 
+def distinct(numbers: np.ndarray) -> np.ndarray:
+    """Return the different ones of whole numbers, in order.
+
+    (`numpy.unique` hashes numbers since NumPy 2.3: 64,000 different ids of a dictionary, which are 1,024 apart, take it
+    34 ms, and a million 2 s, where sorting takes 0.8 and 17 ms.)
+
+    Examples
+    --------
+    >>> distinct(np.array([2048, 0, 2048])).tolist()
+    [0, 2048]
+    """
+    ordered = np.sort(numbers)
+    is_first = np.ones(ordered.size, np.bool_)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[is_first]
+
+
 def argsort(first: np.ndarray, *others: np.ndarray) -> np.ndarray:
     """Return the positions that sort by `first`, then by each of `others`; what is equal keeps its order.
 

@@ -9,6 +9,9 @@ Invariants  I1  a row is written before the gate's `add` publishes its reference
                 grows, the old buffer lives until the chunk is freed
             I3  a chunk is freed only when no instance, window or pending
                 output can refer to it (`release`)
+            I4  what addresses in a row's columns lead into lives as long as the
+                row may be read: until `release` with a horizon above the last ts
+                of the rows it came with
 Ordering    P1 fill a buffer, P2 publish its address (store_release); the gate's
             `add` publishes references to its rows after that
             A1 (kernels) load the address, A2 load through it
@@ -86,9 +89,18 @@ class Store:
         self._keys_hint = CHUNK
         self.payload: deque[tuple[int, int, pa.RecordBatch]] = deque()
         """(first row, last ts, columns carried by reference), oldest first."""
+        self._elements: deque[tuple[int, tuple[np.ndarray, ...]]] = deque()
+        """(last ts, what addresses in columns lead into), oldest first."""
 
-    def append(self, ts, keys, offsets, columns, payload: pa.RecordBatch | None) -> int:
+    def append(
+        self, ts, keys, offsets, columns, payload: pa.RecordBatch | None, elements: tuple[np.ndarray, ...] = ()
+    ) -> int:
         """Write rows; they become visible when the gate adds their references.
+
+        Parameters
+        ----------
+        elements : tuple of ndarray
+            Kept alive with the rows, for columns that are addresses.
 
         Returns
         -------
@@ -108,6 +120,8 @@ class Store:
             done += part
         if payload is not None and count:
             self.payload.append((first, int(ts[-1]), payload))
+        if elements and count:
+            self._elements.append((int(ts[-1]), elements))
         return first
 
     def _open(self, number: int) -> None:
@@ -169,7 +183,7 @@ class Store:
             self._publish(number, chunk)
 
     def release(self, horizon: int) -> None:
-        """Free every chunk and payload whose last ts is below `horizon`."""
+        """Free every chunk, every payload and what addresses lead into whose last ts is below `horizon`."""
         current = self.rows >> CHUNK_SHIFT
         while self.first_chunk < current:
             chunk = self.chunks.get(self.first_chunk)
@@ -186,6 +200,8 @@ class Store:
                 self._spare.append(chunk)
         while self.payload and self.payload[0][1] < horizon:
             self.payload.popleft()
+        while self._elements and self._elements[0][0] < horizon:
+            self._elements.popleft()
 
     @property
     def held_bytes(self) -> int:

@@ -240,6 +240,16 @@ if JIT:
 
         return types.void(), generate
 
+    @intrinsic
+    def yield_core(typing_context):
+        """Let another thread that waits for this core run, if there is one."""
+
+        def generate(context, builder, signature, args):
+            builder.call(_declare(builder, "sched_yield", _I32, []), [])
+            return context.get_dummy_value()
+
+        return types.void(), generate
+
     def _timespec(context, builder, nanoseconds):
         spec = cgutils.alloca_once(builder, ir.ArrayType(_I64, 2))
         zero, one = ir.Constant(_I32, 0), ir.Constant(_I32, 1)
@@ -392,6 +402,8 @@ else:
 
     def pause():
         time.sleep(0)
+
+    yield_core = pause
 
     def now_ns():
         return time.monotonic_ns()

@@ -27,6 +27,41 @@ class Discarded(NamedTuple):
         return f"{self.in_flight:,} in flight, {self.read_ahead:,} read ahead and {self.results:,} results discarded"
 
 
+class Conserved(NamedTuple):
+    """The sum of what an operator keeps and must not change: added up exactly, at one place of its input.
+
+    Examples
+    --------
+    >>> str(Conserved("accounts.balance", 1_000, 1_000, at_tuple=500, age_s=0.42))
+    'accounts.balance sums to 1,000 as at the start (after 500 tuples, 0.4 s ago)'
+    >>> lost = Conserved("accounts.balance", 1_000, 990)
+    >>> bool(lost.holds), str(lost)
+    (False, 'accounts.balance sums to 990 and not to 1,000 as at the start: 10 too little')
+    """
+
+    name: str
+    """What is added up."""
+    first: int
+    """Its sum at the start,"""
+    now: int
+    """and when it was added up last:"""
+    at_tuple: int | None = None
+    """after so many tuples; None: at the end,"""
+    age_s: float = 0.0
+    """so long before the books were taken, in seconds."""
+
+    @property
+    def holds(self) -> bool:
+        return self.now == self.first
+
+    def __str__(self) -> str:
+        gap = self.now - self.first
+        said = f"{self.name} sums to {self.now:,} {f'and not to {self.first:,} ' if gap else ''}as at the start"
+        if gap:
+            said += f": {abs(gap):,} too {'much' if gap > 0 else 'little'}"
+        return said if self.at_tuple is None else f"{said} (after {self.at_tuple:,} tuples, {self.age_s:.1f} s ago)"
+
+
 @dataclass(frozen=True)
 class Balance:
     """The books of one operator: every row that came is somewhere, and in one place only.
@@ -59,6 +94,8 @@ class Balance:
         Results that were made and are not given out yet.
     is_stopped : bool
         The run ended before its input did: what is in flight, and results that were not given out, are discarded.
+    conserved : tuple of Conserved
+        Sums that must stay as they were at the start.
 
     Examples
     --------
@@ -83,6 +120,7 @@ class Balance:
     faults: tuple[str, ...] = ()
     unreleased: int = 0
     is_stopped: bool = False
+    conserved: tuple[Conserved, ...] = ()
 
     @property
     def in_flight(self) -> int:
@@ -98,7 +136,8 @@ class Balance:
     def holds(self) -> bool:
         """Whether nothing is lost and nothing is there twice."""
         left = self.processed + self.in_flight + self.dropped + self.set_aside + self.filtered
-        return not self.faults and self.arrived + self.gained == left
+        is_conserved = all(each.holds for each in self.conserved)
+        return not self.faults and is_conserved and self.arrived + self.gained == left
 
     def __bool__(self) -> bool:
         return self.holds
@@ -110,10 +149,11 @@ class Balance:
             if number:
                 parts.append(f"{number:,} {word}")
         said = [f"stopped: {self.discarded}"] if self.is_stopped else []
-        return "; ".join([f"{came} = {' + '.join(parts)}", *said, *self.faults])
+        return "; ".join([f"{came} = {' + '.join(parts)}", *said, *map(str, self.conserved), *self.faults])
 
     def to_dict(self) -> dict[str, Any]:
         """Its numbers, what is in flight, and whether it holds, for JSON."""
         own = {f.name: getattr(self, f.name) for f in fields(self)}
         found = {"in_flight": self.in_flight, "discarded": self.discarded._asdict(), "holds": self.holds}
-        return own | {"faults": list(self.faults)} | found
+        conserved = [each._asdict() for each in self.conserved]
+        return own | {"faults": list(self.faults), "conserved": conserved} | found

@@ -24,14 +24,14 @@ timestamp is the event's place in the input, see the errata of algorithm 2).
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from headrace.reference.containers import as_emitted, first_value
 from headrace.reference.order import Payload, Source, key_order, merge
 
-INT64 = range(-(2**63), 2**63)
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 UNKNOWN = ("reject", "error", "insert")
 
 
@@ -77,7 +77,7 @@ class Table:
     def _zeros(self) -> Payload:
         return {column: first_value(kind) for column, kind in self.columns.items()}
 
-    def __getitem__(self, key: Any) -> _Row:
+    def __getitem__(self, key: Any) -> Row:
         if key is None or (key not in self._rows and self.unknown == "reject"):
             raise Rejected
         if key not in self._rows and self.unknown == "error":
@@ -86,7 +86,7 @@ class Table:
             self._before[key] = copy.deepcopy(self._rows.get(key))
         if key not in self._rows:
             self._rows[key] = self._zeros()
-        return _Row(self, self._rows[key])
+        return Row(self, self._rows[key])
 
     def begin(self) -> None:
         """Begin a transaction: what was done stays."""
@@ -109,31 +109,43 @@ class Table:
         ]
 
 
-class _Row:
-    """A row as a function sees it."""
+class Row:
+    """A row as a function sees it.
 
-    def __init__(self, table: Table, values: Payload):
-        object.__setattr__(self, "_table", table)
-        object.__setattr__(self, "_values", values)
+    Parameters
+    ----------
+    table : Table
+        Or whatever has a name, the kinds of its `columns`, and the `least` values of some.
+    values : dict
+        Column -> value; what a function assigns goes there.
+    """
+
+    __slots__ = ("__table", "__values")
+
+    def __init__(self, table: Any, values: MutableMapping[str, Any]):
+        object.__setattr__(self, "_Row__table", table)
+        object.__setattr__(self, "_Row__values", values)
 
     def __getattr__(self, column: str) -> Any:
-        if column not in self._values:
-            raise AttributeError(f"{self._table.name} has no column {column!r}")
-        return self._values[column]
+        if column not in self.__values:
+            raise AttributeError(f"{self.__table.name} has no column {column!r}")
+        return self.__values[column]
 
     def __setattr__(self, column: str, value: Any) -> None:
-        if column not in self._values:
-            raise AttributeError(f"{self._table.name} has no column {column!r} that can be written")
-        if self._table.columns[column] == "int64":
-            check_range(value, f"{self._table.name}.{column}")
-        if column in self._table.least and value < self._table.least[column]:
+        table = self.__table
+        if column not in self.__values:
+            raise AttributeError(f"{table.name} has no column {column!r} that can be written")
+        if table.columns[column] == "int64":
+            check_range(value, f"{table.name}.{column}")
+        if column in table.least and value < table.least[column]:
             raise Rejected
-        self._values[column] = value
+        self.__values[column] = value
 
 
 def check_range(value: Any, where: str) -> None:
     """Raise OverflowError if an integer is beyond int64."""
-    if isinstance(value, int) and value not in INT64:
+    # Not `in range(...)`: of a subclass of int, as failures are explained by, that looks at one number after another.
+    if isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX:
         raise OverflowError(f"{where}: {value} is beyond int64")
 
 

@@ -99,7 +99,9 @@ class GateInlet:
                 if not self._await_horizon(horizons, lambda: False):
                     raise
         self.latest_keys = piece.keys
-        self._first_row = self.store.append(piece.ts, piece.keys, piece.offsets, piece.columns, piece.payload)
+        self._first_row = self.store.append(
+            piece.ts, piece.keys, piece.offsets, piece.columns, piece.payload, piece.elements
+        )
 
     def offer(self, ts: np.ndarray, start: int, stop: int, patient: bool) -> int:
         """Give rows of the piece that is held to the gate; returns how many it took."""

@@ -23,6 +23,7 @@ from headrace.egress.sinks import CollectSink
 from headrace.errors import (
     HeadraceError,
     LateRowsWarning,
+    MissingAttributeError,
     NotSupportedError,
     RunFailedError,
     RunStoppedError,
@@ -91,7 +92,24 @@ class QueryRun(Summarised):
         return describe_run(self._execution)
 
     def __getattr__(self, name: str) -> Any:
+        """What the engine of the only operator that has it gives beside results, such as ``tables``."""
+        if not name.startswith("_"):  # not set yet, as in a copy
+            found = {each: op.section.extras() for each, op in self._execution.operators.items()}
+            having = [each for each, extras in found.items() if name in extras]
+            if len(having) == 1:
+                return found[having[0]][name]
+            if having:
+                raise missing_attribute(self, name, {name: f"[{having[0]!r}].{name}: several operators have it"})
+            if name == "tables" and any("snapshot" in extras for extras in found.values()):
+                raise MissingAttributeError(self._why_no_tables(), name=name)
         raise missing_attribute(self, name, _MEANT)
+
+    def _why_no_tables(self) -> str:
+        if not self._execution.over.is_set():
+            return "run.tables: the run goes on; write run.snapshot() for the tables as of now, or wait() for the end"
+        error = self._execution.error
+        how = "was stopped" if error is None else f"failed with {type(error).__name__}: {error}"
+        return f"run.tables: the run {how}, and its tables are of no moment; snapshots that were taken stay as they are"
 
     @property
     def number(self) -> int:
@@ -390,12 +408,20 @@ class QueryRun(Summarised):
         tables = [table for source in self._sources for table in source.late_tables]
         return pa.concat_tables(tables, promote_options="permissive") if tables else None
 
-    def snapshot(self) -> pa.Table:
+    def snapshot(self) -> Any:
         """Return the results released so far: a prefix of what `to_arrow` gives in the end.
 
-        Of a failed or stopped run it gives what had come out before.
+        Of a failed or stopped run it gives what had come out before. Of a run of transactions it gives all their
+        tables as of one punctuation instead (`snapshot_to_spark` its results so far); where several operators have
+        tables, ``run[name].snapshot()`` gives those of one.
         """
         registry.check_process(self._pid)
+        extras = [operator.section.extras() for operator in self._execution.operators.values()]
+        of_tables = [found["snapshot"] for found in extras if "snapshot" in found]
+        return of_tables[0]() if len(of_tables) == 1 else self._results()
+
+    def _results(self) -> pa.Table:
+        """The results released so far."""
         if self._execution.over.is_set():
             self._warn_of_late_rows()
         return self._collected().table()
@@ -404,7 +430,8 @@ class QueryRun(Summarised):
         """Return the results released so far as a DataFrame, in deterministic order."""
         from headrace.spark.sink import to_dataframe
 
-        return to_dataframe(spark, self.snapshot())
+        registry.check_process(self._pid)
+        return to_dataframe(spark, self._results())
 
     def _collected(self) -> CollectSink:
         if not isinstance(self._sink, CollectSink):

@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.control.control_loop import DEFAULT_INTERVAL_S, LEAST_INTERVAL_S, deciders_of
 from headrace.control.damping import check_seconds
-from headrace.errors import ParameterError
+from headrace.errors import ArgumentError, ParameterError
 from headrace.metrics.history import DEFAULT_EVERY_S
 from headrace.names import instead, no_argument
 from headrace.rates import RateSchedule, schedule_of
@@ -94,7 +94,7 @@ def checked_options(
     ----------
     engines : sequence of callable
         What checks the options of each engine in the query: called with the options it names, after ``run``, the
-        `RunOptions`.
+        `RunOptions`. In `lacks`, if it has that, is what other engines have: name -> why this one does not.
     options : dict
 
     Returns
@@ -115,6 +115,9 @@ def checked_options(
     names = list(dict.fromkeys([*(name for mine in own.values() for name in mine), *shared]))
     for name, value in options.items():
         if name not in names:
+            for engine in own:
+                if why := getattr(engine, "lacks", {}).get(name):
+                    raise ArgumentError(f"{name}={value!r}: {why}; leave it out")
             raise no_argument(f"{name}={value!r}", name, names, _MEANT)
     run = RunOptions(**{name: value for name, value in options.items() if name in shared})
     checked = {}

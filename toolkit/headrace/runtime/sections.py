@@ -51,6 +51,8 @@ class Control:
     least, most : float
         Bounds of a count or a number.
     choices : tuple of str
+    scale : {"linear", "log"}
+        Of a count or a number: whether what is next is one more, or so many times as much.
     """
 
     kind: str
@@ -58,6 +60,7 @@ class Control:
     least: float = 0
     most: float = 0
     choices: tuple[str, ...] = ()
+    scale: str = "linear"
 
     def check(self, name: str, value: Any) -> Any:
         """Return the value, if it can be had; else raise `ParameterError`.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from headrace.elastic.custom.operator import CustomOperator
 from headrace.elastic.specs import AggregateSpec, ApplySpec, ForwardSpec, keys_text, window_text
-from headrace.errors import ParameterError, SchemaError
+from headrace.errors import NotSupportedError, ParameterError, SchemaError
 from headrace.expressions import Aggregate, Each, Expression, Hashtags, Pairs, Predicate, Words, col
 from headrace.expressions.columns import Column
 from headrace.ingress.key_sources import KeySource
@@ -31,6 +31,7 @@ from headrace.stream.described import describe
 from headrace.stream.joins import read_join
 from headrace.stream.keys import read_keys
 from headrace.summary import Summarised
+from headrace.transactions.specification import specify
 from headrace.windows import Duration, Window
 
 _RUNNING = ("start", "to_arrow", "to_pandas", "to_spark", "filter", "select", "map", "join", "through")
@@ -327,6 +328,70 @@ class Stream(Summarised):
 
     # -- any engine
 
+    @explains_arguments(output="emits", outputs="emits", columns="carry", keep="carry", tables="functions")
+    def transact(
+        self, *functions: Callable, emits: Mapping[str, Any] | None = None, carry: Sequence[str] = (), name: str | None = None
+    ) -> Stream:
+        """Run a state transaction for each event: functions that read and write shared tables (TStream).
+
+        Any number of threads works on the tables, and the result is that of one event after another: its
+        functions run in the order given; all of a function happens or, where it is rejected, nothing of it.
+
+        Parameters
+        ----------
+        *functions : function (e, t)
+            Plain Python, compiled as in `operator`. `e` has the event's columns, lists of numbers among them, and
+            ``e.ts``. ``accounts[e.source].balance`` reads or writes a column of a row of an `hr.table` that the function
+            finds by its name. ``t.reject()`` ends the function: nothing of it has happened. ``t.emit(balance=...)`` gives
+            the event's row values, once; what it leaves out, or gives as None, is null. A key that the table does not have
+            rejects, unless the table says otherwise; so does a null. Integers that leave their range end the run.
+        emits : dict, optional
+            Name -> kind of the columns that `t.emit` gives: "int64", "int32", "float64", "float32", "bool", "string".
+        carry : list of str, optional
+            Columns of the event that its row keeps, rejected or not.
+        name : str, optional
+            Of the operator in the query; by default the function's.
+
+        Returns
+        -------
+        Stream
+            A row for each event, in the order of the input: its time, what it carries, what was emitted, and
+            ``rejected``, whether any of its functions was.
+
+        Raises
+        ------
+        FunctionError
+            With the line of what cannot be part of a transaction.
+
+        Notes
+        -----
+        The rows of a transaction must be known from its event alone: a key may be a column, an element of a list that is
+        looped over, anything computed from them, and may stand under a condition; it may not depend on what was read
+        (TStream, section II-B, the determined read and write sets). ``start(scheme=, punctuation=, sharing=)``
+        say how transactions are run; whichever it is, results and tables are the same. ``run.tables[name]`` is a table
+        after the last event, ``run.snapshot()`` all tables as of one punctuation, while the run goes on.
+
+        Examples
+        --------
+        >>> import headrace as hr
+        >>> accounts = hr.table("accounts", columns={"balance": "int64"}, rows=3, first={"balance": 10})
+        >>> def transfer(e, t):
+        ...     if accounts[e.source].balance < e.amount:
+        ...         t.reject()
+        ...     accounts[e.source].balance -= e.amount
+        ...     accounts[e.target].balance += e.amount
+        ...     t.emit(balance=accounts[e.target].balance)
+        >>> orders = pa.table({"ts": [1, 2, 3], "source": [0, 0, 1], "target": [1, 2, 2], "amount": [8, 5, 18]})
+        >>> ledger = hr.stream(orders, event_time="ts").transact(transfer, emits={"balance": "int64"})
+        >>> with ledger.start(threads=2) as run:
+        ...     run.wait()
+        >>> run.to_arrow().to_pydict()
+        {'ts': [1, 2, 3], 'balance': [18, None, 28], 'rejected': [False, True, False]}
+        >>> run.tables["accounts"].to_arrow()["balance"].to_pylist()
+        [2, 0, 28]
+        """
+        return self.through(specify(functions, emits, carry), name=name)
+
     def through(self, spec: Spec, *others: Stream, name: str | None = None) -> Stream:
         """Append an operator that a specification describes: how an engine, or an operator of your own, is used.
 
@@ -383,6 +448,30 @@ class Stream(Summarised):
         node = operator_node(spec, inputs, name)
         check_result(node, "through()")
         return Stream(node)
+
+    def explain(self) -> None:
+        """Print what becomes of functions that read and write tables: rows, operations, dependencies, execution.
+
+        Examples
+        --------
+        >>> import headrace as hr
+        >>> counts = hr.table("counts", columns={"n": "int64"}, rows=10)
+        >>> def add(e, t):
+        ...     for key in e.keys:
+        ...         counts[key].n += 1
+        >>> clicks = pa.table({"ts": [1], "keys": [[1, 2]]})
+        >>> hr.stream(clicks, event_time="ts").transact(add).explain()
+        add
+          row counts[key] of counts: read and written
+          rejected: what it wrote before is put back
+          operation on counts[key] in each turn of its loop: by itself
+        keys: known from the event alone
+        scheme="chains": an operation chain for each row, chains side by side, nothing is waited for
+        """
+        texts = [node.spec.explain(node) for node in self.plan().operators if hasattr(node.spec, "explain")]
+        if not texts:
+            raise NotSupportedError("explain(): no operator of this stream reads or writes tables; print the stream itself")
+        print("\n\n".join(texts))
 
     # -- running
 

@@ -35,6 +35,15 @@ def counters(meter: np.ndarray) -> np.ndarray:
     return out
 
 
+def times(meter: np.ndarray, until_ns: int) -> np.ndarray:
+    """Copy the workers' counters, and book what each is doing just now, up to a time; 0: now."""
+    meter = counters(meter)
+    until_ns = until_ns or time.monotonic_ns()  # after the copy: what was booked was before
+    rows = np.arange(len(meter))
+    meter[rows, meter[:, worker_kernel.STATE]] += np.maximum(0, until_ns - meter[:, worker_kernel.SINCE])
+    return meter
+
+
 @kernel(keep_gil=True)
 def copy_counters(meter, out):
     """Copy the first words of each worker, each read with acquire, in order."""

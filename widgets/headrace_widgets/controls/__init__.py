@@ -21,7 +21,7 @@ ELSEWHERE = ("mapping",)
 def make_controls(target: Target, messages: Messages) -> dict[str, Setting]:
     """The controls that the operator has, by name, in its order."""
     return {
-        name: KINDS[control.kind](target, name, control, messages)
+        name: (NumberControl if control.scale == "log" else KINDS[control.kind])(target, name, control, messages)
         for name, control in target.controls.items()
         if control.kind in KINDS
     }

@@ -22,7 +22,7 @@ class NumberControl(Setting):
         super().__init__(target, name, messages)
         least, most, now = control.least, control.most, self.now
         self._is_whole = all(isinstance(value, int) for value in (least, most, now))
-        is_wide = 0 < WIDE * least <= most
+        is_wide = control.scale == "log" or 0 < WIDE * least <= most
         look = {
             "description": name.capitalize(), "continuous_update": False,
             "tooltip": f"{control.title.capitalize()}, {least:,} to {most:,}{' (logarithmic)' * is_wide}",

@@ -9,10 +9,12 @@ writes all steps of each drawing as one SVG file, for places that show no output
     copies           shared-nothing beside virtual shared-nothing
     reconfiguration  what an epoch is, and why no state moves
     control_loop     from an observation to more threads
+    chains           one batch of transactions on two threads
     steps            a drawing in steps: as HTML, as one SVG
     shapes           boxes, marks, arrows, text
 """
 
+from headrace_widgets.diagrams.chains import chains
 from headrace_widgets.diagrams.control_loop import control_loop
 from headrace_widgets.diagrams.copies import copies
 from headrace_widgets.diagrams.gate import gate
@@ -26,7 +28,8 @@ ALL = {
     "copies": copies,
     "reconfiguration": reconfiguration,
     "control_loop": control_loop,
+    "chains": chains,
 }
 """The drawings that the lessons show, by the names of their files."""
 
-__all__ = ["ALL", "Step", "Steps", "control_loop", "copies", "gate", "reconfiguration", "sharing"]
+__all__ = ["ALL", "Step", "Steps", "chains", "control_loop", "copies", "gate", "reconfiguration", "sharing"]

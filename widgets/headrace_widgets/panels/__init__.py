@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from headrace.metrics.measures import Measure
 from headrace_widgets.panels.backlog import Backlog
 from headrace_widgets.panels.depth import Depth
@@ -12,6 +14,7 @@ from headrace_widgets.panels.load import Load
 from headrace_widgets.panels.panel import Panel, Scene
 from headrace_widgets.panels.quantiles import Latency, Quantiles
 from headrace_widgets.panels.shares import Shares
+from headrace_widgets.panels.sizes import Sizes
 from headrace_widgets.panels.threads import Threads
 from headrace_widgets.panels.throughput import Throughput
 from headrace_widgets.panels.watermarks import Watermarks
@@ -37,7 +40,13 @@ def other_panels(scene: Scene, known: list[Panel]) -> list[Panel]:
     """One panel for each measure that none of `known` shows."""
     shown = {*SHOWN_ELSEWHERE, *[name for panel in known for name in panel.shows]}
     return [
-        Quantiles(scene, measure) if measure.kind == "histogram" else Lines(scene, measure)
+        _panel_of(measure)(scene, measure)
         for measure in scene.operator.measures.values()
         if measure.name in scene.operator.of and measure.goes_to("plot") and measure.name not in shown
     ]
+
+
+def _panel_of(measure: Measure) -> Callable[[Scene, Measure], Panel]:
+    if measure.kind == "histogram":
+        return Quantiles
+    return Sizes if (measure.kind, measure.by) == ("counter", "size") else Lines

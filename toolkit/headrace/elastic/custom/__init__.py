@@ -8,7 +8,6 @@
 ``custom_kernel``      windows: ticks, expiry, which tuples fall into the same ones
 ``kept_kernel``        windows that keep their tuples
 ``texts_kernel``       which strings a state that slides still holds
-``containers``         lists, sets, maps and arrays: as columns of results, as Python's own
 ``containers_kernel``  containers that are emitted
 ``template``           how the functions are called, and with what, as text
 ``results``            from result records to rows

@@ -18,7 +18,7 @@ from headrace.codegen.functions import (
 )
 from headrace.codegen.kinds import Array, Kind
 from headrace.codegen.text import attributes
-from headrace.elastic.custom.containers import holds_text
+from headrace.egress.containers import holds_text
 from headrace.elastic.custom.operator import CustomOperator
 from headrace.elastic.custom.shape import (
     LITERALS,

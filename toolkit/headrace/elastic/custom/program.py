@@ -11,10 +11,10 @@ import pyarrow as pa
 from headrace.codegen.functions import explain_failure, translate_error
 from headrace.codegen.kinds import Array, Container
 from headrace.codegen.text import python_name
+from headrace.egress.containers import as_object, cells_of, holds_text, stride_of
 from headrace.elastic import failures, local_days
 from headrace.elastic.custom import custom_kernel
 from headrace.elastic.custom.binding import bind, is_time, pasted
-from headrace.elastic.custom.containers import as_object, cells_of, holds_text, stride_of
 from headrace.elastic.custom.results import CustomResults
 from headrace.elastic.custom.shape import (
     LIST,
@@ -34,6 +34,7 @@ from headrace.ingress.columns import is_text
 from headrace.ingress.key_sources import make_dictionary
 from headrace.ingress.keys import KeyLimitError, id_capacity
 from headrace.ingress.ordered_texts import OrderedTexts
+from headrace.ingress.sorting import distinct
 from headrace.ingress.store import CHUNK_SHIFT, Store
 from headrace.memory import stored
 from headrace.memory.arena import COUNT, FIRST, used_bytes
@@ -156,7 +157,7 @@ class CustomProgram(Program):
         """
         if not self._key_values or self.dictionary is None or not ids.size:
             return
-        unique = np.unique(ids)
+        unique = distinct(ids)
         for array, part in zip(self._key_values, self.dictionary.decode(unique), strict=True):
             if is_text(part.type):
                 array[unique] = self._ids_of_keys(part, self.dictionary.last_use(unique))

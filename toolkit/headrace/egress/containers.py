@@ -1,4 +1,4 @@
-"""Lists, sets, maps and arrays of a custom operator outside its kernels: as columns of results, as Python's own.
+"""Lists, sets, maps and arrays of user functions outside their kernels: as columns of results, as Python's own.
 
 To a kernel they are words of 64 bits: an integer as it is, a float as its bits, a
 string as its id. The elements of a list, and the entries of a set or map (a key,

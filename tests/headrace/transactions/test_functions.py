@@ -1,0 +1,232 @@
+"""Functions of transactions in whole runs, under several schemes, beside the same functions in plain Python.
+
+Property    rows and tables are those of the serial definition, for every scheme, thread and punctuation; a run that
+            fails says event and line; names of columns and locals do not clash with those of the generated text
+Oracle      `headrace.reference.transactions`, which runs the same function
+Cannot see  machine code: these run in the process without the compiler, unless HEADRACE_COMPILED is set
+"""
+
+import random
+
+import pytest
+
+import headrace as hr
+from headrace.errors import FunctionError
+from headrace.transactions import binding, lowering, template
+from planted_mistakes import planted
+from support.made_up_transactions import EMITS, events, program
+from support.transacted import SCHEMES, agree, in_engine
+
+A = hr.table("A", columns={"b": "int64", "c": "int64"}, rows=8, first={"b": 5})
+B = hr.table("B", columns={"n": hr.column("int64", least=0), "x": "float64", "f": "bool", "i": "int32"}, rows=8, first={"n": 3})
+E = hr.table("E", columns={"b": "int64"}, rows=4, unknown="error")
+V = hr.table(
+    "V", columns={"v": hr.set_of("int64"), "l": hr.list_of("int64"), "m": hr.map_of("int64", "int64")}, rows=8
+)
+EVENTS = events(random.Random(3), 60)
+RUN = {"threads": 2, "punctuation": 7}
+
+
+def two_rejected_one_not(e, t):
+    A[e.k].b -= 1
+    A[e.j].b += 1
+    if A[e.k].b < 3:
+        t.reject()
+
+
+def sees_the_first(e, t):
+    t.emit(o=A[e.k].b)
+    A[e.k].c += 1
+    if e.x < 0:
+        t.reject()
+
+
+def least_and_kinds(e, t):
+    r = B[e.k]
+    r.x += e.x / 2
+    r.i -= e.x
+    r.f = not r.f
+    r.n -= e.y
+    t.emit(o=r.n, u=1 if r.f else 0)
+
+
+def containers(e, t):
+    r = V[e.k]
+    if e.x < 0:
+        t.reject()
+    r.l.append(e.x)
+    r.v.add(e.y)
+    r.m[e.y] = e.x
+    t.emit(o=len(r.l) + len(r.v), u=sum(r.l))
+
+
+def null_keys(e, t):
+    A[e.nk].b += 1
+    if e.nk is not None:
+        t.emit(o=A[e.nk + 1].b)
+
+
+def names_of_the_generated_text(e, t):
+    row_0, at_1, s, c, i, me, ts, l = e.k, e.j, 3, 1, 2, 4, 5, 6
+    choice_1, part_2, first_3, user_0, mask_0, c_k, note_0, find_0, rejected = 7, 8, 9, 10, 11, 12, 13, 14, 15
+    A[row_0].b += at_1 + s + c + i + me + ts + l + user_0 + mask_0 + c_k + note_0 + find_0
+    z = e.x > 0 and A[e.k].b > 3
+    t.emit(o=choice_1 + part_2 + first_3 + rejected + (1 if z else 0))
+
+
+def transfer_in_a_circle(e, t):
+    for k in e.ks:
+        A[k].b -= 1
+        A[e.k].b += 1
+    t.emit(o=A[e.k].b)
+
+
+AGREE = [
+    [two_rejected_one_not, sees_the_first], [least_and_kinds], [containers], [null_keys], [names_of_the_generated_text],
+    [transfer_in_a_circle],
+]  # fmt: skip
+
+
+@pytest.mark.logic
+@pytest.mark.parametrize("functions", AGREE, ids=lambda functions: functions[0].__name__)
+def test_example_rows_and_tables_are_those_of_the_serial_definition(functions):
+    rows = agree(functions, EVENTS, EMITS, carry=["k"], schemes=SCHEMES, **RUN)
+    assert any(row["rejected"] for row in rows) or functions[0] in (names_of_the_generated_text, transfer_in_a_circle)
+    assert not all(row["rejected"] for row in rows)
+
+
+# -- random functions
+
+
+def check(seed):
+    """One made-up program under drawn options."""
+    functions, text = program(seed)
+    draw = random.Random(seed)
+    threads, punctuation = draw.choice([1, 2, 3]), draw.choice([1, 2, 7, 50])
+    schemes = ["serial", *draw.sample(["chains", "lock", "partition"], 2)]
+    given = events(draw, 50)
+    for scheme in schemes:
+        try:
+            agree(functions, given, EMITS, ["k"], [scheme], threads=threads, max_threads=3, punctuation=punctuation)
+        except FunctionError as error:
+            assert "depends on what the transaction reads" in str(error), f"{seed}: {error}\n{text}"
+        except Exception as error:
+            raise AssertionError(f"{seed}, {scheme}, {threads} threads, {punctuation}: {error!r}\n{text}") from error
+
+
+@pytest.mark.slow
+@pytest.mark.interpreted
+def test_made_up_functions_give_what_they_give_in_order():
+    for seed in range(20):
+        check(seed)
+
+
+@pytest.mark.campaign
+@pytest.mark.interpreted
+@pytest.mark.parametrize("first", range(0, 4000, 100))
+def test_many_made_up_functions_give_what_they_give_in_order(first):
+    for seed in range(first, first + 100):
+        check(seed)
+
+
+
+
+# -- runs that fail
+
+
+def overflow(e, t):
+    A[e.k].b = 2**62
+    A[e.k].b += e.x + 2**62
+
+
+def divides(e, t):
+    if e.y == 0:
+        t.reject()
+    A[e.k].b += 6 // (e.y - 1)
+
+
+def unknown_is_an_error(e, t):
+    E[e.j].b += 1
+
+
+def emits_twice(e, t):
+    t.emit(o=1)
+    A[e.k].b += 1
+    t.emit(o=2)
+
+
+FAIL = [(overflow, 2, "int64"), (divides, 3, "ZeroDivisionError"), (emits_twice, 3, "emit was called before")]
+
+
+@pytest.mark.logic
+@pytest.mark.parametrize(("function", "line", "text"), FAIL, ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize("scheme", ["serial", "chains"])
+def test_example_a_run_that_fails_says_event_and_line(function, line, text, scheme):
+    with pytest.raises(FunctionError, match=text) as caught:
+        in_engine([function], EVENTS, EMITS, scheme=scheme, **RUN)
+    assert "on tuple {'ts': " in str(caught.value)
+    assert caught.value.line == function.__code__.co_firstlineno + line
+
+
+@pytest.mark.logic
+def test_example_an_unknown_key_may_end_the_run():
+    with pytest.raises(FunctionError, match="E has no key 9"):
+        in_engine([unknown_is_an_error], EVENTS, {}, scheme="serial")
+
+
+# -- planted mistakes
+
+
+def undone_in_order(e, t):
+    A[e.k].b += 1
+    A[e.k + 0].b += 2
+    if e.x > 0:
+        t.reject()
+
+
+def emits_and_is_rejected(e, t):
+    t.emit(o=A[e.k].b)
+    if e.x > 0:
+        t.reject()
+
+
+def planted_text(monkeypatch, name, right, wrong):
+    """A mistake in kernels that become part of the generated module."""
+    included = template.included
+
+    def changed(module):
+        text = included(module)
+        assert right in text or not module.__name__.endswith(name), right
+        return text.replace(right, wrong)
+
+    monkeypatch.setattr(template, "included", changed)
+
+
+@pytest.mark.interpreted
+def test_undo_in_the_wrong_order_is_found(monkeypatch):
+    agree(undone_in_order, EVENTS, schemes=["serial"])
+    # The row as it was first is kept by what is put back before: a row that was kept twice has a value of in between.
+    planted_text(
+        monkeypatch, "undo_kernel", "s.table_rows[at + k] = s.undo[me, used + k]",
+        "s.table_rows[at + k] = s.undo[me, used + k] if used > 0 else s.table_rows[at + k]",
+    )  # fmt: skip
+    with pytest.raises(AssertionError):
+        agree(undone_in_order, EVENTS, schemes=["serial"])
+
+
+MISTAKES = {
+    "emit of a rejected function kept": (
+        template, 'undo.append(f"s.{mask_field(number)}[i] = 0")', "pass", emits_and_is_rejected),
+    "null key looked up": (lowering, "ast.Compare(copy.deepcopy(key), [ast.IsNot()], [ast.Constant(None)])",
+                           "ast.Constant(True)", null_keys),
+    "rows not kept": (binding, "if row.is_written and lowered.must_undo:", "if False:", undone_in_order),
+}  # fmt: skip
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("name", MISTAKES)
+def test_planted_mistakes_of_the_generated_text_are_found(name):
+    module, text, mistake, function = MISTAKES[name]
+    agree(function, EVENTS, EMITS, schemes=["serial"])
+    with planted(module, text, mistake), pytest.raises((AssertionError, FunctionError)):
+        agree(function, EVENTS, EMITS, schemes=["serial"])

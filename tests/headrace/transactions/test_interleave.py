@@ -1,0 +1,296 @@
+"""The executors' loop under every interleaving of its own text: barrier, claim and counters, locks, partitions.
+
+Property    each event runs once; it reads what the serial order gives it, and so
+            do its result and the tables; rows are given after the events ran, each
+            executor's marks come to the end; changes come in order, everybody
+            concerned acknowledges each; nobody waits for ever
+Oracle      the events one after another, in this file
+Schedules   of `executor_kernel`, `whole_kernel` and all they import, as they are
+            (`interleave`): two or three executors, a log that holds the whole
+            input, events of which a read of all keys and the writes are two steps.
+            A fifth of the sampled schedules run with store buffers
+Planted     each names the failure it must cause
+Cannot see  memory weaker than x86's; more executors; what waits for input (real
+            threads do: test_executors.py)
+"""
+
+# ruff: noqa: F821  (the names are the explored kernels')
+
+from collections import namedtuple
+from types import SimpleNamespace
+
+import pytest
+
+from headrace.progress import END_OF_TIME, MIN_TIME
+from headrace.transactions.control import ControlArrays
+from headrace.transactions.words import (
+    CHAINS,
+    LOCK,
+    PARTITION,
+    SERIAL,
+    SHARED_EVERYTHING,
+    SHARED_NOTHING,
+    SHARED_SOCKET,
+)
+from interleave import Kernels, copied, exhaustive, find_failure, sampled
+
+WHOLE = "headrace.transactions.whole_kernel"
+SCHEMES_OF = "headrace.transactions.schemes_kernel"
+LOOP = "headrace.transactions.executor_kernel"
+PHASES = "headrace.transactions.phases_kernel"
+FLOW = "headrace.transactions.flow_kernel"
+LOCKS = "headrace.transactions.locks_kernel"
+PARTITIONS = "headrace.transactions.partition_kernel"
+LIFE = "headrace.workers.worker_kernel"
+NEVER = 2**63 - 1
+Shared = namedtuple("Shared", ControlArrays._fields)
+
+IN_TWO_STEPS = (
+    WHOLE,
+    "        run_event(me, c, x, s, l, i)\n",
+    "        read_event(s, i)\n        cut()\n        write_event(s, i)\n",
+)
+"""Another executor may run between what an event reads and what it writes."""
+
+
+def end_when_over(c, expected):
+    """The collector's part: when all executors are through, stop everybody."""
+    while load_acquire(c.words, FINISHED) < expected:
+        pause()
+    stop_workers(c)
+
+
+# -- a program: an event is ((record, is_write), ...), `s` the values ----------------------------------
+
+
+def read_event(s, i):
+    s.ran.append(i + s.seen())
+    s.read[i] = [s.values[record] for record, _ in s.events[i + s.seen()]]
+
+
+def write_event(s, i):
+    for n, (record, is_write) in enumerate(s.events[i + s.seen()]):
+        if is_write:
+            s.values[record] = 3 * sum(s.read[i]) + 7 * n + i + s.seen()
+
+
+def give_event(me, c, o, x, s, l, i, slot):
+    s.given.append((i + s.seen(), s.read[i]))
+
+
+def serial(events, records):
+    values, read = [1] * records, []
+    for i, event in enumerate(events):
+        read.append([values[record] for record, _ in event])
+        for n, (record, is_write) in enumerate(event):
+            if is_write:
+                values[record] = 3 * sum(read[-1]) + 7 * n + i
+    return values, read
+
+
+def kernels(*planted):
+    holder = {}
+
+    def prepare_events(me, c, x, s, l, first, last):
+        k = holder["k"]
+        for i in range(first, last):
+            k.begin_set(c, me, i)
+            for record, is_write in s.events[i + s.seen()]:
+                k.note(c, me, record, is_write)
+            if not k.end_set(c, me, i):
+                return i
+        return last
+
+    program = {
+        "prepare_events": prepare_events, "read_event": read_event, "write_event": write_event,
+        "give_event": give_event, "executor_begins": lambda me, c, s, l: s.begun.append(me),
+        "turn": lambda *_: 0,
+    }  # fmt: skip
+    constants = {"YIELDS": 1, "LEAST_SPINS": 1, "LONG": 3, "BLOCK": 1}
+    holder["k"] = Kernels(
+        WHOLE, LOOP, programs=[end_when_over], planted=[IN_TWO_STEPS, *planted], given=program, constants=constants
+    )
+    return holder["k"]
+
+
+def case(k, events, configurations, plan=(), operations=16, workers=2):
+    """`configurations` are (threads, scheme, sharing, punctuation), the first in force, the others by `plan`."""
+    n, records = len(events), 1 + max((record for event in events for record, _ in event), default=0)
+    log = 8
+    assert n < log
+    gate = k.LogArrays(
+        words=[0] * 48, event=[0] * 64, head=[n + 1], mark=[END_OF_TIME + 1], merged=[n + 1],
+        feeding=[1], ring_ts=[[0]], ring_ref=[[0]], ring_at=[[0]],
+        out_ts=[[*range(n), END_OF_TIME] + [0] * (log - n - 1)],
+        out_ref=[[*range(n), -1] + [0] * (log - n - 1)],
+        out_at=[[0] * log], cursor=[0], reading=[1], cost=[0], scratch=[[0], [0], [0]],
+    )  # fmt: skip
+    gate.words[k.END] = n + 1
+    ring = len(plan) + 2
+
+    def table(width):
+        return [[0] * width for _ in range(workers)]
+
+    control = Shared(
+        words=[0] * 48, event=[0] * (64 + 32 * workers), meter=table(16), failure=[0] * 16,
+        reading=[int(r < configurations[0][0]) for r in range(workers)],
+        refs=[0] * log, tss=[0] * log, ats=[0] * log, places=[0] * log,
+        set_at=[0] * log, set_size=[0] * log, pending=[0] * log, order=[0] * log,
+        sets=[0] * operations, event_of=[0] * operations, link=[0] * operations, link_2=[0] * operations,
+        entries=[0] * operations, locks=[0] * (4 * records), tails=[0] * (4 * records),
+        filling=table(16), known=table(4 * operations), part_at=table(16), base=table(16), stack=table(log),
+        lengths=table(64), served=[0] * workers,
+        rows=[[threads, scheme, sharing, punctuation, 0, 0, 0, 0] for threads, scheme, sharing, punctuation in configurations],
+        owner=[[bucket % c[0] for bucket in range(1024)] for c in configurations],
+        plan_at=[*plan, NEVER], plan_config=[*range(1, len(plan) + 1), 0],
+        unsettled=[0] * ring, met_at=[0] * ring, installed=[[0, 0, 0] for _ in range(ring)], done_at=[0] * ring,
+    )  # fmt: skip
+    control.words[k.PHASE] = 1
+    mark = [-1 if r < configurations[0][0] else END_OF_TIME for r in range(workers)]
+    out = k.OutArrays(
+        words=[0] * 8, event=[0] * 64, head=[0] * workers, tail=[0] * workers, mark=mark,
+        mark_ts=[MIN_TIME if m == -1 else m for m in mark],
+        primary=table(log), a=table(log), b=table(log), c=table(log), at=table(log), meter=control.meter, membership=[0],
+        list_words=[[] for _ in range(workers)], list_head=[], list_tail=[],
+    )  # fmt: skip
+    values, read = serial(events, records)
+
+    def build():
+        g, c, o = copied(gate), copied(control), copied(out)
+        s = SimpleNamespace(
+            events=events, values=[1] * records, read=[None] * log, ran=[], given=[], begun=[], seen=lambda: c.words[k.SEEN]
+        )
+        threads = [k.run_executor(me, g, c, o, None, s, [0] * 16) for me in range(workers)]
+        threads.append(k.end_when_over(c, configurations[-1][0]))
+
+        def check():
+            assert sorted(s.ran) == list(range(n)), f"events ran: {sorted(s.ran)}"
+            assert sorted(s.given) == list(enumerate(read)), f"events read {sorted(s.given)}, wanted {read}"
+            assert s.values == values, f"tables are {s.values}, wanted {values}"
+            assert o.mark == [END_OF_TIME] * workers, f"marks {o.mark}"
+            assert c.words[k.CHANGE] == len(plan) and c.unsettled == [0] * ring, f"not acknowledged: {c.unsettled}"
+            for change, at in enumerate(plan, start=1):
+                assert c.installed[change] == [change - 1, change, min(at, n)]
+            assert g.cursor[0] == n or n == 0
+
+        return threads, check
+
+    return build
+
+
+def ops(*words):
+    """Events from words: ``"a B"`` reads a and writes b."""
+    return [tuple((ord(key.lower()) - ord("a"), key.isupper()) for key in word.split()) for word in words]
+
+
+CROSSED = ops("A B", "B A", "A B")
+"""Transfers to and fro: a cycle, for who goes by chains."""
+READERS = ops("A", "a", "a", "A")
+CHAIN = ops("A", "B", "A B", "a", "B")
+SCHEMES = {
+    "chains": (CHAINS, SHARED_NOTHING), "chains, shared": (CHAINS, SHARED_EVERYTHING),
+    "chains, two sockets": (CHAINS, SHARED_SOCKET),
+    "lock": (LOCK, SHARED_NOTHING), "partition": (PARTITION, SHARED_NOTHING), "serial": (SERIAL, SHARED_NOTHING),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("events", [CROSSED, READERS, CHAIN], ids=["crossed", "readers", "chain"])
+def test_interleave_two_executors(scheme, events):
+    sampled("transactions", case(kernels(), events, [(2, *SCHEMES[scheme], 8)]), 400, longest=8000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_interleave_three_executors_and_short_batches(scheme):
+    sampled("transactions", case(kernels(), CHAIN, [(3, *SCHEMES[scheme], 3)], workers=3), 300, longest=12_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["chains, shared", "lock"])
+def test_interleave_every_order_in_which_executors_wait_for_each_other(scheme):
+    build = case(kernels(), CROSSED[:2], [(2, *SCHEMES[scheme], 8)])
+    assert exhaustive("transactions", build, preemptions=0, longest=8000) > 20
+
+
+CHANGES = {
+    "rapid 1-2-1-2 at one event": ([1, 2, 1, 2], (1, 1, 1)),
+    "at the end": ([2, 1, 3, 1], (5, 5, 9)),
+    "before any event": ([1, 3, 2], (0, 0)),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_interleave_changes(name):
+    threads, plan = CHANGES[name]
+    configurations = [(count, CHAINS if n % 2 else LOCK, SHARED_EVERYTHING, 2) for n, count in enumerate(threads)]
+    sampled("transactions", case(kernels(), CHAIN[:3], configurations, plan, workers=3), 500, longest=20_000)
+
+
+# -- planted mistakes ----------------------------------------------------------------------------------
+
+TWICE = "events ran"
+WRONG = "(events read|tables are)"
+ASLEEP = r"deadlock"
+
+PLANTED = {
+    "a counter is decremented before the write is published": (
+        (WHOLE, "        write_event(s, i)\n        let_go(me, c, l, config, i)\n",
+         "        let_go(me, c, l, config, i)\n        write_event(s, i)\n"),
+        "chains, shared", CROSSED, WRONG,
+    ),
+    "an event is claimed twice": (
+        (FLOW, "return load_acquire(c.pending, i) == 0 and compare_exchange(c.pending, i, 0, CLAIMED)  # T1",
+         "if load_acquire(c.pending, i) != 0:\n        return False\n    store_release(c.pending, i, CLAIMED)\n    return True"),
+        "chains, shared", CROSSED, TWICE,
+    ),
+    "a write does not wait for all reads": (
+        (FLOW, "        fetch_add(c.pending, i, reads)\n", "        fetch_add(c.pending, i, 1)\n"),
+        "chains, shared", READERS, WRONG + "|" + TWICE,
+    ),
+    "reads wait for nothing": (
+        (FLOW, "        if write != NOBODY:\n            fetch_add(c.pending, i, 1)\n        return\n", "        return\n"),
+        "chains, shared", READERS, WRONG + "|" + TWICE,
+    ),
+    "the barrier is passed by one executor only": (
+        (PHASES, "if fetch_add(c.words, ARRIVED, 1) == threads - 1:  # W2", "if fetch_add(c.words, ARRIVED, 1) >= 0:  # W2"),
+        "chains, shared", CROSSED, ".*",
+    ),
+    "rows are given before all events ran": (
+        (LOOP, "        if threads > 1 and not meet(me, c, l):", "        if threads > 2 and not meet(me, c, l):"),
+        "chains, shared", CROSSED, ".*",
+    ),
+    "links are followed before they are complete": (
+        (SCHEMES_OF, "        return meet(me, c, l)\n", "        return True\n"),
+        "chains, shared", CROSSED, WRONG + "|" + TWICE + "|" + ASLEEP,
+    ),
+    "locks are queued for in the order of arrival": (
+        (LOCKS, "        if not await_value(me, c, c.words, TURN, first):  # L0", "        if stopped(c):"),
+        "lock", CROSSED, WRONG + "|" + ASLEEP,
+    ),
+    "the turn is passed on before the places are drawn": (
+        (LOCKS, "            draw_places(c, i)\n        store_release(c.words, TURN, l[LAST])  # L2\n",
+         "            store_release(c.words, TURN, l[LAST])  # L2\n            cut()\n            draw_places(c, i)\n"),
+        "lock", CROSSED, WRONG + "|" + ASLEEP,
+    ),
+    "a write does not wait for the reads before it": (
+        (LOCKS, "if c.sets[o] & 1 and not await_value(", "if c.sets[o] & 2 and not await_value("),
+        "lock", READERS, WRONG,
+    ),
+    "a transaction enters its first partition only in order": (
+        (PARTITIONS, "                if not await_value(", "                if o == c.set_at[i] and not await_value("),
+        "partition", ops("A", "B A", "A"), WRONG,
+    ),
+    "the barrier does not look again before it sleeps": (
+        (PHASES, "        over = stopped(c)\n        if load_acquire(c.words, PHASE) >= phase:  # R1\n"
+         "            cancel(c.words, BARRIER_WAITING)\n            return True\n", "        over = stopped(c)\n"),
+        "chains, shared", CROSSED, ASLEEP,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", PLANTED)
+def test_interleave_planted_mistake_is_found(mistake):
+    planted, scheme, events, expected = PLANTED[mistake]
+    build = case(kernels(planted), events, [(2, *SCHEMES[scheme], 8)])
+    find_failure("transactions", build, expected, count=6000, longest=8000)

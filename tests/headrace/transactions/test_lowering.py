@@ -1,0 +1,562 @@
+"""Functions of transactions as lowered: text that finds each row by a statement of its own.
+
+Property    the lowered text, run by Python, gives the rows and tables that the function gives as it stands: what a
+            condition guards is not looked up, values are read in Python's order, helpers keep their names apart, the
+            least values are checked; what is written is known as such; what may be rejected after it wrote is put
+            back; what cannot be lowered is refused at its line, with what to do
+Oracle      `headrace.reference.transactions`, which runs the function itself; random functions (support)
+Cannot see  what the compiler makes of the text, and threads: test_functions.py
+"""
+
+import random
+
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace.errors import FunctionError
+from headrace.transactions import lowering
+from headrace.transactions.lowering import lower
+from planted_mistakes import planted
+from support.made_up_transactions import EMITS, events, program
+from support.transacted import agree_as_text
+
+A = hr.table("A", columns={"b": "int64", "c": "int64"}, rows=10, first={"b": 5})
+B = hr.table(
+    "B", columns={"n": hr.column("int64", least=0), "v": hr.set_of("int64"), "l": hr.list_of("int64")}, rows=10, first={"n": 3}
+)
+I = hr.table("I", columns={"b": "int64"}, rows=2, unknown="insert", max_rows=100)
+S = hr.table("S", data=pa.table({"key": ["a", "b"], "w": [1, 2]}), key="key")
+LIMIT, NAME = 3, "a"
+
+
+def made_up(count=60, seed=5):
+    """Events of every kind; 10 is no key."""
+    draw = random.Random(seed)
+    numbers, lists = pa.int64(), pa.list_(pa.int64())
+    columns = {
+        "k": lambda: draw.randrange(11), "j": lambda: draw.randrange(11), "x": lambda: draw.randrange(-3, 6),
+        "nk": lambda: draw.choice([None, 1, 2, 12]), "nx": lambda: draw.choice([None, 1, 2, 12]),
+        "ks": lambda: [draw.randrange(10) for _ in range(draw.randrange(4))], "s": lambda: draw.choice(["a", "b", "cc"]),
+    }  # fmt: skip
+    kinds = {"ks": lists, "s": pa.string()}
+    made = {name: pa.array([make() for _ in range(count)], kinds.get(name, numbers)) for name, make in columns.items()}
+    return pa.table({"ts": range(count), **made})
+
+
+EVENTS = made_up()
+
+
+# -- functions whose lowered text does what they do
+
+
+def row_under_a_name(e, t):
+    r = A[e.k]
+    r.b += 1
+    r.c = r.b
+    t.emit(o=r.c)
+
+
+def one_name_on_two_branches(e, t):
+    if e.x > 0:
+        r = A[e.k]
+    else:
+        r = A[e.j]
+    r.b += 1
+
+
+def rows_of_conditional_expressions(e, t):
+    r = A[e.k] if e.x > 0 else A[e.j] if e.x < -1 else A[e.x]
+    r.b += 1
+    t.emit(o=r.b)
+
+
+def row_chosen_by_a_read(e, t):
+    r = A[e.k] if A[e.j].b > 5 else A[2]
+    r.b += 1
+
+
+def later_parts_are_not_looked_up(e, t):
+    if (e.x > 0 and A[e.k].b > 4) or (e.x < -1 and (A[e.j].b > 4 or A[e.k].b < 8)):
+        A[1].c += 1
+    both = e.x > 0 and A[e.k].b
+    t.emit(o=(e.x or A[e.j].b) + (1 if both else 0))
+
+
+def value_of_a_part(e, t):
+    t.emit(o=(e.x and A[e.k].b) + (e.x or A[e.j].b))
+
+
+def chained_comparison(e, t):
+    if 5 < A[1].b < A[e.j].b:
+        t.emit(o=1)
+    A[1].b = e.x + 4
+
+
+def guarded_element(e, t):
+    if len(e.ks) > 0 and A[e.ks[0]].b > 3:
+        A[e.ks[0]].b -= 1
+    if e.nx is not None and A[e.nx + 1].b > 3:
+        t.emit(o=1)
+
+
+def read_before_a_helper_writes(e, t):
+    t.emit(o=A[1].b + bump(e.x) + A[1].b)
+
+
+def added_to_what_was_there_before(e, t):
+    A[1].b += bump(e.x)
+
+
+def arguments_in_order(e, t):
+    A[2].b = max(A[1].b, bump(e.x), A[1].b - 2)
+    t.emit(o=A[1].b, u=bump(1))
+
+
+def bump(x):
+    A[1].b += x
+    return A[1].b
+
+
+def loops_left_early(e, t):
+    for k in e.ks:
+        if k == 4:
+            break
+        if k == 2:
+            continue
+        A[k].b += 1
+    else:
+        A[e.k].b += 5
+    i = 0
+    while i < len(e.ks):
+        A[e.ks[i]].c = i
+        i += 1
+
+
+def row_in_the_condition_of_a_loop(e, t):
+    n = 0
+    while A[e.k].b > 3 and n < 4:
+        A[e.k].b -= 1
+        n += 1
+    t.emit(o=n)
+
+
+def loops_over_lists(e, t):
+    s = 0
+    for i in range(len(e.ks)):
+        s += A[e.ks[i]].b * i
+    for i, k in enumerate(e.ks):
+        A[k].b = i
+    for a, b in zip(e.ks, e.ks):  # noqa: B905
+        A[a].c += A[b].b
+    t.emit(o=s)
+
+
+def a_key_that_changed(e, t):
+    k = e.k
+    A[k].b += 1
+    k += 1
+    A[k].b += 2
+    t.emit(o=A[k].b)
+
+
+def the_same_row_twice(e, t):
+    A[e.k].b -= 1
+    A[e.k + 0].b += A[e.k].b
+    A[e.k].b, A[e.j].b = A[e.j].b, A[e.k].b + e.x
+
+
+def rejected_after_writes(e, t):
+    A[e.k].b += 1
+    A[e.j].b += 1
+    A[e.k].b += 1
+    if A[e.j].b > 9:
+        t.reject()
+
+
+def rejected_in_a_loop(e, t):
+    for k in e.ks:
+        if k == LIMIT:
+            t.reject()
+        A[k].b += 1
+
+
+def least_values(e, t):
+    A[e.k].c += 1
+    B[e.k].n -= e.x
+    t.emit(o=B[e.k].n)
+
+
+def comes_to_be_and_is_rejected(e, t):
+    seen = I[e.j].b
+    if e.x < 0:
+        t.reject()
+    t.emit(o=seen)
+
+
+def null_keys(e, t):
+    pay(e.nk, 1)
+    A[e.nk].b += 1
+
+
+def pay(k, x):
+    A[k].b += x
+
+
+def strings(e, t):
+    if e.s == NAME:
+        S[e.s].w += 1
+    elif e.s in ("b",):
+        S["b"].w -= 1
+    else:
+        S[e.s].w = 0
+
+
+def helpers(e, t):
+    k = 2
+    t.emit(o=outer(e, 3, w=2) + low(k) + low(low2(0)))
+    A[k].c += 1
+    stop(t, A[e.k].b > 20)
+
+
+def outer(e, n, w=1, z=5):
+    k = e.j
+    return inner(e.k, n) + inner(k=k, n=w) + z
+
+
+def inner(k, n):
+    x = A[k].b
+    A[k].b += n
+    return x
+
+
+def stop(t, is_wrong):
+    if is_wrong:
+        t.reject()
+
+
+low = lambda k: A[k].b  # noqa: E731
+low2 = lambda k: k + 1  # noqa: E731
+
+
+def rows_given_to_helpers(e, t):
+    move(A[e.k], A[e.j], x=e.x)
+    r = A[3]
+    move(r, r, 1)
+    move(dst=A[1], src=r, x=2)
+
+
+def move(src, dst, x):
+    src.b -= x
+    dst.b += x
+
+
+def row_given_back(e, t):
+    t.emit(o=get(e.k).b)
+
+
+def get(k):
+    return A[k]
+
+
+def emits_on_two_branches(e, t):
+    if e.x > 0:
+        t.emit(o=A[e.k].b)
+    elif e.x < -1:
+        t.emit(u=1, o=None)
+
+
+def container_on_a_branch_that_is_not_rejected(e, t):
+    if e.x > 0:
+        B[e.k].v.add(e.x)
+        return
+    t.reject()
+
+
+def container_or_rejected(e, t):
+    r = B[e.k]
+    if e.x > 0:
+        r.l.append(e.x)
+        t.emit(o=len(r.l) + sum(r.l))
+    else:
+        t.reject()
+
+
+AGREE = [
+    row_under_a_name, one_name_on_two_branches, rows_of_conditional_expressions, row_chosen_by_a_read,
+    later_parts_are_not_looked_up, value_of_a_part, chained_comparison, guarded_element, read_before_a_helper_writes,
+    added_to_what_was_there_before, arguments_in_order, loops_left_early, row_in_the_condition_of_a_loop, loops_over_lists,
+    a_key_that_changed, the_same_row_twice, rejected_after_writes, rejected_in_a_loop, least_values,
+    comes_to_be_and_is_rejected, null_keys, strings, helpers, rows_given_to_helpers, row_given_back, emits_on_two_branches,
+    container_on_a_branch_that_is_not_rejected, container_or_rejected,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", AGREE, ids=lambda function: function.__name__)
+def test_lowered_text_does_what_the_function_does(function):
+    rows = agree_as_text(function, EVENTS, EMITS)
+    assert not all(row["rejected"] for row in rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [range(120), pytest.param(range(120, 20_000), marks=pytest.mark.campaign)], ids=str)
+def test_made_up_functions_do_as_text_what_they_do(seeds):
+    agreed = 0
+    for seed in seeds:
+        functions, text = program(seed)
+        try:
+            agree_as_text(functions, events(random.Random(seed), 40), EMITS)
+        except FunctionError as error:
+            assert "depends on what the transaction reads" in str(error), f"{seed}: {error}\n{text}"
+        except Exception as error:
+            raise AssertionError(f"{seed}: {error!r}\n{text}") from error
+        else:
+            agreed += 1
+    assert agreed > 0.8 * len(seeds)
+
+
+# -- what it finds out
+
+
+def only_reads(e, t):
+    t.emit(o=A[e.k].b)
+
+
+def rejected_before_it_writes(e, t):
+    if A[e.k].b < 0:
+        t.reject()
+    A[e.k].b += 1
+
+
+def writes_in_the_turn_before(e, t):
+    for k in e.ks:
+        if k < 0:
+            t.reject()
+        A[1].b += 1
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (only_reads, False), (rejected_before_it_writes, False), (rejected_after_writes, True), (least_values, True),
+        (writes_in_the_turn_before, True), (comes_to_be_and_is_rejected, True), (container_or_rejected, False),
+    ],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)  # fmt: skip
+def test_example_undo_is_taken_where_a_write_may_be_rejected(function, expected):
+    assert lower(function, EMITS).must_undo is expected
+
+
+# -- refused
+
+
+def container_then_rejected(e, t):
+    B[e.k].v.add(e.x)
+    if e.x > 0:
+        t.reject()
+
+
+def container_then_unknown(e, t):
+    B[e.k].l.append(e.x)
+    A[e.j].b += 1
+
+
+def container_in_the_turn_before(e, t):
+    for k in e.ks:
+        B[k].v.add(1)
+
+
+def container_then_least(e, t):
+    B[e.k].l.append(e.x)
+    B[e.k].n -= 1
+
+
+def whole_row(e, t):
+    x = [A[e.k]]  # noqa: F841
+
+
+def whole_table(e, t):
+    x = A  # noqa: F841
+
+
+def no_such_column(e, t):
+    A[e.k].balance += 1
+
+
+def key_assigned(e, t):
+    A[e.k].id = 3
+
+
+def key_read(e, t):
+    t.emit(o=A[e.k].id)
+
+
+def two_tables_one_name(e, t):
+    r = A[e.k]
+    r = B[e.k]  # noqa: F841
+
+
+def row_and_number(e, t):
+    r = A[e.k]
+    r = 3  # noqa: F841
+
+
+def no_such_output(e, t):
+    t.emit(p=1)
+
+
+def output_by_place(e, t):
+    t.emit(1)
+
+
+def reject_with_reason(e, t):
+    t.reject("poor")
+
+
+def transaction_misspelt(e, t):
+    t.abort()
+
+
+def transaction_in_expression(e, t):
+    x = t.reject() or 3  # noqa: F841
+
+
+def row_in_comprehension(e, t):
+    t.emit(o=sum([A[k].b for k in e.ks]))
+
+
+def looped_into_a_row(e, t):
+    for A[e.k].b in e.ks:  # noqa: B020
+        pass
+
+
+def helper_returns_early(e, t):
+    t.emit(o=early(e.k))
+
+
+def early(k):
+    if k > 3:
+        return 0
+    return A[k].b
+
+
+def helper_takes_something_else(e, t):
+    pay(e.k)
+
+
+def helper_assigns_to_the_row(e, t):
+    r = A[e.k]
+    rebound(r)
+
+
+def rebound(r):
+    r = A[3]
+    r.b += 1
+
+
+def helper_assigns_to_the_row_given(e, t):
+    rebound(A[e.k])
+
+
+def gives_a_value(e, t):
+    return A[e.k].b
+
+
+def three_parameters(e, t, x):
+    t.reject()
+
+
+REFUSED = [
+    (container_then_rejected, 1, "cannot be put back if the transaction is rejected afterwards .line"),
+    (container_then_unknown, 1, "change it last"),
+    (container_in_the_turn_before, 2, "change it last"),
+    (container_then_least, 1, "change it last"),
+    (whole_row, 1, r"A\[e.k\] is a row: use its columns, as in A\[e.k\].b"),
+    (whole_table, 1, "'A' is the table 'A': use its rows"),
+    (no_such_column, 1, "the table 'A' has no column 'balance'"),
+    (key_assigned, 1, "the key of a row cannot be changed"),
+    (key_read, 1, "it is what the row was looked up by"),
+    (two_tables_one_name, 2, "'r' is a row of A elsewhere: use two names"),
+    (row_and_number, 2, "'r' is a row of A elsewhere: use two names"),
+    (no_such_output, 1, "there is no such column"),
+    (output_by_place, 1, "give each column by name"),
+    (reject_with_reason, 1, "takes nothing"),
+    (transaction_misspelt, 1, r"a transaction has reject\(\) and emit"),
+    (transaction_in_expression, 1, "call it as a statement of its own"),
+    (row_in_comprehension, 1, "write a for loop"),
+    (looped_into_a_row, 1, "give what is looped over a name of its own"),
+    (helper_returns_early, 1, "may return at its end only"),
+    (helper_takes_something_else, 1, "give pay k, x"),
+    (helper_assigns_to_the_row, 2, "rebound assigns to 'r', which is 'r' here"),
+    (helper_assigns_to_the_row_given, 1, "rebound assigns to 'r', which is a row here"),
+    (gives_a_value, 1, "returns a value, which is not used"),
+    (three_parameters, 0, "takes 3 parameters"),
+]
+
+
+@pytest.mark.parametrize(("function", "line", "text"), REFUSED, ids=lambda value: getattr(value, "__name__", ""))
+def test_example_what_cannot_be_lowered_is_refused_at_its_line(function, line, text):
+    with pytest.raises(FunctionError, match=text) as caught:
+        lower(function, EMITS)
+    assert caught.value.line == function.__code__.co_firstlineno + line
+    assert caught.value.function == function.__name__
+
+
+# -- planted mistakes
+
+
+def row_of_a_loop(e, t):
+    k = e.k
+    A[k].b += 1
+    for k in e.ks:
+        A[k].b += 1
+
+
+def found_on_one_branch(e, t):
+    if e.x > 0:
+        A[e.k].b += 1
+    A[e.k].b += 1
+
+
+def two_calls_of_one_helper(e, t):
+    t.emit(o=twice_of(twice_of(e.x)) + twice_of(e.k))
+
+
+def twice_of(x):
+    y = x + A[1].b
+    A[1].b = x
+    return x + y
+
+
+def rejected_in_the_turn_after(e, t):
+    for k in e.ks:
+        if A[1].b > k:
+            t.reject()
+        A[1].b += 1
+
+
+MISTAKES = {
+    "short circuit lost": ("return any(map(self._touches, late))", "return False", later_parts_are_not_looked_up),
+    "row kept for a key that changed": (
+        "return all(name == self._event or name in self._captured.constants for name in names)", "return True",
+        row_of_a_loop,
+    ),
+    "undo not taken": ("lowered.must_undo |= now.single", "pass", rejected_after_writes),
+    "undo not taken in the next turn": ("for _ in range(2):  # what", "for _ in range(1):  # what", rejected_in_the_turn_after),
+    "least not checked": ("[ast.Lt()], [ast.Constant(least)]", "[ast.Is()], [ast.Constant(None)]", least_values),
+    "read after a helper wrote": (
+        "if self._count != number and any(", "if self._count < 0 and any(", read_before_a_helper_writes),
+    "row that came to be stays": ('if row.table.unknown == "insert":', 'if row.table.unknown == "never":',
+                                  comes_to_be_and_is_rejected),
+    "row of one branch known behind it": ("        result = self._block(statements)\n        self._open = known",
+                                          "        result = self._block(statements)", found_on_one_branch),
+    "names of two calls are one": ('helper.name)}_{self._count}_"', 'helper.name)}_"', two_calls_of_one_helper),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_planted_mistakes_of_lowering_are_found(name):
+    text, mistake, function = MISTAKES[name]
+    agree_as_text(function, EVENTS, EMITS)
+    with planted(lowering, text, mistake), pytest.raises((AssertionError, UnboundLocalError, FunctionError)):
+        agree_as_text(function, EVENTS, EMITS)

@@ -1,0 +1,183 @@
+"""Generated code that is called by its address, from kernels that are compiled once for all programs.
+
+An engine's loop is the same for every query, and what users write is a small part of what it runs. Compiled together,
+as one unit, the loop is compiled again for each query: 16 s of 20 for a transaction of ten lines. Here the loop calls
+an entry of the generated module by its address, under Numba's own calling convention, so that an exception passes
+through it as through any call; what it costs is an indirect call, of some 2 ns, and that nothing is inlined across it.
+
+A bundle whose fields differ from program to program is given to the loop as a plain address (`opaque`), which is what
+a bundle is to a kernel anyway (`memory.bundle`).
+
+Without the compiler an address is the number of a Python function.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import typeof, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from headrace.codegen.text import indent
+from headrace.kernel import JIT, compile_now
+
+_functions: dict[int, Callable] = {}
+_numbers = itertools.count(1)
+
+
+def opaque(bundle: Any) -> Any:
+    """Return what the loop is given for a bundle that it does not look into: keep the bundle itself alive."""
+    return bundle._address if JIT else bundle
+
+
+def address_of(function: Any, arguments: tuple) -> int:
+    """Compile an entry for these arguments, and return its address.
+
+    Parameters
+    ----------
+    function : callable
+        Compiled by `headrace.codegen.modules`, an entry of its module; returns an int64. It must stay alive.
+    arguments : tuple
+        As it will be called with; bundles as they are.
+    """
+    if not JIT:
+        number = next(_numbers)
+        _functions[number] = function
+        return number
+    signature = tuple(typeof(argument) for argument in arguments)
+    function.compile(signature)
+    compiled = function.overloads[signature]
+    assert compiled.signature.return_type == types.int64, compiled.signature
+    return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
+
+
+if JIT:
+
+    @intrinsic
+    def call(typingctx, address, arguments):
+        """Call what is at an address with a tuple of arguments; returns the int64 that it does."""
+        signature = types.int64(address, arguments)
+
+        def codegen(context, builder, sig, args):
+            given, packed = args
+            kinds = list(sig.args[1])
+            values = cgutils.unpack_tuple(builder, packed, len(kinds))
+            convention = context.call_conv
+            kind = convention.get_function_type(types.int64, kinds)
+            pointer = builder.inttoptr(given, kind.as_pointer())
+            status, result = convention.call_function(builder, pointer, types.int64, kinds, values)
+            with cgutils.if_unlikely(builder, status.is_error):
+                convention.return_status_propagate(builder, status)
+            return result
+
+        return signature, codegen
+
+else:
+
+    def call(address, arguments):
+        """Call what is at an address with a tuple of arguments; returns the int64 that it does."""
+        return _functions[address](*arguments)
+
+
+class Entry(NamedTuple):
+    """Something that a loop calls.
+
+    Parameters
+    ----------
+    name : str
+        Of the kernel in the program, and in the loop.
+    parameters : str
+        As the loop gives them.
+    body : str
+        What the entry does with the program's kernel; it returns an int64.
+    """
+
+    name: str
+    parameters: str
+    body: str
+
+
+_ENTRY = """
+@kernel
+def entry_{name}({parameters}):
+{body}
+"""
+
+_STUB = """
+@kernel
+def {name}({parameters}):
+    return call(l[{word}], ({parameters},))
+"""
+
+
+def entries_text(entries: Sequence[Entry]) -> str:
+    """Write the entries of a program, to stand behind its kernels."""
+    texts = [_ENTRY.format(name=e.name, parameters=e.parameters, body=indent(e.body, 1).rstrip("\n")) for e in entries]
+    return "\n".join(["import numpy as np", *texts])
+
+
+def stubs_text(entries: Sequence[Entry], place: int) -> str:
+    """Write what the loop calls by their names; addresses are in ``l`` from word `place` on."""
+    stubs = [_STUB.format(name=e.name, parameters=e.parameters, word=place + i) for i, e in enumerate(entries)]
+    return "\n".join(["from headrace.codegen.called import call", *stubs])
+
+
+def names_of(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """The entries' functions, for `load_module`."""
+    return tuple(f"entry_{entry.name}" for entry in entries)
+
+
+class Looped:
+    """A program's entries, and the loop that calls them.
+
+    Parameters
+    ----------
+    program : module
+    run : compiled function
+        The loop.
+    entries : sequence of Entry
+    place : int
+        Word of ``l`` where the addresses go.
+    parameters : str
+        Of the loop, of which the program's own bundles are `opaque` to it.
+    hidden : sequence of str
+        Their names.
+    """
+
+    def __init__(
+        self, program: ModuleType, run: Any, entries: Sequence[Entry], place: int, parameters: str, hidden: Sequence[str]
+    ):
+        self.program, self._run, self._entries, self._place = program, run, entries, place
+        self._names, self._hidden = parameters.split(", "), set(hidden)
+        self._l = self._names.index("l")
+        self._addresses: np.ndarray | None = None
+
+    def compile(self, arguments: tuple) -> None:
+        """Compile for these arguments of the loop, without running."""
+        given = dict(zip(self._names, arguments, strict=True))
+        addresses = []
+        for entry in self._entries:
+            values = tuple(given.get(parameter, 0) for parameter in entry.parameters.split(", "))
+            addresses.append(address_of(getattr(self.program, f"entry_{entry.name}"), values))
+        self._addresses = np.array(addresses, np.int64)
+        compile_now(self._run, self._seen(arguments))
+
+    def run(self, *arguments: Any) -> int:
+        """Run the loop."""
+        if self._addresses is None:
+            self.compile(arguments)
+        assert self._addresses is not None
+        arguments[self._l][self._place : self._place + len(self._addresses)] = self._addresses
+        return self._run(*self._seen(arguments))
+
+    def _seen(self, arguments: tuple) -> tuple:
+        """The arguments as the loop sees them."""
+        return tuple(
+            opaque(value) if name in self._hidden and hasattr(value, "_address") else value
+            for name, value in zip(self._names, arguments, strict=True)
+        )

@@ -1,0 +1,149 @@
+"""List columns of numbers as kernels read them: for each row where its elements lie, how many, how many are null.
+
+The elements of a batch lie in one buffer of int64 or float64: Arrow's own where it
+is that already, a copy otherwise. A row's list is three values of the store, which
+move and are found as those of any column (`names_of`)::
+
+    x        address of the first element; the column's validity says whether the list is null
+    x.size   number of elements, 0 of a null list
+    x.nulls  how many of them are null; those are 0 in the buffer
+
+Addresses do not keep memory alive: `NumberLists.elements` must live as long as a
+kernel may read the rows, for which the store has a place (`Store.append`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.errors import OverflowInputError, UnsupportedTypeError
+from headrace.ingress import columns
+
+_INT64_MAX = 2**63 - 1
+
+
+class NumberLists(NamedTuple):
+    """The lists of some rows.
+
+    Parameters
+    ----------
+    addresses, sizes, nulls : int64[n]
+    valid : uint8[n] or None
+        0 where a list is null; None if none is.
+    elements : int64[k] or float64[k]
+        What the addresses lead into; empty where no row has an element. Read only.
+    """
+
+    addresses: np.ndarray
+    sizes: np.ndarray
+    nulls: np.ndarray
+    valid: np.ndarray | None
+    elements: np.ndarray
+
+
+def names_of(name: str) -> tuple[str, str, str]:
+    """Return the names of a list column's three columns in the store: addresses, sizes, nulls.
+
+    Examples
+    --------
+    >>> names_of("items")
+    ('items', 'items.size', 'items.nulls')
+    """
+    return name, f"{name}.size", f"{name}.nulls"
+
+
+def element_dtype(kind: pa.DataType) -> np.dtype:
+    """Return what kernels read of a list column's elements: float64 of floats, int64 of all else.
+
+    Examples
+    --------
+    >>> element_dtype(pa.list_(pa.float32())), element_dtype(pa.list_(pa.bool_()))
+    (dtype('float64'), dtype('int64'))
+    """
+    return np.dtype(np.float64 if pa.types.is_floating(columns.plain_type(kind.value_type)) else np.int64)
+
+
+def check_list_type(name: str, kind: pa.DataType) -> None:
+    """Raise `UnsupportedTypeError`, with what to do, unless `number_lists` can read the column.
+
+    Elements may be integers, floats, bools, times, dates and durations (as integers
+    of their unit), or only nulls.
+    """
+    if not columns.is_list(kind):
+        raise UnsupportedTypeError(
+            f"column {name!r} has type {kind}, which is no list: cast it to list<int64> or list<float64>, or read it as a"
+            f" single value"
+        )
+    element = columns.plain_type(kind.value_type)
+    if pa.types.is_null(element) or columns.is_number(element):
+        return
+    if columns.is_string(element):
+        fix = "cast its elements to int64 or float64 (ids instead of texts), or use it as a key with hr.each(...)"
+    elif columns.is_list(element):
+        fix = "flatten it, so that its elements are numbers"
+    else:
+        fix = "cast its elements to int64 or float64"
+    raise UnsupportedTypeError(f"column {name!r} has type {kind}, of which kernels cannot read the elements: {fix}")
+
+
+def number_lists(array: pa.Array, name: str, first_row: int = 0) -> NumberLists:
+    """Find the lists of a column that `check_list_type` has let through.
+
+    Parameters
+    ----------
+    array : pa.Array
+        In any of Arrow's layouts of lists.
+    name : str
+        Of the column, and `first_row` its first row's number, for errors.
+
+    Raises
+    ------
+    OverflowInputError
+        If an unsigned element is beyond int64.
+
+    Examples
+    --------
+    >>> lists = number_lists(pa.array([[1, 2], None, [], [3, None]]), "items")
+    >>> lists.sizes.tolist(), lists.nulls.tolist(), lists.valid.tolist(), lists.elements.tolist()
+    ([2, 0, 0, 2], [0, 0, 0, 1], [1, 0, 1, 1], [1, 2, 3, 0])
+    """
+    elements, offsets = columns.list_parts(array)
+    elements = columns.plain(elements)
+    if pa.types.is_uint64(elements.type):
+        _check_width(elements, name, offsets, first_row)
+    if pa.types.is_null(elements.type):
+        numbers = np.zeros(len(elements), np.int64)
+    else:
+        # Bools come as bytes.
+        numbers = columns.values(elements, name).astype(element_dtype(array.type), copy=False)
+    nulls = np.zeros(len(array), np.int64)
+    if elements.null_count:
+        places = np.flatnonzero(columns.validity(elements) == 0)
+        nulls = np.bincount(_rows_of(places, offsets), minlength=len(array))
+    addresses = numbers.ctypes.data + 8 * offsets[:-1]
+    return NumberLists(addresses, np.diff(offsets), nulls, columns.validity(array), numbers)
+
+
+def _rows_of(places, offsets):
+    """Return in which rows elements lie."""
+    return np.searchsorted(offsets, places, side="right") - 1
+
+
+def _check_width(elements: pa.Array, name: str, offsets: np.ndarray, first_row: int) -> None:
+    """Raise with the row, where `columns.integers` would name an element's place."""
+    numbers = columns.view_buffer(elements.buffers()[1], elements.offset, len(elements), np.uint64)
+    too_large = numbers > _INT64_MAX
+    valid = columns.validity(elements)
+    if valid is not None:
+        too_large &= valid.view(np.bool_)  # what lies under a null is undefined
+    if too_large.any():
+        place = int(np.argmax(too_large))
+        row = int(_rows_of(place, offsets))
+        raise OverflowInputError(
+            f"column {name!r} has the element {numbers[place]} at row ",
+            first_row + row,
+            ", above the range of int64; cast its elements to int64 or float64",
+        )

@@ -1,0 +1,399 @@
+"""What the functions of a transaction read and write, as the kernels have it, and their rewritten text.
+
+Each function is written as itself (``user_0``) and as what only names its keys (``keys_0``); where all can be taken
+apart, also as operations: ``name_0`` notes them, ``unit_3`` does what one of site 3 does, ``post_0`` the rest.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.codegen.bindings import Binding, FieldBinding, Memory, Opened, Texts, Unreadable
+from headrace.codegen.capture import CapturedFunction
+from headrace.codegen.functions import GeneratedFunction, specialise
+from headrace.codegen.kinds import Kind, scalar
+from headrace.codegen.text import attributes
+from headrace.errors import FunctionError
+from headrace.ingress.columns import is_list, is_scalar, is_text, plain_type, value_dtype
+from headrace.ingress.lists import element_dtype
+from headrace.memory.arena import HEAD
+from headrace.transactions import layout
+from headrace.transactions.determined import name_keys
+from headrace.transactions.lowering import EMITTED, MASK, Lowered, Row, lower, nulls_of
+from headrace.transactions.splitting import KEPT, TURN, Site, Split, sites_of, split
+from headrace.transactions.tables import Table
+
+KERNEL_WORDS = ("me", "c", "s", "l", "i", "ts")
+"""Parameters of every function, before the columns that it reads."""
+NO_TEXT = ""
+"""The first literal, so its id is 0."""
+TEXT_FIELDS = ("text_prefixes", "text_addresses", "text_lengths", "text_points")
+LITERALS = "text_literals"
+TEMPORARIES = 32
+"""Containers that a function may make in passing."""
+PARTS = {"scalar": ("c", "n"), "list": ("c", "n", "z", "h")}
+"""What a column is passed as: its value and whether it is valid; of a list its address, its size, its null elements."""
+
+
+@dataclass(frozen=True)
+class Readable:
+    """A column that a function may read."""
+
+    column: str
+    dtype: str
+    """As the store holds it; of a list, its elements."""
+    kind: str
+    """int64, float64, bool or string, as functions see it, or "list"."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return PARTS["list" if self.kind == "list" else "scalar"]
+
+
+@dataclass
+class Taken:
+    """Functions rewritten as operations.
+
+    Attributes
+    ----------
+    names, posts : list of GeneratedFunction
+        By function.
+    units : dict of int to GeneratedFunction
+        By site, counted over all functions.
+    sites : list of (int, Site)
+        With the number of their function.
+    """
+
+    names: list[GeneratedFunction]
+    posts: list[GeneratedFunction]
+    units: dict[int, GeneratedFunction]
+    sites: list[tuple[int, Site]]
+
+    @property
+    def whole(self) -> set[int]:
+        """Functions that are an operation as they are."""
+        return {number for number, site in self.sites if not site.is_unit}
+
+
+@dataclass
+class Bound:
+    """Functions, rewritten for the kernels of one operator."""
+
+    lowered: list[Lowered]
+    splits: list[Split]
+    tables: list[Table]
+    """In the order in which functions name them."""
+    readable: dict[str, Readable]
+    """What some function reads, by attribute."""
+    functions: list[GeneratedFunction]
+    keys: list[GeneratedFunction]
+    operations: Taken | None
+    """None where some function cannot be taken apart: `splits` says why."""
+    literals: list[str] = field(default_factory=list)
+    has_texts: bool = False
+
+    @property
+    def generated(self) -> list[GeneratedFunction]:
+        """All there are, for errors of the compiler."""
+        taken = self.operations
+        parts = [] if taken is None else [*taken.names, *taken.posts, *taken.units.values()]
+        return [*self.functions, *self.keys, *parts]
+
+
+def bind(
+    functions: Sequence[Callable], emits: Mapping[str, Kind], schema: pa.Schema, event_time: str
+) -> Bound:
+    """Lower and rewrite the functions of an operator.
+
+    Raises
+    ------
+    FunctionError
+        With the line of what cannot be compiled.
+    """
+    lowered = [lower(function, list(emits)) for function in functions]
+    tables = list({id(row.table): row.table for each in lowered for row in each.rows.values()}.values())
+    readable, fields = event_fields(schema, event_time)
+    for each in lowered:
+        _check_keys(each, readable)
+    texts = Texts(*(f"s.{name}" for name in TEXT_FIELDS), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT])
+    writing = _Writing(tables, emits, fields, texts)
+    for each in lowered:
+        name_keys(each)  # an error, if one depends on what is read
+    splits = [split(each) for each in lowered]
+
+    def written(names: list[str]) -> tuple[list[GeneratedFunction], list[GeneratedFunction], Taken | None]:
+        columns = tuple(f"{part}_{name}" for name in names for part in readable[name].parts)
+        runs = [writing.run(number, each, columns) for number, each in enumerate(lowered)]
+        keys = [writing.keys(number, each, columns) for number, each in enumerate(lowered)]
+        taken = None
+        if not any(each.reason for each in splits):
+            try:
+                taken = writing.taken(splits, columns)
+            except FunctionError as error:  # of a part; what is wrong with the whole, writing that has said
+                splits[:] = [Split(error.args[0]) for _ in splits]
+        return runs, keys, taken
+
+    # What they read is known once they are rewritten; the second time only that is passed.
+    runs, keys, taken = written(list(readable))
+    parts = [] if taken is None else [*taken.names, *taken.posts, *taken.units.values()]
+    read = {name for function in [*runs, *keys, *parts] for name in function.reads.get("e", ())}
+    names = [name for name in readable if name in read or nulls_of(name) in read]
+    runs, keys, taken = written(names)
+    kinds = [readable[name].kind for name in names] + [kind for kind in emits.values() if isinstance(kind, str)]
+    has_texts = len(texts.literals) > 1 or "string" in kinds or any(table.is_text for table in tables)
+    used = {name: readable[name] for name in names}
+    literals = texts.literals if has_texts else []
+    return Bound(lowered, splits, tables, used, runs, keys, taken, literals, has_texts)
+
+
+def _check_keys(lowered: Lowered, readable: Mapping[str, Readable]) -> None:
+    """Raise `FunctionError` for a key that is a column of a wrong type."""
+    event = lowered.captured.parameters[0]
+    for node in ast.walk(lowered.captured.node):
+        if not (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in lowered.rows):
+            continue
+        name, key = node.targets[0].id, node.value
+        if isinstance(key, ast.Constant) and key.value is None:
+            raise lowered.captured.error(f"{name}: a null is in no table", node)
+        if not (isinstance(key, ast.Attribute) and isinstance(key.value, ast.Name) and key.value.id == event):
+            continue
+        kind = readable[key.attr].kind if key.attr in readable else ""
+        table = lowered.rows[name].table
+        wanted = "string" if table.is_text else "int64"
+        fix = {"list": "loop over it", "float64": "cast it to int64 before", "bool": "cast it to int64 before"}.get(kind)
+        if fix is not None:
+            what = "a list" if kind == "list" else f"of type {kind}"
+            raise lowered.captured.error(
+                f"{name}: {ast.unparse(key)} is {what}, and the keys of {table.name} are {wanted}: {fix}", node
+            )
+
+
+def mask_field(number: int) -> str:
+    """The array that says what a function has emitted for an event."""
+    return f"event_mask_{number}"
+
+
+def event_field(column: str) -> str:
+    """The array of what was emitted for a column, by event."""
+    return f"emitted_{column}"
+
+
+def kept_field(site: int, number: int) -> str:
+    """The array of what operations of a site save: the EventBlotter of TStream, section IV-B."""
+    return f"kept_{site}_{number}"
+
+
+def memory_of(kind: str) -> str:
+    """"float64" or "int64": what values of a kind are kept in."""
+    known = scalar(kind)
+    assert known is not None
+    return "float64" if known.in_functions.startswith("float") else "int64"
+
+
+class _Writing:
+    """Rewrites the functions of one operator."""
+
+    def __init__(self, tables: list[Table], emits: Mapping[str, Kind], fields: dict[str, Binding], texts: Texts):
+        self._tables, self._emits, self._fields, self._texts = tables, emits, fields, texts
+
+    # -- whole
+
+    def run(self, number: int, lowered: Lowered, columns: tuple[str, ...]) -> GeneratedFunction:
+        """The function itself: 0 if it is done, 1 if it was rejected."""
+        bindings: dict[str, Any] = {"e": self._fields, "state emitted": self._emitted(number)}
+        rows: dict[str, Opened] = {}
+        for row in lowered.rows.values():
+            table, role = self._tables.index(row.table), f"state {row.number} {row.table.name}"
+            bindings[role] = self._columns(table, row.number)
+            slot, at = f"row_{row.number}", f"at_{row.number}"
+            text = self._found(row) + f"{at} = place_{table}(s, {slot})\n"
+            if row.is_written and lowered.must_undo:
+                text += f"keep_row(me, s, l, {at}, {layout.stride(row.table)})\n"
+            rows[row.name] = Opened(role, text + self._present(row), _kind_of_key(row))
+        named = {EMITTED: "state emitted"}
+        return self._specialised(f"user_{number}", lowered.captured, columns, bindings, rows, named, "any")
+
+    def keys(self, number: int, lowered: Lowered, columns: tuple[str, ...]) -> GeneratedFunction:
+        """What only names the function's keys."""
+        rows = {
+            row.name: Opened(
+                f"state {row.number} {row.table.name}",
+                f"note_{self._tables.index(row.table)}(me, c, s, l, {{key}}, {int(row.is_written)})",
+                _kind_of_key(row),
+            )
+            for row in lowered.rows.values()
+        }
+        bindings: dict[str, Any] = {"e": self._fields} | {row.role: {} for row in rows.values()}
+        return self._specialised(f"keys_{number}", name_keys(lowered), columns, bindings, rows, {}, None)
+
+    # -- operations
+
+    def taken(self, splits: Sequence[Split], columns: tuple[str, ...]) -> Taken:
+        """The functions as operations."""
+        sites = list(sites_of(splits))
+        names, posts = [], []
+        units = {
+            site: self._unit(site, number, one, splits[number], columns)
+            for site, (number, one) in enumerate(sites)
+            if one.is_unit
+        }
+        for number, each in enumerate(splits):
+            own = [(site, one) for site, (of, one) in enumerate(sites) if of == number]
+            assert each.name is not None and each.post is not None
+            rows = {one.row.name: Opened(self._role(one.row), self._noted(site, one), _kind_of_key(one.row)) for site, one in own}
+            bindings: dict[str, Any] = {"e": self._fields} | {row.role: {} for row in rows.values()}
+            names.append(self._specialised(f"name_{number}", each.name, columns, bindings, rows, {}, "any"))
+            rows = {one.row.name: Opened(self._role(one.row), _next_operation(one.row), _kind_of_key(one.row)) for _, one in own}
+            bindings = {"e": self._fields, "state emitted": self._emitted(number)}
+            bindings |= {self._role(one.row): self._kept(site, one, f"operation_{one.row.number}") for site, one in own}
+            named = {EMITTED: "state emitted"}
+            posts.append(self._specialised(f"post_{number}", each.post, columns, bindings, rows, named, "any"))
+        return Taken(names, posts, units, sites)
+
+    def _unit(self, site: int, number: int, one: Site, of: Split, columns: tuple[str, ...]) -> GeneratedFunction:
+        """What one operation does, in its row's chain."""
+        assert of.lowered is not None
+        row, table = one.row, self._tables.index(one.row.table)
+        text = f"row_{row.number} = slot\nat_{row.number} = place_{table}(s, slot)\n{self._present(row)}"
+        rows = {row.name: Opened(self._role(row), text, _kind_of_key(row))}
+        bindings: dict[str, Any] = {
+            "e": self._fields, self._role(row): self._columns(table, row.number), TURN: "turn",
+            "state kept": self._kept(site, one, "o"),
+        }  # fmt: skip
+        captured = of.lowered.captured
+        node = copy.copy(captured.node)
+        node.body = one.body
+        unit = dataclasses.replace(captured, node=ast.fix_missing_locations(node))
+        named = {KEPT: "state kept", TURN: TURN}
+        return self._specialised(f"unit_{site}", unit, ("o", "slot", "turn", *columns), bindings, rows, named, None)
+
+    def _noted(self, site: int, one: Site) -> str:
+        record = f"s.table_first[{self._tables.index(one.row.table)}] + row_{one.row.number}"
+        text = self._found(one.row) + f"note_operation(c, me, {record}, operation_word(c, me, l, {site}))\n"
+        return text if one.is_unit else text + "l[FATE] = IN_CHAIN\n"
+
+    @staticmethod
+    def _kept(site: int, one: Site, at: str) -> dict[str, Binding]:
+        found: dict[str, Binding] = {}
+        for column, number in one.saved:
+            kind, cell = one.row.table.columns[column], f"s.{kept_field(site, number)}[{at}]"
+            found[f"{column}@{number}"] = FieldBinding(f"{cell} != 0" if kind == "bool" else cell, cell)
+        return found
+
+    # -- rows
+
+    @staticmethod
+    def _role(row: Row) -> str:
+        return f"state {row.number} {row.table.name}"
+
+    def _found(self, row: Row) -> str:
+        """Statements that find the slot of a key, or leave."""
+        slot, table = f"row_{row.number}", self._tables.index(row.table)
+        text = f"{slot} = find_{table}(s, {{key}})\nif {slot} < 0:\n"
+        if row.table.unknown == "error":
+            return text + f"    raise KeyError('the table {row.table.name} has no such key')\n"
+        if row.table.unknown == "insert":
+            text += f"    if {slot} == FULL:\n        raise MemoryError('max_rows of {row.table.name}')\n"
+        return text + "    return 1\n"
+
+    @staticmethod
+    def _present(row: Row) -> str:
+        return f"s.table_rows[at_{row.number}] = 1\n" if row.table.unknown == "insert" else ""
+
+    def _emitted(self, number: int) -> dict[str, Binding]:
+        out: dict[str, Binding] = {MASK: FieldBinding(f"s.{mask_field(number)}[i]", f"s.{mask_field(number)}[i]")}
+        for name, kind in self._emits.items():
+            cell = f"s.{event_field(name)}[i]"
+            out[name] = FieldBinding(cell, cell, kind if isinstance(kind, str) else None)
+        return out
+
+    def _columns(self, table: int, row: int) -> dict[str, Binding]:
+        """The columns of a row, at its place in the memory of all tables."""
+        found: dict[str, Binding] = {}
+        for name, kind in self._tables[table].columns.items():
+            if not isinstance(kind, str):
+                found[name] = layout.container(self._tables[table], table, name, f"row_{row}")
+                continue
+            memory = "table_reals" if memory_of(kind) == "float64" else "table_rows"
+            cell = f"s.{memory}[at_{row} + {layout.word(self._tables[table], name)}]"
+            found[name] = FieldBinding(f"{cell} != 0" if kind == "bool" else cell, cell, kind)
+        return found
+
+    def _specialised(
+        self, name: str, captured: CapturedFunction, columns: tuple[str, ...], bindings: dict[str, Any],
+        rows: dict[str, Opened], named: dict[str, str], returns: str | None,
+    ) -> GeneratedFunction:  # fmt: skip
+        given = [p for p in captured.parameters if p not in captured.defaults]
+        if len(given) == 2:
+            bindings = bindings | {"t": Unreadable("it can only be used as t.reject() and t.emit(...)")}
+        return specialise(
+            captured,
+            name=name,
+            arguments=("e", "t")[: len(given)],
+            bindings=bindings,
+            parameters=(*KERNEL_WORDS, *columns),
+            poll="stopped(c)",
+            returns=returns,
+            debug=True,  # an integer that leaves its range ends the run: no result is silently wrong
+            texts=self._texts,
+            memory=_MEMORY,
+            rows=rows,
+            named=named,
+        )
+
+
+def _kind_of_key(row: Row) -> str:
+    return "string" if row.table.is_text else "number"
+
+
+def _next_operation(row: Row) -> str:
+    return f"operation_{row.number} = l[NEXT_OPERATION]\nl[NEXT_OPERATION] = operation_{row.number} + 1\n"
+
+
+_MEMORY = Memory(
+    arena="s.table_arena",
+    free="s.table_arena_free",
+    temporaries="s.temporaries",
+    temporary_at=f"(me * {TEMPORARIES} + {{number}}) * {HEAD}",
+    temporary_lists=layout.OWN,
+    staged="0",
+    most=TEMPORARIES,
+)
+
+
+def event_fields(schema: pa.Schema, event_time: str) -> tuple[dict[str, Readable], dict[str, Binding]]:
+    """What ``e`` has: columns that may be read, and the binding of every name."""
+    readable: dict[str, Readable] = {}
+    fields: dict[str, Binding] = {}
+    for name, column in attributes(schema.names).items():
+        kind = plain_type(schema.field(column).type)
+        if column == event_time:
+            fields[name] = FieldBinding("ts")
+        elif is_list(kind) and is_scalar(plain_type(kind.value_type)):
+            dtype = element_dtype(kind).name
+            readable[name] = Readable(column, dtype, "list")
+            view = {"float64": "list_f64"}.get(dtype, "list_i64")
+            fields[name] = FieldBinding(f"whole_list({view}(c_{name}, z_{name}), h_{name})", valid=f"n_{name}")
+            fields[nulls_of(name)] = FieldBinding(f"h_{name}", valid=f"n_{name}")
+        elif is_text(kind):
+            readable[name] = Readable(column, "int64", "string")
+            fields[name] = FieldBinding(f"c_{name}", kind="string", valid=f"n_{name}")
+        elif is_scalar(kind):
+            dtype = value_dtype(kind).name
+            readable[name] = Readable(column, dtype, "bool" if dtype == "uint8" else dtype)
+            fields[name] = FieldBinding(f"c_{name}", valid=f"n_{name}")
+        else:
+            fields[name] = Unreadable(
+                f"a column of type {kind}, which a compiled function cannot read; cast it to int64 or float64 before"
+            )
+    fields["ts"] = FieldBinding("ts")
+    readable.pop("ts", None)
+    return readable, fields
+

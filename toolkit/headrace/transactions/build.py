@@ -1,0 +1,89 @@
+"""A program's kernels and the executors' loop, which calls them by address: the loop is compiled once for all programs."""
+
+from __future__ import annotations
+
+from headrace.codegen.called import Entry, Looped, entries_text, names_of, stubs_text
+from headrace.codegen.included import included
+from headrace.codegen.modules import load_module
+from headrace.errors import ParameterError
+from headrace.gates.variants import put_on
+from headrace.transactions import accept_kernel, executor_kernel, operations_kernel, whole_kernel
+from headrace.transactions.words import PROGRAM
+
+_FAMILY_KERNELS = {"whole": whole_kernel, "operations": operations_kernel}
+
+_BEGINS = Entry("executor_begins", "me, c, s, l", "executor_begins(me, c, s, l)\nreturn np.int64(0)")
+_GIVES = Entry(
+    "give_event", "me, c, o, x, s, l, i, slot", "give_event(me, c, o, x, s, l, i, slot)\nreturn np.int64(0)"
+)
+_RUN_OPERATIONS = """
+for k in range(first, last):
+    o = c.entries[k]
+    i = c.event_of[o]
+    if i >= executed:
+        break
+    l[CAUSE] = i
+    run_operation(me, c, x, s, l, i, c.link[o])
+return np.int64(0)
+"""
+_FINISH_EVENTS = """
+for i in range(first, last):
+    l[CAUSE] = i
+    finish_event(me, c, x, s, l, i)
+return np.int64(0)
+"""
+_SLICE = "me, c, x, s, l, first, last"
+_ENTRIES = {
+    "whole": (
+        _BEGINS,
+        _GIVES,
+        Entry("prepare_events", _SLICE, f"return np.int64(prepare_events({_SLICE}))"),
+        Entry("run_event", "me, c, x, s, l, i", "run_event(me, c, x, s, l, i)\nreturn np.int64(0)"),
+    ),
+    "operations": (
+        _BEGINS,
+        _GIVES,
+        Entry("prepare_operations", _SLICE, f"return np.int64(prepare_operations({_SLICE}))"),
+        Entry("run_operations", f"{_SLICE}, executed", _RUN_OPERATIONS),
+        Entry("finish_events", _SLICE, _FINISH_EVENTS),
+    ),
+}
+
+
+class Built(Looped):
+    """A program's entries, and the loop of a family of schemes: ``run(me, g, c, o, x, s, l)`` is `run_executor`.
+
+    Parameters
+    ----------
+    program_text : str
+        Defines what `executor_kernel` and the family's file ask for, with its imports.
+    gate : {"log", "scalegate"}
+    family : str
+        As `control.family_of` names it.
+    name : str
+        For readers of profiles.
+    debug : bool
+        Check bounds.
+    """
+
+    def __init__(self, program_text: str, gate: str, family: str, name: str, debug: bool = False):
+        if family not in _FAMILY_KERNELS:
+            raise ParameterError(f"family={family!r}: there is {', '.join(map(repr, _FAMILY_KERNELS))}")
+        entries = _ENTRIES[family]
+        program = load_module(program_source(program_text, family), name, debug=debug, entry=names_of(entries))
+        loop = load_module(loop_source(gate, family), f"executor_{family}", entry="run_executor")
+        super().__init__(program, loop.run_executor, entries, PROGRAM, "me, g, c, o, x, s, l", ("s",))
+
+
+def program_source(text: str, family: str) -> str:
+    """Return the source of a program's module."""
+    return "\n\n".join([text.strip(), "from headrace.transactions.words import CAUSE", entries_text(_ENTRIES[family])])
+
+
+def loop_source(gate: str, family: str) -> str:
+    """Return the source of the loop: the same for every program."""
+    loop = included(executor_kernel, {accept_kernel.__name__: put_on(accept_kernel, gate).__name__})
+    return "\n\n".join([loop, included(_FAMILY_KERNELS[family]), stubs_text(_ENTRIES[family], PROGRAM)])
+
+
+__all__ = ["Built", "loop_source", "program_source"]

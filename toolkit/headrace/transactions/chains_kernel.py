@@ -1,0 +1,103 @@
+"""Operation chains: the operations on a record in the order of events, one executor for each record.
+
+For transactions whose operations do not depend on each other's reads. Nothing is
+sorted and nothing locked: slices of the batch are contiguous in time, so a part of
+the records gets its operations in the order of events by going through that part of
+slice 0, then of slice 1, and so on.
+
+    slice 0 (executor 0 noted it)     | part 0: a1 c2 | part 1: b1 d2 |
+    slice 1 (executor 1)              | part 0: a5    | part 1: d4 b5 |      part 1 runs b1 d2 d4 b5
+
+State       entries, part_at   of each slice, its operations by part (private, then
+                        read by all)
+            link[o]     the operation, as the program says it in a word
+            CURSOR, CURSOR_2   the parts that somebody runs already, where they are shared
+Invariants  I1  a record is in one part, and a part is run by one executor
+            I2  an executor runs a part's operations in the order of events
+Ordering    of the barrier before (W1 to R2) and of the one behind: what operations
+            leave for post-processing is read after it. The next batch, in which
+            another executor may have the part, is two barriers away
+Progress    Nobody waits before the barrier.
+Source      TStream, section IV-B, C. Differs: no list for each record, since to keep
+            them costs more than most operations; parts are the unit of stealing.
+Checked     tests/headrace/transactions/test_executors.py
+"""
+
+from headrace.kernel import kernel
+from headrace.memory.atomics import fetch_add
+from headrace.references import BUCKET_MASK, BUCKETS
+from headrace.transactions.key_sets_kernel import FIRST_OPERATION, SET_AT
+from headrace.transactions.words import (
+    CURSOR,
+    CURSOR_2,
+    PART,
+    SHARED_NOTHING,
+    SHARED_SOCKET,
+    SHARING,
+    THREADS,
+)
+
+PARTS_EACH = 32
+"""Parts for each executor, where they are shared: so many more chances to even out."""
+
+
+@kernel
+def parts_of(c, config):
+    """How many parts the records have; a power of two where parts are shared."""
+    threads = c.rows[config, THREADS]
+    if c.rows[config, SHARING] == SHARED_NOTHING:
+        return threads
+    parts = 1
+    while parts * 2 <= min(BUCKETS, PARTS_EACH * threads):
+        parts *= 2
+    return parts
+
+
+@kernel
+def sort_by_part(me, c, config):
+    """Arrange the operations of one's slice by the part of their records; the order of events stays."""
+    start, stop = c.filling[me, FIRST_OPERATION], c.filling[me, SET_AT]
+    parts = parts_of(c, config)
+    by_owner = c.rows[config, SHARING] == SHARED_NOTHING
+    for p in range(parts + 1):
+        c.part_at[me, p] = 0
+    for o in range(start, stop):
+        p = c.sets[o] >> 1 & BUCKET_MASK
+        p = c.owner[config, p] if by_owner else p & (parts - 1)
+        c.part_at[me, p + 1] += 1
+    at = start
+    for p in range(parts + 1):
+        at += c.part_at[me, p]
+        c.part_at[me, p] = at
+    # part_at[p] is now where part p begins; placing moves it to where the part ends.
+    for o in range(start, stop):
+        p = c.sets[o] >> 1 & BUCKET_MASK
+        p = c.owner[config, p] if by_owner else p & (parts - 1)
+        c.entries[c.part_at[me, p]] = o
+        c.part_at[me, p] += 1
+    for p in range(parts, 0, -1):
+        c.part_at[me, p] = c.part_at[me, p - 1]
+    c.part_at[me, 0] = start
+
+
+@kernel
+def take_part(me, c, l, config):
+    """The next part to run, or -1: one's own, or one of those that executors share, all of them or half of them each."""
+    threads, sharing = c.rows[config, THREADS], c.rows[config, SHARING]
+    if sharing == SHARED_NOTHING:
+        if l[PART] == me:
+            return -1
+        l[PART] = me
+        return me
+    parts = parts_of(c, config)
+    if sharing == SHARED_SOCKET and threads > 1:
+        first_half = parts * ((threads + 1) // 2) // threads
+        if me >= (threads + 1) // 2:
+            p = first_half + fetch_add(c.words, CURSOR_2, 1)
+            return p if p < parts else -1
+        parts = first_half
+    p = fetch_add(c.words, CURSOR, 1)
+    return p if p < parts else -1
+
+
+__all__ = ["sort_by_part", "take_part"]

@@ -1,0 +1,50 @@
+"""What becomes of the functions of a transactional operator, in words: rows, operations, dependencies, execution."""
+
+from __future__ import annotations
+
+from headrace.transactions.binding import Bound
+from headrace.transactions.splitting import Split
+
+
+def explain(bound: Bound) -> str:
+    """Say how functions are run, one line for each thing to know.
+
+    Parameters
+    ----------
+    bound : Bound
+    """
+    lines: list[str] = []
+    for lowered, split in zip(bound.lowered, bound.splits, strict=True):
+        lines.append(f"{lowered.captured.name}")
+        for row in lowered.rows.values():
+            verb = "read and written" if row.is_written else "read"
+            lines.append(f"  row {row.name} of {row.table.name}: {verb}")
+        if not lowered.rows:
+            lines.append("  no row")
+        lines.append(f"  rejected: {'what it wrote before is put back' if lowered.must_undo else 'nothing is written before'}")
+        lines += [f"  {line}" for line in _operations(split)]
+    lines.append("keys: known from the event alone")
+    lines.append(_execution(bound))
+    return "\n".join(lines)
+
+
+def _operations(split: Split) -> list[str]:
+    if split.reason:
+        return [f"operations: it runs whole, since {split.reason}"]
+    lines = []
+    for site in split.sites:
+        often = " in each turn of its loop" if site.loops else ""
+        if site.is_unit:
+            saved = ", ".join(column for column, _ in site.saved)
+            gives = f", gives {saved} to what follows" if saved else ""
+            lines.append(f"operation on {site.row.name}{often}: by itself{gives}")
+        else:
+            lines.append(f"operation on {site.row.name}{often}: the whole function, since {site.why}")
+    return lines or ["operations: none"]
+
+
+def _execution(bound: Bound) -> str:
+    if bound.operations is not None:
+        return 'scheme="chains": an operation chain for each row, chains side by side, nothing is waited for'
+    why = next((split.reason for split in bound.splits if split.reason), "")
+    return f'scheme="chains": whole transactions, each as soon as those before it on its rows are done, since {why}'

@@ -1,0 +1,221 @@
+"""Whole transactions by dependencies: each runs when all that it must come after are over, wherever that was.
+
+Two events depend on each other where both mention a record, one of them to write
+it. Each has a counter of what it waits for. Who executes an event counts down
+those behind it, and keeps those that came to 0 on a stack of its own.
+
+    record r   W0 <- {R1 R2 R3} <- W4 <- W5         reads of a group do not wait for each other
+
+State       pending[i]  what event i waits for; CLAIMED once somebody runs it
+            entries, part_at   the operations of each slice by who owns the record,
+                        in the order of events (private, then read by all)
+            tails[r]    batch and number of operations, last write, first and last read behind it (of the
+                        record's owner, while it builds)
+            link[o]     of a read: the event that writes next. Of a write: the
+                        event that writes next, or FIRST_READ - the first read
+                        behind it. NOBODY: none
+            link_2[o]   of a read: the next one of its group
+Invariants  I1  each event is executed once: only who turned `pending` from 0 to
+                CLAIMED does it
+            I2  links go from earlier events to later ones, so there is no cycle,
+                and the earliest event that is left waits for nothing
+            I3  link and link_2 do not change while events are executed
+Ordering    E1 what an event writes, E2 fetch_add pending of each behind it
+            (acq_rel); T1 compare_exchange pending 0 -> CLAIMED (acq_rel), T2 the
+            event reads       E1 -> E2 -> T1 -> T2, through the others' E2 in between
+            An event that comes to 0 is claimed by who counted it down, or by who
+            looks for such events just then; the other one finds it claimed
+Progress    Nobody waits: who finds no event that may run goes to the barrier.
+            What is behind an event that still runs is done by its executor.
+Source      ours, after TStream, section IV-C; its chain rounds stop at cycles.
+Checked     tests/headrace/transactions/test_interleave.py, test_executors.py
+"""
+
+from headrace.kernel import kernel
+from headrace.memory.atomics import compare_exchange, fetch_add, load_acquire, load_relaxed
+from headrace.references import BUCKET_MASK
+from headrace.transactions.key_sets_kernel import FIRST_OPERATION, SET_AT
+from headrace.transactions.words import (
+    CURSOR,
+    CURSOR_2,
+    DEPTH,
+    FIT,
+    LAST,
+    NEXT,
+    RECORD_WORDS,
+    SEEN,
+    SHARED_NOTHING,
+    SHARED_SOCKET,
+    SHARING,
+    THREADS,
+)
+
+NOBODY = -1
+FIRST_READ = -2
+CLAIMED = -(1 << 40)
+BLOCK = 8
+"""Events that are taken from a shared cursor in one go."""
+
+COUNTED = 20
+"""Bits of a record's number of operations, beside the batch."""
+
+# Words of a record in `tails`. A batch is known by the events before it, + 1.
+BATCH, LAST_WRITE, FIRST_OF_GROUP, LAST_OF_GROUP = range(4)
+
+
+@kernel
+def sort_by_owner(me, c, config):
+    """Arrange the operations of one's slice by who owns their records; the order of events stays."""
+    start, stop = c.filling[me, FIRST_OPERATION], c.filling[me, SET_AT]
+    threads = c.rows[config, THREADS]
+    for r in range(threads + 1):
+        c.part_at[me, r] = 0
+    for o in range(start, stop):
+        r = c.owner[config, c.sets[o] >> 1 & BUCKET_MASK]
+        c.part_at[me, r + 1] += 1
+    at = start
+    for r in range(threads + 1):
+        at += c.part_at[me, r]
+        c.part_at[me, r] = at
+    # part_at[r] is now where the part of r begins; placing moves it to where the part ends.
+    for o in range(start, stop):
+        r = c.owner[config, c.sets[o] >> 1 & BUCKET_MASK]
+        c.entries[c.part_at[me, r]] = o
+        c.part_at[me, r] += 1
+    for r in range(threads, 0, -1):
+        c.part_at[me, r] = c.part_at[me, r - 1]
+    c.part_at[me, 0] = start
+
+
+@kernel
+def link_owned(me, c, config):
+    """Link the operations on the records that one owns, slice after slice: that is the order of events."""
+    executed = load_relaxed(c.words, FIT)
+    batch = load_relaxed(c.words, SEEN) + 1
+    for part in range(c.rows[config, THREADS]):
+        for k in range(c.part_at[part, me], c.part_at[part, me + 1]):
+            o = c.entries[k]
+            if c.event_of[o] >= executed:
+                break
+            link_operation(me, c, o, batch)
+
+
+@kernel
+def note_length(me, c, n):
+    """A record has n operations in this batch: move it to the next class where that is due."""
+    if n & (n - 1) == 0:
+        k = 0
+        while n >> k != 0:
+            k += 1
+        c.lengths[me, k] += 1
+        if k > 1:
+            c.lengths[me, k - 1] -= 1
+
+
+@kernel
+def link_operation(me, c, o, batch):
+    """Put an operation behind those that came before it on its record."""
+    word = c.sets[o]
+    i = c.event_of[o]
+    t = (word >> 1) * RECORD_WORDS
+    if c.tails[t + BATCH] >> COUNTED != batch:
+        c.tails[t + BATCH] = batch << COUNTED
+        c.tails[t + LAST_WRITE] = NOBODY
+        c.tails[t + FIRST_OF_GROUP] = NOBODY
+    n = (c.tails[t + BATCH] & ((1 << COUNTED) - 1)) + 1
+    if n < 1 << COUNTED:
+        c.tails[t + BATCH] += 1
+        note_length(me, c, n)
+    c.link[o] = NOBODY
+    c.link_2[o] = NOBODY
+    write, first = c.tails[t + LAST_WRITE], c.tails[t + FIRST_OF_GROUP]
+    if word & 1 == 0:
+        if first != NOBODY:
+            c.link_2[c.tails[t + LAST_OF_GROUP]] = o
+        else:
+            c.tails[t + FIRST_OF_GROUP] = o
+            if write != NOBODY:
+                c.link[write] = FIRST_READ - o
+        c.tails[t + LAST_OF_GROUP] = o
+        if write != NOBODY:
+            fetch_add(c.pending, i, 1)
+        return
+    if first != NOBODY:
+        reads = 0
+        read = first
+        while read != NOBODY:
+            c.link[read] = i
+            reads += 1
+            read = c.link_2[read]
+        fetch_add(c.pending, i, reads)
+    elif write != NOBODY:
+        c.link[write] = i
+        fetch_add(c.pending, i, 1)
+    c.tails[t + LAST_WRITE] = o
+    c.tails[t + FIRST_OF_GROUP] = NOBODY
+
+
+@kernel
+def take_ready(me, c, l, config, executed):
+    """An event that waits for nothing, claimed; -1 if there is none to be found."""
+    if l[DEPTH] > 0:
+        l[DEPTH] -= 1
+        return c.stack[me, l[DEPTH]]
+    while True:
+        while l[NEXT] < l[LAST]:
+            i = l[NEXT]
+            l[NEXT] += 1
+            if claim(c, i):
+                return i
+        if not take_block(me, c, l, config, executed):
+            return -1
+
+
+@kernel
+def take_block(me, c, l, config, executed):
+    """The next events of those that executors share: all of them, or half of them and of the executors."""
+    sharing = c.rows[config, SHARING]
+    if sharing == SHARED_NOTHING:
+        return False
+    start, end, cursor = 0, executed, CURSOR
+    if sharing == SHARED_SOCKET:
+        threads = c.rows[config, THREADS]
+        is_second = me >= (threads + 1) // 2
+        middle = executed * ((threads + 1) // 2) // threads
+        start = middle if is_second else 0
+        end = executed if is_second else middle
+        cursor = CURSOR_2 if is_second else CURSOR
+    first = start + fetch_add(c.words, cursor, BLOCK)
+    if first >= end:
+        return False
+    l[NEXT] = first
+    l[LAST] = min(end, first + BLOCK)
+    return True
+
+
+@kernel
+def claim(c, i):
+    """T1: whether event `i` waits for nothing and is now the caller's (I1)."""
+    return load_acquire(c.pending, i) == 0 and compare_exchange(c.pending, i, 0, CLAIMED)  # T1
+
+
+@kernel
+def count_down(me, c, l, i):
+    """E2: event `i` has one thing less to wait for."""
+    if fetch_add(c.pending, i, -1) == 1 and claim(c, i):  # E2
+        c.stack[me, l[DEPTH]] = i
+        l[DEPTH] += 1
+
+
+@kernel
+def release_followers(me, c, l, i):
+    """Event `i` is over."""
+    for o in range(c.set_at[i], c.set_at[i] + c.set_size[i]):
+        behind = c.link[o]
+        if behind >= 0:
+            count_down(me, c, l, behind)
+        elif behind <= FIRST_READ:
+            read = FIRST_READ - behind
+            while read != NOBODY:
+                count_down(me, c, l, c.event_of[read])
+                read = c.link_2[read]

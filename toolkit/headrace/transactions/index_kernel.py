@@ -1,0 +1,147 @@
+"""Where the row of a key is.
+
+The rows of a table have *slots*, 0 up to their number. Where the keys are a range of
+whole numbers, a key's slot is its distance from the least one (`find_direct`). Else
+there is a hash table with linear probing, at most half full, whose hash has a random
+seed: nobody can choose keys that collide. A key is an int64; a string is known by
+its id. What was put in stays; several threads may put in and look up at once.
+
+Which slot a new key gets depends on who is first. Nothing but the place of its row
+may depend on that.
+
+State       INDEX  MASK   number of places - 1, a power of two minus 1
+                   ROOM   slots there are
+                   SEED   the seed of the hash, four words
+                   USED   slots asked for so far, on a cache line of its own; beyond
+                          ROOM if some were refused
+                   from word PLACES on, for each place two words:
+                   SLOT   EMPTY, TAKEN while its key is written, or the slot + 1
+                   KEY
+            KEYS   by slot: its key
+Invariants  I1  a place leaves EMPTY by a compare_exchange to TAKEN, and only who did
+                that writes KEY and then SLOT. From TAKEN it becomes a slot, which
+                stays, or EMPTY again if there is none left
+            I2  nobody goes past a place that is TAKEN to put a key in: so no key lies
+                behind a place that is EMPTY, or becomes so again
+            I3  hence a key is in one place, and has one slot
+Ordering    N1 compare_exchange SLOT, N2 write KEYS and KEY, N3 store_release SLOT
+            R1 load_acquire SLOT, R2 read KEY      N3 -> R1, so R2 sees N2
+            Who has a slot from N3 or R1 may read KEYS of it.
+Progress    Looking up never waits: a key that is being written is not there yet.
+            Putting in waits for one who is between N1 and N3, who waits for nobody.
+Checked     tests/headrace/transactions/test_index.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headrace.ingress.keys_kernel import UNTOUCHED
+from headrace.kernel import kernel
+from headrace.memory.atomics import (
+    CELL,
+    compare_exchange,
+    fetch_add,
+    load_acquire,
+    load_relaxed,
+    pause,
+    store_relaxed,
+    store_release,
+)
+from headrace.memory.cells import reserved
+from headrace.memory.seeded import SEED_WORDS, Seed, draw_seed, seeded
+
+MASK, ROOM, SEED, USED = 0, 1, 4, CELL
+PLACES = 2 * CELL
+SLOT, KEY, PLACE = range(3)
+
+EMPTY, TAKEN = 0, -1
+ABSENT, FULL = -1, -2
+
+
+def allocate_index(room: int) -> np.ndarray:
+    """Allocate INDEX for so many slots."""
+    places = 2
+    while places < 2 * room:
+        places *= 2
+    index = reserved(PLACES + PLACE * places, np.int64)
+    index[MASK], index[ROOM] = places - 1, room
+    index[SEED : SEED + SEED_WORDS] = np.array(draw_seed(), np.uint64).view(np.int64)
+    return index
+
+
+def used_slots(index: np.ndarray) -> int:
+    """Return how many slots have a key; of a moment when nobody puts keys in."""
+    return min(int(index[USED]), int(index[ROOM]))
+
+
+@kernel(borrows=True)
+def find_direct(key, least, last):
+    """The slot of a key where the keys are the whole numbers from `least` to `last`, or ABSENT."""
+    if key < least or key > last:
+        return np.int64(ABSENT)
+    return np.int64(key - least)
+
+
+@kernel(borrows=True)
+def home_of(index, key):
+    """The number of the place where to look for a key first."""
+    seed = Seed(
+        np.uint64(index[SEED]), np.uint64(index[SEED + 1]), np.uint64(index[SEED + 2]), np.uint64(index[SEED + 3])
+    )
+    return np.int64(seeded(np.uint64(np.int64(key)), seed) & np.uint64(index[MASK]))
+
+
+@kernel(borrows=True)
+def find_hashed(index, key):
+    """The slot of a key, or ABSENT."""
+    number = home_of(index, key)
+    while True:
+        place = PLACES + PLACE * number
+        slot = load_acquire(index, place + SLOT)  # R1
+        if slot == EMPTY or slot == TAKEN:
+            return np.int64(ABSENT)
+        if index[place + KEY] == key:  # R2
+            return slot - 1
+        number = (number + 1) & index[MASK]
+
+
+@kernel(borrows=True)
+def insert_hashed(index, keys, key):
+    """The slot of a key, which is put in if it is not there; FULL if there is none left for it."""
+    number = home_of(index, key)
+    while True:
+        place = PLACES + PLACE * number
+        slot = load_acquire(index, place + SLOT)  # R1
+        if slot == EMPTY:
+            if compare_exchange(index, place + SLOT, EMPTY, TAKEN):  # N1
+                slot = fetch_add(index, USED, 1)
+                if slot >= index[ROOM]:
+                    store_release(index, place + SLOT, EMPTY)
+                    return np.int64(FULL)
+                keys[slot] = key  # N2
+                index[place + KEY] = key
+                store_release(index, place + SLOT, slot + 1)  # N3
+                return slot
+        elif slot == TAKEN:
+            pause()
+        elif index[place + KEY] == key:  # R2
+            return slot - 1
+        else:
+            number = (number + 1) & index[MASK]
+
+
+@kernel(borrows=True)
+def insert_text(index, keys, held, key):
+    """As `insert_hashed`, of a string's id: its string stays known as long as the run (`OrderedTexts.held`)."""
+    slot = insert_hashed(index, keys, key)
+    if slot >= 0 and load_relaxed(held, key) != UNTOUCHED:
+        store_relaxed(held, key, UNTOUCHED)
+    return slot
+
+
+@kernel
+def insert_all(index, keys, given):
+    """Put all of `given` in, by one thread; in an empty index key i has slot i."""
+    for i in range(given.size):
+        insert_hashed(index, keys, given[i])

@@ -1,0 +1,119 @@
+"""Which records each event's transactions touch, written down before any of them runs.
+
+An executor writes the key sets of its slice of the batch one behind the other into
+its region of `sets`. A region's share of the array is the slice's share of the
+batch, so a batch of one event has all of it.
+
+State       filling[me]: where the set at work began, its end so far, the region's
+            end, whether it was full, the number of the set (a stamp), the batch's
+            first operation of this executor; known[me]: (stamp, operation) by
+            record, for sets that are too large to be searched
+Invariants  I1  operations of an event are contiguous, those of a slice too, in the
+                order of events: an operation's number rises with its event's
+            I2  a record is in a set once; it is written if any mention writes
+"""
+
+from headrace.kernel import kernel
+from headrace.memory.atomics import load_relaxed
+from headrace.transactions.words import COUNT, NOTED
+
+# Columns of `filling`.
+SET_BEGIN, SET_AT, SET_END, SET_FULL, SET_STAMP, FIRST_OPERATION = range(6)
+
+SEARCHED = 16
+"""A set of so many records is searched, a larger one hashed."""
+
+
+@kernel
+def begin_region(c, me, first, last):
+    """The key sets of events `first` to `last - 1` of the batch will be written."""
+    operations, count = c.sets.size, load_relaxed(c.words, COUNT)
+    start = operations * first // count
+    c.filling[me, SET_AT] = start
+    c.filling[me, FIRST_OPERATION] = start
+    c.filling[me, SET_END] = operations * last // count
+
+
+@kernel
+def begin_set(c, me, i):
+    """The key set of event `i` begins."""
+    c.filling[me, SET_BEGIN] = c.filling[me, SET_AT]
+    c.filling[me, SET_FULL] = 0
+    c.filling[me, SET_STAMP] += 1
+
+
+@kernel
+def _find(c, me, record, at):
+    """The operation of the set at work that is about `record`, or -1; from now on it is operation `at`, if none is."""
+    begin = c.filling[me, SET_BEGIN]
+    if at - begin <= SEARCHED:
+        for o in range(begin, at):
+            if c.sets[o] >> 1 == record:
+                return o
+        if at - begin < SEARCHED:
+            return -1
+        for o in range(begin, at):  # it is to be hashed from here on
+            _find_hashed(c, me, c.sets[o] >> 1, o)
+    return _find_hashed(c, me, record, at)
+
+
+@kernel
+def _find_hashed(c, me, record, at):
+    stamp = c.filling[me, SET_STAMP]
+    mask = c.known.shape[1] // 2 - 1
+    slot = record & mask
+    while c.known[me, 2 * slot] == stamp:
+        o = c.known[me, 2 * slot + 1]
+        if c.sets[o] >> 1 == record and o != at:
+            return o
+        slot = (slot + 1) & mask
+    c.known[me, 2 * slot] = stamp
+    c.known[me, 2 * slot + 1] = at
+    return -1
+
+
+@kernel
+def note(c, me, record, is_write):
+    """The event reads or writes a record."""
+    at = c.filling[me, SET_AT]
+    if at >= c.filling[me, SET_END]:
+        c.filling[me, SET_FULL] = 1
+        return
+    word = record << 1 | (1 if is_write else 0)
+    o = _find(c, me, record, at)
+    if o >= 0:
+        c.sets[o] |= word
+        return
+    c.sets[at] = word
+    c.filling[me, SET_AT] = at + 1
+
+
+@kernel
+def note_operation(c, me, record, word):
+    """An operation on a record; `word` says which, to whoever runs it. Operations are not merged."""
+    at = c.filling[me, SET_AT]
+    if at >= c.filling[me, SET_END]:
+        c.filling[me, SET_FULL] = 1
+        return
+    c.sets[at] = record << 1
+    c.link[at] = word
+    c.filling[me, SET_AT] = at + 1
+
+
+@kernel
+def end_set(c, me, i):
+    """The key set is complete. False if it did not fit."""
+    begin, at = c.filling[me, SET_BEGIN], c.filling[me, SET_AT]
+    if c.filling[me, SET_FULL] != 0:
+        c.filling[me, SET_AT] = begin
+        return False
+    c.set_at[i] = begin
+    c.set_size[i] = at - begin
+    c.pending[i] = 0
+    for o in range(begin, at):
+        c.event_of[o] = i
+    c.meter[me, NOTED] += at - begin
+    return True
+
+
+__all__ = ["begin_region", "begin_set", "end_set", "note", "note_operation"]

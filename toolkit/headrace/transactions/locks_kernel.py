@@ -1,0 +1,93 @@
+"""LOCK: each record has a queue; transactions take their places in all queues at once, in the order of events.
+
+A place is a pair of numbers drawn from the record's counters: how many writes, and
+how many reads since the run began, come before it. A read waits for the writes
+before it only, so reads of one record run together.
+
+State       locks[r]    writes and reads that have a place, writes and reads that
+                        are over. They only grow, and stay when the scheme changes
+            TURN        the first event whose places are not taken yet
+            link[o], link_2[o]   the place of an operation
+Invariants  I1  who finds TURN equal to the first event of its block is alone in
+                drawing places, until it moves TURN to the block behind
+            I2  an executor takes blocks in rising order and runs a block's events
+                in order, so the earliest event that is left never waits for one
+                that its executor has yet to begin: no deadlock
+            I3  between two batches places taken equal places that are over
+Ordering    L1 places drawn, L2 store_release TURN; L0 load_acquire TURN
+            E1 what an event writes, E2 store_release of the writes that are over, or
+            fetch_add of the reads; T1 load_acquire of both, T2 the event reads
+Progress    Whoever waits gives its core away before long: a holder of TURN that is
+            descheduled holds all others up, so they let it run.
+Source      TStream, section VI-A ("LOCK"): lockAhead in the order of timestamps.
+            Differs: blocks of `BLOCK` events draw their places in one go, which
+            hands the counter's cache line over so many times less.
+Checked     tests/headrace/transactions/test_interleave.py, test_executors.py
+"""
+
+from headrace.kernel import kernel
+from headrace.memory.atomics import fetch_add, store_release
+from headrace.transactions.phases_kernel import await_value
+from headrace.transactions.words import CURSOR, LAST, NEXT, RECORD_WORDS, TURN
+
+BLOCK = 8
+
+# Words of a record in `locks`.
+WRITES, READS, WRITES_OVER, READS_OVER = range(4)
+
+
+@kernel
+def take_locked(me, c, l, executed):
+    """The next event, once it has all its locks; -1 if there is none left, -2 when the run stops."""
+    if l[NEXT] >= l[LAST]:
+        first = fetch_add(c.words, CURSOR, BLOCK)
+        if first >= executed:
+            return -1
+        l[NEXT] = first
+        l[LAST] = min(executed, first + BLOCK)
+        if not await_value(me, c, c.words, TURN, first):  # L0
+            return -2
+        for i in range(first, l[LAST]):
+            draw_places(c, i)
+        store_release(c.words, TURN, l[LAST])  # L2
+    i = l[NEXT]
+    l[NEXT] += 1
+    if not await_locks(me, c, i):
+        return -2
+    return i
+
+
+@kernel
+def draw_places(c, i):
+    """L1: a place in the queue of each record of event `i`."""
+    for o in range(c.set_at[i], c.set_at[i] + c.set_size[i]):
+        t = (c.sets[o] >> 1) * RECORD_WORDS
+        c.link[o] = c.locks[t + WRITES]
+        c.link_2[o] = c.locks[t + READS]
+        c.locks[t + (WRITES if c.sets[o] & 1 else READS)] += 1
+
+
+@kernel
+def await_locks(me, c, i):
+    """T1: wait until all that event `i` must come after is over. False when the run stops first."""
+    for o in range(c.set_at[i], c.set_at[i] + c.set_size[i]):
+        t = (c.sets[o] >> 1) * RECORD_WORDS
+        if not await_value(me, c, c.locks, t + WRITES_OVER, c.link[o]):
+            return False
+        if c.sets[o] & 1 and not await_value(me, c, c.locks, t + READS_OVER, c.link_2[o]):
+            return False
+    return True
+
+
+@kernel
+def unlock(c, i):
+    """E2: event `i` is over."""
+    for o in range(c.set_at[i], c.set_at[i] + c.set_size[i]):
+        t = (c.sets[o] >> 1) * RECORD_WORDS
+        if c.sets[o] & 1:
+            store_release(c.locks, t + WRITES_OVER, c.link[o] + 1)
+        else:
+            fetch_add(c.locks, t + READS_OVER, 1)
+
+
+__all__ = ["take_locked", "unlock"]

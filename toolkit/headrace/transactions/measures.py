@@ -1,0 +1,76 @@
+"""What the transactions engine measures: the declarations from which metrics, history, report and dashboard are made."""
+
+from __future__ import annotations
+
+from headrace.metrics.by_worker import coefficient_of_variation
+from headrace.metrics.measures import (
+    ADDED,
+    HOLDS_BACK,
+    LATENCY,
+    PROCESSED,
+    RESULTS,
+    WATERMARK_GAP,
+    WORKER_TIME,
+    Measure,
+)
+from headrace.metrics.snapshot import OperatorMetrics
+
+
+def _loads(now: OperatorMetrics, then: OperatorMetrics | None) -> list[int]:
+    new, old = now.values["load"], [0] * now.max_threads if then is None else then.values["load"]
+    return [new[worker] - old[worker] for worker in now.members]
+
+
+TRANSACTIONS = Measure(
+    "transactions", "transactions", "State transactions executed: one for each event and function.", "counter",
+    rate="transactions_per_s", shown="plot",
+)  # fmt: skip
+REJECTED = Measure(
+    "rejected", "events", "Events of which a transaction was rejected.", "counter", rate="rejected_per_s", shown="plot"
+)
+LOAD = Measure("load", "microseconds of work", "Work of each executor.", "counter", by="worker", exported="worker_load")
+OPERATIONS = Measure(
+    "operations", "operations", "Rows that transactions named as theirs; none are counted where no keys are needed.", "counter",
+    rate="operations_per_s", shown="column",
+)  # fmt: skip
+BATCHES = Measure("batches", "batches", "Punctuations so far.", "counter", rate="batches_per_s", shown="column")
+PUNCTUATION = Measure("punctuation", "events", "Events between two punctuations, at most.", shown="column")
+IMBALANCE = Measure(
+    "imbalance_cv", "fraction", "Coefficient of variation of the executors' working time.", label="imbalance (cv)",
+    shown="figure", between=lambda now, then: coefficient_of_variation(_loads(now, then)),
+)  # fmt: skip
+CHAINS = Measure(
+    "chains", "chains", "How many rows had so many operations in one batch: 1, 2 to 3, 4 to 7, ...", "counter", by="size",
+    label="chain_length",
+)  # fmt: skip
+"""TStream, section IV-C: an operation chain is what one batch does to one row. Counted where operations are linked."""
+STATE_BYTES = Measure("state_bytes", "bytes", "Memory of the tables' rows.", shown="column")
+LOST_WAKEUPS = Measure(
+    "lost_wakeups", "sleeps", "Sleeps that only the time-out ended although the wake-up was due; it should stay 0.", "counter",
+    shown="column",
+)  # fmt: skip
+
+USEFUL = Measure(
+    "useful_ns", "ns", "Running transactions.", "counter", by="worker", part_of="breakdown", label="useful", shown="plot"
+)
+SYNCHRONIZATION = Measure(
+    "synchronization_ns", "ns", "Waiting for other executors, between the phases of a batch.", "counter", by="worker",
+    part_of="breakdown", label="synchronization", shown="plot",
+)  # fmt: skip
+LOCK = Measure(
+    "lock_ns", "ns", "Waiting for other transactions: for a lock, a turn, a version.", "counter", by="worker",
+    part_of="breakdown", label="lock", shown="plot",
+)  # fmt: skip
+OTHER = Measure(
+    "other_ns", "ns", "Naming keys, building chains, giving results.", "counter", by="worker", part_of="breakdown",
+    label="other", shown="plot",
+)  # fmt: skip
+BREAKDOWN = (USEFUL, SYNCHRONIZATION, LOCK, OTHER)
+"""TStream, section VI-B and figure 9. What waits for input is in none of them; access to remote memory, of which the paper
+has a part of its own, cannot be told apart on one socket: it is in `USEFUL`."""
+
+MEASURES = (
+    PROCESSED, LATENCY, ADDED, RESULTS, TRANSACTIONS, REJECTED, OPERATIONS, BATCHES, PUNCTUATION, IMBALANCE, STATE_BYTES,
+    LOST_WAKEUPS, HOLDS_BACK, WATERMARK_GAP, LOAD, *WORKER_TIME, *BREAKDOWN, CHAINS,
+)  # fmt: skip
+"""In the order in which histories show them."""

@@ -1,0 +1,348 @@
+"""What a run's tables lie in, for kernels and for whoever reads them from Python.
+
+All single values of all tables are in one int64 array, `table_rows`, of reserved
+memory; `table_reals` is the same memory as float64 (`layout` writes the texts that kernels find things by)::
+
+    word base[T] + slot * stride(T)     where the row of table T with this slot begins
+         present                        0 or 1; only where unknown keys are inserted
+         a word for each column         an integer as it is, a bool as 0 or 1; a float of either width in `table_reals`
+
+A list, set, map or array has a head (`memory.arena`), or its words, in an array of
+its column. Which slot a key has: `index_kernel`. Each row of a run has a number
+among all of them, its *record*: ``first[T] + slot``.
+
+Blocks of containers belong to the executor that works on a row, not to the row's
+bucket: but for chains with one owner a bucket, two executors may be in rows of one
+bucket at the same time, and free lists are for one at a time.
+
+State       table_rows, heads   words of a row: whoever has the record at the time
+            table_index_T, table_keys_T     see `index_kernel`
+            table_arena_free    the lists of executor `me` begin at me * CLASSES
+Invariants  I1  a row that never was present is zero
+            I2  Python reads while executors rest: at a punctuation, or when the run is over
+            I3  ids of strings that are keys are never recycled. Where containers hold strings (`has_texts`), the run
+                recycles none
+Checked     tests/headrace/transactions/test_tables.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.codegen.kinds import Array, Container
+from headrace.egress.containers import as_object, cells_of, holds_text, stride_of
+from headrace.errors import OverflowInputError, ParameterError
+from headrace.ingress.ordered_texts import OrderedTexts
+from headrace.memory.arena import ARENA_WORDS, COUNT, FIRST, allocate_arena, used_bytes
+from headrace.memory.atomics import CELL
+from headrace.memory.cells import reserved
+from headrace.reference.containers import first_value
+from headrace.transactions import index_kernel, layout
+from headrace.transactions.content import Held, HeldTable, TablesAt, exact_sum
+from headrace.transactions.tables import Table
+
+PRESENT = 0
+"""Word of a row, where unknown keys are inserted."""
+
+@dataclass(frozen=True)
+class Total:
+    """The sum of a column that is to be conserved."""
+
+    column: str
+    first: int
+    now: int
+
+
+class TableMemory:
+    """The tables of one run.
+
+    Parameters
+    ----------
+    tables : sequence of Table
+    texts : OrderedTexts, optional
+        The run's strings; needed if keys are strings, or containers hold some.
+    executors : int
+        The most there may be.
+    max_state : int
+        Bytes that containers may take.
+
+    Attributes
+    ----------
+    base, first : int64[tables]
+        See above.
+    records : int
+        Of all tables.
+    has_arena : bool
+        There are lists, sets or maps.
+    has_texts : bool
+        Containers hold strings.
+
+    Examples
+    --------
+    >>> from headrace import table
+    >>> accounts = table("accounts", columns={"balance": "int64"}, rows=3, first={"balance": 10})
+    >>> memory = TableMemory([accounts])
+    >>> memory.rows[int(memory.base[0]) + 2] += 5
+    >>> memory.content(accounts).to_pylist()
+    [{'id': 0, 'balance': 10}, {'id': 1, 'balance': 10}, {'id': 2, 'balance': 15}]
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[Table],
+        texts: OrderedTexts | None = None,
+        *,
+        executors: int = 1,
+        max_state: int = 8 * ARENA_WORDS,
+    ):
+        self.tables, self.texts = list(tables), texts
+        names = [table.name for table in self.tables]
+        for name in names:
+            if names.count(name) > 1:
+                raise ParameterError(f"two tables of one query are called {name!r}: give them different names")
+        bases, firsts, words, records = [], [], 0, 0
+        for table in self.tables:
+            bases.append(words)
+            firsts.append(records)
+            words += -(-table.capacity * layout.stride(table) // CELL) * CELL
+            records += table.capacity
+        self.records = records
+        self.base, self.first = np.array(bases, np.int64), np.array(firsts, np.int64)
+        try:
+            self._allocate(words, executors, max_state)
+        except OSError:
+            raise OverflowInputError(
+                f"tables of {records:,} rows take {8 * words:,} bytes, more than this machine gives: use fewer rows=, or a"
+                f" smaller max_rows="
+            ) from None
+        for number in range(len(self.tables)):
+            self._fill(number)
+        self._first_totals = self._totals()
+
+    def _allocate(self, words: int, executors: int, max_state: int) -> None:
+        self.rows = reserved(words, np.int64)
+        self.reals = self.rows.view(np.float64)
+        self.index: list[np.ndarray | None] = []
+        self.keys: list[np.ndarray | None] = []
+        """By slot; None where keys are a range of numbers."""
+        self.heads: list[dict[str, np.ndarray]] = []
+        count = len(self.tables)
+        self.least, self.last = np.zeros(count, np.int64), np.full(count, -1, np.int64)
+        for number, table in enumerate(self.tables):
+            is_direct = layout.is_range(table)
+            if is_direct and table.rows.count:
+                self.least[number] = least = 0 if table.rows.keys is None else int(table.rows.keys[0])
+                self.last[number] = least + table.rows.count - 1
+            self.index.append(None if is_direct else index_kernel.allocate_index(table.capacity))
+            self.keys.append(None if is_direct else reserved(table.capacity, np.int64))
+            columns = table.containers
+            self.heads.append({name: reserved(table.capacity * cells_of(kind), np.int64) for name, kind in columns.items()})
+        kinds = [kind for table in self.tables for kind in table.containers.values()]
+        self.has_texts = any(map(holds_text, kinds))
+        assert self.texts is not None or not (self.has_texts or any(table.is_text for table in self.tables))
+        self.has_arena = any(not isinstance(kind, Array) for kind in kinds)
+        self.free = self.arena = np.zeros(0, np.int64)
+        if self.has_arena:
+            self.free, self.arena = allocate_arena(executors, max(1, max_state // 8))
+
+    def _fill(self, number: int) -> None:
+        """Write the rows that a table has at first; what is zero is not touched."""
+        table, count = self.tables[number], self.tables[number].rows.count
+        rows = self._rows_of(number, count)
+        if table.unknown == "insert":
+            rows[:, PRESENT] = 1
+        for name, words in table.rows.words.items():
+            if isinstance(words, np.ndarray) or words != 0:
+                rows[:, layout.word(table, name)] = words
+        index, keys = self.index[number], self.keys[number]
+        if index is None or keys is None:
+            return
+        given: Any = table.rows.keys
+        if table.is_text:
+            given = self.encode(given)
+        elif given is None:
+            given = np.arange(count, dtype=np.int64)
+        with np.errstate(over="ignore"):
+            index_kernel.insert_all(index, keys, np.array(given, np.int64))
+
+    def _rows_of(self, number: int, count: int) -> np.ndarray:
+        """The first `count` rows of a table, as a view int64[count, stride]."""
+        first, stride = int(self.base[number]), layout.stride(self.tables[number])
+        return self.rows[first : first + count * stride].reshape(count, stride)
+
+    def fields(self) -> dict[str, np.ndarray]:
+        """Return the arrays of the kernels' bundle by name."""
+        found = {
+            "table_rows": self.rows, "table_reals": self.reals, "table_base": self.base, "table_first": self.first,
+            "table_least": self.least, "table_last": self.last,
+        }  # fmt: skip
+        for number, (index, keys) in enumerate(zip(self.index, self.keys, strict=True)):
+            if index is not None and keys is not None:
+                found |= {f"table_index_{number}": index, f"table_keys_{number}": keys}
+            for place, heads in enumerate(self.heads[number].values()):
+                found[layout.heads_field(number, place)] = heads
+        if self.has_arena:
+            found |= {"table_arena": self.arena, "table_arena_free": self.free}
+        return found
+
+    def encode(self, strings: pa.Array) -> np.ndarray:
+        """Return the ids of strings, which stay known as long as the run: int64[n]."""
+        assert self.texts is not None
+        with self.texts.lock:
+            ids = self.texts.encode(strings.cast(pa.string()) if len(strings) else pa.array([], pa.string()))
+            self.texts.held[ids] = index_kernel.UNTOUCHED
+            return ids.astype(np.int64)
+
+    # -- for Python, while executors rest
+
+    def used(self, number: int) -> int:
+        """Return how many slots of a table were given to keys."""
+        index = self.index[number]
+        return self.tables[number].rows.count if index is None else index_kernel.used_slots(index)
+
+    def content(self, table: Table) -> pa.Table:
+        """Return the rows of a table, in the order of their keys."""
+        return self._held(self.tables.index(table)).to_arrow()
+
+    def at(self, position: int | None) -> TablesAt:
+        """Copy all tables, as of a position in the input."""
+        return TablesAt(position, {table.name: self._held(i) for i, table in enumerate(self.tables)})
+
+    def _held(self, number: int) -> HeldTable:
+        table, count = self.tables[number], self.used(number)
+        keys = self.keys[number]
+        containers = {}
+        for name, kind in table.containers.items():
+            heads = self.heads[number][name][: count * cells_of(kind)].reshape(count, cells_of(kind))
+            containers[name] = self._words(heads, kind)
+        held = Held(
+            self._rows_of(number, count).copy(),
+            int(self.least[number]) if keys is None else keys[:count].copy(),
+            containers,
+        )
+        return HeldTable(table, held, {name: layout.word(table, name) for name in table.scalars}, self.texts)
+
+    def _words(self, heads: np.ndarray, kind: Container) -> tuple[np.ndarray, np.ndarray]:
+        """Copy the words of a column's containers, one after another, and where each begins: words, offsets."""
+        if isinstance(kind, Array):
+            return heads.reshape(-1).copy(), np.arange(len(heads) + 1, dtype=np.int64) * kind.size
+        counts = heads[:, COUNT] * stride_of(kind)
+        offsets = np.concatenate(([0], np.cumsum(counts)))
+        places = np.repeat(heads[:, FIRST] - offsets[:-1], counts) + np.arange(offsets[-1])
+        return self.arena[places], offsets
+
+    def totals(self) -> dict[str, Total]:
+        """Return the sums of conserved columns by table, exact: at the start, and now."""
+        now = self._totals()
+        return {
+            table.name: Total(str(table.conserve), self._first_totals[table.name], now[table.name])
+            for table in self.tables
+            if table.conserve is not None
+        }
+
+    def _totals(self) -> dict[str, int]:
+        found = {}
+        for number, table in enumerate(self.tables):
+            if table.conserve is not None:
+                rows = self._rows_of(number, self.used(number))
+                column = rows[:, layout.word(table, table.conserve)]
+                found[table.name] = exact_sum(column if table.unknown != "insert" else column[rows[:, PRESENT] != 0])
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that rows in use take, containers included."""
+        rows = sum(
+            8 * self.used(i) * (layout.stride(table) + sum(cells_of(kind) for kind in table.containers.values()))
+            for i, table in enumerate(self.tables)
+        )
+        return rows + self.arena_bytes
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes that lists, sets and maps take; may be read while executors work."""
+        return used_bytes(self.free, self.arena) if self.has_arena else 0
+
+    def key_of(self, record: int) -> tuple[Table, Any]:
+        """Return whose record it is: the table, and the key.
+
+        Examples
+        --------
+        >>> from headrace import table
+        >>> TableMemory([table("a", columns={"x": "int64"}, rows=3), table("b", columns={"x": "int64"}, rows=3)]).key_of(4)
+        (<Table 'b': 3 rows at first, key id: int64; x: int64>, 1)
+        """
+        number = int(np.searchsorted(self.first, record, "right")) - 1
+        while self.tables[number].capacity == 0:  # it begins where the next one does
+            number -= 1
+        table, slot, keys = self.tables[number], record - int(self.first[number]), self.keys[number]
+        if keys is None:
+            return table, int(self.least[number]) + slot
+        if not table.is_text:
+            return table, int(keys[slot])
+        assert self.texts is not None
+        (strings,) = self.texts.decode(keys[slot : slot + 1])
+        return table, strings[0].as_py()
+
+    def slot_of(self, number: int, key: Any) -> int | None:
+        """Return the slot of a row that is there; None if there is none with this key."""
+        table, index = self.tables[number], self.index[number]
+        if table.is_text:
+            if not isinstance(key, str):
+                return None
+            key = int(self.encode(pa.array([key]))[0])
+        elif not isinstance(key, int | np.integer) or not -(2**63) <= key < 2**63:
+            return None
+        if index is None:
+            slot = index_kernel.find_direct(key, int(self.least[number]), int(self.last[number]))
+        else:
+            with np.errstate(over="ignore"):
+                slot = index_kernel.find_hashed(index, key)
+        if slot < 0 or (table.unknown == "insert" and self._rows_of(number, slot + 1)[slot, PRESENT] == 0):
+            return None
+        return int(slot)
+
+    def read(self, table: Table) -> RowsRead:
+        """Return the rows of a table for `tables.reading`: copied when they are asked for, changed by nobody else."""
+        return RowsRead(self, self.tables.index(table))
+
+    def row(self, number: int, slot: int) -> dict[str, Any]:
+        """Return the columns of a row, as plain Python has them."""
+        table = self.tables[number]
+        row = self._rows_of(number, slot + 1)[slot]
+        found: dict[str, Any] = {}
+        for name, kind in table.columns.items():
+            if not isinstance(kind, str):
+                continue
+            word = row[layout.word(table, name)]
+            found[name] = float(word.view(np.float64)) if kind.startswith("float") else int(word)
+            if kind == "bool":
+                found[name] = bool(found[name])
+        for name, kind in table.containers.items():
+            cells = cells_of(kind)
+            words, _ = self._words(self.heads[number][name][slot * cells : (slot + 1) * cells].reshape(1, cells), kind)
+            found[name] = as_object(words, kind, self.texts) if words.size else first_value(kind)
+        return {name: found[name] for name in table.columns}
+
+
+class RowsRead(dict):
+    """Rows by key, each read from the memory when it is asked for first."""
+
+    def __init__(self, memory: TableMemory, number: int):
+        super().__init__()
+        self._memory, self._number = memory, number
+
+    def __contains__(self, key: Any) -> bool:
+        return super().__contains__(key) or self._memory.slot_of(self._number, key) is not None
+
+    def __missing__(self, key: Any) -> dict[str, Any]:
+        slot = self._memory.slot_of(self._number, key)
+        if slot is None:
+            raise KeyError(key)
+        self[key] = self._memory.row(self._number, slot)
+        return self[key]

@@ -1,0 +1,71 @@
+"""Transactions as single operations, each in the chain of its record (`chains_kernel`).
+
+This file is included in each generated module of the family "operations", behind
+`executor_kernel`. The program's kernels supply
+
+    prepare_operations(me, c, x, s, l, first, last)   note operations; the first event that did not fit, or `last`
+    run_operation(me, c, x, s, l, i, word)   one operation of event `i`, noted with `word`
+    finish_event(me, c, x, s, l, i)          after all operations of the batch, before the event's row is given
+"""
+
+from headrace.kernel import kernel
+from headrace.memory.atomics import load_relaxed
+from headrace.transactions.chains_kernel import sort_by_part, take_part
+from headrace.transactions.key_sets_kernel import (
+    FIRST_OPERATION,
+    SET_AT,
+    begin_region,
+    begin_set,
+    end_set,
+    note_operation,
+)
+from headrace.transactions.words import FIT, PART, RANK_FIRST, RANK_LAST, THREADS
+
+FAMILY_HERE = 1
+
+
+@kernel
+def has_sets(c, config):
+    return True
+
+
+@kernel
+def prepare_batch(me, c, x, s, l, config):
+    first, last = l[RANK_FIRST], l[RANK_LAST]
+    begin_region(c, me, first, last)
+    fit = prepare_operations(me, c, x, s, l, first, last)
+    if c.rows[config, THREADS] > 1:
+        sort_by_part(me, c, config)
+    else:  # in the order of events as they stand
+        c.part_at[0, 0] = c.filling[0, FIRST_OPERATION]
+        c.part_at[0, 1] = c.filling[0, SET_AT]
+        for o in range(c.part_at[0, 0], c.part_at[0, 1]):
+            c.entries[o] = o
+    return fit
+
+
+@kernel
+def arrange_batch(me, c, l, config):
+    return True
+
+
+@kernel
+def execute_batch(me, c, x, s, l, config):
+    executed = load_relaxed(c.words, FIT)
+    threads = c.rows[config, THREADS]
+    l[PART] = -1
+    while True:
+        if threads == 1:
+            p = 0 if l[PART] < 0 else -1
+            l[PART] = 0
+        else:
+            p = take_part(me, c, l, config)
+        if p < 0:
+            return True
+        for slice_of in range(threads):
+            run_operations(me, c, x, s, l, c.part_at[slice_of, p], c.part_at[slice_of, p + 1], executed)
+
+
+@kernel
+def finish_slice(me, c, x, s, l, first, last):
+    finish_events(me, c, x, s, l, first, last)

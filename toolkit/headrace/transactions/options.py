@@ -1,0 +1,163 @@
+"""What `start` may be told about the transactions engine, checked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping as Dict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from headrace.control.mapping import MOST_INSTANCES, Mapping, is_whole
+from headrace.errors import ParameterError
+from headrace.names import instead
+from headrace.progress import END_OF_TIME
+from headrace.runtime.options import RunOptions, check_named
+from headrace.transactions.control import SCHEMES, SHARINGS, Configuration
+from headrace.transactions.reconfiguration import in_turn
+from headrace.windows import parse_seconds
+
+MOST_PUNCTUATION = 1 << 17
+"""Events between two punctuations, at most: what a batch has room for."""
+DEFAULT_SCHEME = "chains"
+DEFAULT_PUNCTUATION = 500
+DEFAULT_MAX_DELAY = "10ms"
+DEFAULT_MAX_STATE = 1 << 35
+_PLANNED = ("threads", "scheme", "sharing", "punctuation")
+
+
+class TransactionOptions:
+    """Checked options of `start` for the transactions engine; `run` are those of every engine.
+
+    Parameters
+    ----------
+    threads : int
+        Executors that are active.
+    max_threads : int
+        Executors there are.
+    scheme : str
+        One of `SCHEMES`.
+    sharing : {"nothing", "everything", "socket"}
+        What executors take each other's work from.
+    punctuation : int
+        Events of a batch.
+    max_delay : duration
+        How long an event may wait for its batch to fill.
+    mapping : Mapping, optional
+        Which executor owns which buckets of records.
+    unsafe : bool
+        Allow ``scheme="none"``, whose results are wrong.
+    reconfigure : sequence of (row, threads or dict)
+        Changes before rows: ``(1000, 4)``, ``(2000, {"scheme": "lock"})``.
+    max_operations : int
+        Keys that a batch, and so a transaction, may name; by default 16 for each event.
+    max_state : int
+        Bytes that lists, sets and maps of the tables may take.
+    """
+
+    lacks: ClassVar[Dict[str, str]] = {
+        "mode": "transactions share their tables, there is no other way to run them",
+        "gate": "transactions have one reader of the merged input, and so one gate",
+    }
+
+    def __init__(
+        self,
+        run: RunOptions | None = None,
+        threads: Any = 1,
+        max_threads: int | None = None,
+        scheme: str = DEFAULT_SCHEME,
+        sharing: str = "nothing",
+        punctuation: int = DEFAULT_PUNCTUATION,
+        max_delay: Any = DEFAULT_MAX_DELAY,
+        mapping: Mapping | None = None,
+        unsafe: bool = False,
+        reconfigure: Sequence[tuple[int, Any]] = (),
+        max_operations: int | None = None,
+        max_state: int = DEFAULT_MAX_STATE,
+    ):
+        self._threads = threads if isinstance(threads, dict) else {None: threads}
+        self.unsafe = unsafe
+        self.debug = run is not None and run.debug
+        self.max_delay_ns = round(1e9 * parse_seconds(max_delay, "max_delay"))
+        changes = _changes(reconfigure)
+        if max_threads is None:
+            wanted = [*self._threads.values(), *(wish.get("threads", 1) for _, wish in changes)]
+            max_threads = max([os.cpu_count() or 1, *(int(t) for t in wanted if is_whole(t))])
+        self.max_threads = _whole("max_threads", max_threads, 1, MOST_INSTANCES)
+        self.max_operations = 0 if max_operations is None else _whole("max_operations", max_operations, 1, 1 << 30)
+        self.max_state = _whole("max_state", max_state, 1 << 12, 1 << 44)
+        most = max(self._threads.values(), key=lambda count: int(count) if is_whole(count) else 0, default=1)
+        self._first = self.checked({
+            "threads": most, "scheme": scheme, "sharing": sharing, "punctuation": punctuation, "mapping": None,
+        })  # fmt: skip
+        self._mapping = mapping
+        for count in self._threads.values():
+            _whole("threads", count, 1, self.max_threads)
+            self.checked({name: getattr(self._first, name) for name in _PLANNED} | {"threads": count, "mapping": mapping})
+        self._planned: list[tuple[int, Dict[str, Any]]] = changes
+        last = 0
+        for at, wish in changes:
+            if not is_whole(at) or not last <= at < END_OF_TIME:
+                raise ParameterError(f"reconfigure=[({at!r}, {wish!r})]: give row counts as whole numbers, rising from {last}")
+            for name in wish:
+                if name not in _PLANNED:
+                    raise ParameterError(f"reconfigure=[({at!r}, {wish!r})]: {instead(name, _PLANNED, 'the controls')}")
+            self.checked({**dict.fromkeys(_PLANNED, 1), "scheme": scheme, "sharing": sharing, "mapping": None, **wish})
+            last = int(at)
+
+    def checked(self, wish: Dict[str, Any]) -> Configuration:
+        """Return a full configuration; `ParameterError` naming what cannot be had."""
+        threads = _whole("threads", wish["threads"], 1, self.max_threads)
+        scheme, sharing, mapping = wish["scheme"], wish["sharing"], wish["mapping"]
+        if scheme not in SCHEMES:
+            raise ParameterError(f"scheme={scheme!r}: {instead(scheme, SCHEMES, 'the schemes')}")
+        if scheme == "none" and self.unsafe is not True:
+            raise ParameterError(
+                "scheme='none' takes no locks and keeps no order, so its results are wrong; pass unsafe=True if that is what"
+                " you want to see"
+            )
+        if sharing not in SHARINGS:
+            raise ParameterError(f"sharing={sharing!r}: {instead(sharing, SHARINGS, 'the ways to share')}")
+        if mapping is None:
+            mapping = in_turn(threads)
+        elif not isinstance(mapping, Mapping):
+            raise ParameterError(f"mapping={mapping!r}: give a headrace.Mapping")
+        elif max(mapping.owners) >= threads:
+            raise ParameterError(f"mapping: executor {max(mapping.owners)} owns buckets, and there are {threads} threads")
+        return Configuration(threads, scheme, sharing, _whole("punctuation", wish["punctuation"], 1, MOST_PUNCTUATION), mapping)
+
+    def check_operators(self, operators: Sequence[str]) -> None:
+        """Raise `ParameterError` if an option names an operator that is not there."""
+        check_named("threads", self._threads, operators)
+
+    def initial(self, operator: str) -> Configuration:
+        """Configuration 0 of an operator."""
+        threads = int(self._threads.get(operator, self._threads.get(None, 1)))
+        if self._mapping is not None and max(self._mapping.owners) < threads:
+            return replace(self._first, threads=threads, mapping=self._mapping)
+        return replace(self._first, threads=threads, mapping=in_turn(threads))
+
+    def planned(self, operator: str) -> list[tuple[int, Configuration]]:
+        """(row, configuration), rising."""
+        found, present = [], self.initial(operator)
+        for at, wish in self._planned:
+            mapping = None if "threads" in wish else present.mapping
+            present = self.checked({name: getattr(present, name) for name in _PLANNED} | {"mapping": mapping} | dict(wish))
+            found.append((int(at), present))
+        return found
+
+
+def _whole(name: str, value: Any, least: int, most: int) -> int:
+    if not is_whole(value) or not least <= value <= most:
+        raise ParameterError(f"{name}={value!r}: give a whole number from {least:,} to {most:,}")
+    return int(value)
+
+
+def _changes(reconfigure: Any) -> list[tuple[int, Dict[str, Any]]]:
+    try:
+        return [(at, wish if isinstance(wish, Dict) else {"threads": wish}) for at, wish in reconfigure]
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"reconfigure={reconfigure!r}: give a list of (row, threads), such as [(1000, 4)], or of (row, dict), such as"
+            f' [(1000, {{"scheme": "lock"}})]'
+        ) from None

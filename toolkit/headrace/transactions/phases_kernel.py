@@ -1,0 +1,300 @@
+"""The barrier between the phases of a batch, and what executors know of each other there.
+
+All executors of the configuration in force meet between two phases. The last
+one to arrive is the leader: it alone works (`punctuate`, in the executors'
+loop) or does nothing, and then releases the others.
+
+State       PHASE barriers that were passed, ARRIVED at the one to come; per
+            executor AT_PHASE, the phase that it is in (private); READING[r]
+            the phase in which r began, 0 while it is parked
+Invariants  I1  between two releases CONFIG does not change, so all executors
+                of a phase agree on how many they are
+            I2  only the leader writes shared words between the last arrival
+                and the release
+            I3  PHASE is never more than AT_PHASE + 1 of an active executor:
+                the next barrier waits for it. So a joiner that wakes late
+                finds PHASE as it was when it was let in
+Ordering    W1 what a phase writes, W2 fetch_add ARRIVED (acq_rel), W3 the leader
+            stores ARRIVED = 0, and what it has to say, W4 store_release PHASE;
+            R1 load_acquire PHASE, R2 what the next phase reads
+                    W1 -> W2 of all -> W4 -> R1: R2 sees what every executor wrote
+            W4, then `signal`; waiters look at PHASE again between `prepare` and
+            `sleep` (see `event_count`): nobody sleeps through a release
+            A leader's store of READING comes before W4, a joiner looks at PHASE
+            after READING: it does not go on before W4
+Progress    Everybody waits for the slowest one. The wait is `SPIN` pauses, then
+            a number of times the core is given to who wants it, then sleep. All
+            waits end on STOP.
+Checked     tests/headrace/transactions/test_interleave.py, test_executors.py
+"""
+
+from headrace.egress.rings import start_mark
+from headrace.kernel import kernel
+from headrace.memory.atomics import (
+    CELL,
+    compare_exchange,
+    fetch_add,
+    load_acquire,
+    load_relaxed,
+    nanosleep,
+    now_ns,
+    pause,
+    store_relaxed,
+    store_release,
+    yield_core,
+)
+from headrace.memory.event_count import cancel, prepare, signal, sleep
+from headrace.memory.seqlock import begin_change, end_change
+from headrace.progress import END_OF_TIME
+from headrace.transactions.words import (
+    ACCEPTING,
+    ARRIVED,
+    AT_PHASE,
+    CHANGE,
+    CONFIG,
+    LOCK_NS,
+    OVER,
+    PAUSE,
+    PAUSED,
+    PHASE,
+    REQUEST,
+    SEEN,
+    THREADS,
+)
+from headrace.workers.worker_kernel import (
+    BARRIER_EVENT,
+    BARRIER_NS,
+    BARRIER_WAITING,
+    BUSY_NS,
+    IDLE_NS,
+    SINCE,
+    SPIN,
+    STATE,
+    WAIT_NS,
+    WATCH_EVENT,
+    WATCHER_WAITING,
+    stopped,
+    turn,
+    unpark,
+)
+
+YIELDS = 50
+"""Times that a core is given away before an executor sleeps: some tens of microseconds, where nobody wants it."""
+LEAST_SPINS = 8
+"""Pauses before a core is given away for the first time: what that costs."""
+LONG = 1000
+"""Times that a core is given away for a lock before the wait becomes a doze."""
+DOZE_NS = 50_000
+
+
+@kernel
+def arrive(c, l):
+    """W2. True for the leader, who must `release`; the others `await_phase`."""
+    threads = c.rows[load_relaxed(c.words, CONFIG), THREADS]
+    if fetch_add(c.words, ARRIVED, 1) == threads - 1:  # W2
+        store_relaxed(c.words, ARRIVED, 0)  # W3
+        return True
+    return False
+
+
+@kernel
+def release(c, l):
+    """W4: let the others go on."""
+    l[AT_PHASE] += 1
+    store_release(c.words, PHASE, l[AT_PHASE])  # W4
+    signal(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
+
+
+@kernel
+def await_phase(c, phase):
+    """Wait until `phase` has begun. False when the run stops first."""
+    spins = max(LEAST_SPINS, load_relaxed(c.words, SPIN))
+    for _ in range(spins):
+        if load_acquire(c.words, PHASE) >= phase:  # R1
+            return True
+        pause()
+    for _ in range(YIELDS):
+        if load_acquire(c.words, PHASE) >= phase:  # R1
+            return True
+        yield_core()
+    while True:
+        ticket = prepare(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
+        over = stopped(c)
+        if load_acquire(c.words, PHASE) >= phase:  # R1
+            cancel(c.words, BARRIER_WAITING)
+            return True
+        if over:
+            cancel(c.words, BARRIER_WAITING)
+            return False
+        sleep(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT, ticket, WAIT_NS)
+
+
+@kernel
+def meet(me, c, l):
+    """A barrier at which nobody has anything to do. False when the run stops first."""
+    if arrive(c, l):
+        release(c, l)
+        return not stopped(c)
+    turn(c.meter, me, BARRIER_NS)
+    l[AT_PHASE] += 1
+    going_on = await_phase(c, l[AT_PHASE])
+    turn(c.meter, me, BUSY_NS)
+    return going_on
+
+
+@kernel
+def await_punctuation(me, c, l):
+    """The wait of those who do not lead: what the leader spent on waiting for input is not booked as synchronization."""
+    turn(c.meter, me, BARRIER_NS)
+    l[AT_PHASE] += 1
+    going_on = await_phase(c, l[AT_PHASE])
+    since = load_relaxed(c.words, ACCEPTING)
+    begun = c.meter[me, SINCE]
+    if since > begun and c.meter[me, STATE] == BARRIER_NS:
+        c.meter[me, BARRIER_NS] += since - begun
+        c.meter[me, SINCE] = since
+        c.meter[me, STATE] = IDLE_NS
+    turn(c.meter, me, BUSY_NS)
+    return going_on
+
+
+@kernel
+def await_value(me, c, words, index, value):
+    """Wait until a cell that only grows has come to `value`. False when the run stops first."""
+    if load_acquire(words, index) >= value:
+        return True
+    begun = now_ns()
+    rounds = 0
+    spins = max(LEAST_SPINS, load_relaxed(c.words, SPIN))
+    going_on = True
+    while going_on and load_acquire(words, index) < value:
+        rounds += 1
+        if rounds <= spins:
+            pause()
+        else:
+            if rounds <= LONG:
+                yield_core()
+            else:
+                nanosleep(DOZE_NS)
+            going_on = not stopped(c)
+    c.meter[me, LOCK_NS] += now_ns() - begun
+    return going_on
+
+
+@kernel
+def lower(words, index, value):
+    """Make a cell at most `value`."""
+    while True:
+        before = load_acquire(words, index)
+        if before <= value or compare_exchange(words, index, before, value):
+            return
+
+
+# -- changes ------------------------------------------------------------------------------------------
+
+
+@kernel
+def install(c, o, l, config, ts):
+    """The leader puts configuration `config` into force; its members are let in, and others out, by the release.
+
+    `ts` is what was promised: no later event is earlier.
+    """
+    before = load_relaxed(c.words, CONFIG)
+    change = load_relaxed(c.words, CHANGE) + 1
+    old, new = c.rows[before, THREADS], c.rows[config, THREADS]
+    at = change % c.met_at.size
+    c.met_at[at] = now_ns()
+    c.installed[at, 0] = before
+    c.installed[at, 1] = config
+    c.installed[at, 2] = load_relaxed(c.words, SEEN)
+    store_relaxed(c.done_at, at * CELL, 0)
+    store_release(c.unsettled, at * CELL, max(old, new))
+    if old != new:
+        while not begin_change(o.membership, 0):
+            pause()
+        for r in range(old, new):
+            start_mark(o, r, load_relaxed(c.words, SEEN) - 1, ts)
+        for r in range(new, old):
+            start_mark(o, r, END_OF_TIME, END_OF_TIME)
+        end_change(o.membership, 0)
+    store_release(c.words, CONFIG, config)
+    for r in range(old, new):
+        store_release(c.reading, r * CELL, l[AT_PHASE] + 1)
+        unpark(c, r)
+    for r in range(new, old):
+        store_release(c.reading, r * CELL, 0)
+    store_release(c.words, CHANGE, change)
+
+
+@kernel
+def acknowledge(c, change):
+    """An executor runs under the configuration of `change`, or has left; the last one concerned stamps the time."""
+    at = change % c.met_at.size
+    if fetch_add(c.unsettled, at * CELL, -1) == 1:
+        store_release(c.done_at, at * CELL, now_ns())
+        signal(c.words, WATCHER_WAITING, c.event, WATCH_EVENT)
+
+
+@kernel
+def is_asked(c):
+    """Whether a change or a pause is asked for."""
+    return load_acquire(c.words, REQUEST) != 0 or load_acquire(c.words, PAUSE) & 1 == 1
+
+
+@kernel
+def hold(me, c):
+    """The leader stays here while somebody wants the executors to pause."""
+    while load_acquire(c.words, PAUSE) & 1 == 1 and not stopped(c):
+        turn(c.meter, me, IDLE_NS)
+        store_release(c.words, PAUSED, load_acquire(c.words, PAUSE))
+        signal(c.words, WATCHER_WAITING, c.event, WATCH_EVENT)
+        asked = load_acquire(c.words, PAUSED)
+        ticket = prepare(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
+        if load_acquire(c.words, PAUSE) != asked or stopped(c):
+            cancel(c.words, BARRIER_WAITING)
+        else:
+            sleep(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT, ticket, WAIT_NS)
+    turn(c.meter, me, BUSY_NS)
+
+
+@kernel
+def watch(c, change, timeout_ns):
+    """Sleep until change number `change` is complete, the run stops, or the time is over."""
+    at = change % c.met_at.size
+    ticket = prepare(c.words, WATCHER_WAITING, c.event, WATCH_EVENT)
+    if stopped(c) or (load_acquire(c.words, CHANGE) >= change and load_acquire(c.done_at, at * CELL) != 0):
+        cancel(c.words, WATCHER_WAITING)
+        return
+    sleep(c.words, WATCHER_WAITING, c.event, WATCH_EVENT, ticket, timeout_ns)
+
+
+@kernel
+def ask_for(c, config):
+    """Have the next leader install configuration `config`, whose row is written; wake readers of the gate afterwards."""
+    store_release(c.words, REQUEST, config + 1)
+
+
+@kernel
+def ask_pause(c):
+    """Ask the executors to pause. The ticket for `end_pause`, or 0 if somebody else makes them pause."""
+    before = load_acquire(c.words, PAUSE)
+    if before & 1 == 0 and compare_exchange(c.words, PAUSE, before, before + 1):
+        return before + 1
+    return 0
+
+
+@kernel
+def end_pause(c, ticket):
+    """Let the executors go on."""
+    store_release(c.words, PAUSE, ticket + 1)
+    signal(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
+
+
+@kernel
+def watch_pause(c, ticket, timeout_ns):
+    """Sleep until the executors pause for `ticket`, the input has ended, the run stops, or the time is over."""
+    event = prepare(c.words, WATCHER_WAITING, c.event, WATCH_EVENT)
+    if stopped(c) or load_acquire(c.words, OVER) != 0 or load_acquire(c.words, PAUSED) == ticket:
+        cancel(c.words, WATCHER_WAITING)
+        return
+    sleep(c.words, WATCHER_WAITING, c.event, WATCH_EVENT, event, timeout_ns)

@@ -1,0 +1,197 @@
+"""A transactional operator in one run: its columns, its memory, why a call failed."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.codegen.functions import explain_failure, translate_error
+from headrace.codegen.kinds import scalar
+from headrace.codegen.text import python_name
+from headrace.errors import FunctionError, HeadraceError
+from headrace.ingress.keys import KeyDictionary
+from headrace.ingress.lists import names_of
+from headrace.ingress.ordered_texts import OrderedTexts
+from headrace.ingress.store import CHUNK_SHIFT, Store
+from headrace.ingress.times import time_text
+from headrace.memory.arena import HEAD
+from headrace.memory.bundle import named
+from headrace.memory.cells import reserved
+from headrace.plan.nodes import Branch, OperatorNode
+from headrace.progress import END_OF_TIME
+from headrace.reference.transactions import Rejected, Transaction
+from headrace.references import ROW_MASK, SOURCE_SHIFT
+from headrace.transactions import tables, undo_kernel
+from headrace.transactions.binding import (
+    LITERALS,
+    TEMPORARIES,
+    TEXT_FIELDS,
+    Bound,
+    event_field,
+    kept_field,
+    mask_field,
+    memory_of,
+)
+from headrace.transactions.memory import TableMemory
+from headrace.transactions.options import MOST_PUNCTUATION
+from headrace.transactions.results import RING_MASK, TransactionResults, ring_field
+from headrace.transactions.tables import reading
+from headrace.transactions.words import PRIVATE_WORDS
+
+UNDO_WORDS = 1 << 20
+MAX_TEXTS = 1 << 24
+_LEAST_RECYCLED = 1 << 14
+
+
+class Program:
+    """What the executors of one operator work on.
+
+    Parameters
+    ----------
+    node : OperatorNode
+        Its spec is a `TransactSpec`.
+    branches : list of Branch
+    executors : int
+        The most there may be.
+    max_state : int
+        Bytes that containers may take.
+    """
+
+    def __init__(self, node: OperatorNode, branches: list[Branch], executors: int, max_state: int):
+        spec: Any = node.spec
+        self.node, self.spec, self.executors = node, spec, executors
+        first = branches[0]
+        self._event_time = first.event_time
+        self.bound: Bound = spec.bind(first.schema, first.event_time)
+        read = self.bound.readable.values()
+        self.lists = [one.column for one in read if one.kind == "list"]
+        self.values = [one.column for one in read if one.kind != "list"]
+        self.columns: dict[str, np.dtype] = {one.column: np.dtype(one.dtype) for one in read if one.kind != "list"}
+        self.columns |= {name: np.dtype(np.int64) for column in self.lists for name in names_of(column)}
+        self.carried = first.schema.names
+        self.texts = OrderedTexts(MAX_TEXTS) if self.bound.has_texts else None
+        self._recycle_at = _LEAST_RECYCLED
+        self.text_columns: Mapping[str, KeyDictionary] = {}
+        if self.texts is not None:
+            self.texts.set_types([pa.string()])
+            self.texts.keep(self.bound.literals)
+            self.text_columns = {one.column: self.texts for one in read if one.kind == "string"}
+        self.memory = TableMemory(self.bound.tables, self.texts, executors=executors, max_state=max_state)
+        self._keeps_texts = self.memory.has_texts
+        """Rows may hold strings for as long as the run."""
+        self.result_fields = [RING_MASK, *map(ring_field, spec.emits)]
+        self._failing = threading.Lock()
+
+    def allocate(self, capacity: int, operations: int) -> Any:
+        """Allocate the bundle ``s``: `capacity` of each ring of results, `operations` that a batch may have."""
+        fields = self.memory.fields()
+        fields["undo"] = reserved(self.executors * UNDO_WORDS, np.int64).reshape(self.executors, -1)
+        for number in range(len(self.spec.functions)):
+            fields[mask_field(number)] = reserved(MOST_PUNCTUATION, np.int64)
+            fields[f"fate_{number}"] = reserved(MOST_PUNCTUATION, np.int64)
+        for site, (_, one) in enumerate(self.bound.operations.sites if self.bound.operations else ()):
+            for column, number in one.saved:
+                kind = one.row.table.columns[column]
+                assert isinstance(kind, str)
+                fields[kept_field(site, number)] = reserved(operations, memory_of(kind))
+        fields["event_rejected"] = reserved(MOST_PUNCTUATION, np.int64)
+        dtypes: dict[str, Any] = {}
+        for name, kind in self.spec.emits.items():
+            known = scalar(kind)
+            assert known is not None
+            dtypes[name] = known.dtype
+            fields[event_field(name)] = reserved(MOST_PUNCTUATION, known.dtype)
+        fields["temporaries"] = np.zeros(self.executors * TEMPORARIES * HEAD, np.int64)
+        if self.texts is not None:
+            fields |= zip((*TEXT_FIELDS, "text_held"), (*self.texts.arrays, self.texts.points, self.texts.held), strict=True)
+            fields[LITERALS] = self.texts.keep(self.bound.literals).astype(np.int64)
+        for name, dtype in ((RING_MASK, "int64"), *((ring_field(name), dtype) for name, dtype in dtypes.items())):
+            fields[name] = reserved(self.executors * capacity, dtype).reshape(self.executors, capacity)
+        return named(**fields)
+
+    def private(self) -> np.ndarray:
+        """An executor's own words."""
+        sites = len(self.bound.operations.sites) if self.bound.operations else 0
+        return np.zeros(PRIVATE_WORDS + sites, np.int64)
+
+    def finisher(self, stores: Sequence[Store]) -> TransactionResults:
+        return TransactionResults(self.node.schema, stores, self.spec.carry, self.spec.emits, self.texts)
+
+    def release(self, watermark: int) -> None:
+        """Strings of events up to `watermark` are not looked at any more."""
+        if self.texts is None or self._keeps_texts or watermark >= END_OF_TIME:
+            return
+        self.texts.horizon = watermark + 1
+        if self.texts.size > self._recycle_at:
+            self.texts.recycle(self.texts.horizon)
+            self._recycle_at = max(_LEAST_RECYCLED, 2 * self.texts.size)
+
+    # -- failures
+
+    def explain_compile_error(self, error: BaseException, module: ModuleType) -> HeadraceError | None:
+        """Say in the user's words why the kernels do not compile."""
+        return translate_error(error, self.bound.generated, module)
+
+    def explain_exception(
+        self, error: BaseException, words: np.ndarray, ref: int, state: Any, executor: int, stores: Sequence[Store]
+    ) -> HeadraceError:
+        """A user function raised: call it again in plain Python, on the rows that it found."""
+        with self._failing:
+            undo_kernel.put_back(executor, state, words)
+            event = self._event_of(ref, stores)
+            function = self.spec.functions[max(0, int(words[undo_kernel.FUNCTION]))]
+            rows = {}
+
+            def given() -> dict[str, Any]:
+                """Give what a call is given: rows as they are in memory, whatever an earlier call did to its own."""
+                rows.update((table, self.memory.read(table)) for table in self.bound.tables)
+                return {"e": event, "t": Transaction(list(self.spec.emits))}
+
+            values = given()
+            with reading(rows):
+                explained = explain_failure(function, ("e", "t"), values, None, error, given)
+            explained.tuple = event
+            if isinstance(explained.__cause__, Rejected):
+                text = f"failed when compiled with {type(error).__name__}: {error}, though in plain Python it is rejected"
+                explained = FunctionError(text, explained.function, explained.file, explained.line, event)
+            elif (place := _users_place(explained.__cause__)) is not None:
+                explained = FunctionError(explained.args[0], *place, event)
+            time = self.node.schema.field(0).type
+            if pa.types.is_timestamp(time):
+                explained.times = dict.fromkeys((python_name(self._event_time), "ts"), time_text(event["ts"], time))
+            return explained
+
+    def _event_of(self, ref: int, stores: Sequence[Store]) -> dict[str, Any]:
+        """The event as plain Python has it."""
+        store, row = stores[ref >> SOURCE_SHIFT], ref & ROW_MASK
+        whole: dict[str, Any] = {}
+        for first, _, batch in list(store.payload):
+            if first <= row < first + batch.num_rows:
+                columns = map(_as_numbers, batch.slice(row - first, 1).columns)
+                whole = dict(zip(map(python_name, batch.schema.names), (column[0].as_py() for column in columns), strict=True))
+        chunk = store.chunks[row >> CHUNK_SHIFT]
+        ts = int(chunk.ts[row & (chunk.ts.size - 1)])
+        return whole | {python_name(self._event_time): ts, "ts": ts}
+
+
+def _users_place(error: BaseException | None) -> tuple[str, str, int] | None:
+    """Function, file and line of the innermost call that is not of the tables, if it is they that raised."""
+    ours, place = False, None
+    for frame, line in traceback.walk_tb(error.__traceback__ if error is not None else None):
+        ours = frame.f_globals.get("__name__") in (Transaction.__module__, tables.__name__)
+        if not ours:
+            place = frame.f_code.co_name, frame.f_code.co_filename, line
+    return place if ours else None
+
+
+def _as_numbers(column: pa.Array) -> pa.Array:
+    """Times as integers of their unit, as functions see them."""
+    if not pa.types.is_temporal(column.type) or pa.types.is_interval(column.type):
+        return column
+    return column.view(pa.int64() if column.type.bit_width == 64 else pa.int32())

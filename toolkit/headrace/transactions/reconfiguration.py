@@ -1,0 +1,273 @@
+"""Reconfiguring transactions: a configuration is written down and asked for; the executors take it at the next punctuation.
+
+Row 0 of the tables is in force at the start, the planned ones follow, then some
+spare rows in turn for requests. One request at a time is before the executors
+(`runtime.changes` sees to that). Who leads the next punctuation installs it; where
+input is idle, that executor sleeps beside the gate, and is woken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace.control.mapping import Mapping as Buckets
+from headrace.errors import ReconfigurationError
+from headrace.gates.membership_kernel import wake_readers
+from headrace.kernel import compile_now
+from headrace.memory.atomics import CELL
+from headrace.memory.cells import read_cell
+from headrace.references import BUCKETS
+from headrace.runtime.sections import Capabilities, Completion, Control
+from headrace.transactions import words
+from headrace.transactions.control import (
+    SCHEMES,
+    SHARINGS,
+    SPARE_CONFIGURATIONS,
+    Configuration,
+    ControlArrays,
+    write_configuration,
+)
+from headrace.transactions.phases_kernel import ask_for, ask_pause, end_pause, watch, watch_pause
+from headrace.workers.worker_kernel import STOP
+
+_RETRY_S = 100e-6
+_WATCH_NS = 50_000_000
+
+
+class Reconfiguration:
+    """What can be changed at a transactional operator: a `headrace.runtime.sections.Steerable`.
+
+    Parameters
+    ----------
+    control : ControlArrays
+        Configuration rows 0 to `planned` are in use already.
+    gate : LogArrays or ScaleGateArrays
+    max_threads : int
+    initial : Configuration
+        Row 0.
+    planned : sequence of (event count, Configuration)
+        Rows 1, 2, ...
+    schemes : sequence of str
+        Which ones may be asked for.
+    can_split : bool
+        As of `family_of`.
+    """
+
+    def __init__(
+        self,
+        control: ControlArrays,
+        gate: Any,
+        max_threads: int,
+        initial: Configuration,
+        planned: Sequence[tuple[int, Configuration]] = (),
+        schemes: Sequence[str] = SCHEMES,
+        can_split: bool = False,
+    ):
+        self.max_threads = max_threads
+        self.capabilities = Capabilities(
+            {
+                "threads": Control("count", "active executors", 1, max_threads),
+                "mapping": Control("mapping", "which executor owns which records"),
+                "scheme": Control("choice", "how transactions are kept in order", choices=tuple(schemes)),
+                "sharing": Control("choice", "whose work an executor may take", choices=SHARINGS),
+                "punctuation": Control("count", "events of a batch", 1, control.refs.size, scale="log"),
+            }
+        )
+        self.planned_left = len(planned)
+        self._control, self._gate, self._can_split = control, gate, can_split
+        self._planned = planned
+        self._rows: dict[int, Configuration] = {0: initial}
+        for row, (_, configuration) in enumerate(planned, start=1):
+            self._rows[row] = configuration
+        self._first_spare = len(planned) + 1
+        self._spare = 0
+        self._changes_seen = 0
+
+    @property
+    def current(self) -> Configuration:
+        """The configuration in force."""
+        return self._rows[read_cell(self._control.words, words.CONFIG)]
+
+    def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
+        """Complete a wish against the newest configuration known; see `resolve`."""
+        for name in ("scheme", "sharing", "punctuation"):
+            if wish.get(name) is not None:
+                self.capabilities[name].check(name, wish[name])
+        return resolve(wish, newest, self.max_threads)
+
+    def describe(self, configuration: Configuration) -> dict[str, Any]:
+        """Control -> value."""
+        return {
+            "threads": configuration.threads,
+            "members": tuple(range(configuration.threads)),
+            "mapping": configuration.mapping,
+            "scheme": configuration.scheme,
+            "sharing": configuration.sharing,
+            "punctuation": configuration.punctuation,
+        }
+
+    def effects(self, before: Configuration, after: Configuration) -> dict[str, int]:
+        """How many buckets of records change their owner; tables are shared, nothing is moved."""
+        return {
+            "buckets_moved": before.mapping.differing(after.mapping),
+            "transferred_bytes": 0,
+            "transferred_ns": 0,
+        }
+
+    def place(self, target: Configuration) -> int | None:
+        """Ask the executors for a configuration. Returns its row; None: they have yet to take the one before."""
+        control = self._control
+        if read_cell(control.words, words.REQUEST) != 0:
+            return None
+        row = self._first_spare + self._spare % SPARE_CONFIGURATIONS
+        self._spare += 1
+        write_configuration(control, row, target, self._can_split)
+        self._rows[row] = target
+        ask_for(control, row)
+        wake_readers(self._gate)
+        return row
+
+    def completed(self) -> Completion | None:
+        """The next change that every executor concerned has acknowledged."""
+        control, change = self._control, self._changes_seen + 1
+        at = change % control.met_at.size
+        if read_cell(control.words, words.CHANGE) < change:
+            return None
+        done = read_cell(control.done_at, at * CELL)
+        if done == 0:
+            return None
+        self._changes_seen = change
+        before, after = (int(row) for row in control.installed[at, :2])
+        is_planned = 0 < after < self._first_spare
+        if is_planned:
+            self.planned_left -= 1
+        return Completion(
+            None if is_planned else after,
+            self._rows[before],
+            self._rows[after],
+            int(control.met_at[at]),
+            done,
+            change,
+            self._planned[after - 1][0] if is_planned else None,
+            {"transferred_bytes": 0, "transferred_ns": 0},
+        )
+
+    @property
+    def is_completing(self) -> bool:
+        """Whether a change is in force that somebody has yet to acknowledge."""
+        return read_cell(self._control.words, words.CHANGE) > self._changes_seen
+
+    def await_completion(self, timeout_ns: int) -> None:
+        """Sleep until the next change is complete, or the run stops."""
+        watch(self._control, self._changes_seen + 1, timeout_ns)
+
+    def compile(self) -> None:
+        """Compile what Python calls while the stream runs."""
+        control = self._control
+        compile_now(wake_readers, (self._gate,))
+        compile_now(ask_for, (control, 0))
+        compile_now(watch, (control, 0, 0))
+        compile_now(ask_pause, (control,))
+        compile_now(end_pause, (control, 0))
+        compile_now(watch_pause, (control, 0, 0))
+
+
+@functools.lru_cache(256)
+def in_turn(threads: int) -> Buckets:
+    """Give executors buckets in turn: records that stand side by side, as hot ones often do, have different owners.
+
+    Examples
+    --------
+    >>> in_turn(3).owners[:5].tolist()
+    [0, 1, 2, 0, 1]
+    """
+    return Buckets(np.arange(BUCKETS) % threads)
+
+
+def resolve(wish: Mapping[str, Any], newest: Configuration, max_threads: int) -> Configuration:
+    """Complete a request against the newest configuration known.
+
+    Another number of threads shares the buckets out in turn, unless a mapping is given.
+
+    Raises
+    ------
+    ReconfigurationError
+        Nothing is asked for, threads out of range, or a mapping to an executor that is not active.
+
+    Examples
+    --------
+    >>> now = Configuration(2, "chains", "nothing", 500, Buckets.even(2))
+    >>> resolve({"threads": 4, "punctuation": 100}, now, max_threads=8)
+    Configuration(threads=4, scheme='chains', sharing='nothing', punctuation=100, mapping=Mapping({0: 256, 1: 256, 2: 256, 3: 256} buckets))
+    """  # noqa: E501
+    given = {name: value for name, value in wish.items() if value is not None}
+    if not given:
+        raise ReconfigurationError("reconfigure(): give threads=, mapping=, scheme=, sharing= or punctuation=")
+    threads = given.get("threads", newest.threads)
+    if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)):
+        raise ReconfigurationError(
+            f"threads={threads!r}: give a whole number from 1 to {max_threads}; executors 0 to threads - 1 are active"
+        )
+    if not 1 <= threads <= max_threads:
+        raise ReconfigurationError(
+            f"threads={threads}: must be from 1 to max_threads={max_threads};"
+            f" start the run with a larger max_threads= to go beyond"
+        )
+    mapping = given.get("mapping")
+    if mapping is None:
+        mapping = newest.mapping if threads == newest.threads else in_turn(int(threads))
+    elif not isinstance(mapping, Buckets):
+        mapping = Buckets(mapping)
+    absent = [executor for executor in mapping.instances if executor >= threads]
+    if absent:
+        raise ReconfigurationError(
+            f"mapping: executor {absent[0]} owns buckets but is not active (active: 0 to {threads - 1});"
+            f" pass threads= as well, or map its buckets elsewhere"
+        )
+    return Configuration(
+        int(threads),
+        given.get("scheme", newest.scheme),
+        given.get("sharing", newest.sharing),
+        int(given.get("punctuation", newest.punctuation)),
+        mapping,
+    )
+
+
+@contextlib.contextmanager
+def at_punctuation(control: ControlArrays, gate: Any) -> Iterator[int | None]:
+    """Stop the executors between two batches; they go on when the block ends. Idle input does not delay it.
+
+    Yields
+    ------
+    int or None
+        Events executed so far: the tables hold what these made of them. A run that is over gives at once. None: it
+        was stopped, or failed, in the middle of a batch.
+    """
+    while (ticket := ask_pause(control)) == 0:  # somebody else's pause
+        if _is_over(control):
+            break
+        time.sleep(_RETRY_S)
+    try:
+        wake_readers(gate)
+        while ticket and read_cell(control.words, words.PAUSED) != ticket and not _is_over(control):
+            watch_pause(control, ticket, _WATCH_NS)
+        is_whole = read_cell(control.words, words.OVER) or (
+            not read_cell(control.words, STOP) and read_cell(control.words, words.PAUSED) == ticket
+        )
+        yield int(read_cell(control.words, words.SEEN)) if is_whole else None
+    finally:
+        if ticket:
+            end_pause(control, ticket)
+
+
+def _is_over(control: ControlArrays) -> bool:
+    return bool(read_cell(control.words, words.OVER) or read_cell(control.words, STOP))
+
+
+__all__ = ["Reconfiguration", "at_punctuation", "in_turn", "resolve"]

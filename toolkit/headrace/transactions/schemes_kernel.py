@@ -1,0 +1,125 @@
+"""Schemes for whole transactions: which event an executor may run next, and what its end lets go on.
+
+One loop serves all of them (`whole_kernel`); they differ in what is made of the key
+sets, in `take` and in `let_go`, chosen by data. `flow_kernel`, `locks_kernel` and
+`partition_kernel` say why their schemes are right; `serial` is one executor that runs
+all events, `none` runs each slice as if there were no other.
+"""
+
+from headrace.kernel import kernel
+from headrace.memory.atomics import load_relaxed, now_ns
+from headrace.transactions.flow_kernel import (
+    link_owned,
+    release_followers,
+    sort_by_owner,
+    take_ready,
+)
+from headrace.transactions.locks_kernel import take_locked, unlock
+from headrace.transactions.partition_kernel import (
+    leave_partitions,
+    number_slice,
+    start_slices,
+    take_in_partition,
+)
+from headrace.transactions.phases_kernel import meet
+from headrace.transactions.words import (
+    CHAINS,
+    DEPTH,
+    FIT,
+    LAST,
+    LOCK,
+    NEXT,
+    NONE,
+    PART,
+    PARTITION,
+    PREPARE_NS,
+    RANK_FIRST,
+    SCHEME,
+    SERIAL,
+    SHARED_NOTHING,
+    SHARING,
+    THREADS,
+)
+
+OUT_OF_EVENTS = -1
+STOP_SEEN = -2
+
+
+@kernel
+def has_sets(c, config):
+    """One executor alone runs events in their order, whatever the scheme."""
+    scheme = c.rows[config, SCHEME]
+    return c.rows[config, THREADS] > 1 and scheme != SERIAL and scheme != NONE
+
+
+@kernel
+def arrange_slice(me, c, l, config, fit):
+    """What an executor makes of the key sets of its slice, of which those before event `fit` are there."""
+    scheme = c.rows[config, SCHEME]
+    if scheme == CHAINS:
+        sort_by_owner(me, c, config)
+    elif scheme == PARTITION:
+        number_slice(me, c, config, l[RANK_FIRST], fit)
+
+
+@kernel
+def arrange_batch(me, c, l, config):
+    """What is made of all key sets together. False when the run stops."""
+    scheme = c.rows[config, SCHEME]
+    if scheme == CHAINS:
+        begun = now_ns()
+        link_owned(me, c, config)
+        c.meter[me, PREPARE_NS] += now_ns() - begun
+        return meet(me, c, l)
+    if scheme == PARTITION:
+        start_slices(me, c, config)
+    return True
+
+
+@kernel
+def begin_taking(me, c, l, config):
+    """What may be taken without asking: of `serial` all by one executor, else a slice, or nothing yet."""
+    scheme, threads = c.rows[config, SCHEME], c.rows[config, THREADS]
+    executed = load_relaxed(c.words, FIT)
+    l[DEPTH] = 0
+    l[PART] = -1
+    l[NEXT] = 0
+    l[LAST] = 0
+    if scheme == SERIAL or threads == 1:
+        l[LAST] = executed if me == 0 else 0
+    elif scheme == NONE or (scheme == CHAINS and c.rows[config, SHARING] == SHARED_NOTHING):
+        l[NEXT] = executed * me // threads
+        l[LAST] = executed * (me + 1) // threads
+
+
+@kernel
+def take(me, c, l, config, executed):
+    """An event that may run now, waiting for it if need be; OUT_OF_EVENTS, or STOP_SEEN."""
+    scheme = c.rows[config, SCHEME]
+    if c.rows[config, THREADS] == 1 or scheme == SERIAL or scheme == NONE:
+        if l[NEXT] < l[LAST]:
+            l[NEXT] += 1
+            return l[NEXT] - 1
+        return OUT_OF_EVENTS
+    if scheme == CHAINS:
+        return take_ready(me, c, l, config, executed)
+    if scheme == LOCK:
+        return take_locked(me, c, l, executed)
+    return take_in_partition(me, c, l, config, executed)
+
+
+@kernel
+def let_go(me, c, l, config, i):
+    """Event `i` is over: what waited for it goes on."""
+    scheme = c.rows[config, SCHEME]
+    if c.rows[config, THREADS] == 1:
+        return
+    if scheme == CHAINS:
+        release_followers(me, c, l, i)
+    elif scheme == LOCK:
+        unlock(c, i)
+    elif scheme == PARTITION:
+        leave_partitions(me, c, config, i)
+
+
+__all__ = ["OUT_OF_EVENTS", "arrange_batch", "arrange_slice", "begin_taking", "has_sets", "let_go", "take"]

@@ -1,0 +1,46 @@
+"""Rows as they were before a transaction wrote them, until it is certain that it is not rejected.
+
+Each executor has a part of ``s.undo``: entries of a row's words, then where they belong and how many they are. Only
+the executor that runs a transaction writes the rows of it, so nobody else has seen what is put back.
+"""
+
+from headrace.kernel import kernel
+from headrace.transactions.words import FREE
+
+# Words of ``l``.
+(
+    UNDO,  # how much of the part is used
+    FUNCTION,  # which function is at work; -1: none is, keys are named
+    NEXT_OPERATION,  # of the event, in the order in which they were noted
+    FATE,  # what becomes of the function at work
+    SITES,  # how often each site was come by
+) = range(FREE, FREE + 5)
+
+BY_PARTS, REFUSED, IN_CHAIN, REFUSED_IN_CHAIN = range(4)
+"""Fates: operations and what follows them; rejected; run whole in the chain of its only row, and rejected there."""
+
+
+@kernel
+def keep_row(me, s, l, at, size):
+    """Keep the `size` words of a row at `at`."""
+    used = l[UNDO]
+    if used + size + 2 > s.undo.shape[1]:
+        raise MemoryError("a transaction changes more rows than can be put back")
+    for k in range(size):
+        s.undo[me, used + k] = s.table_rows[at + k]
+    s.undo[me, used + size] = at
+    s.undo[me, used + size + 1] = size
+    l[UNDO] = used + size + 2
+
+
+@kernel
+def put_back(me, s, l):
+    """Put all rows back, the latest first: the same row may have been kept twice."""
+    used = l[UNDO]
+    while used > 0:
+        size = s.undo[me, used - 1]
+        at = s.undo[me, used - 2]
+        used -= size + 2
+        for k in range(size):
+            s.table_rows[at + k] = s.undo[me, used + k]
+    l[UNDO] = 0

@@ -1,0 +1,53 @@
+"""Transactions that run whole, one event after another as the scheme allows.
+
+This file is included in each generated module of the family "whole", behind
+`executor_kernel`. The program's kernels supply
+
+    prepare_events(me, c, x, s, l, first, last)   key sets; the first event that did not fit, or `last`
+    run_event(me, c, x, s, l, i)                  all functions of event `i`, in place
+
+There is one call of `run_event`, so the user's code is compiled once: schemes
+are chosen by data (`schemes_kernel`).
+"""
+
+from headrace.kernel import kernel
+from headrace.memory.atomics import load_relaxed
+from headrace.transactions.key_sets_kernel import begin_region, begin_set, end_set, note
+from headrace.transactions.schemes_kernel import (
+    OUT_OF_EVENTS,
+    arrange_batch,
+    arrange_slice,
+    begin_taking,
+    has_sets,
+    let_go,
+    take,
+)
+from headrace.transactions.words import CAUSE, FIT, RANK_FIRST, RANK_LAST
+
+FAMILY_HERE = 0
+
+
+@kernel
+def prepare_batch(me, c, x, s, l, config):
+    begin_region(c, me, l[RANK_FIRST], l[RANK_LAST])
+    fit = prepare_events(me, c, x, s, l, l[RANK_FIRST], l[RANK_LAST])
+    arrange_slice(me, c, l, config, fit)
+    return fit
+
+
+@kernel
+def execute_batch(me, c, x, s, l, config):
+    begin_taking(me, c, l, config)
+    executed = load_relaxed(c.words, FIT)
+    while True:
+        i = take(me, c, l, config, executed)
+        if i < 0:
+            return i == OUT_OF_EVENTS
+        l[CAUSE] = i
+        run_event(me, c, x, s, l, i)
+        let_go(me, c, l, config, i)
+
+
+@kernel
+def finish_slice(me, c, x, s, l, first, last):
+    return

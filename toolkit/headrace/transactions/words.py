@@ -1,0 +1,86 @@
+"""What the cells and columns that executors share mean: of `control.ControlArrays`, and of an executor's private words."""
+
+from headrace.memory.atomics import CELL
+from headrace.workers.worker_kernel import FIRST_COUNTER, WORKER_WORDS
+
+NEVER = 2**63 - 1
+
+# Cells of `words`, after the workers' own.
+CONFIG = (WORKER_WORDS + 0) * CELL  # row in force
+PHASE = (WORKER_WORDS + 1) * CELL  # barriers that were passed
+ARRIVED = (WORKER_WORDS + 2) * CELL  # at the one to come
+COUNT = (WORKER_WORDS + 3) * CELL  # events of the batch as accepted
+FIT = (WORKER_WORDS + 4) * CELL  # events of the batch that are executed
+SEEN = (WORKER_WORDS + 5) * CELL  # events before the batch
+PLACE = (WORKER_WORDS + 6) * CELL  # of the batch's first record in the gate
+END_PLACE = (WORKER_WORDS + 7) * CELL  # of the first record behind it
+BEAT = (WORKER_WORDS + 8) * CELL  # time of a heartbeat behind its last event
+OVER = (WORKER_WORDS + 9) * CELL  # the input has ended
+FINISHED = (WORKER_WORDS + 10) * CELL  # executors that have seen the end of input
+CHANGE = (WORKER_WORDS + 11) * CELL  # changes so far
+PLANNED = (WORKER_WORDS + 12) * CELL  # of them planned ones
+REQUEST = (WORKER_WORDS + 13) * CELL  # row that is asked for, + 1; 0: none
+PAUSE = (WORKER_WORDS + 14) * CELL  # ticket of who wants the executors to pause (odd), or to go on (even)
+PAUSED = (WORKER_WORDS + 15) * CELL  # the ticket for which they pause
+NARROW = (WORKER_WORDS + 16) * CELL  # the next batch has one event: it may need all room for key sets
+MAX_DELAY = (WORKER_WORDS + 17) * CELL  # nanoseconds
+ACCEPTING = (WORKER_WORDS + 18) * CELL  # since when somebody waits for input
+CURSOR = (WORKER_WORDS + 19) * CELL  # of two groups of executors: the next of what they share
+CURSOR_2 = (WORKER_WORDS + 20) * CELL
+TURN = (WORKER_WORDS + 21) * CELL  # the event that takes its places in the queues next
+WORD_COUNT = WORKER_WORDS + 22
+
+FIRST_PHASE = 1
+"""An executor is activated with the number of the phase that it begins in: never 0."""
+
+# Columns of `rows`.
+THREADS, SCHEME, SHARING, PUNCTUATION, FAMILY = range(5)
+ROW_WORDS = 8
+
+CHAINS, LOCK, PARTITION, NONE, SERIAL = range(5)
+SHARED_NOTHING, SHARED_EVERYTHING, SHARED_SOCKET = range(3)
+WHOLE, OPERATIONS = range(2)
+FAMILIES = ("whole", "operations")
+
+# Columns of `meter`, after the workers' times.
+(
+    EVENTS,
+    BATCHES,
+    ROWS,  # written into its ring
+    NOTED,  # operations of its key sets
+    PREPARE_NS,  # key sets, and what a scheme makes of them
+    LOCK_NS,  # waiting for another transaction
+    POST_NS,
+) = range(FIRST_COUNTER, FIRST_COUNTER + 7)
+
+RECORD_WORDS = 4
+"""Of each record, in `locks` and in `tails`."""
+FILLING_WORDS = 16
+LENGTH_CLASSES = 64
+"""Of `lengths`: a record with n operations in a batch counts in class (bits of n)."""
+
+# Words of `failure`: code.
+TOO_MANY_OPERATIONS = 1
+
+# An executor's private words.
+(
+    HEAD,  # results written
+    AT_PHASE,  # barriers that it has passed
+    CAUSE,  # the event at work, by its index in the batch
+    RANK_FIRST,  # its slice of the batch as accepted,
+    RANK_LAST,
+    NEXT,  # what it may take without asking: from here
+    LAST,  # to here
+    DEPTH,  # of its stack
+    PART,  # whose part of the batch it goes through
+    WATERMARK,
+    ACTIVATION,  # the phase in which it was activated; 0: parked
+    CHANGE_SEEN,  # changes that it has seen, + 1
+    PROGRAM,  # the addresses of the program's entries, in the order of `build`
+) = range(13)
+
+PROGRAM_ENTRIES = 8
+FREE = PROGRAM + PROGRAM_ENTRIES  # the program's own words begin here
+
+PRIVATE_WORDS = 64
+"""Of an executor, at least: no other one shares a cache line of them."""

@@ -1,0 +1,202 @@
+"""A transactional operator over events that lie in its gate: the executors without ingress and without a collector.
+
+All events are encoded, stored and given to the gate before the clock starts, and the rings have room for all results.
+So nothing but the executors runs: from the punctuation at which they are let go to the one that finds the input at its
+end. What they made, rows and tables, is hashed afterwards.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.egress import rings
+from headrace.errors import ParameterError
+from headrace.memory.atomics import CELL
+from headrace.memory.cells import read_cell, read_cells, touch
+from headrace.transactions import control, words
+from headrace.transactions.measures import BREAKDOWN
+from headrace.transactions.options import TransactionOptions
+from headrace.transactions.phases_kernel import ask_pause, end_pause, watch_pause
+from headrace.transactions.results import RING_MASK
+from headrace.workers import worker_kernel
+from headrace.workers.pool import WorkerPool
+
+MOST_EVENTS = 240_000
+"""As many as the gate and the rings take without anybody emptying them."""
+TIMEOUT_S = 300.0
+_NOBODY_S_TICKET = -1
+
+
+class Executed:
+    """One run of a transactional operator, whose events are in the gate when it starts.
+
+    Parameters
+    ----------
+    stream : Stream
+        Ends in the operator; one source.
+    table : pa.Table
+        Its events, at most `MOST_EVENTS`.
+    like : Executed, optional
+        Of the same stream and table: its stores are used, nothing is encoded again.
+    **options
+        Of `start`.
+
+    Attributes
+    ----------
+    seconds : float
+        From the first punctuation to the last.
+    content : str
+        Hash of rows and tables.
+    breakdown : dict of str to float
+        Of each part of `measures.BREAKDOWN`, the share in the time of all executors.
+    rejected : int
+    """
+
+    def __init__(self, stream: Any, table: pa.Table, *, like: Executed | None = None, **options: Any):
+        if table.num_rows > MOST_EVENTS:
+            raise ParameterError(f"{table.num_rows} events: give at most {MOST_EVENTS}")
+        query = stream.plan()
+        node = query.output
+        self.rows = table.num_rows
+        self._errors: list[BaseException] = []
+        self._pool = WorkerPool(self._errors.append)
+        settings = TransactionOptions(None, unsafe=True, **{"max_threads": options.get("threads", 1), **options})
+        self.operator = operator = node.spec.section(node, query.branches[node.name], settings)
+        capacity = 1 << max(8, (table.num_rows - 1).bit_length())
+        operator.out = rings.allocate(operator.max_threads, capacity, operator.control.meter)
+        operator.state = operator.program.allocate(capacity, operator.control.sets.size)
+        control.activate(operator.control, operator.out)
+        if like is None:
+            self.ts = self._encode(table)
+        else:
+            self.ts = like.ts
+            operator.directories = like.operator.directories
+            self._store = like._store  # keeps what the directories point into
+        self._touch()
+        operator.prepare((), self, is_last=True)
+        self._fill_gate()
+
+    # -- as the run of its operator
+
+    def fail(self, error: BaseException) -> None:
+        """Keep what went wrong."""
+        self._errors.append(error)
+
+    def section_finished(self, section: Any) -> None:
+        """Who waits for the executors knows."""
+
+    def _encode(self, table: pa.Table) -> np.ndarray:
+        (inlet,) = self.operator.inlets
+        parts = [np.zeros(0, np.int64)]
+        for batch in table.to_batches():
+            for piece in inlet.encode(batch):
+                inlet.hold(piece)
+                parts.append(piece.ts)
+        self._store = inlet.store
+        return np.concatenate(parts)
+
+    def _touch(self) -> None:
+        """Have the memory that everybody writes supplied: a run is some milliseconds long."""
+        out, c = self.operator.out, self.operator.control
+        columns = [getattr(self.operator.state, name) for name in self.operator.program.result_fields]
+        for ring in (out.primary, out.a, out.b, out.at, *columns):
+            touch(ring)
+        batch = max(1, int(c.rows[0, words.PUNCTUATION]))
+        for array in (c.refs, c.tss, c.ats, c.places, c.set_at, c.set_size, c.pending, c.order):
+            touch(array[:batch])
+        for array in (c.locks, c.tails):
+            touch(array)
+
+    def _fill_gate(self) -> None:
+        gate, sources, done = self.operator.gate, self.operator.inlets[0]._source.kernels, 0
+        while done < self.rows:
+            taken = sources.add(gate, 0, self.ts, done, self.rows - done, done)
+            assert taken > 0, "the gate does not take all events"
+            done += taken
+        assert sources.close_source(gate, 0), "the gate does not take the end of the input"
+
+    # -- a run
+
+    def run(self) -> Executed:
+        """Execute all events, check that none is missing, hash what came of them; ends all threads."""
+        c = self.operator.control
+        self.operator.set_spins(worker_kernel.spins_for(self.operator.active))
+        try:
+            ticket = ask_pause(c)
+            for task in self.operator.tasks()[: self.operator.max_threads]:
+                self._pool.start(task.name, task.body)
+            self._await(lambda: read_cell(c.words, words.PAUSED) == ticket, ticket)
+            begin = time.perf_counter()
+            end_pause(c, ticket)
+            self._await(lambda: bool(read_cell(c.words, words.OVER)), _NOBODY_S_TICKET)
+            self.seconds = time.perf_counter() - begin
+        finally:
+            self.operator.stop()
+            self._pool.wait(2.0)
+        self._look()
+        return self
+
+    def _await(self, is_so: Callable[[], bool], ticket: int) -> None:
+        limit = time.monotonic() + TIMEOUT_S
+        while not is_so():
+            watch_pause(self.operator.control, ticket, 50_000_000)
+            error = self._errors[0] if self._errors else self.operator.failure()
+            if error is not None:
+                raise error
+            assert time.monotonic() < limit, f"the executors did not come to an end within {TIMEOUT_S:.0f} s"
+
+    def _look(self) -> None:
+        """What came of the events."""
+        out, state, program = self.operator.out, self.operator.state, self.operator.program
+        assert read_cell(self.operator.control.words, words.SEEN) == self.rows, "events were lost"
+        heads = [read_cell(out.head, r * CELL) for r in range(self.operator.max_threads)]
+        assert sum(heads) == self.rows, f"{sum(heads)} rows of {self.rows} events"
+        order = np.argsort(_joined(out.primary, heads))
+        mask = _joined(getattr(state, RING_MASK), heads)[order]
+        columns = [_joined(out.b, heads)[order], mask]
+        for number, name in enumerate(program.result_fields[1:]):
+            values = _joined(getattr(state, name), heads)[order]
+            columns.append(np.where(mask >> (number + 2) & 1, values, 0))
+        self.rejected = int((mask & 1).sum())
+        memory = program.memory
+        self.content = hash_of(columns, map(memory.content, memory.tables))
+        meter = read_cells(self.operator.control.meter, 1)
+        busy, lock = meter[:, worker_kernel.BUSY_NS].sum(), meter[:, words.LOCK_NS].sum()
+        barrier, other = meter[:, worker_kernel.BARRIER_NS].sum(), (meter[:, words.PREPARE_NS] + meter[:, words.POST_NS]).sum()
+        whole = max(1, busy + barrier)
+        parts = (max(0, busy - lock - other), barrier, lock, other)
+        self.breakdown = {part.label: float(ns / whole) for part, ns in zip(BREAKDOWN, parts, strict=True)}
+
+    @property
+    def per_second(self) -> float:
+        """Events a second."""
+        return self.rows / self.seconds
+
+
+def _joined(rings_of: np.ndarray, heads: Sequence[int]) -> np.ndarray:
+    """What the executors have written, one behind the other."""
+    return np.concatenate([rings_of[r, :head] for r, head in enumerate(heads)])
+
+
+def hash_of(columns: Sequence[np.ndarray], tables: Iterable[pa.Table]) -> str:
+    """One text for the columns of the rows and for the tables; the same for the same content."""
+    found = hashlib.blake2b(digest_size=16)
+    for column in columns:
+        found.update(np.ascontiguousarray(column).tobytes())
+    for table in tables:
+        for column in table.columns:
+            whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+            if pa.types.is_list(whole.type):
+                found.update(np.diff(whole.offsets.to_numpy()).tobytes())
+                whole = whole.flatten()
+            found.update(whole.to_numpy(zero_copy_only=False).tobytes())
+    return found.hexdigest()
+
+
+__all__ = ["MOST_EVENTS", "Executed", "hash_of"]

@@ -1,0 +1,248 @@
+"""TStream, section VI, Figures 8 to 14: schemes over threads, skew, reads, partitions, punctuation and sharing.
+
+Executors alone (`headrace_bench.executed`), but for latency, which is of whole runs at half of the rate that the
+executors reach. Operations take `COST_NS` more than what the application does, about as much as one takes in the paper;
+what they cost otherwise is in `bench gs | sl | ob | tp`. Rows and tables of each run but those of `none` are compared by hash
+with those of `serial`.
+
+Partitions are one for each executor, so here two: where the paper's transactions reach four or six of 40, ours reach
+both. Beyond this machine's cores stands a prediction: what a batch costs on one and on two threads, split into a part that
+is divided among the threads and one that is not (`scaling.predict`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import headrace as hr
+from headrace.transactions.control import SCHEMES
+from headrace_bench.costly import WORKLOADS, with_rounds
+from headrace_bench.executed import Executed
+from headrace_bench.experiments.experiment import Experiment, Paper
+from headrace_bench.experiments.figure import Figure, Line
+from headrace_bench.experiments.scaling import predict
+from headrace_bench.rows import Row, median
+from headrace_bench.transacting import PUNCTUATION, Case, rounds_of, split_evenly
+
+PAPER = Paper(
+    "TStream, section VI, Figures 8 to 14",
+    "4 x Intel Xeon E7-4820 at 1.9 GHz, 40 cores, 128 GB; Java",
+    (
+        "On 40 cores TStream does 3.8 times the events a second of the next best scheme for GS, 1.7 for SL, 3.3 for OB, "
+        "4.8 for TP; without locks, and wrong, more yet.",
+        "Synchronization takes most of the time of every scheme that keeps the order, also of TStream's for SL.",
+        "More transactions in several partitions, or longer ones, slow PAT down; TStream does not mind.",
+        "Skew slows LOCK, MVLK and PAT down, TStream hardly.",
+        "Punctuation 500: the 99th percentile of the latency is 0.23 to 0.63 ms. Longer batches help TP the most.",
+        "Sharing nothing is the best configuration for all four applications.",
+    ),
+)
+ASSUMPTIONS = (
+    "There are as many cores as threads, each as fast as one of this machine, and memory keeps up.",
+    "What a thread does not share on two threads it does not share on more; barriers cost as much as here.",
+    "A batch has work for all threads: 500 events have not, for 40 threads on 100 records.",
+)
+COST_NS = 175
+FAR = (2, 4, 8, 16, 40)
+THREADS = (1, 2)
+PARTS = ("useful", "synchronization", "lock", "other")
+SHARINGS = ("nothing", "everything", "socket")
+_SECONDS = 0.5
+"""Of a run at a rate."""
+
+
+class _Experiment:
+    """What is measured, and how much of it."""
+
+    def __init__(self, full: bool, tiny: bool):
+        self.run_ns, self.repetitions = (0.0, 1) if tiny else ((200e6, 7) if full else (40e6, 3))
+        self.tiny = tiny
+        self.correct = [scheme for scheme in SCHEMES if scheme not in ("serial", "none")]
+        """Those that run on several threads and keep the order."""
+        self.rows: list[Row] = []
+        self.figures: list[Figure] = []
+
+    def some(self, values: Sequence[Any]) -> Sequence[Any]:
+        """All of a sweep's values, or only the ends of it."""
+        return (values[0], values[-1]) if self.tiny else values
+
+    def case(self, name: str, **events: Any) -> Case:
+        """Events of an application."""
+        return Case(WORKLOADS[name], COST_NS, self.run_ns, **events)
+
+    def medians(self, case: Case, variants: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+        """K events/s of each variant, in turns, and of `serial`."""
+        rates: dict[str, list[float]] = {}
+        for _ in range(self.repetitions):
+            rates.setdefault("serial", []).append(case.run("serial").per_second / 1e3)
+            for name, options in variants.items():
+                rates.setdefault(name, []).append(case.run(**options).per_second / 1e3)
+        return {name: median(values) for name, values in rates.items()}
+
+    def sweep(
+        self, figure: str, title: str, x_label: str, values: Iterable[Any], cases: Any, options: Mapping[str, Any] | None = None
+    ) -> None:
+        """All schemes on two threads, over something of the events."""
+        lines: dict[str, list[float]] = {}
+        values = list(values)
+        for value in values:
+            case = cases(value)
+            variants = {s: {"scheme": s, "threads": 2, **(options or {})} for s in self.correct}
+            for name, rate in self.medians(case, variants).items():
+                lines.setdefault(name, []).append(rate)
+        for i, value in enumerate(values):
+            for name in self.correct:
+                self.row(f"{figure}, {x_label} {value:g}, {name}", lines[name][i], lines["serial"][i])
+        drawn = [Line(name, values, rates) for name, rates in lines.items()]
+        self.figures.append(Figure(f"{figure}: {title}", x_label, "K events/s", drawn))
+
+    def row(self, case: str, rate: float, serial: float | None = None) -> None:
+        """A rate, beside the serial loop's."""
+        self.rows.append(
+            Row("tstream", case, rate, "K events/s", baseline=serial, baseline_name=None if serial is None else "serial")
+        )
+
+
+def measure(full: bool, tiny: bool = False) -> Experiment:
+    """Throughput of all schemes over what the paper varies; latency over the punctuation; time breakdown."""
+    of = _Experiment(full, tiny)
+    names = ("gs",) if tiny else tuple(WORKLOADS)
+    peaks = _overall(of, names)
+    _breakdown(of, "gs" if tiny else "sl")
+    _partitions(of)
+    of.sweep("Fig. 11a", "GS, reads, no skew", "share of reads", of.some((0.0, 0.25, 0.5, 0.75, 1.0)),
+             lambda share: of.case("gs", reads=share, skew=0.0))  # fmt: skip
+    of.sweep("Fig. 11b", "GS, writes only, skew", "Zipf's exponent", of.some((0.0, 0.4, 0.8, 1.2)),
+             lambda skew: of.case("gs", reads=0.0, skew=skew))  # fmt: skip
+    _punctuation(of, names)
+    _latency(of, peaks)
+    _sharing(of, names)
+    return Experiment(
+        "tstream",
+        "Many threads, shared tables, the result of one event after another: what does that cost?",
+        f"The four applications of the paper with operations that take {COST_NS} ns more than what they do, punctuation "
+        f"{PUNCTUATION}, on 2 threads unless said. Serial is one thread of the same engine without any of its machinery. "
+        "Chains is TStream; partition is PAT; none takes no locks, keeps no order, and is wrong: the upper bound.",
+        PAPER, of.rows, of.figures, list(ASSUMPTIONS),
+    )  # fmt: skip
+
+
+def _overall(of: _Experiment, names: Iterable[str]) -> dict[str, dict[str, float]]:
+    """Figure 8. Returns the rates on two threads by application and scheme."""
+    peaks = {}
+    for name in names:
+        case = of.case(name)
+        beside = [*of.correct, "none"]
+        variants = {f"{s}, {n}": {"scheme": s, "threads": n} for s in beside for n in THREADS}
+        rates = of.medians(case, variants)
+        lines = [Line(s, THREADS, [rates[f"{s}, {n}"] for n in THREADS]) for s in beside]
+        for scheme in beside:
+            for n in THREADS:
+                case_name = f"Fig. 8, {name}, {scheme}, {n} thread{'s' if n > 1 else ''}"
+                of.row(case_name, rates[f"{scheme}, {n}"], rates["serial"])
+        one, two = (1e6 / rates[f"chains, {n}"] for n in THREADS)
+        model = predict(min(one, max(0.0, 2 * two - one)), one)
+        lines.append(Line("chains", FAR, [model(n) / 1e3 for n in FAR], predicted=True))
+        of.rows.append(
+            Row("tstream", f"Fig. 8, {name}, chains, {FAR[-1]} threads, predicted", model(FAR[-1]) / 1e3, "K events/s",
+                note="a prediction: see the assumptions")
+        )  # fmt: skip
+        note = f"Serial: {rates['serial']:.4g} K events/s. Beyond 2 threads a prediction."
+        of.figures.append(Figure(f"Fig. 8: {name}", "threads", "K events/s", lines, log_x=True, log_y=True, note=note))
+        peaks[name] = {scheme: rates[f"{scheme}, 2"] for scheme in of.correct}
+    return peaks
+
+
+def _breakdown(of: _Experiment, name: str) -> None:
+    """Figure 9: of the time of all executors, over what an operation costs."""
+    costs = of.some((0, 30, COST_NS))
+    shares: dict[tuple[str, str], list[float]] = {}
+    for cost_ns in costs:
+        case = Case(WORKLOADS[name], cost_ns, of.run_ns)
+        case.run("serial")
+        for scheme in of.correct:
+            runs: list[Executed] = [case.run(scheme, 2) for _ in range(of.repetitions)]
+            for part in PARTS:
+                share = 100 * median([run.breakdown[part] for run in runs])
+                shares.setdefault((scheme, part), []).append(share)
+                row = Row("tstream", f"Fig. 9, {name}, {scheme}, {cost_ns} ns an operation, {part}", share, "%")
+                row.better = "higher" if part == "useful" else "lower"
+                of.rows.append(row)
+    for scheme in of.correct:
+        lines = [Line(part, costs, shares[scheme, part]) for part in PARTS]
+        of.figures.append(
+            Figure(f"Fig. 9: time of {scheme}, {name}", "ns an operation more", "% of the executors' time", lines, y_max=100.0)
+        )
+
+
+def _partitions(of: _Experiment) -> None:
+    """Figure 10: transactions that reach both partitions."""
+    options = {"mapping": split_evenly(2)}
+    of.sweep("Fig. 10a", "GS, transactions in both partitions", "share of the events", of.some((0.0, 0.25, 0.5, 0.75, 1.0)),
+             lambda share: of.case("gs", multi_share=share, multi_length=2, partitions=2), options)  # fmt: skip
+    of.sweep("Fig. 10b", "GS, half of them in both partitions", "operations of an event", of.some((2, 4, 10, 20)),
+             lambda length: of.case("gs", operations=length, multi_share=0.5, multi_length=2, partitions=2),
+             options)  # fmt: skip
+
+
+def _punctuation(of: _Experiment, names: Iterable[str]) -> None:
+    """Figure 12a: chains."""
+    values = of.some((25, 100, 500, 2_500, 10_000))
+    lines = []
+    for name in names:
+        case = of.case(name)
+        variants = {str(p): {"scheme": "chains", "threads": 2, "punctuation": p} for p in values}
+        rates = of.medians(case, variants)
+        ratios = [rates[str(p)] / rates["serial"] for p in values]
+        lines.append(Line(name, values, ratios))
+        for p in values:
+            of.row(f"Fig. 12a, {name}, chains, punctuation {p:,}", rates[str(p)], rates["serial"])
+    of.figures.append(Figure("Fig. 12a: chains, throughput", "punctuation", "times serial", lines, log_x=True))
+
+
+def _latency(of: _Experiment, peaks: Mapping[str, Mapping[str, float]]) -> None:
+    """Figures 12b and 13: whole runs on two threads at half of what the executors do."""
+    values, lines = of.some((100, 500, 2_500)), []
+    for name, rates in peaks.items():
+        slow = [_p99_ms(of, name, "chains", rates["chains"] / 2, p) for p in values]
+        lines.append(Line(name, values, slow))
+        for p, ms in zip(values, slow, strict=True):
+            of.rows.append(Row("tstream", f"Fig. 12b, {name}, chains, punctuation {p:,}, p99", ms, "ms", "lower"))
+        for scheme in of.correct:
+            ms = _p99_ms(of, name, scheme, rates[scheme] / 2, PUNCTUATION)
+            of.rows.append(Row("tstream", f"Fig. 13, {name}, {scheme}, p99", ms, "ms", "lower", note="at half of its rate"))
+    note = "From the arrival of an event to its row, at half of the rate; a batch waits 10 ms to be full, at most."
+    of.figures.append(Figure("Fig. 12b: chains, latency", "punctuation", "p99 (ms)", lines, log_x=True, log_y=True, note=note))
+
+
+def _p99_ms(of: _Experiment, name: str, scheme: str, k_events_per_s: float, punctuation: int) -> float:
+    """The 99th percentile of a whole run at a rate."""
+    n = max(2 * punctuation, int(k_events_per_s * 1e3 * (0.02 if of.tiny else _SECONDS)))
+    events = with_rounds(WORKLOADS[name].table(n), rounds_of(COST_NS))
+    stream = WORKLOADS[name].build(hr.stream(events, event_time="ts"))
+    waits = []
+    for _ in range(of.repetitions):
+        with stream.start(
+            sink=hr.discard(), rate=k_events_per_s * 1e3, threads=2, scheme=scheme, punctuation=punctuation
+        ) as run:
+            run.wait()
+        (operator,) = run.metrics().operators.values()
+        waits.append(operator.latency_ms["p99"])
+    return median(waits)
+
+
+def _sharing(of: _Experiment, names: Iterable[str]) -> None:
+    """Figure 14: what executors take each other's work from."""
+    lines: dict[str, list[float]] = {sharing: [] for sharing in SHARINGS}
+    numbers = []
+    for number, name in enumerate(names, 1):
+        numbers.append(number)
+        variants = {s: {"scheme": "chains", "threads": 2, "sharing": s} for s in SHARINGS}
+        rates = of.medians(of.case(name), variants)
+        for sharing in SHARINGS:
+            lines[sharing].append(rates[sharing] / rates["serial"])
+            of.row(f"Fig. 14, {name}, chains, sharing {sharing}", rates[sharing], rates["serial"])
+    note = "From the left: " + ", ".join(names) + ". Groups of executors are simulated: there is one socket."
+    drawn = [Line(sharing, numbers, ratios) for sharing, ratios in lines.items()]
+    of.figures.append(Figure("Fig. 14: sharing, chains", "application", "times serial", drawn, note=note))

@@ -1,0 +1,13 @@
+"""Toll Processing: 100 segments, Zipf 0.2, three transactions an event. See `transacting`."""
+
+from __future__ import annotations
+
+from headrace_bench.rows import Row
+from headrace_bench.transacting import Goal, measure_workload
+
+GOALS = (Goal(175, 1.7),)
+
+
+def measure(full: bool, tiny: bool = False) -> list[Row]:
+    """M events/s by cost, scheme and threads, and end to end."""
+    return measure_workload("tp", GOALS, full, tiny)

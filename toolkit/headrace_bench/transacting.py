@@ -1,0 +1,311 @@
+"""What transactions cost, and what a second executor brings: the measure of `bench gs | sl | ob | tp`.
+
+Schemes, threads and costs of an operation, of the executors alone (`executed`): the events lie in the gate when the clock
+starts. `serial`, one executor without any machinery, is the baseline of the same repetition; where there is a loop written
+by hand (`transactions_kernel`), it is the baseline of `serial`. An operation costs what the application does and then
+`rounds` dependent steps more (`costly`), as many as take the time the case is named after, on this machine.
+
+Then from outside: a table or a DataFrame in, rows out, discarded; the clock runs from before `hr.stream` to the end.
+
+Rows and tables of each timed run but those of `none` are hashed and compared with those of `serial`; those of `serial`
+with the loop's.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import headrace as hr
+from headrace.control.mapping import Mapping
+from headrace.references import BUCKETS
+from headrace.transactions.control import SCHEMES
+from headrace_bench import transactions_kernel as loops
+from headrace_bench.costly import RECORDS, WORKLOADS, Workload, with_rounds
+from headrace_bench.executed import MOST_EVENTS, Executed, hash_of
+from headrace_bench.rows import Row, median
+from headrace_bench.taken import Watch
+
+COSTS_NS = (0, 30, 175)
+THREADS = (1, 2)
+PUNCTUATION = 500
+PUNCTUATIONS = (100, 5_000)
+"""Beside the usual one, for the schemes that meet at it."""
+LEAST_EVENTS = 5_000
+OVERHEAD_NS = 15
+"""Of an operation, about: how many events a run has is reckoned with it."""
+MORPHSTREAM = "MorphStream"
+MORPHSTREAM_NOTE = "MorphStream's figure is of an earlier run, on a machine of this kind"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What ENGINES section 4 asks of `scheme` on two threads where an operation costs `cost_ns`."""
+
+    cost_ns: int
+    ratio: float | None = None
+    events_per_s: float | None = None
+    scheme: str = "chains"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured.
+
+    Parameters
+    ----------
+    run_ns : float
+        What a run of `serial` should take, about.
+    repetitions : int
+    whole : int
+        Events of a run from outside; a DataFrame has a quarter of them.
+    """
+
+    run_ns: float
+    repetitions: int
+    whole: int
+
+    @classmethod
+    def of(cls, full: bool, tiny: bool) -> Sizes:
+        """Small sizes, full ones, or such that only show that it runs."""
+        if tiny:
+            return cls(0.0, 1, 2_000)
+        return cls(400e6, 9, 2_000_000) if full else cls(100e6, 5, 400_000)
+
+
+@functools.cache
+def rounds_of(cost_ns: int) -> int:
+    """How many steps of `costly.worked` take so long: by the least of some attempts, since other work can only add to it."""
+    if not cost_ns:
+        return 0
+    rounds = 100_000
+    loops.worked(1, 1)
+    found = []
+    for _ in range(9):
+        begin = time.perf_counter()
+        loops.worked(12_345, rounds)
+        found.append((time.perf_counter() - begin) / rounds * 1e9)
+    return max(1, round(cost_ns / min(found)))
+
+
+def cost_name(cost_ns: int) -> str:
+    """What a cost is called in cases."""
+    return f"{cost_ns} ns an operation" if cost_ns else "trivial operations"
+
+
+class Case:
+    """Events of one workload at one cost, and runs over them.
+
+    Parameters
+    ----------
+    workload : Workload
+    cost_ns : int
+        What an operation costs beside what it does anyway.
+    run_ns : float
+        What a run of `serial` should take, about.
+    **events
+        Of the dataset, other than the workload's own.
+    """
+
+    def __init__(self, workload: Workload, cost_ns: int, run_ns: float, **events: Any):
+        self.workload, self.cost_ns = workload, cost_ns
+        self.rounds = rounds_of(cost_ns)
+        few = workload.table(1_000, **events)
+        each = workload.operations(few) / 1_000 * (cost_ns + OVERHEAD_NS)
+        n = int(min(MOST_EVENTS, max(LEAST_EVENTS, run_ns / each)))
+        self.table = with_rounds(workload.table(n, **events), self.rounds)
+        self.operations = workload.operations(self.table)
+        self._stream = workload.build(hr.stream(self.table, event_time="ts"))
+        self._first: Executed | None = None
+        self.content = ""
+        """Hash of what `serial` made."""
+
+    def run(self, scheme: str, threads: int = 1, **options: Any) -> Executed:
+        """Execute all events; what comes of them is what `serial` made of them, but for `none`."""
+        options.setdefault("punctuation", PUNCTUATION)
+        run = Executed(self._stream, self.table, like=self._first, scheme=scheme, threads=threads, **options)
+        self._first = self._first or run
+        run.run()
+        if scheme == "serial" and not self.content:
+            self.content = run.content
+        if scheme != "none":
+            assert run.content == self.content, f"{self.workload.name}, {scheme}, {threads} threads: not what serial made"
+        return run
+
+
+def plain_loop(case: Case) -> Callable[[], tuple[float, str]] | None:
+    """The loop written by hand over a case's events: seconds, and the hash of what it made; None if there is none."""
+    return {"gs": _plain_gs, "sl": _plain_sl}.get(case.workload.name, lambda _: None)(case)
+
+
+def _plain_gs(case: Case) -> Callable[[], tuple[float, str]]:
+    keys, values = case.table["keys"].combine_chunks(), case.table["values"].combine_chunks()
+    offsets, flat = keys.offsets.to_numpy().astype(np.int64), keys.flatten().to_numpy()
+    is_read, written = values.is_null().to_numpy(zero_copy_only=False), values.flatten().to_numpy()
+    ts, n = case.table["ts"].to_numpy(), case.table.num_rows
+
+    def run() -> tuple[float, str]:
+        table, mask, sums = np.arange(RECORDS), np.zeros(n, np.int64), np.zeros(n, np.int64)
+        begin = time.perf_counter()
+        loops.grep_and_sum(offsets, flat, is_read, written, table, case.rounds, mask, sums)
+        seconds = time.perf_counter() - begin
+        return seconds, hash_of([ts, mask, sums], [pa.table({"key": np.arange(RECORDS), "value": table})])
+
+    return run
+
+
+def _plain_sl(case: Case) -> Callable[[], tuple[float, str]]:
+    names = ("source", "target", "source_asset", "target_asset", "amount", "quantity")
+    columns = [case.table[name].combine_chunks().fill_null(0).to_numpy() for name in names]
+    is_transfer = case.table["kind"].to_numpy(zero_copy_only=False) == "transfer"
+    ts, n = case.table["ts"].to_numpy(), case.table.num_rows
+
+    def run() -> tuple[float, str]:
+        accounts, assets = (np.full(RECORDS, 10_000, np.int64) for _ in range(2))
+        mask, balances, quantities = (np.zeros(n, np.int64) for _ in range(3))
+        begin = time.perf_counter()
+        loops.ledger((is_transfer, *columns), accounts, assets, case.rounds, mask, balances, quantities)
+        seconds = time.perf_counter() - begin
+        ids = np.arange(RECORDS)
+        tables = [pa.table({"id": ids, "balance": accounts}), pa.table({"id": ids, "quantity": assets})]
+        return seconds, hash_of([ts, mask, balances, quantities], tables)
+
+    return run
+
+
+def measure_workload(name: str, goals: Sequence[Goal], full: bool, tiny: bool = False) -> list[Row]:
+    """M events/s of each cost, scheme, number of threads and punctuation; from a table and a DataFrame."""
+    sizes, workload = Sizes.of(full, tiny), WORKLOADS[name]
+    rows: list[Row] = []
+    for cost_ns in COSTS_NS[: 1 if tiny else None]:
+        rows += _measured(workload, cost_ns, goals, sizes)
+    if not tiny:
+        rows += _by_partition(workload, sizes)
+    rows += _from_outside(workload, sizes, tiny)
+    return rows
+
+
+def _variants(cost_ns: int) -> list[tuple[str, int, int]]:
+    """Scheme, threads, punctuation."""
+    others = [scheme for scheme in SCHEMES if scheme != "serial"]
+    found = [("serial", 1, PUNCTUATION)]
+    found += [(scheme, threads, PUNCTUATION) for scheme in others for threads in THREADS]
+    if cost_ns == COSTS_NS[1]:
+        found += [(scheme, 2, punctuation) for scheme in others if scheme != "none" for punctuation in PUNCTUATIONS]
+    return found
+
+
+def _measured(workload: Workload, cost_ns: int, goals: Sequence[Goal], sizes: Sizes) -> list[Row]:
+    name, case, label = workload.name, Case(workload, cost_ns, sizes.run_ns), cost_name(cost_ns)
+    rates: dict[tuple[str, int, int], list[float]] = {}
+    plain, by_hand = [], plain_loop(case)
+    for repetition in range(sizes.repetitions + 1):
+        for variant in _variants(cost_ns):
+            scheme, threads, punctuation = variant
+            run = case.run(scheme, threads, punctuation=punctuation)
+            if repetition or sizes.repetitions == 1:  # the first one warms up
+                rates.setdefault(variant, []).append(run.per_second / 1e6)
+        if by_hand is not None:
+            seconds, content = by_hand()
+            assert content == case.content, f"{name}: serial made something else than the loop written by hand"
+            if repetition or sizes.repetitions == 1:
+                plain.append(case.table.num_rows / seconds / 1e6)
+    serial = median(rates["serial", 1, PUNCTUATION])
+    each_ns = 1e3 / serial * case.table.num_rows / case.operations
+    rows = []
+    if plain:
+        rows.append(Row(name, f"{label}, a loop written by hand", median(plain), "M events/s"))
+    rows.append(
+        Row(name, f"{label}, serial", serial, "M events/s", baseline=median(plain) if plain else None,
+            baseline_name="by hand" if plain else None, note=f"{each_ns:.3g} ns an operation in all")
+    )  # fmt: skip
+    for (scheme, threads, punctuation), values in rates.items():
+        if scheme == "serial":
+            continue
+        text = f"{label}, {scheme}, {threads} thread{'s' if threads > 1 else ''}"
+        usual = punctuation == PUNCTUATION
+        text += "" if usual else f", punctuation {punctuation:,}"
+        row = Row(name, text, median(values), "M events/s", baseline=serial, baseline_name="serial")
+        row.note = "wrong results" if scheme == "none" and threads > 1 else ""
+        for goal in goals:
+            if (goal.cost_ns, goal.scheme, 2) == (cost_ns, scheme, threads) and usual:
+                row.goal, row.goal_is_ratio = goal.ratio or goal.events_per_s, goal.ratio is not None
+        rows.append(row)
+    return rows
+
+
+def split_evenly(threads: int) -> Mapping:
+    """Executor k % threads owns key k: the datasets' partitions, for as many threads."""
+    return Mapping(np.arange(BUCKETS) % threads)
+
+
+def _by_partition(workload: Workload, sizes: Sizes) -> list[Row]:
+    """The mix that partitions are made for: a quarter of the events reach both, the others one."""
+    if "multi_share" not in workload.events:
+        return []
+    case = Case(workload, COSTS_NS[1], sizes.run_ns, multi_share=0.25, partitions=2, multi_length=2)
+    rates: dict[str, list[float]] = {}
+    for _ in range(sizes.repetitions):
+        for scheme in SCHEMES:
+            threads = 1 if scheme == "serial" else 2
+            run = case.run(scheme, threads, **({} if threads == 1 else {"mapping": split_evenly(2)}))
+            rates.setdefault(scheme, []).append(run.per_second / 1e6)
+    serial = median(rates.pop("serial"))
+    label = f"{cost_name(COSTS_NS[1])}, a quarter in two partitions"
+    rows = [Row(workload.name, f"{label}, serial", serial, "M events/s")]
+    for scheme, values in rates.items():
+        case_name = f"{label}, {scheme}, 2 threads"
+        rows.append(Row(workload.name, case_name, median(values), "M events/s", baseline=serial, baseline_name="serial"))
+    return rows
+
+
+def call(workload: Workload, source: Any, **options: Any) -> tuple[float, int, dict[str, pa.Table]]:
+    """Do what a user does. Returns seconds, rows, tables."""
+    watch = Watch()
+    with workload.build(hr.stream(source, event_time="ts")).start(sink=hr.discard(), **options) as run:
+        run.wait()
+    seconds = watch.taken().seconds
+    return seconds, run.metrics().tuples_out, {name: run.tables[name].to_arrow() for name in run.tables}
+
+
+def _from_outside(workload: Workload, sizes: Sizes, tiny: bool) -> list[Row]:
+    from headrace_bench.ingress import _has_session
+
+    table = with_rounds(workload.table(sizes.whole), 0)
+    spark = hr.spark.session() if not tiny or _has_session() else None
+    baseline = workload.morphstream
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
+        forms: dict[str, tuple[Any, pa.Table]] = {"Arrow table": (table, table)}
+        if spark is not None:
+            part, path = table.slice(0, table.num_rows // 4), Path(folder) / "events.parquet"
+            pq.write_table(part, path)
+            forms["Spark DataFrame"] = spark.read.parquet(str(path)).coalesce(1), part
+        for form, (source, events) in forms.items():
+            truth = None
+            for scheme, threads in (("serial", 1), ("chains", 2)):
+                rates = []
+                for repetition in range(sizes.repetitions + 1):
+                    seconds, found, tables = call(workload, source, scheme=scheme, threads=threads)
+                    assert found == events.num_rows, f"{workload.name}, {form}: {found} rows of {events.num_rows}"
+                    truth = truth or tables
+                    assert tables == truth, f"{workload.name}, {form}, {scheme}: other tables than of serial"
+                    if repetition or sizes.repetitions == 1:
+                        rates.append(found / seconds / 1e6)
+                row = Row(workload.name, f"{form}, end to end, {scheme}, {threads} thread{'s' if threads > 1 else ''}",
+                          median(rates), "M events/s")  # fmt: skip
+                if baseline is not None:
+                    row.baseline, row.baseline_name, row.note = baseline / 1e6, MORPHSTREAM, MORPHSTREAM_NOTE
+                    if form == "Spark DataFrame" and scheme == "chains":
+                        row.goal, row.goal_is_ratio = 100.0, True
+                rows.append(row)
+    return rows
