@@ -31,6 +31,8 @@ KEPT = "<kept>"
 """The name that stands for what an operation saves of its row."""
 TURN = "<turn>"
 """The number of the loop's turn that an operation belongs to."""
+SAME = "\u200b"
+"""Makes another name of one, which reads the same."""
 _MOST_PATHS = 64
 
 
@@ -135,7 +137,7 @@ class _Splitting:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in self._rows:
                 name = node.targets[0].id
                 row = self._rows[name]
-                own = name + "\u200b" * len(self._sites)  # a name that reads the same
+                own = name + SAME * len(self._sites)
                 # `Row.number` names variables of the generated text: one for each site.
                 self._sites[own] = Site(Row(own, row.table, 1000 + len(self._sites), row.is_written), list(loops))
                 known[name] = own
