@@ -98,7 +98,7 @@ def flags_of(draw):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["gs", "sl", *(pytest.param(name, marks=pytest.mark.logic) for name in ("ob", "tp"))])
 def test_oracle_all_of_an_application(name, tmp_path, capfd, monkeypatch):
     """In one test, since it takes one compilation: ten seconds and more."""
     app, draw = Application(name, tmp_path), random.Random(name)
