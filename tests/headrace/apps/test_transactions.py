@@ -21,14 +21,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace import cli
-from headrace.apps import APPS
 from headrace.apps import state as state_files
 from headrace.apps.command import Request, run
 from headrace.apps.compare import first_difference
 from support import transaction_tables
 from support.transaction_tables import RECORDS, SHAPES, expected, nasty, overflowing
 
-NAMES = [name for name, app in APPS.items() if app.tables]
 SCHEMES = ["chains", "lock", "partition", "serial"]
 PUNCTUATIONS = [1, 7, 500, 100_000]
 
@@ -98,7 +96,7 @@ def flags_of(draw):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["gs", "sl", *(pytest.param(name, marks=pytest.mark.logic) for name in ("ob", "tp"))])
 def test_oracle_all_of_an_application(name, tmp_path, capfd, monkeypatch):
     """In one test, since it takes one compilation: ten seconds and more."""
     app, draw = Application(name, tmp_path), random.Random(name)

@@ -280,7 +280,7 @@ def assert_passing(operator, rows, mode, schedule, **options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["vsn", "sn"])
+@pytest.mark.parametrize("mode", ["vsn", pytest.param("sn", marks=pytest.mark.campaign)])
 @pytest.mark.parametrize("operator", ["gathers", "lasts"])
 def test_agree_blocks_come_back_and_move(operator, mode, states):
     """Every key that passes leaves nothing behind, and what moved is where its key is."""

@@ -16,7 +16,7 @@ import pytest
 import headrace as hr
 from headrace.elastic.measures import MEASURES
 from headrace.errors import HeadraceError, ParameterError
-from headrace.metrics.balance import Balance
+from headrace.metrics.balance import Balance, Conserved
 from headrace.metrics.latency import LatencyHistogram
 from headrace.metrics.measures import Measure
 from headrace.metrics.snapshot import Metrics, OperatorMetrics
@@ -55,12 +55,22 @@ def test_example_a_snapshot_as_a_table_and_as_json():
     assert plain["operators"]["counts"]["balance"] == {
         "arrived": 10, "gained": 0, "processed": 8, "waiting": 0, "in_gate": 2, "dropped": 0, "set_aside": 0,
         "filtered": 0, "faults": [], "in_flight": 2, "holds": True, "unreleased": 0, "is_stopped": False,
-        "discarded": {"in_flight": 0, "read_ahead": 0, "results": 0},
+        "discarded": {"in_flight": 0, "read_ahead": 0, "results": 0}, "conserved": [],
     }  # fmt: skip
     assert sum(plain["operators"]["counts"]["bucket_load"]) == 20
     assert metrics.holds and metrics.input_per_s == 5.0 and Metrics("running", 0.0, 0, 0).output_per_s == 0.0
     metrics.operators["next"].balance = Balance(10, 0, 8, 0, 1, 0, 0, 0)
     assert not metrics.holds
+
+
+@pytest.mark.parametrize(("now", "holds"), [(1_000, True), (990, False)])
+def test_example_books_hold_only_while_sums_are_as_at_the_start(now, holds):
+    books = Balance(10, 0, 10, 0, 0, 0, 0, 0, conserved=(Conserved("accounts.balance", 1_000, now, 8, 0.25),))
+    assert (books.holds, bool(books)) == (holds, holds)
+    assert json.loads(json.dumps(books.to_dict()))["conserved"] == [
+        {"name": "accounts.balance", "first": 1_000, "now": now, "at_tuple": 8, "age_s": 0.25}
+    ]
+    assert f"accounts.balance sums to {now:,} " in str(books)
 
 
 def test_example_nothing_of_a_snapshot_is_lost():

@@ -13,6 +13,7 @@ knows no engine.
 ``input_rows``  which row of the input an error is about
 ``feeding``     the way into one inlet: steps, pace, room
 ``gate_inlet``  an inlet whose rows meet those of others in one order
+``gate_books``  the books of an operator whose input is a gate
 ``player``      following a rate schedule without drift
 ``consumers``   where results go: the sink, the inlets that follow
 ``immediate``   controls that take effect at once

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.transactions.binding import Bound
-from headrace.transactions.splitting import Split
+from headrace.transactions.splitting import SAME, Split
 
 
 def explain(bound: Bound) -> str:
@@ -25,7 +25,7 @@ def explain(bound: Bound) -> str:
         lines += [f"  {line}" for line in _operations(split)]
     lines.append("keys: known from the event alone")
     lines.append(_execution(bound))
-    return "\n".join(lines)
+    return "\n".join(lines).replace(SAME, "")
 
 
 def _operations(split: Split) -> list[str]:

@@ -42,6 +42,7 @@ from headrace.transactions.options import MOST_PUNCTUATION, TransactionOptions
 from headrace.transactions.program import Program
 from headrace.transactions.reconfiguration import Reconfiguration, at_punctuation
 from headrace.transactions.template import generate
+from headrace.transactions.undo_kernel import MAX_ROWS, ROWS_KEPT
 from headrace.workers import spans, worker_kernel
 from headrace.workers.spans import counters
 
@@ -215,12 +216,21 @@ class TransactionSection(Section):
         private = self._private[worker]
         ref = int(self.control.refs[int(private[words.CAUSE])])
         if isinstance(error, MemoryError):
-            return OverflowInputError(
-                f"{self.name}: the lists, sets and maps of its tables take more than max_state={self.options.max_state} bytes;"
-                f" pass a larger max_state=, or keep less in them"
-            )
+            return self._too_little_memory(str(error))
         stores = [inlet.store for inlet in self.inlets]
         return self.program.explain_exception(error, private, ref, self.state, worker, stores)
+
+    def _too_little_memory(self, said: str) -> OverflowInputError:
+        """What a kernel's MemoryError means, by what it says."""
+        if said.startswith(ROWS_KEPT):
+            return OverflowInputError(f"{self.name}: one transaction changes more rows than can be put back: split it")
+        if said.startswith(MAX_ROWS):
+            table = said.removeprefix(MAX_ROWS)
+            return OverflowInputError(f"{self.name}: table {table!r} has no room for more keys; make it with a larger max_rows=")
+        return OverflowInputError(
+            f"{self.name}: the lists, sets and maps of its tables take more than max_state={self.options.max_state} bytes;"
+            f" pass a larger max_state=, or keep less in them"
+        )
 
     def failure(self) -> HeadraceError | None:
         """What an executor reported, as an error."""

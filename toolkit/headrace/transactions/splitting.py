@@ -25,12 +25,14 @@ from dataclasses import dataclass, field, replace
 from headrace.codegen.capture import CapturedFunction
 from headrace.errors import FunctionError
 from headrace.transactions.determined import Reads, name_keys
-from headrace.transactions.lowering import EMITTED, Lowered, Row, written_place
+from headrace.transactions.lowering import EMITTED, REJECTED, Lowered, Row, written_place
 
 KEPT = "<kept>"
 """The name that stands for what an operation saves of its row."""
 TURN = "<turn>"
 """The number of the loop's turn that an operation belongs to."""
+SAME = "\u200b"
+"""Makes another name of one, which reads the same."""
 _MOST_PATHS = 64
 
 
@@ -135,7 +137,7 @@ class _Splitting:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in self._rows:
                 name = node.targets[0].id
                 row = self._rows[name]
-                own = name + "\u200b" * len(self._sites)  # a name that reads the same
+                own = name + SAME * len(self._sites)
                 # `Row.number` names variables of the generated text: one for each site.
                 self._sites[own] = Site(Row(own, row.table, 1000 + len(self._sites), row.is_written), list(loops))
                 known[name] = own
@@ -230,13 +232,24 @@ class _Splitting:
         open_at = begin[-1]
         opening = ast.Assign([ast.Name(name, ast.Store())], ast.Constant("" if site.row.table.is_text else 0))
         self._skipped: list[ast.stmt] = []
-        work = self._work(open_at[0][open_at[1] + 1 :], name, site, is_looped=False)
+        rest = open_at[0][open_at[1] + 1 :]
+        if self._uses(self._body, name) != self._uses(rest, name):
+            raise _CannotSplit(f"{name}: it is used outside of the block in which it is found")
+        work = self._work(rest, name, site, is_looped=False)
         wanted = {each for node in work for each in _loaded(node)}
         for node in self._skipped:
             if _stored_inside(node) & wanted:
                 raise _CannotSplit(f"{name}: what is written is worked out after the row was found ({_line(node)})")
         prelude = self._prelude(body, [opening, *work], name)
         return [*prelude, ast.copy_location(opening, open_at[0][open_at[1]]), *work]
+
+    def _uses(self, statements: list[ast.stmt], name: str) -> int:
+        """How often a row is used."""
+        return sum(
+            isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Load)
+            for statement in statements
+            for each in ast.walk(statement)
+        )
 
     def _path_to(self, statements: list[ast.stmt], name: str) -> tuple[bool, list[tuple[list[ast.stmt], int]]]:
         """The blocks around where a row is found, outermost first, each with the place in it."""
@@ -268,8 +281,11 @@ class _Splitting:
         """Of the statements behind where a row is found, those that write it, and what saves what others read."""
         result: list[ast.stmt] = []
         for node in statements:
+            if isinstance(node, ast.Return):
+                return [*result, *self._ends(node)]
             if name not in self._mentioned(node):
                 self._skipped.append(node)
+                result += self._ends(node)
                 continue
             if isinstance(node, ast.If) and self._reads.of(node.test) is None:
                 body = self._work(node.body, name, site, is_looped)
@@ -293,6 +309,21 @@ class _Splitting:
                     raise _CannotSplit(f"a row is read in a loop in which it was not found ({_line(node)})")
                 result += self._save(node, name, site)
         return result
+
+    def _ends(self, node: ast.stmt) -> list[ast.stmt]:
+        """Where a statement ends the function, not as rejected: what comes behind is not done."""
+        if isinstance(node, ast.Return):
+            is_rejected = isinstance(node.value, ast.Constant) and node.value.value == REJECTED
+            return [] if is_rejected else [ast.copy_location(ast.Return(None), node)]
+        if isinstance(node, ast.If):
+            body, orelse = ([end for each in block for end in self._ends(each)] for block in (node.body, node.orelse))
+            if not body and not orelse:
+                return []
+            test = copy.deepcopy(node.test)
+            return [ast.copy_location(ast.If(test, body or [ast.copy_location(ast.Pass(), node)], orelse), node)]
+        if any(self._ends(each) for each in ast.walk(node) if isinstance(each, ast.Return)):
+            raise _CannotSplit(f"a loop may end the function ({_line(node)})")
+        return []
 
     def _writes(self, node: ast.stmt) -> bool:
         """Whether a statement writes rows, and nothing else of what others see."""

@@ -20,12 +20,17 @@ BY_PARTS, REFUSED, IN_CHAIN, REFUSED_IN_CHAIN = range(4)
 """Fates: operations and what follows them; rejected; run whole in the chain of its only row, and rejected there."""
 
 
+ROWS_KEPT = "a transaction changes more rows than can be put back"
+MAX_ROWS = "max_rows of "
+"""What a MemoryError says, beside those of containers."""
+
+
 @kernel
 def keep_row(me, s, l, at, size):
     """Keep the `size` words of a row at `at`."""
     used = l[UNDO]
     if used + size + 2 > s.undo.shape[1]:
-        raise MemoryError("a transaction changes more rows than can be put back")
+        raise MemoryError(ROWS_KEPT)
     for k in range(size):
         s.undo[me, used + k] = s.table_rows[at + k]
     s.undo[me, used + size] = at
