@@ -38,6 +38,7 @@ TRANSFER, LOOK, MIX, PUT = range(4)
 COMMON = """
 from headrace.codegen.modules import compiled as kernel
 from headrace.references import ROW_MASK
+from headrace.transactions.key_sets_kernel import begin_set, end_set, note, note_operation
 
 PRIME = 1_000_003
 

@@ -176,13 +176,9 @@ def test_example_functions_that_are_no_transactions(function, words):
 
 
 def test_example_a_key_that_depends_on_a_read():
-    query = transact(key_from_a_read)
     line = key_from_a_read.__code__.co_firstlineno + 2
-    words = ["key of accounts[first]", "accounts[e.key].balance", f"line {line}"]
-    with fails(FunctionError, *words):
-        query.start()
-    with fails(FunctionError, *words):
-        query.start(scheme="lock", threads=2)
+    with fails(FunctionError, "key of accounts[first]", "accounts[e.key].balance", f"line {line}", "put the key into the event"):
+        transact(key_from_a_read)
 
 
 def test_example_arguments_of_transact():

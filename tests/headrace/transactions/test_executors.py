@@ -23,7 +23,7 @@ from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
 from headrace.progress import END_OF_TIME
 from headrace.transactions import words
-from headrace.transactions.build import assemble
+from headrace.transactions.build import Built
 from headrace.transactions.control import SHARINGS
 from headrace.transactions.reconfiguration import Reconfiguration, at_punctuation, in_turn
 from headrace.workers import worker_kernel
@@ -325,4 +325,4 @@ def test_example_records_by_how_many_operations_a_batch_has_on_them():
 
 def test_example_a_family_that_is_not_there():
     with pytest.raises(ParameterError, match="family='half'"):
-        assemble("", "log", "half")
+        Built("", "log", "half", "nothing")
