@@ -16,8 +16,8 @@ def amount(value: float, unit: str = "") -> str:
     for limit, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= limit:
             scale = {"G": 1e9, "M": 1e6, "k": 1e3}[letter]
-            # Of a letter it is one unit, kB; of a word it is so many.
-            return f"{value / scale:,.1f} {letter}{unit if len(unit) == 1 else f' {unit}'}".strip()
+            # Of a short word it is one unit, kB or ktuples; a long one is read by itself.
+            return f"{value / scale:,.1f} {letter}{unit if len(unit) < 12 else f' {unit}'}".strip()
     return f"{value:,.0f} {unit}".strip()
 
 
