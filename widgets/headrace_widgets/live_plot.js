@@ -90,7 +90,7 @@ function lookUpNoStyles(view, document_) {
 
 // Height of figures, their type, the width of their lines: as `look` says, else as they were made.
 function resize(document_, look) {
-  const rest = window.innerWidth < 1200 ? 500 : 450;  // words and bar; in a narrow window they take more lines
+  const rest = window.innerWidth < 1200 ? 540 : 460;  // words and bar; in a narrow window they take more lines
   const fills = Math.min(460, Math.max(200, (window.innerHeight - rest - STRIP) / 2));
   for (const model of document_._all_models.values()) {
     const made = (model.headrace ??= {
