@@ -13,8 +13,8 @@ import pytest
 from headrace.codegen import included
 from headrace.codegen.modules import load_module
 from headrace.elastic import instance_loop
-from headrace.elastic.aggregate import aggregate_kernel
-from headrace.elastic.build import assemble, kernels_of
+from headrace.elastic.build import loop_source
+from headrace.gates import reader_kernel
 from planted_mistakes import planted
 
 FILE = '''"""Words such as `import` and "from headrace.kernel import kernel" are of no account here."""
@@ -69,13 +69,13 @@ def test_example_a_name_that_the_file_leaves_open(module):
 
 
 def test_example_the_loop_is_included_whole():
-    text = assemble(kernels_of(aggregate_kernel), "headrace.gates.scalegate_kernel")
-    for module in (instance_loop, aggregate_kernel):
+    text = loop_source("headrace.gates.scalegate_kernel")
+    for module in (instance_loop, reader_kernel):
         source = inspect.getsource(module)
         first = source.index("\n@kernel")
         assert source[first:].strip() in text
     assert "merged_log_kernel" not in text.partition("def ")[0]
-    assert "from headrace.elastic.instance_loop" not in text
+    assert "from headrace.gates.reader_kernel" not in text
 
 
 @pytest.mark.parametrize(

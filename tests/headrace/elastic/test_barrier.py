@@ -51,7 +51,7 @@ def check_membership(c, l, me):
 OPERATOR = {
     "promise": lambda l: l[instance_loop.WATERMARK],
     "begin": lambda c, l, s, buffer: None,
-    "hand_over": lambda s, me, joiner: None,
+    "hand_over": lambda l, s, me, joiner: None,
     "process_batch": process_batch,
     "tuples_before": lambda g, l, row, start: l[instance_loop.SEEN],
     "transfer": lambda *_: None,

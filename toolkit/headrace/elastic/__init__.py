@@ -13,7 +13,7 @@ no state moves (STRETCH, Gulisano et al.).
 ``forward``          Operator 15: every tuple, in merged order (``forward_kernel``)
 ``shared_nothing``   the same operators without sharing, for comparison (``mode="sn"``)
 ``program``          what these have in common: kernel text, columns, state, results
-``build``            their kernels, put into one compiled module with the loop
+``build``            their kernels, which the loop calls by address
 ``local_days``       windows of days of a time zone: when these begin (``local_days_kernel``)
 ``instance_loop``    what every instance does: read, process, expire, promise, reconfigure
 ``windows_kernel``   which windows a tuple falls into, for operators with windows

@@ -1,16 +1,21 @@
-"""Put an operator's kernels and the instance loop together into one compiled module."""
+"""An operator's kernels and the instance loop, which calls them by address: the loop is compiled once for all operators."""
 
 from __future__ import annotations
 
+import re
 from types import ModuleType
 
+from headrace.codegen.called import Entry, Looped, entries_text, names_of, stubs_text
 from headrace.codegen.included import included
 from headrace.codegen.modules import load_module
 from headrace.elastic import instance_loop, local_days_kernel
+from headrace.elastic.instance_loop import PROGRAM
 from headrace.gates import reader_kernel
 from headrace.gates.variants import GATES, WRITTEN_FOR
 
 SHARING = '''
+from headrace.elastic.instance_loop import SEEN
+
 # The instances share the state, and each reads every tuple.
 process_batch = process
 
@@ -26,6 +31,21 @@ def transfer(me, c, s, config, next_config, epoch):
     """Last arriver: state that changes owner stays where it is."""
     return
 '''
+
+_RECORDS = "me, g, c, o, x, s, l, buffer"
+_ENTRIES = (
+    Entry("promise", "l", "return np.int64(promise(l))"),
+    Entry("hand_over", "l, s, me, joiner", "hand_over(s, me, joiner)\nreturn np.int64(0)"),
+    Entry("begin", "c, l, s, buffer", "begin(c, l, s, buffer)\nreturn np.int64(0)"),
+    Entry("tuples_before", "g, l, row, start", "return np.int64(tuples_before(g, l, row, start))"),
+    Entry("process_batch", f"{_RECORDS}, row, start, count", f"return np.int64(process_batch({_RECORDS}, row, start, count))"),
+    Entry("advance_time", f"{_RECORDS}, ts", f"return np.int64(advance_time({_RECORDS}, ts))"),
+    Entry("finish", _RECORDS, f"return np.int64(finish({_RECORDS}))"),
+    Entry(
+        "transfer", "l, me, c, s, config, next_config, epoch",
+        "transfer(me, c, s, config, next_config, epoch)\nreturn np.int64(0)",
+    ),
+)  # fmt: skip
 
 
 PLAIN_UNITS = '''
@@ -48,12 +68,12 @@ def units_text(is_local: bool) -> str:
 
 
 def kernels_of(module: ModuleType) -> str:
-    """Return the text of a file of an operator's kernels, for `assemble`; the loop's names are in the module already."""
-    return included(module, {instance_loop.__name__: ""})
+    """Return the text of a file of an operator's kernels."""
+    return included(module)
 
 
-def assemble(operator_text: str, gate: str, sharing: str = SHARING) -> str:
-    """Return the module's source: the loop, the operator, and how instances share.
+class Instance(Looped):
+    """An operator's entries, and the loop of an instance: ``run(me, g, c, o, x, s, l, buffer)`` is `run_instance`.
 
     Parameters
     ----------
@@ -61,25 +81,47 @@ def assemble(operator_text: str, gate: str, sharing: str = SHARING) -> str:
         Defines `promise`, `hand_over`, `begin`, `process`, `advance_time` and `finish`, with its imports.
     gate : str
         Name of the module whose kernels the input is read by.
+    name : str
+        For readers of profiles.
     sharing : str
         Defines `process_batch`, `tuples_before` and `transfer`.
+    debug : bool
+        Check bounds.
     """
+
+    def __init__(self, operator_text: str, gate: str, name: str, sharing: str = SHARING, debug: bool = False):
+        source = "\n\n".join([_names_of_the_loop(gate), operator_text.strip(), sharing, entries_text(_ENTRIES)])
+        program = load_module(source, name, debug=debug, entry=names_of(_ENTRIES))
+        loop = load_module(loop_source(gate), "instance", debug=debug, entry="run_instance")
+        super().__init__(program, loop.run_instance, _ENTRIES, PROGRAM, _RECORDS, ("s", "buffer"))
+
+
+def _names_of_the_loop(gate: str) -> str:
+    """Import what the loop imports, and its constants: operators' texts are written with these names."""
+    imports = included(instance_loop, {WRITTEN_FOR: gate}).partition("\n\n")[0]  # no empty line stands between them
+    imported = set(re.findall(r"\w+", imports))
+    constants = [name for name in vars(instance_loop) if name.isupper() and name not in imported]
+    return f"{imports}\nfrom {instance_loop.__name__} import {', '.join(constants)}"
+
+
+def loop_source(gate: str) -> str:
+    """Return the source of the loop over what the kernels of a module read: the same for every operator."""
     waiting = included(reader_kernel, {WRITTEN_FOR: gate})
     loop = included(instance_loop, {WRITTEN_FOR: gate, reader_kernel.__name__: ""})
-    return f"{waiting}\n\n{loop}\n\n{operator_text.strip()}\n\n{sharing}"
+    return "\n\n".join([waiting, loop, stubs_text(_ENTRIES, PROGRAM)])
 
 
-def build(operator_text: str, gate: str, name: str, debug: bool = False) -> ModuleType:
-    """Compile (or find in the cache) the module whose `run_instance` is the instance.
+def build(operator_text: str, gate: str, name: str, debug: bool = False) -> Instance:
+    """Return the instance of an operator that shares its state, reading a gate.
 
     Parameters
     ----------
     operator_text : str
-        As of `assemble`.
+        As of `Instance`.
     gate : {"log", "scalegate"}
     name : str
         For readers of profiles.
     debug : bool
         Check bounds.
     """
-    return load_module(assemble(operator_text, GATES[gate]), name, debug=debug, entry="run_instance")
+    return Instance(operator_text, GATES[gate], name, debug=debug)

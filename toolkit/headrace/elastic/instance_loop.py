@@ -1,11 +1,11 @@
 """The loop every instance runs: read the gate, process, expire, promise, reconfigure.
 
-This file is included in each generated operator module (`build`), so that the whole
-loop compiles as one unit and is cached as such. The operator's kernels supply
+The loop compiles as one unit, once for each kind of gate, and calls the operator's
+kernels by address (`build`, `codegen.called`): once a batch. They supply
 
     promise(l)                  what no later result of this instance comes before
     begin(c, l, s, buffer)      the instance starts, or has another configuration
-    hand_over(s, me, joiner)    give a joiner what it must know of the order so far
+    hand_over(l, s, me, joiner) give a joiner what it must know of the order so far
     process(..., row, start, count)     tuples: records of the gate, in order
     advance_time(..., ts)       no tuple below ts will follow
     finish(...)                 the input is over
@@ -94,8 +94,11 @@ from headrace.references import HEARTBEAT
     SCATTERED,  # unless it is set: then the owners' table says which
     ME,
     IN_FORCE,  # the configuration
-    FREE,  # the operator's own words begin here
+    PROGRAM,  # the addresses of the operator's entries, in the order of `build`
 ) = range(12)
+
+PROGRAM_ENTRIES = 8
+FREE = PROGRAM + PROGRAM_ENTRIES  # the operator's own words begin here
 
 PRIVATE_WORDS = 64
 """Of an instance, at least: no other one shares a cache line of them."""
@@ -130,7 +133,7 @@ def meet(me, g, c, o, s, l, position, planned, next_config):
     if before == members(c, config) - 1:
         store_relaxed(c.words, BARRIER, 0)
         install(c, config, next_config, epoch)
-        transfer(me, c, s, config, next_config, epoch)
+        transfer(l, me, c, s, config, next_config, epoch)
         while not open_membership(g):
             pause()
         for r in range(c.member.shape[1]):  # B3
@@ -141,7 +144,7 @@ def meet(me, g, c, o, s, l, position, planned, next_config):
                 store_relaxed(c.start_watermark, r * CELL, l[WATERMARK])
                 store_relaxed(c.start_planned, r * CELL, planned)
                 c.meter[r, PASSED] = l[SEEN]
-                hand_over(s, me, r)
+                hand_over(l, s, me, r)
                 start_mark(o, r, promise(l), l[WATERMARK])
                 join_reader(g, r, position, epoch + 1)
             elif was and not will:

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -164,7 +163,7 @@ class ElasticSection(Section):
                 if array.nbytes >= HUGE_PAGE:
                     touch(array.reshape(-1)[: CACHE_LINE // array.itemsize])
 
-    def _build(self) -> ModuleType:
+    def _build(self) -> build.Instance:
         return build.build(self.program.text(), self.options.gate, self.name, debug=self.options.debug)
 
     def _activate(self, initial: Configuration, planned: Sequence[tuple[int, Configuration]]) -> None:
@@ -206,9 +205,9 @@ class ElasticSection(Section):
         """Compile everything, and make the collector; nothing runs yet."""
         self._run = run
         try:
-            compile_now(self.module.run_instance, self.arguments(0))
+            self.module.compile(self.arguments(0))
         except Exception as error:
-            explained = self.program.explain_compile_error(error, self.module)
+            explained = self.program.explain_compile_error(error, self.module.program)
             if explained is None:
                 raise
             raise explained from None
@@ -246,7 +245,7 @@ class ElasticSection(Section):
 
         def body() -> None:
             try:
-                self.module.run_instance(*arguments)
+                self.module.run(*arguments)
             except Exception as error:
                 raise self.explain(error, worker, arguments[6]) or error from error
             if (failure := self.failure()) is not None:

@@ -13,12 +13,11 @@ import functools
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from types import ModuleType
 
 import numpy as np
 
 from headrace.codegen.kinds import Array, MapOf, SetOf, width_of
-from headrace.elastic import epochs
+from headrace.elastic import build, epochs
 from headrace.elastic.aggregate.program import AggregateProgram
 from headrace.elastic.aggregate.shape import Layout
 from headrace.elastic.configuration import Configuration
@@ -49,7 +48,7 @@ from headrace.workers.spans import counters
 class SharedNothingSection(ElasticSection):
     """An operator with a state for each instance, and a queue and a store for each source and instance."""
 
-    def _build(self) -> ModuleType:
+    def _build(self) -> build.Instance:
         program, debug = self.program, self.options.debug
         if isinstance(program, JoinProgram):
             self._recipients, text, positions = router.TO_ALL, program.text(), "seen"

@@ -47,6 +47,9 @@ process_batch = process
 """
 
 _TAKE_POSITION = """
+from headrace.elastic.instance_loop import SEEN
+
+
 @kernel
 def take_position(l, position):
 {words}
@@ -75,13 +78,11 @@ def custom_text(shape: CustomShape) -> str:
     return generate(_HeldBack(**fields))
 
 
-def assemble(operator_text: str, transfer_text: str, positions: str) -> str:
-    """Return the source of a shared-nothing instance.
+def sharing_text(transfer_text: str, positions: str) -> str:
+    """Write what takes the place of `build.SHARING`.
 
     Parameters
     ----------
-    operator_text : str
-        The operator's kernels.
     transfer_text : str
         Defines `transfer`.
     positions : {"none", "seen", "ticks"}
@@ -89,14 +90,15 @@ def assemble(operator_text: str, transfer_text: str, positions: str) -> str:
     """
     words = [f"    l[{word}] = position" for word in POSITION_WORDS[positions]]
     reading = build.kernels_of(routed_kernel) + _TAKE_POSITION.format(words="\n".join(words)) if words else _AT_ONCE
-    return build.assemble(operator_text, instance_queues.__name__, transfer_text + reading)
+    return transfer_text + reading
 
 
 def build_instance(
     operator_text: str, transfer_text: str, positions: str, name: str, debug: bool = False
-) -> ModuleType:
-    """Compile the module whose `run_instance` is a shared-nothing instance."""
-    return load_module(assemble(operator_text, transfer_text, positions), name, debug=debug, entry="run_instance")
+) -> build.Instance:
+    """Return a shared-nothing instance."""
+    sharing = sharing_text(transfer_text, positions)
+    return build.Instance(operator_text, instance_queues.__name__, name, sharing, debug)
 
 
 def build_router(gate: str, debug: bool = False) -> ModuleType:
