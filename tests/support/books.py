@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.elastic import build
+from support.kernel_text import change_kernels
 from support.workloads import steer
 
 
@@ -69,16 +69,14 @@ def counting(source):
 
 def plant(monkeypatch, changes):
     """Change the text of the instances' module."""
-    whole = build.assemble
 
-    def changed(*arguments):
-        text = whole(*arguments)
+    def changed(text):
         for old, new in changes:
             assert text.count(old) == 1, f"{old!r} occurs {text.count(old)} times: the mistake is out of date"
             text = text.replace(old, new)
         return text
 
-    monkeypatch.setattr(build, "assemble", changed)
+    change_kernels(monkeypatch, changed)
 
 
 def assert_found(monkeypatch, scenario, changes, what):

@@ -101,7 +101,7 @@ def parser() -> argparse.ArgumentParser:
     from headrace.control.mapping import MOST_INSTANCES
     from headrace.ingress.readers import MOST_BATCH_ROWS
     from headrace.transactions.control import SCHEMES, SHARINGS
-    from headrace.transactions.options import DEFAULT_PUNCTUATION, DEFAULT_SCHEME, MOST_PUNCTUATION
+    from headrace.transactions.options import ADAPTIVE, DEFAULT_PUNCTUATION, DEFAULT_SCHEME, MOST_PUNCTUATION
 
     top = _Parser(
         prog="headrace",
@@ -141,7 +141,8 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--spark", metavar="MASTER", help="read through a Spark session, such as local[2]")
     of_tables = run.add_argument_group(f"options of {', '.join(app.name for app in APPS.values() if app.tables)}")
     of_tables.add_argument(
-        "--scheme", type=_one_of("scheme", SCHEMES), metavar="NAME", help=f"{', '.join(SCHEMES)} (default {DEFAULT_SCHEME})"
+        "--scheme", type=_one_of("scheme", (*SCHEMES, ADAPTIVE)), metavar="NAME",
+        help=f"{', '.join(SCHEMES)}, or {ADAPTIVE}: tries them (default {DEFAULT_SCHEME})",
     )
     events = f"events of a batch (default {DEFAULT_PUNCTUATION})"
     of_tables.add_argument("--punctuation", type=_whole("events", MOST_PUNCTUATION), metavar="N", help=events)

@@ -4,6 +4,7 @@
     ProactiveJoin  the load that pending and coming tuples make   STRETCH, section 8.5
     LoadBalancer   the key mapping only, when loads are uneven
     Schedule       given sizes at given times
+    AdaptiveScheme the scheme of transactions, by trying
 
 A controller of your own is a function, or an object with `decide`, that is given
 an `Observation` and returns a `Request` or None::
@@ -30,8 +31,10 @@ from headrace.control.observation import Observation
 from headrace.control.quality import Quality
 from headrace.control.requests import Controller, Request
 from headrace.names import missing_from_module
+from headrace.transactions.adaptive import AdaptiveScheme
 
 __all__ = [
+    "AdaptiveScheme",
     "ControlLoop",
     "Controller",
     "CostModel",

@@ -21,13 +21,14 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.elastic import build, configuration, epochs, reconfiguration, section
+from headrace.elastic import configuration, epochs, reconfiguration, section
 from headrace.elastic.shared_nothing import template
 from headrace.errors import FunctionError, RunStoppedError
 from headrace.gates import merged_log_kernel
 from headrace.runtime import changes
 from headrace.runtime.gate_inlet import GateInlet
 from support import workloads
+from support.kernel_text import change_kernels
 from support.workloads import SHAPES, Steered, draw_workload, eventually, is_stuck, processed
 
 KEYS = [f"key {i}" for i in range(40)]
@@ -559,7 +560,7 @@ LOOP_MISTAKES = {
         test_windows_that_expire_at_the_trigger, r"assert \[",
         (
             "store_relaxed(c.start_watermark, r * CELL, l[WATERMARK])",
-            "store_relaxed(c.start_watermark, r * CELL, l[WATERMARK] + l[SIZE])",
+            "store_relaxed(c.start_watermark, r * CELL, l[WATERMARK] + 20)",
         ),
     ),
     "a joiner takes the tuple that triggered for done": (
@@ -581,8 +582,7 @@ LOOP_MISTAKES = {
 
 
 def plant_in_loop(monkeypatch, replacements):
-    whole = build.assemble
-    monkeypatch.setattr(build, "assemble", lambda text, gate: replaced(whole(text, gate), replacements))
+    change_kernels(monkeypatch, lambda text: replaced(text, replacements))
 
 
 def be_impatient(monkeypatch):

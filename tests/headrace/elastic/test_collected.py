@@ -27,7 +27,6 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace import reference
-from headrace.elastic import build
 from headrace.elastic.aggregate import collected_kernel
 from headrace.elastic.aggregate.collected_kernel import (
     keep_best,
@@ -43,6 +42,7 @@ from headrace.memory.arena import COUNT, FIRST, HEAD, allocate_arena, release, u
 from headrace.memory.lists_kernel import ORDER_FLOAT, ORDER_INT, list_append
 from headrace.windows import Window
 from support.drawn import schedules, sources, windows
+from support.kernel_text import change_kernels
 from support.typed_columns import NUMBERS, TEXTS, as_plain, column
 from support.workloads import Steered, eventually
 
@@ -568,8 +568,7 @@ def hunt(mode, runs=8):
 def test_planted_bug_is_found(bug, monkeypatch):
     mode, old, new = BUGS[bug]
     if mode == "vsn":
-        whole = build.assemble
-        monkeypatch.setattr(build, "assemble", lambda text, gate: replaced(whole(text, gate), old, new))
+        change_kernels(monkeypatch, lambda text: replaced(text, old, new))
     else:
         keyed = shared_nothing.transfer.keyed_transfer
         monkeypatch.setattr(shared_nothing.transfer, "keyed_transfer", lambda state: replaced(keyed(state), old, new))

@@ -12,9 +12,9 @@ import random
 
 import pytest
 
-from headrace.elastic import build
 from headrace.errors import HeadraceError
 from headrace.windows import Window
+from support.kernel_text import change_kernels
 from support.workloads import SHAPES, Workload, draw_workload
 
 SHAPE = SHAPES[1]
@@ -181,11 +181,6 @@ def assert_found(expected: str, runs: int = RUNS) -> None:
         hunt(runs, STUCK if HANGS in expected else SECONDS)
 
 
-def plant(monkeypatch, change) -> None:
-    whole = build.assemble
-    monkeypatch.setattr(build, "assemble", lambda text, gate: change(whole(text, gate)))
-
-
 def replaced(text: str, old: str, new: str) -> str:
     if text.count(old) != 1:  # no assertion: a hunt that fails is what is expected here
         pytest.fail(f"{old!r} occurs {text.count(old)} times: the bug is out of date")
@@ -199,7 +194,7 @@ def test_agree_without_a_bug():
 @pytest.mark.slow
 def test_agree_with_delays_alone(monkeypatch):
     """A pause between adding the joiner to the output and to the input, and at every other turn of the barrier."""
-    plant(monkeypatch, lambda text: delayed(text, *DELAYS))
+    change_kernels(monkeypatch, lambda text: delayed(text, *DELAYS))
     hunt()
 
 
@@ -208,7 +203,7 @@ def test_agree_with_delays_alone(monkeypatch):
 @pytest.mark.parametrize("bug", BUGS)
 def test_planted_bug_is_found(monkeypatch, bug):
     old, new, expected = BUGS[bug]
-    plant(monkeypatch, lambda text: replaced(text, old, new))
+    change_kernels(monkeypatch, lambda text: replaced(text, old, new))
     assert_found(expected)
 
 
@@ -216,5 +211,5 @@ def test_planted_bug_is_found(monkeypatch, bug):
 @pytest.mark.parametrize("bug", RACES)
 def test_planted_race_is_found(monkeypatch, bug):
     old, new, places, expected = RACES[bug]
-    plant(monkeypatch, lambda text: replaced(delayed(text, *places), old, new))
+    change_kernels(monkeypatch, lambda text: replaced(delayed(text, *places), old, new))
     assert_found(expected, 4 * RUNS)

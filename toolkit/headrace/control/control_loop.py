@@ -34,7 +34,7 @@ from headrace.errors import ControllerWarning, HeadraceError, ParameterError, Ru
 from headrace.names import closest
 
 _HOUSE = str(Path(__file__).resolve().parents[1])
-POLICIES = ("Threshold", "ProactiveJoin", "LoadBalancer", "Schedule")
+POLICIES = ("Threshold", "ProactiveJoin", "LoadBalancer", "Schedule", "AdaptiveScheme")
 """Classes of `headrace.controllers`."""
 DEFAULT_INTERVAL_S = 0.2
 LEAST_INTERVAL_S = 1e-3
@@ -251,7 +251,7 @@ class ControlLoop:
         now = observation.configuration
         controls = {control: value for control, value in request.controls.items() if now.get(control) != value}
         if mapping in (None, observation.mapping) and threads in (None, observation.threads) and not controls:
-            if threads == request.threads:
+            if threads == request.threads and not request.controls:
                 self._refused = None
             else:
                 self._refuse(request, name, f"nothing to change: {reason}", observation)

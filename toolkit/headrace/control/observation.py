@@ -86,6 +86,8 @@ class Observation:
         Share of the interval the active threads spent on tuples, their mean, 0 to 1.
     busiest : float
         The same, of the busiest of them; `thread_busy` has all.
+    idle : float
+        Share of the interval the active threads waited for input, their mean.
     arrived, processed, results : float
         Tuples per second: that came or were due, that every instance has read, that were put out.
     updates, comparisons : float
@@ -126,6 +128,7 @@ class Observation:
     members: tuple[int, ...] = ()
     mapping: Mapping | None = field(default_factory=lambda: Mapping.even(1))
     busiest: float = 0.0
+    idle: float = 0.0
     arrived: float = 0.0
     processed: float = 0.0
     results: float = 0.0
@@ -222,6 +225,7 @@ def observe(before: Reading, now: Reading, origin_ns: int, is_changing: bool = F
         mapping=now.mapping,
         utilisation=float(busy.mean()) if members else 0.0,
         busiest=float(busy.max()) if members else 0.0,
+        idle=_idle(old, new, members, seconds),
         arrived=max(0.0, (new.added + now.behind - old.added - before.behind) / seconds),
         processed=max(0.0, (new.processed - old.processed) / seconds),
         results=(new.results - old.results) / seconds,
@@ -243,6 +247,12 @@ def observe(before: Reading, now: Reading, origin_ns: int, is_changing: bool = F
         is_changing=is_changing,
         cores=now.cores,
     )
+
+
+def _idle(old: OperatorMetrics, new: OperatorMetrics, members: list[int], seconds: float) -> float:
+    if not members or "idle_ns" not in new.values:
+        return 0.0
+    return float(np.clip(difference(new, old, "idle_ns")[members] / (seconds * 1e9), 0.0, 1.0).mean())
 
 
 def _bucket_load(old: OperatorMetrics, new: OperatorMetrics) -> np.ndarray | None:

@@ -90,10 +90,16 @@ class Instance(Looped):
     """
 
     def __init__(self, operator_text: str, gate: str, name: str, sharing: str = SHARING, debug: bool = False):
-        source = "\n\n".join([_names_of_the_loop(gate), operator_text.strip(), sharing, entries_text(_ENTRIES)])
-        program = load_module(source, name, debug=debug, entry=names_of(_ENTRIES))
-        loop = load_module(loop_source(gate), "instance", debug=debug, entry="run_instance")
+        loop_text, text = sources(operator_text, gate, sharing)
+        program = load_module(text, name, debug=debug, entry=names_of(_ENTRIES))
+        loop = load_module(loop_text, "instance", debug=debug, entry="run_instance")
         super().__init__(program, loop.run_instance, _ENTRIES, PROGRAM, _RECORDS, ("s", "buffer"))
+
+
+def sources(operator_text: str, gate: str, sharing: str) -> tuple[str, str]:
+    """Return the sources of the loop and of an operator's module."""
+    program = "\n\n".join([_names_of_the_loop(gate), operator_text.strip(), sharing, entries_text(_ENTRIES)])
+    return loop_source(gate), program
 
 
 def _names_of_the_loop(gate: str) -> str:

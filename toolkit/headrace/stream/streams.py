@@ -368,8 +368,9 @@ class Stream(Summarised):
         The rows of a transaction must be known from its event alone: a key may be a column, an element of a list that is
         looped over, anything computed from them, and may stand under a condition; it may not depend on what was read
         (TStream, section II-B, the determined read and write sets). ``start(scheme=, punctuation=, sharing=)``
-        say how transactions are run; whichever it is, results and tables are the same. ``run.tables[name]`` is a table
-        after the last event, ``run.snapshot()`` all tables as of one punctuation, while the run goes on.
+        say how transactions are run ("adaptive": schemes are tried meanwhile); whichever it is, results and tables are the
+        same. ``run.tables[name]`` is a table after the last event, ``run.snapshot()`` all tables as of one punctuation,
+        while the run goes on.
 
         Examples
         --------

@@ -43,6 +43,7 @@ Running:
 ``operations_kernel`` transactions as operations, in ``chains_kernel``: a chain for each row
 ``control``           what executors share, and configurations; ``words`` names its cells
 ``reconfiguration``   how a configuration is asked for, and when it holds
+``adaptive``          the scheme chosen by trying, as a controller
 ``options``           what `start` may be told of this engine
 ``results``           from result records to rows
 ``measures``          what is measured, declared once

@@ -60,6 +60,8 @@ _SCHEME_NUMBERS = dict(zip(SCHEMES, (CHAINS, LOCK, PARTITION, NONE, SERIAL), str
 _SHARING_NUMBERS = dict(zip(SHARINGS, (SHARED_NOTHING, SHARED_EVERYTHING, SHARED_SOCKET), strict=True))
 _FAMILY_NUMBERS = dict(zip(FAMILIES, (WHOLE, OPERATIONS), strict=True))
 
+MOST_PUNCTUATION = 1 << 17
+"""Events between two punctuations, at most: what a batch has room for."""
 SPARE_CONFIGURATIONS = 8
 CHANGES_KEPT = 256
 """Changes, beside the planned ones, that are remembered until somebody takes note."""

@@ -13,13 +13,14 @@ from headrace.errors import ParameterError
 from headrace.names import instead
 from headrace.progress import END_OF_TIME
 from headrace.runtime.options import RunOptions, check_named
-from headrace.transactions.control import SCHEMES, SHARINGS, Configuration
+from headrace.transactions.adaptive import AdaptiveScheme
+from headrace.transactions.control import MOST_PUNCTUATION, SCHEMES, SHARINGS, Configuration
 from headrace.transactions.reconfiguration import in_turn
 from headrace.windows import parse_seconds
 
-MOST_PUNCTUATION = 1 << 17
-"""Events between two punctuations, at most: what a batch has room for."""
 DEFAULT_SCHEME = "chains"
+ADAPTIVE = "adaptive"
+"""What `start` takes as a scheme, beside `SCHEMES`: a controller chooses."""
 DEFAULT_PUNCTUATION = 500
 DEFAULT_MAX_DELAY = "10ms"
 DEFAULT_MAX_STATE = 1 << 35
@@ -36,7 +37,8 @@ class TransactionOptions:
     max_threads : int
         Executors there are.
     scheme : str
-        One of `SCHEMES`.
+        One of `SCHEMES`, or "adaptive": they are tried while the run goes on, see
+        `headrace.controllers.AdaptiveScheme`.
     sharing : {"nothing", "everything", "socket"}
         What executors take each other's work from.
     punctuation : int
@@ -75,6 +77,8 @@ class TransactionOptions:
         max_operations: int | None = None,
         max_state: int = DEFAULT_MAX_STATE,
     ):
+        self._run = run if scheme == ADAPTIVE else None
+        scheme = DEFAULT_SCHEME if scheme == ADAPTIVE else scheme
         self._threads = threads if isinstance(threads, dict) else {None: threads}
         self.unsafe = unsafe
         self.debug = run is not None and run.debug
@@ -110,7 +114,7 @@ class TransactionOptions:
         threads = _whole("threads", wish["threads"], 1, self.max_threads)
         scheme, sharing, mapping = wish["scheme"], wish["sharing"], wish["mapping"]
         if scheme not in SCHEMES:
-            raise ParameterError(f"scheme={scheme!r}: {instead(scheme, SCHEMES, 'the schemes')}")
+            raise ParameterError(f"scheme={scheme!r}: {instead(scheme, (*SCHEMES, ADAPTIVE), 'the schemes')}")
         if scheme == "none" and self.unsafe is not True:
             raise ParameterError(
                 "scheme='none' takes no locks and keeps no order, so its results are wrong; pass unsafe=True if that is what"
@@ -129,6 +133,14 @@ class TransactionOptions:
     def check_operators(self, operators: Sequence[str]) -> None:
         """Raise `ParameterError` if an option names an operator that is not there."""
         check_named("threads", self._threads, operators)
+
+    def attach(self, operator: str) -> None:
+        """Have a controller choose the scheme, if that is what was asked for; the user's own one goes before it."""
+        if self._run is not None:
+            asked = self._run.controllers
+            users = asked.pop(None, None) or asked.pop(operator, None)
+            before = users if isinstance(users, Sequence) else [] if users is None else [users]
+            asked[operator] = [*before, AdaptiveScheme()]
 
     def initial(self, operator: str) -> Configuration:
         """Configuration 0 of an operator."""

@@ -84,6 +84,7 @@ class TransactSpec:
         """Make the part of a run that computes it."""
         from headrace.transactions.section import TransactionSection
 
+        options.attach(node.name)
         return TransactionSection(node, branches, options)
 
     def describe(self, unit: str = "") -> str:

@@ -1,0 +1,232 @@
+"""The scheme chosen by trying.
+
+Property    what is fastest is found, kept, and left when it is no longer; a trial that cannot be had ends; one thread
+            has nothing to choose; the rows are those of any scheme
+Oracle      speeds that a simulated operator has by construction; the serial loop's rows, for a real run
+Cannot see  whether the speeds of a real machine are told apart well: `headrace bench` does
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace.control.control_loop import ControlLoop
+from headrace.control.decisions import DecisionLog
+from headrace.control.observation import Observation
+from headrace.controllers import AdaptiveScheme, Request
+from headrace.errors import NotSupportedError, ParameterError
+from headrace.transactions import adaptive
+from planted_mistakes import planted
+from support.workloads import eventually
+
+LOOK_S = 0.2
+SPEEDS = {"chains": 1e6, "lock": 8e5, "partition": 9e5, "serial": 7e5}
+
+
+class Operator:
+    """An operator that executes as many events a second as its scheme and punctuation make of it; a change takes a look."""
+
+    def __init__(self, controller, speeds=SPEEDS, punctuation=None, idle=0.0, refused=()):
+        self.controller, self.speeds, self.refused, self.idle = controller, dict(speeds), refused, idle
+        self.best_length = punctuation or {}
+        self.now, self.threads, self.requests = 0.0, 2, []
+        self.configuration = {"scheme": "chains", "punctuation": 500}
+
+    def speed(self):
+        length = self.configuration["punctuation"]
+        off = abs(math.log(length / self.best_length.get(self.configuration["scheme"], length), 4))
+        return self.speeds[self.configuration["scheme"]] / (1 + 0.3 * off)
+
+    def look(self, times=1):
+        for _ in range(times):
+            self.now += LOOK_S
+            request = self.controller.decide(
+                Observation(
+                    self.now, LOOK_S, self.threads, 8, 0.5, idle=self.idle, processed=self.speed() * (1 - self.idle),
+                    configuration=dict(self.configuration),
+                )
+            )  # fmt: skip
+            if request is not None and request.controls["scheme"] not in self.refused:
+                if request.controls != self.configuration:
+                    self.requests.append(request)
+                self.configuration.update(request.controls)
+            self.said = request or getattr(self, "said", None)
+        return self
+
+
+@pytest.mark.parametrize("best", SPEEDS)
+@pytest.mark.parametrize("idle", [0.0, 0.9])
+def test_example_the_fastest_is_found_and_kept(best, idle):
+    operator = Operator(AdaptiveScheme(), SPEEDS | {best: 2e6}, idle=idle).look(200)
+    assert operator.configuration == {"scheme": best, "punctuation": 500}
+    tried = len(operator.requests)
+    assert {request.controls["scheme"] for request in operator.requests} >= set(SPEEDS) - {"chains"}
+    assert operator.look(40).configuration["scheme"] == best
+    assert len(operator.requests) < 2 * tried, "tried again although nothing has changed"
+
+
+def test_example_the_reason_names_what_was_measured():
+    operator = Operator(AdaptiveScheme(punctuations=False), SPEEDS | {"lock": 2e6}).look(40)
+    reason = operator.said.reason
+    assert "chains 500 1.00 M" in reason and "lock 500 2.00 M" in reason and "serial 500 700 k" in reason
+    # Each was tried for 0.4 s: 1, 1.1 and 1.3 M events/s fewer than there might have been.
+    assert reason.endswith("to try them cost 1.36 M events")
+    assert operator.said.predicted == {"speed": 2e6} and operator.said.controls["scheme"] == "lock"
+
+
+@pytest.mark.parametrize(("length", "wanted"), [(125, 125), (8_000, 8_000), (500, 500), (40, 125)])
+def test_example_batches_of_the_best_length(length, wanted):
+    operator = Operator(AdaptiveScheme(), SPEEDS | {"chains": 3e6}, {"chains": length}).look(200)
+    assert operator.configuration == {"scheme": "chains", "punctuation": wanted}
+
+
+def test_example_it_looks_again_when_the_speed_has_changed():
+    operator = Operator(AdaptiveScheme(again_s=10_000)).look(60)
+    assert operator.configuration["scheme"] == "chains"
+    operator.speeds["chains"] = 1e5
+    assert operator.look(60).configuration["scheme"] == "partition"
+
+
+def test_example_it_looks_again_after_a_time():
+    operator = Operator(AdaptiveScheme(again_s=20)).look(60)
+    operator.speeds["serial"] = 5e6
+    assert operator.look(20).configuration["scheme"] == "chains", "nothing tells it yet"
+    assert operator.look(120).configuration["scheme"] == "serial"
+
+
+def test_example_a_little_faster_is_not_enough():
+    operator = Operator(AdaptiveScheme(), SPEEDS | {"lock": 1.03e6}).look(100)
+    assert operator.configuration["scheme"] == "chains"
+
+
+def test_example_what_cannot_be_had_is_passed_over():
+    operator = Operator(AdaptiveScheme(), SPEEDS | {"lock": 9e6, "serial": 2e6}, refused={"lock"}).look(120)
+    assert operator.configuration["scheme"] == "serial"
+
+
+def test_example_one_thread_has_nothing_to_choose():
+    operator = Operator(AdaptiveScheme())
+    operator.threads = 1
+    assert not operator.look(100).requests
+    operator.threads = 2
+    assert operator.look(100).requests
+
+
+def test_example_other_threads_are_tried_anew():
+    operator = Operator(AdaptiveScheme(again_s=10_000)).look(7)
+    operator.threads = 4
+    operator.speeds |= {"lock": 3e6}
+    assert operator.look(100).configuration["scheme"] == "lock"
+    operator.threads = 3
+    operator.speeds |= {"serial": 9e6}
+    assert operator.look(100).configuration["scheme"] == "serial"
+
+
+def test_example_no_input_is_no_measure():
+    operator = Operator(AdaptiveScheme(), dict.fromkeys(SPEEDS, 0.0)).look(100)
+    assert not operator.requests
+    operator.speeds |= SPEEDS | {"serial": 3e6}
+    assert operator.look(100).configuration["scheme"] == "serial"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"schemes": ()}, "schemes="), ({"schemes": ("chains", "none")}, "chains, lock, partition, serial"),
+        ({"schemes": "lock"}, "schemes='lock'"), ({"trial_s": 0}, "trial_s=0"), ({"again_s": math.inf}, "again_s=inf"),
+        ({"gain": 1.5}, "gain=1.5"), ({"changed": 0}, "changed=0"),
+    ],
+)  # fmt: skip
+def test_bad_input(wrong, said):
+    with pytest.raises(ParameterError, match=said.replace("(", r"\(")):
+        AdaptiveScheme(**wrong)
+
+
+def test_bad_input_an_operator_without_schemes():
+    with pytest.raises(NotSupportedError, match="this operator has none"):
+        AdaptiveScheme().decide(Observation(1.0, 0.2, 2, 8, 0.5, configuration={"threads": 2}))
+
+
+def check_less_input():
+    """The fastest, while it is tried, happens to have little input."""
+    operator = Operator(adaptive.AdaptiveScheme(punctuations=False), SPEEDS | {"partition": 2e6})
+    for _ in range(200):
+        operator.idle = 0.95 if operator.configuration["scheme"] == "partition" else 0.5
+        operator.look()
+    assert operator.configuration["scheme"] == "partition"
+
+
+def test_example_less_input_is_not_less_speed():
+    check_less_input()
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("key=lambda trial: trial.speed", "key=lambda trial: -trial.speed"),
+        ("(1 - observation.idle) * observation.interval_s", "observation.interval_s"),
+        ("yield from self._measured(_Trial(controls), trials)", "trials.append(_Trial(controls))"),
+    ],
+)
+def test_planted_mistakes_are_found(right, wrong):
+    with planted(adaptive, right, wrong), pytest.raises(AssertionError):
+        check_less_input()
+
+
+# -- a real run ------------------------------------------------------------------------------------
+
+
+def ledger(rows):
+    accounts = hr.table("accounts", columns={"balance": "int64"}, rows=100, first={"balance": 1_000})
+
+    def transfer(e, t):
+        if accounts[e.source].balance < e.amount:
+            t.reject()
+        accounts[e.source].balance -= e.amount
+        accounts[e.target].balance += e.amount
+        t.emit(balance=accounts[e.target].balance)
+
+    return hr.stream(rows, event_time="ts").transact(transfer, emits={"balance": "int64"})
+
+
+def test_agree_a_run_that_tries_schemes():
+    """Until each has been in force; the rows are those of one thread."""
+    n = np.arange(1_500_000)
+    table = pa.table({"ts": n, "source": n * 7 % 100, "target": n * 13 % 100, "amount": n % 300})
+    quick = AdaptiveScheme(trial_s=0.02, again_s=1_000, punctuations=False)
+    query = ledger(table)
+    with query.start(threads=2, max_threads=2, scheme="adaptive", rate=20_000, controller=quick, control_every=0.01) as run:
+        assert run["transfer"].control_loop.name == "AdaptiveScheme, then AdaptiveScheme"
+        schemes = lambda: {change.after["scheme"] for change in run.changes if change.is_settled}  # noqa: E731
+        eventually(lambda: schemes() >= {"lock", "partition", "serial"}, 120)
+        eventually(lambda: any("to try them cost" in decision.reason for decision in run.decisions), 120)
+        run.rate = None
+        assert run.wait(300)
+        got = run.to_arrow()
+    assert got.equals(query.to_arrow(threads=1, scheme="serial"))
+
+
+def test_example_a_run_of_its_own_accord():
+    """Without a controller of the user's; and a word of what there is if it is misspelt."""
+    table = pa.table({"ts": [1, 2], "source": [0, 1], "target": [1, 2], "amount": [5, 2_000]})
+    query = ledger(table)
+    with query.start(threads=2, scheme="adaptive") as run:
+        assert run.wait(60)
+    assert run.decisions.of_kind("attached")[0].controller == "AdaptiveScheme"
+    assert run.to_arrow()["balance"].to_pylist() == [1_005, None]
+    with pytest.raises(ParameterError, match="did you mean 'adaptive'"):
+        query.start(threads=2, scheme="adaptiv")
+
+
+def test_example_the_verdict_is_written_down_though_nothing_changes():
+    """The loop drops requests for what is in force: not silently, where controls are asked for."""
+    log = DecisionLog()
+    loop = ControlLoop("ledger", lambda observation: None, lambda: None, lambda *_, **__: None, log)
+    seen = Observation(1.0, 0.2, 2, 8, 0.5, configuration={"scheme": "lock"})
+    loop._make(Request(controls={"scheme": "lock"}, reason="it is the fastest"), "AdaptiveScheme", seen)
+    assert [decision.reason for decision in log] == ["nothing to change: it is the fastest"]

@@ -1,0 +1,206 @@
+"""The scheme of transactions, and their punctuation, by trying: what does most is kept until things have changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.control.damping import check_seconds
+from headrace.control.observation import Observation
+from headrace.control.requests import Request
+from headrace.errors import NotSupportedError, ParameterError
+from headrace.transactions.control import MOST_PUNCTUATION
+
+TRIED = ("chains", "lock", "partition", "serial")
+"""All schemes but ``none``, whose results are wrong."""
+LEAST_PUNCTUATION = 32
+_STEP = 4
+_PATIENCE = 20
+"""Looks after which a trial that did not begin is given up."""
+
+
+@dataclass
+class _Trial:
+    controls: dict[str, Any]
+    events: float = 0.0
+    seconds: float = 0.0
+    looks: int = 0
+
+    @property
+    def speed(self) -> float:
+        """Events per second of the time in which the executors had input."""
+        return self.events / self.seconds if self.seconds > 0 else math.nan
+
+    def __str__(self) -> str:
+        return f"{' '.join(str(value) for value in self.controls.values())} {_spoken(self.speed)}"
+
+
+@dataclass
+class AdaptiveScheme:
+    """Try the schemes of a transactional operator one after another, then shorter and longer batches; keep what does most.
+
+    A scheme's speed is the number of events it executes in a second in which there is input, so that it can be told while
+    input comes slowly. It is tried again when the speed has changed, when the threads have, and every `again_s` seconds.
+    With one thread there is nothing to choose: one executor runs events in their order, whatever the scheme.
+    ``start(scheme="adaptive")`` attaches one.
+
+    Parameters
+    ----------
+    schemes : sequence of str
+        What to try, ``none`` excepted. One that the operator does not have is passed over.
+    punctuations : bool
+        Try batches of a quarter and of four times the length, too, as long as that is better.
+    trial_s : float
+        Seconds that each is tried, of time in which there is input.
+    again_s : float
+        Seconds after which all are tried again.
+    changed : float
+        Fraction by which the speed must have changed, in two trials' time, for all to be tried at once.
+    gain : float
+        Fraction by which another must be faster than what was in force before.
+
+    Examples
+    --------
+    >>> AdaptiveScheme(schemes=("chains", "lock"), trial_s=1.0).schemes
+    ('chains', 'lock')
+    """
+
+    schemes: Sequence[str] = TRIED
+    punctuations: bool = True
+    trial_s: float = 0.4
+    again_s: float = 30.0
+    changed: float = 0.25
+    gain: float = 0.05
+    _round: Iterator[Request | None] | None = field(default=None, init=False, repr=False)
+    _seen: Observation | None = field(default=None, init=False, repr=False)
+    _kept: _Trial | None = field(default=None, init=False, repr=False)
+    _now: _Trial | None = field(default=None, init=False, repr=False)
+    _threads: int = field(default=0, init=False, repr=False)
+    _until_s: float = field(default=-math.inf, init=False, repr=False)
+    _odd: int = field(default=0, init=False, repr=False)
+
+    def __post_init__(self):
+        wrong = [scheme for scheme in self.schemes if scheme not in TRIED]
+        if isinstance(self.schemes, str) or wrong or not self.schemes:
+            raise ParameterError(f"schemes={self.schemes!r}: give some of {', '.join(TRIED)}")
+        check_seconds("trial_s", self.trial_s, 0.01)
+        check_seconds("again_s", self.again_s, 0.1)
+        for name in ("changed", "gain"):
+            if not 0 < getattr(self, name) < 1:
+                raise ParameterError(f"{name}={getattr(self, name)!r}: give a fraction, above 0 and below 1")
+
+    def decide(self, observation: Observation) -> Request | None:
+        """Ask for the next trial, or for what did most; None while it is measured."""
+        if "scheme" not in observation.configuration:
+            raise NotSupportedError("AdaptiveScheme chooses a scheme of transactions, and this operator has none")
+        self._seen = observation
+        if observation.threads == 1:
+            self._round = self._kept = None
+            return None
+        if self._round is None and not self._is_due(observation):
+            return None
+        if self._round is None:
+            self._round, self._threads = self._tried(), observation.threads
+        request = next(self._round, None)
+        if observation.threads != self._threads:
+            self._round = self._kept = None  # what was measured holds no longer
+            return None
+        return request
+
+    def _is_due(self, observation: Observation) -> bool:
+        """Whether to try all again; meanwhile what is in force is measured."""
+        kept = self._kept
+        if kept is None or observation.threads != self._threads or observation.at_s >= self._until_s:
+            return True
+        if self._now is None or not _is_in_force(kept, observation):
+            self._now = _Trial(kept.controls)
+            return False
+        _add(self._now, observation)
+        if self._now.seconds < self.trial_s:
+            return False
+        is_odd = abs(self._now.speed / kept.speed - 1) > self.changed
+        self._odd = self._odd + 1 if is_odd else 0
+        self._now = _Trial(kept.controls)
+        return self._odd >= 2
+
+    def _observed(self) -> Observation:
+        assert self._seen is not None
+        return self._seen
+
+    def _tried(self) -> Iterator[Request | None]:
+        """Try all, and ask for the best: each step is given a later observation."""
+        before = dict(self._observed().configuration)
+        first = {"scheme": before["scheme"], "punctuation": before["punctuation"]}
+        others = [{**first, "scheme": scheme} for scheme in self.schemes if scheme != first["scheme"]]
+        trials = [_Trial(first)]
+        yield from self._measured(trials[0], None)
+        for controls in others:
+            yield from self._measured(_Trial(controls), trials)
+        best = _best(trials, self.gain)
+        for factor in (1 / _STEP, _STEP) if self.punctuations and best.controls["scheme"] != "serial" else ():
+            while True:
+                length = int(best.controls["punctuation"] * factor)
+                if not LEAST_PUNCTUATION <= length <= MOST_PUNCTUATION:
+                    break
+                yield from self._measured(_Trial({**best.controls, "punctuation": length}), trials)
+                if _best([best, trials[-1]], self.gain) is best:
+                    break
+                best = trials[-1]
+        self._kept, self._now, self._odd, self._round = best, None, 0, None
+        self._until_s = self._observed().at_s + self.again_s
+        lost = sum((best.speed - trial.speed) * trial.seconds for trial in trials if trial.seconds)
+        yield Request(
+            controls=best.controls,
+            metric="speed",
+            value=best.speed,
+            threshold=trials[0].speed,
+            reason=f"events/s of {self._threads} threads: {'; '.join(map(str, trials))}; to try them cost"
+            f" {_spoken(max(0.0, lost))} events",
+            predicted={"speed": best.speed},
+        )
+
+    def _measured(self, trial: _Trial, trials: list[_Trial] | None) -> Iterator[Request | None]:
+        """Ask for what is to be tried, wait until it is in force, and measure it; append it to the trials."""
+        if trials is not None:
+            yield Request(
+                controls=trial.controls, metric="speed", value=trials[-1].speed, reason=f"a trial, after {trials[-1]} events/s"
+            )
+            for _ in range(_PATIENCE):
+                if _is_in_force(trial, self._observed()):
+                    break
+                yield None
+            else:
+                return
+            trials.append(trial)
+            yield None  # the interval in which it came into force is of two kinds
+        while trial.seconds < self.trial_s:
+            if not _is_in_force(trial, self._observed()):
+                return  # somebody else has changed it
+            _add(trial, self._observed())
+            if trial.seconds < self.trial_s:
+                yield None
+
+
+def _add(trial: _Trial, observation: Observation) -> None:
+    if observation.processed > 0:
+        trial.events += observation.processed * observation.interval_s
+        trial.seconds += (1 - observation.idle) * observation.interval_s
+
+
+def _is_in_force(trial: _Trial, observation: Observation) -> bool:
+    now: Mapping[str, Any] = observation.configuration
+    return not observation.is_changing and all(now[name] == value for name, value in trial.controls.items())
+
+
+def _best(trials: Sequence[_Trial], gain: float) -> _Trial:
+    """The fastest; the first one, which was in force before, unless it is faster by so much."""
+    best = max((trial for trial in trials if trial.seconds), key=lambda trial: trial.speed, default=trials[0])
+    return best if best.speed > trials[0].speed * (1 + gain) else trials[0]
+
+
+def _spoken(number: float) -> str:
+    if math.isnan(number):
+        return "not measured"
+    return f"{number / 1e6:.2f} M" if number >= 1e6 else f"{number / 1e3:.0f} k" if number >= 1e4 else f"{number:.0f}"
