@@ -119,6 +119,7 @@ class Plant:
             "added": int(self.processed) + min(100, waiting), "processed": int(self.processed),
             "results": int(self.processed), "updates": int(self.processed), "comparisons": int(self.compared),
             "watermark": int(self.now * 1000), "load": list(self.load * 1000), "busy_ns": list(self.busy * 1e9),
+            "idle_ns": [0] * self.max_threads,
             "latency": None, "latest_latency": None, "watermark_gap": {},
             "bucket_load": (self.buckets * 1000).astype(int),  # an array for a list: it is read only
         }  # fmt: skip
