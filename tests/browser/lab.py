@@ -388,6 +388,17 @@ class Visit:
         (at,) = self.place_in(panel, cell)
         self.page.mouse.click(*at)
 
+    def click_once(self, button: Any) -> None:
+        """Click until the button got a click: one that moves away while the mouse is down gets none."""
+        button.evaluate("(b) => b.addEventListener('click', () => { b.dataset.clicked = 'yes'; }, {once: true})")
+
+        def got_it() -> bool:
+            button.click()
+            return button.get_attribute("data-clicked") == "yes"
+
+        until(got_it, SLOW, "the button got the click")
+        button.evaluate("(b) => { delete b.dataset.clicked; }")
+
     def drag_over_cells(self, panel: str, first: tuple[float, float], last: tuple[float, float]) -> None:
         """Select cells of a plot with the mouse, from one (x, y) of its data to another, both inside."""
         a, b = self.place_in(panel, (first[0] - 0.3, first[1] - 0.3), (last[0] + 0.3, last[1] + 0.3))

@@ -179,20 +179,27 @@ def test_example_a_controller_explains_itself(visit):
 
 
 def test_example_the_view_moves_while_a_cell_is_busy_and_a_click_counts_or_is_said_to_wait(visit, folder):
+    # What the controller asked for last is over, and the page shows it: the click is one more than that.
+    until(lambda: visit.kernel.ask("all(change.is_settled for change in run.changes)"), SLOW, "no change is open")
     threads = visit.kernel.ask("run.threads")
+    entry = visit.dashboard.locator(".headrace-threads input[type=number]")
+    until(lambda: entry.input_value() == str(threads), SLOW, "the entry shows what is")
     visit.kernel.begin("import os as _o\nwhile not _o.path.exists('go'): pass")
-    before = visit.series("t")[-1]
-    visit.page.wait_for_function(
-        "() => document.querySelector('[data-status=busy], .jp-Notebook-ExecutionIndicator[data-status=busy]') !== null"
-    )
-    start = visit.series("t")[-1]
-    until(
-        lambda: visit.series("t")[-1] > max(before, start) + 2, SLOW, "the plots move while the kernel is busy"
-    )
-    visit.button("+").click()
-    waits = visit.dashboard.locator(".headrace-connection", has_text="Waiting for the kernel")
-    until(lambda: visit.series("threads")[-1] == threads + 1 or waits.count(), SLOW, "one thread more, or a word why not")
-    (folder / "go").touch()
+    try:
+        before = visit.series("t")[-1]
+        visit.page.wait_for_function(
+            "() => document.querySelector('[data-status=busy], .jp-Notebook-ExecutionIndicator[data-status=busy]') !== null"
+        )
+        until(lambda: visit.series("t")[-1] > before + 2, SLOW, "the plots move while the kernel is busy")
+        visit.click_once(visit.button("+"))
+        waits = visit.dashboard.locator(".headrace-connection", has_text="Waiting for the kernel")
+        until(
+            lambda: visit.series("threads")[-1] == threads + 1 or waits.count(),
+            SLOW,
+            "one thread more, or a word why not",
+        )
+    finally:
+        (folder / "go").touch()
     visit.until_idle()
     until(lambda: visit.kernel.ask("run.threads") == threads + 1, SLOW, "it was not lost")
     until(lambda: waits.count() == 0, SLOW, "nothing waits any more")

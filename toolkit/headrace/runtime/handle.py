@@ -182,7 +182,12 @@ class QueryRun(Summarised):
         return self
 
     def __exit__(self, kind, error, traceback) -> None:
-        self._execution.stop("its `with` block ended" if error is None else STOPPED)
+        try:
+            self._execution.stop("its `with` block ended" if error is None else STOPPED)
+        except RunStoppedError as late:
+            if error is None:
+                raise
+            error.add_note(f"headrace: {late}")  # what went wrong in the block comes first
 
     # -- steering
 
