@@ -38,28 +38,19 @@ def nothing_is_left():
 # -- a block that ends with an error ----------------------------------------------------------------
 
 
-def costly(state, t, emit):
-    x = state.x + 1
-    for _ in range(300_000_000):
-        x = x * 48_271 % 2_147_483_647
-    state.x = x
-
-
-def last(key, state, emit):
-    emit(x=state.x)
-
-
-def test_error_of_the_block_is_told_before_threads_that_do_not_end(monkeypatch):
+def test_error_of_the_block_is_told_before_threads_that_end_late(monkeypatch):
     """The user's mistake is what they read first; that a thread is late is said beside it."""
-    monkeypatch.setattr("headrace.runtime.run.STOP_SECONDS", 0.01)
-    operator = hr.operator(state={"x": "int64"}, emits={"x": "int64"}, update=costly, output=last)
-    rows = (TABLE.slice(i, 1) for i in range(20))
-    stream = hr.stream((batch for row in rows for batch in row.to_batches()), event_time="ts")
-    with pytest.raises(ZeroDivisionError) as caught, stream.window(10**9).apply(operator).start(sink=hr.discard()) as run:
-        eventually(lambda: next(iter(run.metrics().operators.values())).added > 0)
+    source = Steered(TABLE, [100])
+    with pytest.raises(ZeroDivisionError) as caught, query(source).start(sink=hr.discard()) as run:
+        stop = run._execution.stop
+
+        def late(reason):
+            stop(reason)
+            raise RunStoppedError("threads instance-0 did not stop")
+
+        monkeypatch.setattr(run._execution, "stop", late)
         1 / 0  # noqa: B018
-    assert "did not stop within 0.01 s" in caught.value.__notes__[0]
-    eventually(lambda: not threads_of_ours())
+    assert caught.value.__notes__ == ["headrace: threads instance-0 did not stop"]
 
 
 # -- failing ---------------------------------------------------------------------------------------
