@@ -40,8 +40,8 @@ def nothing_is_left():
 
 def test_error_of_the_block_is_told_before_threads_that_end_late(monkeypatch):
     """The user's mistake is what they read first; that a thread is late is said beside it."""
-    source = Steered(TABLE, [100])
-    with pytest.raises(ZeroDivisionError) as caught, query(source).start(sink=hr.discard()) as run:
+    batches = TABLE.to_batches(max_chunksize=100)
+    with pytest.raises(ZeroDivisionError) as caught, query(iter(batches)).start(sink=hr.discard()) as run:
         stop = run._execution.stop
 
         def late(reason):
