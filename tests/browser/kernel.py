@@ -16,9 +16,9 @@ class Kernel:
         self._client = BlockingKernelClient(connection_file=str(file))
         self._client.load_connection_file()
         self._client.start_channels()
-        self._client.wait_for_ready(timeout=60)
+        self._client.wait_for_ready(timeout=180)
 
-    def run(self, code: str, seconds: float = 60) -> None:
+    def run(self, code: str, seconds: float = 180) -> None:
         """Execute and wait; an exception there is one here."""
         reply = self._client.execute_interactive(code, timeout=seconds, output_hook=lambda message: None)
         content = reply["content"]
@@ -29,7 +29,7 @@ class Kernel:
         """Execute without waiting."""
         self._client.execute(code, silent=True)
 
-    def ask(self, expression: str, seconds: float = 60) -> Any:
+    def ask(self, expression: str, seconds: float = 180) -> Any:
         """Evaluate an expression of plain values; to the kernel this is no cell."""
         reply = self._client.execute_interactive(
             "",

@@ -23,12 +23,12 @@ from browser.kernel import Kernel
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOTS = ROOT / "build" / "screenshots"
-START_S = 90
+START_S = 180
 HEIGHT = 1300
 NOTEBOOK = "30_elastic_reconfiguration.ipynb"
 SMALL = {"rate": "1_666", "work": "300", "max_threads": "4", "plays": "False", "most_keys": "2_000", "changes": "4"}
 """The stream begins with 0.6 of the rate, about 1,000 posts a second."""
-SLOW = 90
+SLOW = 240
 """Seconds: a machine of two cores that compiles and draws at the same time."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 GET_ONE = (
@@ -199,7 +199,7 @@ class Visit:
         self.outside: list[str] = []
         self.problems: list[str] = []
         self._context = browser.new_context(viewport={"width": 1600, "height": HEIGHT})
-        self._context.set_default_timeout(90_000)
+        self._context.set_default_timeout(SLOW * 1_000)
         self._context.route(re.compile(".*"), self._let_loopback)
         self.page = self._new_page()
         self._kernel: Kernel | None = None
@@ -279,7 +279,7 @@ class Visit:
             return self.dashboard.count() == 1 and len(self.series("t")) > 0
 
         try:
-            until(is_drawn, 90, "the dashboard is on the page again, drawn")
+            until(is_drawn, SLOW, "the dashboard is on the page again, drawn")
         except AssertionError:
             self.keep_failure()
             raise
@@ -308,7 +308,7 @@ class Visit:
                 return False
             return True
 
-        until(begins, 90, "the first cell runs")
+        until(begins, SLOW, "the first cell runs")
 
     @property
     def kernel(self) -> Kernel:
