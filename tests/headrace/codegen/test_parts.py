@@ -6,8 +6,11 @@ Cannot see  whether wide vectors are faster on a given machine: `headrace bench 
 import numpy as np
 import pytest
 from llvmlite import binding
+from numba.core.compiler import Flags
 
+from headrace.codegen.called import address_of
 from headrace.codegen.modules import load_module
+from headrace.codegen.parts import KnownFlags
 from headrace.kernel import JIT
 
 SUM = '''
@@ -48,3 +51,24 @@ def test_example_a_part_is_not_for_python():
     module.count(np.arange(3, dtype=np.int32), np.int32(0))
     with pytest.raises(TypeError):
         module.near(np.arange(3, dtype=np.int32), np.int32(0))
+
+
+@pytest.mark.skipif(not JIT, reason="nothing is compiled")
+def test_flags_are_those_of_numba_and_follow_what_is_set():
+    flags, numbas = KnownFlags(), Flags()
+    for name, value in (("nrt", True), ("boundscheck", True), ("error_model", "numpy"), ("nrt", False)):
+        setattr(flags, name, value)
+        setattr(numbas, name, value)
+        assert flags.values() == numbas.values() and hash(flags) == hash(numbas)
+        assert flags == flags.copy() == KnownFlags(numbas) and isinstance(flags.copy(), KnownFlags)
+    assert flags != KnownFlags()
+
+
+@pytest.mark.skipif(not JIT, reason="nothing is compiled")
+def test_example_a_function_that_is_called_by_its_address_is_not_for_python(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # it is compiled here, not loaded
+    module = load_module(SUM, "near", entry=("count",))
+    arguments = np.arange(3, dtype=np.int32), np.int32(0)
+    assert address_of(module.count, arguments) != 0
+    with pytest.raises(TypeError):
+        module.count(*arguments)

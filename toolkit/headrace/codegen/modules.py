@@ -46,6 +46,7 @@ _MODULES_KEPT = 1000
 
 _DEBUG = "__headrace_debug__"
 _ENTRY = "__headrace_entry__"
+_ADDRESSED = "__headrace_addressed__"
 
 _lock = threading.RLock()
 _loaded: dict[str, types.ModuleType] = {}
@@ -92,7 +93,7 @@ def _compile(function: Callable, error_model: str, inline: str, is_bounded: bool
         error_model=error_model,
         inline=inline,
         boundscheck=is_bounded or bool(namespace.get(_DEBUG, False)),
-        **({} if entry is None else parts.PART if is_part else parts.ENTRY),
+        **({} if entry is None else parts.PART if is_part else parts.ADDRESSED if namespace[_ADDRESSED] else parts.ENTRY),
     )(function)
     if not is_part:
         # The module's name holds the identity of all that is in it.
@@ -165,8 +166,8 @@ def load_module(
     debug : bool
         Compile with bounds checks. It is another module with another name.
     entry : str or tuple of str, optional
-        The functions that are called from outside: the others become their parts, see
-        `headrace.codegen.parts`. Without it every function can be called.
+        The function that Python calls, or the functions that are called by their addresses (`headrace.codegen.called`):
+        the others become their parts, see `headrace.codegen.parts`. Without it Python can call every function.
 
     Returns
     -------
@@ -184,16 +185,17 @@ def load_module(
     >>> load_module(text, "double").double(21)
     42
     """
+    addressed = isinstance(entry, tuple)
     entry = (entry,) if isinstance(entry, str) else entry
     hint = re.sub(r"[^A-Za-z0-9]+", "_", name_hint).strip("_")[:32] or "kernel"
-    name = f"op_{hint}_{source_identity(source, f'debug={debug} entry={entry}')}"
+    name = f"op_{hint}_{source_identity(source, f'debug={debug} entry={entry} addressed={addressed}')}"
     with _lock:
         if name not in _loaded:
-            _loaded[name] = _import(source, name, debug, entry)
+            _loaded[name] = _import(source, name, debug, entry, addressed)
         return _loaded[name]
 
 
-def _import(source: str, name: str, debug: bool, entry: tuple[str, ...] | None) -> types.ModuleType:
+def _import(source: str, name: str, debug: bool, entry: tuple[str, ...] | None, addressed: bool) -> types.ModuleType:
     path = _kept(name, source.encode("utf-8"))
     if path is None:
         # Not a file: tracebacks and Numba's messages read it from here.
@@ -207,6 +209,7 @@ def _import(source: str, name: str, debug: bool, entry: tuple[str, ...] | None) 
     module = importlib.util.module_from_spec(spec)
     module.__dict__[_DEBUG] = debug
     module.__dict__[_ENTRY] = entry
+    module.__dict__[_ADDRESSED] = addressed
     # Numba's cache pickles types defined here by module name.
     sys.modules[name] = module
     try:

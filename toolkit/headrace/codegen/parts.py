@@ -21,7 +21,7 @@ from typing import Any
 
 from llvmlite import binding, ir
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+from numba.core.compiler import Compiler, Flags
 
 _REFUSE = ctypes.cast(ctypes.pythonapi.PyErr_BadArgument, ctypes.c_void_p).value or 0
 
@@ -70,15 +70,62 @@ class PartLibrary(OperatorLibrary):
         self._finalized = True
 
 
+class KnownFlags(Flags):
+    """Numba's own, which know their values.
+
+    To find what an operator such as ``+`` means for two types, Numba asks one overload after another, and each looks the
+    flags up in a dict of its own: thousands of times for one operator of ours, and each time all forty options are read.
+    """
+
+    __slots__ = ("_known",)
+
+    def __init__(self, copy_from: Flags | None = None):
+        super().__init__(copy_from)
+        self._known: tuple[tuple, dict[str, Any], int] = ((), {}, 0)
+
+    def _look(self) -> tuple[tuple, dict[str, Any], int]:
+        # A value is told by where it lies: `_values` is as long as it is unchanged.
+        now = (*self._values, *map(id, self._values.values()))
+        if self._known[0] != now or not self._known[1]:
+            values = super().values()
+            self._known = (now, values, hash(tuple(sorted(values))))
+        return self._known
+
+    def values(self) -> dict[str, Any]:
+        """All options with their values."""
+        return self._look()[1]
+
+    def __hash__(self) -> int:
+        return self._look()[2]
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or super().__eq__(other)
+
+
 class EntryCompiler(Compiler):
     """Numba's own passes, into an `OperatorLibrary`."""
 
     library: type[JITCodeLibrary] = OperatorLibrary
 
     def compile_extra(self, func: Callable) -> Any:
+        self.state.flags = KnownFlags(self.state.flags)
         self.state.library = self.library(self.state.targetctx.codegen(), func.__qualname__)
         self.state.library.enable_object_caching()
         return super().compile_extra(func)
+
+
+class AddressLibrary(OperatorLibrary):
+    """The library of a function that is called by its address, and has nothing that Python could call."""
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Address of a function; of one that is not there, of something that refuses."""
+        return super().get_pointer_to_function(name) or _REFUSE
+
+
+class AddressCompiler(EntryCompiler):
+    """The same into an `AddressLibrary`."""
+
+    library = AddressLibrary
 
 
 class PartCompiler(EntryCompiler):
@@ -87,7 +134,10 @@ class PartCompiler(EntryCompiler):
     library = PartLibrary
 
 
-PART: dict[str, Any] = {"pipeline_class": PartCompiler, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+PART: dict[str, Any] = {"pipeline_class": PartCompiler, **_UNWRAPPED}
 """For `numba.njit`, of a part."""
 ENTRY: dict[str, Any] = {"pipeline_class": EntryCompiler}
 """For `numba.njit`, of the function that Python calls."""
+ADDRESSED: dict[str, Any] = {"pipeline_class": AddressCompiler, **_UNWRAPPED}
+"""For `numba.njit`, of functions that generated code calls by their addresses (`called`)."""
