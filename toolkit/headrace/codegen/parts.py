@@ -74,7 +74,7 @@ class KnownFlags(Flags):
     """Numba's own, which know their values.
 
     To find what an operator such as ``+`` means for two types, Numba asks one overload after another, and each looks the
-    flags up in a dict of its own: thousands of times for one operator of ours, and each time all forty options are read.
+    flags up in a dict of its own: thousands of times for one operator of ours, and each time all options are read.
     """
 
     __slots__ = ("_known",)
