@@ -83,6 +83,24 @@ def test_example_a_run_that_goes_on():
         assert ("headrace_latency_milliseconds", own, ("quantile", "p99")) in page
 
 
+@pytest.mark.logic
+def test_example_help_says_what_parts_are_of():
+    accounts = hr.table("accounts", columns={"balance": "int64"}, rows=10)
+
+    def deposit(e, t):
+        accounts[e.k].balance += 1
+
+    with hr.stream(TABLE, event_time="ts").transact(deposit, name="ledger").start() as run:
+        assert run.wait(60)
+        with serve(run) as endpoint, urllib.request.urlopen(endpoint.url, timeout=30) as answer:
+            text = answer.read().decode()
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    parts = families["headrace_worker_breakdown_seconds"]
+    assert parts.documentation.startswith("Time of each worker, by what it was for. useful: Running transactions. ")
+    assert all(f" {sample.labels['state']}: " in parts.documentation for sample in parts.samples) and parts.samples
+    assert families["headrace_worker_seconds"].documentation == "What workers did while active."
+
+
 def test_example_loopback_only_and_gone_when_closed():
     before = set(threading.enumerate())
     with counting(TABLE).start() as run:

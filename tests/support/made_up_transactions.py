@@ -37,7 +37,7 @@ EMITS = {"o": "int64", "u": "int64"}
 
 
 def events(draw, count):
-    """Rows with keys that may be unknown or null, lists of one length, a string, a truth."""
+    """Rows with keys that may be unknown or null, lists of one length, one with nulls, a string, a truth."""
     def column(make, kind=None):
         return pa.array([make() for _ in range(count)], kind or pa.int64())
 
@@ -50,6 +50,7 @@ def events(draw, count):
         "x": column(lambda: draw.randrange(-3, 5)), "y": column(lambda: draw.randrange(4)),
         "s": column(lambda: draw.choice(["a", "b", "zz"]), pa.string()), "p": column(lambda: draw.random() < 0.5, pa.bool_()),
         "ks": pa.array([[draw.randrange(6) for _ in range(n)] for n in sizes], lists),
+        "ns": pa.array([[draw.choice([None, 0, 1, 2, 3, 4, 5]) for _ in range(n)] for n in sizes], lists),
         "vs": pa.array([[draw.randrange(-2, 6) for _ in range(n)] for n in sizes], lists),
     })  # fmt: skip
 
@@ -79,7 +80,7 @@ class _Drawing:
 
     def _function(self, number):
         self._loops, self._depth, self._helps = [], 0, self._draw.random() < 0.5
-        lines = ["u = e.x", "q = e.k", "v = 0"]
+        lines = ["u = e.x", "q = e.k", "v = 0", "n = e.nk"]
         lines.append("r = A[q] if e.p else A[e.y]" if self._draw.random() < 0.3 else "r = A[e.y]")
         for _ in range(self._draw.randrange(1, 5)):
             lines += self._statement(2)
@@ -94,7 +95,7 @@ class _Drawing:
 
     def _key(self):
         loops = [name for name, _ in self._loops]
-        simple = ["e.k", "e.k", "e.j", "e.nk", "e.y", "q", "3", "(e.x + e.k) % 7", "e.y + 1", *loops, *loops]
+        simple = ["e.k", "e.k", "e.j", "e.nk", "n", "e.y", "q", "3", "(e.x + e.k) % 7", "e.y + 1", *loops, *loops]
         return self._one_of(*simple)
 
     def _place(self):
@@ -163,7 +164,7 @@ class _Drawing:
         number = len(self._loops)
         i, k, w = f"i{number}", f"k{number}", f"w{number}"
         head, own = self._one_of(
-            (f"for {k} in e.ks:", (k, k)),
+            (f"for {k} in e.ks:", (k, k)), (f"for {k} in e.ns:", (k, k)),
             (f"for {k}, {w} in zip(e.ks, e.vs):", (k, w)),
             (f"for {i}, {k} in enumerate(e.ks):", (k, i)),
             (f"for {i} in range(len(e.ks)):", (f"e.ks[{i}]", i)),

@@ -17,8 +17,9 @@ from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.reference import transactions as reference
 from headrace.reference.containers import first_value
 from headrace.transactions.determined import name_keys
-from headrace.transactions.lowering import EMITTED, MASK, REJECTED, lower, nulls_of
+from headrace.transactions.lowering import EMITTED, MASK, REJECTED, lower
 from headrace.transactions.memory import TableMemory
+from headrace.transactions.nulls import nulls_of
 from headrace.transactions.tables import Table
 
 SCHEMES = ("serial", "chains", "lock", "partition")
@@ -198,13 +199,13 @@ class Lowered:
 
     Parameters
     ----------
-    function, emits
+    function, emits, lists
     twins : mapping of Table to reference.Table
         Without constraints: those are in the text.
     """
 
-    def __init__(self, function, emits, twins):
-        self.lowered, self.twins = lower(function, emits), twins
+    def __init__(self, function, emits, twins, lists=()):
+        self.lowered, self.twins = lower(function, emits, lists), twins
         self.emitted, self.touched, self.noted = {}, {}, {}
         made = {EMITTED: self.emitted, "find": self._find}
         self.run = _function(self.lowered.captured, self.lowered.rows, made)
@@ -258,7 +259,8 @@ class Lowered:
 def in_lowered(functions, events, emits=(), carry=()):
     """Rows and tables, by the lowered text of each function."""
     twins = {table: twin(table, least=False) for table in tables_of(functions)}
-    made = [Lowered(function, list(emits), twins) for function in functions]
+    lists = [python_name(field.name) for field in events.schema if pa.types.is_list(field.type)]
+    made = [Lowered(function, list(emits), twins, lists) for function in functions]
     rows = []
     for ts, payload in payloads(events):
         emitted: dict = {MASK: 0}

@@ -209,7 +209,7 @@ def _families(operators: list[OperatorMetrics]) -> Iterator[Metric]:
                 continue  # a thousand numbers are no family
             family = families.get(_name(measure))
             if family is None:
-                family = families[_name(measure)] = _family(measure)
+                family = families[_name(measure)] = _family(measure, operator)
             for labels, value in _numbers(operator, measure):
                 family.add_metric([operator.name, *labels], value)
     yield from families.values()
@@ -226,15 +226,19 @@ def _name(measure: Measure) -> str:
     return measure.name
 
 
-def _family(measure: Measure) -> Metric:
-    """The empty family of a measure, whose labels are those of `_numbers`."""
+def _family(measure: Measure, operator: OperatorMetrics) -> Metric:
+    """The empty family of a measure, whose labels are those of `_numbers`; a whole says what its parts are."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     kind, text = CounterMetricFamily if measure.kind == "counter" else GaugeMetricFamily, measure.title
     labels = [] if measure.by is None else [measure.by]
     if measure.part_of:
         labels.append("state")
-        text = f"What {measure.by}s did while active." if measure.part_of == "time" else f"Parts of {measure.part_of}."
+        text = f"What {measure.by}s did while active."
+        if measure.part_of != "time":
+            parts = [part for part in operator.measures if (part.part_of, part.by) == (measure.part_of, measure.by)]
+            of = "Time" if measure.unit == "ns" else measure.unit.capitalize()
+            text = f"{of} of each {measure.by}, by what it was for. {' '.join(f'{p.prefix}: {p.title}' for p in parts)}"
     elif measure.kind == "histogram":
         labels.append("quantile")
     elif measure.kind == "text":

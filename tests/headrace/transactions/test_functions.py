@@ -12,7 +12,7 @@ import pytest
 
 import headrace as hr
 from headrace.errors import FunctionError
-from headrace.transactions import binding, lowering, template
+from headrace.transactions import binding, lowering, nulls, template
 from planted_mistakes import planted
 from support.made_up_transactions import EMITS, events, program
 from support.transacted import SCHEMES, agree, in_engine
@@ -66,6 +66,29 @@ def null_keys(e, t):
         t.emit(o=A[e.nk + 1].b)
 
 
+def null_keys_under_names(e, t):
+    k = e.nk
+    one = e.j if e.p else k
+    A[k].b += 1
+    t.emit(o=A[one].b)
+
+
+def null_elements(e, t):
+    total = 0
+    for x in e.ns:
+        total += x
+    A[e.k].b += total
+    for k, n in zip(e.ks, e.ns):  # noqa: B905
+        A[k].c += n
+
+
+def null_elements_of_read_rows(e, t):
+    if A[e.j].b > 4:
+        for k in e.ns:
+            A[k].b += 1
+    A[e.j].b += 1
+
+
 def names_of_the_generated_text(e, t):
     row_0, at_1, s, c, i, me, ts, l = e.k, e.j, 3, 1, 2, 4, 5, 6
     choice_1, part_2, first_3, user_0, mask_0, c_k, note_0, find_0, rejected = 7, 8, 9, 10, 11, 12, 13, 14, 15
@@ -82,7 +105,8 @@ def transfer_in_a_circle(e, t):
 
 
 AGREE = [
-    [two_rejected_one_not, sees_the_first], [least_and_kinds], [containers], [null_keys], [names_of_the_generated_text],
+    [two_rejected_one_not, sees_the_first], [least_and_kinds], [containers], [null_keys], [null_keys_under_names],
+    [null_elements], [null_elements_of_read_rows], [names_of_the_generated_text],
     [transfer_in_a_circle],
 ]  # fmt: skip
 
@@ -219,6 +243,8 @@ MISTAKES = {
         template, 'undo.append(f"s.{mask_field(number)}[i] = 0")', "pass", emits_and_is_rejected),
     "null key looked up": (lowering, "ast.Compare(copy.deepcopy(key), [ast.IsNot()], [ast.Constant(None)])",
                            "ast.Constant(True)", null_keys),
+    "null key under a name": (nulls, "stored.count(name) == 1 and", "False and", null_keys_under_names),
+    "null elements looped over": (lowering, "for each in self._looped_over(node.iter)", "for each in ()", null_elements),
     "rows not kept": (binding, "if row.is_written and lowered.must_undo:", "if False:", undone_in_order),
 }  # fmt: skip
 

@@ -38,8 +38,9 @@ def made_up(count=60, seed=5):
         "k": lambda: draw.randrange(11), "j": lambda: draw.randrange(11), "x": lambda: draw.randrange(-3, 6),
         "nk": lambda: draw.choice([None, 1, 2, 12]), "nx": lambda: draw.choice([None, 1, 2, 12]),
         "ks": lambda: [draw.randrange(10) for _ in range(draw.randrange(4))], "s": lambda: draw.choice(["a", "b", "cc"]),
+        "ns": lambda: [draw.choice([None, *range(7)]) for _ in range(draw.randrange(3))],
     }  # fmt: skip
-    kinds = {"ks": lists, "s": pa.string()}
+    kinds = {"ks": lists, "ns": lists, "s": pa.string()}
     made = {name: pa.array([make() for _ in range(count)], kinds.get(name, numbers)) for name, make in columns.items()}
     return pa.table({"ts": range(count), **made})
 
@@ -199,6 +200,42 @@ def null_keys(e, t):
     A[e.nk].b += 1
 
 
+def null_keys_under_names(e, t):
+    k = e.nk
+    if k is not None and k > 1:
+        A[k].c += 1
+    for n in e.ns:
+        A[n].c += 1
+    A[k].b += 1
+    one = e.nk if e.x > 0 else e.nx
+    A[one].b += 1
+    if e.x > 2:
+        late = e.nx
+        t.emit(o=A[late].b)
+
+
+def null_elements(e, t):
+    A[e.k].b += 1
+    if e.x > 4:
+        return
+    if A[e.k].b > 6:
+        for x, n in zip(e.ks, e.ns):  # noqa: B905
+            A[n].b += x
+    for n in e.ns:
+        A[1].c += n
+    if None in e.ns:
+        A[2].c = 0
+
+
+def null_elements_beside_containers(e, t):
+    r = B[e.k]
+    for n in e.ns:
+        r.l.append(n)
+    if None not in e.ks:
+        for n in e.ks:
+            r.l.append(n)
+
+
 def pay(k, x):
     A[k].b += x
 
@@ -287,7 +324,8 @@ AGREE = [
     later_parts_are_not_looked_up, value_of_a_part, chained_comparison, guarded_element, read_before_a_helper_writes,
     added_to_what_was_there_before, arguments_in_order, loops_left_early, row_in_the_condition_of_a_loop, loops_over_lists,
     a_key_that_changed, the_same_row_twice, rejected_after_writes, rejected_in_a_loop, least_values,
-    comes_to_be_and_is_rejected, null_keys, strings, helpers, rows_given_to_helpers, row_given_back, emits_on_two_branches,
+    comes_to_be_and_is_rejected, null_keys, null_keys_under_names, null_elements, null_elements_beside_containers,
+    strings, helpers, rows_given_to_helpers, row_given_back, emits_on_two_branches,
     container_on_a_branch_that_is_not_rejected, container_or_rejected,
 ]  # fmt: skip
 

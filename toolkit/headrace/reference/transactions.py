@@ -149,6 +149,17 @@ def check_range(value: Any, where: str) -> None:
         raise OverflowError(f"{where}: {value} is beyond int64")
 
 
+class Lacking(list):
+    """A list with null elements: as a null names no row, it can be asked about, and not looped over."""
+
+    def __iter__(self) -> NoReturn:
+        raise Rejected
+
+
+def _as_read(value: Any) -> Any:
+    return Lacking(value) if isinstance(value, list) and None in value else value
+
+
 class Transaction:
     """What a function may do beside reading and writing: be rejected, and say something."""
 
@@ -185,7 +196,8 @@ def transact(
     sources : sequence of (ts, payload)
         Merged in the order of every engine.
     functions : callables
-        ``f(e, t)``: `e` has the event's columns and `ts`.
+        ``f(e, t)``: `e` has the event's columns and `ts`. A null key rejects, and so does a loop over a list with null
+        elements.
     tables : all that functions use
     emits, carry : names
         Of computed columns, in order, and of those of the event that its row keeps.
@@ -199,7 +211,7 @@ def transact(
     functions, tables = list(functions), list(tables)
     rows = []
     for event in merge(sources):
-        e = SimpleNamespace(**event.payload | {"ts": event.ts})
+        e = SimpleNamespace(**{name: _as_read(value) for name, value in event.payload.items()} | {"ts": event.ts})
         given: Payload = dict.fromkeys(emits)
         is_rejected = has_emitted = False
         for function in functions:

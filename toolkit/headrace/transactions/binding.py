@@ -26,7 +26,8 @@ from headrace.ingress.lists import element_dtype
 from headrace.memory.arena import HEAD
 from headrace.transactions import layout
 from headrace.transactions.determined import name_keys
-from headrace.transactions.lowering import EMITTED, MASK, Lowered, Row, lower, nulls_of
+from headrace.transactions.lowering import EMITTED, MASK, Lowered, Row, lower
+from headrace.transactions.nulls import nulls_of
 from headrace.transactions.splitting import KEPT, TURN, Site, Split, sites_of, split
 from headrace.transactions.tables import Table
 
@@ -117,9 +118,10 @@ def bind(
     FunctionError
         With the line of what cannot be compiled.
     """
-    lowered = [lower(function, list(emits)) for function in functions]
-    tables = list({id(row.table): row.table for each in lowered for row in each.rows.values()}.values())
     readable, fields = event_fields(schema, event_time)
+    lists = [name for name, column in readable.items() if column.kind == "list"]
+    lowered = [lower(function, list(emits), lists) for function in functions]
+    tables = list({id(row.table): row.table for each in lowered for row in each.rows.values()}.values())
     for each in lowered:
         _check_keys(each, readable)
     texts = Texts(*(f"s.{name}" for name in TEXT_FIELDS), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT])

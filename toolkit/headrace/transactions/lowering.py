@@ -9,7 +9,9 @@ where the first line's target is a single name, which happens to read like what 
 too. ``t.reject()`` becomes ``return 1``, the end ``return 0``, ``t.emit(balance=x)`` assignments to fields of
 `EMITTED`, and functions that use tables are written out where they are called. What is evaluated only under a
 condition (the second part of ``and``) becomes a statement under that condition: a row that Python would not look up
-is not looked up.
+is not looked up. A null names no row: it rejects where one is found by it, also under the name of a local that is but
+another name of the column. A loop over a list column with null elements rejects where it begins: which are null is not
+known in a kernel, only how many.
 
 The result is read twice: by `headrace.codegen`, which makes a kernel of it, and by `determined`, which takes from it
 what the keys depend on.
@@ -27,6 +29,7 @@ from typing import Any
 from headrace.codegen.capture import CapturedFunction, capture
 from headrace.codegen.kinds import Array, MapOf, Record
 from headrace.names import instead
+from headrace.transactions.nulls import is_column, lists_asked, nulls_of, with_columns_named
 from headrace.transactions.tables import Table
 
 EMITTED = "<emitted>"
@@ -37,6 +40,8 @@ DONE, REJECTED = 0, 1
 """What a lowered function returns."""
 _CHANGES = {"append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "add", "discard", "setdefault", "update"}
 """Methods that change a container."""
+_ELEMENTS_OF = {"zip", "enumerate", "reversed", "sorted"}
+"""Functions over whose elements a loop may go."""
 
 
 @dataclass
@@ -79,8 +84,16 @@ class Lowered:
     must_undo: bool = False
 
 
-def lower(function: Any, emits: Collection[str]) -> Lowered:
+def lower(function: Any, emits: Collection[str], lists: Collection[str] = ()) -> Lowered:
     """Lower a function ``f(e, t)``.
+
+    Parameters
+    ----------
+    function : callable
+    emits : collection of str
+        Columns that it may emit.
+    lists : collection of str
+        The event's columns that are lists.
 
     Raises
     ------
@@ -91,13 +104,13 @@ def lower(function: Any, emits: Collection[str]) -> Lowered:
     given = [name for name in captured.parameters if name not in captured.defaults]
     if not 1 <= len(given) <= 2:
         raise captured.error(f"takes {len(given)} parameters: it is called with (e, t), the event and the transaction")
-    return _Lowering(captured, given, list(emits)).lowered()
+    return _Lowering(captured, given, list(emits), lists).lowered()
 
 
 class _Lowering:
     """Lowers one function, with what is written out in it."""
 
-    def __init__(self, captured: CapturedFunction, given: list[str], emits: list[str]):
+    def __init__(self, captured: CapturedFunction, given: list[str], emits: list[str], lists: Collection[str]):
         self._captured = replace(
             captured,
             constants=dict(captured.constants),
@@ -106,20 +119,23 @@ class _Lowering:
         )
         self._event = given[0]
         self._transaction = given[1] if len(given) == 2 else None
-        self._emits = emits
+        self._emits, self._lists = emits, lists
         self._calls_emit = False
         self._rows: dict[str, Row] = {}
         self._aliases: dict[str, str] = {}
         """Names that stand for rows -> the table's."""
         self._open: set[str] = set()
-        """Rows that are found on every way to here, by keys that cannot change."""
+        """Rows that are found on every way to here, by keys that cannot change; lists that have no null, by `nulls_of`."""
+        self._guards: set[int] = set()
+        """Conditions that were put around loops: their ids."""
         self._count = 0
         self._local = {n.id for n in ast.walk(captured.node) if isinstance(n, ast.Name)}
 
     def lowered(self) -> Lowered:
         captured = self._captured
-        self._note_aliases(captured.node)
-        body = self._block(captured.node.body)
+        statements = with_columns_named(captured.node.body, self._event, self._captured.constants)
+        self._note_aliases(ast.Module(statements, []))
+        body = self._block(statements)
         body.append(_return(DONE, captured.node.body[-1]))
         node = copy.copy(captured.node)
         node.body = body
@@ -192,14 +208,25 @@ class _Lowering:
         self._row(name, table)
         key = self._expression(subscript.slice, before)
         found: ast.stmt = ast.Assign([ast.Name(name, ast.Store())], key)
-        if isinstance(key, ast.Attribute) and isinstance(key.value, ast.Name) and key.value.id == self._event:
+        is_there = self._is_there(key)
+        if is_there is not None:
             # A null is in no table.
-            is_there = ast.Compare(copy.deepcopy(key), [ast.IsNot()], [ast.Constant(None)])
             found = ast.If(is_there, [found], [_return(REJECTED, subscript)])
         before.append(_located(found, subscript))
         if is_stable:
             self._open.add(name)
         return name
+
+    def _is_there(self, key: ast.expr) -> ast.expr | None:
+        """The condition under which a column of the event, or one of several, is no null; None for other keys."""
+        if is_column(key, self._event):
+            return ast.Compare(copy.deepcopy(key), [ast.IsNot()], [ast.Constant(None)])
+        if not isinstance(key, ast.IfExp):
+            return None
+        both = [self._is_there(each) for each in (key.body, key.orelse)]
+        if both == [None, None]:
+            return None
+        return ast.IfExp(copy.deepcopy(key.test), *(each or ast.Constant(True) for each in both))
 
     def _is_stable(self, key: ast.expr) -> bool:
         """Whether a key is made of the event's columns and constants, and so is the same wherever it is written."""
@@ -347,6 +374,8 @@ class _Lowering:
                 return self._If(ast.copy_location(ast.If(first, [inner], []), node))
         test = self._condition(node.test, before)
         body, orelse = self._inner(node.body), self._inner(node.orelse)
+        if body and isinstance(body[-1], ast.Return) and not orelse:
+            self._open |= lists_asked(test)
         return [*before, ast.copy_location(ast.If(test, body or [_located(ast.Pass(), node)], orelse), node)]
 
     def _While(self, node: ast.While) -> list[ast.stmt]:
@@ -367,8 +396,24 @@ class _Lowering:
         if any(isinstance(each, ast.Attribute | ast.Subscript) for each in ast.walk(node.target)):
             raise self._error(f"for {ast.unparse(node.target)} in ...: give what is looped over a name of its own", node)
         iterable = self._expression(node.iter, before)
+        nulls = [name for each in self._looped_over(node.iter) if (name := nulls_of(each)) not in self._open]
+        self._open |= {*nulls}
         body = self._inner(node.body)
-        return [*before, ast.copy_location(ast.For(node.target, iterable, body, self._inner(node.orelse)), node)]
+        loop: ast.stmt = ast.copy_location(ast.For(node.target, iterable, body, self._inner(node.orelse)), node)
+        for name in nulls:
+            count = ast.Attribute(ast.Name(self._event, ast.Load()), name, ast.Load())
+            is_whole = ast.Compare(count, [ast.Eq()], [ast.Constant(0)])
+            loop = _located(ast.If(is_whole, [loop], [_return(REJECTED, node)]), node)
+            self._guards.add(id(loop))
+        return [*before, loop]
+
+    def _looped_over(self, iterable: ast.expr) -> list[str]:
+        """The list columns whose elements a loop takes."""
+        if isinstance(iterable, ast.Call) and isinstance(iterable.func, ast.Name) and iterable.func.id in _ELEMENTS_OF:
+            return list(dict.fromkeys(name for each in iterable.args for name in self._looped_over(each)))
+        if is_column(iterable, self._event) and iterable.attr in self._lists:  # type: ignore[attr-defined]
+            return [iterable.attr]  # type: ignore[attr-defined]
+        return []
 
     # -- expressions
 
@@ -671,6 +716,7 @@ class _Lowering:
         if last is not None and last.value is not None:
             body.append(ast.Assign([ast.Name("", ast.Store())], last.value))  # its name is the prefix alone
         body = [_Renamed(prefix, same).visit(each) for each in body]
+        body = with_columns_named(body, self._event, self._captured.constants)
         block = ast.Module([*assigned, *body], [])
         for each in ast.walk(block):
             if "lineno" in each._attributes:
@@ -711,6 +757,9 @@ class _Lowering:
             if now is None:
                 return None
             if isinstance(node, ast.If):
+                if id(node) in self._guards and now.container is not None:
+                    # It could not be put back: such an event ends the run, as other uses of the list do.
+                    node.test, node.orelse = _located(ast.Constant(True), node), []
                 now = _either(self._flow(node.body, now, lowered, leaving), self._flow(node.orelse, now, lowered, leaving))
             elif isinstance(node, ast.For | ast.While):
                 own: list[_Written] = []
@@ -777,11 +826,6 @@ class _Renamed(ast.NodeTransformer):
         if node.id in self._same:
             return ast.copy_location(copy.deepcopy(self._same[node.id]), node)
         return ast.copy_location(ast.Name(self._prefix + node.id, node.ctx), node)
-
-
-def nulls_of(column: str) -> str:
-    """The field of an event that has the number of null elements of a list column."""
-    return f"None in {column}"
 
 
 def _uses_tables(captured: CapturedFunction) -> bool:

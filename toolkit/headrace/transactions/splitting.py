@@ -26,6 +26,7 @@ from headrace.codegen.capture import CapturedFunction
 from headrace.errors import FunctionError
 from headrace.transactions.determined import Reads, name_keys
 from headrace.transactions.lowering import EMITTED, REJECTED, Lowered, Row, written_place
+from headrace.transactions.nulls import guarded_loop
 
 KEPT = "<kept>"
 """The name that stands for what an operation saves of its row."""
@@ -371,6 +372,8 @@ class _Splitting:
         for node in reversed(before):
             if not _stored_inside(node) & wanted:
                 continue
+            # Where an operation is at work, no list of its event has made it be rejected.
+            node = guarded_loop(node) or node
             if isinstance(node, ast.If | ast.While) or self._mentioned(node) or self._reads.of(node) is not None:
                 raise _CannotSplit(f"{name}: what is written is worked out under conditions ({_line(node)})")
             if any(isinstance(each, ast.Return) for each in ast.walk(node)):
