@@ -21,6 +21,7 @@ import headrace as hr
 from headrace.errors import (
     ArgumentError,
     FunctionError,
+    HeadraceError,
     KeyNullError,
     MissingAttributeError,
     NotSupportedError,
@@ -31,6 +32,7 @@ from headrace.errors import (
     UnknownNameError,
     UnsupportedTypeError,
 )
+from headrace.transactions import phases_kernel
 from support.workloads import eventually
 
 accounts = hr.table("accounts", columns={"balance": "int64"}, rows=10)
@@ -334,6 +336,23 @@ def _interrupted_inside_a_batch():
         run.wait()
     run.stop()
     timer.join()
+    eventually(lambda: threading.active_count() <= before)
+
+
+@pytest.mark.slow
+@pytest.mark.interpreted
+def test_planted_failure_in_the_middle_of_a_change_ends_all_threads(monkeypatch):
+    """The loop fails where the membership of the output is odd; the collector, which waits for the end of that, ends."""
+    before = threading.active_count()
+
+    def breaks(*_):
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(phases_kernel, "start_mark", breaks)
+    run = visits(events(100)).start(threads=1, max_threads=2, reconfigure=[(50, 2)])
+    with pytest.raises(HeadraceError, match="planted"):
+        run.wait(30)
+    run.stop()
     eventually(lambda: threading.active_count() <= before)
 
 

@@ -33,7 +33,9 @@ Ordering    W1 write record, W2 store_release OUT_HEAD, W3 store_release MARK
                     store buffers: of the two fences one is first. If W5: C5 sees
                     the promise. If the collector's: W6 sees what it waits for.
                     With new records W6 is not asked: their signal has its fence
-Progress    A full ring waits for the collector (back-pressure), polling STOP.
+Progress    A full ring waits for the collector (back-pressure), polling STOP; the
+            collector waits for the end of a change of membership, polling OUT_STOP,
+            after which it releases nothing.
 Checked     tests/headrace/egress/test_rings.py
 """
 
@@ -186,7 +188,7 @@ def publish(o, me, head, mark, watermark):
 
 @kernel
 def promised(o):
-    """C1: the smallest promise of the active instances and their smallest watermark, one snapshot."""
+    """C1: the smallest promise of the active instances and their smallest watermark, one snapshot unless it is stopped."""
     while True:
         before = begin_scan(o.membership, 0)
         smallest = END_OF_TIME
@@ -195,6 +197,8 @@ def promised(o):
             watermark = min(watermark, load_acquire(o.mark_ts, r * CELL))  # C0
             smallest = min(smallest, load_acquire(o.mark, r * CELL))  # C1
         if is_whole(o.membership, 0, before):
+            return smallest, watermark
+        if load_acquire(o.words, OUT_STOP) != 0:  # who failed in the middle of a change does not end it
             return smallest, watermark
         pause()
 
