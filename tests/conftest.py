@@ -1,5 +1,7 @@
 """What all tests share: one Spark session, one process without the compiler; drawn examples; tidiness."""
 
+import gc
+import itertools
 import os
 
 import pytest
@@ -13,6 +15,19 @@ settings.register_profile("check", deadline=None, derandomize=True, print_blob=T
 settings.register_profile("campaign", deadline=None, print_blob=True)
 # What fails here fails again. `pytest --hypothesis-profile=campaign` draws other examples every time.
 settings.load_profile("check")
+
+
+_FROZEN_AFTER = 10
+"""Tests. What is there by then stays, most of it the compiler's, and is not looked through again: every few runs that
+nobody refers to any more make the next one collect all garbage (`runtime.run`), which took half of the suite's time."""
+_ended = itertools.count()
+
+
+def pytest_runtest_logfinish():
+    # Where there is no compiler, a session is one test and does not stay: `Interpreter` does it between two.
+    if JIT and next(_ended) % _FROZEN_AFTER == 0:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ The process is this file run as a program: it is told one test a line, and answe
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import json
 import os
@@ -63,11 +64,14 @@ class Interpreter:
 def _serve() -> None:
     import pytest
 
+    without = [word for plugin in ("cacheprovider", "xdist", "nbmake") for word in ("-p", f"no:{plugin}")]
     answers, sys.stdout = sys.stdout, sys.stderr
     for test in sys.stdin:
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
-            status = pytest.main([test.rstrip("\n"), "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"])
+            status = pytest.main([test.rstrip("\n"), "-q", "-x", *without])
+        gc.collect()
+        gc.freeze()  # pytest collects all garbage several times a test: what stays is not looked through again
         print(json.dumps([status == 0, said.getvalue()]), file=answers, flush=True)
 
 
