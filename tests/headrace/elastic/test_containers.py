@@ -361,7 +361,7 @@ ALL_OF = hr.operator(
 @pytest.mark.parametrize(("threads", "mode"), [(1, "vsn"), (3, "vsn"), (2, "sn")])
 def test_example_max_state_is_hit_in_the_middle(threads, mode):
     rows = [(7, {"ks": ["a"] if i % 2 else ["b"], "k": "a", "w": None, "x": 3 * i, "y": 0.5}) for i in range(4_000)]
-    query = of_gathers(stream([rows], SCHEMA), Window(12, 5))
+    query = of_lasts(stream([rows], SCHEMA), Window(12, 5))
     with pytest.raises(OverflowInputError, match=r"event time 7 take more than max_state=65536 bytes; pass a larger"):
         query.to_arrow(threads=threads, mode=mode, max_state=1 << 16)
 

@@ -157,6 +157,7 @@ class TestBand:
         joined = three_bands(left, right, 10, 0).to_arrow().select(["ts", "x", "a"])
         assert joined.to_pylist() == [{"ts": 11, "x": high, "a": high}, {"ts": 12, "x": low, "a": low}]
 
+    @pytest.mark.logic
     @pytest.mark.parametrize(("whole", "narrow"), [(2**31, 3.5e38), (2**40, 3.5e38), (2**40, 3.3e38), (2**40, 3.45e38)])
     def test_example_a_width_beyond_the_narrow_type(self, whole, narrow):
         ends = [-(2**31), 2**31 - 1], [-1.7e38, 1.7e38]
@@ -242,6 +243,7 @@ class TestEquality:
         with pytest.raises(KeyNullError, match="key column 'id' is null at row 1: .* nulls='drop'"):
             query.to_arrow()
 
+    @pytest.mark.logic
     def test_example_a_condition_is_no_key(self):
         """Of numbers: a null there makes the condition false, as in any predicate."""
         left = pa.table({"ts": [0, 1], "x": pa.array([1, None], pa.int64())})

@@ -161,6 +161,7 @@ def test_example_too_many_tuples_say_so(mode):
         query.apply(operator).to_arrow(threads=2, mode=mode)
 
 
+@pytest.mark.logic
 def test_example_a_failing_output_shows_the_window():
     drawn = [(ts, {"ks": ["a"], "k": 0, "x": 50 if ts == 2 else 1, "f": 0.0}) for ts in range(4)]
     with pytest.raises(hr.errors.FunctionError, match="ZeroDivisionError") as caught:

@@ -421,7 +421,7 @@ CUSTOM_ROWS = st.tuples(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("slots", [1, pytest.param(3, marks=pytest.mark.logic)])
 @DRAWN
 @given(
     sources=st.lists(st.lists(CUSTOM_ROWS, max_size=25), min_size=1, max_size=3),

@@ -43,7 +43,7 @@ QUICK = settings(
     phases=[Phase.explicit, Phase.generate],  # shrinking a failure would take minutes
     suppress_health_check=list(HealthCheck),
 )
-MODES = [("log", "vsn"), ("scalegate", "vsn"), ("log", "sn")]
+MODES = [("log", "vsn"), pytest.param("scalegate", "vsn", marks=pytest.mark.logic), ("log", "sn")]
 
 WORDS = ["", "a", "b", "B", "ab", "é", "日本", "z" * 11, "z" * 11 + "a", "\U0001f600"]
 SCHEMA = pa.schema(
@@ -338,7 +338,8 @@ def test_agree_keys_alone_are_known_by_strings(dictionaries):
         (no_literal_is_kept, lambda: assert_passing("multi", SCHEDULES[0])),
         (what_states_hold_is_not_asked, lambda: assert_passing("single", SCHEDULES[0])),
         (states_are_noted_too_seldom, lambda: assert_passing("single", SCHEDULES[0])),
-        (windows_have_no_size, lambda: assert_passing("multi", SCHEDULES[0])),
+        # By how far the source is ahead: a single run may not show it.
+        (windows_have_no_size, lambda: [assert_passing("multi", SCHEDULES[0]) for _ in range(6)]),
         (keys_are_not_touched, assert_alone),
     ],
 )
