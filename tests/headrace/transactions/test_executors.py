@@ -308,11 +308,16 @@ def test_example_stop_in_the_middle(scheme):
 
 
 def test_example_time_is_booked():
-    run = Executors(draw(4, 2000, 3), configuration(2, "lock", "everything", 500), work=2_000).run()
-    meter = run.c.meter
-    assert meter[:2, words.EVENTS].sum() == 2000 and meter[0, words.BATCHES] == 4
-    assert meter[:2, words.NOTED].sum() > 2000 and meter[:2, words.LOCK_NS].sum() > 0
-    assert (meter[:2, words.LOCK_NS] + meter[:2, words.PREPARE_NS] <= meter[:2, worker_kernel.BUSY_NS]).all()
+    waited_ns = runs = 0
+    while waited_ns == 0:  # on a machine with other work to do, the two may take turns for all of a run
+        runs += 1
+        assert runs <= 50, "two executors never waited for each other's locks"
+        run = Executors(draw(4, 2000, 3), configuration(2, "lock", "everything", 500), work=2_000).run()
+        meter = run.c.meter
+        assert meter[:2, words.EVENTS].sum() == 2000 and meter[0, words.BATCHES] == 4
+        assert meter[:2, words.NOTED].sum() > 2000
+        assert (meter[:2, words.LOCK_NS] + meter[:2, words.PREPARE_NS] <= meter[:2, worker_kernel.BUSY_NS]).all()
+        waited_ns = meter[:2, words.LOCK_NS].sum()
 
 
 def test_example_records_by_how_many_operations_a_batch_has_on_them():
