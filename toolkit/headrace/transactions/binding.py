@@ -29,9 +29,12 @@ from headrace.transactions.determined import name_keys
 from headrace.transactions.lowering import EMITTED, MASK, Lowered, Row, lower, nulls_of
 from headrace.transactions.splitting import KEPT, TURN, Site, Split, sites_of, split
 from headrace.transactions.tables import Table
+from headrace.transactions.words import MOST_SITES
 
 KERNEL_WORDS = ("me", "c", "s", "l", "i", "ts")
 """Parameters of every function, before the columns that it reads."""
+NEXT_OPERATION = "next_operation"
+"""What follows operations is given the first one of its function, and finds them in the order in which they were noted."""
 NO_TEXT = ""
 """The first literal, so its id is 0."""
 TEXT_FIELDS = ("text_prefixes", "text_addresses", "text_lengths", "text_points")
@@ -238,6 +241,8 @@ class _Writing:
     def taken(self, splits: Sequence[Split], columns: tuple[str, ...]) -> Taken:
         """The functions as operations."""
         sites = list(sites_of(splits))
+        if len(sites) > MOST_SITES:
+            raise FunctionError(f"they find rows at {len(sites)} places, more than {MOST_SITES}")
         names, posts = [], []
         units = {
             site: self._unit(site, number, one, splits[number], columns)
@@ -254,7 +259,8 @@ class _Writing:
             bindings = {"e": self._fields, "state emitted": self._emitted(number)}
             bindings |= {self._role(one.row): self._kept(site, one, f"operation_{one.row.number}") for site, one in own}
             named = {EMITTED: "state emitted"}
-            posts.append(self._specialised(f"post_{number}", each.post, columns, bindings, rows, named, "any"))
+            given = (NEXT_OPERATION, *columns)
+            posts.append(self._specialised(f"post_{number}", each.post, given, bindings, rows, named, "any"))
         return Taken(names, posts, units, sites)
 
     def _unit(self, site: int, number: int, one: Site, of: Split, columns: tuple[str, ...]) -> GeneratedFunction:
@@ -276,7 +282,7 @@ class _Writing:
 
     def _noted(self, site: int, one: Site) -> str:
         record = f"s.table_first[{self._tables.index(one.row.table)}] + row_{one.row.number}"
-        text = self._found(one.row) + f"note_operation(c, me, {record}, operation_word(c, me, l, {site}))\n"
+        text = self._found(one.row) + f"note_operation(c, me, {record}, operation_word(l, i, {site}))\n"
         return text if one.is_unit else text + "l[FATE] = IN_CHAIN\n"
 
     @staticmethod
@@ -354,7 +360,7 @@ def _kind_of_key(row: Row) -> str:
 
 
 def _next_operation(row: Row) -> str:
-    return f"operation_{row.number} = l[NEXT_OPERATION]\nl[NEXT_OPERATION] = operation_{row.number} + 1\n"
+    return f"operation_{row.number} = {NEXT_OPERATION}\n{NEXT_OPERATION} = operation_{row.number} + 1\n"
 
 
 _MEMORY = Memory(
