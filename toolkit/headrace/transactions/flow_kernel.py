@@ -37,7 +37,7 @@ Checked     tests/headrace/transactions/test_interleave.py, test_executors.py
 """
 
 from headrace.kernel import kernel
-from headrace.memory.atomics import fetch_add, load_relaxed
+from headrace.memory.atomics import fetch_add, load_relaxed, prefetch_for_write
 from headrace.references import BUCKET_MASK
 from headrace.transactions.key_sets_kernel import FIRST_OPERATION, SET_AT
 from headrace.transactions.words import (
@@ -61,6 +61,10 @@ WAITING = 1
 EDGE = 1 << 32
 BLOCK = 8
 """Events that are taken from a shared cursor in one go."""
+
+AHEAD = 8
+"""How many operations before it is linked an operation's record is asked for: of 400,000 accounts and as many assets, an
+event takes 125 ns instead of 220 to prepare; where they lie in the cache it makes no difference."""
 
 COUNTED = 20
 """Bits of a record's number of operations, beside the batch."""
@@ -99,7 +103,10 @@ def link_owned(me, c, config):
     executed = load_relaxed(c.words, FIT)
     batch = load_relaxed(c.words, SEEN) + 1
     for part in range(c.rows[config, THREADS]):
-        for k in range(c.part_at[part, me], c.part_at[part, me + 1]):
+        stop = c.part_at[part, me + 1]
+        for k in range(c.part_at[part, me], stop):
+            if k + AHEAD < stop:
+                prefetch_for_write(c.tails, (c.sets[c.entries[k + AHEAD]] >> 1) * RECORD_WORDS)
             o = c.entries[k]
             if c.event_of[o] >= executed:
                 break
