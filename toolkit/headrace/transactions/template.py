@@ -21,7 +21,7 @@ from headrace.codegen.included import included
 from headrace.codegen.text import indent
 from headrace.ingress.store import directory_width
 from headrace.transactions import layout, undo_kernel
-from headrace.transactions.binding import Bound, Readable, event_field, mask_field
+from headrace.transactions.binding import TURNS, Bound, Readable, event_field, mask_field
 from headrace.transactions.results import ring_field
 
 _IMPORTS = """
@@ -56,7 +56,7 @@ def place_{table}(s, slot):
 
 
 @kernel
-def note_{table}(me, c, s, l, key, is_write):
+def note_{table}(me, c, s, key, is_write):
     slot = find_{table}(s, key)
     if slot >= 0:
         note(c, me, s.table_first[{table}] + slot, is_write)
@@ -122,14 +122,6 @@ if user_{number}({call}) != 0:
 
 _OPERATIONS = """
 @kernel
-def operation_word(l, i, site):
-    # Which event, which turn of the site's loop, which site.
-    turn = l[SITES + site]
-    l[SITES + site] = turn + 1
-    return i << EVENT_SHIFT | turn << TURN_SHIFT | site
-
-
-@kernel
 def prepare_operations(me, c, x, s, l, first, last):
     for i in range(first, last):
         l[CAUSE] = i
@@ -174,14 +166,12 @@ def finish_event(me, c, x, s, l, i):
 
 _NAME = """
 l[FUNCTION] = {number}
-l[FATE] = BY_PARTS
-for site in range({first}, {last}):
-    l[SITES + site] = 0
+{turns}
 before_{number} = c.filling[me, SET_AT]
+s.fate_{number}[i] = before_{number} << FATE_BITS | BY_PARTS
 if name_{number}({call}) != 0:
     c.filling[me, SET_AT] = before_{number}
-    l[FATE] = REFUSED
-s.fate_{number}[i] = before_{number} << FATE_BITS | l[FATE]
+    s.fate_{number}[i] = REFUSED
 """
 
 _UNIT = """
@@ -271,11 +261,9 @@ def _operations_text(bound: Bound, value_columns: Sequence[str], check: str) -> 
     assert taken is not None
     whole = [bound.functions[number] for number in sorted(taken.whole)]
     names, units, posts = [], [], []
-    sites = [number for number, _ in taken.sites]
     for number, (name, post) in enumerate(zip(taken.names, taken.posts, strict=True)):
-        first = sites.index(number) if number in sites else 0
-        last = first + sites.count(number)
-        names.append(_NAME.format(number=number, first=first, last=last, call=_arguments(name)))
+        turns = "\n".join(f"{each} = 0" for each in name.parameters if each.startswith(TURNS))
+        names.append(_NAME.format(number=number, turns=turns or "pass", call=_arguments(name)))
         begin, _ = _around(bound, number, only_mask=True)
         posts.append(_POST.format(number=number, begin=indent(begin, 1).rstrip("\n"), call=_arguments(post)))
     for site, (number, one) in enumerate(taken.sites):

@@ -11,9 +11,7 @@ from headrace.transactions.words import FREE
 (
     UNDO,  # how much of the part is used
     FUNCTION,  # which function is at work; -1: none is, keys are named
-    FATE,  # what becomes of the function at work
-    SITES,  # how often each site was come by
-) = range(FREE, FREE + 4)
+) = range(FREE, FREE + 2)
 
 BY_PARTS, REFUSED, IN_CHAIN, REFUSED_IN_CHAIN = range(4)
 """Fates: operations and what follows them; rejected; run whole in the chain of its only row, and rejected there."""
