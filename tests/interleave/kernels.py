@@ -94,6 +94,7 @@ class _Loaded:
             "CELL": 1,
             "kernel": lambda function: function,
             "by_reference": lambda fields: fields,
+            "borrowed": lambda array: array,
             "prefetch": lambda array, index: None,
             "prefetch_for_write": lambda array, index: None,
             "now_ns": lambda: 0,

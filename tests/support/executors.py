@@ -38,7 +38,8 @@ TRANSFER, LOOK, MIX, PUT = range(4)
 COMMON = """
 from headrace.codegen.modules import compiled as kernel
 from headrace.references import ROW_MASK
-from headrace.transactions.key_sets_kernel import begin_set, end_set, note, note_operation
+from headrace.transactions.key_sets_kernel import begin_set, end_operations, end_set, note, note_operation
+from headrace.transactions.words import EVENT_SHIFT
 
 PRIME = 1_000_003
 
@@ -117,20 +118,24 @@ def prepare_operations(me, c, x, s, l, first, last):
         e = c.refs[i] & ROW_MASK
         begin_set(c, me, i)
         for j in range(s.size[e]):
-            note_operation(c, me, s.keys[e, j], j)
-        if not end_set(c, me, i):
+            note_operation(c, me, s.keys[e, j], i << EVENT_SHIFT | j)
+        if not end_operations(c, me, i):
             return i
     return last
 
 
 @kernel
-def run_operation(me, c, x, s, l, i, j):
-    e = c.refs[i] & ROW_MASK
-    k = s.keys[e, j]
-    s.waste[me * 16] ^= spend(s, e)
-    if s.kind[e] == 3:
-        s.values[k] = (s.values[k] * 3 + s.amount[e] + j) % PRIME
-    s.blotter[i, j] = s.values[k]
+def run_operations(me, c, x, s, l, first, last, executed):
+    for n in range(first, last):
+        o = c.entries[n]
+        i, j = c.link[o] >> EVENT_SHIFT, c.link[o] & (1 << EVENT_SHIFT) - 1
+        if i >= executed:
+            break
+        e, k = c.refs[i] & ROW_MASK, c.sets[o] >> 1
+        s.waste[me * 16] ^= spend(s, e)
+        if s.kind[e] == 3:
+            s.values[k] = (s.values[k] * 3 + s.amount[e] + j) % PRIME
+        s.blotter[i, j] = s.values[k]
 
 
 @kernel

@@ -26,6 +26,7 @@ from headrace.kernel import JIT, kernel
 from headrace.memory import atomics, cells
 from headrace.memory.atomics import (
     CELL,
+    borrowed,
     compare_exchange,
     exchange,
     fence,
@@ -245,6 +246,28 @@ def test_example_views_read_memory_by_address():
     whole, second, byte, real = views(a.ctypes.data)
     assert (whole, second, byte) == (a.view(np.int64)[0], 7, 5)
     assert real == a.view(np.float64)[0]
+
+
+@kernel
+def first_and_size(array):
+    array[0] += 1
+    return array.size
+
+
+@kernel
+def lent(array, times):
+    total = 0
+    for _ in range(times):
+        given = borrowed(array)
+        total += first_and_size(given)
+    return total
+
+
+def test_example_a_borrowed_array_is_the_array_and_counts_no_reference():
+    a = np.array([[5, 7], [1, 2]])[0]
+    counted = sys.getrefcount(a), sys.getrefcount(a.base)
+    assert lent(a, 1000) == 2000 and a.tolist() == [1005, 7]
+    assert (sys.getrefcount(a), sys.getrefcount(a.base)) == counted
 
 
 @kernel

@@ -92,9 +92,10 @@ def null_elements_of_read_rows(e, t):
 def names_of_the_generated_text(e, t):
     row_0, at_1, s, c, i, me, ts, l = e.k, e.j, 3, 1, 2, 4, 5, 6
     choice_1, part_2, first_3, user_0, mask_0, c_k, note_0, find_0, rejected = 7, 8, 9, 10, 11, 12, 13, 14, 15
-    A[row_0].b += at_1 + s + c + i + me + ts + l + user_0 + mask_0 + c_k + note_0 + find_0
+    next_operation, operation_1000, turn, slot, o = 16, 17, 18, 19, 20
+    A[row_0].b += at_1 + s + c + i + me + ts + l + user_0 + mask_0 + c_k + note_0 + find_0 + turn + slot + o
     z = e.x > 0 and A[e.k].b > 3
-    t.emit(o=choice_1 + part_2 + first_3 + rejected + (1 if z else 0))
+    t.emit(o=choice_1 + part_2 + first_3 + rejected + next_operation + operation_1000 + (1 if z else 0))
 
 
 def transfer_in_a_circle(e, t):
@@ -117,6 +118,25 @@ def test_example_rows_and_tables_are_those_of_the_serial_definition(functions):
     rows = agree(functions, EVENTS, EMITS, carry=["k"], schemes=SCHEMES, **RUN)
     assert any(row["rejected"] for row in rows) or functions[0] in (names_of_the_generated_text, transfer_in_a_circle)
     assert not all(row["rejected"] for row in rows)
+
+
+def reads_and_writes_a_list(e, t):
+    total = e.x
+    for k in e.ks:
+        total += A[k].b
+    t.emit(o=total)
+    for n, k in enumerate(e.ks):
+        A[k].c = n + e.y
+    if e.x < 0:
+        t.reject()
+
+
+def test_example_an_operation_is_of_one_of_so_many_places(capsys, monkeypatch):
+    """A function that finds rows at more places than that runs whole."""
+    for most, said in ((2, "an operation chain for each row"), (1, "they find rows at 2 places, more than 1")):
+        monkeypatch.setattr(binding, "MOST_SITES", most)
+        hr.stream(EVENTS, event_time="ts").transact(reads_and_writes_a_list, emits={"o": "int64"}).explain()
+        assert said in capsys.readouterr().out
 
 
 # -- random functions
@@ -247,6 +267,33 @@ MISTAKES = {
     "null elements looped over": (lowering, "for each in self._looped_over(node.iter)", "for each in ()", null_elements),
     "rows not kept": (binding, "if row.is_written and lowered.must_undo:", "if False:", undone_in_order),
 }  # fmt: skip
+
+
+def one_row_before(e, t):
+    A[e.k].c += e.x
+
+
+OF_OPERATIONS = {
+    "columns of another event": ("if i != event:", "if event < 0:"),
+    "the turn of a loop forgotten": ("turn = word >> TURN_SHIFT & MOST_TURNS - 1", "turn = 0"),
+    "operations begin with those of another function": (
+        "next_operation = s.fate_{number}[i] >> FATE_BITS", "next_operation = c.set_at[i]"),
+    "operations of events that are not executed": ("            if i >= executed:\n                break\n", ""),
+}  # fmt: skip
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("name", OF_OPERATIONS)
+def test_planted_mistakes_of_operations_are_found(name, monkeypatch):
+    functions, more = [one_row_before, reads_and_writes_a_list], {**RUN, "punctuation": 30, "max_operations": 24}
+    agree(functions, EVENTS, EMITS, schemes=["chains"], **more)
+    right, wrong = OF_OPERATIONS[name]
+    texts = {part: getattr(template, part) for part in ("_OPERATIONS", "_POST")}
+    assert sum(text.count(right) for text in texts.values()) == 1
+    for part, text in texts.items():
+        monkeypatch.setattr(template, part, text.replace(right, wrong))
+    with pytest.raises(AssertionError):
+        agree(functions, EVENTS, EMITS, schemes=["chains"], **more)
 
 
 @pytest.mark.interpreted

@@ -354,6 +354,18 @@ if JIT:
             """Do nothing: pollers see the changed word themselves."""
             return 0
 
+    @intrinsic
+    def borrowed(typing_context, array):
+        """The same array without its count of references, for a kernel whose caller keeps it alive."""
+
+        def generate(context, builder, signature, args):
+            (kind,) = signature.args
+            made = context.make_array(kind)(context, builder, args[0])
+            made.meminfo = cgutils.get_null_value(made.meminfo.type)
+            return made._getvalue()
+
+        return (array(array), generate) if isinstance(array, types.Array) else None
+
     view_i64 = _compile_view(types.int64)
     view_i32 = _compile_view(types.int32)
     view_u32 = _compile_view(types.uint32)
@@ -419,6 +431,9 @@ else:
 
     def futex_wake(array, index, count):
         return 0
+
+    def borrowed(array):
+        return array
 
     def _interpreted_view(c_type, dtype):
         def view(address, count):

@@ -30,9 +30,16 @@ from headrace.transactions.lowering import EMITTED, MASK, Lowered, Row, lower
 from headrace.transactions.nulls import nulls_of
 from headrace.transactions.splitting import KEPT, TURN, Site, Split, sites_of, split
 from headrace.transactions.tables import Table
+from headrace.transactions.words import MOST_SITES
 
-KERNEL_WORDS = ("me", "c", "s", "l", "i", "ts")
-"""Parameters of every function, before the columns that it reads."""
+KERNEL_WORDS = ("me", "c", "s", "i", "ts")
+"""Parameters of every function, before its own ones and the columns that it reads."""
+PRIVATE = ("l",)
+"""Parameter of one that keeps what it may have to undo: an array, whose references are counted at each call."""
+TURNS = "turn_"
+"""What names operations in a loop is given 0 for its turn, by the row's number."""
+NEXT_OPERATION = "next_operation"
+"""What follows operations is given the first one of its function, and finds them in the order in which they were noted."""
 NO_TEXT = ""
 """The first literal, so its id is 0."""
 TEXT_FIELDS = ("text_prefixes", "text_addresses", "text_lengths", "text_points")
@@ -220,14 +227,15 @@ class _Writing:
                 text += f"keep_row(me, s, l, {at}, {layout.stride(row.table)})\n"
             rows[row.name] = Opened(role, text + self._present(row), _kind_of_key(row))
         named = {EMITTED: "state emitted"}
-        return self._specialised(f"user_{number}", lowered.captured, columns, bindings, rows, named, "any")
+        given = (*(PRIVATE if lowered.must_undo else ()), *columns)
+        return self._specialised(f"user_{number}", lowered.captured, given, bindings, rows, named, "any")
 
     def keys(self, number: int, lowered: Lowered, columns: tuple[str, ...]) -> GeneratedFunction:
         """What only names the function's keys."""
         rows = {
             row.name: Opened(
                 f"state {row.number} {row.table.name}",
-                f"note_{self._tables.index(row.table)}(me, c, s, l, {{key}}, {int(row.is_written)})",
+                f"note_{self._tables.index(row.table)}(me, c, s, {{key}}, {int(row.is_written)})",
                 _kind_of_key(row),
             )
             for row in lowered.rows.values()
@@ -240,6 +248,8 @@ class _Writing:
     def taken(self, splits: Sequence[Split], columns: tuple[str, ...]) -> Taken:
         """The functions as operations."""
         sites = list(sites_of(splits))
+        if len(sites) > MOST_SITES:
+            raise FunctionError(f"they find rows at {len(sites)} places, more than {MOST_SITES}")
         names, posts = [], []
         units = {
             site: self._unit(site, number, one, splits[number], columns)
@@ -249,14 +259,20 @@ class _Writing:
         for number, each in enumerate(splits):
             own = [(site, one) for site, (of, one) in enumerate(sites) if of == number]
             assert each.name is not None and each.post is not None
-            rows = {one.row.name: Opened(self._role(one.row), self._noted(site, one), _kind_of_key(one.row)) for site, one in own}
+            rows = {
+                one.row.name: Opened(self._role(one.row), self._noted(number, site, one), _kind_of_key(one.row))
+                for site, one in own
+            }
+            turns = tuple(f"{TURNS}{one.row.number}" for _, one in own if one.loops)
             bindings: dict[str, Any] = {"e": self._fields} | {row.role: {} for row in rows.values()}
-            names.append(self._specialised(f"name_{number}", each.name, columns, bindings, rows, {}, "any"))
+            given = (*turns, *columns)
+            names.append(self._specialised(f"name_{number}", each.name, given, bindings, rows, {}, "any"))
             rows = {one.row.name: Opened(self._role(one.row), _next_operation(one.row), _kind_of_key(one.row)) for _, one in own}
             bindings = {"e": self._fields, "state emitted": self._emitted(number)}
             bindings |= {self._role(one.row): self._kept(site, one, f"operation_{one.row.number}") for site, one in own}
             named = {EMITTED: "state emitted"}
-            posts.append(self._specialised(f"post_{number}", each.post, columns, bindings, rows, named, "any"))
+            given = (NEXT_OPERATION, *columns)
+            posts.append(self._specialised(f"post_{number}", each.post, given, bindings, rows, named, "any"))
         return Taken(names, posts, units, sites)
 
     def _unit(self, site: int, number: int, one: Site, of: Split, columns: tuple[str, ...]) -> GeneratedFunction:
@@ -276,10 +292,15 @@ class _Writing:
         named = {KEPT: "state kept", TURN: TURN}
         return self._specialised(f"unit_{site}", unit, ("o", "slot", "turn", *columns), bindings, rows, named, None)
 
-    def _noted(self, site: int, one: Site) -> str:
+    def _noted(self, number: int, site: int, one: Site) -> str:
         record = f"s.table_first[{self._tables.index(one.row.table)}] + row_{one.row.number}"
-        text = self._found(one.row) + f"note_operation(c, me, {record}, operation_word(c, me, l, {site}))\n"
-        return text if one.is_unit else text + "l[FATE] = IN_CHAIN\n"
+        turn = f"{TURNS}{one.row.number}" if one.loops else "0"
+        text = f"note_operation(c, me, {record}, i << EVENT_SHIFT | {turn} << TURN_SHIFT | {site})\n"
+        if one.loops:
+            text += f"{turn} = {turn} + 1\n"
+        if not one.is_unit:
+            text += f"s.fate_{number}[i] = IN_CHAIN\n"
+        return self._found(one.row) + text
 
     @staticmethod
     def _kept(site: int, one: Site, at: str) -> dict[str, Binding]:
@@ -356,7 +377,7 @@ def _kind_of_key(row: Row) -> str:
 
 
 def _next_operation(row: Row) -> str:
-    return f"operation_{row.number} = l[NEXT_OPERATION]\nl[NEXT_OPERATION] = operation_{row.number} + 1\n"
+    return f"operation_{row.number} = {NEXT_OPERATION}\n{NEXT_OPERATION} = operation_{row.number} + 1\n"
 
 
 _MEMORY = Memory(

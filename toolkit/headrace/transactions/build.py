@@ -16,16 +16,6 @@ _BEGINS = Entry("executor_begins", "me, c, s, l", "executor_begins(me, c, s, l)\
 _GIVES = Entry(
     "give_event", "me, c, o, x, s, l, i, slot", "give_event(me, c, o, x, s, l, i, slot)\nreturn np.int64(0)"
 )
-_RUN_OPERATIONS = """
-for k in range(first, last):
-    o = c.entries[k]
-    i = c.event_of[o]
-    if i >= executed:
-        break
-    l[CAUSE] = i
-    run_operation(me, c, x, s, l, i, c.link[o])
-return np.int64(0)
-"""
 _FINISH_EVENTS = """
 for i in range(first, last):
     l[CAUSE] = i
@@ -44,7 +34,9 @@ _ENTRIES = {
         _BEGINS,
         _GIVES,
         Entry("prepare_operations", _SLICE, f"return np.int64(prepare_operations({_SLICE}))"),
-        Entry("run_operations", f"{_SLICE}, executed", _RUN_OPERATIONS),
+        Entry(
+            "run_operations", f"{_SLICE}, executed", f"run_operations({_SLICE}, executed)\nreturn np.int64(0)"
+        ),
         Entry("finish_events", _SLICE, _FINISH_EVENTS),
     ),
 }

@@ -10,7 +10,7 @@ slice 0, then of slice 1, and so on.
 
 State       entries, part_at   of each slice, its operations by part (private, then
                         read by all)
-            link[o]     the operation, as the program says it in a word
+            link[o]     its event, and what else the program says of it in a word
             CURSOR, CURSOR_2   the parts that somebody runs already, where they are shared
 Invariants  I1  a record is in one part, and a part is run by one executor
             I2  an executor runs a part's operations in the order of events

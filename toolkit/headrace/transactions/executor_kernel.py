@@ -44,6 +44,7 @@ from headrace.egress.rings import publish, reserve_slot
 from headrace.kernel import kernel
 from headrace.memory.atomics import (
     CELL,
+    borrowed,
     load_acquire,
     load_relaxed,
     now_ns,
@@ -171,6 +172,8 @@ def run_executor(me, g, c, o, x, s, l):
     int
         0: over; 1: enter the loop of the family in force.
     """
+    # Each kernel counts the references to its arrays, by atomics, and all executors those to `x` in one word.
+    x, l = borrowed(x), borrowed(l)
     while not stopped(c):
         active = load_acquire(c.reading, me * CELL)
         if active != l[ACTIVATION] and l[ACTIVATION] != 0:  # it has left, and may be back already

@@ -89,8 +89,24 @@ def note(c, me, record, is_write):
 
 
 @kernel
+def end_set(c, me, i):
+    """The key set is complete. False if it did not fit."""
+    begin, at = c.filling[me, SET_BEGIN], c.filling[me, SET_AT]
+    if not end_operations(c, me, i):
+        return False
+    c.set_size[i] = at - begin
+    c.pending[i] = 0
+    for o in range(begin, at):
+        c.event_of[o] = i
+    return True
+
+
+# -- operations by themselves: not merged, and each knows its event
+
+
+@kernel
 def note_operation(c, me, record, word):
-    """An operation on a record; `word` says which, to whoever runs it. Operations are not merged."""
+    """An operation on a record; `word` says which one of which event, to whoever runs it."""
     at = c.filling[me, SET_AT]
     if at >= c.filling[me, SET_END]:
         c.filling[me, SET_FULL] = 1
@@ -101,19 +117,15 @@ def note_operation(c, me, record, word):
 
 
 @kernel
-def end_set(c, me, i):
-    """The key set is complete. False if it did not fit."""
+def end_operations(c, me, i):
+    """All operations of event `i` are noted. False if they did not fit."""
     begin, at = c.filling[me, SET_BEGIN], c.filling[me, SET_AT]
     if c.filling[me, SET_FULL] != 0:
         c.filling[me, SET_AT] = begin
         return False
     c.set_at[i] = begin
-    c.set_size[i] = at - begin
-    c.pending[i] = 0
-    for o in range(begin, at):
-        c.event_of[o] = i
     c.meter[me, NOTED] += at - begin
     return True
 
 
-__all__ = ["begin_region", "begin_set", "end_set", "note", "note_operation"]
+__all__ = ["begin_region", "begin_set", "end_operations", "end_set", "note", "note_operation"]

@@ -4,7 +4,7 @@ This file is included in each generated module of the family "operations", behin
 `executor_kernel`. The program's kernels supply
 
     prepare_operations(me, c, x, s, l, first, last)   note operations; the first event that did not fit, or `last`
-    run_operation(me, c, x, s, l, i, word)   one operation of event `i`, noted with `word`
+    run_operations(me, c, x, s, l, first, last, executed)   those of `entries`, up to the first of event `executed`
     finish_event(me, c, x, s, l, i)          after all operations of the batch, before the event's row is given
 """
 

@@ -117,8 +117,7 @@ class Program:
 
     def private(self) -> np.ndarray:
         """An executor's own words."""
-        sites = len(self.bound.operations.sites) if self.bound.operations else 0
-        return np.zeros(PRIVATE_WORDS + sites, np.int64)
+        return np.zeros(PRIVATE_WORDS, np.int64)
 
     def finisher(self, stores: Sequence[Store]) -> TransactionResults:
         return TransactionResults(self.node.schema, stores, self.spec.carry, self.spec.emits, self.texts)

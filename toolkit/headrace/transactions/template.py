@@ -5,7 +5,7 @@ Supplies what `executor_kernel`, `whole_kernel` and `operations_kernel` name at 
     table_...               the tables (`memory.TableMemory`)
     undo[executor, word]    rows as they were before a transaction that may still be rejected
     event_mask_0[i], emitted_x[i]  what function 0 emitted for event i of the batch: bit 0 that it did, bit 1 + n column n
-    fate_0[i]               what becomes of function 0 of event i, as operations
+    fate_0[i]               what becomes of function 0 of event i, as operations, and the first of these
     kept_2_0[o]             what operation o, of site 2, saved of its row: the EventBlotter of TStream, section IV-B
     event_rejected[i]       whether any of its transactions was rejected
     row_mask, ring_x        columns of the results, a ring for each executor; bit 0 of the mask: rejected
@@ -21,7 +21,7 @@ from headrace.codegen.included import included
 from headrace.codegen.text import indent
 from headrace.ingress.store import directory_width
 from headrace.transactions import layout, undo_kernel
-from headrace.transactions.binding import Bound, Readable, event_field, mask_field
+from headrace.transactions.binding import TURNS, Bound, Readable, event_field, mask_field
 from headrace.transactions.results import ring_field
 
 _IMPORTS = """
@@ -29,8 +29,8 @@ from headrace.codegen.modules import compiled as kernel
 from headrace.ingress.store import CHUNK
 from headrace.ingress.store_kernel import list_f64, list_i64, locate, validity_at, values_at
 from headrace.memory.atomics import load_relaxed, view_f64, view_i64, view_u8
-from headrace.transactions.key_sets_kernel import SET_AT, SET_BEGIN, begin_set, end_set, note, note_operation
-from headrace.transactions.words import CAUSE, COUNT
+from headrace.transactions.key_sets_kernel import SET_AT, begin_set, end_operations, end_set, note, note_operation
+from headrace.transactions.words import CAUSE, COUNT, EVENT_SHIFT, MOST_SITES, MOST_TURNS, TURN_SHIFT
 from headrace.workers.worker_kernel import stopped
 from headrace.transactions.index_kernel import FULL, find_direct, find_hashed, insert_hashed, insert_text
 """
@@ -56,7 +56,7 @@ def place_{table}(s, slot):
 
 
 @kernel
-def note_{table}(me, c, s, l, key, is_write):
+def note_{table}(me, c, s, key, is_write):
     slot = find_{table}(s, key)
     if slot >= 0:
         note(c, me, s.table_first[{table}] + slot, is_write)
@@ -122,39 +122,40 @@ if user_{number}({call}) != 0:
 
 _OPERATIONS = """
 @kernel
-def operation_word(c, me, l, site):
-    # Which operation of the event, which turn of its loop, which site.
-    turn = l[SITES + site]
-    l[SITES + site] = turn + 1
-    return (c.filling[me, SET_AT] - c.filling[me, SET_BEGIN]) << 36 | turn << 8 | site
-
-
-@kernel
 def prepare_operations(me, c, x, s, l, first, last):
     for i in range(first, last):
         l[CAUSE] = i
         begin_set(c, me, i)
 {name_columns}
 {names}
-        if not end_set(c, me, i):
+        if not end_operations(c, me, i):
             return i
     return last
 
 
 @kernel
-def run_operation(me, c, x, s, l, i, word):
-    site = word & 255
-    turn = word >> 8 & (1 << 28) - 1
-    o = c.set_at[i] + (word >> 36)
-    record = c.sets[o] >> 1
+def run_operations(me, c, x, s, l, first, last, executed):
+    event = -1
+    for k in range(first, last):
+        o = c.entries[k]
+        word = c.link[o]
+        i = word >> EVENT_SHIFT
+        if i != event:
+            # Where an event's columns lie is looked up once for all its operations that follow one another.
+            if i >= executed:
+                break
+            event = i
+            l[CAUSE] = i
 {unit_columns}
+        site = word & MOST_SITES - 1
+        turn = word >> TURN_SHIFT & MOST_TURNS - 1
+        record = c.sets[o] >> 1
 {units}
 
 
 @kernel
 def finish_event(me, c, x, s, l, i):
     l[CAUSE] = i
-    l[NEXT_OPERATION] = c.set_at[i]
 {post_columns}
     rejected = 0
 {posts}
@@ -165,14 +166,12 @@ def finish_event(me, c, x, s, l, i):
 
 _NAME = """
 l[FUNCTION] = {number}
-l[FATE] = BY_PARTS
-for site in range({first}, {last}):
-    l[SITES + site] = 0
+{turns}
 before_{number} = c.filling[me, SET_AT]
+s.fate_{number}[i] = before_{number} << FATE_BITS | BY_PARTS
 if name_{number}({call}) != 0:
     c.filling[me, SET_AT] = before_{number}
-    l[FATE] = REFUSED
-s.fate_{number}[i] = l[FATE]
+    s.fate_{number}[i] = REFUSED
 """
 
 _UNIT = """
@@ -193,16 +192,15 @@ if site == {site}:
 
 _POST = """
 l[FUNCTION] = {number}
-if s.fate_{number}[i] == BY_PARTS:
+next_operation = s.fate_{number}[i] >> FATE_BITS
+fate = s.fate_{number}[i] & (1 << FATE_BITS) - 1
+if fate == BY_PARTS:
 {begin}
     rejected |= post_{number}({call})
-elif s.fate_{number}[i] == IN_CHAIN:
-    l[NEXT_OPERATION] += 1
-elif s.fate_{number}[i] == REFUSED_IN_CHAIN:
-    l[NEXT_OPERATION] += 1
-    rejected = 1
-else:
+elif fate == REFUSED:
 {begin}
+    rejected = 1
+elif fate == REFUSED_IN_CHAIN:
     rejected = 1
 """
 
@@ -263,11 +261,9 @@ def _operations_text(bound: Bound, value_columns: Sequence[str], check: str) -> 
     assert taken is not None
     whole = [bound.functions[number] for number in sorted(taken.whole)]
     names, units, posts = [], [], []
-    sites = [number for number, _ in taken.sites]
     for number, (name, post) in enumerate(zip(taken.names, taken.posts, strict=True)):
-        first = sites.index(number) if number in sites else 0
-        last = first + sites.count(number)
-        names.append(_NAME.format(number=number, first=first, last=last, call=_arguments(name)))
+        turns = "\n".join(f"{each} = 0" for each in name.parameters if each.startswith(TURNS))
+        names.append(_NAME.format(number=number, turns=turns or "pass", call=_arguments(name)))
         begin, _ = _around(bound, number, only_mask=True)
         posts.append(_POST.format(number=number, begin=indent(begin, 1).rstrip("\n"), call=_arguments(post)))
     for site, (number, one) in enumerate(taken.sites):
@@ -284,8 +280,8 @@ def _operations_text(bound: Bound, value_columns: Sequence[str], check: str) -> 
     return _pasted([*whole, *taken.names, *taken.units.values(), *taken.posts]) + _OPERATIONS.format(
         name_columns=_columns(bound, taken.names, value_columns, 2),
         names=indent("\n".join(names), 2).rstrip("\n"),
-        unit_columns=_columns(bound, [*taken.units.values(), *whole], value_columns, 1),
-        units=indent("\n".join(units) or "pass", 1).rstrip("\n"),
+        unit_columns=_columns(bound, [*taken.units.values(), *whole], value_columns, 3),
+        units=indent("\n".join(units) or "pass", 2).rstrip("\n"),
         post_columns=_columns(bound, taken.posts, value_columns, 1),
         posts=indent("\n".join(posts), 1).rstrip("\n"),
         check=check,

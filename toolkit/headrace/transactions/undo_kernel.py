@@ -11,13 +11,12 @@ from headrace.transactions.words import FREE
 (
     UNDO,  # how much of the part is used
     FUNCTION,  # which function is at work; -1: none is, keys are named
-    NEXT_OPERATION,  # of the event, in the order in which they were noted
-    FATE,  # what becomes of the function at work
-    SITES,  # how often each site was come by
-) = range(FREE, FREE + 5)
+) = range(FREE, FREE + 2)
 
 BY_PARTS, REFUSED, IN_CHAIN, REFUSED_IN_CHAIN = range(4)
 """Fates: operations and what follows them; rejected; run whole in the chain of its only row, and rejected there."""
+FATE_BITS = 2
+"""The rest of the word of a fate is the function's first operation."""
 
 
 ROWS_KEPT = "a transaction changes more rows than can be put back"

@@ -53,6 +53,13 @@ FAMILIES = ("whole", "operations")
     POST_NS,
 ) = range(FIRST_COUNTER, FIRST_COUNTER + 7)
 
+# The word of an operation: event << EVENT_SHIFT | turn of its loop << TURN_SHIFT | site.
+TURN_SHIFT = 8
+EVENT_SHIFT = 42
+MOST_SITES = 1 << TURN_SHIFT
+MOST_TURNS = 1 << EVENT_SHIFT - TURN_SHIFT
+"""More than a batch has room for operations."""
+
 RECORD_WORDS = 4
 """Of each record, in `locks` and in `tails`."""
 FILLING_WORDS = 16
