@@ -21,7 +21,7 @@ from headrace.transactions.lowering import EMITTED, MASK, REJECTED, lower, nulls
 from headrace.transactions.memory import TableMemory
 from headrace.transactions.tables import Table
 
-SCHEMES = ("serial", "chains", "lock", "partition")
+SCHEMES = ("serial", "chains", "lock", "mvlk", "partition")
 
 
 def plain(rows):

@@ -103,7 +103,7 @@ def check(seed):
     functions, text = program(seed)
     draw = random.Random(seed)
     threads, punctuation = draw.choice([1, 2, 3]), draw.choice([1, 2, 7, 50])
-    schemes = ["serial", *draw.sample(["chains", "lock", "partition"], 2)]
+    schemes = ["serial", *draw.sample(["chains", "lock", "mvlk", "partition"], 2)]
     given = events(draw, 50)
     for scheme in schemes:
         try:
@@ -160,7 +160,7 @@ FAIL = [(overflow, 2, "int64"), (divides, 3, "ZeroDivisionError"), (emits_twice,
 
 @pytest.mark.logic
 @pytest.mark.parametrize(("function", "line", "text"), FAIL, ids=lambda value: getattr(value, "__name__", ""))
-@pytest.mark.parametrize("scheme", ["serial", "chains"])
+@pytest.mark.parametrize("scheme", ["serial", "chains", "mvlk"])
 def test_example_a_run_that_fails_says_event_and_line(function, line, text, scheme):
     with pytest.raises(FunctionError, match=text) as caught:
         in_engine([function], EVENTS, EMITS, scheme=scheme, **RUN)
