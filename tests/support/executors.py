@@ -242,11 +242,11 @@ class Executors:
         self.gate = merged_log.allocate(1, 1, self.gate_capacity)
         merged_log_kernel.join_reader(self.gate, 0, 0, 1)
         records, operations = len(self.events.values), control.operations_of(self.capacity, self.operations)
-        rows = reserved(records + 2 * operations, np.int64)
-        rows[:records] = self.events.values
+        rows = reserved(records + 2 + 2 * operations, np.int64)
+        rows[:records], rows[records] = self.events.values, words.NEVER
         self.c = control.allocate(
             threads, records, self.capacity, operations, len(self.planned), max_delay_ns=self.max_delay_ns,
-            table_rows=rows, table_places=np.array([[0, 0, 1], [records, records, 2]]),
+            table_rows=rows, table_places=np.array([[0, 0, 1], [records, records + 2, 2]]),
         )  # fmt: skip
         self.c.words[worker_kernel.SPIN] = self.spins
         control.write_configuration(self.c, 0, self.initial, self.can_split)

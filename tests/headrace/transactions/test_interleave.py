@@ -145,7 +145,7 @@ def case(k, events, configurations, plan=(), operations=16, workers=2, refused=(
         set_at=[0] * log, set_size=[0] * log, pending=[0] * log, order=[0] * log,
         sets=[0] * operations, event_of=[0] * operations, link=[0] * operations, link_2=[0] * operations,
         entries=[0] * operations, locks=[0] * (4 * records), tails=[0] * (4 * records),
-        table_rows=[1] * records + [0] * (2 * operations), table_places=[[0, 0, 1], [records, records, 2]],
+        table_rows=[1] * records + [NEVER, 0] + [0] * (2 * operations), table_places=[[0, 0, 1], [records, records + 2, 2]],
         filling=table(16), known=table(4 * operations), part_at=table(16), base=table(16), stack=table(log),
         lengths=table(64), served=[0] * workers,
         rows=[[threads, scheme, sharing, punctuation, 0, 0, 0, 0] for threads, scheme, sharing, punctuation in configurations],
@@ -297,8 +297,8 @@ PLANTED = {
         "mvlk", CROSSED, WRONG,
     ),
     "a version is stamped as of the batch before": (
-        (VERSIONS_OF, "            store_release(c.table_rows, version_at(c, o), batch)  # W2\n",
-         "            store_release(c.table_rows, version_at(c, o), batch - 1)  # W2\n"),
+        (VERSIONS_OF, "            store_release(c.table_rows, versions + o * size, batch)  # W2\n",
+         "            store_release(c.table_rows, versions + o * size, batch - 1)  # W2\n"),
         "mvlk", CROSSED, ASLEEP,
     ),
     "a rejected transaction publishes nothing": (
@@ -307,15 +307,16 @@ PLANTED = {
         "mvlk", CROSSED, ASLEEP,
     ),
     "a version does not begin as the one before": (
-        (VERSIONS_OF, "                c.table_rows[own + k] = c.table_rows[place + k]  # W1", "                pass"),
+        (VERSIONS_OF, "            copy_row(c, own, place, c.table_places[table, ROW_SIZE])  # W1\n", ""),
         "mvlk", CROSSED, WRONG,
     ),
     "the last version is not written back": (
-        (VERSIONS_OF, "            c.link_2[o] = IS_LAST\n", "            c.link_2[o] = IS_LAST if before < 0 else SUPERSEDED\n"),
+        (VERSIONS_OF, "copy_row(c, row if last_write == number + o else own, own,", "copy_row(c, own, own,"),
         "mvlk", CROSSED, WRONG,
     ),
     "a version that is not the last is written back": (
-        (VERSIONS_OF, "                c.link_2[before] = SUPERSEDED\n", "                pass\n"), "mvlk", CHAIN, WRONG,
+        (VERSIONS_OF, "copy_row(c, row if last_write == number + o else own, own,", "copy_row(c, row, own,"),
+        "mvlk", CROSSED, WRONG,
     ),
     "versions are written back while events run": (
         (WHOLE, "        let_go(me, c, l, config, i)\n",
@@ -325,8 +326,8 @@ PLANTED = {
     "a read takes a newer version than its own": (
         (VERSIONS_OF, "        before, record = c.link[o], c.sets[o] >> 1\n",
          "        before, record = c.link[o], c.sets[o] >> 1\n        if c.sets[o] & 1 == 0:\n"
-         "            newer = c.tails[record * RECORD_WORDS + LAST_WRITE]\n"
-         "            before = newer if c.table_rows[version_at(c, newer)] == batch else before\n"),
+         "            newer = c.tails[record * RECORD_WORDS + LAST_WRITE] - first_number(c)\n"
+         "            before = newer if c.table_rows[versions + newer * size] == batch else before\n"),
         "mvlk", READERS, WRONG,
     ),
     "links are drawn in the order of arrival": (
@@ -334,7 +335,7 @@ PLANTED = {
         "mvlk", CROSSED, WRONG + "|" + ASLEEP,
     ),
     "a read does not wait for its version": (
-        (VERSIONS_OF, "            if not await_value(me, c, c.table_rows, stamp, batch):  # R1", "            if stopped(c):"),
+        (VERSIONS_OF, "        if not await_value(me, c, c.table_rows, stamp, batch):  # R1", "        if stopped(c):"),
         "mvlk", CROSSED, WRONG,
     ),
     "a transaction enters its first partition only in order": (

@@ -7,7 +7,8 @@ memory; `table_reals` is the same memory as float64 (`layout` writes the texts t
          present                        0 or 1; only where unknown keys are inserted
          a word for each column         an integer as it is, a bool as 0 or 1; a float of either width in `table_reals`
 
-Behind the tables there is room for versions of rows, a stamp and a row each (`versions_kernel`).
+Behind the tables there is room for versions of rows, a stamp and a row each, and before
+them a stamp that is there always (`versions_kernel`).
 
 A list, set, map or array has a head (`memory.arena`), or its words, in an array of
 its column. Which slot a key has: `index_kernel`. Each row of a run has a number
@@ -47,6 +48,7 @@ from headrace.reference.containers import first_value
 from headrace.transactions import index_kernel, layout
 from headrace.transactions.content import Held, HeldTable, TablesAt, exact_sum
 from headrace.transactions.tables import Table
+from headrace.transactions.words import NEVER
 
 PRESENT = 0
 """Word of a row, where unknown keys are inserted."""
@@ -124,15 +126,19 @@ class TableMemory:
         self.base, self.first = np.array(bases, np.int64), np.array(firsts, np.int64)
         sizes, width = [layout.stride(table) for table in self.tables], layout.version_words(self.tables)
         self.places = np.zeros((0, 3), np.int64)
+        first = words + width
         if versions and layout.has_versions(self.tables):
-            self.places = np.array([*zip(firsts, bases, sizes, strict=True), (records, words, width)], np.int64)
+            self.places = np.array([*zip(firsts, bases, sizes, strict=True), (records, first, width)], np.int64)
+            words = first + versions * width
         try:
-            self._allocate(words + len(self.places[-1:]) * versions * width, executors, max_state)
+            self._allocate(words, executors, max_state)
         except OSError:
             raise OverflowInputError(
                 f"tables of {records:,} rows take {8 * words:,} bytes, more than this machine gives: use fewer rows=, or a"
                 f" smaller max_rows="
             ) from None
+        if len(self.places):
+            self.rows[first - width] = NEVER
         for number in range(len(self.tables)):
             self._fill(number)
         self._first_totals = self._totals()

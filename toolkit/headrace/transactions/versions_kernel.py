@@ -10,19 +10,18 @@ what it found. It works on its versions as on the table's rows (`place_of`). Whe
 of each record becomes the row, and the others are garbage, which the next batch overwrites.
 
 State       TURN        as in `locks_kernel`
-            tails[r]    batch and last write of the record in it (of who has the turn)
+            tails[r]    the last write of the record that has drawn: its number in the run (`first_number`), so nothing
+                        is cleared. In a word that is smaller under other schemes (of who has the turn)
             link[o]     the write before operation o on its record, or NOBODY; from when the event may run on (its
                         executor's) the word where the row that it sees begins
-            link_2[o]   of a write: IS_LAST on its record in this batch, or SUPERSEDED (of who has the turn, then of
-                        who writes back)
             version of o   in `table_rows`, behind the tables: a stamp and the row. The stamp is the batch in which it
-                        was published, so nothing is cleared
+                        was published, so nothing is cleared; NEVER before all versions, where that of NOBODY would be
 Invariants  I1  events draw in their order: who has the turn is alone (I1 of `locks_kernel`)
             I2  links go to earlier events, and executors run theirs in rising order, so the earliest event that is
                 left waits for none (I2 there): no deadlock
             I3  a version is written by the event of its operation only, before it is published; a row of a table
                 not at all while events run. So whoever sees a row or a version may read it without haste
-            I4  a record has at most one IS_LAST, and one if it is written
+            I4  when all have drawn, a record that is written has the number of its last write in `tails`
             I5  every record that a transaction opens is in its event's key set: an event whose keys could not be
                 named runs alone in its batch, without versions
 Ordering    L1 links drawn, L2 store_release TURN; L0 load_acquire TURN
@@ -39,13 +38,14 @@ Checked     tests/headrace/transactions/test_interleave.py, test_executors.py
 
 from headrace.kernel import kernel
 from headrace.memory.atomics import load_relaxed, store_release
-from headrace.transactions.flow_kernel import BATCH, COUNTED, LAST_WRITE, NOBODY
+from headrace.transactions.flow_kernel import LAST_WRITE, NOBODY
 from headrace.transactions.key_sets_kernel import SEARCHED, find_in_index, index_set
 from headrace.transactions.locks_kernel import begin_block
 from headrace.transactions.phases_kernel import await_value
 from headrace.transactions.words import (
     CAUSE,
     EXPECTED,
+    EXPECTED_END,
     FIRST_RECORD,
     LAST,
     NEXT,
@@ -56,8 +56,6 @@ from headrace.transactions.words import (
     TURN,
     VERSIONS,
 )
-
-SUPERSEDED, IS_LAST = range(2)
 
 
 @kernel
@@ -78,26 +76,28 @@ def take_versioned(me, c, l, executed):
 
 
 @kernel
-def draw_links(c, i):
-    """L1: which write comes before each operation of event `i`."""
-    batch = load_relaxed(c.words, SEEN) + 1 << COUNTED
-    for o in range(c.set_at[i], c.set_at[i] + c.set_size[i]):
-        t = (c.sets[o] >> 1) * RECORD_WORDS
-        before = c.tails[t + LAST_WRITE] if c.tails[t + BATCH] == batch else NOBODY
-        c.link[o] = before
-        if c.sets[o] & 1:
-            if before != NOBODY:
-                c.link_2[before] = SUPERSEDED
-            c.link_2[o] = IS_LAST
-            c.tails[t + BATCH] = batch
-            c.tails[t + LAST_WRITE] = o
+def first_number(c):
+    """The number of the batch's first operation among all that there might have been in the run."""
+    return (load_relaxed(c.words, SEEN) + 1) * c.sets.size
 
 
 @kernel
-def version_at(c, o):
-    """The word where the version of operation `o` begins: its stamp, then the row."""
+def draw_links(c, i):
+    """L1: which write comes before each operation of event `i`."""
+    first = first_number(c)
+    for o in range(c.set_at[i], c.set_at[i] + c.set_size[i]):
+        t = (c.sets[o] >> 1) * RECORD_WORDS + LAST_WRITE
+        before = c.tails[t] - first
+        c.link[o] = before if 0 <= before < c.sets.size else NOBODY
+        if c.sets[o] & 1:
+            c.tails[t] = first + o
+
+
+@kernel
+def versions_in(c):
+    """Where versions lie, first and size: that of operation `o` begins at first + o * size with its stamp, then the row."""
     last = c.table_places.shape[0] - 1
-    return c.table_places[last, ROWS_AT] + o * c.table_places[last, ROW_SIZE]
+    return c.table_places[last, ROWS_AT], c.table_places[last, ROW_SIZE]
 
 
 @kernel
@@ -116,26 +116,36 @@ def row_at(c, table, record):
 
 
 @kernel
+def copy_row(c, to, start, size):
+    """Copy a row. Most are short, and a loop takes time to begin."""
+    c.table_rows[to] = c.table_rows[start]
+    if size > 1:
+        for k in range(1, size):
+            c.table_rows[to + k] = c.table_rows[start + k]
+
+
+@kernel
 def await_versions(me, c, l, i):
     """R1: wait for each version that event `i` must see, and begin its own ones. False when the run stops first."""
     batch = load_relaxed(c.words, SEEN) + 1
+    versions, size = versions_in(c)
+    begun = 0
     for o in range(c.set_at[i], c.set_at[i] + c.set_size[i]):
         before, record = c.link[o], c.sets[o] >> 1
         table = table_of(c, record)
-        place = row_at(c, table, record)
-        if before != NOBODY:
-            stamp = version_at(c, before)
-            if not await_value(me, c, c.table_rows, stamp, batch):  # R1
-                return False
-            place = stamp + 1
+        row, stamp = row_at(c, table, record), versions + before * size
+        if not await_value(me, c, c.table_rows, stamp, batch):  # R1
+            return False
+        place = stamp + 1 if before != NOBODY else row
         if c.sets[o] & 1:
-            own = version_at(c, o) + 1
-            for k in range(c.table_places[table, ROW_SIZE]):
-                c.table_rows[own + k] = c.table_rows[place + k]  # W1
-            c.meter[me, VERSIONS] += 1
+            own = versions + o * size + 1
+            copy_row(c, own, place, c.table_places[table, ROW_SIZE])  # W1
+            begun += 1
             place = own
         c.link[o] = place
+    c.meter[me, VERSIONS] += begun
     l[EXPECTED] = c.set_at[i]
+    l[EXPECTED_END] = c.set_at[i] + c.set_size[i]
     if c.set_size[i] > SEARCHED:
         index_set(c, me, i)
     return True
@@ -144,12 +154,10 @@ def await_versions(me, c, l, i):
 @kernel
 def place_of(me, c, l, record):
     """The word where the row begins that the event at work sees of a record: its own version, or one before."""
-    first = c.set_at[l[CAUSE]]
-    end = first + c.set_size[l[CAUSE]]
     o = l[EXPECTED]  # rows are opened mostly in the order in which they were named
-    if o == end or c.sets[o] >> 1 != record:
-        o = first
-        if end - first > SEARCHED:
+    if o == l[EXPECTED_END] or c.sets[o] >> 1 != record:
+        o = c.set_at[l[CAUSE]]
+        if l[EXPECTED_END] - o > SEARCHED:
             o = find_in_index(c, me, record)
         while c.sets[o] >> 1 != record:  # I5: it is there
             o += 1
@@ -161,22 +169,25 @@ def place_of(me, c, l, record):
 def publish_versions(c, i):
     """W2: event `i` is over."""
     batch = load_relaxed(c.words, SEEN) + 1
+    versions, size = versions_in(c)
     for o in range(c.set_at[i], c.set_at[i] + c.set_size[i]):
         if c.sets[o] & 1:
-            store_release(c.table_rows, version_at(c, o), batch)  # W2
+            store_release(c.table_rows, versions + o * size, batch)  # W2
 
 
 @kernel
 def write_back(c, first, last):
     """G1: the last versions, as far as they are of events `first` to `last - 1`, become the rows."""
+    versions, size = versions_in(c)
+    number = first_number(c)
     for i in range(first, last):
         for o in range(c.set_at[i], c.set_at[i] + c.set_size[i]):
-            if c.sets[o] & 1 and c.link_2[o] == IS_LAST:
-                record = c.sets[o] >> 1
+            if c.sets[o] & 1:
+                record, own = c.sets[o] >> 1, versions + o * size + 1
                 table = table_of(c, record)
-                place, own = row_at(c, table, record), version_at(c, o) + 1
-                for k in range(c.table_places[table, ROW_SIZE]):
-                    c.table_rows[place + k] = c.table_rows[own + k]
+                row, last_write = row_at(c, table, record), c.tails[record * RECORD_WORDS + LAST_WRITE]
+                # To itself, if it is garbage: a branch here would be mispredicted often.
+                copy_row(c, row if last_write == number + o else own, own, c.table_places[table, ROW_SIZE])
 
 
 __all__ = ["place_of", "publish_versions", "take_versioned", "write_back"]

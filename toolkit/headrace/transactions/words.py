@@ -81,8 +81,9 @@ TOO_MANY_OPERATIONS = 1
     CHANGE_SEEN,  # changes that it has seen, + 1
     VERSIONED,  # whether the batch at work is executed on versions of rows
     EXPECTED,  # the operation whose row will be opened next, probably
+    EXPECTED_END,  # behind the last one of its event
     PROGRAM,  # the addresses of the program's entries, in the order of `build`
-) = range(15)
+) = range(16)
 
 PROGRAM_ENTRIES = 8
 FREE = PROGRAM + PROGRAM_ENTRIES  # the program's own words begin here
