@@ -39,7 +39,8 @@ COMMON = """
 from headrace.codegen.modules import compiled as kernel
 from headrace.references import ROW_MASK
 from headrace.transactions.key_sets_kernel import begin_set, end_operations, end_set, note, note_operation
-from headrace.transactions.words import EVENT_SHIFT
+from headrace.transactions.versions_kernel import place_of
+from headrace.transactions.words import EVENT_SHIFT, VERSIONED
 
 PRIME = 1_000_003
 
@@ -67,6 +68,11 @@ def give_event(me, c, o, x, s, l, i, slot):
 
 PROGRAM = """
 @kernel
+def place(me, c, l, record):
+    return place_of(me, c, l, record) if l[VERSIONED] != 0 else record
+
+
+@kernel
 def prepare_events(me, c, x, s, l, first, last):
     for i in range(first, last):
         e = c.refs[i] & ROW_MASK
@@ -87,7 +93,7 @@ def run_event(me, c, x, s, l, i):
     s.waste[me * 16] ^= spend(s, e)
     s.rejected[i] = 0
     if kind == 0:
-        a, b = s.keys[e, 0], s.keys[e, 1]
+        a, b = place(me, c, l, s.keys[e, 0]), place(me, c, l, s.keys[e, 1])
         s.rejected[i] = 1 if s.values[a] < amount else 0
         if s.rejected[i] == 0:
             s.values[a] -= amount
@@ -97,16 +103,16 @@ def run_event(me, c, x, s, l, i):
     total = 0
     for j in range(size):
         if kind == 1 or (kind == 2 and 2 * j < size):
-            total += s.values[s.keys[e, j]]
+            total += s.values[place(me, c, l, s.keys[e, j])]
     s.out[i] = total
     if kind == 2:
         for j in range(size):
             if 2 * j >= size:
-                k = s.keys[e, j]
+                k = place(me, c, l, s.keys[e, j])
                 s.values[k] = (s.values[k] * 3 + total + j) % PRIME
     if kind == 3:
         for j in range(size):
-            k = s.keys[e, j]
+            k = place(me, c, l, s.keys[e, j])
             s.values[k] = (s.values[k] * 3 + amount + j) % PRIME
             s.out[i] = s.values[k]
 """
@@ -239,9 +245,13 @@ class Executors:
         n, threads = len(self.events), self.max_threads
         self.gate = merged_log.allocate(1, 1, self.gate_capacity)
         merged_log_kernel.join_reader(self.gate, 0, 0, 1)
+        records, operations = len(self.events.values), control.operations_of(self.capacity, self.operations)
+        rows = reserved(records + 2 + 2 * operations, np.int64)
+        rows[:records], rows[records] = self.events.values, words.NEVER
         self.c = control.allocate(
-            threads, len(self.events.values), self.capacity, self.operations, len(self.planned), max_delay_ns=self.max_delay_ns
-        )
+            threads, records, self.capacity, operations, len(self.planned), max_delay_ns=self.max_delay_ns,
+            table_rows=rows, table_places=np.array([[0, 0, 1], [records, records + 2, 2]]),
+        )  # fmt: skip
         self.c.words[worker_kernel.SPIN] = self.spins
         control.write_configuration(self.c, 0, self.initial, self.can_split)
         for index, (at, configuration) in enumerate(self.planned):
@@ -251,7 +261,7 @@ class Executors:
         control.activate(self.c, self.out)
         e = self.events
         self.s = named(
-            values=e.values.copy(), kind=e.kind, size=e.size, keys=np.ascontiguousarray(e.keys), amount=e.amount,
+            values=rows, kind=e.kind, size=e.size, keys=np.ascontiguousarray(e.keys), amount=e.amount,
             out=np.zeros(self.capacity, np.int64), rejected=np.zeros(self.capacity, np.int64),
             result=reserved(threads * ring, np.int64).reshape(threads, ring),
             result_rejected=reserved(threads * ring, np.int64).reshape(threads, ring),
@@ -267,6 +277,11 @@ class Executors:
         self.error: BaseException | None = None
         for module in self.modules.values():
             module.compile(self.arguments(0))
+
+    @property
+    def values(self) -> np.ndarray:
+        """Of the records, now."""
+        return self.s.values[: len(self.events.values)]
 
     def arguments(self, me: int) -> tuple:
         return me, self.gate, self.c, self.out, np.zeros((1, 1), np.int64), self.s, self.words[me]
@@ -366,7 +381,7 @@ class Executors:
         assert [row[2] for row in rows] == self.events.ts.tolist(), "event times"
         assert [row[4] for row in rows] == rejected, "rejections differ"
         assert [row[3] for row in rows] == out, "results differ"
-        assert self.s.values.tolist() == values, "tables differ"
+        assert self.values.tolist() == values, "tables differ"
         assert self.out.mark[::CELL].tolist() == [END_OF_TIME] * self.max_threads, "marks"
 
 

@@ -22,7 +22,7 @@ from headrace.transactions.memory import TableMemory
 from headrace.transactions.nulls import nulls_of
 from headrace.transactions.tables import Table
 
-SCHEMES = ("serial", "chains", "lock", "partition")
+SCHEMES = ("serial", "chains", "lock", "mvlk", "partition")
 
 
 def plain(rows):

@@ -27,7 +27,7 @@ from headrace.apps.compare import first_difference
 from support import transaction_tables
 from support.transaction_tables import RECORDS, SHAPES, expected, nasty, overflowing
 
-SCHEMES = ["chains", "lock", "partition", "serial"]
+SCHEMES = ["chains", "lock", "mvlk", "partition", "serial"]
 PUNCTUATIONS = [1, 7, 500, 100_000]
 
 COLUMNS = {

@@ -29,7 +29,7 @@ from headrace.transactions.reconfiguration import Reconfiguration, at_punctuatio
 from headrace.workers import worker_kernel
 from support.executors import HANG_S, LOOK, MIX, PUT, TRANSFER, Events, Executors, configuration, draw
 
-SCHEMES = ("serial", "lock", "partition", "chains")
+SCHEMES = ("serial", "lock", "mvlk", "partition", "chains")
 schemes = pytest.mark.parametrize("scheme", SCHEMES)
 
 
@@ -87,7 +87,7 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_oracle_nasty_shapes(scheme, shape):
     n = 20_000 if shape != "keys twice, and many" else 5_000
-    threads = {"serial": 2, "lock": 3, "partition": 2, "chains": 4}[scheme]
+    threads = {"serial": 2, "lock": 3, "mvlk": 3, "partition": 2, "chains": 4}[scheme]
     Executors(draw(11, n, **SHAPES[shape]), configuration(threads, scheme, "everything", 500)).run().check()
 
 
@@ -224,9 +224,9 @@ def test_agree_a_pause_shows_the_tables_as_of_its_position(scheme):
         feeder.start()
         while feeder.is_alive() and len(seen) < 20:
             with at_punctuation(run.c, run.gate) as position:
-                before = run.s.values.copy()
+                before = run.values.copy()
                 time.sleep(1e-4)
-                assert (before == run.s.values).all()
+                assert (before == run.values).all()
             seen.append((position, before))
         feeder.join()
         run.wait()
@@ -302,7 +302,7 @@ def test_example_stop_in_the_middle(scheme):
     run.stop()
     with at_punctuation(run.c, run.gate) as position:
         assert position is None
-    if scheme in ("lock", "partition"):  # whoever waits for another transaction looks at STOP
+    if scheme in ("lock", "mvlk", "partition"):  # whoever waits for another transaction looks at STOP
         run.join()
         assert time.monotonic() - began < 30
 
@@ -318,6 +318,18 @@ def test_example_time_is_booked():
         assert meter[:2, words.NOTED].sum() > 2000
         assert (meter[:2, words.LOCK_NS] + meter[:2, words.PREPARE_NS] <= meter[:2, worker_kernel.BUSY_NS]).all()
         waited_ns = meter[:2, words.LOCK_NS].sum()
+
+
+@pytest.mark.parametrize(("threads", "punctuation", "scheme"), [(2, 5, "mvlk"), (2, 5, "lock"), (2, 1, "mvlk"), (1, 5, "mvlk")])
+def test_example_versions_are_counted(threads, punctuation, scheme):
+    """One for each record that a transaction writes; none where an event has nobody beside it."""
+    keys = np.array([[0, 1], [0, 2], [3, 3], [0, 4], [0, 0]])
+    kind = np.array([PUT, LOOK, PUT, PUT, TRANSFER])
+    events = Events(np.arange(5), kind, np.full(5, 2), keys, np.zeros(5, np.int64), np.zeros(9, np.int64))
+    run = Executors(events, configuration(threads, scheme, punctuation=punctuation)).run()
+    run.check()
+    made = 2 + 0 + 1 + 2 + 1 if (threads, punctuation, scheme) == (2, 5, "mvlk") else 0
+    assert run.c.meter[:, words.VERSIONS].sum() == made
 
 
 def test_example_records_by_how_many_operations_a_batch_has_on_them():

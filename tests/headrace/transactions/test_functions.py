@@ -8,11 +8,12 @@ Cannot see  machine code: these run in the process without the compiler, unless 
 
 import random
 
+import pyarrow as pa
 import pytest
 
 import headrace as hr
 from headrace.errors import FunctionError
-from headrace.transactions import binding, lowering, nulls, template
+from headrace.transactions import binding, control, lowering, nulls, template
 from planted_mistakes import planted
 from support.made_up_transactions import EMITS, events, program
 from support.transacted import SCHEMES, agree, in_engine
@@ -147,7 +148,7 @@ def check(seed):
     functions, text = program(seed)
     draw = random.Random(seed)
     threads, punctuation = draw.choice([1, 2, 3]), draw.choice([1, 2, 7, 50])
-    schemes = ["serial", *draw.sample(["chains", "lock", "partition"], 2)]
+    schemes = ["serial", *draw.sample(["chains", "lock", "mvlk", "partition"], 2)]
     given = events(draw, 50)
     for scheme in schemes:
         try:
@@ -204,12 +205,69 @@ FAIL = [(overflow, 2, "int64"), (divides, 3, "ZeroDivisionError"), (emits_twice,
 
 @pytest.mark.logic
 @pytest.mark.parametrize(("function", "line", "text"), FAIL, ids=lambda value: getattr(value, "__name__", ""))
-@pytest.mark.parametrize("scheme", ["serial", "chains"])
+@pytest.mark.parametrize("scheme", ["serial", "chains", "mvlk"])
 def test_example_a_run_that_fails_says_event_and_line(function, line, text, scheme):
     with pytest.raises(FunctionError, match=text) as caught:
         in_engine([function], EVENTS, EMITS, scheme=scheme, **RUN)
     assert "on tuple {'ts': " in str(caught.value)
     assert caught.value.line == function.__code__.co_firstlineno + line
+
+
+N = hr.table("N", columns={"b": "int64"}, rows=0, unknown="insert", max_rows=8)
+
+
+def counts_down(e, t):
+    if e.is_look:
+        t.emit(o=12 // A[e.k].b)
+    else:
+        A[e.k].b -= 1
+
+
+def counts_down_what_is_new(e, t):
+    if e.is_look:
+        t.emit(o=12 // (N[e.k].b - 6))
+    else:
+        N[e.k].b = e.ts // 2
+
+
+def fails_on_what_the_batch_wrote(function, scheme):
+    """The text of the error of a run whose last look finds a zero, which earlier events of its batch have made."""
+    n = range(10 if function is counts_down else 14)
+    rows = pa.table({"ts": n, "k": [3] * len(n), "is_look": [k % 2 == 1 for k in n]})
+    with pytest.raises(FunctionError, match="ZeroDivisionError") as caught:
+        in_engine([function], rows, {"o": "int64"}, scheme=scheme, threads=2, punctuation=100, max_delay="10min")
+    assert caught.value.line == function.__code__.co_firstlineno + 2
+    return str(caught.value)
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("function", [counts_down, counts_down_what_is_new])
+def test_example_a_run_that_fails_finds_the_versions_that_the_event_saw(function):
+    assert fails_on_what_the_batch_wrote(function, "mvlk") == fails_on_what_the_batch_wrote(function, "serial")
+    with planted(control, "if not private[VERSIONED]:", "if True:"), pytest.raises(AssertionError):
+        fails_on_what_the_batch_wrote(function, "mvlk")
+
+
+MEASURED = [(two_rejected_one_not, "mvlk"), (two_rejected_one_not, "lock"), (containers, "mvlk")]
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize(("function", "scheme"), MEASURED)
+def test_example_versions_are_measured_and_explained(function, scheme, capsys):
+    ledger = hr.stream(EVENTS, event_time="ts").transact(function, emits=EMITS)
+    with ledger.start(scheme=scheme, threads=2, punctuation=7, max_delay="10min") as run:
+        run.wait()
+    seen = run[function.__name__].metrics()
+    made = 2 * sum(0 <= j < 8 for j in EVENTS["j"].to_pylist()) + sum(not 0 <= j < 8 for j in EVENTS["j"].to_pylist())
+    made -= sum(k == j for k, j in zip(EVENTS["k"].to_pylist(), EVENTS["j"].to_pylist(), strict=True))
+    wanted = made if (function, scheme) == (two_rejected_one_not, "mvlk") else 0
+    assert (seen.versions, seen.batches, seen.versions_held) == (wanted, 9, wanted / 9)
+    ledger.explain()
+    said = capsys.readouterr().out
+    if function is containers:
+        assert 'scheme="mvlk": in the order of locks, since of V.v there is one version' in said
+    else:
+        assert 'scheme="mvlk": a version of 24 bytes for each row that a transaction writes' in said
 
 
 @pytest.mark.logic

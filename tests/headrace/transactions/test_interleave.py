@@ -1,4 +1,4 @@
-"""The executors' loop under every interleaving of its own text: barrier, counters, locks, partitions.
+"""The executors' loop under every interleaving of its own text: barrier, counters, locks, versions, partitions.
 
 Property    each event runs once; it reads what the serial order gives it, and so
             do its result and the tables; rows are given after the events ran, each
@@ -26,6 +26,7 @@ from headrace.transactions.control import ControlArrays
 from headrace.transactions.words import (
     CHAINS,
     LOCK,
+    MVLK,
     PARTITION,
     SERIAL,
     SHARED_EVERYTHING,
@@ -40,15 +41,17 @@ LOOP = "headrace.transactions.executor_kernel"
 PHASES = "headrace.transactions.phases_kernel"
 FLOW = "headrace.transactions.flow_kernel"
 LOCKS = "headrace.transactions.locks_kernel"
+VERSIONS_OF = "headrace.transactions.versions_kernel"
 PARTITIONS = "headrace.transactions.partition_kernel"
 LIFE = "headrace.workers.worker_kernel"
 NEVER = 2**63 - 1
 Shared = namedtuple("Shared", ControlArrays._fields)
 
+WRITES = "        for at, value in writes_of(me, c, s, l, i):\n            c.table_rows[at] = value\n"
 IN_TWO_STEPS = (
     WHOLE,
     "        run_event(me, c, x, s, l, i)\n",
-    "        read_event(s, i)\n        cut()\n        write_event(s, i)\n",
+    "        read_event(me, c, s, l, i)\n        cut()\n" + WRITES,
 )
 """Another executor may run between what an event reads and what it writes."""
 
@@ -60,30 +63,31 @@ def end_when_over(c, expected):
     stop_workers(c)
 
 
-# -- a program: an event is ((record, is_write), ...), `s` the values ----------------------------------
+# -- a program: an event is ((record, is_write), ...); a record is a row of one word --------------------
 
 
-def read_event(s, i):
+def read_event(me, c, s, l, i):
     s.ran.append(i + s.seen())
-    s.read[i] = [s.values[record] for record, _ in s.events[i + s.seen()]]
+    s.read[i] = [c.table_rows[s.place(me, c, l, record)] for record, _ in s.events[i + s.seen()]]
 
 
-def write_event(s, i):
-    for n, (record, is_write) in enumerate(s.events[i + s.seen()]):
-        if is_write:
-            s.values[record] = 3 * sum(s.read[i]) + 7 * n + i + s.seen()
+def writes_of(me, c, s, l, i):
+    """What an event writes: words of the tables' memory, and values."""
+    event = () if i + s.seen() in s.refused else s.events[i + s.seen()]
+    values = [3 * sum(s.read[i]) + 7 * n + i + s.seen() for n in range(len(event))]
+    return [(s.place(me, c, l, event[n][0]), value) for n, value in enumerate(values) if event[n][1]]
 
 
 def give_event(me, c, o, x, s, l, i, slot):
     s.given.append((i + s.seen(), s.read[i]))
 
 
-def serial(events, records):
+def serial(events, records, refused=()):
     values, read = [1] * records, []
     for i, event in enumerate(events):
         read.append([values[record] for record, _ in event])
         for n, (record, is_write) in enumerate(event):
-            if is_write:
+            if is_write and i not in refused:
                 values[record] = 3 * sum(read[-1]) + 7 * n + i
     return values, read
 
@@ -102,19 +106,22 @@ def kernels(*planted):
         return last
 
     program = {
-        "prepare_events": prepare_events, "read_event": read_event, "write_event": write_event,
-        "give_event": give_event, "executor_begins": lambda me, c, s, l: s.begun.append(me),
-        "turn": lambda *_: 0,
+        "prepare_events": prepare_events, "read_event": read_event, "writes_of": writes_of, "give_event": give_event,
+        "executor_begins": lambda me, c, s, l: s.begun.append(me), "turn": lambda *_: 0,
     }  # fmt: skip
     constants = {"YIELDS": 1, "LEAST_SPINS": 1, "LONG": 3, "BLOCK": 1}
     holder["k"] = Kernels(
-        WHOLE, LOOP, programs=[end_when_over], planted=[IN_TWO_STEPS, *planted], given=program, constants=constants
-    )
+        WHOLE, LOOP, programs=[end_when_over], planted=[IN_TWO_STEPS, *planted], given=program,
+        constants=constants, shared=["table_rows"],
+    )  # fmt: skip
     return holder["k"]
 
 
-def case(k, events, configurations, plan=(), operations=16, workers=2):
-    """`configurations` are (threads, scheme, sharing, punctuation), the first in force, the others by `plan`."""
+def case(k, events, configurations, plan=(), operations=16, workers=2, refused=()):
+    """`configurations` are (threads, scheme, sharing, punctuation), the first in force, the others by `plan`.
+
+    Events that are `refused` write nothing.
+    """
     n, records = len(events), 1 + max((record for event in events for record, _ in event), default=0)
     log = 8
     assert n < log
@@ -138,6 +145,7 @@ def case(k, events, configurations, plan=(), operations=16, workers=2):
         set_at=[0] * log, set_size=[0] * log, pending=[0] * log, order=[0] * log,
         sets=[0] * operations, event_of=[0] * operations, link=[0] * operations, link_2=[0] * operations,
         entries=[0] * operations, locks=[0] * (4 * records), tails=[0] * (4 * records),
+        table_rows=[1] * records + [NEVER, 0] + [0] * (2 * operations), table_places=[[0, 0, 1], [records, records + 2, 2]],
         filling=table(16), known=table(4 * operations), part_at=table(16), base=table(16), stack=table(log),
         lengths=table(64), served=[0] * workers,
         rows=[[threads, scheme, sharing, punctuation, 0, 0, 0, 0] for threads, scheme, sharing, punctuation in configurations],
@@ -153,20 +161,21 @@ def case(k, events, configurations, plan=(), operations=16, workers=2):
         primary=table(log), a=table(log), b=table(log), c=table(log), at=table(log), meter=control.meter, membership=[0],
         list_words=[[] for _ in range(workers)], list_head=[], list_tail=[],
     )  # fmt: skip
-    values, read = serial(events, records)
+    values, read = serial(events, records, refused)
 
     def build():
         g, c, o = copied(gate), copied(control), copied(out)
         s = SimpleNamespace(
-            events=events, values=[1] * records, read=[None] * log, ran=[], given=[], begun=[], seen=lambda: c.words[k.SEEN]
-        )
+            events=events, refused=refused, read=[None] * log, ran=[], given=[], begun=[], seen=lambda: c.words[k.SEEN],
+            place=lambda me, c, l, record: k.place_of(me, c, l, record) if l[k.VERSIONED] else record,
+        )  # fmt: skip
         threads = [k.run_executor(me, g, c, o, None, s, [0] * 16) for me in range(workers)]
         threads.append(k.end_when_over(c, configurations[-1][0]))
 
         def check():
             assert sorted(s.ran) == list(range(n)), f"events ran: {sorted(s.ran)}"
             assert sorted(s.given) == list(enumerate(read)), f"events read {sorted(s.given)}, wanted {read}"
-            assert s.values == values, f"tables are {s.values}, wanted {values}"
+            assert c.table_rows[:records] == values, f"tables are {c.table_rows[:records]}, wanted {values}"
             assert o.mark == [END_OF_TIME] * workers, f"marks {o.mark}"
             assert c.words[k.CHANGE] == len(plan) and c.unsettled == [0] * ring, f"not acknowledged: {c.unsettled}"
             for change, at in enumerate(plan, start=1):
@@ -192,7 +201,8 @@ JOINED = CHAIN[:3]
 SCHEMES = {
     "chains": (CHAINS, SHARED_NOTHING), "chains, shared": (CHAINS, SHARED_EVERYTHING),
     "chains, two sockets": (CHAINS, SHARED_SOCKET),
-    "lock": (LOCK, SHARED_NOTHING), "partition": (PARTITION, SHARED_NOTHING), "serial": (SERIAL, SHARED_NOTHING),
+    "lock": (LOCK, SHARED_NOTHING), "mvlk": (MVLK, SHARED_NOTHING), "partition": (PARTITION, SHARED_NOTHING),
+    "serial": (SERIAL, SHARED_NOTHING),
 }  # fmt: skip
 
 
@@ -202,6 +212,12 @@ def test_interleave_two_executors(scheme, events):
     sampled("transactions", case(kernels(), events, [(2, *SCHEMES[scheme], 8)]), 400, longest=8000)
 
 
+@pytest.mark.parametrize("scheme", ["chains, shared", "lock", "mvlk"])
+def test_interleave_rejected(scheme):
+    """What a rejected event was to write, others must not wait for in vain."""
+    sampled("transactions", case(kernels(), CHAIN, [(2, *SCHEMES[scheme], 8)], refused=(0, 2)), 300, longest=8000)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_interleave_three_executors_and_short_batches(scheme):
@@ -209,7 +225,7 @@ def test_interleave_three_executors_and_short_batches(scheme):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["chains, shared", "lock"])
+@pytest.mark.parametrize("scheme", ["chains, shared", "lock", "mvlk"])
 def test_interleave_every_order_in_which_executors_wait_for_each_other(scheme):
     build = case(kernels(), CROSSED[:2], [(2, *SCHEMES[scheme], 8)])
     assert exhaustive("transactions", build, preemptions=0, longest=8000) > 20
@@ -225,7 +241,7 @@ CHANGES = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_interleave_changes(name):
     threads, plan = CHANGES[name]
-    configurations = [(count, CHAINS if n % 2 else LOCK, SHARED_EVERYTHING, 2) for n, count in enumerate(threads)]
+    configurations = [(count, (MVLK, CHAINS, LOCK)[n % 3], SHARED_EVERYTHING, 2) for n, count in enumerate(threads)]
     sampled("transactions", case(kernels(), CHAIN[:3], configurations, plan, workers=3), 500, longest=20_000)
 
 
@@ -237,8 +253,8 @@ ASLEEP = r"deadlock"
 
 PLANTED = {
     "a counter is decremented before the write is published": (
-        (WHOLE, "        write_event(s, i)\n        let_go(me, c, l, config, i)\n",
-         "        let_go(me, c, l, config, i)\n        cut()\n        write_event(s, i)\n"),
+        (WHOLE, WRITES + "        let_go(me, c, l, config, i)\n",
+         "        let_go(me, c, l, config, i)\n        cut()\n" + WRITES),
         "chains, shared", JOINED, WRONG,
     ),
     "an event that was counted down looks like one that waited for nobody": (
@@ -281,7 +297,7 @@ PLANTED = {
         "chains, shared", CROSSED, WRONG + "|" + TWICE + "|" + ASLEEP,
     ),
     "locks are queued for in the order of arrival": (
-        (LOCKS, "        if not await_value(me, c, c.words, TURN, first):  # L0", "        if stopped(c):"),
+        (LOCKS, "    if not await_value(me, c, c.words, TURN, first):  # L0", "    if stopped(c):"),
         "lock", CROSSED, WRONG + "|" + ASLEEP,
     ),
     "the turn is passed on before the places are drawn": (
@@ -292,6 +308,52 @@ PLANTED = {
     "a write does not wait for the reads before it": (
         (LOCKS, "if c.sets[o] & 1 and not await_value(", "if c.sets[o] & 2 and not await_value("),
         "lock", READERS, WRONG,
+    ),
+    "a version is published before it is written": (
+        (WHOLE, WRITES + "        let_go(me, c, l, config, i)\n", "        let_go(me, c, l, config, i)\n" + WRITES),
+        "mvlk", CROSSED, WRONG,
+    ),
+    "a version is stamped as of the batch before": (
+        (VERSIONS_OF, "            store_release(c.table_rows, versions + o * size, batch)  # W2\n",
+         "            store_release(c.table_rows, versions + o * size, batch - 1)  # W2\n"),
+        "mvlk", CROSSED, ASLEEP,
+    ),
+    "a rejected transaction publishes nothing": (
+        (WHOLE, "        let_go(me, c, l, config, i)\n",
+         "        if not (l[VERSIONED] and i + s.seen() in s.refused):\n            let_go(me, c, l, config, i)\n"),
+        "mvlk", CROSSED, ASLEEP,
+    ),
+    "a version does not begin as the one before": (
+        (VERSIONS_OF, "            copy_row(c, own, place, c.table_places[table, ROW_SIZE])  # W1\n", ""),
+        "mvlk", CROSSED, WRONG,
+    ),
+    "the last version is not written back": (
+        (VERSIONS_OF, "copy_row(c, row if last_write == number + o else own, own,", "copy_row(c, own, own,"),
+        "mvlk", CROSSED, WRONG,
+    ),
+    "a version that is not the last is written back": (
+        (VERSIONS_OF, "copy_row(c, row if last_write == number + o else own, own,", "copy_row(c, row, own,"),
+        "mvlk", CROSSED, WRONG,
+    ),
+    "versions are written back while events run": (
+        (WHOLE, "        let_go(me, c, l, config, i)\n",
+         "        let_go(me, c, l, config, i)\n        if l[VERSIONED]:\n            write_back(c, i, i + 1)\n"),
+        "mvlk", ops("a", "A", "a"), WRONG,
+    ),
+    "a read takes a newer version than its own": (
+        (VERSIONS_OF, "        before, record = c.link[o], c.sets[o] >> 1\n",
+         "        before, record = c.link[o], c.sets[o] >> 1\n        if c.sets[o] & 1 == 0:\n"
+         "            newer = c.tails[record * RECORD_WORDS + LAST_WRITE] - first_number(c)\n"
+         "            before = newer if c.table_rows[versions + newer * size] == batch else before\n"),
+        "mvlk", READERS, WRONG,
+    ),
+    "links are drawn in the order of arrival": (
+        (LOCKS, "    if not await_value(me, c, c.words, TURN, first):  # L0", "    if stopped(c):"),
+        "mvlk", CROSSED, WRONG + "|" + ASLEEP,
+    ),
+    "a read does not wait for its version": (
+        (VERSIONS_OF, "        if not await_value(me, c, c.table_rows, stamp, batch):  # R1", "        if stopped(c):"),
+        "mvlk", CROSSED, WRONG,
     ),
     "a transaction enters its first partition only in order": (
         (PARTITIONS, "                if not await_value(", "                if o == c.set_at[i] and not await_value("),
@@ -305,8 +367,12 @@ PLANTED = {
 }  # fmt: skip
 
 
+REFUSING = ("a rejected transaction publishes nothing", "a version does not begin as the one before")
+
+
 @pytest.mark.parametrize("mistake", PLANTED)
 def test_interleave_planted_mistake_is_found(mistake):
     planted, scheme, events, expected = PLANTED[mistake]
-    build = case(kernels(planted), events, [(2, *SCHEMES[scheme], 8)])
+    refused = (1,) if mistake in REFUSING else ()
+    build = case(kernels(planted), events, [(2, *SCHEMES[scheme], 8)], refused=refused)
     find_failure("transactions", build, expected, count=6000, longest=8000)

@@ -368,9 +368,10 @@ class Stream(Summarised):
         The rows of a transaction must be known from its event alone: a key may be a column, an element of a list that is
         looped over, anything computed from them, and may stand under a condition; it may not depend on what was read
         (TStream, section II-B, the determined read and write sets). ``start(scheme=, punctuation=, sharing=)``
-        say how transactions are run ("adaptive": schemes are tried meanwhile); whichever it is, results and tables are the
-        same. ``run.tables[name]`` is a table after the last event, ``run.snapshot()`` all tables as of one punctuation,
-        while the run goes on.
+        say how transactions are run: by "chains" of operations; in the order of each record's "lock", of its versions
+        ("mvlk") or of its "partition"; "serial", or "adaptive": schemes are tried meanwhile. Whichever it is, results and
+        tables are the same. ``run.tables[name]`` is a table after the last event, ``run.snapshot()`` all tables as of one
+        punctuation, while the run goes on.
 
         Examples
         --------
@@ -468,6 +469,7 @@ class Stream(Summarised):
           operation on counts[key] in each turn of its loop: by itself
         keys: known from the event alone
         scheme="chains": an operation chain for each row, chains side by side, nothing is waited for
+        scheme="mvlk": a version of 16 bytes for each row that a transaction writes, held until the batch is over
         """
         texts = [node.spec.explain(node) for node in self.plan().operators if hasattr(node.spec, "explain")]
         if not texts:

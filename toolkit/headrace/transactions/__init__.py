@@ -40,6 +40,7 @@ Running:
 ``whole_kernel``      transactions that run whole, by a scheme of ``schemes_kernel``:
 ``flow_kernel``       chains: each as soon as those before it on its rows are done
 ``locks_kernel``      lock: ticket locks, drawn in the order of events
+``versions_kernel``   mvlk: a version of a row for each write, readers take theirs
 ``partition_kernel``  partition: numbers of each partition, in the order of events
 ``operations_kernel`` transactions as operations, in ``chains_kernel``: a chain for each row
 ``control``           what executors share, and configurations; ``words`` names its cells

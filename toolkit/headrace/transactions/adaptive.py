@@ -13,7 +13,7 @@ from headrace.control.requests import Request
 from headrace.errors import NotSupportedError, ParameterError
 from headrace.transactions.control import MOST_PUNCTUATION
 
-TRIED = ("chains", "lock", "partition", "serial")
+TRIED = ("chains", "lock", "mvlk", "partition", "serial")
 """All schemes but ``none``, whose results are wrong."""
 LEAST_PUNCTUATION = 32
 _STEP = 4

@@ -222,7 +222,7 @@ class _Writing:
             table, role = self._tables.index(row.table), f"state {row.number} {row.table.name}"
             bindings[role] = self._columns(table, row.number)
             slot, at = f"row_{row.number}", f"at_{row.number}"
-            text = self._found(row) + f"{at} = place_{table}(s, {slot})\n"
+            text = self._found(row) + f"{at} = place_{table}(me, c, s, l, {slot})\n"
             if row.is_written and lowered.must_undo:
                 text += f"keep_row(me, s, l, {at}, {layout.stride(row.table)})\n"
             rows[row.name] = Opened(role, text + self._present(row), _kind_of_key(row))
@@ -279,7 +279,7 @@ class _Writing:
         """What one operation does, in its row's chain."""
         assert of.lowered is not None
         row, table = one.row, self._tables.index(one.row.table)
-        text = f"row_{row.number} = slot\nat_{row.number} = place_{table}(s, slot)\n{self._present(row)}"
+        text = f"row_{row.number} = slot\nat_{row.number} = place_{table}(me, c, s, l, slot)\n{self._present(row)}"
         rows = {row.name: Opened(self._role(row), text, _kind_of_key(row))}
         bindings: dict[str, Any] = {
             "e": self._fields, self._role(row): self._columns(table, row.number), TURN: "turn",

@@ -24,6 +24,7 @@ from headrace.memory.cells import aligned, padded_cells, publish_cell, read_cell
 from headrace.progress import MIN_TIME
 from headrace.references import BUCKETS
 from headrace.transactions.words import (
+    CAUSE,
     CHAINS,
     CONFIG,
     FAMILIES,
@@ -33,6 +34,7 @@ from headrace.transactions.words import (
     LENGTH_CLASSES,
     LOCK,
     MAX_DELAY,
+    MVLK,
     NEVER,
     NONE,
     OPERATIONS,
@@ -48,15 +50,16 @@ from headrace.transactions.words import (
     SHARED_SOCKET,
     SHARING,
     THREADS,
+    VERSIONED,
     WHOLE,
     WORD_COUNT,
 )
 from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT
 
-SCHEMES = ("chains", "lock", "partition", "none", "serial")
+SCHEMES = ("chains", "lock", "mvlk", "partition", "none", "serial")
 SHARINGS = ("nothing", "everything", "socket")
 
-_SCHEME_NUMBERS = dict(zip(SCHEMES, (CHAINS, LOCK, PARTITION, NONE, SERIAL), strict=True))
+_SCHEME_NUMBERS = dict(zip(SCHEMES, (CHAINS, LOCK, MVLK, PARTITION, NONE, SERIAL), strict=True))
 _SHARING_NUMBERS = dict(zip(SHARINGS, (SHARED_NOTHING, SHARED_EVERYTHING, SHARED_SOCKET), strict=True))
 _FAMILY_NUMBERS = dict(zip(FAMILIES, (WHOLE, OPERATIONS), strict=True))
 
@@ -109,6 +112,28 @@ def family_of(scheme: str, can_split: bool) -> str:
     return "operations" if scheme == "chains" and can_split else "whole"
 
 
+def operations_of(capacity: int, asked: int = 0) -> int:
+    """How many operations a batch may have: as asked for, or 16 for each event of a full batch, at least 2**20."""
+    return asked or max(16 * capacity, 1 << 20)
+
+
+def order_of(scheme: str, has_versions: bool) -> str:
+    """Which scheme keeps transactions in order where this one is asked for.
+
+    Parameters
+    ----------
+    scheme : str
+    has_versions : bool
+        There may be several versions of a row: no table has lists, sets, maps or arrays.
+
+    Examples
+    --------
+    >>> order_of("mvlk", has_versions=True), order_of("mvlk", has_versions=False)
+    ('mvlk', 'lock')
+    """
+    return "lock" if scheme == "mvlk" and not has_versions else scheme
+
+
 @by_reference
 class ControlArrays(NamedTuple):
     """Shared by the executors of one operator. `words` names what cells and columns hold."""
@@ -136,6 +161,8 @@ class ControlArrays(NamedTuple):
     # By record.
     locks: np.ndarray  # int64[RECORD_WORDS * records]
     tails: np.ndarray  # int64[RECORD_WORDS * records]
+    table_rows: np.ndarray  # of `memory`: the rows of all tables, behind them versions of rows
+    table_places: np.ndarray  # int64[tables + 1, 3], its columns by `words`; no row where there is one version only
     # By executor.
     filling: np.ndarray  # int64[workers, FILLING_WORDS]: where its key sets grow
     known: np.ndarray  # int64[workers, 2 * slots]: operations of a large key set by record
@@ -163,6 +190,8 @@ def allocate(
     planned: int = 0,
     *,
     max_delay_ns: int = 10_000_000,
+    table_rows: np.ndarray | None = None,
+    table_places: np.ndarray | None = None,
 ) -> ControlArrays:
     """Allocate with nobody active and no configuration written.
 
@@ -175,13 +204,17 @@ def allocate(
     capacity : int
         Events that a batch may have; a larger punctuation is cut to it.
     operations : int
-        That a batch may have, and so a transaction; by default 16 for each event of a full batch, at least 2**20.
+        That a batch may have, and so a transaction; see `operations_of`.
     planned : int
         Configurations 1 to `planned` come into force at counts of events.
     max_delay_ns : int
         How long an event may wait for its batch to fill.
+    table_rows, table_places : int64[n], int64[tables + 1, 3], optional
+        As of `memory.TableMemory`, with room for a version for each of the operations; without them "mvlk" is "lock".
     """
-    operations = operations or max(16 * capacity, 1 << 20)
+    operations = operations_of(capacity, operations)
+    if table_rows is None or table_places is None:
+        table_rows, table_places = np.zeros(0, np.int64), np.zeros((0, 3), np.int64)
     configurations = 1 + planned + SPARE_CONFIGURATIONS
     ring = CHANGES_KEPT + planned
     slots = 1 << (2 * operations - 1).bit_length()
@@ -207,6 +240,8 @@ def allocate(
         entries=column(operations),
         locks=column(RECORD_WORDS * records),
         tails=column(RECORD_WORDS * records),
+        table_rows=table_rows,
+        table_places=table_places,
         filling=aligned(max_threads * FILLING_WORDS, np.int64).reshape(max_threads, FILLING_WORDS),
         known=table(2 * slots),
         part_at=table(BUCKETS + 1),
@@ -228,7 +263,7 @@ def allocate(
 def write_configuration(c: ControlArrays, row: int, configuration: Configuration, can_split: bool = False) -> None:
     """Fill one row of the tables the executors read."""
     c.rows[row, THREADS] = configuration.threads
-    c.rows[row, SCHEME] = _SCHEME_NUMBERS[configuration.scheme]
+    c.rows[row, SCHEME] = _SCHEME_NUMBERS[order_of(configuration.scheme, len(c.table_places) > 0)]
     c.rows[row, SHARING] = _SHARING_NUMBERS[configuration.sharing]
     c.rows[row, PUNCTUATION] = configuration.punctuation
     c.rows[row, FAMILY] = _FAMILY_NUMBERS[family_of(configuration.scheme, can_split)]
@@ -248,6 +283,22 @@ def activate(c: ControlArrays, out: Any) -> None:
         rings.start_mark(out, executor, -1, MIN_TIME)
 
 
+def rows_seen(c: ControlArrays, private: np.ndarray) -> dict[int, int]:
+    """Which rows the event at work at an executor sees, where those are not the tables': record -> where it begins.
+
+    Parameters
+    ----------
+    c : ControlArrays
+    private : int64[]
+        The executor's words; it does not go on.
+    """
+    if not private[VERSIONED]:
+        return {}
+    event = int(private[CAUSE])
+    operations = slice(int(c.set_at[event]), int(c.set_at[event] + c.set_size[event]))
+    return dict(zip((c.sets[operations] >> 1).tolist(), c.link[operations].tolist(), strict=True))
+
+
 def family_in_force(c: ControlArrays) -> str:
     """The family of the configuration in force: which loop an executor enters."""
     return FAMILIES[int(c.rows[int(read_cell(c.words, CONFIG)), FAMILY])]
@@ -262,6 +313,9 @@ __all__ = [
     "allocate",
     "family_in_force",
     "family_of",
+    "operations_of",
+    "order_of",
     "plan_configuration",
+    "rows_seen",
     "write_configuration",
 ]

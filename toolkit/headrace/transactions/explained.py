@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.transactions import layout
 from headrace.transactions.binding import Bound
 from headrace.transactions.splitting import SAME, Split
 
@@ -24,7 +25,7 @@ def explain(bound: Bound) -> str:
         lines.append(f"  rejected: {'what it wrote before is put back' if lowered.must_undo else 'nothing is written before'}")
         lines += [f"  {line}" for line in _operations(split)]
     lines.append("keys: known from the event alone")
-    lines.append(_execution(bound))
+    lines += [_execution(bound), _versions(bound)]
     return "\n".join(lines).replace(SAME, "")
 
 
@@ -41,6 +42,14 @@ def _operations(split: Split) -> list[str]:
         else:
             lines.append(f"operation on {site.row.name}{often}: the whole function, since {site.why}")
     return lines or ["operations: none"]
+
+
+def _versions(bound: Bound) -> str:
+    if not layout.has_versions(bound.tables):
+        table = next(table for table in bound.tables if table.containers)
+        return f'scheme="mvlk": in the order of locks, since of {table.name}.{next(iter(table.containers))} there is one version'
+    size = 8 * layout.version_words(bound.tables)
+    return f'scheme="mvlk": a version of {size} bytes for each row that a transaction writes, held until the batch is over'
 
 
 def _execution(bound: Bound) -> str:

@@ -128,4 +128,27 @@ def end_operations(c, me, i):
     return True
 
 
-__all__ = ["begin_region", "begin_set", "end_operations", "end_set", "note", "note_operation"]
+@kernel
+def index_set(c, me, i):
+    """Executor `me` will look for operations of event `i`, whose key set somebody wrote: have it hashed."""
+    c.filling[me, SET_STAMP] += 1
+    for o in range(c.set_at[i], c.set_at[i] + c.set_size[i]):
+        _find_hashed(c, me, c.sets[o] >> 1, o)
+
+
+@kernel
+def find_in_index(c, me, record):
+    """The operation about `record` of the event that `index_set` was called for last; it must have one."""
+    return _find_hashed(c, me, record, -1)
+
+
+__all__ = [
+    "begin_region",
+    "begin_set",
+    "end_operations",
+    "end_set",
+    "find_in_index",
+    "index_set",
+    "note",
+    "note_operation",
+]

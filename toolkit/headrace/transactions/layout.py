@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from headrace.codegen.bindings import ContainerBinding
 from headrace.egress.containers import cells_of
 from headrace.memory.arena import CLASSES
@@ -22,6 +24,16 @@ def is_range(table: Table) -> bool:
 def stride(table: Table) -> int:
     """Words of a row."""
     return len(table.scalars) + (table.unknown == "insert")
+
+
+def has_versions(tables: Iterable[Table]) -> bool:
+    """Whether there may be several versions of a row: of lists, sets, maps and arrays there is one."""
+    return not any(table.containers for table in tables)
+
+
+def version_words(tables: Iterable[Table]) -> int:
+    """Words of a version of a row of any of these tables: its stamp, then the row."""
+    return 1 + max(map(stride, tables), default=0)
 
 
 def word(table: Table, column: str) -> int:

@@ -40,14 +40,10 @@ WRITES, READS, WRITES_OVER, READS_OVER = range(4)
 def take_locked(me, c, l, executed):
     """The next event, once it has all its locks; -1 if there is none left, -2 when the run stops."""
     if l[NEXT] >= l[LAST]:
-        first = fetch_add(c.words, CURSOR, BLOCK)
-        if first >= executed:
-            return -1
-        l[NEXT] = first
-        l[LAST] = min(executed, first + BLOCK)
-        if not await_value(me, c, c.words, TURN, first):  # L0
-            return -2
-        for i in range(first, l[LAST]):
+        begun = begin_block(me, c, l, executed)  # L0
+        if begun < 0:
+            return begun
+        for i in range(l[NEXT], l[LAST]):
             draw_places(c, i)
         store_release(c.words, TURN, l[LAST])  # L2
     i = l[NEXT]
@@ -55,6 +51,19 @@ def take_locked(me, c, l, executed):
     if not await_locks(me, c, i):
         return -2
     return i
+
+
+@kernel
+def begin_block(me, c, l, executed):
+    """The next block of events, NEXT to LAST - 1, once it has the turn; -1 if there is none left, -2 when the run stops."""
+    first = fetch_add(c.words, CURSOR, BLOCK)
+    if first >= executed:
+        return -1
+    l[NEXT] = first
+    l[LAST] = min(executed, first + BLOCK)
+    if not await_value(me, c, c.words, TURN, first):  # L0
+        return -2
+    return 0
 
 
 @kernel
@@ -90,4 +99,4 @@ def unlock(c, i):
             fetch_add(c.locks, t + READS_OVER, 1)
 
 
-__all__ = ["take_locked", "unlock"]
+__all__ = ["begin_block", "take_locked", "unlock"]

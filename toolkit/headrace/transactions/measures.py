@@ -16,6 +16,11 @@ from headrace.metrics.measures import (
 from headrace.metrics.snapshot import OperatorMetrics
 
 
+def _versions_held(now: OperatorMetrics, then: OperatorMetrics | None) -> float:
+    versions, batches = (now.values[name] - (then.values[name] if then is not None else 0) for name in ("versions", "batches"))
+    return versions / batches if batches > 0 else 0.0
+
+
 def _loads(now: OperatorMetrics, then: OperatorMetrics | None) -> list[int]:
     new, old = now.values["load"], [0] * now.max_threads if then is None else then.values["load"]
     return [new[worker] - old[worker] for worker in now.members]
@@ -44,6 +49,15 @@ CHAINS = Measure(
     label="chain_length",
 )  # fmt: skip
 """TStream, section IV-C: an operation chain is what one batch does to one row. Counted where operations are linked."""
+VERSIONS = Measure(
+    "versions", "versions", "Versions of rows that transactions began, where the scheme has versions.", "counter",
+    rate="versions_per_s", shown="column",
+)  # fmt: skip
+VERSIONS_HELD = Measure(
+    "versions_held", "versions", "Versions of rows of one batch, which are held until it is over: an average.",
+    between=_versions_held, label="versions held",
+)  # fmt: skip
+"""TStream, section IV-C: N * m of the N * m * s bytes; `explain()` gives s."""
 STATE_BYTES = Measure("state_bytes", "bytes", "Memory of the tables' rows.", shown="column")
 LOST_WAKEUPS = Measure(
     "lost_wakeups", "sleeps", "Sleeps that only the time-out ended although the wake-up was due; it should stay 0.", "counter",
@@ -71,6 +85,6 @@ has a part of its own, cannot be told apart on one socket: it is in `USEFUL`."""
 
 MEASURES = (
     PROCESSED, LATENCY, ADDED, RESULTS, TRANSACTIONS, REJECTED, OPERATIONS, BATCHES, PUNCTUATION, IMBALANCE, STATE_BYTES,
-    LOST_WAKEUPS, HOLDS_BACK, WATERMARK_GAP, LOAD, *WORKER_TIME, *BREAKDOWN, CHAINS,
+    VERSIONS, VERSIONS_HELD, LOST_WAKEUPS, HOLDS_BACK, WATERMARK_GAP, LOAD, *WORKER_TIME, *BREAKDOWN, CHAINS,
 )  # fmt: skip
 """In the order in which histories show them."""

@@ -68,6 +68,7 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
     lock, other = meter[:, words.LOCK_NS], meter[:, words.PREPARE_NS] + meter[:, words.POST_NS]
     gaps, holds_back = watermark_gaps(section.inlets)
     latency, largest_ns = (collector.latency.counts(), collector.latency.largest_ns) if collector else (None, 0)
+    batches, versions = int(meter[:, words.BATCHES].max()), int(meter[:, words.VERSIONS].sum())
     values = {
         "processed": executed,
         "latency": latency,
@@ -76,10 +77,12 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
         "transactions": executed * len(program.spec.functions),
         "rejected": section.rejected,
         "operations": int(meter[:, words.NOTED].sum()),
-        "batches": int(meter[:, words.BATCHES].max()),
+        "batches": batches,
         "punctuation": configuration.punctuation,
         "imbalance_cv": coefficient_of_variation(busy[members]),
         "state_bytes": program.memory.nbytes,
+        "versions": versions,
+        "versions_held": versions / batches if batches else 0.0,
         "lost_wakeups": section.lost_wakeups(),
         "holds_back": holds_back,
         "watermark_gap": gaps,

@@ -7,6 +7,9 @@ memory; `table_reals` is the same memory as float64 (`layout` writes the texts t
          present                        0 or 1; only where unknown keys are inserted
          a word for each column         an integer as it is, a bool as 0 or 1; a float of either width in `table_reals`
 
+Behind the tables there is room for versions of rows, a stamp and a row each, and before
+them a stamp that is there always (`versions_kernel`).
+
 A list, set, map or array has a head (`memory.arena`), or its words, in an array of
 its column. Which slot a key has: `index_kernel`. Each row of a run has a number
 among all of them, its *record*: ``first[T] + slot``.
@@ -15,7 +18,7 @@ Blocks of containers belong to the executor that works on a row, not to the row'
 bucket: but for chains with one owner a bucket, two executors may be in rows of one
 bucket at the same time, and free lists are for one at a time.
 
-State       table_rows, heads   words of a row: whoever has the record at the time
+State       table_rows, heads   words of a row: whoever has the record at the time; of a version: `versions_kernel`
             table_index_T, table_keys_T     see `index_kernel`
             table_arena_free    the lists of executor `me` begin at me * CLASSES
 Invariants  I1  a row that never was present is zero
@@ -27,7 +30,7 @@ Checked     tests/headrace/transactions/test_tables.py
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +48,7 @@ from headrace.reference.containers import first_value
 from headrace.transactions import index_kernel, layout
 from headrace.transactions.content import Held, HeldTable, TablesAt, exact_sum
 from headrace.transactions.tables import Table
+from headrace.transactions.words import NEVER
 
 PRESENT = 0
 """Word of a row, where unknown keys are inserted."""
@@ -70,11 +74,17 @@ class TableMemory:
         The most there may be.
     max_state : int
         Bytes that containers may take.
+    versions : int
+        Versions of rows that there is room for. Of containers there is one version, so where there are any, of no row
+        there may be more.
 
     Attributes
     ----------
     base, first : int64[tables]
         See above.
+    places : int64[tables + 1, 3]
+        By table its first record, where its rows begin, words of a row; the last row is that of the versions. No rows
+        where there are no versions.
     records : int
         Of all tables.
     has_arena : bool
@@ -99,6 +109,7 @@ class TableMemory:
         *,
         executors: int = 1,
         max_state: int = 8 * ARENA_WORDS,
+        versions: int = 0,
     ):
         self.tables, self.texts = list(tables), texts
         names = [table.name for table in self.tables]
@@ -113,6 +124,12 @@ class TableMemory:
             records += table.capacity
         self.records = records
         self.base, self.first = np.array(bases, np.int64), np.array(firsts, np.int64)
+        sizes, width = [layout.stride(table) for table in self.tables], layout.version_words(self.tables)
+        self.places = np.zeros((0, 3), np.int64)
+        first = words + width
+        if versions and layout.has_versions(self.tables):
+            self.places = np.array([*zip(firsts, bases, sizes, strict=True), (records, first, width)], np.int64)
+            words = first + versions * width
         try:
             self._allocate(words, executors, max_state)
         except OSError:
@@ -120,6 +137,8 @@ class TableMemory:
                 f"tables of {records:,} rows take {8 * words:,} bytes, more than this machine gives: use fewer rows=, or a"
                 f" smaller max_rows="
             ) from None
+        if len(self.places):
+            self.rows[first - width] = NEVER
         for number in range(len(self.tables)):
             self._fill(number)
         self._first_totals = self._totals()
@@ -289,8 +308,8 @@ class TableMemory:
         (strings,) = self.texts.decode(keys[slot : slot + 1])
         return table, strings[0].as_py()
 
-    def slot_of(self, number: int, key: Any) -> int | None:
-        """Return the slot of a row that is there; None if there is none with this key."""
+    def slot_of(self, number: int, key: Any, seen: Mapping[int, int] | None = None) -> int | None:
+        """Return the slot of a row that is there, or was where `row` would read it; None if there is none with this key."""
         table, index = self.tables[number], self.index[number]
         if table.is_text:
             if not isinstance(key, str):
@@ -303,18 +322,32 @@ class TableMemory:
         else:
             with np.errstate(over="ignore"):
                 slot = index_kernel.find_hashed(index, key)
-        if slot < 0 or (table.unknown == "insert" and self._rows_of(number, slot + 1)[slot, PRESENT] == 0):
+        if slot < 0 or (table.unknown == "insert" and self._words_of(number, int(slot), seen)[PRESENT] == 0):
             return None
         return int(slot)
 
-    def read(self, table: Table) -> RowsRead:
-        """Return the rows of a table for `tables.reading`: copied when they are asked for, changed by nobody else."""
-        return RowsRead(self, self.tables.index(table))
+    def read(self, table: Table, seen: Mapping[int, int] | None = None) -> RowsRead:
+        """Return the rows of a table for `tables.reading`: copied when they are asked for, changed by nobody else.
 
-    def row(self, number: int, slot: int) -> dict[str, Any]:
-        """Return the columns of a row, as plain Python has them."""
+        Parameters
+        ----------
+        table : Table
+        seen : mapping of int to int, optional
+            Record -> the word where its row begins for who reads, if that is not the table's.
+        """
+        return RowsRead(self, self.tables.index(table), seen)
+
+    def _words_of(self, number: int, slot: int, seen: Mapping[int, int] | None) -> np.ndarray:
+        """The words of a row, or of the version of it that is seen."""
+        place = (seen or {}).get(int(self.first[number]) + slot)
+        if place is None:
+            return self._rows_of(number, slot + 1)[slot]
+        return self.rows[place : place + layout.stride(self.tables[number])]
+
+    def row(self, number: int, slot: int, seen: Mapping[int, int] | None = None) -> dict[str, Any]:
+        """Return the columns of a row, as plain Python has them; `seen` as of `read`."""
         table = self.tables[number]
-        row = self._rows_of(number, slot + 1)[slot]
+        row = self._words_of(number, slot, seen)
         found: dict[str, Any] = {}
         for name, kind in table.columns.items():
             if not isinstance(kind, str):
@@ -333,16 +366,16 @@ class TableMemory:
 class RowsRead(dict):
     """Rows by key, each read from the memory when it is asked for first."""
 
-    def __init__(self, memory: TableMemory, number: int):
+    def __init__(self, memory: TableMemory, number: int, seen: Mapping[int, int] | None = None):
         super().__init__()
-        self._memory, self._number = memory, number
+        self._memory, self._number, self._seen = memory, number, seen
 
     def __contains__(self, key: Any) -> bool:
-        return super().__contains__(key) or self._memory.slot_of(self._number, key) is not None
+        return super().__contains__(key) or self._memory.slot_of(self._number, key, self._seen) is not None
 
     def __missing__(self, key: Any) -> dict[str, Any]:
-        slot = self._memory.slot_of(self._number, key)
+        slot = self._memory.slot_of(self._number, key, self._seen)
         if slot is None:
             raise KeyError(key)
-        self[key] = self._memory.row(self._number, slot)
+        self[key] = self._memory.row(self._number, slot, self._seen)
         return self[key]

@@ -161,8 +161,13 @@ def await_punctuation(me, c, l):
 @kernel
 def await_value(me, c, words, index, value):
     """Wait until a cell that only grows has come to `value`. False when the run stops first."""
-    if load_acquire(words, index) >= value:
-        return True
+    # Of its own, so that it becomes part of its callers: a call for each operation costs more than the look.
+    return load_acquire(words, index) >= value or await_long(me, c, words, index, value)
+
+
+@kernel
+def await_long(me, c, words, index, value):
+    """The wait for a cell that had not come to `value`."""
     begun = now_ns()
     rounds = 0
     spins = max(LEAST_SPINS, load_relaxed(c.words, SPIN))

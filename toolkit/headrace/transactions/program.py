@@ -61,9 +61,11 @@ class Program:
         The most there may be.
     max_state : int
         Bytes that containers may take.
+    operations : int
+        That a batch may have.
     """
 
-    def __init__(self, node: OperatorNode, branches: list[Branch], executors: int, max_state: int):
+    def __init__(self, node: OperatorNode, branches: list[Branch], executors: int, max_state: int, operations: int):
         spec: Any = node.spec
         self.node, self.spec, self.executors = node, spec, executors
         first = branches[0]
@@ -82,7 +84,7 @@ class Program:
             self.texts.set_types([pa.string()])
             self.texts.keep(self.bound.literals)
             self.text_columns = {one.column: self.texts for one in read if one.kind == "string"}
-        self.memory = TableMemory(self.bound.tables, self.texts, executors=executors, max_state=max_state)
+        self.memory = TableMemory(self.bound.tables, self.texts, executors=executors, max_state=max_state, versions=operations)
         self._keeps_texts = self.memory.has_texts
         """Rows may hold strings for as long as the run."""
         self.result_fields = [RING_MASK, *map(ring_field, spec.emits)]
@@ -138,9 +140,10 @@ class Program:
         return translate_error(error, self.bound.generated, module)
 
     def explain_exception(
-        self, error: BaseException, words: np.ndarray, ref: int, state: Any, executor: int, stores: Sequence[Store]
-    ) -> HeadraceError:
-        """A user function raised: call it again in plain Python, on the rows that it found."""
+        self, error: BaseException, words: np.ndarray, ref: int, state: Any, executor: int, stores: Sequence[Store],
+        seen: Mapping[int, int],
+    ) -> HeadraceError:  # fmt: skip
+        """A user function raised: call it again in plain Python, on the rows that it found; `seen` as of `TableMemory.read`."""
         with self._failing:
             undo_kernel.put_back(executor, state, words)
             event = self._event_of(ref, stores)
@@ -149,7 +152,7 @@ class Program:
 
             def given() -> dict[str, Any]:
                 """Give what a call is given: rows as they are in memory, whatever an earlier call did to its own."""
-                rows.update((table, self.memory.read(table)) for table in self.bound.tables)
+                rows.update((table, self.memory.read(table, seen)) for table in self.bound.tables)
                 return {"e": event, "t": Transaction(list(self.spec.emits))}
 
             values = given()

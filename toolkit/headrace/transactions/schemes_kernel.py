@@ -1,9 +1,9 @@
 """Schemes for whole transactions: which event an executor may run next, and what its end lets go on.
 
 One loop serves all of them (`whole_kernel`); they differ in what is made of the key
-sets, in `take` and in `let_go`, chosen by data. `flow_kernel`, `locks_kernel` and
-`partition_kernel` say why their schemes are right; `serial` is one executor that runs
-all events, `none` runs each slice as if there were no other.
+sets, in `take` and in `let_go`, chosen by data. `flow_kernel`, `locks_kernel`,
+`versions_kernel` and `partition_kernel` say why their schemes are right; `serial` is one
+executor that runs all events, `none` runs each slice as if there were no other.
 """
 
 from headrace.kernel import kernel
@@ -22,12 +22,15 @@ from headrace.transactions.partition_kernel import (
     take_in_partition,
 )
 from headrace.transactions.phases_kernel import meet
+from headrace.transactions.versions_kernel import publish_versions, take_versioned, write_back
 from headrace.transactions.words import (
     CHAINS,
+    COUNT,
     DEPTH,
     FIT,
     LAST,
     LOCK,
+    MVLK,
     NEXT,
     NONE,
     PART,
@@ -39,6 +42,7 @@ from headrace.transactions.words import (
     SHARED_NOTHING,
     SHARING,
     THREADS,
+    VERSIONED,
 )
 
 OUT_OF_EVENTS = -1
@@ -85,7 +89,10 @@ def begin_taking(me, c, l, config):
     l[PART] = -1
     l[NEXT] = 0
     l[LAST] = 0
-    if scheme == SERIAL or threads == 1:
+    # An event that is alone in its batch may have keys that nobody could name (`template`).
+    is_alone = load_relaxed(c.words, COUNT) == 1
+    l[VERSIONED] = 1 if scheme == MVLK and threads > 1 and not is_alone else 0
+    if scheme == SERIAL or threads == 1 or (scheme == MVLK and is_alone):
         l[LAST] = executed if me == 0 else 0
     elif scheme == NONE or (scheme == CHAINS and c.rows[config, SHARING] == SHARED_NOTHING):
         l[NEXT] = executed * me // threads
@@ -96,7 +103,9 @@ def begin_taking(me, c, l, config):
 def take(me, c, l, config, executed):
     """An event that may run now, waiting for it if need be; OUT_OF_EVENTS, or STOP_SEEN."""
     scheme = c.rows[config, SCHEME]
-    if c.rows[config, THREADS] == 1 or scheme == SERIAL or scheme == NONE:
+    if l[VERSIONED] != 0:
+        return take_versioned(me, c, l, executed)
+    if c.rows[config, THREADS] == 1 or scheme == SERIAL or scheme == NONE or scheme == MVLK:
         if l[NEXT] < l[LAST]:
             l[NEXT] += 1
             return l[NEXT] - 1
@@ -118,8 +127,18 @@ def let_go(me, c, l, config, i):
         release_followers(me, c, l, i)
     elif scheme == LOCK:
         unlock(c, i)
+    elif l[VERSIONED] != 0:
+        publish_versions(c, i)
     elif scheme == PARTITION:
         leave_partitions(me, c, config, i)
 
 
-__all__ = ["OUT_OF_EVENTS", "arrange_batch", "arrange_slice", "begin_taking", "has_sets", "let_go", "take"]
+@kernel
+def settle_slice(c, l, first, last):
+    """All events of the batch are over, and nobody runs another one yet: what events `first` to `last - 1` leave to do."""
+    if l[VERSIONED] != 0:
+        write_back(c, first, last)
+        l[VERSIONED] = 0
+
+
+__all__ = ["OUT_OF_EVENTS", "arrange_batch", "arrange_slice", "begin_taking", "has_sets", "let_go", "settle_slice", "take"]

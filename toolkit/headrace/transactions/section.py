@@ -58,15 +58,16 @@ class TransactionSection(Section):
         self.node, self.name = node, node.name
         self.operators = (node.name,)
         self.options, self.max_threads, self._debug = options, options.max_threads, options.debug
-        self.program = program = Program(node, branches, options.max_threads, options.max_state)
+        operations = control.operations_of(MOST_PUNCTUATION, options.max_operations)
+        self.program = program = Program(node, branches, options.max_threads, options.max_state, operations)
         initial, planned = options.initial(self.name), options.planned(self.name)
         handle, self._gate_kernels = gate_modules("log")
         self._sources = source_kernels("log")
         self.gate = handle.allocate(len(branches), 1, GATE_CAPACITY, bound_ns=0)
         self._gate_kernels.join_reader(self.gate, 0, 0, 1)
         self.control = control.allocate(
-            self.max_threads, program.memory.records, MOST_PUNCTUATION, options.max_operations, len(planned),
-            max_delay_ns=options.max_delay_ns,
+            self.max_threads, program.memory.records, MOST_PUNCTUATION, operations, len(planned),
+            max_delay_ns=options.max_delay_ns, table_rows=program.memory.rows, table_places=program.memory.places,
         )  # fmt: skip
         self.out = rings.allocate(self.max_threads, OUTPUT_CAPACITY, self.control.meter)
         self.state = program.allocate(OUTPUT_CAPACITY, self.control.sets.size)
@@ -218,7 +219,8 @@ class TransactionSection(Section):
         if isinstance(error, MemoryError):
             return self._too_little_memory(str(error))
         stores = [inlet.store for inlet in self.inlets]
-        return self.program.explain_exception(error, private, ref, self.state, worker, stores)
+        seen = control.rows_seen(self.control, private)
+        return self.program.explain_exception(error, private, ref, self.state, worker, stores, seen)
 
     def _too_little_memory(self, said: str) -> OverflowInputError:
         """What a kernel's MemoryError means, by what it says."""

@@ -30,7 +30,8 @@ from headrace.ingress.store import CHUNK
 from headrace.ingress.store_kernel import list_f64, list_i64, locate, validity_at, values_at
 from headrace.memory.atomics import load_relaxed, view_f64, view_i64, view_u8
 from headrace.transactions.key_sets_kernel import SET_AT, begin_set, end_operations, end_set, note, note_operation
-from headrace.transactions.words import CAUSE, COUNT, EVENT_SHIFT, MOST_SITES, MOST_TURNS, TURN_SHIFT
+from headrace.transactions.versions_kernel import place_of
+from headrace.transactions.words import CAUSE, COUNT, EVENT_SHIFT, MOST_SITES, MOST_TURNS, TURN_SHIFT, VERSIONED
 from headrace.workers.worker_kernel import stopped
 from headrace.transactions.index_kernel import FULL, find_direct, find_hashed, insert_hashed, insert_text
 """
@@ -51,7 +52,8 @@ def find_{table}(s, key):
 
 
 @kernel
-def place_{table}(s, slot):
+def place_{table}(me, c, s, l, slot):
+{version}
     return s.table_base[{table}] + slot * {stride}
 
 
@@ -61,6 +63,11 @@ def note_{table}(me, c, s, key, is_write):
     if slot >= 0:
         note(c, me, s.table_first[{table}] + slot, is_write)
 
+"""
+
+_VERSION = """
+if l[VERSIONED] != 0:
+    return place_of(me, c, l, s.table_first[{table}] + slot)
 """
 
 _BOTH = """
@@ -224,8 +231,13 @@ def generate(bound: Bound, emits: Sequence[str], value_columns: Sequence[str], f
     """
     emitting = [number for number, lowered in enumerate(bound.lowered) if lowered.calls_emit]
     text = _IMPORTS + _WHOLE_LIST + included(undo_kernel)
+    has_versions = family == "whole" and layout.has_versions(bound.tables)
     for number, table in enumerate(bound.tables):
-        text += _TABLE.format(table=number, find=layout.find(table, number, "key"), stride=layout.stride(table))
+        version = _VERSION.format(table=number) if has_versions else "pass"
+        text += _TABLE.format(
+            table=number, find=layout.find(table, number, "key"), stride=layout.stride(table),
+            version=indent(version, 1).strip("\n"),
+        )  # fmt: skip
     masks = [f"s.{mask_field(number)}[i]" for number in emitting]
     given = [f"s.{ring_field(name)}[me, slot] = s.{event_field(name)}[i]" for name in emits]
     text += _BOTH.format(

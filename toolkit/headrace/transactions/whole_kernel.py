@@ -4,7 +4,8 @@ This file is included in each generated module of the family "whole", behind
 `executor_kernel`. The program's kernels supply
 
     prepare_events(me, c, x, s, l, first, last)   key sets; the first event that did not fit, or `last`
-    run_event(me, c, x, s, l, i)                  all functions of event `i`, in place
+    run_event(me, c, x, s, l, i)                  all functions of event `i`, in place; where l[VERSIONED] is set, on
+                                                  the rows that `versions_kernel.place_of` gives
 
 There is one call of `run_event`, so the user's code is compiled once: schemes
 are chosen by data (`schemes_kernel`).
@@ -20,6 +21,7 @@ from headrace.transactions.schemes_kernel import (
     begin_taking,
     has_sets,
     let_go,
+    settle_slice,
     take,
 )
 from headrace.transactions.words import CAUSE, FIT, RANK_FIRST, RANK_LAST
@@ -50,4 +52,4 @@ def execute_batch(me, c, x, s, l, config):
 
 @kernel
 def finish_slice(me, c, x, s, l, first, last):
-    return
+    settle_slice(c, l, first, last)

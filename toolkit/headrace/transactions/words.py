@@ -37,7 +37,7 @@ FIRST_PHASE = 1
 THREADS, SCHEME, SHARING, PUNCTUATION, FAMILY = range(5)
 ROW_WORDS = 8
 
-CHAINS, LOCK, PARTITION, NONE, SERIAL = range(5)
+CHAINS, LOCK, MVLK, PARTITION, NONE, SERIAL = range(6)
 SHARED_NOTHING, SHARED_EVERYTHING, SHARED_SOCKET = range(3)
 WHOLE, OPERATIONS = range(2)
 FAMILIES = ("whole", "operations")
@@ -51,7 +51,8 @@ FAMILIES = ("whole", "operations")
     PREPARE_NS,  # key sets, and what a scheme makes of them
     LOCK_NS,  # waiting for another transaction
     POST_NS,
-) = range(FIRST_COUNTER, FIRST_COUNTER + 7)
+    VERSIONS,  # of rows, that it began
+) = range(FIRST_COUNTER, FIRST_COUNTER + 8)
 
 # The word of an operation: event << EVENT_SHIFT | turn of its loop << TURN_SHIFT | site.
 TURN_SHIFT = 8
@@ -62,6 +63,8 @@ MOST_TURNS = 1 << EVENT_SHIFT - TURN_SHIFT
 
 RECORD_WORDS = 4
 """Of each record, in `locks` and in `tails`."""
+FIRST_RECORD, ROWS_AT, ROW_SIZE = range(3)
+"""Columns of `table_places`: of a table, and in the last row of what is behind the tables, the versions of rows."""
 FILLING_WORDS = 16
 LENGTH_CLASSES = 64
 """Of `lengths`: a record with n operations in a batch counts in class (bits of n)."""
@@ -83,8 +86,11 @@ TOO_MANY_OPERATIONS = 1
     WATERMARK,
     ACTIVATION,  # the phase in which it was activated; 0: parked
     CHANGE_SEEN,  # changes that it has seen, + 1
+    VERSIONED,  # whether the batch at work is executed on versions of rows
+    EXPECTED,  # the operation whose row will be opened next, probably
+    EXPECTED_END,  # behind the last one of its event
     PROGRAM,  # the addresses of the program's entries, in the order of `build`
-) = range(13)
+) = range(16)
 
 PROGRAM_ENTRIES = 8
 FREE = PROGRAM + PROGRAM_ENTRIES  # the program's own words begin here

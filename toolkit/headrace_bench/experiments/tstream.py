@@ -123,7 +123,8 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
         "Many threads, shared tables, the result of one event after another: what does that cost?",
         f"The four applications of the paper with operations that take {COST_NS} ns more than what they do, punctuation "
         f"{PUNCTUATION}, on 2 threads unless said. Serial is one thread of the same engine without any of its machinery. "
-        "Chains is TStream; partition is PAT; none takes no locks, keeps no order, and is wrong: the upper bound.",
+        "Chains is TStream; lock, mvlk and partition are LOCK, MVLK and PAT; none takes no locks, keeps no order, and is "
+        "wrong: the upper bound.",
         PAPER, of.rows, of.figures, list(ASSUMPTIONS),
     )  # fmt: skip
 
