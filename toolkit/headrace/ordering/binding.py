@@ -297,8 +297,8 @@ def _emission(number: int, stage: Stage, has_time: bool) -> dict[str, Any]:
     if has_time:
         time = f"{{{len(emits)}}}"
         emits[OWN_TIME] = "int64"
-        return {"emits": emits, "emit": f"emit_{number}(c, l, r, {time}{places})"}
-    return {"emits": emits, "emit": f"emit_{number}(c, l, r, ts{places})"}
+        return {"emits": emits, "emit": f"give_{number}(c, l, r, {time}{places})"}
+    return {"emits": emits, "emit": f"give_{number}(c, l, r, ts{places})"}
 
 
 def _with_time(captured: CapturedFunction, roles: tuple[str, ...]) -> tuple[CapturedFunction, bool]:

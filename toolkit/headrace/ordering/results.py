@@ -56,7 +56,8 @@ class OrderedResults:
         if self._payload is not None:
             columns = self._payload.take(records.a, self.schema.names)
             return pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        arrays = [restore_times(records.b, self.schema.field(0).type)]
+        # Copies: Arrow would refer to the collector's arrays, which it writes over.
+        arrays = [restore_times(records.b.copy(), self.schema.field(0).type)]
         emitted = self._bound.stages[-1].emitted
         for field, column, words in zip(list(self.schema)[1:], emitted, records.values, strict=True):
             arrays.append(self._column(words, field.type, column.is_float))
@@ -69,7 +70,8 @@ class OrderedResults:
             return cast(strings, kind)
         if pa.types.is_boolean(kind):
             return pa.array(words != 0, kind)
-        values = words.view(np.float64) if is_float else words
+        values = words.copy()
+        values = values.view(np.float64) if is_float else values
         if pa.types.is_temporal(kind):
             return as_arrow(values, kind)
         return pa.array(values).cast(kind)

@@ -43,7 +43,7 @@ STATE_FULL = "the state of a pipeline"
 
 _EMIT = """
 @kernel
-def emit_{number}(c, l, r, ts{parameters}):
+def give_{number}(c, l, r, ts{parameters}):
     at = l[OUT_AT]
     if at + {stride} > l[OUT_LIMIT]:
         at = grow_output(c, l, {stride})
