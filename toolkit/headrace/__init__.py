@@ -20,6 +20,7 @@ The rooms of the house. Each imports only from rooms below it::
 
     stream                     the fluent interface: from any table to a running query
 
+    ordering                   an engine: any worker at any stage of a pipeline, the output of one (Prasaad et al.)
     transactions               an engine: many threads, shared tables, the outcome of one event after another (TStream)
     elastic                    an engine: Virtual Shared-Nothing parallelism, O+ and its special cases (STRETCH)
 

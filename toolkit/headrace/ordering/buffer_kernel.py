@@ -58,7 +58,6 @@ from headrace.memory.atomics import (
     store_release,
     yield_core,
 )
-from headrace.memory.words import copy_words
 from headrace.ordering.pool_kernel import LEAST_CLASS, give_block, take_block
 from headrace.ordering.words import (
     AT,
@@ -123,12 +122,12 @@ def cell(stage, what):
 
 @kernel
 def slot_of(c, stage, serial):
-    return (c.shape[stage, SLOTS] + (serial & c.shape[stage, MASK])) * SLOT_WORDS
+    return (c.form[stage, SLOTS] + (serial & c.form[stage, MASK])) * SLOT_WORDS
 
 
 @kernel
 def record_of(c, stage, serial):
-    return c.shape[stage, RING] + (serial & c.shape[stage, MASK]) * c.shape[stage, STRIDE]
+    return c.form[stage, RING] + (serial & c.form[stage, MASK]) * c.form[stage, STRIDE]
 
 
 # -- outputs of a claim
@@ -162,7 +161,8 @@ def grow_output(c, l, words):
     block = take_block(c, size_class)
     if block < 0:
         return -1
-    copy_words(c.arena, block, c.arena, l[OUT_BLOCK], used)
+    for word in range(used):
+        c.arena[block + word] = c.arena[l[OUT_BLOCK] + word]
     give_block(c, l[OUT_CLASS], l[OUT_BLOCK])
     l[OUT_BLOCK] = block
     l[OUT_CLASS] = size_class
@@ -181,7 +181,7 @@ def close_output(me, c, l, stage, serial, width):
     c.slots[slot + COUNT] = count
     c.slots[slot + PASSED] = 0
     c.slots[slot + WIDTH] = width
-    c.work[me, stage, OUTPUTS] += count // c.shape[stage, OUT_STRIDE]
+    c.work[me, stage, OUTPUTS] += count // c.form[stage, OUT_STRIDE]
     store_release(c.slots, slot + DONE, serial + 1)
 
 
@@ -207,15 +207,15 @@ def bucket_of(key, buckets):
 @kernel
 def enqueue(c, stage, serial, record):
     """Put a record into the queue of its bucket, where the stage has buckets; TAIL makes it visible."""
-    if c.shape[stage, KIND] != PARTITIONED:
+    if c.form[stage, KIND] != PARTITIONED:
         return
-    bucket = c.shape[stage, BUCKETS] + bucket_of(c.ring[record + c.shape[stage, KEY]], c.shape[stage, BUCKET_COUNT])
-    mask = c.shape[stage, MASK]
+    bucket = c.form[stage, BUCKETS] + bucket_of(c.ring[record + c.form[stage, KEY]], c.form[stage, BUCKET_COUNT])
+    mask = c.form[stage, MASK]
     ticket = load_relaxed(c.bucket_tail, bucket)
     slot = slot_of(c, stage, serial)
     c.slots[slot + BUCKET] = bucket
     c.slots[slot + TICKET] = ticket
-    c.queue[c.shape[stage, QUEUE] + (bucket - c.shape[stage, BUCKETS]) * (mask + 1) + (ticket & mask)] = serial
+    c.queue[c.form[stage, QUEUE] + (bucket - c.form[stage, BUCKETS]) * (mask + 1) + (ticket & mask)] = serial
     store_release(c.bucket_tail, bucket, ticket + 1)
 
 
@@ -230,7 +230,7 @@ def append_end(c, stage, serial, progress):
     c.ring[record + REF] = -1
     c.ring[record + NULLS] = 0
     store_relaxed(c.stage, cell(stage, END_AT), serial)
-    if c.shape[stage, KIND] != STATEFUL:
+    if c.form[stage, KIND] != STATEFUL:
         slot = slot_of(c, stage, serial)
         c.slots[slot + COUNT] = 0
         c.slots[slot + PASSED] = 0
@@ -244,18 +244,18 @@ def append_end(c, stage, serial, progress):
 @kernel
 def room_behind(c, o, stage):
     """Records for which there is room behind a stage."""
-    if stage + 1 == c.shape.shape[0]:
+    if stage + 1 == c.form.shape[0]:
         return o.primary.shape[1] - (load_relaxed(c.words, GIVEN) - load_acquire(o.tail, 0))
     after = stage + 1
     used = load_relaxed(c.stage, cell(after, TAIL)) - load_acquire(c.stage, cell(after, NEXT))
-    return c.shape[after, MASK] + 1 - used
+    return c.form[after, MASK] + 1 - used
 
 
 @kernel
 def pass_on(c, stage, slot, tail, room):
     """Append the outputs of a slot to the next ring, as many as there is room for. Returns the new tail."""
     passed, count, block = c.slots[slot + PASSED], c.slots[slot + COUNT], c.slots[slot + BLOCK]
-    stride = c.shape[stage, OUT_STRIDE]
+    stride = c.form[stage, OUT_STRIDE]
     while passed < count and room > 0:
         record = record_of(c, stage + 1, tail)
         for word in range(stride):
@@ -272,7 +272,7 @@ def pass_on(c, stage, slot, tail, room):
 def pass_out(c, o, stage, slot, head, room):
     """Write the outputs of a slot of the last stage into the result ring. Returns the new head."""
     passed, count, block = c.slots[slot + PASSED], c.slots[slot + COUNT], c.slots[slot + BLOCK]
-    stride = c.shape[stage, OUT_STRIDE]
+    stride = c.form[stage, OUT_STRIDE]
     while passed < count and room > 0:
         at = head & (o.primary.shape[1] - 1)
         place = block + passed
@@ -293,7 +293,7 @@ def pass_out(c, o, stage, slot, head, room):
 @kernel
 def drain_held(c, o, stage):
     """D2 to D5: pass on what is complete, in order. True if something was. DRAINING is ours."""
-    is_last = stage + 1 == c.shape.shape[0]
+    is_last = stage + 1 == c.form.shape[0]
     first = load_relaxed(c.stage, cell(stage, NEXT))
     # Before TAIL: it says something about all that was appended before it was published.
     progress = load_acquire(c.stage, cell(stage, PROGRESS))
@@ -353,17 +353,23 @@ def drain_held(c, o, stage):
 
 
 @kernel
-def can_drain(c, o, stage):
-    """W4, D7: whether the first slot is complete, and there is room for what it holds."""
+def is_complete(c, stage):
+    """W4: whether the first slot that has not been passed on is complete."""
     serial = load_acquire(c.stage, cell(stage, NEXT))
-    return load_acquire(c.slots, slot_of(c, stage, serial) + DONE) == serial + 1 and room_behind(c, o, stage) > 0
+    return load_acquire(c.slots, slot_of(c, stage, serial) + DONE) == serial + 1
+
+
+@kernel
+def can_drain(c, o, stage):
+    """D7: whether it is, and there is room for what it holds."""
+    return is_complete(c, stage) and room_behind(c, o, stage) > 0
 
 
 @kernel
 def drain(c, o, stage):
     """Pass on what is complete, unless somebody else does. True if something was."""
     moved = False
-    if c.shape[stage, REORDER] == LOCKED:
+    if c.form[stage, REORDER] == LOCKED:
         return drain_in_turn(c, o, stage)
     while True:
         if exchange(c.stage, cell(stage, DRAINING), 1) != 0:  # D1
@@ -397,7 +403,7 @@ def flush(c, o, stage):
     fence()  # W3
     any_moved = False
     while stage >= 0:
-        if c.shape[stage, REORDER] != LOCKED and not can_drain(c, o, stage):  # W4
+        if c.form[stage, REORDER] != LOCKED and not is_complete(c, stage):  # W4
             break
         if not drain(c, o, stage):
             break
@@ -410,7 +416,7 @@ def flush(c, o, stage):
 def sweep(c, o):
     """Drain every stage, first to last: ends of the stream and event time pass through, and what room was made for."""
     moved = False
-    for stage in range(c.shape.shape[0]):
+    for stage in range(c.form.shape[0]):
         moved = drain(c, o, stage) or moved
     return moved
 

@@ -22,6 +22,7 @@ from headrace.ordering.binding import Bound
 from headrace.ordering.words import (
     BATCH,
     BUCKET_COUNT,
+    BUCKET_WORDS,
     BUCKETS,
     BY_PARTITION,
     CT,
@@ -105,14 +106,14 @@ class PipelineArrays(NamedTuple):
     failure: np.ndarray  # int64[16]
     reading: np.ndarray  # per worker: activation id, 0 = parked
     stage: np.ndarray  # cells[stages * STAGE_CELLS]
-    shape: np.ndarray  # int64[stages, SHAPE_WORDS]
+    form: np.ndarray  # int64[stages, SHAPE_WORDS]
     ring: np.ndarray  # input records of all stages
     ring_f: np.ndarray  # the same memory as float64
     slots: np.ndarray  # int64[slots * SLOT_WORDS]
     arena: np.ndarray  # outputs that wait
     arena_f: np.ndarray
     pool: np.ndarray  # cells: free blocks by class
-    bucket: np.ndarray  # cells[buckets]
+    bucket: np.ndarray  # int64[buckets * BUCKET_WORDS], each on lines of its own
     bucket_tail: np.ndarray  # int64[buckets]: records in each queue so far
     queue: np.ndarray  # serial numbers, by bucket
     out: np.ndarray  # int64[columns, capacity]: of the results
@@ -160,17 +161,17 @@ def allocate(
         Configurations 1 to `planned` come into force before rows.
     """
     stages = bound.stages
-    shape = np.zeros((len(stages), SHAPE_WORDS), np.int64)
+    form = np.zeros((len(stages), SHAPE_WORDS), np.int64)
     words = buckets = queue = 0
     for number, one in enumerate(stages):
-        shape[number, KIND] = _KINDS.get(one.stage.kind, STATELESS)
-        shape[number, [RING, STRIDE, MASK, SLOTS]] = words, one.stride, capacity - 1, number * capacity
-        shape[number, OUT_STRIDE] = FIRST_COLUMN + len(one.emitted)
-        shape[number, [QUEUES, REORDER]] = QUEUE_KINDS[queues], REORDERS[reorder]
-        shape[number, MOST] = 1 if one.stage.kind == "stateful" else one.stage.buckets or max_threads
-        shape[number, [BUCKETS, BUCKET_COUNT, QUEUE]] = buckets, one.stage.buckets, queue
+        form[number, KIND] = _KINDS.get(one.stage.kind, STATELESS)
+        form[number, [RING, STRIDE, MASK, SLOTS]] = words, one.stride, capacity - 1, number * capacity
+        form[number, OUT_STRIDE] = FIRST_COLUMN + len(one.emitted)
+        form[number, [QUEUES, REORDER]] = QUEUE_KINDS[queues], REORDERS[reorder]
+        form[number, MOST] = 1 if one.stage.kind == "stateful" else one.stage.buckets or max_threads
+        form[number, [BUCKETS, BUCKET_COUNT, QUEUE]] = buckets, one.stage.buckets, queue
         if one.stage.by:
-            shape[number, KEY] = one.key
+            form[number, KEY] = one.key
         words += capacity * one.stride
         buckets += one.stage.buckets
         queue += capacity * one.stage.buckets
@@ -190,14 +191,14 @@ def allocate(
         failure=np.zeros(16, np.int64),
         reading=padded_cells(max_threads),
         stage=stage,
-        shape=shape,
+        form=form,
         ring=ring,
         ring_f=ring.view(np.float64),
         slots=reserved(len(stages) * capacity * SLOT_WORDS, np.int64),
         arena=arena,
         arena_f=arena.view(np.float64),
         pool=padded_cells(pool_kernel.CLASSES),
-        bucket=padded_cells(max(1, buckets)),
+        bucket=aligned(max(1, buckets) * BUCKET_WORDS, np.int64),
         bucket_tail=np.zeros(max(1, buckets), np.int64),
         queue=reserved(max(1, queue), np.int64),
         out=reserved(max(1, columns) * results, np.int64).reshape(-1, results),

@@ -57,7 +57,7 @@ def ingest(me, g, c, x, s, l):
 def ingest_held(me, g, c, x, s, l):
     """The same, when INGESTING is ours."""
     first = load_relaxed(c.stage, cell(0, TAIL))
-    room = c.shape[0, MASK] + 1 - (first - load_acquire(c.stage, cell(0, NEXT)))
+    room = c.form[0, MASK] + 1 - (first - load_acquire(c.stage, cell(0, NEXT)))
     planned = load_relaxed(c.words, PLANNED)
     while c.plan_at[planned] <= first:
         install(c, c.plan_row[planned])
@@ -94,7 +94,7 @@ def ingest_held(me, g, c, x, s, l):
             progress = ts
         place += 1
     fill_rows(me, c, x, s, l, first, serial)
-    if c.shape[0, KIND] == PARTITIONED:
+    if c.form[0, KIND] == PARTITIONED:
         enqueue_rows(c, first, serial)
     if ended:
         append_end(c, 0, serial, progress)

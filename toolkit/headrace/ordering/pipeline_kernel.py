@@ -59,13 +59,13 @@ FLIGHT_WAIT_NS = 1_000_000
 @kernel
 def has_room(c):
     """Whether the first ring has room."""
-    return load_relaxed(c.stage, cell(0, TAIL)) - load_acquire(c.stage, cell(0, NEXT)) <= c.shape[0, MASK]
+    return load_relaxed(c.stage, cell(0, TAIL)) - load_acquire(c.stage, cell(0, NEXT)) <= c.form[0, MASK]
 
 
 @kernel
 def has_work(g, c):
     """Whether some stage is schedulable, or a record can be taken in."""
-    for stage in range(c.shape.shape[0]):
+    for stage in range(c.form.shape[0]):
         if is_schedulable(c, stage):
             return True
     if load_relaxed(c.words, INPUT_OVER) != 0 or not has_room(c):
@@ -76,7 +76,7 @@ def has_work(g, c):
 
 @kernel
 def is_in_flight(c):
-    for stage in range(c.shape.shape[0]):
+    for stage in range(c.form.shape[0]):
         if load_acquire(c.stage, cell(stage, NEXT)) != load_relaxed(c.stage, cell(stage, TAIL)):
             return True
     return False
@@ -92,7 +92,7 @@ def wake(g, c):
 @kernel
 def await_work(me, g, c, o):
     """Sleep until there is something to do, or a moment."""
-    last = c.shape.shape[0] - 1
+    last = c.form.shape[0] - 1
     if load_relaxed(c.words, BLOCKED) != 0:
         turn(c.meter, me, ROOM_NS)
         ticket = prepare(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT)
@@ -135,7 +135,7 @@ def step(me, g, c, o, x, s, l):
     config = load_acquire(c.words, CONFIG)
     batch = c.rows[config, BATCH]
     found = False
-    if worklist(c, 0) < min(2 * batch, c.shape[0, MASK] + 1):
+    if worklist(c, 0) < min(2 * batch, c.form[0, MASK] + 1):
         found = ingest(me, g, c, x, s, l)
     stage = choose(me, c, config, now_ns())
     c.meter[me, DECISIONS] += 1
@@ -144,7 +144,7 @@ def step(me, g, c, o, x, s, l):
         wake(g, c)
         return True
     # What was chosen had nothing to claim, or nothing was: whatever is there, the last stage first.
-    for other in range(c.shape.shape[0] - 1, -1, -1):
+    for other in range(c.form.shape[0] - 1, -1, -1):
         if is_schedulable(c, other) and work(me, c, o, s, l, other, batch) > 0:
             c.meter[me, FALLBACKS] += 1
             c.meter[me, SLICES] += 1

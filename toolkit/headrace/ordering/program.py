@@ -141,8 +141,8 @@ class Program:
 
     def _record(self, control: PipelineArrays, number: int, position: int) -> dict[str, Any]:
         """A record of a stage's ring, as plain Python has it."""
-        one, shape = self.bound.stages[number], control.shape[number]
-        at = int(shape[words.RING]) + (position & int(shape[words.MASK])) * int(shape[words.STRIDE])
+        one, form = self.bound.stages[number], control.form[number]
+        at = int(form[words.RING]) + (position & int(form[words.MASK])) * int(form[words.STRIDE])
         found = control.ring[at : at + one.stride]
         ts = int(found[words.TS])
         row: dict[str, Any] = {}

@@ -53,14 +53,14 @@ TIME_SLICE, CT_WINDOW, QST_CAPACITY, LP_LEAST = range(4)
 def worklist(c, stage):
     """Records that wait to be claimed."""
     tail = load_acquire(c.stage, cell(stage, TAIL))
-    if c.shape[stage, KIND] != STATEFUL:
+    if c.form[stage, KIND] != STATEFUL:
         tail = min(tail, load_relaxed(c.stage, cell(stage, END_AT)))
     return tail - load_relaxed(c.stage, cell(stage, HEAD))
 
 
 @kernel
 def is_schedulable(c, stage):
-    return worklist(c, stage) > 0 and load_relaxed(c.stage, cell(stage, WORKERS)) < c.shape[stage, MOST]
+    return worklist(c, stage) > 0 and load_relaxed(c.stage, cell(stage, WORKERS)) < c.form[stage, MOST]
 
 
 @kernel
@@ -93,7 +93,7 @@ def choose(me, c, config, now):
 @kernel
 def first_with_use(c):
     """QST."""
-    stages = c.shape.shape[0]
+    stages = c.form.shape[0]
     for stage in range(stages):
         if is_schedulable(c, stage):
             if stage + 1 == stages or worklist(c, stage + 1) < c.tuning[QST_CAPACITY]:
@@ -104,7 +104,7 @@ def first_with_use(c):
 @kernel
 def last_ready(c, least):
     """LP."""
-    for stage in range(c.shape.shape[0] - 1, -1, -1):
+    for stage in range(c.form.shape[0] - 1, -1, -1):
         if is_schedulable(c, stage) and worklist(c, stage) >= least:
             return stage
     return -1
@@ -115,7 +115,7 @@ def most_before_it(c):
     """ET."""
     found = -1
     most = -1.0
-    for stage in range(c.shape.shape[0]):
+    for stage in range(c.form.shape[0]):
         if is_schedulable(c, stage):
             workers = load_relaxed(c.stage, cell(stage, WORKERS))
             priority = worklist(c, stage) * cost(c, stage) / (workers + 1)
@@ -128,7 +128,7 @@ def most_before_it(c):
 @kernel
 def least_throughput(c, now):
     """CT."""
-    stages = c.shape.shape[0]
+    stages = c.form.shape[0]
     if now - load_relaxed(c.known[stages], WINDOW_NS) > c.tuning[CT_WINDOW]:
         store_relaxed(c.known[stages], WINDOW_NS, now)
         for stage in range(stages):

@@ -28,7 +28,7 @@ the stage. PROGRESS: no later record comes from an earlier event time of the inp
 of the stream, NEVER while it is not known. TICKETS: with the lock, who drains next is in TICKETS, who is served in
 DRAINING."""
 
-# Columns of `shape`, of each stage: constants of the run.
+# Columns of `form`, of each stage: constants of the run.
 (
     KIND,
     RING,  # first word of its input in `ring`
@@ -56,6 +56,7 @@ SLOT_WORDS = 8
 
 # Words of a bucket.
 CLAIMED, SERVED, BUSY = range(3)
+BUCKET_WORDS = 16
 
 # Words of a record in a ring, before its columns.
 TS, ORIGIN, AT, BEGUN, REF, NULLS, FIRST_COLUMN = range(7)

@@ -31,7 +31,6 @@ Checked     tests/headrace/ordering/test_interleave.py
 
 from headrace.kernel import kernel
 from headrace.memory.atomics import (
-    CELL,
     compare_exchange,
     exchange,
     fetch_add,
@@ -50,6 +49,7 @@ from headrace.ordering.words import (
     BEGUN,
     BUCKET,
     BUCKET_COUNT,
+    BUCKET_WORDS,
     BUCKETS,
     BUCKETS_COPIED,
     BUSY,
@@ -160,9 +160,9 @@ def take_stateful(me, c, o, s, l, stage, batch):
 @kernel
 def run_bucket(me, c, o, s, l, stage, bucket, batch):
     """Run a bucket until all that was claimed of it is done. Records run."""
-    mask = c.shape[stage, MASK]
-    queue = c.shape[stage, QUEUE] + (bucket - c.shape[stage, BUCKETS]) * (mask + 1)
-    at = bucket * CELL
+    mask = c.form[stage, MASK]
+    queue = c.form[stage, QUEUE] + (bucket - c.form[stage, BUCKETS]) * (mask + 1)
+    at = bucket * BUCKET_WORDS
     count = 0
     while True:
         served = load_relaxed(c.bucket, at + SERVED)  # H4
@@ -183,7 +183,7 @@ def take_hybrid(me, c, o, s, l, stage, batch):
     ran = 0
     for k in range(count):
         bucket = l[BUCKETS_COPIED + k]
-        if fetch_add(c.bucket, bucket * CELL + CLAIMED, 1) == 0:  # H3
+        if fetch_add(c.bucket, bucket * BUCKET_WORDS + CLAIMED, 1) == 0:  # H3
             ran += run_bucket(me, c, o, s, l, stage, bucket, batch)
         else:
             c.work[me, stage, DELEGATED] += 1
@@ -197,7 +197,7 @@ def take_shared(me, c, o, s, l, stage, batch):
     """Claim a batch and run it, waiting for each bucket's turn. Records taken."""
     first, count = claim(c, l, stage, batch, True)
     for k in range(count):
-        at = l[BUCKETS_COPIED + k] * CELL + SERVED
+        at = l[BUCKETS_COPIED + k] * BUCKET_WORDS + SERVED
         ticket = l[TICKETS_COPIED + k]
         spins = 0
         while load_acquire(c.bucket, at) != ticket:
@@ -217,12 +217,12 @@ def take_shared(me, c, o, s, l, stage, batch):
 @kernel
 def take_partition(me, c, o, s, l, stage, batch):
     """Take a bucket that nobody has, and run what waits there. Records run."""
-    buckets = c.shape[stage, BUCKET_COUNT]
-    mask = c.shape[stage, MASK]
+    buckets = c.form[stage, BUCKET_COUNT]
+    mask = c.form[stage, MASK]
     for k in range(buckets):
         own = (l[TURN] + k) % buckets
-        bucket = c.shape[stage, BUCKETS] + own
-        at = bucket * CELL
+        bucket = c.form[stage, BUCKETS] + own
+        at = bucket * BUCKET_WORDS
         if load_acquire(c.bucket_tail, bucket) == load_relaxed(c.bucket, at + SERVED):
             continue
         if exchange(c.bucket, at + BUSY, 1) != 0:
@@ -230,7 +230,7 @@ def take_partition(me, c, o, s, l, stage, batch):
         served = load_relaxed(c.bucket, at + SERVED)
         waiting = min(batch, load_acquire(c.bucket_tail, bucket) - served)
         for n in range(waiting):
-            serial = c.queue[c.shape[stage, QUEUE] + own * (mask + 1) + ((served + n) & mask)]
+            serial = c.queue[c.form[stage, QUEUE] + own * (mask + 1) + ((served + n) & mask)]
             # Who has appended it may have yet to publish it.
             while load_acquire(c.stage, cell(stage, TAIL)) <= serial and not stopped(c):
                 pause()
@@ -248,14 +248,14 @@ def take_partition(me, c, o, s, l, stage, batch):
 @kernel
 def take(me, c, o, s, l, stage, batch):
     """Claim and run something of a stage. Records run, 0 if there is nothing."""
-    kind = c.shape[stage, KIND]
+    kind = c.form[stage, KIND]
     if kind == STATELESS:
         return take_stateless(me, c, o, s, l, stage, batch)
     if kind == STATEFUL:
         return take_stateful(me, c, o, s, l, stage, batch)
-    if c.shape[stage, QUEUES] == HYBRID:
+    if c.form[stage, QUEUES] == HYBRID:
         return take_hybrid(me, c, o, s, l, stage, batch)
-    if c.shape[stage, QUEUES] == BY_PARTITION:
+    if c.form[stage, QUEUES] == BY_PARTITION:
         return take_partition(me, c, o, s, l, stage, batch)
     return take_shared(me, c, o, s, l, stage, batch)
 
@@ -263,7 +263,7 @@ def take(me, c, o, s, l, stage, batch):
 @kernel
 def work(me, c, o, s, l, stage, batch):
     """Be a worker of a stage for a time slice, or until it has nothing to do. Records run."""
-    if fetch_add(c.stage, cell(stage, WORKERS), 1) >= c.shape[stage, MOST]:
+    if fetch_add(c.stage, cell(stage, WORKERS), 1) >= c.form[stage, MOST]:
         fetch_add(c.stage, cell(stage, WORKERS), -1)
         return 0
     begun = now_ns()
