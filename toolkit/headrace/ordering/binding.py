@@ -143,7 +143,8 @@ def bind(stages: Sequence[Stage], schema: pa.Schema, event_time: str, debug: boo
         staged="np.int64(0)",
         most=TEMPORARIES,
     )
-    writing = _Writing({"poll": "stopped(c)", "debug": debug, "texts": texts, "memory": memory})
+    # An integer that leaves its range ends the run, with or without `debug`: no result is silently wrong.
+    writing = _Writing({"poll": "stopped(c)", "debug": True, "texts": texts, "memory": memory})
     readable, fields = _input_fields(schema, event_time)
     # The stages that see the input's columns: all up to the first that emits. They share one layout.
     first = next((i for i, stage in enumerate(stages) if stage.kind != "filter"), len(stages) - 1)
