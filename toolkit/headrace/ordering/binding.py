@@ -133,13 +133,12 @@ def bind(stages: Sequence[Stage], schema: pa.Schema, event_time: str, debug: boo
         With the line of what cannot be compiled.
     """
     texts = Texts(*(f"s.{name}" for name in TEXT_FIELDS), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT])
-    owners = sum(stage.buckets for stage in stages) + len(stages)
     memory = Memory(
         arena="s.arena",
         free="s.arena_free",
         temporaries="s.temporaries",
         temporary_at=f"(me * {TEMPORARIES} + {{number}}) * {HEAD}",
-        temporary_lists=f"({owners} + me) * {CLASSES}",
+        temporary_lists=f"(s.owners[{len(stages)}] + me) * {CLASSES}",
         staged="np.int64(0)",
         most=TEMPORARIES,
     )
