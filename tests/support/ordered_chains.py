@@ -63,7 +63,7 @@ def sold_together(sources, top, width):
     state = {"window": "int64", "items": hr.set_of("int64")}
     stages = [
         whole("ticket", "item"),
-        Map(lambda t: t.ts // width, ["window"]),
+        Map(lambda t: t.ts // width, ["window"], carry=["ticket", "item"]),
         Partitioned(pairs, "ticket", state, ["window", "pair"]),
         _counted(),
         _ranked(top, width),

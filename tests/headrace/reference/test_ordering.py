@@ -38,8 +38,9 @@ def test_example_stateless_stages():
     kept = ordered(rows(2), [FlatMap(copies, ["i"], carry=["x"])])
     assert kept == [{"ts": 0, "x": 2, "i": 0}, {"ts": 0, "x": 2, "i": 1}]
     assert [list(row) for row in kept] == [["ts", "x", "i"]] * 2
-    assert ordered(rows(2, 3), [Map(lambda t: t.x + t.ts, ["y"])]) == [{"ts": 0, "x": 2, "y": 2}, {"ts": 1, "x": 3, "y": 4}]
-    both = Map(lambda t, emit: emit(x=-t.x), ["x", "z"], carry=())
+    assert ordered(rows(2, 3), [Map(lambda t: t.x + t.ts, ["y"])]) == [{"ts": 0, "y": 2}, {"ts": 1, "y": 4}]
+    assert ordered(rows(2), [Map(lambda t: t.x + 5, ["y"], carry=None)]) == [{"ts": 0, "x": 2, "y": 7}], "all stay"
+    both = Map(lambda t, emit: emit(x=-t.x), ["x", "z"])
     assert ordered(rows(2), [both]) == [{"ts": 0, "x": -2, "z": None}], "what is left out is null"
 
 
@@ -239,7 +240,7 @@ def flush(state, emit):
 BOTH = ["k", "x"]
 STAGES = {
     "filter": Filter(lambda t: t.x % 5 != 0),
-    "map": Map(lambda t: t.x * 3 % 40, ["x"]),
+    "map": Map(lambda t: t.x * 3 % 40, ["x"], carry=["k"]),
     "flat_map": FlatMap(spread, BOTH),
     "partitioned": Partitioned(difference, "k", {"n": "int64", "before": "int64"}, BOTH),
     "stateful": Stateful(difference, {"n": "int64", "before": "int64"}, BOTH, end=flush),

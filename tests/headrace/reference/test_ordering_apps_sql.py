@@ -3,7 +3,7 @@
 Property    rows are those of window functions, joins and regressions
 Oracle      DuckDB; `viewed_before`, whose ranks are those of the moment, has none here
 Cannot see  what only a table of many hours shows; ties of floats
-The real samples are not part of the project: they are read where ``HEADRACE_SAMPLES`` names their folder.
+The real samples are not part of the project: they are read where ``HEADRACE_DATA`` names their folder.
 """
 
 import os
@@ -159,11 +159,11 @@ def test_oracle_mobility(seed):
 @pytest.fixture
 def sample():
     """Give a function that reads a file of the samples by a query."""
-    folder = os.environ.get("HEADRACE_SAMPLES")
+    folder = os.environ.get("HEADRACE_DATA")
 
     def rows(query, name):
         if folder is None or not Path(folder, name).is_file():
-            pytest.skip(f"the real sample {name} is not there: HEADRACE_SAMPLES names no folder that has it")
+            pytest.skip(f"needs {name} in the folder that HEADRACE_DATA names")
         table = duckdb.sql(query.format(file=str(Path(folder, name)))).to_arrow_table()
         return [(row.pop("ts"), row) for row in table.to_pylist()]
 

@@ -129,12 +129,12 @@ class Map:
     function : callable
         ``f(t, emit)`` that emits once, or ``f(t)`` that returns the value of the only column.
     emits, carry
-        As of `FlatMap`; the other columns stay, unless said otherwise.
+        As of `FlatMap`.
     """
 
     function: Callable[..., Any]
     emits: Emits
-    carry: Collection[str] | None = None
+    carry: Collection[str] | None = ()
 
     def run(self, tuples: Iterable[Timed]) -> Iterator[Timed]:
         takes_emit = len(inspect.signature(self.function).parameters) > 1
