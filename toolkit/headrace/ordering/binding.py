@@ -133,17 +133,17 @@ def bind(stages: Sequence[Stage], schema: pa.Schema, event_time: str, debug: boo
         With the line of what cannot be compiled.
     """
     texts = Texts(*(f"s.{name}" for name in TEXT_FIELDS), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT])
-    owners = sum(stage.buckets for stage in stages) + len(stages)
     memory = Memory(
         arena="s.arena",
         free="s.arena_free",
         temporaries="s.temporaries",
         temporary_at=f"(me * {TEMPORARIES} + {{number}}) * {HEAD}",
-        temporary_lists=f"({owners} + me) * {CLASSES}",
+        temporary_lists=f"(s.owners[{len(stages)}] + me) * {CLASSES}",
         staged="np.int64(0)",
         most=TEMPORARIES,
     )
-    writing = _Writing({"poll": "stopped(c)", "debug": debug, "texts": texts, "memory": memory})
+    # An integer that leaves its range ends the run, with or without `debug`: no result is silently wrong.
+    writing = _Writing({"poll": "stopped(c)", "debug": True, "texts": texts, "memory": memory})
     readable, fields = _input_fields(schema, event_time)
     # The stages that see the input's columns: all up to the first that emits. They share one layout.
     first = next((i for i, stage in enumerate(stages) if stage.kind != "filter"), len(stages) - 1)

@@ -76,6 +76,7 @@ class Program:
             "arena_f": arena.view(np.float64),
             "arena_h": arena.view(np.float32),
             "arena_free": free,
+            "owners": np.arange(buckets, buckets + len(stages) + 1),
             "key_heads": np.zeros(max(1, buckets) * HEAD, np.int64),
             "stage_state": places,
             "temporaries": np.zeros(self.workers * TEMPORARIES * HEAD, np.int64),

@@ -6,6 +6,8 @@ Fields of the bundle ``s``::
                               float64 and as float32
     arena_free                its free lists, by owner: buckets of all partitioned stages, then stages,
                               then workers
+    owners                    first free lists of each stage, then of the workers: beside how many buckets is no
+                              constant, so that another number of them compiles nothing
     key_heads                 a map for each bucket: key -> words of its state
     stage_state               by stage, where a stateful one has its state in the arena
     temporaries               heads of containers that last for one call
@@ -100,7 +102,7 @@ def begin_{number}(s, k):
 _RUN = """
 @kernel
 def run_stage_{number}(me, c, s, l, first, last):
-    owner = {owner}
+    owner = s.owners[{number}] * {classes}
     k = {state}
     for position in range(first, last):
         l[POSITION] = position
@@ -174,19 +176,17 @@ def generate(bound: Bound, value_columns: Sequence[str]) -> str:
     """
     text = _IMPORTS + "import numpy as np\n"
     text += _fill_text(bound.stages[0], value_columns)
-    first_bucket, owners = 0, bound.buckets
     runs, ends = [], []
     for number, one in enumerate(bound.stages):
-        text += _stage_text(number, one, first_bucket, owners + number)
+        text += _stage_text(number, one)
         runs += [f"if stage == {number}:", f"    return run_stage_{number}(me, c, s, l, first, last)"]
         if one.end is not None:
             text += "\n" + one.end.preamble + one.end.source + "\n\n"
             ends += [
                 f"if stage == {number}:",
                 f"    r = record_of(c, {number}, position)",
-                f"    end_{number}(me, c, s, l, r, s.stage_state[{number}], {(owners + number) * CLASSES}, c.ring[r + TS])",
+                f"    end_{number}(me, c, s, l, r, s.stage_state[{number}], s.owners[{number}] * {CLASSES}, c.ring[r + TS])",
             ]
-        first_bucket += one.stage.buckets
     text += _DISPATCH.format(name="run_stage", parameters="first, last", calls=indent("\n".join(runs), 1).rstrip("\n"))
     return text + _DISPATCH.format(
         name="end_stage", parameters="position", calls=indent("\n".join(ends) or "pass", 1).rstrip("\n")
@@ -201,7 +201,7 @@ def _word(column: Column, index: int) -> str:
     return f"c.ring[{place}] != 0" if column.kind == "bool" else f"c.ring[{place}]"
 
 
-def _stage_text(number: int, one: BoundStage, first_bucket: int, owner: int) -> str:
+def _stage_text(number: int, one: BoundStage) -> str:
     stage = one.stage
     out_stride = FIRST_COLUMN + len(one.emitted)
     text = ""
@@ -225,7 +225,7 @@ def _stage_text(number: int, one: BoundStage, first_bucket: int, owner: int) -> 
         lines.append(f"n_{column.name} = {f'nulls & {1 << index} == 0' if one.nullable else 'True'}")
     return text + _RUN.format(
         number=number,
-        owner=owner * CLASSES,
+        classes=CLASSES,
         state=f"s.stage_state[{number}]" if stage.kind == "stateful" else "np.int64(0)",
         columns=indent("\n".join(lines) or "pass", 2).rstrip("\n"),
         call=indent(_call_text(number, one, out_stride), 2).rstrip("\n"),
