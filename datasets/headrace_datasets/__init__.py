@@ -18,11 +18,18 @@ function              columns                                  what it is
 ``ob``                ts, kind, items, prices, quantities      bids, new prices, more items, in lists
 ``tp``                ts, vehicle, segment, speed              speeds of vehicles on 100 road segments
 ``position_reports``  ts, vehicle, segment, speed              the same from Linear Road: generated or a file
+``clicks``            ts, user, session, item, kind            sessions in an online shop, some with a cart
+``store_sales``       ts, ticket, item                         tickets of shops, of several tills at once
+``calls``             ts, caller, callee, area, caller_lat,    telephone calls, some from places that nobody can
+                      caller_lon, callee_lat, callee_lon       have got to
+``item_sales``        ts, item, amount                         sales of items whose categories grow or decline
+``item_categories``   ts, item, category                       the categories of these items
 ====================  =======================================  ===============================================
 
 Shared by the generators: ``dataset`` (what they return), ``randomness`` (random streams, Zipf's law),
 ``arrivals`` (when rows arrive), ``events`` and ``keys`` (of transactions: blocks of events, the records they touch),
-``words`` (pronounceable made-up words), ``parameters`` (checks of arguments).
+``interleaved`` (sessions and tickets that go on at the same time), ``words`` (pronounceable made-up words),
+``parameters`` (checks of arguments).
 
 What holds for all of them: the rows depend on the parameters alone, never on the batch size; a smaller `n`
 gives the beginning of the same stream; memory stays bounded by the batch size; no engine is imported. The
@@ -33,27 +40,37 @@ Each module also has ``generate(n, seed, ...)``, the bare iterator of Arrow reco
 function share a name, so import it as ``from headrace_datasets.tweets import generate``.
 """
 
+from headrace_datasets.calls import calls
+from headrace_datasets.clicks import clicks
 from headrace_datasets.dataset import Dataset
 from headrace_datasets.flights import flights
 from headrace_datasets.gs import gs
+from headrace_datasets.item_categories import item_categories
+from headrace_datasets.item_sales import item_sales
 from headrace_datasets.joins import joins
 from headrace_datasets.linear_road import linear_road
 from headrace_datasets.ob import ob
 from headrace_datasets.position_reports import position_reports
 from headrace_datasets.sl import sl
+from headrace_datasets.store_sales import store_sales
 from headrace_datasets.tp import tp
 from headrace_datasets.trades import trades
 from headrace_datasets.tweets import tweets
 
 __all__ = [
     "Dataset",
+    "calls",
+    "clicks",
     "flights",
     "gs",
+    "item_categories",
+    "item_sales",
     "joins",
     "linear_road",
     "ob",
     "position_reports",
     "sl",
+    "store_sales",
     "tp",
     "trades",
     "tweets",

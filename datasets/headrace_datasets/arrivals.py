@@ -6,7 +6,7 @@ that growing function. So each block has exactly the rows asked for, and they ar
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,16 @@ class Clock:
             self._slot_count += len(expected)
         self._growth = np.concatenate(parts)
         self._edges_s = np.concatenate(edges)
+
+
+SHOP_HOURS = (*[1] * 8, 1120, 2389, 3165, 2046, 2312, 2467, 3405, 903, 1150, 3272, 2345, 2031, 955, *[1] * 3)
+"""Sales in each hour of the day (UTC): the store sales of TPC-DS, scale factor 0.01, and next to none at night."""
+
+
+def daily(hours: Sequence[float], rate: float) -> Clock:
+    """Return a clock from midnight on whose days are all alike: 24 weights of its hours, `rate` arrivals a second on average."""
+    weights = np.asarray(hours, np.float64)
+    return Clock(itertools.repeat(weights / weights.mean() * (rate * 3_600.0)), slot_s=3_600.0)
 
 
 def milliseconds_as_us(seconds: NDArray[np.float64]) -> NDArray[np.int64]:

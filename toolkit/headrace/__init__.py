@@ -20,6 +20,7 @@ The rooms of the house. Each imports only from rooms below it::
 
     stream                     the fluent interface: from any table to a running query
 
+    ordering                   an engine: any worker at any stage of a pipeline, the output of one (Prasaad et al.)
     transactions               an engine: many threads, shared tables, the outcome of one event after another (TStream)
     elastic                    an engine: Virtual Shared-Nothing parallelism, O+ and its special cases (STRETCH)
 
@@ -144,6 +145,7 @@ _ELSEWHERE = {
     **{name: f"hr.controllers.{name}" for name in controllers.__all__},
     **{name: f"headrace_datasets.{name}" for name in ("tweets", "trades", "joins", "linear_road", "flights")},
     **{name: f"headrace_datasets.{name}" for name in ("gs", "sl", "ob", "tp", "position_reports")},
+    **{name: f"headrace_datasets.{name}" for name in ("clicks", "store_sales", "calls", "item_sales", "item_categories")},
     **{name: f"import headrace.{name}" for name in ("apps", "report", "errors")},
     "percentile": "hr.quantile", "collect": "hr.collect_list", "unique": "hr.collect_set",
     **dict.fromkeys(("topk", "top_k", "nlargest", "max_by", "arg_max"), "hr.top(k, column, by=...)"),

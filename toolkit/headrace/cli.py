@@ -100,6 +100,9 @@ def parser() -> argparse.ArgumentParser:
     from headrace.apps import APPS
     from headrace.control.mapping import MOST_INSTANCES
     from headrace.ingress.readers import MOST_BATCH_ROWS
+    from headrace.ordering.control import QUEUE_KINDS, REORDERS, SCHEDULES
+    from headrace.ordering.options import DEFAULT_SCHEDULE
+    from headrace.ordering.words import MOST_BATCH
     from headrace.transactions.control import SCHEMES, SHARINGS
     from headrace.transactions.options import ADAPTIVE, DEFAULT_PUNCTUATION, DEFAULT_SCHEME, MOST_PUNCTUATION
 
@@ -124,7 +127,7 @@ def parser() -> argparse.ArgumentParser:
     )
     run.add_argument("app", type=_one_of("application", APPS), metavar="APP", help=", ".join(APPS))
     run.add_argument("--in", dest="left", metavar="FILE.parquet", help="input, sorted by event time (`flights` has its own)")
-    run.add_argument("--right", metavar="FILE.parquet", help="second input, of scalejoin and forward")
+    run.add_argument("--right", metavar="FILE.parquet", help="second input, of scalejoin, forward and declining")
     run.add_argument("--out", required=True, metavar="OUT.parquet", help="result; the same bytes whatever the flags below")
     run.add_argument("--report", metavar="REPORT.json", help="figures of the run")
     threads, sources = _whole("threads", MOST_INSTANCES), _whole("sources", MOST_SOURCES)
@@ -134,7 +137,8 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--mode", choices=("vsn", "sn"), help="virtual or plain shared-nothing (default vsn)")
     run.add_argument("--gate", choices=("log", "scalegate"), help="tuple buffer (default log)")
     run.add_argument("--sources", type=sources, default=1, metavar="S", help="cut each input into S sources")
-    run.add_argument("--batch", type=_whole("rows", MOST_BATCH_ROWS), metavar="B", help="rows given to the engine at a time")
+    batch = f"rows given to the engine at a time; ordered pipelines: tuples that a worker claims at a time, up to {MOST_BATCH}"
+    run.add_argument("--batch", type=_whole("rows", MOST_BATCH_ROWS), metavar="B", help=batch)
     run.add_argument("--rate", type=_rate, metavar="R", help="tuples per second; default: as fast as possible")
     run.add_argument("--advance", metavar="D", help="window advance WA, such as 30min")
     run.add_argument("--size", metavar="D", help="window size WS, such as 1h")
@@ -149,6 +153,13 @@ def parser() -> argparse.ArgumentParser:
     of_tables.add_argument("--sharing", choices=SHARINGS, help="what executors take of each other's work (default nothing)")
     of_tables.add_argument("--unsafe", action="store_true", default=None, help="allow --scheme none, whose results are wrong")
     of_tables.add_argument("--state", metavar="DIR", help="write the tables after the last event, DIR/NAME.parquet each")
+    of_stages = run.add_argument_group(f"options of {', '.join(app.name for app in APPS.values() if app.stages)}")
+    which = f"which stage a worker takes next: {', '.join(SCHEDULES)} (default {DEFAULT_SCHEDULE})"
+    of_stages.add_argument("--schedule", type=_one_of("schedule", SCHEDULES), metavar="NAME", help=which)
+    shares = "how workers share a partitioned stage (default hybrid)"
+    of_stages.add_argument("--queues", choices=tuple(QUEUE_KINDS), help=shares)
+    comes = "how outputs come into order (default nonblocking)"
+    of_stages.add_argument("--reorder", choices=tuple(REORDERS), help=comes)
     own = run.add_argument_group("options of one application, or of several")
     for name, options in _own_options().items():
         read, texts = next(iter(options.values())).read, (f"{app}: {option.help}" for app, option in options.items())

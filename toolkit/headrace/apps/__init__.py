@@ -1,20 +1,26 @@
 """The papers' applications, and one on real data: what ``headrace run`` runs.
 
-=============  ===================================  =========================================
-application    operator                             what it shows
-=============  ===================================  =========================================
-``wordcount``  A+, keys are words                   many keys in a tuple
-``paircount``  A+, keys are pairs of words          very many keys in a tuple
-``longest``    A+, keys are hashtags                few keys in a tuple; the paper's example
-``forward``    Operator 15                          the gate by itself
-``scalejoin``  J, two bands                         pure comparing
-``hedge``      self-join, a user's predicate        bursts
-``flights``    A+, keys are both ends of a flight   real data
-``gs``         transactions: read or write a list   no operation needs another's read
-``sl``         transactions: deposits, transfers    what one writes depends on what it read
-``ob``         transactions: bids, prices, stock    conditions on single records, lists
-``tp``         three transactions an event: tolls   several functions, sets in a table
-=============  ===================================  =========================================
+===================  ===================================  =========================================
+application          operator                             what it shows
+===================  ===================================  =========================================
+``wordcount``        A+, keys are words                   many keys in a tuple
+``paircount``        A+, keys are pairs of words          very many keys in a tuple
+``longest``          A+, keys are hashtags                few keys in a tuple; the paper's example
+``forward``          Operator 15                          the gate by itself
+``scalejoin``        J, two bands                         pure comparing
+``hedge``            self-join, a user's predicate        bursts
+``flights``          A+, keys are both ends of a flight   real data
+``gs``               transactions: read or write a list   no operation needs another's read
+``sl``               transactions: deposits, transfers    what one writes depends on what it read
+``ob``               transactions: bids, prices, stock    conditions on single records, lists
+``tp``               three transactions an event: tolls   several functions, sets in a table
+``sold_together``    ordered: SL PS PS SF                 a ranking whose counting is partitioned
+``viewed_together``  ordered: SL PS SL PS SF              sessions, then the same ranking
+``viewed_before``    ordered: SL PS PS                    lists in states, two keys in a row
+``abandoned``        ordered: SL PS SL SF                 sessions; little is left for the last stage
+``declining``        ordered: SL SL PS                    regression in integers; a table of categories
+``mobility``         ordered: SL SL PS SL SF              the paper's Figure 1
+===================  ===================================  =========================================
 
 Each file reads like the operator's definition in the paper and names its
 reference, the plain Python that says what the result is. ``inputs`` opens
@@ -22,7 +28,25 @@ files for them, ``compare`` holds a result against the reference, ``command``
 is ``headrace run``.
 """
 
-from headrace.apps import flights, forward, gs, hedge, longest, ob, paircount, scalejoin, sl, tp, wordcount
+from headrace.apps import (
+    abandoned,
+    declining,
+    flights,
+    forward,
+    gs,
+    hedge,
+    longest,
+    mobility,
+    ob,
+    paircount,
+    scalejoin,
+    sl,
+    sold_together,
+    tp,
+    viewed_before,
+    viewed_together,
+    wordcount,
+)
 from headrace.apps.app import App
 from headrace.errors import UnknownNameError
 from headrace.names import instead
@@ -33,10 +57,13 @@ class _Apps(dict[str, App]):
         raise UnknownNameError(f"APPS[{name!r}]: {instead(name, self, 'the applications', '{}')}")
 
 
-APPS: dict[str, App] = _Apps(
-    (module.APP.name, module.APP)
-    for module in (wordcount, paircount, longest, forward, scalejoin, hedge, flights, gs, sl, ob, tp)
-)
+_MODULES = (
+    wordcount, paircount, longest, forward, scalejoin, hedge, flights,
+    gs, sl, ob, tp,
+    sold_together, viewed_together, viewed_before, abandoned, declining, mobility,
+)  # fmt: skip
+
+APPS: dict[str, App] = _Apps((module.APP.name, module.APP) for module in _MODULES)
 """Name on the command line -> application."""
 
 __all__ = ["APPS", "App"]

@@ -55,8 +55,13 @@ KINDS: dict[str, Callable[[pa.DataType], bool]] = {
 }
 """What a column may be asked to be -> whether a type is that."""
 
-WIDE = {"integer": pa.int64(), "text": pa.string(), "list of integers": pa.list_(pa.int64())}
-"""What a column of a transactional application is read as; all null, it may also have no type."""
+WIDE = {
+    "integer": pa.int64(),
+    "number": pa.float64(),
+    "text": pa.string(),
+    "list of integers": pa.list_(pa.int64()),
+}
+"""What a column of a transactional or ordered application is read as; all null, it may also have no type."""
 
 TIME = (EVENT_TIME, "timestamp or integer")
 
@@ -98,6 +103,10 @@ class App:
         Gives the input when no file is named.
     tables : sequence of str
         Of a transactional application: the tables that it reads and writes.
+    stages : str
+        Of an ordered application: SL stateless, PS partitioned and SF stateful stages, as the paper's Table 1 has them.
+    is_right_table : bool
+        The second input is no stream: it has no event time, and `build` takes it as a table.
     """
 
     name: str
@@ -114,11 +123,13 @@ class App:
     default_input: Callable[[], pa.Table] | None = None
     is_self_join: bool = False
     tables: Sequence[str] = ()
+    stages: str = ""
+    is_right_table: bool = False
 
     @property
     def engine(self) -> str:
-        """What runs it, "elastic" or "transactions"."""
-        return "transactions" if self.tables else "elastic"
+        """What runs it, "elastic", "transactions" or "ordering"."""
+        return "transactions" if self.tables else "ordering" if self.stages else "elastic"
 
     def parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Complete what was given (None: not given) with the defaults.
@@ -129,9 +140,11 @@ class App:
         >>> APPS["paircount"].parameters({"size": "1h", "distance": None})
         {'size': '1h', 'advance': '60s', 'distance': 3}
         """
-        defaults = {"size": self.size, "advance": self.advance} | {o.name: o.default for o in self.options}
-        values = {name: value for name, value in defaults.items() if value is not None}
-        return {name: value if given.get(name) is None else given[name] for name, value in values.items()}
+        windows = {"size": self.size, "advance": self.advance}
+        defaults = {name: value for name, value in windows.items() if value is not None}
+        defaults |= {option.name: option.default for option in self.options}
+        values = {name: value if given.get(name) is None else given[name] for name, value in defaults.items()}
+        return {name: value for name, value in values.items() if value is not None}
 
     def needs(self, side: int) -> Sequence[tuple[str, str]]:
         """Columns of an input, 0 or 1, that must be there."""
@@ -143,10 +156,10 @@ class App:
         wanted = self.right if side else self.left
         return None if wanted is None else [name for name, _ in wanted]
 
-    def read_as(self, field: pa.Field) -> pa.DataType:
-        """What a column of the input is read as."""
-        if self.tables and field.name != EVENT_TIME:
-            return WIDE[dict(self.needs(0))[field.name]]
+    def read_as(self, field: pa.Field, side: int = 0) -> pa.DataType:
+        """What a column of an input is read as."""
+        if self.engine != "elastic" and field.name != EVENT_TIME:
+            return WIDE[dict(self.needs(side))[field.name]]
         return pa.string() if pa.types.is_string_view(field.type) else field.type  # most of Arrow's functions do not know views
 
     def check(self, schema: pa.Schema, side: int, name: str) -> None:
@@ -162,7 +175,7 @@ class App:
                     f" the file has {', '.join(schema.names) or 'none'}"
                 )
             present = schema.field(found[0]).type
-            is_untyped = bool(self.tables) and column != EVENT_TIME and pa.types.is_null(present)
+            is_untyped = self.engine != "elastic" and column != EVENT_TIME and pa.types.is_null(present)
             if not KINDS[kind](present) and not is_untyped:
                 raise SchemaError(
                     f"input {name!r}: column {column!r} is {present}; {self.name} needs {listed}; cast it"

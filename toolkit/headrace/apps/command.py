@@ -18,6 +18,9 @@ from headrace.apps.app import App, read_whole
 from headrace.control.mapping import MOST_INSTANCES
 from headrace.egress.sinks import ParquetSink, no_file_at, part_of
 from headrace.errors import HeadraceError, InputError, OutputError, ParameterError
+from headrace.ordering.options import DEFAULT_BATCH as DEFAULT_CLAIM
+from headrace.ordering.options import DEFAULT_SCHEDULE, OrderedOptions
+from headrace.ordering.words import MOST_BATCH as MOST_CLAIM
 from headrace.transactions.options import DEFAULT_PUNCTUATION, DEFAULT_SCHEME, TransactionOptions
 
 PROGRESS_DELAY_S = 1.0
@@ -27,7 +30,11 @@ _POLL_S = 0.1
 _MASTER = re.compile(r"local(\[(\*|[1-9]\d{0,4})( *, *[1-9]\d{0,4})?\])?|spark://\S+:\d+|yarn|k8s://\S+", re.ASCII)
 
 
-ENGINE_OPTIONS = {"elastic": ("mode", "gate"), "transactions": ("scheme", "punctuation", "sharing", "unsafe")}
+ENGINE_OPTIONS = {
+    "elastic": ("mode", "gate"),
+    "transactions": ("scheme", "punctuation", "sharing", "unsafe"),
+    "ordering": ("schedule", "queues", "reorder"),
+}
 """By engine, the options of `start` that it has alone and the command line passes on."""
 
 
@@ -55,6 +62,9 @@ class Request:
     punctuation: int | None = None
     sharing: str | None = None
     unsafe: bool | None = None
+    schedule: str | None = None
+    queues: str | None = None
+    reorder: str | None = None
     state: str | None = None
     options: dict[str, Any] | None = None
 
@@ -131,13 +141,17 @@ def run(request: Request) -> dict[str, Any]:
         _with_the_fix_of_a_file(),
     ):
         spark = _session(request.spark) if request.spark else None
-        inputs = open_inputs(app, request.left, request.right, request.sources, request.batch, spark)
+        # A pipeline's batch is what a worker claims, which is not what the source gives at a time.
+        rows = None if app.engine == "ordering" else request.batch
+        inputs = open_inputs(app, request.left, request.right, request.sources, rows, spark)
         given = {"size": request.size, "advance": request.advance, **(request.options or {})}
-        query = app.build(*inputs.streams, **app.parameters(given))
+        query = app.build(*inputs.streams, *inputs.tables, **app.parameters(given))
         # A self-join is fed the stream twice, and counts its tuples so.
         feeds = 2 if app.is_self_join else 1
         planned = [(feeds * math.ceil(share * inputs.rows), count) for share, count in schedule]
         own = {name: value for name in ENGINE_OPTIONS[app.engine] if (value := getattr(request, name)) is not None}
+        if app.engine == "ordering":
+            own["batch"] = claim_of(request)
         rate = None if request.rate is None else request.rate / inputs.sources
         with query.start(
             threads=request.threads,
@@ -154,18 +168,21 @@ def run(request: Request) -> dict[str, Any]:
     return report
 
 
+def claim_of(request: Request) -> int:
+    """Tuples of a pipeline that a worker claims at a time: what is asked for, as far as it goes."""
+    return DEFAULT_CLAIM if request.batch is None else min(request.batch, MOST_CLAIM)
+
+
 def _check_engine(app: App, request: Request) -> None:
     """Refuse what only another engine's applications have."""
-    given = {name: getattr(request, name) for names in ENGINE_OPTIONS.values() for name in names} | {"state": request.state}
-    for name, value in given.items():
-        if value is None or name in ENGINE_OPTIONS[app.engine] or (name == "state" and app.tables):
-            continue
-        what = f"--{name}" if value is True else f"--{name} {value}"
-        if app.tables:
-            why = f"{app.name} is transactional, and {TransactionOptions.lacks[name]}"
-        else:
-            why = f"{app.name} runs no transactions, and has no tables"
-        raise ParameterError(f"{what}: {why}; leave it out")
+    for engine, names in ENGINE_OPTIONS.items():
+        for name in names:
+            value = getattr(request, name)
+            if value is not None and engine != app.engine:
+                what = f"--{name}" if value is True else f"--{name} {value}"
+                raise ParameterError(f"{what}: {_why_not(app, engine, name)}; leave it out")
+    if request.state is not None and not app.tables:
+        raise ParameterError(f"--state {request.state}: {_why_not(app, 'transactions', 'state')}; leave it out")
     if request.scheme == "none" and not request.unsafe:
         raise ParameterError(
             "--scheme none takes no locks and keeps no order, so its results are wrong; add --unsafe if that is what you"
@@ -173,6 +190,17 @@ def _check_engine(app: App, request: Request) -> None:
         )
     if request.scheme == "none":
         print("headrace: --scheme none takes no locks and keeps no order: THE RESULTS ARE WRONG", file=sys.stderr, flush=True)
+
+
+def _why_not(app: App, engine: str, name: str) -> str:
+    """Why an application has no use for an option of another engine."""
+    if engine == "transactions":
+        return f"{app.name} runs no transactions, and has no tables"
+    if engine == "ordering":
+        return f"{app.name} is no ordered pipeline, and has no stages"
+    if app.tables:
+        return f"{app.name} is transactional, and {TransactionOptions.lacks[name]}"
+    return f"{app.name} is an ordered pipeline: {OrderedOptions.lacks[name]}"
 
 
 def _check_paths(app: App, request: Request) -> None:
@@ -310,7 +338,7 @@ def summarize(started: Any, app: App, rows: int, request: Request) -> dict[str, 
     operator = next(iter(metrics.operators.values()))
     seconds = metrics.seconds
     latency = getattr(operator, "latency_ms", {})  # of an operator that has none
-    is_join = app.has_right is True or app.is_self_join
+    is_join = app.engine == "elastic" and (app.has_right is True or app.is_self_join)
     changes = sorted(started.changes, key=lambda c: c.requested_ns if c.planned_at is None else c.planned_at)
     report = {
         "app": app.name,
@@ -333,6 +361,13 @@ def summarize(started: Any, app: App, rows: int, request: Request) -> dict[str, 
             "transactions_per_s": operator.transactions / seconds if seconds > 0 else None,
             "scheme": request.scheme or DEFAULT_SCHEME,
             "punctuation": request.punctuation or DEFAULT_PUNCTUATION,
+        }
+    if app.stages:
+        processing = operator.processing_ms
+        report |= {
+            "processing_ms": {name: _finite(processing.get(name)) for name in ("p50", "p99", "max")},
+            "schedule": request.schedule or DEFAULT_SCHEDULE,
+            "batch": claim_of(request),
         }
     return report
 

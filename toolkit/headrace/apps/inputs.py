@@ -26,11 +26,12 @@ from headrace.stream import Stream, stream
 
 @dataclass
 class Inputs:
-    """What was opened: the streams, and how many rows their files have."""
+    """What was opened: the streams, how many rows their files have, and the input that is a table."""
 
     streams: list[Stream]
     rows: int
     sources: int
+    tables: list[pa.Table]
 
 
 def open_inputs(
@@ -55,8 +56,12 @@ def open_inputs(
         Read through it.
     """
     opened: list[list[Reader]] = []
+    tables: list[pa.Table] = []
     for side, path in enumerate((left, right) if app.has_right is not False and right is not None else (left,)):
         reader = _open(app, side, path, spark)
+        if side and app.is_right_table:
+            tables.append(pa.Table.from_batches(reader, reader.schema))
+            continue
         if side and app.right is None and not reader.schema.equals(first := opened[0][0].schema):
             raise SchemaError(
                 f"input {reader.name!r} has columns {_columns(reader.schema)}, the first input {_columns(first)};"
@@ -65,7 +70,7 @@ def open_inputs(
         opened.append(_sources(reader, source_count, batch_rows))
     streams = [stream(readers, event_time="ts") for readers in opened]
     rows = sum(reader.rows for readers in opened for reader in readers)
-    return Inputs(streams, rows, sum(map(len, opened)))
+    return Inputs(streams, rows, sum(map(len, opened)), tables)
 
 
 def _columns(schema: pa.Schema) -> str:
@@ -83,8 +88,9 @@ def _open(app: App, side: int, path: str | None, spark: Any) -> Reader:
         reader = open_input(path, columns=columns)
         return _held(pa.Table.from_batches(reader, reader.schema), app, reader.name, spark)
     reader = open_input(path, columns=columns)
-    check_event_time(reader.schema, "ts")
-    schema = pa.schema([field.with_type(app.read_as(field)) for field in reader.schema])
+    if not (side and app.is_right_table):
+        check_event_time(reader.schema, "ts")
+    schema = pa.schema([field.with_type(app.read_as(field, side)) for field in reader.schema])
     if spark is not None:
         return _through_spark(reader, schema, path, spark)
     return reader if schema.equals(reader.schema) else _cast(reader, schema, reader.rows)

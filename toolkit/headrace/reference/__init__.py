@@ -20,6 +20,8 @@ Rooms       order.py      merge; order of keys; reorder (lateness)
             apps.py       the applications of the command line
             transactions.py      transactions over shared tables, one event after another
             transaction_apps.py  the applications that are made of them
+            ordering.py          ordered pipelines: a chain of stages, one tuple after another
+            ordering_apps.py     what the ordered applications give, said without any stages
 
 Examples
 --------
@@ -45,6 +47,7 @@ from headrace.reference.joins import Match, band, equal, join, self_join
 from headrace.reference.keys import column, columns, each, no_key
 from headrace.reference.operators import operator
 from headrace.reference.order import Row, Tuple, as_source, merge, reorder
+from headrace.reference.ordering import ordered
 from headrace.reference.stateless import copy_per_key, filter_tuples, flat_map_tuples, forward, map_tuples
 from headrace.reference.transactions import Table, transact
 
@@ -69,6 +72,7 @@ __all__ = [
     "merge",
     "no_key",
     "operator",
+    "ordered",
     "reorder",
     "self_join",
     "transact",

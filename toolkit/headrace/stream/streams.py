@@ -14,6 +14,7 @@ from headrace.expressions import Aggregate, Each, Expression, Hashtags, Pairs, P
 from headrace.expressions.columns import Column
 from headrace.ingress.key_sources import KeySource
 from headrace.names import explains_arguments, missing_attribute
+from headrace.ordering.stages import Stage
 from headrace.plan.checks import check_columns, check_output_names
 from headrace.plan.nodes import (
     Node,
@@ -30,6 +31,7 @@ from headrace.plan.steps import FilterStep, SelectStep, Step, function_step
 from headrace.stream.described import describe
 from headrace.stream.joins import read_join
 from headrace.stream.keys import read_keys
+from headrace.stream.ordered import Staged, pipeline_node
 from headrace.summary import Summarised
 from headrace.transactions.specification import specify
 from headrace.windows import Duration, Window
@@ -394,6 +396,36 @@ class Stream(Summarised):
         """
         return self.through(specify(functions, emits, carry), name=name)
 
+    def ordered(self) -> OrderedStream:
+        """Begin a pipeline of stages whose outputs come in the input's order, whoever runs them.
+
+        Workers take whatever stage needs them; the results are those of one worker (Prasaad, Ramalingam and Rajan, "Scaling
+        Ordered Stream Processing on Shared-Memory Multicores"). Stages are ``filter(f)``, ``map(f, emits=)`` and
+        ``flat_map(f, emits=)`` without a state, ``partitioned(f, by=, state=, emits=)`` with one for each key, and
+        ``stateful(f, state=, emits=, end=)`` with one for all. Functions are compiled, as those of `hr.operator`:
+        ``f(t)`` of a filter, ``f(t, emit)``, ``f(state, t, emit)``. A stage gives the event time and what it emits.
+
+        Returns
+        -------
+        OrderedStream
+            `start` takes ``threads max_threads schedule queues reorder batch capacity`` for it.
+
+        Examples
+        --------
+        >>> import headrace as hr
+        >>> clicks = pa.table({"ts": [1, 2, 5, 9], "user": [7, 8, 7, 8]})
+        >>> def gap(state, t, emit):
+        ...     if state.seen:
+        ...         emit(user=t.user, gap=t.ts - state.last)
+        ...     state.seen = True
+        ...     state.last = t.ts
+        >>> gaps = hr.stream(clicks, event_time="ts").ordered().partitioned(
+        ...     gap, by="user", state={"seen": "bool", "last": "int64"}, emits={"user": "int64", "gap": "int64"})
+        >>> gaps.filter(lambda t: t.gap > 3).to_arrow(threads=2).to_pylist()
+        [{'ts': 5, 'user': 7, 'gap': 4}, {'ts': 9, 'user': 8, 'gap': 7}]
+        """
+        return OrderedStream(self._node)
+
     def through(self, spec: Spec, *others: Stream, name: str | None = None) -> Stream:
         """Append an operator that a specification describes: how an engine, or an operator of your own, is used.
 
@@ -619,6 +651,14 @@ class Stream(Summarised):
 
 def _columns(stream: Stream) -> str:
     return ", ".join(f"{f.name}: {f.type}" for f in stream.schema)
+
+
+class OrderedStream(Staged, Stream):  # type: ignore[misc]
+    """What `Stream.ordered` returns: a stream to which stages are added, one after another."""
+
+    def __init__(self, origin: Node, stages: tuple[Stage, ...] = ()):
+        self._origin, self._stages = origin, stages
+        Stream.__init__(self, pipeline_node(origin, stages))
 
 
 class KeyedStream(Summarised):

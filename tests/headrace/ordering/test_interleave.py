@@ -1,0 +1,330 @@
+"""Reorder buffer, queues, delegation and draining under every interleaving of their own text.
+
+Property    results are those of one worker, in its order; each record is run once, those of
+            a bucket or of a stateful stage one after another; everything that is done leaves:
+            nobody waits for ever with outputs in a slot
+Oracle      the stages one after another, in this file
+Schedules   of `work_kernel`, `buffer_kernel` and all they import, as they are (`interleave`): two
+            or three workers and a collector, a first ring that holds the whole input, rings and
+            result ring of two records behind it. A fifth of the sampled schedules run with store
+            buffers. Workers drain only what they have done themselves: nothing that is
+            stranded is swept up. All schedules of the buffer's model, with store buffers:
+            tests/headrace/memory/test_reorder_buffer.py
+Planted     each names the failure it must cause
+Cannot see  memory weaker than x86's; the way in, sleeping (real threads do: test_oracle.py)
+"""
+
+# ruff: noqa: F821  (the names are the explored kernels')
+
+from collections import namedtuple
+from types import SimpleNamespace
+
+import pytest
+
+from headrace.ordering.control import PipelineArrays
+from headrace.ordering.words import (
+    BY_PARTITION,
+    FIRST_COLUMN,
+    HYBRID,
+    LOCKED,
+    NONBLOCKING,
+    OUT_AT,
+    PARTITIONED,
+    SHARED,
+    STATEFUL,
+    STATELESS,
+    WORD_COUNT,
+)
+from headrace.progress import END_OF_TIME, MIN_TIME
+from interleave import TSO, Kernels, copied, find_failure, sampled
+
+WORK = "headrace.ordering.work_kernel"
+BUFFER = "headrace.ordering.buffer_kernel"
+POOL = "headrace.ordering.pool_kernel"
+NEVER = 2**63 - 1
+STRIDE = FIRST_COLUMN + 1
+Shared = namedtuple("Shared", PipelineArrays._fields)
+
+IN_TWO_STEPS = (
+    WORK,
+    "    run_stage(me, c, s, l, stage, first, first + count)\n",
+    "    for serial in range(first, first + count):\n        read_record(me, c, s, stage, serial)\n        cut()\n"
+    "        write_record(me, c, s, l, stage, serial)\n",
+)
+"""Another worker may run between what a record reads of its state and what it writes."""
+
+
+def serve(me, c, o, s, l, batch):
+    """A worker that takes whatever there is, the last stage first."""
+    last = len(c.form) - 1
+    while load_acquire(c.words, OVER) == 0:
+        moved = False
+        for stage in range(last, -1, -1):
+            if is_schedulable(c, stage):
+                done = work(me, c, o, s, l, stage, batch)
+                moved = moved or done > 0
+        for stage in range(last + 1):
+            # Nobody has done it: the end of the stream, and what waited for the collector.
+            at_end = load_acquire(c.stage, cell(stage, NEXT)) == load_acquire(c.stage, cell(stage, END_AT))
+            if stage == last:
+                at_end = at_end or load_acquire(c.words, BLOCKED) != 0
+            if at_end and can_drain(c, o, stage):
+                passed = flush(c, o, stage)
+                moved = moved or passed
+        if not moved:
+            pause()
+
+
+def feed(c, values):
+    """The way in: appends records as there is room for them, then the end."""
+    for serial in range(len(values) + 1):
+        while serial - load_acquire(c.stage, cell(0, NEXT)) > c.form[0][MASK]:
+            pause()
+        if serial == len(values):
+            append_end(c, 0, serial, 0)
+        else:
+            record = record_of(c, 0, serial)
+            c.ring[record + FIRST_COLUMN] = values[serial]
+            enqueue(c, 0, serial, record)
+        store_release(c.stage, cell(0, TAIL), serial + 1)
+
+
+def collect(c, o, s):
+    """The collector: takes rows in their order, and makes room."""
+    tail = 0
+    while True:
+        over = load_acquire(c.words, OVER)
+        head = load_acquire(o.head, 0)
+        if tail < head:
+            at = tail & (len(o.primary[0]) - 1)
+            s.rows.append(c.out[0][at])
+            tail += 1
+            store_release(o.tail, 0, tail)
+        elif over != 0:
+            return
+        else:
+            pause()
+
+
+# -- stages: `s.outputs` of a value, states are sums ----------------------------------------------------
+
+
+def kernels(*planted):
+    holder = {}
+
+    def read_record(me, c, s, stage, serial):
+        k = holder["k"]
+        value = c.ring[k.record_of(c, stage, serial) + FIRST_COLUMN]
+        kind = c.form[stage][k.KIND]
+        key = (stage, value % 2 if kind == PARTITIONED else 0)
+        s.ran.append((stage, serial))
+        s.held[me] = value, key, s.sums.get(key, 0)
+
+    def write_record(me, c, s, l, stage, serial):
+        value, key, before = s.held[me]
+        if c.form[stage][holder["k"].KIND] != STATELESS:
+            s.sums[key] = before * 3 + value
+            value = value + 10 * before
+        for output in s.outputs[stage](value):
+            at = l[OUT_AT]
+            c.arena[at : at + STRIDE] = [0] * FIRST_COLUMN + [output]
+            l[OUT_AT] = at + STRIDE
+
+    program = {
+        "read_record": read_record, "write_record": write_record, "end_stage": lambda *_: 0,
+    }  # fmt: skip
+    constants = {"LEAST_CLASS": 5, "KEPT_CLASS": 3, "SPINS": 1 << 30, "bucket_of": lambda key, buckets: key % buckets}
+    holder["k"] = Kernels(
+        WORK, BUFFER, programs=[serve, feed, collect], planted=[IN_TWO_STEPS, *planted], given=program, constants=constants,
+        shared=("queue", "slots", "ring"),
+    )  # fmt: skip
+    return holder["k"]
+
+
+def once(value):
+    return [value]
+
+
+def twice(value):
+    return [value, value + 1]
+
+
+def odd(value):
+    return [value] if value % 2 else []
+
+
+def expected_rows(values, stages):
+    for kind, outputs in stages:
+        sums, after = {}, []
+        for value in values:
+            key = value % 2 if kind == PARTITIONED else 0
+            if kind != STATELESS:
+                before = sums.get(key, 0)
+                sums[key] = before * 3 + value
+                value = value + 10 * before
+            after += outputs(value)
+        values = after
+    return values
+
+
+def case(k, values, stages, *, batch=1, queues=HYBRID, reorder=NONBLOCKING, workers=2, first=8, room=2, results=16):
+    """`stages` are (kind, outputs of a value), `first` and `room` what the first ring and the others hold."""
+    form, words, slots, queue = [], 0, 0, 0
+    for number, (kind, _) in enumerate(stages):
+        capacity = first if number == 0 else room
+        row = [0] * 16
+        row[k.KIND], row[k.RING], row[k.STRIDE], row[k.MASK], row[k.SLOTS] = kind, words, STRIDE, capacity - 1, slots
+        row[k.OUT_STRIDE], row[k.QUEUES], row[k.REORDER] = STRIDE, queues, reorder
+        row[k.MOST] = 1 if kind == STATEFUL else 2 if kind == PARTITIONED else workers
+        row[k.BUCKETS], row[k.BUCKET_COUNT], row[k.KEY], row[k.QUEUE] = 2 * number, 2, FIRST_COLUMN, queue
+        form.append(row)
+        words, slots, queue = words + capacity * STRIDE, slots + capacity, queue + 2 * capacity
+    control = Shared(
+        words=[0] * WORD_COUNT * 2, event=[0] * 200, meter=[[0] * 16 for _ in range(workers)], failure=[0] * 16,
+        reading=[1] * workers, stage=[0] * (8 * len(stages)), form=form, ring=[0] * words, ring_f=[],
+        slots=[0] * (slots * 8), arena=[0] * 4000, arena_f=[], pool=[0] * 40, bucket=[0] * (32 * len(stages)),
+        bucket_tail=[0] * (2 * len(stages)), queue=[0] * max(1, queue), out=[[0] * results],
+        work=[[[0] * 8 for _ in stages] for _ in range(workers)], known=[[0] * 16 for _ in range(len(stages) + 1)],
+        tuning=[0] * 8, rows=[[workers, 0, batch]], fixed=[[-1] * workers], plan_at=[NEVER], plan_row=[0], met_at=[0],
+        done_at=[0], installed=[[0, 0]],
+    )  # fmt: skip
+    out = k.OutArrays(
+        words=[0] * 8, event=[0] * 64, head=[0], tail=[0], mark=[-1], mark_ts=[MIN_TIME],
+        primary=[[0] * results], a=[[0] * results], b=[[0] * results], c=[[0] * results], at=[[0] * results],
+        meter=control.meter, membership=[0], list_words=[[]], list_head=[], list_tail=[],
+    )  # fmt: skip
+    rows = expected_rows(values, stages)
+
+    def build():
+        c, o = copied(control), copied(out)
+        c = c._replace(work=[[row[:] for row in each] for each in control.work])  # `copied` knows two dimensions
+        for stage in range(len(stages)):
+            c.stage[stage * 8 + k.END_AT] = NEVER
+            c.stage[stage * 8 + k.PROGRESS] = MIN_TIME
+        s = SimpleNamespace(ran=[], rows=[], held={}, sums={}, outputs=[outputs for _, outputs in stages])
+        threads = [k.serve(me, c, o, s, [0] * 1100, batch) for me in range(workers)]
+        if len(values) < first:  # the whole input is there
+            for _ in k.feed(c, values):
+                pass
+        else:
+            threads.append(k.feed(c, values))
+        threads.append(k.collect(c, o, s))
+
+        def check():
+            assert s.rows == rows, f"rows {s.rows}, wanted {rows}"
+            assert len(set(s.ran)) == len(s.ran), f"run twice: {sorted(s.ran)}"
+            assert o.mark == [END_OF_TIME]
+            assert all(c.stage[j * 8 + k.WORKERS] == 0 for j in range(len(stages))), "workers are booked at a stage"
+
+        return threads, check
+
+    return build
+
+
+SL = [(STATELESS, once), (STATELESS, odd)]
+MANY = [(STATELESS, twice), (STATELESS, once)]
+PS = [(PARTITIONED, once), (STATELESS, once)]
+SF = [(STATELESS, once), (STATEFUL, twice)]
+ALL = [(STATELESS, twice), (PARTITIONED, odd), (STATEFUL, once)]
+CHAINS = {"stateless": SL, "many outputs": MANY, "partitioned": PS, "stateful": SF, "all kinds": ALL}
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize("reorder", [NONBLOCKING, LOCKED], ids=["nonblocking", "lock"])
+def test_interleave_two_workers(chain, reorder):
+    sampled("pipeline", case(kernels(), [1, 3, 2, 5], CHAINS[chain], reorder=reorder), 300, longest=20_000)
+
+
+@pytest.mark.parametrize("queues", [HYBRID, BY_PARTITION, SHARED], ids=["hybrid", "partitioned", "shared"])
+def test_interleave_queues(queues):
+    for batch in (1, 2):
+        build = case(kernels(), [1, 3, 2, 5, 7], ALL, batch=batch, queues=queues)
+        sampled("pipeline", build, 200, longest=20_000)
+
+
+@pytest.mark.slow
+def test_interleave_three_workers_and_a_full_result_ring():
+    for chain in (ALL, PS):
+        build = case(kernels(), [1, 3, 2, 5], chain, workers=3, results=2, batch=2)
+        sampled("pipeline", build, 200, longest=40_000)
+
+
+# -- planted mistakes ----------------------------------------------------------------------------------
+
+WRONG = r"rows \["
+ASLEEP = "deadlock"
+
+PLANTED = {
+    "the flag is cleared plainly": (
+        (BUFFER, "        exchange(c.stage, cell(stage, DRAINING), 0)  # D6\n",
+         "        store_release(c.stage, cell(stage, DRAINING), 0)  # D6\n"),
+        [(STATELESS, once)], HYBRID, ASLEEP, TSO,
+    ),
+    "an output is stored, and no fence before the look": (
+        (BUFFER, "    fence()  # W3\n", ""), [(STATELESS, once)], HYBRID, ASLEEP, TSO,
+    ),
+    "nobody looks again after the flag was cleared": (
+        (BUFFER, "        if not can_drain(c, o, stage):  # D7\n", "        if moved or not moved:  # D7\n"),
+        [(STATELESS, once)], HYBRID, ASLEEP, "SC",
+    ),
+    "bucket ids are read after the head moved": (
+        (WORK, "        if copies:\n            for k in range(count):\n"
+         "                slot = slot_of(c, stage, first + k)\n"
+         "                l[BUCKETS_COPIED + k] = load_relaxed(c.slots, slot + BUCKET)  # H1\n"
+         "                l[TICKETS_COPIED + k] = load_relaxed(c.slots, slot + TICKET)\n"
+         "        if compare_exchange(c.stage, cell(stage, HEAD), first, first + count):  # H2\n"
+         "            return first, count\n",
+         "        if compare_exchange(c.stage, cell(stage, HEAD), first, first + count):  # H2\n"
+         "            for k in range(count):\n"
+         "                slot = slot_of(c, stage, first + k)\n"
+         "                l[BUCKETS_COPIED + k] = load_relaxed(c.slots, slot + BUCKET)\n"
+         "            return first, count\n"),
+        [(PARTITIONED, once)], HYBRID, "rows|deadlock|run twice|Error", "SC",
+    ),
+    "the count is tested before it is lowered": (
+        (WORK, "        if fetch_add(c.bucket, at + CLAIMED, -1) == 1:  # H7\n",
+         "        left = load_acquire(c.bucket, at + CLAIMED)\n        fetch_add(c.bucket, at + CLAIMED, -1)\n"
+         "        if left == 1:\n"),
+        PS, HYBRID, ASLEEP, "SC",
+    ),
+    "a record is visible before it is in the queue of its bucket": (
+        (BUFFER, "        enqueue(c, stage + 1, tail, record)\n",
+         "        store_release(c.stage, cell(stage + 1, TAIL), tail + 1)\n        enqueue(c, stage + 1, tail, record)\n"),
+        [(STATELESS, once), (PARTITIONED, once)], HYBRID, "rows|deadlock|run twice|Error", "SC",
+    ),
+    "more is passed on than there is room for": (
+        (BUFFER, "    return c.form[after, MASK] + 1 - used\n", "    return c.form[after, MASK] + 2 - used\n"),
+        MANY, HYBRID, "rows|deadlock|run twice|Error", "SC",
+    ),
+    "a full stage is not drained again": (
+        (BUFFER, "        any_moved = True\n        stage -= 1\n", "        return True\n"), MANY, HYBRID, ASLEEP, "SC",
+    ),
+    "who finds a stage full stays booked there": (
+        (WORK, "        fetch_add(c.stage, cell(stage, WORKERS), -1)\n        return 0\n", "        return 0\n"),
+        SF, HYBRID, "deadlock|booked", "SC",
+    ),
+    "two workers at a stateful stage": (
+        (WORK, ">= c.form[stage, MOST]:", "> c.form[stage, MOST]:"), SF, HYBRID, "rows|deadlock|run twice|Error", "SC",
+    ),
+    "a block is taken by two": (
+        (POOL, "        if compare_exchange(c.pool, size_class * CELL, head, (head & ~_PLACE) + _CHANGE + following):  # T3\n",
+         "        if exchange(c.pool, size_class * CELL, (head & ~_PLACE) + _CHANGE + following) >= 0:  # T3\n"),
+        MANY, HYBRID, "rows|deadlock|Error", "SC",
+    ),
+    "a shared worker does not wait for its turn": (
+        (WORK, "        while load_acquire(c.bucket, at) != ticket:\n", "        while load_acquire(c.bucket, at) > ticket:\n"),
+        PS, SHARED, "rows", "SC",
+    ),
+    "a partition is taken by two": (
+        (WORK, "        if exchange(c.bucket, at + BUSY, 1) != 0:\n", "        if exchange(c.bucket, at + BUSY, 1) > 1:\n"),
+        PS, BY_PARTITION, "rows|run twice|deadlock|Error", "SC",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", PLANTED)
+def test_interleave_planted_mistake_is_found(mistake):
+    planted, chain, queues, expected, memory = PLANTED[mistake]
+    values = [1, 3] if chain == [(STATELESS, once)] else [1, 3, 2, 5, 7]
+    build = case(kernels(planted), values, chain, queues=queues, first=2 if chain == [(PARTITIONED, once)] else 8)
+    find_failure("pipeline", build, expected, count=4000, longest=20_000, memory=memory)

@@ -1,0 +1,74 @@
+"""Ordered pipelines give the sequence that one worker would, bit for bit.
+
+Method: chains of one to six stages of every kind on random input, under drawn options (threads, schedule, queues, reorder
+scheme, batch, capacity of the rings, changes while running), compared with `headrace.reference.ordering`. The options are
+data to the kernels, so each chain is compiled once. Cannot see: which interleavings came about (`test_interleave`).
+"""
+
+import numpy as np
+import pytest
+
+import headrace as hr
+from support.pipelines import SHAPES, some_rows
+
+SCHEDULES = ("qst", "lp", "et", "ct")
+QUEUES = ("hybrid", "partitioned", "shared")
+
+
+def drawn_options(rng):
+    """Options of `start`, from one worker with everything small to many workers."""
+    threads = int(rng.integers(1, 9))
+    options = {
+        "threads": threads,
+        "max_threads": 8,
+        "schedule": str(rng.choice(SCHEDULES)),
+        "queues": str(rng.choice(QUEUES)),
+        "reorder": str(rng.choice(["nonblocking", "lock"])),
+        "batch": int(rng.choice([1, 2, 7, 64, 256])),
+        "capacity": int(rng.choice([2, 4, 64, 1024])),
+        "time_slice": str(rng.choice(["1us", "200us", "5ms"])),
+    }
+    if rng.random() < 0.5:
+        rows = sorted(int(row) for row in rng.integers(0, 3000, 3))
+        options["reconfigure"] = [
+            (rows[0], int(rng.integers(1, 9))),
+            (rows[1], {"schedule": str(rng.choice(SCHEDULES)), "batch": int(rng.integers(1, 257))}),
+            (rows[2], {"threads": int(rng.integers(1, 9)), "schedule": str(rng.choice(SCHEDULES))}),
+        ]
+    return options
+
+
+def check(shape, tables, options):
+    stream = SHAPES[shape].on(hr.stream(tables, event_time="ts"))
+    found = stream.to_arrow(**options)
+    assert found.to_pylist() == SHAPES[shape].expected(tables), options
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_oracle_any_options(shape):
+    rng = np.random.default_rng(sorted(SHAPES).index(shape))
+    for case in range(40):
+        rows = int(rng.choice([0, 1, 50, 2000]))
+        sources = 2 if case % 5 == 0 else 1
+        tables = [some_rows(rng, rows, int(rng.choice([1, 3, 200]))) for _ in range(sources)]
+        check(shape, tables, drawn_options(rng))
+
+
+@pytest.mark.parametrize("queues", QUEUES)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_oracle_each_way_of_running(schedule, queues):
+    rng = np.random.default_rng(7)
+    tables = [some_rows(rng, 5000, 20)]
+    for reorder in ("nonblocking", "lock"):
+        check("figure 1", tables, {"threads": 4, "schedule": schedule, "queues": queues, "reorder": reorder, "batch": 8})
+
+
+def test_oracle_allotted_workers():
+    tables = [some_rows(np.random.default_rng(3), 3000, 20)]
+    check("figure 1", tables, {"threads": 4, "schedule": {"gap": 2, "running": 1}})
+
+
+def test_oracle_rings_wrap_many_times():
+    tables = [some_rows(np.random.default_rng(5), 20_000, 50)]
+    for capacity in (2, 64):
+        check("figure 1", tables, {"threads": 3, "capacity": capacity, "batch": 4})

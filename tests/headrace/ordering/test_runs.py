@@ -1,0 +1,261 @@
+"""A pipeline as a run: beside other operators, changed by hand, measured, failing, stopped.
+
+Method: real runs on real threads; results compared with `headrace.reference.ordering`, or with what plain Python makes of
+them. Liveness: rings of two records, one hot key, a stage that drops everything, one that multiplies, one slow tuple, more
+workers than cores; each run ends. Cannot see: how fast.
+"""
+
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace.errors import (
+    EventTimeError,
+    FunctionError,
+    NotSupportedError,
+    OverflowInputError,
+    ParameterError,
+    SchemaError,
+)
+from support.pipelines import (
+    SHAPES,
+    gap,
+    hour_over,
+    is_large,
+    last_hour,
+    nothing,
+    running,
+    some_rows,
+    spread,
+    twice,
+    whole,
+)
+
+PAIR = {"key": "int64", "v": "int64"}
+HANG_S = 120
+
+
+def rows_of(count, keys=5, seed=1):
+    return some_rows(np.random.default_rng(seed), count, keys)
+
+
+def pipeline(table, shape="figure 1"):
+    return SHAPES[shape].on(hr.stream(table, event_time="ts"))
+
+
+# -- beside other operators
+
+
+def test_example_an_aggregate_follows_and_precedes():
+    table = rows_of(3000)
+    spread_rows = hr.stream(table, event_time="ts").ordered().filter(whole).flat_map(spread, emits=PAIR)
+    counts = spread_rows.key_by("key").window(50).aggregate(n=hr.count(), v=hr.sum("v"))
+    back = counts.ordered().stateful(total_of, state={"total": 0}, emits={"total": "int64"})
+    expected, total = [], 0
+    groups = {}
+    for row in spread_rows.to_arrow().to_pylist():
+        at = (row["ts"] // 50 + 1) * 50, row["key"]
+        n, v = groups.get(at, (0, 0))
+        groups[at] = n + 1, v + row["v"]
+    for (ts, _), (n, v) in sorted(groups.items()):
+        total += n + v
+        expected.append({"ts": ts, "total": total})
+    found = back.to_arrow(threads=2, max_threads=3)
+    assert found.to_pylist() == expected
+
+
+def total_of(state, t, emit):
+    state.total += t.n + t.v
+    emit(total=state.total)
+
+
+def late_boundary(state, t, emit):
+    emit(ts=t.ts - 10 * state.n, n=state.n)
+    state.n += 1
+
+
+def test_times_must_not_go_back_before_an_operator():
+    back = hr.stream(rows_of(100), event_time="ts").ordered().stateful(late_boundary, state={"n": 0}, emits={"n": "int64"})
+    assert back.to_arrow().num_rows == 100
+    with pytest.raises(EventTimeError, match=r"late_boundary: emit\(ts=-?\d+\) after -?\d+: an operator follows"):
+        back.key_by("n").window(10).aggregate(m=hr.count()).to_arrow()
+
+
+@pytest.mark.spark
+def test_example_from_spark_and_back(spark):
+    table = rows_of(500).drop_columns(["tags"])
+    frame = spark.createDataFrame(table)
+    stream = SHAPES["figure 1"].on(hr.stream(frame, event_time="ts", sort=True))
+    expected = SHAPES["figure 1"].expected([table])
+    assert len(stream.to_spark(spark, threads=2).collect()) == len(expected)
+
+
+# -- while it runs
+
+
+def test_agree_changed_by_hand_while_it_runs():
+    table = rows_of(30_000)
+    with pipeline(table).start(threads=1, max_threads=4, rate=60_000) as run:
+        for wish in ({"threads": 4}, {"schedule": "lp"}, {"batch": 1}, {"threads": 2, "schedule": "et", "batch": 100}):
+            change = run.reconfigure(**wish)
+            change.wait()
+            assert change.outcome == "done"
+            assert {name: change.after[name] for name in wish} == wish
+        run.wait()
+    assert run.to_arrow().to_pylist() == SHAPES["figure 1"].expected([table])
+    metrics = run.metrics().operators["running"]
+    assert metrics.balance is None or metrics.balance.faults == ()
+    assert set(metrics.values["cost"]) == {"whole", "spread", "gap", "is_large", "running"}
+    assert sum(metrics.values["backlog"].values()) == 0 and metrics.values["processing"].sum() == metrics.results
+    assert metrics.values["selectivity"]["is_large"] <= 1
+
+
+def test_planned_changes_are_recorded_with_their_rows():
+    table = rows_of(2000)
+    with pipeline(table).start(threads=1, max_threads=4, reconfigure=[(500, 3), (1000, {"schedule": "qst"})]) as run:
+        run.wait()
+    assert [(change.planned_at, change.after["threads"], change.after["schedule"]) for change in run.changes] == [
+        (500, 3, "ct"), (1000, 3, "qst"),
+    ]  # fmt: skip
+
+
+def slow_one(t, emit):
+    if t.x == 7:
+        n = 0
+        for i in range(20_000_000):
+            n += i ^ t.x
+        emit(v=n)
+    else:
+        emit(v=t.x)
+
+
+def test_stop_answers_while_a_full_pipeline_waits():
+    table = rows_of(200_000)
+    run = pipeline(table).start(threads=2, rate=20_000, capacity=2)
+    deadline = time.monotonic() + HANG_S
+    while run.metrics().operators["running"].processed < 100 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    run.stop()
+    assert run.metrics().operators["running"].processed >= 100
+
+
+# -- liveness
+
+
+@pytest.mark.parametrize("queues", ["hybrid", "partitioned", "shared"])
+def test_one_hot_key_in_rings_of_two(queues):
+    table = rows_of(4000, keys=1)
+    found = pipeline(table, "six stages").to_arrow(threads=4, max_threads=4, capacity=2, queues=queues, batch=1)
+    assert found.to_pylist() == SHAPES["six stages"].expected([table])
+
+
+def thousand(t, emit):
+    for i in range(1000):
+        emit(v=i + t.x)
+
+
+def test_a_stage_that_multiplies_by_a_thousand_and_one_that_drops_everything():
+    table = rows_of(300)
+    many = hr.stream(table, event_time="ts").ordered().filter(whole).flat_map(thousand, emits={"v": "int64"})
+    some = sum(row["x"] is not None and row["key"] is not None for row in table.to_pylist())
+    assert many.to_arrow(threads=4, max_threads=4, capacity=2).num_rows == 1000 * some
+    assert many.filter(nothing).to_arrow(threads=4, max_threads=4, capacity=2).num_rows == 0
+
+
+def test_one_slow_tuple():
+    table = pa.table({"ts": list(range(2000)), "x": [7 if i == 50 else i % 5 for i in range(2000)]})
+    stream = hr.stream(table, event_time="ts").ordered().flat_map(slow_one, emits={"v": "int64"})
+    assert stream.to_arrow(threads=4, max_threads=4, capacity=16, batch=1)["v"].to_pylist()[:3] == [0, 1, 2]
+
+
+# -- bad input
+
+
+def fails_at(state, t, emit):
+    state.n += 1
+    emit(v=100 // (t.x - 4000))
+
+
+def test_a_function_that_fails_names_tuple_stage_and_line():
+    table = pa.table({"ts": list(range(5000)), "x": list(range(5000))})
+    failing = hr.stream(table, event_time="ts").ordered().stateful(fails_at, state={"n": 0}, emits={"v": "int64"})
+    with pytest.raises(FunctionError, match="fails_at: ZeroDivisionError") as caught:
+        failing.to_arrow(threads=2)
+    assert caught.value.tuple["x"] == 4000 and caught.value.line is not None
+    assert pipeline(rows_of(10)).to_arrow().num_rows >= 0  # the engine is usable afterwards
+
+
+def hoards(state, t, emit):
+    state.all.append(t.x)
+    emit(n=len(state.all))
+
+
+def test_states_are_limited():
+    table = pa.table({"ts": list(range(50_000)), "x": list(range(50_000))})
+    hoard = hr.stream(table, event_time="ts").ordered().stateful(
+        hoards, state={"all": hr.list_of("int64")}, emits={"n": "int64"}
+    )
+    with pytest.raises(OverflowInputError, match="max_state=65536 bytes; pass a larger max_state="):
+        hoard.to_arrow(max_state=1 << 16)
+
+
+def test_a_key_that_is_null():
+    table = pa.table({"ts": [1, 2], "key": pa.array([1, None], pa.int64()), "v": [1, 2]})
+    stream = hr.stream(table, event_time="ts").ordered().partitioned(
+        gap, by="key", buckets=7, **{name: SHAPES["figure 1"].stages[2][2][name] for name in ("state", "emits")}
+    )
+    with pytest.raises(SchemaError, match="gap: 'key' is null in the tuple at event time 2, and it is the key: filter"):
+        stream.to_arrow()
+
+
+STREAM = hr.stream(pa.table({"ts": [1], "x": [1.5], "v": [1], "key": [1]}), event_time="ts").ordered()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: STREAM.filter(hr.col("v") > 1), ParameterError, "use expressions before ordered"),
+        (lambda: STREAM.flat_map(twice), ParameterError, "name what it emits"),
+        (lambda: STREAM.map(3, emits=PAIR), ParameterError, "give a function"),
+        (lambda: STREAM.flat_map(twice, emits={"l": hr.list_of("int64")}), NotSupportedError, "single values"),
+        (lambda: STREAM.flat_map(twice, emits={"ts": "int64"}), ParameterError, "ts"),
+        (lambda: STREAM.partitioned(gap, by="nope", state={}, emits=PAIR), SchemaError, "nope"),
+        (lambda: STREAM.partitioned(gap, by="x", state={}, emits=PAIR), SchemaError, "a key is an integer"),
+        (lambda: STREAM.partitioned(gap, by="key", state={}, emits=PAIR, buckets=0), ParameterError, "buckets=0"),
+        (lambda: STREAM.stateful(running, state={}, emits=PAIR, end=3), ParameterError, "end=3"),
+        (lambda: STREAM.filter(is_large), FunctionError, "gap"),
+        (lambda: STREAM.stateful(hour_over, state={"sum": 0}, emits={"sum": "int64"}, end=last_hour), FunctionError, "hour"),
+    ],
+)
+def test_stages_that_cannot_be(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"schedule": "fifo"}, "schedule='fifo'.*qst"),
+        ({"schedule": {"nope": 1}}, "nope"),
+        ({"schedule": {"is_v": 9}, "max_threads": 2}, "schedule=.*whole number from 1 to 2"),
+        ({"queues": "one"}, "queues='one'"),
+        ({"reorder": "none"}, "reorder='none'"),
+        ({"batch": 0}, "batch=0"),
+        ({"batch": 257}, "batch=257"),
+        ({"capacity": 3}, "capacity=3: give a power of two, such as 4"),
+        ({"threads": 5, "max_threads": 4}, "threads=5"),
+        ({"reconfigure": [(1, {"queues": "shared"})]}, "queues"),
+        ({"mode": "sn"}, "mode='sn': workers of a pipeline share"),
+        ({"gate": "log"}, "gate='log': a pipeline has one reader"),
+    ],
+)
+def test_options_that_cannot_be(options, words):
+    with pytest.raises((ParameterError, TypeError), match=words):
+        STREAM.filter(is_v).to_arrow(**options)
+
+
+def is_v(t):
+    return t.v == 1

@@ -1,0 +1,185 @@
+"""Ordered pipelines for tests: shapes that share their compiled kernels, input for them, and the reference of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import headrace as hr
+from headrace.reference import ordering as reference
+
+TEXTS = ["", "a", "b", "cart", "züri", "view"]
+
+
+def whole(t):
+    return t.x is not None and t.key is not None
+
+
+def twice(t, emit):
+    emit(key=t.key, v=2 * t.x + 1, y=t.y if t.y is not None else 0.5)
+
+
+def spread(t, emit):
+    for i in range(t.x % 4):
+        emit(key=t.key + i, v=t.x * 10 + i)
+
+
+def many(t, emit):
+    for i in range(50):
+        emit(v=t.x * 50 + i)
+
+
+def gap(state, t, emit):
+    if state.seen:
+        emit(key=t.key, v=t.v, gap=t.ts - state.last)
+    state.seen = True
+    state.last = t.ts
+    state.total += t.v
+
+
+def running(state, t, emit):
+    state.n += 1
+    state.total += t.v
+    if state.n % 3 != 0:
+        emit(key=t.key, n=state.n, total=state.total, mean=state.total / state.n)
+
+
+def last_of_all(state, emit):
+    emit(ts=1_000_000, key=-1, n=state.n, total=state.total, mean=0.0)
+
+
+def is_large(t):
+    return t.gap > 1
+
+
+def nothing(t):
+    return t.v < -(10**15)
+
+
+def words(state, t, emit):
+    state.seen.add(t.x)
+    state.counts[t.text] = state.counts.get(t.text, 0) + 1
+    state.recent.append(t.text)
+    if len(state.recent) > 5:
+        state.recent.pop(0)
+    if t.flag:
+        emit(text=t.text, distinct=len(state.seen), first=state.recent[0], count=state.counts[t.text], flag=not t.flag)
+
+
+def has_all(t):
+    return t.text is not None and t.x is not None and t.flag is not None
+
+
+def hour_over(state, t, emit):
+    hour = t.ts // 10
+    if state.open and hour > state.hour:
+        emit(ts=(state.hour + 1) * 10, sum=state.sum)
+        state.sum = 0
+    state.open = True
+    state.hour = hour
+    state.sum += t.x
+
+
+def last_hour(state, emit):
+    if state.open:
+        emit(ts=(state.hour + 1) * 10, sum=state.sum)
+
+
+def chained(state, t, emit):
+    state.total = (state.total * 31 + t.n) % 1_000_003
+    emit(key=state.total % 7, n=state.total)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A chain: (kind, function, arguments) of each stage."""
+
+    stages: tuple[tuple[str, Callable, dict[str, Any]], ...]
+
+    def on(self, stream: hr.Stream) -> hr.Stream:
+        """The chain on a stream."""
+        chain = stream.ordered()
+        for kind, function, given in self.stages:
+            chain = getattr(chain, kind)(function, **given)
+        return chain
+
+    def expected(self, tables: list[pa.Table]) -> list[dict[str, Any]]:
+        """What the reference gives."""
+        made = {
+            "filter": reference.Filter, "partitioned": reference.Partitioned, "stateful": reference.Stateful,
+            "flat_map": reference.FlatMap, "map": lambda function, emits: reference.Map(function, emits, carry=()),
+        }  # fmt: skip
+        stages = []
+        for kind, function, given in self.stages:
+            arguments = {name: value for name, value in given.items() if name != "buckets"}
+            stages.append(made[kind](function, **arguments))
+        sources = [[(row["ts"], row) for row in table.to_pylist()] for table in tables]
+        return reference.ordered(sources, stages)
+
+
+_PAIR = {"key": "int64", "v": "int64"}
+_GAP = {"state": {"seen": "bool", "last": "int64", "total": "int64"}, "emits": {"key": "int64", "v": "int64", "gap": "int64"}}
+_RUNNING = {
+    "state": {"n": "int64", "total": 0},
+    "emits": {"key": "int64", "n": "int64", "total": "int64", "mean": "float64"},
+}
+_WORDS = {
+    "state": {
+        "seen": hr.set_of("int64"),
+        "counts": hr.map_of("string", "int64"),
+        "recent": hr.list_of("string"),
+    },
+    "emits": {"text": "string", "distinct": "int64", "first": "string", "count": "int64", "flag": "bool"},
+}
+
+SHAPES = {
+    "figure 1": Shape((
+        ("filter", whole, {}),
+        ("flat_map", spread, {"emits": _PAIR}),
+        ("partitioned", gap, {"by": "key", "buckets": 7, **_GAP}),
+        ("filter", is_large, {}),
+        ("stateful", running, {**_RUNNING, "end": last_of_all}),
+    )),
+    "one for all": Shape((("filter", whole, {}), ("stateful", hour_over, {
+        "state": {"open": False, "hour": 0, "sum": 0}, "emits": {"sum": "int64"}, "end": last_hour,
+    }))),
+    "many outputs": Shape((("filter", whole, {}), ("flat_map", many, {"emits": {"v": "int64"}}))),
+    "nothing left": Shape((
+        ("filter", whole, {}), ("map", twice, {"emits": _PAIR | {"y": "float64"}}), ("filter", nothing, {}),
+    )),
+    "containers and strings": Shape((("filter", has_all, {}), ("partitioned", words, {"by": "text", "buckets": 3, **_WORDS}))),
+    "filters": Shape((("filter", whole, {}), ("filter", has_all, {}))),
+    "six stages": Shape((
+        ("filter", whole, {}),
+        ("map", twice, {"emits": _PAIR | {"y": "float64"}}),
+        ("partitioned", gap, {"by": "key", "buckets": 100, **_GAP}),
+        ("partitioned", running, {"by": "gap", "buckets": 1, **_RUNNING}),
+        ("stateful", chained, {"state": {"total": "int64"}, "emits": {"key": "int64", "n": "int64"}}),
+        ("partitioned", chained, {"by": "key", "state": {"total": 5}, "emits": {"key": "int64", "n": "int64"}}),
+    )),
+}  # fmt: skip
+"""By what is special about them."""
+
+
+def some_rows(rng: np.random.Generator, rows: int, keys: int) -> pa.Table:
+    """Rows for every shape: times that rise with ties, a few nulls."""
+
+    def with_nulls(values: list[Any], kind: pa.DataType, share: float = 0.05) -> pa.Array:
+        holes = rng.random(rows) < share
+        return pa.array([None if hole else value for value, hole in zip(values, holes, strict=True)], kind)
+
+    return pa.table(
+        {
+            "ts": pa.array(np.cumsum(rng.integers(0, 3, rows)), pa.int64()),
+            "key": with_nulls((rng.integers(0, keys, rows) - keys // 2).tolist(), pa.int64(), 0.02),
+            "x": with_nulls(rng.integers(0, 1000, rows).tolist(), pa.int64()),
+            "y": with_nulls(rng.random(rows).round(3).tolist(), pa.float64()),
+            "text": with_nulls(rng.choice(TEXTS, rows).tolist(), pa.string()),
+            "flag": with_nulls((rng.random(rows) < 0.5).tolist(), pa.bool_()),
+            "tags": pa.array([["a"]] * rows, pa.list_(pa.string())),
+        }
+    )

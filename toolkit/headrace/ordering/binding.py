@@ -1,0 +1,322 @@
+"""What the functions of a pipeline's stages read and write, as the kernels have it, and their rewritten text.
+
+A stage reads records of its ring: words, a column each. The first stages, up to the
+first that emits, read columns of the input, which may be null; of these only what is
+read is copied into the ring. What a stage emits is never null.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.codegen.bindings import Binding, ContainerBinding, FieldBinding, Memory, Texts, Unreadable
+from headrace.codegen.capture import CapturedFunction, capture
+from headrace.codegen.functions import GeneratedFunction, specialise
+from headrace.codegen.kinds import Kind, scalar
+from headrace.codegen.state import StateField
+from headrace.codegen.text import attributes
+from headrace.egress.containers import cells_of, holds_text
+from headrace.ingress.columns import is_scalar, is_text, plain_type, value_dtype
+from headrace.memory.arena import CLASSES, HEAD
+from headrace.ordering.stages import OWN_TIME, Stage
+from headrace.ordering.words import FIRST_COLUMN
+
+KERNEL_WORDS = ("me", "c", "s", "l", "r", "k", "owner", "ts")
+"""Parameters of every function: the record at `r`, the state at `k`, whose free lists begin at `owner`."""
+NO_TEXT = ""
+"""The first literal, so its id is 0."""
+TEXT_FIELDS = ("text_prefixes", "text_addresses", "text_lengths", "text_points")
+LITERALS = "text_literals"
+TEMPORARIES = 32
+"""Containers that a function may make in passing."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the records that a stage reads.
+
+    Parameters
+    ----------
+    name : str
+        As functions write it behind ``t.``.
+    column : str
+        As the schema calls it.
+    kind : str
+        As `headrace.codegen.kinds` names it; of the input's columns int64, float64, bool or string.
+    dtype : str
+        Of the store, for a column of the input.
+    """
+
+    name: str
+    column: str
+    kind: str
+    dtype: str = "int64"
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind.startswith("float")
+
+
+@dataclass
+class BoundStage:
+    """A stage, rewritten."""
+
+    stage: Stage
+    columns: tuple[Column, ...]
+    """Of its input records, in order."""
+    nullable: bool
+    """They are the input's."""
+    function: GeneratedFunction
+    end: GeneratedFunction | None
+    offsets: dict[str, int]
+    """Field of the state -> its first word."""
+
+    @property
+    def state_words(self) -> int:
+        return sum(cells_of(one.kind) for one in self.stage.state.values())
+
+    @property
+    def key(self) -> int:
+        """Word of the key in a record."""
+        return FIRST_COLUMN + [column.column for column in self.columns].index(self.stage.by)
+
+    @property
+    def stride(self) -> int:
+        """Words of an input record."""
+        return FIRST_COLUMN + len(self.columns)
+
+    @property
+    def emitted(self) -> tuple[Column, ...]:
+        """Columns of its outputs."""
+        if self.stage.kind == "filter":
+            return self.columns
+        return tuple(Column(name, name, str(kind)) for name, kind in self.stage.emits.items())
+
+
+@dataclass
+class Bound:
+    """The stages of a pipeline, rewritten for its kernels."""
+
+    stages: list[BoundStage]
+    literals: list[str] = field(default_factory=list)
+    has_texts: bool = False
+
+    @property
+    def generated(self) -> list[GeneratedFunction]:
+        """All functions, for errors of the compiler."""
+        return [f for one in self.stages for f in (one.function, one.end) if f is not None]
+
+    @property
+    def passes_input(self) -> bool:
+        """Whether the results are rows of the input: all stages are filters."""
+        return all(one.stage.kind == "filter" for one in self.stages)
+
+    @property
+    def buckets(self) -> int:
+        """Of all stages."""
+        return sum(one.stage.buckets for one in self.stages)
+
+
+def bind(stages: Sequence[Stage], schema: pa.Schema, event_time: str, debug: bool = False) -> Bound:
+    """Rewrite the functions of a pipeline.
+
+    Raises
+    ------
+    FunctionError
+        With the line of what cannot be compiled.
+    """
+    texts = Texts(*(f"s.{name}" for name in TEXT_FIELDS), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT])
+    memory = Memory(
+        arena="s.arena",
+        free="s.arena_free",
+        temporaries="s.temporaries",
+        temporary_at=f"(me * {TEMPORARIES} + {{number}}) * {HEAD}",
+        temporary_lists=f"(s.owners[{len(stages)}] + me) * {CLASSES}",
+        staged="np.int64(0)",
+        most=TEMPORARIES,
+    )
+    # An integer that leaves its range ends the run, with or without `debug`: no result is silently wrong.
+    writing = _Writing({"poll": "stopped(c)", "debug": True, "texts": texts, "memory": memory})
+    readable, fields = _input_fields(schema, event_time)
+    # The stages that see the input's columns: all up to the first that emits. They share one layout.
+    first = next((i for i, stage in enumerate(stages) if stage.kind != "filter"), len(stages) - 1)
+    prefix = stages[: first + 1]
+    read: set[str] = set()
+    for number, stage in enumerate(prefix):
+        read.update(writing.function(number, stage, tuple(readable.values()), fields).reads.get("t", ()))
+    by = [stage.by for stage in prefix if stage.by]
+    columns = tuple(one for one in readable.values() if one.name in read or one.column in by)
+    unnamed = [name for name in by if name not in [one.column for one in columns]]
+    columns += tuple(_key_column(schema, name) for name in unnamed)
+    found: list[BoundStage] = []
+    nullable = True
+    for number, stage in enumerate(stages):
+        if number > first:
+            fields, nullable = _emitted_fields(columns, event_time), False
+        function = writing.function(number, stage, columns, fields)
+        end = writing.end(number, stage) if stage.end is not None else None
+        one = BoundStage(stage, columns, nullable, function, end, _offsets(stage.state))
+        found.append(one)
+        columns = one.emitted
+    kinds: list[Kind] = [column.kind for one in found for column in (*one.columns, *one.emitted)]
+    kinds += [field.kind for stage in stages for field in stage.state.values()]
+    has_texts = len(texts.literals) > 1 or any(map(holds_text, kinds))
+    return Bound(found, list(texts.literals) if has_texts else [], has_texts)
+
+
+def _key_column(schema: pa.Schema, name: str) -> Column:
+    """A key that no function reads, and whose name may be none of Python's."""
+    kind = schema.field(name).type
+    return Column(f"key_{name.encode().hex()}", name, "string" if is_text(plain_type(kind)) else "int64", value_of(kind))
+
+
+def value_of(kind: pa.DataType) -> str:
+    """The dtype of a column in the store."""
+    return "int64" if is_text(plain_type(kind)) else value_dtype(kind).name
+
+
+def _input_fields(schema: pa.Schema, event_time: str) -> tuple[dict[str, Column], dict[str, Binding]]:
+    """What ``t`` has of the input: columns that may be read, and the binding of every name."""
+    readable: dict[str, Column] = {}
+    fields: dict[str, Binding] = {}
+    for name, column in attributes(schema.names).items():
+        kind = plain_type(schema.field(column).type)
+        if column == event_time:
+            fields[name] = FieldBinding("ts")
+        elif is_text(kind) or is_scalar(kind):
+            dtype = value_of(schema.field(column).type)
+            what = "string" if is_text(kind) else "bool" if dtype == "uint8" else dtype
+            readable[name] = Column(name, column, what, dtype)
+            fields[name] = FieldBinding(f"c_{name}", kind="string" if what == "string" else None, valid=f"n_{name}")
+        else:
+            fields[name] = Unreadable(f"a column of type {kind}, which a compiled function cannot read; cast it before")
+    fields["ts"] = FieldBinding("ts")
+    readable.pop("ts", None)
+    return readable, fields
+
+
+def _emitted_fields(columns: Sequence[Column], event_time: str) -> dict[str, Binding]:
+    """What ``t`` has of the stage before."""
+    fields: dict[str, Binding] = {
+        one.name: FieldBinding(f"c_{one.name}", kind="string" if one.kind == "string" else None) for one in columns
+    }
+    return fields | {event_time: FieldBinding("ts"), "ts": FieldBinding("ts")}
+
+
+def _offsets(state: Mapping[str, StateField]) -> dict[str, int]:
+    offsets, at = {}, 0
+    for name, one in state.items():
+        offsets[name] = at
+        at += cells_of(one.kind)
+    return offsets
+
+
+def state_cell(kind: str, offset: int) -> str:
+    """The word of a field of the state at `k`, in the array that has it as it is."""
+    if kind == "float64":
+        return f"s.arena_f[k + {offset}]"
+    return f"s.arena_h[2 * (k + {offset})]" if kind == "float32" else f"s.arena[k + {offset}]"
+
+
+def _state_fields(stage: Stage) -> dict[str, Binding]:
+    """What ``state`` has: words from `k` on."""
+    fields: dict[str, Binding] = {}
+    for name, offset in _offsets(stage.state).items():
+        kind = stage.state[name].kind
+        if not isinstance(kind, str):
+            fields[name] = ContainerBinding(kind, "s.arena", f"k + {offset}", "owner")
+            continue
+        known = scalar(kind)
+        assert known is not None
+        seen = known.in_functions
+        cell = state_cell(seen, offset)
+        value = f"{cell} != 0" if seen == "bool" else f"np.float64({cell})" if seen == "float32" else cell
+        fields[name] = FieldBinding(value, cell, kind if kind in ("string", "bool") or seen == kind else seen)
+    return fields
+
+
+class _Writing:
+    """Rewrites the functions of one pipeline."""
+
+    def __init__(self, options: Mapping[str, Any]):
+        self._options = options
+
+    def function(
+        self, number: int, stage: Stage, columns: Sequence[Column], fields: Mapping[str, Binding]
+    ) -> GeneratedFunction:
+        """What a stage does with a record."""
+        captured = _captured(stage.function)
+        bindings: dict[str, Any] = {"t": fields} | ({"state": _state_fields(stage)} if stage.is_kept else {})
+        values = [f"{part}_{one.name}" for one in columns for part in ("c", "n")]
+        emits: dict[str, Any] = {}
+        if stage.kind == "filter":
+            emits["returns"] = "truth"
+        else:
+            captured, has_time = _with_time(captured, stage.roles)
+            emits |= _emission(number, stage, has_time)
+        return specialise(
+            captured,
+            name=f"user_{number}",
+            arguments=stage.roles,
+            bindings=bindings,
+            parameters=(*KERNEL_WORDS, *values),
+            **emits,
+            **self._options,
+        )
+
+    def end(self, number: int, stage: Stage) -> GeneratedFunction:
+        """What a stage does at the end of the stream."""
+        assert stage.end is not None
+        return specialise(
+            _captured(stage.end),
+            name=f"end_{number}",
+            arguments=("state", "emit"),
+            bindings={"state": _state_fields(stage)},
+            parameters=KERNEL_WORDS,
+            **_emission(number, stage, has_time=True),
+            **self._options,
+        )
+
+
+def _captured(function: Any) -> CapturedFunction:
+    captured = capture(function)
+    return dataclasses.replace(captured, node=copy.deepcopy(captured.node))
+
+
+def _emission(number: int, stage: Stage, has_time: bool) -> dict[str, Any]:
+    """What ``emit`` becomes: fields by their place, the time last."""
+    emits: dict[str, Any] = dict(stage.emits)
+    places = "".join(f", {{{place}}}" for place in range(len(emits)))
+    if has_time:
+        time = f"{{{len(emits)}}}"
+        emits[OWN_TIME] = "int64"
+        return {"emits": emits, "emit": f"give_{number}(c, l, r, {time}{places})"}
+    return {"emits": emits, "emit": f"give_{number}(c, l, r, ts{places})"}
+
+
+def _with_time(captured: CapturedFunction, roles: tuple[str, ...]) -> tuple[CapturedFunction, bool]:
+    """Give every emission a time, that of the tuple, if one of them has its own. Returns also whether one has."""
+    if len(captured.parameters) != len(roles):
+        return captured, False
+    t, emit = captured.parameters[roles.index("t")], captured.parameters[roles.index("emit")]
+    calls = [
+        node
+        for node in ast.walk(captured.node)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == emit
+    ]
+    timed = [call for call in calls if any(one.arg == OWN_TIME for one in call.keywords)]
+    if not timed:
+        return captured, False
+    for call in calls:
+        if call not in timed:
+            time = ast.Attribute(ast.Name(t, ast.Load()), "ts", ast.Load())
+            call.keywords.append(ast.copy_location(ast.keyword(OWN_TIME, time), call))
+            ast.fix_missing_locations(call)
+    return captured, True

@@ -1,0 +1,436 @@
+"""The rings between stages, and the reorder buffer: outputs in any order in, in the order of their causes out.
+
+A stage has a ring of input records and as many slots. A record's serial number says
+where it is in the one, and where what becomes of it is in the other. Who has claimed
+records runs the stage on them, writes the outputs into a block, puts the block into
+the slot of the claim's first record, and tries to drain: to pass on what is complete,
+from the first slot that has not been passed on. Claims of a stateless stage are
+passed on as a whole (WIDTH records), tuples of a partitioned stage one by one.
+
+State       by stage  TAIL records appended, HEAD claimed, NEXT drained; DRAINING the
+                      flag; END_AT; PROGRESS (see `words`)
+            by slot   DONE the serial number that it is complete for, + 1; WIDTH, BLOCK,
+                      COUNT words of output, PASSED of them
+            the last stage passes on to the result ring 0 of `egress.rings`
+Invariants  I1  NEXT <= HEAD <= TAIL <= NEXT + ring: what was claimed has a slot, so an
+                output always fits, and nobody waits with one in his hands
+            I2  who has DRAINING alone writes NEXT, PASSED, and the TAIL, PROGRESS,
+                END_AT and queues of the next stage: one producer for each ring
+            I3  a slot belongs to who has claimed its records until DONE, then to who
+                has DRAINING, until NEXT is past it
+            I4  DONE is never cleared: it is another number in each round
+Ordering    W1 outputs and the slot are written, W2 store_release DONE, W3 fence, W4 look
+            whether the first slot is complete, D1 exchange DRAINING 0 -> 1; D2 load_acquire
+            DONE, D3 outputs are read; D4 store_release TAIL of the next stage, D5 of NEXT,
+            D6 exchange DRAINING -> 0, D7 look again
+                    W2 -> D2: outputs are read whole
+                    Nothing is stranded (figure 4 of the paper with the fences that it
+                    needs): of W3 and the D6 of whoever drains one is first. If D6, W4
+                    sees his NEXT, and goes on. If W3, his D7 sees DONE. Without the
+                    fences both may miss it
+                    a slot that W4 looked at may be in its next round: then NEXT has
+                    moved on after W3, and his D7 is still to come
+                    D5 -> the producer's load_acquire of NEXT: a record is not written
+                    over while it is read; D4 -> load_acquire TAIL: nor read before it is
+                    written
+Progress    A stage whose next ring is full is drained again by whoever makes room there:
+            `flush` goes upstream as long as something moved (D5, D6 and W4, D1 to D7 for the
+            stage before: the same argument with room in place of DONE). Where the result
+            ring is full, workers wait for the collector.
+            With `reorder="lock"` who has outputs waits for his turn to drain.
+Source      Prasaad, Ramalingam and Rajan, section 3 and figure 4, which assumes sequential
+            consistency
+Checked     tests/headrace/ordering/test_interleave.py
+"""
+
+from headrace.egress.rings import publish
+from headrace.kernel import kernel
+from headrace.memory.atomics import (
+    CELL,
+    exchange,
+    fence,
+    fetch_add,
+    load_acquire,
+    load_relaxed,
+    now_ns,
+    pause,
+    store_relaxed,
+    store_release,
+    yield_core,
+)
+from headrace.ordering.pool_kernel import LEAST_CLASS, give_block, take_block
+from headrace.ordering.words import (
+    AT,
+    BEGUN,
+    BLOCK,
+    BLOCKED,
+    BUCKET,
+    BUCKET_COUNT,
+    BUCKETS,
+    CLASS,
+    COUNT,
+    DONE,
+    DRAINING,
+    END_AT,
+    FIRST_COLUMN,
+    GIVEN,
+    KEY,
+    KIND,
+    LOCKED,
+    MASK,
+    NEXT,
+    NULLS,
+    ORIGIN,
+    OUT_AT,
+    OUT_BLOCK,
+    OUT_CLASS,
+    OUT_LIMIT,
+    OUT_STRIDE,
+    OUTPUTS,
+    OVER,
+    PARTITIONED,
+    PASSED,
+    PROGRESS,
+    QUEUE,
+    REF,
+    REORDER,
+    RING,
+    SLOT_WORDS,
+    SLOTS,
+    STAGE_CELLS,
+    STATEFUL,
+    STRIDE,
+    TAIL,
+    TICKET,
+    TICKETS,
+    TS,
+    WIDTH,
+)
+from headrace.progress import END_OF_TIME
+from headrace.workers.worker_kernel import stopped
+
+KEPT_CLASS = 7
+"""A slot keeps its block from round to round if it is not larger: 1 KiB."""
+SPINS = 200
+
+
+@kernel
+def cell(stage, what):
+    """Where a word of a stage is in `c.stage`."""
+    return stage * STAGE_CELLS * CELL + what
+
+
+@kernel
+def slot_of(c, stage, serial):
+    return (c.form[stage, SLOTS] + (serial & c.form[stage, MASK])) * SLOT_WORDS
+
+
+@kernel
+def record_of(c, stage, serial):
+    return c.form[stage, RING] + (serial & c.form[stage, MASK]) * c.form[stage, STRIDE]
+
+
+# -- outputs of a claim
+
+
+@kernel
+def open_output(c, l, stage, serial):
+    """Begin to write what becomes of a claim. False if there is no memory."""
+    slot = slot_of(c, stage, serial)
+    block = c.slots[slot + BLOCK]
+    size_class = c.slots[slot + CLASS]
+    if block == 0:
+        size_class = LEAST_CLASS
+        block = take_block(c, size_class)
+        if block < 0:
+            return False
+    l[OUT_BLOCK] = block
+    l[OUT_CLASS] = size_class
+    l[OUT_AT] = block
+    l[OUT_LIMIT] = block + (1 << size_class)
+    return True
+
+
+@kernel
+def grow_output(c, l, words):
+    """Make room for so many words more; where they go, or -1 if there is no memory."""
+    used = l[OUT_AT] - l[OUT_BLOCK]
+    size_class = l[OUT_CLASS]
+    while (1 << size_class) < used + words:
+        size_class += 1
+    block = take_block(c, size_class)
+    if block < 0:
+        return -1
+    for word in range(used):
+        c.arena[block + word] = c.arena[l[OUT_BLOCK] + word]
+    give_block(c, l[OUT_CLASS], l[OUT_BLOCK])
+    l[OUT_BLOCK] = block
+    l[OUT_CLASS] = size_class
+    l[OUT_AT] = block + used
+    l[OUT_LIMIT] = block + (1 << size_class)
+    return block + used
+
+
+@kernel
+def close_output(me, c, l, stage, serial, width):
+    """W1, W2: the claim is complete."""
+    slot = slot_of(c, stage, serial)
+    count = l[OUT_AT] - l[OUT_BLOCK]
+    c.slots[slot + BLOCK] = l[OUT_BLOCK]
+    c.slots[slot + CLASS] = l[OUT_CLASS]
+    c.slots[slot + COUNT] = count
+    c.slots[slot + PASSED] = 0
+    c.slots[slot + WIDTH] = width
+    c.work[me, stage, OUTPUTS] += count // c.form[stage, OUT_STRIDE]
+    store_release(c.slots, slot + DONE, serial + 1)
+
+
+@kernel
+def empty_slot(c, slot):
+    """What stays in a slot that was passed on: a small block."""
+    if c.slots[slot + CLASS] > KEPT_CLASS:
+        give_block(c, c.slots[slot + CLASS], c.slots[slot + BLOCK])
+        c.slots[slot + BLOCK] = 0
+        c.slots[slot + CLASS] = 0
+
+
+# -- appending to a ring, by its only producer
+
+
+@kernel
+def bucket_of(key, buckets):
+    """The bucket of a key, a number or the id of a string."""
+    h = (key ^ (key >> 32)) * 0x9E3779B97F4A7C1
+    return ((h >> 20) & 0x7FFFFFFF) % buckets
+
+
+@kernel
+def enqueue(c, stage, serial, record):
+    """Put a record into the queue of its bucket, where the stage has buckets; TAIL makes it visible."""
+    if c.form[stage, KIND] != PARTITIONED:
+        return
+    bucket = c.form[stage, BUCKETS] + bucket_of(c.ring[record + c.form[stage, KEY]], c.form[stage, BUCKET_COUNT])
+    mask = c.form[stage, MASK]
+    ticket = load_relaxed(c.bucket_tail, bucket)
+    slot = slot_of(c, stage, serial)
+    c.slots[slot + BUCKET] = bucket
+    c.slots[slot + TICKET] = ticket
+    c.queue[c.form[stage, QUEUE] + (bucket - c.form[stage, BUCKETS]) * (mask + 1) + (ticket & mask)] = serial
+    store_release(c.bucket_tail, bucket, ticket + 1)
+
+
+@kernel
+def append_end(c, stage, serial, progress):
+    """The end of the stream, as a record: a stateful stage takes it, for others it is complete."""
+    record = record_of(c, stage, serial)
+    c.ring[record + TS] = progress
+    c.ring[record + ORIGIN] = progress
+    c.ring[record + AT] = now_ns()
+    c.ring[record + BEGUN] = c.ring[record + AT]
+    c.ring[record + REF] = -1
+    c.ring[record + NULLS] = 0
+    store_relaxed(c.stage, cell(stage, END_AT), serial)
+    if c.form[stage, KIND] != STATEFUL:
+        slot = slot_of(c, stage, serial)
+        c.slots[slot + COUNT] = 0
+        c.slots[slot + PASSED] = 0
+        c.slots[slot + WIDTH] = 1
+        store_release(c.slots, slot + DONE, serial + 1)
+
+
+# -- passing on
+
+
+@kernel
+def room_behind(c, o, stage):
+    """Records for which there is room behind a stage."""
+    if stage + 1 == c.form.shape[0]:
+        return o.primary.shape[1] - (load_relaxed(c.words, GIVEN) - load_acquire(o.tail, 0))
+    after = stage + 1
+    used = load_relaxed(c.stage, cell(after, TAIL)) - load_acquire(c.stage, cell(after, NEXT))
+    return c.form[after, MASK] + 1 - used
+
+
+@kernel
+def pass_on(c, stage, slot, tail, room):
+    """Append the outputs of a slot to the next ring, as many as there is room for. Returns the new tail."""
+    passed, count, block = c.slots[slot + PASSED], c.slots[slot + COUNT], c.slots[slot + BLOCK]
+    stride = c.form[stage, OUT_STRIDE]
+    while passed < count and room > 0:
+        record = record_of(c, stage + 1, tail)
+        for word in range(stride):
+            c.ring[record + word] = c.arena[block + passed + word]
+        enqueue(c, stage + 1, tail, record)
+        tail += 1
+        room -= 1
+        passed += stride
+    c.slots[slot + PASSED] = passed
+    return tail
+
+
+@kernel
+def pass_out(c, o, stage, slot, head, room):
+    """Write the outputs of a slot of the last stage into the result ring. Returns the new head."""
+    passed, count, block = c.slots[slot + PASSED], c.slots[slot + COUNT], c.slots[slot + BLOCK]
+    stride = c.form[stage, OUT_STRIDE]
+    while passed < count and room > 0:
+        at = head & (o.primary.shape[1] - 1)
+        place = block + passed
+        o.primary[0, at] = head
+        o.a[0, at] = c.arena[place + REF]
+        o.b[0, at] = c.arena[place + TS]
+        o.c[0, at] = c.arena[place + BEGUN]
+        o.at[0, at] = c.arena[place + AT]
+        for column in range(stride - FIRST_COLUMN):
+            c.out[column, at] = c.arena[place + FIRST_COLUMN + column]
+        head += 1
+        room -= 1
+        passed += stride
+    c.slots[slot + PASSED] = passed
+    return head
+
+
+@kernel
+def drain_held(c, o, stage):
+    """D2 to D5: pass on what is complete, in order. True if something was. DRAINING is ours."""
+    is_last = stage + 1 == c.form.shape[0]
+    first = load_relaxed(c.stage, cell(stage, NEXT))
+    # Before TAIL: it says something about all that was appended before it was published.
+    progress = load_acquire(c.stage, cell(stage, PROGRESS))
+    appended = load_acquire(c.stage, cell(stage, TAIL))
+    if is_last:
+        begin = load_relaxed(c.words, GIVEN)
+    else:
+        begin = load_relaxed(c.stage, cell(stage + 1, TAIL))
+    room = room_behind(c, o, stage)
+    tail = begin
+    serial = first
+    is_full = False
+    is_over = False
+    while serial < appended:
+        slot = slot_of(c, stage, serial)
+        if load_acquire(c.slots, slot + DONE) != serial + 1:  # D2
+            break
+        before = tail
+        if is_last:
+            tail = pass_out(c, o, stage, slot, tail, room)
+        else:
+            tail = pass_on(c, stage, slot, tail, room)
+        room -= tail - before
+        if c.slots[slot + PASSED] < c.slots[slot + COUNT]:
+            is_full = True
+            break
+        if serial == load_relaxed(c.stage, cell(stage, END_AT)):
+            if is_last:
+                is_over = True
+            elif room == 0:
+                is_full = True
+                break
+            else:
+                append_end(c, stage + 1, tail, progress)
+                tail += 1
+                room -= 1
+        empty_slot(c, slot)
+        serial += c.slots[slot + WIDTH]
+    if serial < appended:
+        progress = c.ring[record_of(c, stage, serial) + ORIGIN]
+    if is_last:
+        store_relaxed(c.words, GIVEN, tail)
+        store_relaxed(c.words, BLOCKED, 1 if is_full else 0)
+        if is_over:
+            publish(o, 0, tail, END_OF_TIME, END_OF_TIME)
+            store_release(c.words, OVER, 1)
+        else:
+            publish(o, 0, tail, tail - 1, progress - 1)
+    else:
+        if tail != begin:
+            store_release(c.stage, cell(stage + 1, TAIL), tail)  # D4
+        if progress > load_relaxed(c.stage, cell(stage + 1, PROGRESS)):
+            store_release(c.stage, cell(stage + 1, PROGRESS), progress)
+    if serial != first:
+        store_release(c.stage, cell(stage, NEXT), serial)  # D5
+    return serial != first or tail != begin
+
+
+@kernel
+def is_complete(c, stage):
+    """W4: whether the first slot that has not been passed on is complete."""
+    serial = load_acquire(c.stage, cell(stage, NEXT))
+    return load_acquire(c.slots, slot_of(c, stage, serial) + DONE) == serial + 1
+
+
+@kernel
+def can_drain(c, o, stage):
+    """D7: whether it is, and there is room for what it holds."""
+    return is_complete(c, stage) and room_behind(c, o, stage) > 0
+
+
+@kernel
+def drain(c, o, stage):
+    """Pass on what is complete, unless somebody else does. True if something was."""
+    moved = False
+    if c.form[stage, REORDER] == LOCKED:
+        return drain_in_turn(c, o, stage)
+    while True:
+        if exchange(c.stage, cell(stage, DRAINING), 1) != 0:  # D1
+            return moved
+        moved = drain_held(c, o, stage) or moved
+        exchange(c.stage, cell(stage, DRAINING), 0)  # D6
+        if not can_drain(c, o, stage):  # D7
+            return moved
+
+
+@kernel
+def drain_in_turn(c, o, stage):
+    """The same with a lock: whoever comes waits for his turn."""
+    ticket = fetch_add(c.stage, cell(stage, TICKETS), 1)
+    spins = 0
+    while load_acquire(c.stage, cell(stage, DRAINING)) != ticket:
+        spins += 1
+        if spins % SPINS == 0:
+            yield_core()
+            if stopped(c):
+                return False
+        pause()
+    moved = drain_held(c, o, stage)
+    store_release(c.stage, cell(stage, DRAINING), ticket + 1)
+    return moved
+
+
+@kernel
+def flush(c, o, stage):
+    """After DONE: drain, and what waits upstream for the room that this made. True if something moved."""
+    fence()  # W3
+    any_moved = False
+    while stage >= 0:
+        if c.form[stage, REORDER] != LOCKED and not is_complete(c, stage):  # W4
+            break
+        if not drain(c, o, stage):
+            break
+        any_moved = True
+        stage -= 1
+    return any_moved
+
+
+@kernel
+def sweep(c, o):
+    """Drain every stage, first to last: ends of the stream and event time pass through, and what room was made for."""
+    moved = False
+    for stage in range(c.form.shape[0]):
+        moved = drain(c, o, stage) or moved
+    return moved
+
+
+__all__ = [
+    "append_end",
+    "cell",
+    "close_output",
+    "enqueue",
+    "flush",
+    "grow_output",
+    "open_output",
+    "record_of",
+    "room_behind",
+    "slot_of",
+    "sweep",
+]

@@ -1,0 +1,48 @@
+"""A pipeline's kernels and the workers' loop, which calls them by address: the loop is compiled once for all pipelines."""
+
+from __future__ import annotations
+
+from headrace.codegen.called import Entry, Looped, entries_text, names_of, stubs_text
+from headrace.codegen.included import included
+from headrace.codegen.modules import load_module
+from headrace.ordering import ingest_kernel, pipeline_kernel, work_kernel
+from headrace.ordering.words import PROGRAM
+
+_KERNEL = "from headrace.codegen.modules import compiled as kernel"
+_FILLS = "me, c, x, s, l, first, last"
+_RUNS = "me, c, s, l, stage, first, last"
+_ENDS = "me, c, s, l, stage, position"
+ENTRIES = (
+    Entry("fill_rows", _FILLS, f"return np.int64(fill_rows({_FILLS}))"),
+    Entry("run_stage", _RUNS, f"return np.int64(run_stage({_RUNS}))"),
+    Entry("end_stage", _ENDS, f"return np.int64(end_stage({_ENDS}))"),
+)
+
+
+class Built(Looped):
+    """A pipeline's entries, and the loop: ``run(me, g, c, o, x, s, l)`` is `pipeline_kernel.run_worker`.
+
+    Parameters
+    ----------
+    program_text : str
+        As `template.generate` writes it.
+    name : str
+        For readers of profiles.
+    debug : bool
+        Check bounds.
+    """
+
+    def __init__(self, program_text: str, name: str, debug: bool = False):
+        text = "\n\n".join([program_text.strip(), entries_text(ENTRIES)])
+        program = load_module(text, name, debug=debug, entry=names_of(ENTRIES))
+        loop = load_module(loop_source(), "pipeline", entry="run_worker")
+        super().__init__(program, loop.run_worker, ENTRIES, PROGRAM, "me, g, c, o, x, s, l", ("s",))
+
+
+def loop_source() -> str:
+    """Return the source of the loop: the same for every pipeline."""
+    parts = [included(ingest_kernel), included(work_kernel), included(pipeline_kernel)]
+    return "\n\n".join([_KERNEL, stubs_text(ENTRIES, PROGRAM), *parts])
+
+
+__all__ = ["Built", "loop_source"]

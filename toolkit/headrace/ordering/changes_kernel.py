@@ -1,0 +1,42 @@
+"""How a configuration comes into force: at once, for whoever asks next what to do.
+
+Invariants  I1  who has CHANGING alone writes CONFIG, CHANGE, `installed`, `reading`
+            I2  workers 0 to THREADS - 1 of the row in force are active; there is one at least
+Ordering    C1 exchange CHANGING 0 -> 1, C2 `reading` and CONFIG, C3 store_release CHANGE,
+            C4 exchange CHANGING -> 0; a worker that is activated is unparked after C2
+Checked     tests/headrace/ordering
+"""
+
+from headrace.kernel import kernel
+from headrace.memory.atomics import CELL, exchange, load_relaxed, now_ns, pause, store_release, yield_core
+from headrace.ordering.words import CHANGE, CHANGING, CONFIG, THREADS
+from headrace.workers.worker_kernel import unpark
+
+
+@kernel
+def install(c, row):
+    """Let a row of `rows` be in force."""
+    spins = 0
+    while exchange(c.words, CHANGING, 1) != 0:  # C1
+        spins += 1
+        if spins % 100 == 0:
+            yield_core()
+        pause()
+    change = load_relaxed(c.words, CHANGE) + 1
+    at = change % c.met_at.size
+    c.installed[at, 0] = load_relaxed(c.words, CONFIG)
+    c.installed[at, 1] = row
+    c.met_at[at] = now_ns()
+    store_release(c.words, CONFIG, row)
+    for worker in range(c.meter.shape[0]):
+        is_active = worker < c.rows[row, THREADS]
+        if is_active != (load_relaxed(c.reading, worker * CELL) != 0):
+            store_release(c.reading, worker * CELL, change + 1 if is_active else 0)
+            if is_active:
+                unpark(c, worker)
+    c.done_at[at] = now_ns()
+    store_release(c.words, CHANGE, change)  # C3
+    exchange(c.words, CHANGING, 0)  # C4
+
+
+__all__ = ["install"]

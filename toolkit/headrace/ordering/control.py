@@ -1,0 +1,265 @@
+"""What the workers of one pipeline share, and the configurations they run under.
+
+A configuration is a row of tables: how many workers, which schedule, how many tuples a
+worker claims at a time. Row 0 is in force at the start, then come the planned ones,
+then spare rows for requests. Workers 0 to threads - 1 are active; the others are parked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headrace.egress import rings
+from headrace.memory.atomics import CELL
+from headrace.memory.bundle import by_reference
+from headrace.memory.cells import aligned, padded_cells, publish_cell, reserved
+from headrace.ordering import pool_kernel
+from headrace.ordering.binding import Bound
+from headrace.ordering.words import (
+    BATCH,
+    BUCKET_COUNT,
+    BUCKET_WORDS,
+    BUCKETS,
+    BY_PARTITION,
+    CT,
+    END_AT,
+    ET,
+    FIRST_COLUMN,
+    FIXED,
+    HYBRID,
+    KEY,
+    KIND,
+    KNOWN_WORDS,
+    LOCKED,
+    LP,
+    MASK,
+    MOST,
+    NEVER,
+    NONBLOCKING,
+    OUT_STRIDE,
+    PARTITIONED,
+    PROGRESS,
+    QST,
+    QUEUE,
+    QUEUES,
+    REORDER,
+    RING,
+    ROW_WORDS,
+    SCHEDULE,
+    SHAPE_WORDS,
+    SHARED,
+    SLOT_WORDS,
+    SLOTS,
+    STAGE_CELLS,
+    STATEFUL,
+    STATELESS,
+    STRIDE,
+    THREADS,
+    WORD_COUNT,
+    WORK_WORDS,
+)
+from headrace.progress import MIN_TIME
+from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT
+
+SCHEDULES = {"qst": QST, "lp": LP, "et": ET, "ct": CT}
+QUEUE_KINDS = {"hybrid": HYBRID, "partitioned": BY_PARTITION, "shared": SHARED}
+REORDERS = {"nonblocking": NONBLOCKING, "lock": LOCKED}
+_KINDS = {"partitioned": PARTITIONED, "stateful": STATEFUL}
+
+SPARE_CONFIGURATIONS = 8
+CHANGES_KEPT = 256
+POOL_WORDS = 1 << 32
+"""Addresses for outputs that wait, less where the system grants less; memory is taken when it is written."""
+_LEAST_POOL_WORDS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """All that is in force at a pipeline.
+
+    Parameters
+    ----------
+    threads : int
+        Workers 0 to threads - 1 are active.
+    schedule : str or dict
+        One of `SCHEDULES`, or stage -> workers that only it has.
+    batch : int
+        Tuples that a worker claims at a time, at most.
+    """
+
+    threads: int
+    schedule: Any
+    batch: int
+
+
+@by_reference
+class PipelineArrays(NamedTuple):
+    """Shared by the workers of one pipeline. `words` names what cells and columns hold."""
+
+    words: np.ndarray
+    event: np.ndarray
+    meter: np.ndarray  # int64[workers, METER_WORDS]
+    failure: np.ndarray  # int64[16]
+    reading: np.ndarray  # per worker: activation id, 0 = parked
+    stage: np.ndarray  # cells[stages * STAGE_CELLS]
+    form: np.ndarray  # int64[stages, SHAPE_WORDS]
+    ring: np.ndarray  # input records of all stages
+    ring_f: np.ndarray  # the same memory as float64
+    slots: np.ndarray  # int64[slots * SLOT_WORDS]
+    arena: np.ndarray  # outputs that wait
+    arena_f: np.ndarray
+    pool: np.ndarray  # cells: free blocks by class
+    bucket: np.ndarray  # int64[buckets * BUCKET_WORDS], each on lines of its own
+    bucket_tail: np.ndarray  # int64[buckets]: records in each queue so far
+    queue: np.ndarray  # serial numbers, by bucket
+    out: np.ndarray  # int64[columns, capacity]: of the results
+    work: np.ndarray  # int64[workers, stages, WORK_WORDS]
+    known: np.ndarray  # int64[stages + 1, KNOWN_WORDS]
+    tuning: np.ndarray  # int64[8]
+    # Configurations.
+    rows: np.ndarray  # int64[configurations, ROW_WORDS]
+    fixed: np.ndarray  # int64[configurations, workers]: the stage that a worker is allotted to; -1: none
+    plan_at: np.ndarray  # int64[planned + 1]: row numbers, then NEVER
+    plan_row: np.ndarray
+    met_at: np.ndarray  # int64[ring]
+    done_at: np.ndarray
+    installed: np.ndarray  # int64[ring, 2]: configurations before and after
+
+
+def allocate(
+    bound: Bound,
+    max_threads: int,
+    capacity: int,
+    results: int,
+    *,
+    queues: str = "hybrid",
+    reorder: str = "nonblocking",
+    tuning: Sequence[int] = (0, 0, 0, 1),
+    planned: int = 0,
+) -> PipelineArrays:
+    """Allocate with nobody active and no configuration written.
+
+    Parameters
+    ----------
+    bound : Bound
+        The stages.
+    max_threads : int
+        Workers there may be.
+    capacity : int
+        Records of each stage's ring, a power of two.
+    results : int
+        Records of the result ring.
+    queues, reorder : str
+        Of `QUEUE_KINDS` and `REORDERS`.
+    tuning : sequence of int
+        As `schedule_kernel` names its columns.
+    planned : int
+        Configurations 1 to `planned` come into force before rows.
+    """
+    stages = bound.stages
+    form = np.zeros((len(stages), SHAPE_WORDS), np.int64)
+    words = buckets = queue = 0
+    for number, one in enumerate(stages):
+        form[number, KIND] = _KINDS.get(one.stage.kind, STATELESS)
+        form[number, [RING, STRIDE, MASK, SLOTS]] = words, one.stride, capacity - 1, number * capacity
+        form[number, OUT_STRIDE] = FIRST_COLUMN + len(one.emitted)
+        form[number, [QUEUES, REORDER]] = QUEUE_KINDS[queues], REORDERS[reorder]
+        form[number, MOST] = 1 if one.stage.kind == "stateful" else one.stage.buckets or max_threads
+        form[number, [BUCKETS, BUCKET_COUNT, QUEUE]] = buckets, one.stage.buckets, queue
+        if one.stage.by:
+            form[number, KEY] = one.key
+        words += capacity * one.stride
+        buckets += one.stage.buckets
+        queue += capacity * one.stage.buckets
+    configurations = 1 + planned + SPARE_CONFIGURATIONS
+    changes = CHANGES_KEPT + planned
+    ring, arena = reserved(words, np.int64), _pool()
+    stage = padded_cells(len(stages) * STAGE_CELLS)
+    for number in range(len(stages)):
+        stage[number * STAGE_CELLS * CELL + PROGRESS] = MIN_TIME
+        stage[number * STAGE_CELLS * CELL + END_AT] = NEVER
+    known = aligned((len(stages) + 1) * KNOWN_WORDS, np.int64).reshape(-1, KNOWN_WORDS)
+    columns = len(stages[-1].emitted)
+    return PipelineArrays(
+        words=padded_cells(WORD_COUNT),
+        event=aligned(PARK_EVENT + 32 * max_threads, np.int32),
+        meter=aligned(max_threads * METER_WORDS, np.int64).reshape(max_threads, METER_WORDS),
+        failure=np.zeros(16, np.int64),
+        reading=padded_cells(max_threads),
+        stage=stage,
+        form=form,
+        ring=ring,
+        ring_f=ring.view(np.float64),
+        slots=reserved(len(stages) * capacity * SLOT_WORDS, np.int64),
+        arena=arena,
+        arena_f=arena.view(np.float64),
+        pool=padded_cells(pool_kernel.CLASSES),
+        bucket=aligned(max(1, buckets) * BUCKET_WORDS, np.int64),
+        bucket_tail=np.zeros(max(1, buckets), np.int64),
+        queue=reserved(max(1, queue), np.int64),
+        out=reserved(max(1, columns) * results, np.int64).reshape(-1, results),
+        work=aligned(max_threads * len(stages) * WORK_WORDS, np.int64).reshape(max_threads, len(stages), WORK_WORDS),
+        known=known,
+        tuning=np.array([*tuning, *[0] * (8 - len(tuning))], np.int64),
+        rows=np.zeros((configurations, ROW_WORDS), np.int64),
+        fixed=np.full((configurations, max_threads), -1),
+        plan_at=np.full(planned + 1, NEVER),
+        plan_row=np.zeros(planned + 1, np.int64),
+        met_at=np.zeros(changes, np.int64),
+        done_at=np.zeros(changes, np.int64),
+        installed=np.zeros((changes, 2), np.int64),
+    )
+
+
+def _pool() -> np.ndarray:
+    words = POOL_WORDS
+    while True:
+        try:
+            return reserved(words, np.int64)
+        except OSError:
+            if words <= _LEAST_POOL_WORDS:
+                raise
+            words //= 2
+
+
+def write_configuration(c: PipelineArrays, row: int, configuration: Configuration, names: Sequence[str]) -> None:
+    """Fill one row of the tables the workers read; `names` are those of the stages."""
+    schedule = configuration.schedule
+    is_fixed = isinstance(schedule, Mapping)
+    c.rows[row, THREADS] = configuration.threads
+    c.rows[row, SCHEDULE] = FIXED if is_fixed else SCHEDULES[schedule]
+    c.rows[row, BATCH] = configuration.batch
+    c.fixed[row] = -1
+    if is_fixed:
+        allotted = [names.index(name) for name, workers in schedule.items() for _ in range(workers)]
+        c.fixed[row, : len(allotted)] = allotted
+
+
+def plan_configuration(c: PipelineArrays, index: int, at: int, configuration: Configuration, names: Sequence[str]) -> None:
+    """Have configuration row ``index + 1`` come into force before row `at` of the input; `at` must not fall."""
+    write_configuration(c, index + 1, configuration, names)
+    c.plan_at[index], c.plan_row[index] = at, index + 1
+
+
+def activate(c: PipelineArrays, out: Any) -> None:
+    """Make the workers of configuration 0 active, before any of them runs."""
+    for worker in range(int(c.rows[0, THREADS])):
+        publish_cell(c.reading, worker * CELL, 1)
+    rings.start_mark(out, 0, -1, MIN_TIME)
+
+
+__all__ = [
+    "QUEUE_KINDS",
+    "REORDERS",
+    "SCHEDULES",
+    "Configuration",
+    "PipelineArrays",
+    "activate",
+    "allocate",
+    "plan_configuration",
+    "write_configuration",
+]

@@ -1,0 +1,122 @@
+"""The way in: records of the gate become records of the first ring, by whoever finds that ring short of work.
+
+Invariants  I1  who has INGESTING alone reads the gate (its reader 0), and writes TAIL,
+                PROGRESS, END_AT and the queues of stage 0
+            I2  a record's serial number is its row number in the merged input
+Ordering    exchange INGESTING 0 -> 1 and back: what one wrote, the next one reads.
+            TAIL as of `buffer_kernel`, D4 and D5
+Checked     tests/headrace/ordering
+"""
+
+from headrace.gates.merged_log_kernel import advance, lane, peek
+from headrace.kernel import kernel
+from headrace.memory.atomics import exchange, load_acquire, load_relaxed, store_relaxed, store_release
+from headrace.ordering.buffer_kernel import append_end, cell, enqueue, record_of
+from headrace.ordering.changes_kernel import install
+from headrace.ordering.words import (
+    AT,
+    BEGUN,
+    INGESTING,
+    INPUT_OVER,
+    KIND,
+    MASK,
+    NEVER,
+    NEXT,
+    NULLS,
+    ORIGIN,
+    PARTITIONED,
+    PLACE,
+    PLANNED,
+    PROGRESS,
+    REF,
+    TAIL,
+    TS,
+)
+from headrace.progress import END_OF_TIME
+from headrace.references import HEARTBEAT
+
+PEEKED = 1024
+"""Records of the gate that are taken in one go."""
+
+
+@kernel
+def ingest(me, g, c, x, s, l):
+    """Take records from the gate, unless somebody else does. True if there were some."""
+    if load_relaxed(c.words, INPUT_OVER) != 0:
+        return False
+    if exchange(c.words, INGESTING, 1) != 0:
+        return False
+    found = False
+    if load_relaxed(c.words, INPUT_OVER) == 0:
+        found = ingest_held(me, g, c, x, s, l)
+    exchange(c.words, INGESTING, 0)
+    return found
+
+
+@kernel
+def ingest_held(me, g, c, x, s, l):
+    """The same, when INGESTING is ours."""
+    first = load_relaxed(c.stage, cell(0, TAIL))
+    room = c.form[0, MASK] + 1 - (first - load_acquire(c.stage, cell(0, NEXT)))
+    planned = load_relaxed(c.words, PLANNED)
+    while c.plan_at[planned] <= first:
+        install(c, c.plan_row[planned])
+        planned += 1
+        store_relaxed(c.words, PLANNED, planned)
+    room = min(room, c.plan_at[planned] - first, PEEKED)
+    if room <= 0:
+        return False
+    place = load_relaxed(c.words, PLACE)
+    start, ready = peek(g, 0, place, room)
+    if ready == 0:
+        return False
+    row = lane(g, 0)
+    serial = first
+    progress = load_relaxed(c.stage, cell(0, PROGRESS))
+    ended = False
+    for k in range(start, start + ready):
+        ref = g.out_ref[row, k]
+        ts = g.out_ts[row, k]
+        if ref >= 0:
+            record = record_of(c, 0, serial)
+            c.ring[record + TS] = ts
+            c.ring[record + ORIGIN] = ts
+            c.ring[record + AT] = g.out_at[row, k]
+            c.ring[record + BEGUN] = 0
+            c.ring[record + REF] = ref
+            c.ring[record + NULLS] = 0
+            serial += 1
+            progress = ts
+        elif ref == HEARTBEAT:
+            if ts == END_OF_TIME:
+                ended = True
+                break
+            progress = ts
+        place += 1
+    fill_rows(me, c, x, s, l, first, serial)
+    if c.form[0, KIND] == PARTITIONED:
+        enqueue_rows(c, first, serial)
+    if ended:
+        append_end(c, 0, serial, progress)
+        serial += 1
+        while c.plan_at[planned] != NEVER:  # no row reached them: they are applied all the same
+            install(c, c.plan_row[planned])
+            planned += 1
+        store_relaxed(c.words, PLANNED, planned)
+        store_relaxed(c.words, INPUT_OVER, 1)
+    store_release(c.stage, cell(0, TAIL), serial)
+    if progress > load_relaxed(c.stage, cell(0, PROGRESS)):
+        store_release(c.stage, cell(0, PROGRESS), progress)
+    store_relaxed(c.words, PLACE, place)
+    advance(g, 0, place)
+    return True
+
+
+@kernel
+def enqueue_rows(c, first, last):
+    """Put records of the first stage into the queues of their buckets."""
+    for serial in range(first, last):
+        enqueue(c, 0, serial, record_of(c, 0, serial))
+
+
+__all__ = ["ingest"]

@@ -1,0 +1,63 @@
+"""What a pipeline measures: the declarations from which metrics, history, report and dashboard are made."""
+
+from __future__ import annotations
+
+from headrace.metrics.by_worker import coefficient_of_variation
+from headrace.metrics.measures import (
+    ADDED,
+    HOLDS_BACK,
+    LATENCY,
+    PROCESSED,
+    RESULTS,
+    WATERMARK_GAP,
+    WORKER_TIME,
+    Measure,
+)
+from headrace.metrics.snapshot import OperatorMetrics
+
+
+def _loads(now: OperatorMetrics, then: OperatorMetrics | None) -> list[int]:
+    new, old = now.values["load"], [0] * now.max_threads if then is None else then.values["load"]
+    return [new[worker] - old[worker] for worker in now.members]
+
+
+PROCESSING = Measure(
+    "processing", "ns", "From the first stage to the exit, of results, since the start.", "histogram",
+    label="processing latency",
+)  # fmt: skip
+"""The paper's processing latency; `LATENCY` is end to end, from the arrival of the tuple."""
+LOAD = Measure("load", "microseconds of work", "Work of each worker.", "counter", by="worker", exported="worker_load")
+BACKLOG = Measure("backlog", "tuples", "Tuples that wait before each stage.", by="stage")
+WAITING = Measure("waiting", "tuples", "Tuples in or behind each stage whose outputs are not passed on.", by="stage")
+AT_WORK = Measure("at_work", "workers", "Workers at each stage just now.", by="stage", label="workers")
+STAGE_TIME = Measure(
+    "stage_ns", "ns", "Worker time of each stage.", "counter", by="stage", part_of="stages", label="time", shown="plot"
+)
+COST = Measure("cost", "ns per tuple", "What a tuple costs each stage, as learned lately.", by="stage", shown="column")
+SELECTIVITY = Measure("selectivity", "outputs per tuple", "Of each stage, since the start.", by="stage", shown="column")
+DELEGATED = Measure(
+    "delegated", "tuples", "Tuples that one worker claimed and another one ran, since he had their bucket.", "counter",
+    by="stage", shown="column",
+)  # fmt: skip
+DECISIONS = Measure(
+    "decisions", "decisions", "How often a worker chose a stage.", "counter", rate="decisions_per_s", shown="column"
+)
+FALLBACKS = Measure(
+    "fallbacks", "decisions", "Of these, how often the choice had nothing to do, and the last stage that had was taken.",
+    "counter", rate="fallbacks_per_s", shown="column",
+)  # fmt: skip
+IMBALANCE = Measure(
+    "imbalance_cv", "fraction", "Coefficient of variation of the workers' working time.", label="imbalance (cv)",
+    shown="figure", between=lambda now, then: coefficient_of_variation(_loads(now, then)),
+)  # fmt: skip
+STATE_BYTES = Measure("state_bytes", "bytes", "Memory of the stages' states.", shown="column")
+LOST_WAKEUPS = Measure(
+    "lost_wakeups", "sleeps", "Sleeps that only the time-out ended although the wake-up was due; it should stay 0.", "counter",
+    shown="column",
+)  # fmt: skip
+
+MEASURES = (
+    PROCESSED, LATENCY, PROCESSING, ADDED, RESULTS, DECISIONS, FALLBACKS, IMBALANCE, STATE_BYTES, LOST_WAKEUPS, HOLDS_BACK,
+    WATERMARK_GAP, LOAD, *WORKER_TIME, BACKLOG, WAITING, AT_WORK, STAGE_TIME, COST, SELECTIVITY, DELEGATED,
+)  # fmt: skip
+"""In the order in which histories show them."""

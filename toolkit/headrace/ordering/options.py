@@ -1,0 +1,182 @@
+"""What `start` may be told about ordered pipelines, checked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from headrace.control.mapping import MOST_INSTANCES, is_whole
+from headrace.errors import ParameterError
+from headrace.names import instead
+from headrace.ordering.control import QUEUE_KINDS, REORDERS, SCHEDULES, Configuration
+from headrace.ordering.words import MOST_BATCH
+from headrace.progress import END_OF_TIME
+from headrace.runtime.options import RunOptions, check_named
+from headrace.windows import parse_seconds
+
+DEFAULT_SCHEDULE = "ct"
+DEFAULT_BATCH = 64
+DEFAULT_CAPACITY = 1024
+MOST_CAPACITY = 1 << 20
+DEFAULT_MAX_STATE = 1 << 35
+_PLANNED = ("threads", "schedule", "batch")
+
+
+class OrderedOptions:
+    """Checked options of `start` for ordered pipelines; `run` are those of every engine.
+
+    Parameters
+    ----------
+    threads : int
+        Workers that are active; more than there are cores is allowed.
+    max_threads : int
+        Workers there are.
+    schedule : {"qst", "lp", "et", "ct"} or dict
+        Which stage a worker takes next, sections 6.1 to 6.4 of the paper; or stage -> workers that only it has.
+    queues : {"hybrid", "partitioned", "shared"}
+        How workers share a partitioned stage.
+    reorder : {"nonblocking", "lock"}
+        How outputs come into order.
+    batch : int
+        Tuples that a worker claims at a time, 1 to 256.
+    capacity : int
+        Tuples that may wait before each stage: a power of two, 2 or more.
+    time_slice : duration
+        How long a worker stays with a stage that has enough to do.
+    window : duration
+        For "ct": throughput is that of the current window.
+    most_behind : int
+        For "qst": a stage is taken while fewer tuples wait behind it. By default half of `capacity`.
+    least_before : int
+        For "lp": a stage is taken if so many tuples wait before it.
+    reconfigure : sequence of (row, threads or dict)
+        Changes before rows: ``(1000, 4)``, ``(2000, {"schedule": "lp"})``.
+    max_state : int
+        Bytes that states may take.
+    """
+
+    lacks: ClassVar[Mapping[str, str]] = {
+        "mode": "workers of a pipeline share its states, there is no other way to run it",
+        "gate": "a pipeline has one reader of the merged input, and so one gate",
+        "mapping": "no worker owns keys: whoever is free takes what is next",
+    }
+
+    def __init__(
+        self,
+        run: RunOptions | None = None,
+        threads: Any = 1,
+        max_threads: int | None = None,
+        schedule: Any = DEFAULT_SCHEDULE,
+        queues: str = "hybrid",
+        reorder: str = "nonblocking",
+        batch: int = DEFAULT_BATCH,
+        capacity: int = DEFAULT_CAPACITY,
+        time_slice: Any = "200us",
+        window: Any = "10ms",
+        most_behind: int | None = None,
+        least_before: int = 1,
+        reconfigure: Sequence[tuple[int, Any]] = (),
+        max_state: int = DEFAULT_MAX_STATE,
+    ):
+        self._threads = threads if isinstance(threads, dict) else {None: threads}
+        self.debug = run is not None and run.debug
+        changes = _changes(reconfigure)
+        if max_threads is None:
+            wanted = [*self._threads.values(), *(wish.get("threads", 1) for _, wish in changes)]
+            max_threads = max([os.cpu_count() or 1, *(int(t) for t in wanted if is_whole(t))])
+        self.max_threads = whole("max_threads", max_threads, 1, MOST_INSTANCES)
+        for name, value, known in (("queues", queues, QUEUE_KINDS), ("reorder", reorder, REORDERS)):
+            if value not in known:
+                raise ParameterError(f"{name}={value!r}: {instead(value, tuple(known), f'the kinds of {name}')}")
+        self.queues, self.reorder = queues, reorder
+        self.capacity = whole("capacity", capacity, 2, MOST_CAPACITY)
+        if self.capacity & (self.capacity - 1):
+            raise ParameterError(f"capacity={capacity!r}: give a power of two, such as {1 << self.capacity.bit_length()}")
+        if most_behind is None:
+            most_behind = self.capacity // 2
+        self.tuning = (
+            round(1e9 * parse_seconds(time_slice, "time_slice")),
+            round(1e9 * parse_seconds(window, "window")),
+            whole("most_behind", most_behind, 1, MOST_CAPACITY),
+            whole("least_before", least_before, 1, MOST_CAPACITY),
+        )
+        self.max_state = whole("max_state", max_state, 1 << 12, 1 << 44)
+        most = max(self._threads.values(), key=lambda count: int(count) if is_whole(count) else 0, default=1)
+        self._first = self.checked({"threads": most, "schedule": schedule, "batch": batch})
+        for count in self._threads.values():
+            whole("threads", count, 1, self.max_threads)
+        self._planned = changes
+        last = 0
+        for at, wish in changes:
+            if not is_whole(at) or not last <= at < END_OF_TIME:
+                raise ParameterError(f"reconfigure=[({at!r}, {wish!r})]: give row counts as whole numbers, rising from {last}")
+            for name in wish:
+                if name not in _PLANNED:
+                    raise ParameterError(f"reconfigure=[({at!r}, {wish!r})]: {instead(name, _PLANNED, 'the controls')}")
+            self.checked({"threads": 1, "schedule": schedule, "batch": batch, **wish})
+            last = int(at)
+
+    def checked(self, wish: Mapping[str, Any]) -> Configuration:
+        """Return a full configuration; `ParameterError` naming what cannot be had."""
+        schedule = wish["schedule"]
+        if not isinstance(schedule, Mapping) and schedule not in SCHEDULES:
+            raise ParameterError(f"schedule={schedule!r}: {instead(schedule, tuple(SCHEDULES), 'the schedules')}")
+        threads = whole("threads", wish["threads"], 1, self.max_threads)
+        if isinstance(schedule, Mapping):
+            for name, count in schedule.items():
+                whole(f"schedule={{{name!r}: ...}}", count, 1, self.max_threads)
+        return Configuration(threads, schedule, whole("batch", wish["batch"], 1, MOST_BATCH))
+
+    def check_operators(self, operators: Sequence[str]) -> None:
+        """Raise `ParameterError` if an option names an operator that is not there."""
+        check_named("threads", self._threads, operators)
+
+    def check_stages(self, names: Sequence[str]) -> None:
+        """Raise `ParameterError` if a schedule names a stage that is not there, or allots more workers than there are."""
+        for configuration in [self._first, *(each for _, each in self.planned(""))]:
+            check_schedule(configuration.schedule, names, self.max_threads)
+
+    def initial(self, operator: str) -> Configuration:
+        """Configuration 0 of an operator."""
+        threads = int(self._threads.get(operator, self._threads.get(None, 1)))
+        return Configuration(threads, self._first.schedule, self._first.batch)
+
+    def planned(self, operator: str) -> list[tuple[int, Configuration]]:
+        """(row, configuration), rising."""
+        found, present = [], self.initial(operator)
+        for at, wish in self._planned:
+            present = self.checked({name: getattr(present, name) for name in _PLANNED} | dict(wish))
+            found.append((int(at), present))
+        return found
+
+
+def check_schedule(schedule: Any, names: Sequence[str], max_threads: int) -> None:
+    """Raise `ParameterError` for an allotment to stages that cannot be had."""
+    if not isinstance(schedule, Mapping):
+        return
+    for name in schedule:
+        if name not in names:
+            raise ParameterError(f"schedule={dict(schedule)!r}: {instead(name, names, 'the stages', '{}')}")
+    if sum(schedule.values()) > max_threads:
+        raise ParameterError(
+            f"schedule={dict(schedule)!r}: allots {sum(schedule.values())} workers, and there are {max_threads}: pass"
+            f" max_threads= as well, or allot fewer"
+        )
+
+
+def whole(name: str, value: Any, least: int, most: int) -> int:
+    """A whole number within bounds, or `ParameterError`."""
+    if not is_whole(value) or not least <= value <= most:
+        raise ParameterError(f"{name}={value!r}: give a whole number from {least:,} to {most:,}")
+    return int(value)
+
+
+def _changes(reconfigure: Any) -> list[tuple[int, Mapping[str, Any]]]:
+    try:
+        return [(at, wish if isinstance(wish, Mapping) else {"threads": wish}) for at, wish in reconfigure]
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"reconfigure={reconfigure!r}: give a list of (row, threads), such as [(1000, 4)], or of (row, dict), such as"
+            f' [(1000, {{"schedule": "lp"}})]'
+        ) from None

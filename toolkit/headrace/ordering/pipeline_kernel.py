@@ -1,0 +1,189 @@
+"""The loop of every worker: take records in, choose a stage, work there for a time slice, and again.
+
+This file, with `ingest_kernel` and `work_kernel`, is included in one module that is
+compiled once for all pipelines; what a pipeline's functions do it calls by address
+(`build`)::
+
+    fill_rows(me, c, x, s, l, first, last)        columns of the input, into records of the first ring
+    run_stage(me, c, s, l, stage, first, last)    the function of a stage, on these records
+    end_stage(me, c, s, l, stage, position)       what it does at the end of the stream
+
+Progress    Nobody waits while there is something that he may do: who finds no stage
+            schedulable drains what can be drained, and sleeps only if there is neither a
+            record in the gate with room for it, nor a schedulable stage. Who makes one
+            schedulable wakes the others (`wake`), a source does when it adds records
+            (event counts of the gate), the collector when it makes room in the result ring.
+Source      Prasaad, Ramalingam and Rajan, section 6
+Checked     tests/headrace/ordering
+"""
+
+from headrace.egress.rings import DRAINED_EVENT, INSTANCES_WAITING
+from headrace.gates.merged_log_kernel import DATA_EVENT, READERS_WAITING, peek
+from headrace.kernel import kernel
+from headrace.memory.atomics import CELL, load_acquire, load_relaxed, now_ns, pause
+from headrace.memory.event_count import cancel, prepare, signal, sleep
+from headrace.ordering.buffer_kernel import cell, room_behind, sweep
+from headrace.ordering.schedule_kernel import choose, is_schedulable, worklist
+from headrace.ordering.words import (
+    BATCH,
+    BLOCKED,
+    CONFIG,
+    DECISIONS,
+    FALLBACKS,
+    INPUT_OVER,
+    MASK,
+    NEXT,
+    OVER,
+    PLACE,
+    SLICES,
+    TAIL,
+)
+from headrace.workers.worker_kernel import (
+    BARRIER_EVENT,
+    BARRIER_WAITING,
+    BUSY_NS,
+    IDLE_NS,
+    PARKED_NS,
+    ROOM_NS,
+    SPIN,
+    park,
+    stopped,
+    turn,
+)
+
+IDLE_WAIT_NS = 20_000_000
+FLIGHT_WAIT_NS = 1_000_000
+"""While records are in flight: somebody else works on them, and will wake us."""
+
+
+@kernel
+def has_room(c):
+    """Whether the first ring has room."""
+    return load_relaxed(c.stage, cell(0, TAIL)) - load_acquire(c.stage, cell(0, NEXT)) <= c.form[0, MASK]
+
+
+@kernel
+def has_work(g, c):
+    """Whether some stage is schedulable, or a record can be taken in."""
+    for stage in range(c.form.shape[0]):
+        if is_schedulable(c, stage):
+            return True
+    if load_relaxed(c.words, INPUT_OVER) != 0 or not has_room(c):
+        return False
+    _, ready = peek(g, 0, load_relaxed(c.words, PLACE), 1)
+    return ready > 0
+
+
+@kernel
+def is_in_flight(c):
+    for stage in range(c.form.shape[0]):
+        if load_acquire(c.stage, cell(stage, NEXT)) != load_relaxed(c.stage, cell(stage, TAIL)):
+            return True
+    return False
+
+
+@kernel
+def wake(g, c):
+    """After a stage was worked at: wake who sleeps, if there is something for him."""
+    if load_relaxed(g.words, READERS_WAITING) != 0 and has_work(g, c):
+        signal(g.words, READERS_WAITING, g.event, DATA_EVENT)
+
+
+@kernel
+def await_work(me, g, c, o):
+    """Sleep until there is something to do, or a moment."""
+    last = c.form.shape[0] - 1
+    if load_relaxed(c.words, BLOCKED) != 0:
+        turn(c.meter, me, ROOM_NS)
+        ticket = prepare(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT)
+        if room_behind(c, o, last) > 0 or stopped(c):
+            cancel(o.words, INSTANCES_WAITING)
+        else:
+            sleep(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT, ticket, IDLE_WAIT_NS)
+        turn(c.meter, me, BUSY_NS)
+        return
+    turn(c.meter, me, IDLE_NS)
+    for _ in range(load_relaxed(c.words, SPIN)):
+        if has_work(g, c) or stopped(c):
+            turn(c.meter, me, BUSY_NS)
+            return
+        pause()
+    ticket = prepare(g.words, READERS_WAITING, g.event, DATA_EVENT)
+    if has_work(g, c) or stopped(c) or load_acquire(c.reading, me * CELL) == 0 or load_acquire(c.words, OVER) != 0:
+        cancel(g.words, READERS_WAITING)
+    else:
+        timeout = FLIGHT_WAIT_NS if is_in_flight(c) else IDLE_WAIT_NS
+        sleep(g.words, READERS_WAITING, g.event, DATA_EVENT, ticket, timeout)
+    turn(c.meter, me, BUSY_NS)
+
+
+@kernel
+def await_stop(me, c):
+    """Everything is done: wait for STOP like a parked worker."""
+    turn(c.meter, me, PARKED_NS)
+    while not stopped(c):
+        ticket = prepare(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
+        if stopped(c):
+            cancel(c.words, BARRIER_WAITING)
+            break
+        sleep(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT, ticket, 1_000_000_000)
+
+
+@kernel
+def step(me, g, c, o, x, s, l):
+    """One decision and what follows from it. True if something moved."""
+    config = load_acquire(c.words, CONFIG)
+    batch = c.rows[config, BATCH]
+    found = False
+    if worklist(c, 0) < min(2 * batch, c.form[0, MASK] + 1):
+        found = ingest(me, g, c, x, s, l)
+    stage = choose(me, c, config, now_ns())
+    c.meter[me, DECISIONS] += 1
+    if stage >= 0 and work(me, c, o, s, l, stage, batch) > 0:
+        c.meter[me, SLICES] += 1
+        wake(g, c)
+        return True
+    # What was chosen had nothing to claim, or nothing was: whatever is there, the last stage first.
+    for other in range(c.form.shape[0] - 1, -1, -1):
+        if is_schedulable(c, other) and work(me, c, o, s, l, other, batch) > 0:
+            c.meter[me, FALLBACKS] += 1
+            c.meter[me, SLICES] += 1
+            wake(g, c)
+            return True
+    if sweep(c, o):
+        wake(g, c)
+        return True
+    return found
+
+
+@kernel
+def run_worker(me, g, c, o, x, s, l):
+    """Run until STOP.
+
+    Parameters
+    ----------
+    me : int
+        Worker number.
+    g, c, o : LogArrays, PipelineArrays, OutArrays
+    x : int64[sources, n]
+        Directories of the stores.
+    s : bundle
+        The program's: state, strings.
+    l : int64[]
+        Private.
+    """
+    while not stopped(c):
+        if load_acquire(c.reading, me * CELL) == 0:
+            turn(c.meter, me, PARKED_NS)
+            park(c, c.reading, me)
+            turn(c.meter, me, BUSY_NS)
+        elif load_acquire(c.words, OVER) != 0:
+            signal(g.words, READERS_WAITING, g.event, DATA_EVENT)  # who sleeps there shall see it
+            await_stop(me, c)
+        elif not step(me, g, c, o, x, s, l):
+            await_work(me, g, c, o)
+    turn(c.meter, me, PARKED_NS)
+    return 0
+
+
+__all__ = ["run_worker"]

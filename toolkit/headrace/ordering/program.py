@@ -1,0 +1,212 @@
+"""A pipeline in one run: its columns, its memory, why a call failed."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.codegen.functions import explain_failure, translate_error
+from headrace.codegen.kinds import Array, scalar
+from headrace.codegen.text import python_name
+from headrace.egress.containers import as_object, cells_of, stride_of
+from headrace.errors import FunctionError, HeadraceError, SchemaError
+from headrace.ingress.ordered_texts import OrderedTexts
+from headrace.ingress.times import time_text
+from headrace.memory.arena import COUNT, FIRST, HANDED_OUT, HEAD, allocate_arena, used_bytes
+from headrace.memory.atomics import CELL
+from headrace.memory.bundle import named
+from headrace.memory.maps_kernel import map_find
+from headrace.ordering import words
+from headrace.ordering.binding import LITERALS, TEMPORARIES, TEXT_FIELDS, Bound, BoundStage
+from headrace.ordering.control import PipelineArrays
+from headrace.plan.nodes import Branch, OperatorNode, StreamType
+from headrace.workers import worker_kernel
+
+MAX_TEXTS = 1 << 24
+
+
+class Program:
+    """What the workers of one pipeline work on.
+
+    Parameters
+    ----------
+    node : OperatorNode
+        Its spec is an `OrderedSpec`.
+    branches : list of Branch
+    workers : int
+        The most there may be.
+    max_state : int
+        Bytes that states may take.
+    debug : bool
+        As in `start`.
+    """
+
+    def __init__(self, node: OperatorNode, branches: list[Branch], workers: int, max_state: int, debug: bool):
+        spec: Any = node.spec
+        self.node, self.spec, self.workers = node, spec, workers
+        first = branches[0]
+        self.event_time = first.event_time
+        self.bound: Bound = spec.bind(StreamType(first.schema, first.event_time, node.unit), debug)
+        read = self.bound.stages[0].columns
+        self.columns: dict[str, np.dtype] = {one.column: np.dtype(one.dtype) for one in read}
+        self.carried = first.schema.names if self.bound.passes_input else []
+        self.texts = OrderedTexts(MAX_TEXTS) if self.bound.has_texts else None
+        self.text_columns: dict[str, OrderedTexts] = {}
+        if self.texts is not None:
+            self.texts.set_types([pa.string()])
+            self.texts.keep(self.bound.literals)
+            self.text_columns = {one.column: self.texts for one in read if one.kind == "string"}
+        self.state = self._allocate(max_state)
+
+    def _allocate(self, max_state: int) -> Any:
+        """Allocate the bundle ``s``."""
+        stages, buckets = self.bound.stages, self.bound.buckets
+        free, arena = allocate_arena(buckets + len(stages) + self.workers, max_state // 8)
+        places = np.zeros(len(stages), np.int64)
+        for number, one in enumerate(stages):
+            if one.stage.kind == "stateful":
+                places[number] = arena[HANDED_OUT] + CELL
+                arena[HANDED_OUT] += -(-one.state_words // CELL) * CELL
+                self._begin(arena, int(places[number]), one)
+        fields = {
+            "arena": arena,
+            "arena_f": arena.view(np.float64),
+            "arena_h": arena.view(np.float32),
+            "arena_free": free,
+            "owners": np.arange(buckets, buckets + len(stages) + 1),
+            "key_heads": np.zeros(max(1, buckets) * HEAD, np.int64),
+            "stage_state": places,
+            "temporaries": np.zeros(self.workers * TEMPORARIES * HEAD, np.int64),
+        }
+        if self.texts is not None:
+            fields |= zip((*TEXT_FIELDS, "text_held"), (*self.texts.arrays, self.texts.points, self.texts.held), strict=True)
+            fields[LITERALS] = self.texts.keep(self.bound.literals).astype(np.int64)
+        return named(**fields)
+
+    def _begin(self, arena: np.ndarray, place: int, one: BoundStage) -> None:
+        """Write the first values of a state."""
+        for name, field in one.stage.state.items():
+            if not isinstance(field.kind, str) or field.kind == "string":
+                continue
+            at = place + one.offsets[name]
+            if field.kind == "float64":
+                arena.view(np.float64)[at] = field.first
+            elif field.kind == "float32":
+                arena.view(np.float32)[2 * at] = field.first
+            else:
+                arena[at] = int(field.first or 0)
+
+    def private(self) -> np.ndarray:
+        """A worker's own words."""
+        return np.zeros(words.PRIVATE_WORDS, np.int64)
+
+    def state_bytes(self) -> int:
+        """Bytes of the states."""
+        return used_bytes(self.state.arena_free, self.state.arena)
+
+    # -- failures
+
+    def explain_compile_error(self, error: BaseException, module: ModuleType) -> HeadraceError | None:
+        """Say in the user's words why the kernels do not compile."""
+        return translate_error(error, self.bound.generated, module)
+
+    def explain_exception(self, error: BaseException, private: np.ndarray, control: PipelineArrays) -> HeadraceError:
+        """A user function raised: call it again in plain Python, on the record and the state it found."""
+        number = int(private[words.STAGE])
+        one = self.bound.stages[number]
+        stage = one.stage
+        is_end = int(private[words.POSITION]) < 0
+        row = {} if is_end else self._record(control, number, int(private[words.POSITION]))
+        function = stage.end if is_end else stage.function
+        roles = ("state", "emit") if is_end else stage.roles
+
+        def given() -> dict[str, Any]:
+            values: dict[str, Any] = {} if is_end else {"t": dict(row)}
+            if stage.is_kept:
+                values["state"] = self._state_of(one, number, row)
+            return values
+
+        assert function is not None
+        emits = [*stage.emits, "ts"] if stage.emits else None
+        explained = explain_failure(function, roles, given(), emits, error, given)
+        where = f"{stage.name}: "
+        if not str(explained.args[0]).startswith(where):
+            explained = FunctionError(where + str(explained.args[0]), explained.function, explained.file, explained.line, row)
+        kind = self.node.schema.field(0).type
+        if pa.types.is_timestamp(kind) and row:
+            explained.times = dict.fromkeys((python_name(self.event_time), "ts"), time_text(row["ts"], kind))
+        return explained
+
+    def _record(self, control: PipelineArrays, number: int, position: int) -> dict[str, Any]:
+        """A record of a stage's ring, as plain Python has it."""
+        one, form = self.bound.stages[number], control.form[number]
+        at = int(form[words.RING]) + (position & int(form[words.MASK])) * int(form[words.STRIDE])
+        found = control.ring[at : at + one.stride]
+        ts = int(found[words.TS])
+        row: dict[str, Any] = {}
+        for index, column in enumerate(one.columns):
+            is_null = one.nullable and int(found[words.NULLS]) >> index & 1
+            value = found[words.FIRST_COLUMN + index : words.FIRST_COLUMN + index + 1]
+            row[column.name] = None if is_null else self._value(value, column.kind)
+        return {python_name(self.event_time): ts, "ts": ts} | row
+
+    def _value(self, word: np.ndarray, kind: str) -> Any:
+        """A word as functions see it."""
+        if kind == "string":
+            assert self.texts is not None
+            (strings,) = self.texts.decode(word.astype(np.int64))
+            return strings[0].as_py()
+        if kind.startswith("float"):
+            return float(word.view(np.float64)[0])
+        return bool(word[0]) if kind == "bool" else int(word[0])
+
+    def _state_of(self, one: BoundStage, number: int, row: dict[str, Any]) -> dict[str, Any]:
+        """The state as it is in memory: the failed call may have changed some of it."""
+        place = int(self.state.stage_state[number])
+        if one.stage.kind == "partitioned":
+            place = self._place_of_key(one, number, row)
+        fields: dict[str, Any] = {}
+        arena = self.state.arena
+        for name, field in one.stage.state.items():
+            at = place + one.offsets[name]
+            if isinstance(field.kind, Array):
+                fields[name] = as_object(arena[at : at + cells_of(field.kind)], field.kind, self.texts)
+            elif not isinstance(field.kind, str):
+                start, count = int(arena[at + FIRST]), int(arena[at + COUNT])
+                fields[name] = as_object(arena[start : start + count * stride_of(field.kind)], field.kind, self.texts)
+            else:
+                known = scalar(field.kind)
+                assert known is not None
+                if known.in_functions == "float32":
+                    fields[name] = float(arena.view(np.float32)[2 * at])
+                else:
+                    fields[name] = self._value(arena[at : at + 1], known.in_functions)
+        return fields
+
+    def _place_of_key(self, one: BoundStage, number: int, row: dict[str, Any]) -> int:
+        """Where the state of a record's key is."""
+        key = row[one.columns[one.key - words.FIRST_COLUMN].name]
+        if isinstance(key, str):
+            assert self.texts is not None
+            key = int(self.texts.encode(pa.array([key]))[0])
+        first = sum(before.stage.buckets for before in self.bound.stages[:number])
+        for bucket in range(first, first + one.stage.buckets):
+            place = map_find(self.state.arena, self.state.key_heads, bucket * HEAD, int(key), one.state_words)
+            if place >= 0:
+                return int(place) + 1
+        return 0
+
+    def null_key(self, failure: np.ndarray) -> HeadraceError:
+        """A record without a key came to a partitioned stage."""
+        stage = self.bound.stages[int(failure[worker_kernel.FAILURE_STAGE])].stage
+        ts = time_text(int(failure[worker_kernel.FAILURE_TS]), self.node.schema.field(0).type)
+        return SchemaError(
+            f"{stage.name}: {stage.by!r} is null in the tuple at event time {ts}, and it is the key: filter such tuples before,"
+            f" as in .filter(lambda t: t.{stage.by} is not None)"
+        )
+
+
+__all__ = ["Program"]

@@ -1,0 +1,93 @@
+"""Rows of a pipeline: what its last stage emitted, in the order in which one worker alone would have."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.egress.collector import Records
+from headrace.egress.gather import Gatherer
+from headrace.errors import EventTimeError
+from headrace.expressions.rows import cast
+from headrace.ingress.columns import as_arrow
+from headrace.ingress.keys import KeyDictionary
+from headrace.ingress.store import Store
+from headrace.ingress.times import restore_times, time_text
+from headrace.metrics.latency import LatencyHistogram
+from headrace.ordering.binding import Bound
+
+
+class OrderedResults:
+    """Time, then columns.
+
+    `primary` numbers the results, `a` is the tuple of the input, `b` the time, `c` when the first stage took it. Where all
+    stages are filters the columns are the input's; else the values are words.
+    """
+
+    reads_b_and_c = True
+
+    def __init__(
+        self, name: str, schema: pa.Schema, event_time: str, bound: Bound, stores: Sequence[Store],
+        texts: KeyDictionary | None, is_last: bool = True,
+    ):  # fmt: skip
+        self.name, self.schema, self._event_time, self._bound, self._texts = name, schema, event_time, bound, texts
+        self._payload = Gatherer(stores) if bound.passes_input else None
+        self.is_last = is_last
+        """Nobody needs their times to rise."""
+        self._latest: int | None = None
+        self.processing = LatencyHistogram()
+        """From the first stage to the exit, in nanoseconds: processing latency."""
+
+    def compile(self) -> None:
+        if self._payload is not None:
+            self._payload.compile()
+        if self._texts is not None:
+            self._texts.compile_results()
+        self.processing.add(np.zeros(0, np.int64))
+
+    def finish(self, records: Records) -> pa.RecordBatch:
+        # The result ring has one writer: they are in order.
+        self.processing.add(time.monotonic_ns() - records.c)
+        if not self.is_last:
+            self._check_times(records.b)
+        if self._payload is not None:
+            columns = self._payload.take(records.a, self.schema.names)
+            return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        # Copies: Arrow would refer to the collector's arrays, which it writes over.
+        arrays = [restore_times(records.b.copy(), self.schema.field(0).type)]
+        emitted = self._bound.stages[-1].emitted
+        for field, column, words in zip(list(self.schema)[1:], emitted, records.values, strict=True):
+            arrays.append(self._column(words, field.type, column.is_float))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _column(self, words: np.ndarray, kind: pa.DataType, is_float: bool) -> pa.Array:
+        if pa.types.is_string(kind):
+            assert self._texts is not None
+            (strings,) = self._texts.decode(words)
+            return cast(strings, kind)
+        if pa.types.is_boolean(kind):
+            return pa.array(words != 0, kind)
+        values = words.copy()
+        values = values.view(np.float64) if is_float else values
+        if pa.types.is_temporal(kind):
+            return as_arrow(values, kind)
+        return pa.array(values).cast(kind)
+
+    def _check_times(self, times: np.ndarray) -> None:
+        """Raise `EventTimeError` if an operator follows, and time goes back."""
+        before = times[0] if self._latest is None else self._latest
+        falls = np.flatnonzero(np.diff(times, prepend=before) < 0)
+        self._latest = int(times[-1])
+        if falls.size:
+            at, kind = int(falls[0]), self.schema.field(0).type
+            earlier = int(times[at - 1]) if at else int(before)
+            raise EventTimeError(
+                f"{self.name}: emit(ts={time_text(int(times[at]), kind)}) after {time_text(earlier, kind)}: an operator follows,"
+                f" for which times must not go back"
+            )
+
+
+__all__ = ["OrderedResults"]

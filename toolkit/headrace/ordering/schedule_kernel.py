@@ -1,0 +1,151 @@
+"""Which stage a worker takes next: the heuristics of section 6, without a central scheduler.
+
+Each worker decides for itself, from figures that others write meanwhile. They may be
+a little old: what is decided then is a little worse, and never wrong, since a stage
+that has nothing to claim, or as many workers as it may have, sends the worker back.
+
+A stage is schedulable if its worklist is not empty and it has fewer workers than it
+may have: one if it is stateful, one for each bucket if it is partitioned.
+
+=====  =================================================================================
+QST    the first one whose outputs the next worklist, and the one behind it, have use for:
+       it has fewer than `capacity` records (the last stage: always)
+LP     the last one with at least `least` records in its worklist
+ET     that with the most work before it: I * c / (w + 1), equation 2
+CT     that with the least normalized throughput in the window: (T + w * s) / (c * cs),
+       equation 3, where cs is the selectivity of all stages *before* it: so many of its
+       tuples there are for each of the input
+FIXED  that to which the worker is allotted; without one, as LP
+=====  =================================================================================
+
+Source      Prasaad, Ramalingam and Rajan, section 6
+Checked     tests/headrace/ordering/test_schedules.py
+"""
+
+from headrace.kernel import kernel
+from headrace.memory.atomics import load_acquire, load_relaxed, store_relaxed
+from headrace.ordering.buffer_kernel import cell
+from headrace.ordering.words import (
+    COST,
+    COST_UNIT,
+    CT,
+    END_AT,
+    ET,
+    FIXED,
+    HEAD,
+    KIND,
+    MADE,
+    MOST,
+    QST,
+    SCHEDULE,
+    STATEFUL,
+    TAIL,
+    TAKEN,
+    WINDOW_NS,
+    WORKERS,
+)
+
+# Columns of `tuning`: parameters of the heuristics, from `start`.
+TIME_SLICE, CT_WINDOW, QST_CAPACITY, LP_LEAST = range(4)
+
+
+@kernel
+def worklist(c, stage):
+    """Records that wait to be claimed."""
+    tail = load_acquire(c.stage, cell(stage, TAIL))
+    if c.form[stage, KIND] != STATEFUL:
+        tail = min(tail, load_relaxed(c.stage, cell(stage, END_AT)))
+    return tail - load_relaxed(c.stage, cell(stage, HEAD))
+
+
+@kernel
+def is_schedulable(c, stage):
+    return worklist(c, stage) > 0 and load_relaxed(c.stage, cell(stage, WORKERS)) < c.form[stage, MOST]
+
+
+@kernel
+def selectivity(c, stage):
+    """Outputs of a record, as seen so far; never 0."""
+    return (load_relaxed(c.known[stage], MADE) + 1.0) / (load_relaxed(c.known[stage], TAKEN) + 1.0)
+
+
+@kernel
+def cost(c, stage):
+    """Nanoseconds of a record, as seen lately; never 0."""
+    return max(1, load_relaxed(c.known[stage], COST)) / COST_UNIT
+
+
+@kernel
+def choose(me, c, config, now):
+    """The stage for worker `me`, or -1 if none is schedulable."""
+    schedule = c.rows[config, SCHEDULE]
+    if schedule == QST:
+        return first_with_use(c)
+    if schedule == ET:
+        return most_before_it(c)
+    if schedule == CT:
+        return least_throughput(c, now)
+    if schedule == FIXED and c.fixed[config, me] >= 0:
+        return c.fixed[config, me] if is_schedulable(c, c.fixed[config, me]) else -1
+    return last_ready(c, c.tuning[LP_LEAST])
+
+
+@kernel
+def first_with_use(c):
+    """QST."""
+    stages = c.form.shape[0]
+    for stage in range(stages):
+        if is_schedulable(c, stage):
+            if stage + 1 == stages or worklist(c, stage + 1) < c.tuning[QST_CAPACITY]:
+                return stage
+    return -1
+
+
+@kernel
+def last_ready(c, least):
+    """LP."""
+    for stage in range(c.form.shape[0] - 1, -1, -1):
+        if is_schedulable(c, stage) and worklist(c, stage) >= least:
+            return stage
+    return -1
+
+
+@kernel
+def most_before_it(c):
+    """ET."""
+    found = -1
+    most = -1.0
+    for stage in range(c.form.shape[0]):
+        if is_schedulable(c, stage):
+            workers = load_relaxed(c.stage, cell(stage, WORKERS))
+            priority = worklist(c, stage) * cost(c, stage) / (workers + 1)
+            if priority > most:
+                found = stage
+                most = priority
+    return found
+
+
+@kernel
+def least_throughput(c, now):
+    """CT."""
+    stages = c.form.shape[0]
+    if now - load_relaxed(c.known[stages], WINDOW_NS) > c.tuning[CT_WINDOW]:
+        store_relaxed(c.known[stages], WINDOW_NS, now)
+        for stage in range(stages):
+            store_relaxed(c.known[stage], WINDOW_NS, 0)
+    found = -1
+    least = 0.0
+    before = 1.0
+    for stage in range(stages):
+        if is_schedulable(c, stage):
+            workers = load_relaxed(c.stage, cell(stage, WORKERS))
+            spent = load_relaxed(c.known[stage], WINDOW_NS) + workers * c.tuning[TIME_SLICE]
+            throughput = spent / (cost(c, stage) * before)
+            if found < 0 or throughput < least:
+                found = stage
+                least = throughput
+        before *= selectivity(c, stage)
+    return found
+
+
+__all__ = ["CT_WINDOW", "LP_LEAST", "QST_CAPACITY", "TIME_SLICE", "choose", "is_schedulable", "last_ready", "worklist"]

@@ -1,0 +1,288 @@
+"""The text of a pipeline's kernels: what one chain of functions needs beside the workers' loop.
+
+Fields of the bundle ``s``::
+
+    arena, arena_f, arena_h   what states are kept in (`memory.arena`): words, and the same memory as
+                              float64 and as float32
+    arena_free                its free lists, by owner: buckets of all partitioned stages, then stages,
+                              then workers
+    owners                    first free lists of each stage, then of the workers: beside how many buckets is no
+                              constant, so that another number of them compiles nothing
+    key_heads                 a map for each bucket: key -> words of its state
+    stage_state               by stage, where a stateful one has its state in the arena
+    temporaries               heads of containers that last for one call
+    text_..., text_literals   as in custom operators, where there are strings
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace.codegen.text import indent
+from headrace.ingress.store import directory_width
+from headrace.memory.arena import CLASSES, HEAD
+from headrace.ordering.binding import Bound, BoundStage, Column, state_cell
+from headrace.ordering.words import FIRST_COLUMN
+
+_IMPORTS = """
+from headrace.codegen.modules import compiled as kernel
+from headrace.ingress.store import CHUNK
+from headrace.ingress.store_kernel import locate, validity_at, values_at
+from headrace.memory.arena import COUNT as MAP_COUNT
+from headrace.memory.atomics import view_f64, view_i64, view_u8
+from headrace.memory.maps_kernel import map_put
+from headrace.ordering.buffer_kernel import grow_output, record_of, slot_of
+from headrace.ordering.words import (
+    AT, BEGUN, BUCKET, NULL_KEY, NULLS, ORIGIN, OUT_AT, OUT_BLOCK, OUT_LIMIT, POSITION, REF, SLOT_WORDS, TS,
+)
+from headrace.ordering.work_kernel import NO_MEMORY
+from headrace.workers.worker_kernel import fail, stopped
+
+"""
+
+STATE_FULL = "the state of a pipeline"
+"""What a MemoryError of a kernel says if it is about state."""
+
+_EMIT = """
+@kernel
+def give_{number}(c, l, r, ts{parameters}):
+    at = l[OUT_AT]
+    if at + {stride} > l[OUT_LIMIT]:
+        at = grow_output(c, l, {stride})
+        if at < 0:
+            raise MemoryError(NO_MEMORY)
+    c.arena[at + TS] = ts
+    c.arena[at + ORIGIN] = c.ring[r + ORIGIN]
+    c.arena[at + AT] = c.ring[r + AT]
+    c.arena[at + BEGUN] = c.ring[r + BEGUN]
+    c.arena[at + REF] = c.ring[r + REF]
+    c.arena[at + NULLS] = 0
+{values}
+    l[OUT_AT] = at + {stride}
+
+"""
+
+_KEEP = """
+@kernel
+def keep_{number}(c, l, r):
+    at = l[OUT_AT]
+    if at + {stride} > l[OUT_LIMIT]:
+        at = grow_output(c, l, {stride})
+        if at < 0:
+            raise MemoryError(NO_MEMORY)
+    for word in range({stride}):
+        c.arena[at + word] = c.ring[r + word]
+    l[OUT_AT] = at + {stride}
+
+"""
+
+_STATE = """
+@kernel
+def state_{number}(s, bucket, key):
+    heads = bucket * {head}
+    count = s.key_heads[heads + MAP_COUNT]
+    place = map_put(s.arena_free, s.arena, bucket * {classes}, s.key_heads, heads, key, {words})
+    if place < 0:
+        raise MemoryError({full!r})
+    k = place + 1
+    if s.key_heads[heads + MAP_COUNT] != count:
+        begin_{number}(s, k)
+    return k
+
+"""
+
+_BEGIN = """
+@kernel
+def begin_{number}(s, k):
+{values}
+    return
+
+"""
+
+_RUN = """
+@kernel
+def run_stage_{number}(me, c, s, l, first, last):
+    owner = s.owners[{number}] * {classes}
+    k = {state}
+    for position in range(first, last):
+        l[POSITION] = position
+        r = record_of(c, {number}, position)
+        ts = c.ring[r + TS]
+        nulls = c.ring[r + NULLS]
+{columns}
+{call}
+    return np.int64(0)
+
+"""
+
+_OF_KEY = """
+bucket = c.slots[slot_of(c, {number}, position) + BUCKET]
+owner = bucket * {classes}
+k = state_{number}(s, bucket, c.ring[r + {key}])
+"""
+
+_KEY_NEEDED = """
+if nulls & {bit} != 0:
+    fail(c, NULL_KEY, me, c.ring[r + REF], ts, 0, {number})
+    return np.int64(0)
+"""
+
+_ONE = """
+before = l[OUT_AT] - l[OUT_BLOCK]
+{call}
+if l[OUT_AT] - l[OUT_BLOCK] - before != {stride}:
+    raise ValueError("map() takes a function that emits once for each tuple; this one did not")
+"""
+
+_FILL = """
+@kernel
+def fill_rows(me, c, x, s, l, first, last):
+    for position in range(first, last):
+        r = record_of(c, 0, position)
+        source, entry, at = locate(c.ring[r + REF], {width})
+        nulls = 0
+{columns}
+        c.ring[r + NULLS] = nulls
+    return np.int64(0)
+
+"""
+
+_FILLED = """
+address = x[source, entry + validity_at({index})]
+if address != 0 and view_u8(address, CHUNK)[at] == 0:
+    nulls |= {bit}
+    c.ring[r + {word}] = 0
+else:
+    c.{ring}[r + {word}] = {view}(x[source, entry + values_at({index})], CHUNK)[at]
+"""
+
+_DISPATCH = """
+@kernel
+def {name}(me, c, s, l, stage, {parameters}):
+{calls}
+    return np.int64(0)
+
+"""
+
+
+def generate(bound: Bound, value_columns: Sequence[str]) -> str:
+    """Write the pipeline's part of the module: what `build` takes.
+
+    Parameters
+    ----------
+    bound : Bound
+    value_columns : sequence of str
+        Of the store, in order.
+    """
+    text = _IMPORTS + "import numpy as np\n"
+    text += _fill_text(bound.stages[0], value_columns)
+    runs, ends = [], []
+    for number, one in enumerate(bound.stages):
+        text += _stage_text(number, one)
+        runs += [f"if stage == {number}:", f"    return run_stage_{number}(me, c, s, l, first, last)"]
+        if one.end is not None:
+            text += "\n" + one.end.preamble + one.end.source + "\n\n"
+            ends += [
+                f"if stage == {number}:",
+                f"    r = record_of(c, {number}, position)",
+                f"    end_{number}(me, c, s, l, r, s.stage_state[{number}], s.owners[{number}] * {CLASSES}, c.ring[r + TS])",
+            ]
+    text += _DISPATCH.format(name="run_stage", parameters="first, last", calls=indent("\n".join(runs), 1).rstrip("\n"))
+    return text + _DISPATCH.format(
+        name="end_stage", parameters="position", calls=indent("\n".join(ends) or "pass", 1).rstrip("\n")
+    )
+
+
+def _word(column: Column, index: int) -> str:
+    """A column of the record at `r`."""
+    place = f"r + {FIRST_COLUMN + index}"
+    if column.is_float:
+        return f"c.ring_f[{place}]"
+    return f"c.ring[{place}] != 0" if column.kind == "bool" else f"c.ring[{place}]"
+
+
+def _stage_text(number: int, one: BoundStage) -> str:
+    stage = one.stage
+    out_stride = FIRST_COLUMN + len(one.emitted)
+    text = ""
+    if stage.kind == "filter":
+        text += _KEEP.format(number=number, stride=out_stride)
+    else:
+        names = [f"e_{column.name}" for column in one.emitted]
+        values = [_stored(column, index) for index, column in enumerate(one.emitted)]
+        text += _EMIT.format(
+            number=number, parameters="".join(f", {name}" for name in names), stride=out_stride,
+            values=indent("\n".join(values), 1).rstrip("\n"),
+        )  # fmt: skip
+    if stage.is_kept:
+        text += _BEGIN.format(number=number, values=indent("\n".join(_first_values(one)) or "pass", 1).rstrip("\n"))
+    if stage.kind == "partitioned":
+        text += _STATE.format(number=number, head=HEAD, classes=CLASSES, words=one.state_words, full=STATE_FULL)
+    text += "\n" + one.function.preamble + one.function.source + "\n\n"
+    lines = []
+    for index, column in enumerate(one.columns):
+        lines.append(f"c_{column.name} = {_word(column, index)}")
+        lines.append(f"n_{column.name} = {f'nulls & {1 << index} == 0' if one.nullable else 'True'}")
+    return text + _RUN.format(
+        number=number,
+        classes=CLASSES,
+        state=f"s.stage_state[{number}]" if stage.kind == "stateful" else "np.int64(0)",
+        columns=indent("\n".join(lines) or "pass", 2).rstrip("\n"),
+        call=indent(_call_text(number, one, out_stride), 2).rstrip("\n"),
+    )
+
+
+def _call_text(number: int, one: BoundStage, out_stride: int) -> str:
+    call = f"user_{number}({', '.join(one.function.parameters)})"
+    if one.stage.kind == "filter":
+        return f"if {call}:\n    keep_{number}(c, l, r)"
+    if one.stage.kind == "map":
+        return _ONE.format(call=call, stride=out_stride).strip("\n")
+    if one.stage.kind == "partitioned":
+        text = _OF_KEY.format(number=number, classes=CLASSES, key=one.key).strip("\n") + "\n" + call
+        if one.nullable:
+            text = _KEY_NEEDED.format(number=number, bit=1 << (one.key - FIRST_COLUMN)).strip("\n") + "\n" + text
+        return text
+    return call
+
+
+def _stored(column: Column, index: int) -> str:
+    """Write a value into the output at `at`."""
+    place, value = f"at + {FIRST_COLUMN + index}", f"e_{column.name}"
+    if column.kind == "float32":
+        return f"c.arena_f[{place}] = np.float64(np.float32({value}))"
+    if column.is_float:
+        return f"c.arena_f[{place}] = {value}"
+    return f"c.arena[{place}] = 1 if {value} else 0" if column.kind == "bool" else f"c.arena[{place}] = {value}"
+
+
+def _first_values(one: BoundStage) -> list[str]:
+    """What a state is at first, where that is not zeros."""
+    lines = []
+    for name, field in one.stage.state.items():
+        if not isinstance(field.kind, str) or field.kind == "string" or not field.first:
+            continue
+        value = float(field.first)
+        text = repr(field.first)
+        if value != value:
+            text = "np.nan"
+        elif value in (float("inf"), float("-inf")):
+            text = "np.inf" if value > 0 else "-np.inf"
+        elif field.kind == "bool":
+            text = "1"
+        lines.append(f"{state_cell(field.kind, one.offsets[name])} = {text}")
+    return lines
+
+
+def _fill_text(first: BoundStage, value_columns: Sequence[str]) -> str:
+    lines = []
+    for index, column in enumerate(first.columns):
+        lines.append(_FILLED.format(
+            index=value_columns.index(column.column), bit=1 << index, word=FIRST_COLUMN + index,
+            ring="ring_f" if column.is_float else "ring",
+            view={"float64": "view_f64", "uint8": "view_u8"}.get(column.dtype, "view_i64"),
+        ).strip("\n"))  # fmt: skip
+    return _FILL.format(width=directory_width(len(value_columns)), columns=indent("\n".join(lines) or "pass", 2).rstrip("\n"))
+
+
+__all__ = ["STATE_FULL", "generate"]

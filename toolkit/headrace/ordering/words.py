@@ -1,0 +1,102 @@
+"""What the cells and columns that workers of a pipeline share mean: of `control.PipelineArrays`, and of private words."""
+
+from headrace.memory.atomics import CELL
+from headrace.workers.worker_kernel import FIRST_COUNTER, WORKER_WORDS
+
+NEVER = 2**63 - 1
+
+# Cells of `words`, after the workers' own.
+CONFIG = (WORKER_WORDS + 0) * CELL  # row in force
+CHANGE = (WORKER_WORDS + 1) * CELL  # changes so far
+CHANGING = (WORKER_WORDS + 2) * CELL  # somebody installs one
+PLANNED = (WORKER_WORDS + 3) * CELL  # planned changes so far
+INGESTING = (WORKER_WORDS + 4) * CELL  # somebody takes records from the gate
+PLACE = (WORKER_WORDS + 5) * CELL  # in the gate, of the next record
+INPUT_OVER = (WORKER_WORDS + 6) * CELL  # the gate has given its last record
+GIVEN = (WORKER_WORDS + 7) * CELL  # rows written into the result ring
+OVER = (WORKER_WORDS + 8) * CELL  # the last row is among them
+BLOCKED = (WORKER_WORDS + 9) * CELL  # the result ring was full when rows were to be written
+EXITED = (WORKER_WORDS + 10) * CELL  # records of the input all of whose results are out
+LAST_TS = (WORKER_WORDS + 11) * CELL  # time of the row written last
+WORD_COUNT = WORKER_WORDS + 12
+
+# Cells of `stage`, of each stage.
+TAIL, HEAD, NEXT, DRAINING, WORKERS, PROGRESS, END_AT, TICKETS = (k * CELL for k in range(8))
+STAGE_CELLS = 8
+"""TAIL records appended, HEAD claimed, NEXT drained: serial numbers. DRAINING the flag of who drains. WORKERS allotted to
+the stage. PROGRESS: no later record comes from an earlier event time of the input. END_AT: the serial number of the end
+of the stream, NEVER while it is not known. TICKETS: with the lock, who drains next is in TICKETS, who is served in
+DRAINING."""
+
+# Columns of `form`, of each stage: constants of the run.
+(
+    KIND,
+    RING,  # first word of its input in `ring`
+    STRIDE,  # words of an input record
+    MASK,  # records that the ring holds, - 1
+    SLOTS,  # its first slot
+    OUT_STRIDE,  # words of an output record
+    BUCKETS,  # first bucket
+    BUCKET_COUNT,
+    KEY,  # word of the key in a record
+    QUEUE,  # first word of its buckets' queues
+    MOST,  # workers at once
+    QUEUES,  # how workers share a partitioned stage
+    REORDER,  # who drains: NONBLOCKING or LOCKED
+) = range(13)
+SHAPE_WORDS = 16
+
+STATELESS, PARTITIONED, STATEFUL = range(3)
+HYBRID, BY_PARTITION, SHARED = range(3)
+NONBLOCKING, LOCKED = range(2)
+
+# Words of a slot: what became of one claim, or of one tuple of a partitioned stage.
+DONE, WIDTH, BLOCK, CLASS, COUNT, PASSED, BUCKET, TICKET = range(8)
+SLOT_WORDS = 8
+
+# Words of a bucket.
+CLAIMED, SERVED, BUSY = range(3)
+BUCKET_WORDS = 16
+
+# Words of a record in a ring, before its columns.
+TS, ORIGIN, AT, BEGUN, REF, NULLS, FIRST_COLUMN = range(7)
+
+# Columns of `rows`, a configuration.
+THREADS, SCHEDULE, BATCH = range(3)
+ROW_WORDS = 8
+
+QST, LP, ET, CT, FIXED = range(5)
+MOST_BATCH = 256
+
+# Columns of `meter`, after the workers' times.
+DECISIONS, FALLBACKS, SLICES = range(FIRST_COUNTER, FIRST_COUNTER + 3)
+
+# Columns of `work`, of each worker and stage.
+TUPLES, OUTPUTS, SPENT_NS, DELEGATED, BATCHES = range(5)
+WORK_WORDS = 8
+
+# Columns of `known`, of each stage: what is learned online, and of the last row when the window began.
+COST, WINDOW_NS, TAKEN, MADE = range(4)
+KNOWN_WORDS = 16
+COST_UNIT = 64
+"""The cost of a tuple is kept in 64ths of a nanosecond."""
+
+# A worker's private words.
+(
+    STAGE,  # at work
+    POSITION,  # of the record at work
+    OUT_AT,  # where in the arena the next output goes
+    OUT_LIMIT,
+    OUT_BLOCK,
+    OUT_CLASS,
+    ACTIVATION,
+    TURN,  # where it begins to look for a bucket
+    PROGRAM,  # the addresses of the program's entries, in the order of `build`
+) = range(9)
+PROGRAM_ENTRIES = 8
+BUCKETS_COPIED = PROGRAM + PROGRAM_ENTRIES
+TICKETS_COPIED = BUCKETS_COPIED + MOST_BATCH
+PRIVATE_WORDS = TICKETS_COPIED + MOST_BATCH
+
+# Words of `failure`: code.
+NULL_KEY, OUT_OF_ORDER = 1, 2

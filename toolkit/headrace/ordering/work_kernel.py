@@ -1,0 +1,292 @@
+"""Running a stage: what a worker claims, in whose order, and what it does with it.
+
+How workers share a partitioned stage (section 4 of the paper)::
+
+    HYBRID        a master queue, the ring, and a queue for each bucket. Who claims records
+                  adds 1 to CLAIMED of each one's bucket. If that was 0 he runs the bucket,
+                  from its queue, until the count is 0 again; else whoever runs it does this
+                  one for him, and he goes on to the next
+    BY_PARTITION  a worker takes a bucket that nobody has, and runs what waits there
+    SHARED        a worker runs what he claims, and waits where the bucket's turn is not his
+
+Invariants  I1  records are claimed once: HEAD moves by compare_exchange, or its mover is
+                alone at the stage (STATEFUL: WORKERS lets one in)
+            I2  a bucket is run by one worker at a time, in the order of its queue
+            I3  SERVED of a bucket is written by who runs it
+Ordering    H1 the buckets of the records are copied, H2 compare_exchange HEAD, H3 fetch_add
+            CLAIMED + 1; the runner: H4 SERVED and the queue are read, H5 the record is run, H6
+            SERVED is written, H7 fetch_add CLAIMED - 1
+                    a record may be run, drained and written over between H2 and H3 by a
+                    delegate; so nothing of it is read after H2 (H1 before: TAIL has
+                    published it, and NEXT cannot pass HEAD, which H2 checks)
+                    H7 -> H3 of the next runner: he sees SERVED and the state of the keys
+            of STATEFUL  fetch_add WORKERS + 1, fetch_add WORKERS - 1: the same
+            of SHARED    store_release SERVED, load_acquire SERVED
+Progress    A hybrid runner goes on past his time slice, until the count is 0: nobody else
+            will. Meanwhile he drains once for every batch, so that others find room. A SHARED
+            waiter waits for a record that was claimed before his own, by somebody who
+            runs or waits for an earlier one
+Checked     tests/headrace/ordering/test_interleave.py
+"""
+
+from headrace.kernel import kernel
+from headrace.memory.atomics import (
+    compare_exchange,
+    exchange,
+    fetch_add,
+    load_acquire,
+    load_relaxed,
+    now_ns,
+    pause,
+    store_relaxed,
+    store_release,
+    yield_core,
+)
+from headrace.ordering.buffer_kernel import cell, close_output, flush, open_output, record_of, slot_of
+from headrace.ordering.schedule_kernel import TIME_SLICE
+from headrace.ordering.words import (
+    BATCHES,
+    BEGUN,
+    BUCKET,
+    BUCKET_COUNT,
+    BUCKET_WORDS,
+    BUCKETS,
+    BUCKETS_COPIED,
+    BUSY,
+    BY_PARTITION,
+    CLAIMED,
+    COST,
+    COST_UNIT,
+    DELEGATED,
+    END_AT,
+    HEAD,
+    HYBRID,
+    KIND,
+    MADE,
+    MASK,
+    MOST,
+    OUTPUTS,
+    POSITION,
+    QUEUE,
+    QUEUES,
+    SERVED,
+    SPENT_NS,
+    STAGE,
+    STATEFUL,
+    STATELESS,
+    TAIL,
+    TAKEN,
+    TICKET,
+    TICKETS_COPIED,
+    TUPLES,
+    TURN,
+    WINDOW_NS,
+    WORKERS,
+)
+from headrace.workers.worker_kernel import stopped
+
+SPINS = 200
+NO_MEMORY = "outputs that wait"
+"""What a MemoryError of a kernel says if it is about these."""
+
+
+@kernel
+def claim(c, l, stage, batch, copies):
+    """Claim the next records of a stage: the first one and how many. `copies`: their buckets and tickets too."""
+    while True:
+        first = load_acquire(c.stage, cell(stage, HEAD))
+        last = min(load_acquire(c.stage, cell(stage, TAIL)), load_relaxed(c.stage, cell(stage, END_AT)))
+        count = min(batch, last - first)
+        if count <= 0:
+            return first, 0
+        if copies:
+            for k in range(count):
+                slot = slot_of(c, stage, first + k)
+                l[BUCKETS_COPIED + k] = load_relaxed(c.slots, slot + BUCKET)  # H1
+                l[TICKETS_COPIED + k] = load_relaxed(c.slots, slot + TICKET)
+        if compare_exchange(c.stage, cell(stage, HEAD), first, first + count):  # H2
+            return first, count
+
+
+@kernel
+def run_records(me, c, s, l, stage, first, count):
+    """Run claimed records, outputs to the slot of the first one."""
+    if not open_output(c, l, stage, first):
+        raise MemoryError(NO_MEMORY)
+    l[STAGE] = stage
+    if stage == 0:
+        now = now_ns()
+        for serial in range(first, first + count):
+            c.ring[record_of(c, stage, serial) + BEGUN] = now
+    run_stage(me, c, s, l, stage, first, first + count)
+    close_output(me, c, l, stage, first, count)
+    c.work[me, stage, TUPLES] += count
+
+
+@kernel
+def take_stateless(me, c, o, s, l, stage, batch):
+    """Claim a batch and run it. Records taken."""
+    first, count = claim(c, l, stage, batch, False)
+    if count > 0:
+        run_records(me, c, s, l, stage, first, count)
+        flush(c, o, stage)
+    return count
+
+
+@kernel
+def take_stateful(me, c, o, s, l, stage, batch):
+    """The same by who is alone at the stage; the end of the stream is a record of its own."""
+    first = load_relaxed(c.stage, cell(stage, HEAD))
+    tail = load_acquire(c.stage, cell(stage, TAIL))
+    end = load_relaxed(c.stage, cell(stage, END_AT))
+    count = min(batch, min(tail, end) - first)
+    if count > 0:
+        store_release(c.stage, cell(stage, HEAD), first + count)
+        run_records(me, c, s, l, stage, first, count)
+    elif first == end and first < tail:
+        store_release(c.stage, cell(stage, HEAD), first + 1)
+        if not open_output(c, l, stage, first):
+            raise MemoryError(NO_MEMORY)
+        l[STAGE] = stage
+        l[POSITION] = -1
+        end_stage(me, c, s, l, stage, first)
+        close_output(me, c, l, stage, first, 1)
+        count = 1
+    if count > 0:
+        flush(c, o, stage)
+    return count
+
+
+@kernel
+def run_bucket(me, c, o, s, l, stage, bucket, batch):
+    """Run a bucket until all that was claimed of it is done. Records run."""
+    mask = c.form[stage, MASK]
+    queue = c.form[stage, QUEUE] + (bucket - c.form[stage, BUCKETS]) * (mask + 1)
+    at = bucket * BUCKET_WORDS
+    count = 0
+    while True:
+        served = load_relaxed(c.bucket, at + SERVED)  # H4
+        serial = c.queue[queue + (served & mask)]
+        run_records(me, c, s, l, stage, serial, 1)  # H5
+        store_relaxed(c.bucket, at + SERVED, served + 1)  # H6
+        count += 1
+        if fetch_add(c.bucket, at + CLAIMED, -1) == 1:  # H7
+            return count
+        if count % batch == 0:
+            flush(c, o, stage)
+
+
+@kernel
+def take_hybrid(me, c, o, s, l, stage, batch):
+    """Claim a batch; run what nobody else will. Records run, of this claim or of others'."""
+    _, count = claim(c, l, stage, batch, True)
+    ran = 0
+    for k in range(count):
+        bucket = l[BUCKETS_COPIED + k]
+        if fetch_add(c.bucket, bucket * BUCKET_WORDS + CLAIMED, 1) == 0:  # H3
+            ran += run_bucket(me, c, o, s, l, stage, bucket, batch)
+        else:
+            c.work[me, stage, DELEGATED] += 1
+    if count > 0:
+        flush(c, o, stage)
+    return count
+
+
+@kernel
+def take_shared(me, c, o, s, l, stage, batch):
+    """Claim a batch and run it, waiting for each bucket's turn. Records taken."""
+    first, count = claim(c, l, stage, batch, True)
+    for k in range(count):
+        at = l[BUCKETS_COPIED + k] * BUCKET_WORDS + SERVED
+        ticket = l[TICKETS_COPIED + k]
+        spins = 0
+        while load_acquire(c.bucket, at) != ticket:
+            spins += 1
+            if spins % SPINS == 0:
+                yield_core()
+                if stopped(c):
+                    return count
+            pause()
+        run_records(me, c, s, l, stage, first + k, 1)
+        store_release(c.bucket, at, ticket + 1)
+    if count > 0:
+        flush(c, o, stage)
+    return count
+
+
+@kernel
+def take_partition(me, c, o, s, l, stage, batch):
+    """Take a bucket that nobody has, and run what waits there. Records run."""
+    buckets = c.form[stage, BUCKET_COUNT]
+    mask = c.form[stage, MASK]
+    for k in range(buckets):
+        own = (l[TURN] + k) % buckets
+        bucket = c.form[stage, BUCKETS] + own
+        at = bucket * BUCKET_WORDS
+        if load_acquire(c.bucket_tail, bucket) == load_relaxed(c.bucket, at + SERVED):
+            continue
+        if exchange(c.bucket, at + BUSY, 1) != 0:
+            continue
+        served = load_relaxed(c.bucket, at + SERVED)
+        waiting = min(batch, load_acquire(c.bucket_tail, bucket) - served)
+        for n in range(waiting):
+            serial = c.queue[c.form[stage, QUEUE] + own * (mask + 1) + ((served + n) & mask)]
+            # Who has appended it may have yet to publish it.
+            while load_acquire(c.stage, cell(stage, TAIL)) <= serial and not stopped(c):
+                pause()
+            run_records(me, c, s, l, stage, serial, 1)
+        store_relaxed(c.bucket, at + SERVED, served + waiting)
+        exchange(c.bucket, at + BUSY, 0)
+        l[TURN] = own + 1
+        if waiting > 0:
+            fetch_add(c.stage, cell(stage, HEAD), waiting)
+            flush(c, o, stage)
+            return waiting
+    return 0
+
+
+@kernel
+def take(me, c, o, s, l, stage, batch):
+    """Claim and run something of a stage. Records run, 0 if there is nothing."""
+    kind = c.form[stage, KIND]
+    if kind == STATELESS:
+        return take_stateless(me, c, o, s, l, stage, batch)
+    if kind == STATEFUL:
+        return take_stateful(me, c, o, s, l, stage, batch)
+    if c.form[stage, QUEUES] == HYBRID:
+        return take_hybrid(me, c, o, s, l, stage, batch)
+    if c.form[stage, QUEUES] == BY_PARTITION:
+        return take_partition(me, c, o, s, l, stage, batch)
+    return take_shared(me, c, o, s, l, stage, batch)
+
+
+@kernel
+def work(me, c, o, s, l, stage, batch):
+    """Be a worker of a stage for a time slice, or until it has nothing to do. Records run."""
+    if fetch_add(c.stage, cell(stage, WORKERS), 1) >= c.form[stage, MOST]:
+        fetch_add(c.stage, cell(stage, WORKERS), -1)
+        return 0
+    begun = now_ns()
+    total = 0
+    taken, made = c.work[me, stage, TUPLES], c.work[me, stage, OUTPUTS]
+    while True:
+        count = take(me, c, o, s, l, stage, batch)
+        total += count
+        now = now_ns()
+        if count == 0 or now - begun >= c.tuning[TIME_SLICE] or stopped(c):
+            break
+    fetch_add(c.stage, cell(stage, WORKERS), -1)
+    if total > 0:
+        c.work[me, stage, SPENT_NS] += now - begun
+        c.work[me, stage, BATCHES] += 1
+        fetch_add(c.known[stage], WINDOW_NS, now - begun)
+        taken = c.work[me, stage, TUPLES] - taken
+        fetch_add(c.known[stage], TAKEN, taken)
+        fetch_add(c.known[stage], MADE, c.work[me, stage, OUTPUTS] - made)
+        seen = (now - begun) * COST_UNIT // max(1, taken)
+        before = load_relaxed(c.known[stage], COST)
+        store_relaxed(c.known[stage], COST, seen if before == 0 else before + (seen - before) // 8)
+    return total
+
+
+__all__ = ["NO_MEMORY", "work"]
