@@ -15,6 +15,7 @@ From a function to kernels:
 ``binding``           what names stand for in kernels, and the rewritten functions
 ``template``          the text of one operator's kernels (``undo_kernel``)
 ``build``             that text, and the loop that calls it
+``fitting``           which schemes can run it, and why others cannot
 ====================  ======================================================================
 
 Tables:
@@ -40,6 +41,8 @@ Running:
 ``flow_kernel``       chains: each as soon as those before it on its rows are done
 ``locks_kernel``      lock: ticket locks, drawn in the order of events
 ``partition_kernel``  partition: numbers of each partition, in the order of events
+``speculative_kernel``  transactions on versions of rows (``multiversion_kernel``), executed and validated by
+``speculation_kernel``  counters, and again until they read what is final
 ``operations_kernel`` transactions as operations, in ``chains_kernel``: a chain for each row
 ``control``           what executors share, and configurations; ``words`` names its cells
 ``reconfiguration``   how a configuration is asked for, and when it holds

@@ -26,6 +26,8 @@ from headrace.references import BUCKETS
 from headrace.transactions.words import (
     CHAINS,
     CONFIG,
+    COPIES_FROM,
+    COPIES_TO,
     FAMILIES,
     FAMILY,
     FILLING_WORDS,
@@ -47,24 +49,29 @@ from headrace.transactions.words import (
     SHARED_NOTHING,
     SHARED_SOCKET,
     SHARING,
+    SPECULATIVE,
     THREADS,
+    VERSIONS,
     WHOLE,
     WORD_COUNT,
 )
 from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT
 
-SCHEMES = ("chains", "lock", "partition", "none", "serial")
+SCHEMES = ("chains", "lock", "partition", "none", "serial", "speculative")
 SHARINGS = ("nothing", "everything", "socket")
 
-_SCHEME_NUMBERS = dict(zip(SCHEMES, (CHAINS, LOCK, PARTITION, NONE, SERIAL), strict=True))
+_SCHEME_NUMBERS = dict(zip(SCHEMES, (CHAINS, LOCK, PARTITION, NONE, SERIAL, SPECULATIVE), strict=True))
 _SHARING_NUMBERS = dict(zip(SHARINGS, (SHARED_NOTHING, SHARED_EVERYTHING, SHARED_SOCKET), strict=True))
-_FAMILY_NUMBERS = dict(zip(FAMILIES, (WHOLE, OPERATIONS), strict=True))
+_FAMILY_NUMBERS = dict(zip(FAMILIES, (WHOLE, OPERATIONS, VERSIONS), strict=True))
 
 MOST_PUNCTUATION = 1 << 17
 """Events between two punctuations, at most: what a batch has room for."""
 SPARE_CONFIGURATIONS = 8
 CHANGES_KEPT = 256
 """Changes, beside the planned ones, that are remembered until somebody takes note."""
+MOST_NODES = 1 << 24
+NODES = 1 << 19
+"""Versions that a batch may have, of an executor."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +100,7 @@ class Configuration:
 
 
 def family_of(scheme: str, can_split: bool) -> str:
-    """Which executors' loop runs a scheme: "whole" or "operations".
+    """Which executors' loop runs a scheme: "whole", "operations" or "speculative".
 
     Parameters
     ----------
@@ -106,6 +113,8 @@ def family_of(scheme: str, can_split: bool) -> str:
     >>> family_of("chains", can_split=True), family_of("chains", can_split=False), family_of("lock", True)
     ('operations', 'whole', 'whole')
     """
+    if scheme == "speculative":
+        return scheme
     return "operations" if scheme == "chains" and can_split else "whole"
 
 
@@ -136,6 +145,10 @@ class ControlArrays(NamedTuple):
     # By record.
     locks: np.ndarray  # int64[RECORD_WORDS * records]
     tails: np.ndarray  # int64[RECORD_WORDS * records]
+    heads: np.ndarray  # int64[records]: versions of a batch
+    # By version, by event.
+    nodes: np.ndarray  # int64[4 * versions]
+    behind: np.ndarray  # int64[capacity]: who waits for the same event
     # By executor.
     filling: np.ndarray  # int64[workers, FILLING_WORDS]: where its key sets grow
     known: np.ndarray  # int64[workers, 2 * slots]: operations of a large key set by record
@@ -163,6 +176,7 @@ def allocate(
     planned: int = 0,
     *,
     max_delay_ns: int = 10_000_000,
+    copies: range = range(0),
 ) -> ControlArrays:
     """Allocate with nobody active and no configuration written.
 
@@ -180,6 +194,8 @@ def allocate(
         Configurations 1 to `planned` come into force at counts of events.
     max_delay_ns : int
         How long an event may wait for its batch to fill.
+    copies : range
+        Words of the tables' memory in which copies of rows are made.
     """
     operations = operations or max(16 * capacity, 1 << 20)
     configurations = 1 + planned + SPARE_CONFIGURATIONS
@@ -195,6 +211,7 @@ def allocate(
     words = padded_cells(WORD_COUNT)
     words[MAX_DELAY] = max_delay_ns
     words[PHASE] = FIRST_PHASE
+    words[COPIES_FROM], words[COPIES_TO] = copies.start, copies.stop
     return ControlArrays(
         words=words,
         event=aligned(PARK_EVENT + 32 * max_threads, np.int32),
@@ -207,6 +224,9 @@ def allocate(
         entries=column(operations),
         locks=column(RECORD_WORDS * records),
         tails=column(RECORD_WORDS * records),
+        heads=column(records),
+        nodes=column(4 * min(MOST_NODES, max_threads * NODES)),
+        behind=column(capacity),
         filling=aligned(max_threads * FILLING_WORDS, np.int64).reshape(max_threads, FILLING_WORDS),
         known=table(2 * slots),
         part_at=table(BUCKETS + 1),

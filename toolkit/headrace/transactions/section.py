@@ -37,6 +37,7 @@ from headrace.transactions.audit import Audit
 from headrace.transactions.build import Built
 from headrace.transactions.content import TablesAt
 from headrace.transactions.control import Configuration, family_in_force, family_of
+from headrace.transactions.fitting import fitting, objection
 from headrace.transactions.measuring import LENGTHS, measure
 from headrace.transactions.options import MOST_PUNCTUATION, TransactionOptions
 from headrace.transactions.program import Program
@@ -60,13 +61,16 @@ class TransactionSection(Section):
         self.options, self.max_threads, self._debug = options, options.max_threads, options.debug
         self.program = program = Program(node, branches, options.max_threads, options.max_state)
         initial, planned = options.initial(self.name), options.planned(self.name)
+        for configuration in (initial, *(each for _, each in planned)):
+            if (wrong := objection(program.bound, configuration.scheme)) is not None:
+                raise wrong
         handle, self._gate_kernels = gate_modules("log")
         self._sources = source_kernels("log")
         self.gate = handle.allocate(len(branches), 1, GATE_CAPACITY, bound_ns=0)
         self._gate_kernels.join_reader(self.gate, 0, 0, 1)
         self.control = control.allocate(
             self.max_threads, program.memory.records, MOST_PUNCTUATION, options.max_operations, len(planned),
-            max_delay_ns=options.max_delay_ns,
+            max_delay_ns=options.max_delay_ns, copies=program.memory.copies,
         )  # fmt: skip
         self.out = rings.allocate(self.max_threads, OUTPUT_CAPACITY, self.control.meter)
         self.state = program.allocate(OUTPUT_CAPACITY, self.control.sets.size)
@@ -100,7 +104,7 @@ class TransactionSection(Section):
     @property
     def _schemes(self) -> tuple[str, ...]:
         """Those that may be asked for while it runs."""
-        return tuple(scheme for scheme in control.SCHEMES if scheme != "none" or self.options.unsafe)
+        return tuple(scheme for scheme in fitting(self.program.bound) if scheme != "none" or self.options.unsafe)
 
     def _compile_for(self, configuration: Configuration) -> None:
         """Have its loop compiled, so that no executor waits for the compiler."""

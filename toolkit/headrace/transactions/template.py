@@ -33,6 +33,14 @@ from headrace.transactions.key_sets_kernel import SET_AT, SET_BEGIN, begin_set, 
 from headrace.transactions.words import CAUSE, COUNT
 from headrace.workers.worker_kernel import stopped
 from headrace.transactions.index_kernel import FULL, find_direct, find_hashed, insert_hashed, insert_text
+from headrace.transactions.multiversion_kernel import (
+    begin_execution,
+    end_execution,
+    is_doomed,
+    raised,
+    touch,
+    write_back,
+)
 """
 
 _WHOLE_LIST = """
@@ -53,6 +61,12 @@ def find_{table}(s, key):
 @kernel
 def place_{table}(s, slot):
     return s.table_base[{table}] + slot * {stride}
+
+
+@kernel
+def touch_{table}(me, c, s, i, slot, is_copied):
+    home = s.table_base[{table}] + slot * {stride}
+    return touch(me, c, s.table_rows, i, s.table_first[{table}] + slot, home, {stride}, is_copied)
 
 
 @kernel
@@ -102,6 +116,9 @@ def prepare_events(me, c, x, s, l, first, last):
     return last
 
 
+"""
+
+_RUN = """
 @kernel
 def run_event(me, c, x, s, l, i):
 {columns}
@@ -109,6 +126,24 @@ def run_event(me, c, x, s, l, i):
 {functions}
     s.event_rejected[i] = rejected
 {check}
+
+"""
+
+_SPECULATIVE = """
+@kernel
+def attempt(me, c, x, s, l, i):
+    begin_execution(me, c, i)
+    try:
+        run_event(me, c, x, s, l, i)
+    except Exception:
+        l[UNDO] = 0
+        raised(me, c)
+    return end_execution(me, c, s.table_rows, i)
+
+
+@kernel
+def write_versions(me, c, s, first, last, stop):
+    write_back(me, c, s.table_rows, first, last, stop)
 
 """
 
@@ -222,7 +257,7 @@ def generate(bound: Bound, emits: Sequence[str], value_columns: Sequence[str], f
         Columns that are emitted.
     value_columns : sequence of str
         Of the store, in order.
-    family : {"whole", "operations"}
+    family : {"whole", "operations", "speculative"}
     """
     emitting = [number for number, lowered in enumerate(bound.lowered) if lowered.calls_emit]
     text = _IMPORTS + _WHOLE_LIST + included(undo_kernel)
@@ -237,7 +272,7 @@ def generate(bound: Bound, emits: Sequence[str], value_columns: Sequence[str], f
     check = "pass"
     if len(emitting) > 1:
         check = _CHECK.format(emitted=" + ".join(f"({mask} & 1)" for mask in masks)).strip()
-    write = _operations_text if family == "operations" else _whole_text
+    write = {"operations": _operations_text, "speculative": _speculative_text}.get(family, _whole_text)
     return text + write(bound, value_columns, indent(check, 1).rstrip("\n"))
 
 
@@ -248,9 +283,20 @@ def _pasted(functions: Sequence[GeneratedFunction]) -> str:
 def _whole_text(bound: Bound, value_columns: Sequence[str], check: str) -> str:
     """Transactions that run whole, and what names their keys."""
     keys = bound.keys
-    return _pasted([*bound.functions, *keys]) + _WHOLE.format(
+    naming = _WHOLE.format(
         key_columns=_columns(bound, keys, value_columns, 2),
         keys=indent("\n".join(f"{f.name}({_arguments(f)})" for f in keys) or "pass", 2).rstrip("\n"),
+    )
+    return _pasted([*bound.functions, *keys]) + naming + _run_text(bound, value_columns, check)
+
+
+def _speculative_text(bound: Bound, value_columns: Sequence[str], check: str) -> str:
+    """Transactions that run whole, on versions of rows."""
+    return _pasted(bound.speculative) + _run_text(bound, value_columns, check) + _SPECULATIVE
+
+
+def _run_text(bound: Bound, value_columns: Sequence[str], check: str) -> str:
+    return _RUN.format(
         columns=_columns(bound, bound.functions, value_columns, 1),
         functions=indent("\n".join(_call(bound, number) for number in range(len(bound.functions))), 1).rstrip("\n"),
         check=check,
