@@ -97,7 +97,7 @@ def begin_execution(me, c, i):
 
 
 @kernel
-def touch(me, c, rows, i, record, home, size, is_copied):
+def touch_row(me, c, rows, i, record, home, size, is_copied):
     """Where event `i` finds a row: its own copy, if it may write it, else the last version before it.
 
     Negative if the execution ends here (BLOCKED says why). Beyond a batch, and for an event that is executed alone, that
@@ -308,6 +308,6 @@ __all__ = [
     "is_valid",
     "make_estimates",
     "raised",
-    "touch",
+    "touch_row",
     "write_back",
 ]

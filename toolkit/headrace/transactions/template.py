@@ -38,7 +38,7 @@ from headrace.transactions.multiversion_kernel import (
     end_execution,
     is_doomed,
     raised,
-    touch,
+    touch_row,
     write_back,
 )
 """
@@ -66,7 +66,7 @@ def place_{table}(s, slot):
 @kernel
 def touch_{table}(me, c, s, i, slot, is_copied):
     home = s.table_base[{table}] + slot * {stride}
-    return touch(me, c, s.table_rows, i, s.table_first[{table}] + slot, home, {stride}, is_copied)
+    return touch_row(me, c, s.table_rows, i, s.table_first[{table}] + slot, home, {stride}, is_copied)
 
 
 @kernel
