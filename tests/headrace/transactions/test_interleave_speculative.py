@@ -64,7 +64,7 @@ def run_event(me, c, x, s, l, i):
             s.raised.append(number)
             raised(me, c)
             return
-        if does == WRITE or does == FOLLOW:
+        if does in (WRITE, FOLLOW):
             s.rows[at] = 3 * value + total + number
     s.found[number] = total
 
@@ -99,15 +99,15 @@ def serial(events):
     return rows, found, sure
 
 
-def kernels(*planted):
+def kernels(*planted, **constants):
     given = {
         "give_event": give_event, "executor_begins": lambda me, c, s, l: None, "turn": lambda *_: 0,
         "READ": READ, "WRITE": WRITE, "FOLLOW": FOLLOW, "SURE": SURE,
     }  # fmt: skip
-    constants = {"YIELDS": 1, "LEAST_SPINS": 1, "LONG": 3, "EVENTS_TAKEN": 1, "FAR": 1}
+    constants = {"YIELDS": 1, "LEAST_SPINS": 1, "LONG": 3, "EVENTS_TAKEN": 1, "FAR": 1} | constants
     text = "\n\n".join("@kernel\n" + inspect.getsource(each) for each in (run_event, attempt, write_versions))
     program = (FAMILY, "FAMILY_HERE = 2\n", "FAMILY_HERE = 2\n\n\n" + text)
-    imports = (FAMILY, "import NO_ROOM,", "import begin_execution, end_execution, raised, touch_row, write_back, NO_ROOM,")
+    imports = (FAMILY, "    NO_ROOM,\n", "    begin_execution, end_execution, raised, touch_row, write_back, NO_ROOM,\n")
     return Kernels(
         FAMILY, LOOP, programs=[end_when_over], planted=[program, imports, *planted], given=given, constants=constants
     )
@@ -201,6 +201,11 @@ def test_interleave_three_executors_and_short_batches(name):
 @pytest.mark.parametrize("room", [{"operations": 6}, {"nodes": 4}], ids=["accesses", "versions"])
 def test_interleave_what_has_no_room_is_executed_alone(room):
     sampled("speculation", case(kernels(), POINTERS, **room), 300, longest=20_000)
+
+
+@pytest.mark.parametrize("name", ["crossed", "pointers"])
+def test_interleave_where_too_many_are_not_valid_the_rest_is_executed_alone(name):
+    sampled("speculation", case(kernels(LEAST_ABORTS=1), CASES[name]), 300, longest=20_000)
 
 
 @pytest.mark.slow

@@ -9,7 +9,8 @@ State       pending[i]  the event's status: which execution, by whom, READY, EXE
             EXECUTE_AT, VALIDATE_AT     the next event to execute, to validate; LOWERED, how often one was lowered
             TASKS       executors that hold a block, or are at what one led to
             SETTLED     tag of the batch, once all is done: it has been executed, and is valid
-            CURTAILED   tag of the batch, if it is not: there was no room, or an execution raised an exception
+            CURTAILED   tag of the batch, if it is not: there was no room, an execution raised an exception, or too many
+                        were not valid (ABORTED)
 Invariants  I1  READY -> EXECUTING by compare_exchange: one executor executes an event at a time. EXECUTING -> EXECUTED
                 or ABORTING by that one; EXECUTED -> ABORTING by compare_exchange; ABORTING -> READY, with the next
                 number, by who made it so, or by who took it from `order`
@@ -40,7 +41,6 @@ from headrace.memory.atomics import (
     fetch_add,
     load_acquire,
     load_relaxed,
-    now_ns,
     pause,
     store_relaxed,
     store_release,
@@ -48,13 +48,14 @@ from headrace.memory.atomics import (
 )
 from headrace.transactions.key_sets_kernel import SET_AT, SET_END
 from headrace.transactions.multiversion_kernel import (
-    find_estimate,
     is_valid,
     make_estimates,
 )
 from headrace.transactions.phases_kernel import LEAST_SPINS, lower
 from headrace.transactions.words import (
+    ABORTED,
     ABORTS,
+    CONFIG,
     COPIES_FROM,
     COPIES_TO,
     COPY_AT,
@@ -71,10 +72,11 @@ from headrace.transactions.words import (
     SETTLED,
     TAG,
     TASKS,
+    THREADS,
     VALIDATE_AT,
     VALIDATIONS,
 )
-from headrace.workers.worker_kernel import SPIN, stopped
+from headrace.workers.worker_kernel import SPIN
 
 READY, EXECUTING, EXECUTED, ABORTING = range(4)
 """Status, in the lowest two bits."""
@@ -87,7 +89,10 @@ EVENTS_TAKEN = 8
 FAR = 8
 """Blocks, for each executor, that may be executed before somebody else than who executed one validates it."""
 
-NO_TASK, EXECUTE, VALIDATE, VALIDATE_OWN = range(4)
+LEAST_ABORTS = 16
+"""Aborts of a batch after which it may be curtailed since they are too many."""
+
+NO_TASK, EXECUTE, VALIDATE = range(3)
 
 
 @kernel
@@ -102,6 +107,8 @@ def prepare_speculation(me, c, first, last, tag, threads):
     copies = load_relaxed(c.words, COPIES_TO) - load_relaxed(c.words, COPIES_FROM)
     c.filling[me, COPY_AT] = load_relaxed(c.words, COPIES_FROM) + copies * me // threads
     c.filling[me, COPY_END] = load_relaxed(c.words, COPIES_FROM) + copies * (me + 1) // threads
+    if me == 0:
+        store_relaxed(c.words, ABORTED, 0)
     for i in range(first, last):
         c.pending[i] = READY
         c.order[i] = 0
@@ -184,6 +191,27 @@ def finish_execution(me, c, i, is_new):
 
 
 @kernel
+def is_contended(c):
+    """One more execution was not valid: whether so many are not that one executor alone would be as fast.
+
+    With a aborts for each event that is settled, each is executed 1 + a times: n executors gain nothing from a = n - 1 on.
+    Half of that, since those who execute the same rows also wait for each other's caches.
+    """
+    aborted = fetch_add(c.words, ABORTED, 1) + 1
+    if aborted < LEAST_ABORTS:
+        return False
+    threads = c.rows[load_relaxed(c.words, CONFIG), THREADS]
+    return 2 * aborted > (threads - 1) * load_acquire(c.words, VALIDATE_AT)
+
+
+@kernel
+def curtail(me, c):
+    """The batch's events are not all settled concurrently."""
+    store_release(c.words, CURTAILED, c.filling[me, TAG])
+    store_release(c.words, SETTLED, c.filling[me, TAG])
+
+
+@kernel
 def validate(me, c, i):
     """Validate event `i`. Whether it is to be executed again, by the caller."""
     status = load_acquire(c.pending, i)  # V3
@@ -195,6 +223,8 @@ def validate(me, c, i):
     if not compare_exchange(c.pending, i, status, status - EXECUTED + ABORTING):
         return False
     c.filling[me, ABORTS] += 1
+    if is_contended(c):
+        curtail(me, c)
     make_estimates(c, i)
     make_ready(c, i)
     lower_counter(c, VALIDATE_AT, i + 1)
@@ -209,13 +239,6 @@ def look_whether_settled(me, c, executed):
         return
     if load_acquire(c.words, TASKS) == 0 and load_acquire(c.words, LOWERED) == lowered:
         store_release(c.words, SETTLED, c.filling[me, TAG])
-
-
-@kernel
-def curtail(me, c):
-    """The batch's events are not all settled concurrently."""
-    store_release(c.words, CURTAILED, c.filling[me, TAG])
-    store_release(c.words, SETTLED, c.filling[me, TAG])
 
 
 @kernel
@@ -294,14 +317,11 @@ __all__ = [
     "begin_if_ready",
     "curtail",
     "end_task",
-    "find_estimate",
     "find_prefix",
     "finish_execution",
     "idle",
     "next_task",
-    "now_ns",
     "prepare_speculation",
-    "stopped",
     "validate",
     "wait_behind",
 ]

@@ -9,12 +9,19 @@ This file is included in each generated module of the family "speculative", behi
 
 `speculation_kernel` decides who does what. One executor alone runs events in their order, in place. So does executor 0
 with what a batch has left if it was curtailed: events behind one that raised an exception, which raises it once more,
-and for good; or those for which there was no room.
+and for good; those for which there was no room; or where too many executions were not valid.
 """
 
 from headrace.kernel import kernel
 from headrace.memory.atomics import load_acquire, load_relaxed, now_ns, store_release
-from headrace.transactions.multiversion_kernel import NO_ROOM, NOTHING_NEW, ON_ESTIMATE, RAISED, WROTE_NEW
+from headrace.transactions.multiversion_kernel import (
+    NO_ROOM,
+    NOTHING_NEW,
+    ON_ESTIMATE,
+    RAISED,
+    WROTE_NEW,
+    find_estimate,
+)
 from headrace.transactions.phases_kernel import meet
 from headrace.transactions.speculation_kernel import (
     EXECUTE,
@@ -22,7 +29,6 @@ from headrace.transactions.speculation_kernel import (
     begin_if_ready,
     curtail,
     end_task,
-    find_estimate,
     find_prefix,
     finish_execution,
     idle,
@@ -32,6 +38,7 @@ from headrace.transactions.speculation_kernel import (
     wait_behind,
 )
 from headrace.transactions.words import (
+    ALONE,
     AT_PHASE,
     BLOCKER,
     CAUSE,
@@ -159,6 +166,7 @@ def execute_batch(me, c, x, s, l, config):
         if not meet(me, c, l):
             return False
         if me == 0:
+            c.filling[me, ALONE] += executed - stop
             run_in_place(me, c, x, s, l, stop, executed)
     return True
 

@@ -34,7 +34,8 @@ CURTAILED = (WORKER_WORDS + 24) * CELL
 PREFIX = (WORKER_WORDS + 25) * CELL  # events of a curtailed batch that are settled
 COPIES_FROM = (WORKER_WORDS + 26) * CELL  # where in the rows' memory copies are made,
 COPIES_TO = (WORKER_WORDS + 27) * CELL  # and where not any more
-WORD_COUNT = WORKER_WORDS + 28
+ABORTED = (WORKER_WORDS + 28) * CELL  # executions of a batch that were not valid
+WORD_COUNT = WORKER_WORDS + 29
 
 EXECUTE_AT, VALIDATE_AT, LOWERED = CURSOR, CURSOR_2, TURN
 """What speculation uses these for: they are 0 when a batch begins."""
@@ -79,7 +80,8 @@ FILLING_WORDS = 32
     EXECUTIONS,  # so far
     VALIDATIONS,
     ABORTS,
-) = range(16, 27)
+    ALONE,  # events that were executed in place, behind a part that was curtailed
+) = range(16, 28)
 LENGTH_CLASSES = 64
 """Of `lengths`: a record with n operations in a batch counts in class (bits of n)."""
 
