@@ -245,11 +245,22 @@ def test_agree_rows_that_come_to_be():
 
 @pytest.mark.slow
 def test_example_only_what_can_be_run_can_be_asked_for():
-    query = hr.stream(drawn(0, 20), event_time="ts", rate=20).transact(follow, emits={"o": "int64"})
-    with query.start(scheme="serial", threads=1) as run:
+    query = hr.stream(drawn(0, 20), event_time="ts").transact(follow, emits={"o": "int64"})
+    with query.start(scheme="serial", threads=1, rate=10) as run:
         assert run.capabilities["scheme"].choices == KEYLESS
         with pytest.raises(ParameterError, match="lock"):
             run.reconfigure(scheme="lock")
+
+
+@pytest.mark.slow
+def test_example_what_is_measured():
+    query = hr.stream(drawn(0, 4000), event_time="ts").transact(transfer, emits={"o": "int64"})
+    with query.start(scheme="speculative", threads=2, punctuation=500) as run:
+        run.wait()
+    now = run["transfer"].metrics()
+    assert now.executions + now.alone >= 4000 and now.validations + now.alone >= 4000
+    assert now.aborts <= now.validations and now.operations == 0
+    assert run.history.to_pandas()["executions_per_s"].max() > 0
 
 
 def test_example_explained(capsys):

@@ -365,9 +365,10 @@ class Stream(Summarised):
 
         Notes
         -----
-        The rows of a transaction must be known from its event alone: a key may be a column, an element of a list that is
-        looped over, anything computed from them, and may stand under a condition; it may not depend on what was read
-        (TStream, section II-B, the determined read and write sets). ``start(scheme=, punctuation=, sharing=)``
+        The rows of a transaction should be known from its event alone: a key may be a column, an element of a list that is
+        looped over, anything computed from them, and may stand under a condition
+        (TStream, section II-B, the determined read and write sets). One that depends on what was read needs
+        ``start(scheme="speculative")``, or "serial" on one thread. ``start(scheme=, punctuation=, sharing=)``
         say how transactions are run ("adaptive": schemes are tried meanwhile); whichever it is, results and tables are the
         same. ``run.tables[name]`` is a table after the last event, ``run.snapshot()`` all tables as of one punctuation,
         while the run goes on.
@@ -468,6 +469,7 @@ class Stream(Summarised):
           operation on counts[key] in each turn of its loop: by itself
         keys: known from the event alone
         scheme="chains": an operation chain for each row, chains side by side, nothing is waited for
+        scheme="speculative": on versions of rows, before it is known that what it reads is final; again where it was not
         """
         texts = [node.spec.explain(node) for node in self.plan().operators if hasattr(node.spec, "explain")]
         if not texts:

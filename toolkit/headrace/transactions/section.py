@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -61,9 +62,12 @@ class TransactionSection(Section):
         self.options, self.max_threads, self._debug = options, options.max_threads, options.debug
         self.program = program = Program(node, branches, options.max_threads, options.max_state)
         initial, planned = options.initial(self.name), options.planned(self.name)
+        if options.adapts and objection(program.bound, initial.scheme) is not None:
+            initial = replace(initial, scheme="speculative")
         for configuration in (initial, *(each for _, each in planned)):
             if (wrong := objection(program.bound, configuration.scheme)) is not None:
                 raise wrong
+        self._initial = initial
         handle, self._gate_kernels = gate_modules("log")
         self._sources = source_kernels("log")
         self.gate = handle.allocate(len(branches), 1, GATE_CAPACITY, bound_ns=0)
@@ -161,7 +165,7 @@ class TransactionSection(Section):
     def prepare(self, consumers: Sequence[Consumer], run: RunContext, is_last: bool) -> None:
         """Compile everything, and make the collector; nothing runs yet."""
         self._run = run
-        wanted = [self.options.initial(self.name), *(each for _, each in self.options.planned(self.name))]
+        wanted = [self._initial, *(each for _, each in self.options.planned(self.name))]
         for configuration in wanted:
             self._module(family_of(configuration.scheme, self.can_split))
         self._compile_handles()
