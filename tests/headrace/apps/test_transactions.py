@@ -135,7 +135,7 @@ def _the_same_files_whatever_the_flags(app, draw):
     table = nasty(app.name, 0)
     three, _ = app.run(table, sources=3)
     app.check(three, [table.take(list(range(k, table.num_rows, 3))) for k in range(3)])
-    assert app.run(table, sources=3, **flags_of(draw))[0] == three
+    assert app.run(table, sources=3, **flags_of(draw, app.name))[0] == three
     # and a difference would be seen
     for name in TABLES[app.name]:
         with pytest.raises(AssertionError):

@@ -10,11 +10,14 @@ Cannot see  schedules that real threads do not meet: test_interleave_speculative
 import random
 import sys
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import headrace as hr
 from headrace.errors import FunctionError, NotSupportedError, ParameterError
+from headrace.transactions import control, speculation_kernel
+from headrace.transactions import multiversion_kernel as kernel
 from headrace.transactions.fitting import KEYLESS
 from support.made_up_transactions import EMITS, events, program
 from support.transacted import SCHEMES, agree, in_engine, in_python, same
@@ -179,6 +182,22 @@ def fails_late(e, t):
 
 
 @pytest.mark.slow
+def test_example_who_turns_in_a_loop_by_what_holds_no_longer_leaves_it():
+    c, rows = control.allocate(2, 4, 16, 64, copies=range(4, 104)), np.zeros(104, np.int64)
+    for me in range(2):
+        speculation_kernel.prepare_speculation(me, c, me, me + 1, 7, 2)
+    kernel.begin_execution(0, c, 1)
+    assert kernel.touch_row(0, c, rows, 1, 3, 3, 1, False) == 3
+    turns = 2 * kernel.LOOKED_AFTER
+    assert not any(kernel.is_doomed(0, c, 1) for _ in range(turns))
+    kernel.begin_execution(1, c, 0)
+    rows[kernel.touch_row(1, c, rows, 0, 3, 3, 1, True)] = 5
+    assert kernel.end_execution(1, c, rows, 0) == kernel.WROTE_NEW
+    assert any(kernel.is_doomed(0, c, 1) for _ in range(turns))
+    assert kernel.end_execution(0, c, rows, 1) == kernel.DOOMED
+
+
+@pytest.mark.slow
 def test_agree_what_is_seen_too_early_ends_no_run():
     given = drawn(5, 4000, records=2)
     agree(balanced, given, {"o": "int64"}, schemes=["speculative"], threads=4, punctuation=1000)
@@ -250,6 +269,11 @@ def test_example_only_what_can_be_run_can_be_asked_for():
         assert run.capabilities["scheme"].choices == KEYLESS
         with pytest.raises(ParameterError, match="lock"):
             run.reconfigure(scheme="lock")
+
+
+@pytest.mark.slow
+def test_example_adaptive_tries_what_can_run_it():
+    agree(follow, drawn(1, 3000), {"o": "int64"}, schemes=["adaptive"], threads=2, rate=4000)
 
 
 @pytest.mark.slow
