@@ -21,7 +21,7 @@ import pytest
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.transactions.control import ControlArrays
 from headrace.transactions.words import SHARED_NOTHING, SPECULATIVE
-from interleave import Kernels, copied, exhaustive, find_failure, sampled
+from interleave import TSO, Kernels, copied, exhaustive, find_failure, sampled
 
 FAMILY = "headrace.transactions.speculative_kernel"
 SCHEDULER = "headrace.transactions.speculation_kernel"
@@ -263,5 +263,13 @@ PLANTED = {
 
 @pytest.mark.parametrize("mistake", PLANTED)
 def test_interleave_planted_mistake_is_found(mistake):
+    """In sequential consistency."""
     planted, events, expected = PLANTED[mistake]
     find_failure("speculation", case(kernels(planted), events), expected, count=6000, longest=20_000)
+
+
+@pytest.mark.slow
+def test_interleave_a_counter_found_low_before_what_it_is_for_is_visible():
+    """A mistake that only a store buffer shows."""
+    build = case(kernels((SCHEDULER, "    fence()  # L2\n", "")), POINTERS)
+    find_failure("speculation", build, f"{WRONG}|deadlock", count=6000, longest=20_000, memory=TSO)

@@ -25,6 +25,8 @@ Ordering    D1 an event goes into a list, D2 fence, D3 load_acquire pending of w
                     either D3 sees EXECUTED, or D5 sees the list: nobody stays in it
             F1 exchange pending = EXECUTED, F2 load_acquire VALIDATE_AT; V1 VALIDATE_AT moves on, V2 fence, V3
             load_acquire pending        either F2 sees the counter behind the event, or V3 sees EXECUTED
+            L1 an event is made READY, a version an ESTIMATE, L2 fence, L3 the counter is looked at, and lowered if it
+            is behind the event         who takes the event from a counter that L3 found low enough sees L1
 Progress    The first event that is not settled reads nothing but what is settled: its next execution is valid. Nobody
             waits for anybody; who finds nothing to do looks again, gives its core away, looks for STOP.
 Source      Block-STM (Gelashvili et al., PPoPP 2023), algorithms 4 and 5. Differs: blocks of events; who executed a block
@@ -119,6 +121,7 @@ def prepare_speculation(me, c, first, last, tag, threads):
 @kernel
 def lower_counter(c, counter, i):
     """There is something to do at event `i`."""
+    fence()  # L2
     lower(c.words, counter, i)
     fetch_add(c.words, LOWERED, 1)
 
