@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 import headrace as hr
 from headrace.control.mapping import Mapping
 from headrace.references import BUCKETS
-from headrace.transactions.control import SCHEMES
+from headrace.transactions.fitting import fitting
 from headrace_bench import transactions_kernel as loops
 from headrace_bench.costly import RECORDS, WORKLOADS, Workload, with_rounds
 from headrace_bench.executed import MOST_EVENTS, Executed, hash_of
@@ -129,6 +129,13 @@ class Case:
         self.content = ""
         """Hash of what `serial` made."""
 
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        """Those that can run it."""
+        node = self._stream.plan().output
+        (bound,) = node.spec.bound.values()
+        return fitting(bound)
+
     def run(self, scheme: str, threads: int = 1, **options: Any) -> Executed:
         """Execute all events; what comes of them is what `serial` made of them, but for `none`."""
         options.setdefault("punctuation", PUNCTUATION)
@@ -194,9 +201,9 @@ def measure_workload(name: str, goals: Sequence[Goal], full: bool, tiny: bool = 
     return rows
 
 
-def _variants(cost_ns: int) -> list[tuple[str, int, int]]:
+def _variants(cost_ns: int, schemes: Sequence[str]) -> list[tuple[str, int, int]]:
     """Scheme, threads, punctuation."""
-    others = [scheme for scheme in SCHEMES if scheme != "serial"]
+    others = [scheme for scheme in schemes if scheme != "serial"]
     found = [("serial", 1, PUNCTUATION)]
     found += [(scheme, threads, PUNCTUATION) for scheme in others for threads in THREADS]
     if cost_ns == COSTS_NS[1]:
@@ -209,7 +216,7 @@ def _measured(workload: Workload, cost_ns: int, goals: Sequence[Goal], sizes: Si
     rates: dict[tuple[str, int, int], list[float]] = {}
     plain, by_hand = [], plain_loop(case)
     for repetition in range(sizes.repetitions + 1):
-        for variant in _variants(cost_ns):
+        for variant in _variants(cost_ns, case.schemes):
             scheme, threads, punctuation = variant
             run = case.run(scheme, threads, punctuation=punctuation)
             if repetition or sizes.repetitions == 1:  # the first one warms up
@@ -255,7 +262,7 @@ def _by_partition(workload: Workload, sizes: Sizes) -> list[Row]:
     case = Case(workload, COSTS_NS[1], sizes.run_ns, multi_share=0.25, partitions=2, multi_length=2)
     rates: dict[str, list[float]] = {}
     for _ in range(sizes.repetitions):
-        for scheme in SCHEMES:
+        for scheme in case.schemes:
             threads = 1 if scheme == "serial" else 2
             run = case.run(scheme, threads, **({} if threads == 1 else {"mapping": split_evenly(2)}))
             rates.setdefault(scheme, []).append(run.per_second / 1e6)

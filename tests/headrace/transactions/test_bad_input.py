@@ -178,9 +178,12 @@ def test_example_functions_that_are_no_transactions(function, words):
 
 
 def test_example_a_key_that_depends_on_a_read():
-    line = key_from_a_read.__code__.co_firstlineno + 2
-    with fails(FunctionError, "key of accounts[first]", "accounts[e.key].balance", f"line {line}", "put the key into the event"):
-        transact(key_from_a_read)
+    """Refused by `start`: one scheme can run it on several threads, and one on one."""
+    line, query = key_from_a_read.__code__.co_firstlineno + 2, transact(key_from_a_read)
+    words = ("key of accounts[first]", "accounts[e.key].balance", f"line {line}", 'scheme="speculative"', "put the key into")
+    for scheme in ("chains", "lock", "partition"):
+        with fails(FunctionError, *words):
+            query.start(scheme=scheme)
 
 
 def test_example_arguments_of_transact():

@@ -367,13 +367,14 @@ class Stream(Summarised):
 
         Notes
         -----
-        The rows of a transaction must be known from its event alone: a key may be a column, an element of a list that is
-        looped over, anything computed from them, and may stand under a condition; it may not depend on what was read
-        (TStream, section II-B, the determined read and write sets). ``start(scheme=, punctuation=, sharing=)``
+        The rows of a transaction should be known from its event alone: a key may be a column, an element of a list that is
+        looped over, anything computed from them, and may stand under a condition
+        (TStream, section II-B, the determined read and write sets). One that depends on what was read needs
+        ``start(scheme="speculative")``, or "serial" on one thread. ``start(scheme=, punctuation=, sharing=)``
         say how transactions are run: by "chains" of operations; in the order of each record's "lock", of its versions
-        ("mvlk") or of its "partition"; "serial", or "adaptive": schemes are tried meanwhile. Whichever it is, results and
-        tables are the same. ``run.tables[name]`` is a table after the last event, ``run.snapshot()`` all tables as of one
-        punctuation, while the run goes on.
+        ("mvlk") or of its "partition"; "speculative"; "serial", or "adaptive": schemes are tried meanwhile. Whichever it
+        is, results and tables are the same. ``run.tables[name]`` is a table after the last event, ``run.snapshot()`` all
+        tables as of one punctuation, while the run goes on.
 
         Examples
         --------
@@ -502,6 +503,7 @@ class Stream(Summarised):
         keys: known from the event alone
         scheme="chains": an operation chain for each row, chains side by side, nothing is waited for
         scheme="mvlk": a version of 16 bytes for each row that a transaction writes, held until the batch is over
+        scheme="speculative": on versions of rows, before it is known that what it reads is final; again where it was not
         """
         texts = [node.spec.explain(node) for node in self.plan().operators if hasattr(node.spec, "explain")]
         if not texts:

@@ -16,6 +16,7 @@ From a function to kernels:
 ``binding``           what names stand for in kernels, and the rewritten functions
 ``template``          the text of one operator's kernels (``undo_kernel``)
 ``build``             that text, and the loop that calls it
+``fitting``           which schemes can run it, and why others cannot
 ====================  ======================================================================
 
 Tables:
@@ -42,6 +43,8 @@ Running:
 ``locks_kernel``      lock: ticket locks, drawn in the order of events
 ``versions_kernel``   mvlk: a version of a row for each write, readers take theirs
 ``partition_kernel``  partition: numbers of each partition, in the order of events
+``speculative_kernel``  transactions on versions of rows (``multiversion_kernel``), executed and validated by
+``speculation_kernel``  counters, and again until they read what is final
 ``operations_kernel`` transactions as operations, in ``chains_kernel``: a chain for each row
 ``control``           what executors share, and configurations; ``words`` names its cells
 ``reconfiguration``   how a configuration is asked for, and when it holds

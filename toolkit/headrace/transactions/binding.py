@@ -101,18 +101,23 @@ class Bound:
     readable: dict[str, Readable]
     """What some function reads, by attribute."""
     functions: list[GeneratedFunction]
+    speculative: list[GeneratedFunction]
+    """The same as `functions`, on versions of rows."""
     keys: list[GeneratedFunction]
+    """Empty where some key depends on what is read: `undetermined`."""
     operations: Taken | None
     """None where some function cannot be taken apart: `splits` says why."""
     literals: list[str] = field(default_factory=list)
     has_texts: bool = False
+    undetermined: FunctionError | None = None
+    """At the line of a key that depends on what is read."""
 
     @property
     def generated(self) -> list[GeneratedFunction]:
         """All there are, for errors of the compiler."""
         taken = self.operations
         parts = [] if taken is None else [*taken.names, *taken.posts, *taken.units.values()]
-        return [*self.functions, *self.keys, *parts]
+        return [*self.functions, *self.speculative, *self.keys, *parts]
 
 
 def bind(
@@ -133,33 +138,42 @@ def bind(
         _check_keys(each, readable)
     texts = Texts(*(f"s.{name}" for name in TEXT_FIELDS), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT])
     writing = _Writing(tables, emits, fields, texts)
-    for each in lowered:
-        name_keys(each)  # an error, if one depends on what is read
+    undetermined = _undetermined(lowered)
     splits = [split(each) for each in lowered]
 
-    def written(names: list[str]) -> tuple[list[GeneratedFunction], list[GeneratedFunction], Taken | None]:
+    def written(names: list[str]) -> tuple[list[GeneratedFunction], list[GeneratedFunction], Taken | None, tuple[str, ...]]:
         columns = tuple(f"{part}_{name}" for name in names for part in readable[name].parts)
         runs = [writing.run(number, each, columns) for number, each in enumerate(lowered)]
-        keys = [writing.keys(number, each, columns) for number, each in enumerate(lowered)]
+        keys = [writing.keys(number, each, columns) for number, each in enumerate(lowered) if undetermined is None]
         taken = None
-        if not any(each.reason for each in splits):
+        if undetermined is None and not any(each.reason for each in splits):
             try:
                 taken = writing.taken(splits, columns)
             except FunctionError as error:  # of a part; what is wrong with the whole, writing that has said
                 splits[:] = [Split(error.args[0]) for _ in splits]
-        return runs, keys, taken
+        return runs, keys, taken, columns
 
     # What they read is known once they are rewritten; the second time only that is passed.
-    runs, keys, taken = written(list(readable))
+    runs, keys, taken, _ = written(list(readable))
     parts = [] if taken is None else [*taken.names, *taken.posts, *taken.units.values()]
     read = {name for function in [*runs, *keys, *parts] for name in function.reads.get("e", ())}
     names = [name for name in readable if name in read or nulls_of(name) in read]
-    runs, keys, taken = written(names)
+    runs, keys, taken, columns = written(names)
+    speculative = [writing.run(number, each, columns, speculates=True) for number, each in enumerate(lowered)]
     kinds = [readable[name].kind for name in names] + [kind for kind in emits.values() if isinstance(kind, str)]
     has_texts = len(texts.literals) > 1 or "string" in kinds or any(table.is_text for table in tables)
     used = {name: readable[name] for name in names}
     literals = texts.literals if has_texts else []
-    return Bound(lowered, splits, tables, used, runs, keys, taken, literals, has_texts)
+    return Bound(lowered, splits, tables, used, runs, speculative, keys, taken, literals, has_texts, undetermined)
+
+
+def _undetermined(lowered: Sequence[Lowered]) -> FunctionError | None:
+    for each in lowered:
+        try:
+            name_keys(each)
+        except FunctionError as error:
+            return error
+    return None
 
 
 def _check_keys(lowered: Lowered, readable: Mapping[str, Readable]) -> None:
@@ -214,21 +228,28 @@ class _Writing:
 
     # -- whole
 
-    def run(self, number: int, lowered: Lowered, columns: tuple[str, ...]) -> GeneratedFunction:
-        """The function itself: 0 if it is done, 1 if it was rejected."""
+    def run(self, number: int, lowered: Lowered, columns: tuple[str, ...], speculates: bool = False) -> GeneratedFunction:
+        """The function itself: 0 if it is done, 1 if it was rejected. One that speculates finds versions of rows, and may end."""
         bindings: dict[str, Any] = {"e": self._fields, "state emitted": self._emitted(number)}
         rows: dict[str, Opened] = {}
         for row in lowered.rows.values():
             table, role = self._tables.index(row.table), f"state {row.number} {row.table.name}"
             bindings[role] = self._columns(table, row.number)
             slot, at = f"row_{row.number}", f"at_{row.number}"
-            text = self._found(row) + f"{at} = place_{table}(me, c, s, l, {slot})\n"
+            text = self._found(row)
+            if speculates:
+                # Of two names of one row, one may be written: both are the copy.
+                is_copied = any(each.is_written for each in lowered.rows.values() if each.table is row.table)
+                text += f"{at} = touch_{table}(me, c, s, i, {slot}, {is_copied})\nif {at} < 0:\n    return 1\n"
+            else:
+                text += f"{at} = place_{table}(me, c, s, l, {slot})\n"
             if row.is_written and lowered.must_undo:
                 text += f"keep_row(me, s, l, {at}, {layout.stride(row.table)})\n"
             rows[row.name] = Opened(role, text + self._present(row), _kind_of_key(row))
         named = {EMITTED: "state emitted"}
-        given = (*(PRIVATE if lowered.must_undo else ()), *columns)
-        return self._specialised(f"user_{number}", lowered.captured, given, bindings, rows, named, "any")
+        poll = "is_doomed(me, c, i)" if speculates else "stopped(c)"
+        given = (*PRIVATE, *columns)
+        return self._specialised(f"user_{number}", lowered.captured, given, bindings, rows, named, "any", poll)
 
     def keys(self, number: int, lowered: Lowered, columns: tuple[str, ...]) -> GeneratedFunction:
         """What only names the function's keys."""
@@ -351,7 +372,7 @@ class _Writing:
 
     def _specialised(
         self, name: str, captured: CapturedFunction, columns: tuple[str, ...], bindings: dict[str, Any],
-        rows: dict[str, Opened], named: dict[str, str], returns: str | None,
+        rows: dict[str, Opened], named: dict[str, str], returns: str | None, poll: str = "stopped(c)",
     ) -> GeneratedFunction:  # fmt: skip
         given = [p for p in captured.parameters if p not in captured.defaults]
         if len(given) == 2:
@@ -362,7 +383,7 @@ class _Writing:
             arguments=("e", "t")[: len(given)],
             bindings=bindings,
             parameters=(*KERNEL_WORDS, *columns),
-            poll="stopped(c)",
+            poll=poll,
             returns=returns,
             debug=True,  # an integer that leaves its range ends the run: no result is silently wrong
             texts=self._texts,

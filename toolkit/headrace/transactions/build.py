@@ -7,10 +7,16 @@ from headrace.codegen.included import included
 from headrace.codegen.modules import load_module
 from headrace.errors import ParameterError
 from headrace.gates.variants import put_on
-from headrace.transactions import accept_kernel, executor_kernel, operations_kernel, whole_kernel
+from headrace.transactions import (
+    accept_kernel,
+    executor_kernel,
+    operations_kernel,
+    speculative_kernel,
+    whole_kernel,
+)
 from headrace.transactions.words import PROGRAM
 
-_FAMILY_KERNELS = {"whole": whole_kernel, "operations": operations_kernel}
+_FAMILY_KERNELS = {"whole": whole_kernel, "operations": operations_kernel, "speculative": speculative_kernel}
 
 _BEGINS = Entry("executor_begins", "me, c, s, l", "executor_begins(me, c, s, l)\nreturn np.int64(0)")
 _GIVES = Entry(
@@ -22,13 +28,15 @@ for i in range(first, last):
     finish_event(me, c, x, s, l, i)
 return np.int64(0)
 """
+_RUNS = Entry("run_event", "me, c, x, s, l, i", "run_event(me, c, x, s, l, i)\nreturn np.int64(0)")
+_WRITE_VERSIONS = "write_versions(me, c, s, first, last, stop)\nreturn np.int64(0)"
 _SLICE = "me, c, x, s, l, first, last"
 _ENTRIES = {
     "whole": (
         _BEGINS,
         _GIVES,
         Entry("prepare_events", _SLICE, f"return np.int64(prepare_events({_SLICE}))"),
-        Entry("run_event", "me, c, x, s, l, i", "run_event(me, c, x, s, l, i)\nreturn np.int64(0)"),
+        _RUNS,
     ),
     "operations": (
         _BEGINS,
@@ -38,6 +46,13 @@ _ENTRIES = {
             "run_operations", f"{_SLICE}, executed", f"run_operations({_SLICE}, executed)\nreturn np.int64(0)"
         ),
         Entry("finish_events", _SLICE, _FINISH_EVENTS),
+    ),
+    "speculative": (
+        _BEGINS,
+        _GIVES,
+        Entry("attempt", "me, c, x, s, l, i", "return np.int64(attempt(me, c, x, s, l, i))"),
+        _RUNS,
+        Entry("write_versions", "me, c, s, l, first, last, stop", _WRITE_VERSIONS),
     ),
 }
 

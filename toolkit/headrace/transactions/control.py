@@ -27,6 +27,8 @@ from headrace.transactions.words import (
     CAUSE,
     CHAINS,
     CONFIG,
+    COPIES_FROM,
+    COPIES_TO,
     FAMILIES,
     FAMILY,
     FILLING_WORDS,
@@ -49,6 +51,8 @@ from headrace.transactions.words import (
     SHARED_NOTHING,
     SHARED_SOCKET,
     SHARING,
+    SPECULATION,
+    SPECULATIVE,
     THREADS,
     VERSIONED,
     WHOLE,
@@ -56,18 +60,21 @@ from headrace.transactions.words import (
 )
 from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT
 
-SCHEMES = ("chains", "lock", "mvlk", "partition", "none", "serial")
+SCHEMES = ("chains", "lock", "mvlk", "partition", "none", "serial", "speculative")
 SHARINGS = ("nothing", "everything", "socket")
 
-_SCHEME_NUMBERS = dict(zip(SCHEMES, (CHAINS, LOCK, MVLK, PARTITION, NONE, SERIAL), strict=True))
+_SCHEME_NUMBERS = dict(zip(SCHEMES, (CHAINS, LOCK, MVLK, PARTITION, NONE, SERIAL, SPECULATIVE), strict=True))
 _SHARING_NUMBERS = dict(zip(SHARINGS, (SHARED_NOTHING, SHARED_EVERYTHING, SHARED_SOCKET), strict=True))
-_FAMILY_NUMBERS = dict(zip(FAMILIES, (WHOLE, OPERATIONS), strict=True))
+_FAMILY_NUMBERS = dict(zip(FAMILIES, (WHOLE, OPERATIONS, SPECULATION), strict=True))
 
 MOST_PUNCTUATION = 1 << 17
 """Events between two punctuations, at most: what a batch has room for."""
 SPARE_CONFIGURATIONS = 8
 CHANGES_KEPT = 256
 """Changes, beside the planned ones, that are remembered until somebody takes note."""
+MOST_NODES = 1 << 24
+NODES = 1 << 19
+"""Versions that a batch may have, of an executor."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +103,7 @@ class Configuration:
 
 
 def family_of(scheme: str, can_split: bool) -> str:
-    """Which executors' loop runs a scheme: "whole" or "operations".
+    """Which executors' loop runs a scheme: "whole", "operations" or "speculative".
 
     Parameters
     ----------
@@ -109,6 +116,8 @@ def family_of(scheme: str, can_split: bool) -> str:
     >>> family_of("chains", can_split=True), family_of("chains", can_split=False), family_of("lock", True)
     ('operations', 'whole', 'whole')
     """
+    if scheme == "speculative":
+        return scheme
     return "operations" if scheme == "chains" and can_split else "whole"
 
 
@@ -163,6 +172,10 @@ class ControlArrays(NamedTuple):
     tails: np.ndarray  # int64[RECORD_WORDS * records]
     table_rows: np.ndarray  # of `memory`: the rows of all tables, behind them versions of rows
     table_places: np.ndarray  # int64[tables + 1, 3], its columns by `words`; no row where there is one version only
+    heads: np.ndarray  # int64[records]: versions of a batch
+    # By version, by event.
+    nodes: np.ndarray  # int64[4 * versions]
+    behind: np.ndarray  # int64[capacity]: who waits for the same event
     # By executor.
     filling: np.ndarray  # int64[workers, FILLING_WORDS]: where its key sets grow
     known: np.ndarray  # int64[workers, 2 * slots]: operations of a large key set by record
@@ -192,6 +205,7 @@ def allocate(
     max_delay_ns: int = 10_000_000,
     table_rows: np.ndarray | None = None,
     table_places: np.ndarray | None = None,
+    copies: range = range(0),
 ) -> ControlArrays:
     """Allocate with nobody active and no configuration written.
 
@@ -211,6 +225,8 @@ def allocate(
         How long an event may wait for its batch to fill.
     table_rows, table_places : int64[n], int64[tables + 1, 3], optional
         As of `memory.TableMemory`, with room for a version for each of the operations; without them "mvlk" is "lock".
+    copies : range
+        Words of the tables' memory in which copies of rows are made.
     """
     operations = operations_of(capacity, operations)
     if table_rows is None or table_places is None:
@@ -228,6 +244,7 @@ def allocate(
     words = padded_cells(WORD_COUNT)
     words[MAX_DELAY] = max_delay_ns
     words[PHASE] = FIRST_PHASE
+    words[COPIES_FROM], words[COPIES_TO] = copies.start, copies.stop
     return ControlArrays(
         words=words,
         event=aligned(PARK_EVENT + 32 * max_threads, np.int32),
@@ -242,6 +259,9 @@ def allocate(
         tails=column(RECORD_WORDS * records),
         table_rows=table_rows,
         table_places=table_places,
+        heads=column(records),
+        nodes=column(4 * min(MOST_NODES, max_threads * NODES)),
+        behind=column(capacity),
         filling=aligned(max_threads * FILLING_WORDS, np.int64).reshape(max_threads, FILLING_WORDS),
         known=table(2 * slots),
         part_at=table(BUCKETS + 1),

@@ -204,8 +204,9 @@ class _Slice:
         if read is not None:
             line = getattr(read, "lineno", 0)
             raise self._captured.error(
-                f"the key of {name} depends on what the transaction reads ({ast.unparse(read)}, line {line}): the rows of a"
-                f' transaction must be known from its event alone; put the key into the event before',
+                f"the key of {name} depends on what the transaction reads ({ast.unparse(read)}, line {line}): most"
+                f' schemes must know the rows of a transaction from its event alone; start(scheme="speculative") does not, nor'
+                f' does "serial" on one thread; or put the key into the event before',
                 node,
             )
         return copy.deepcopy(node)

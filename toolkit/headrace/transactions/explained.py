@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.transactions import layout
 from headrace.transactions.binding import Bound
+from headrace.transactions.fitting import objection
 from headrace.transactions.splitting import SAME, Split
 
 
@@ -24,8 +25,14 @@ def explain(bound: Bound) -> str:
             lines.append("  no row")
         lines.append(f"  rejected: {'what it wrote before is put back' if lowered.must_undo else 'nothing is written before'}")
         lines += [f"  {line}" for line in _operations(split)]
-    lines.append("keys: known from the event alone")
-    lines += [_execution(bound), _versions(bound)]
+    if bound.undetermined is None:
+        lines.append("keys: known from the event alone")
+        lines += [_execution(bound), _versions(bound)]
+    else:
+        lines.append("keys: some depend on what is read")
+    against = objection(bound, "speculative")
+    said = "on versions of rows, before it is known that what it reads is final; again where it was not"
+    lines.append(f'scheme="speculative": {said}' if against is None else str(against))
     return "\n".join(lines).replace(SAME, "")
 
 

@@ -43,7 +43,7 @@ def begin_set(c, me, i):
 
 
 @kernel
-def _find(c, me, record, at):
+def find_noted(c, me, record, at):
     """The operation of the set at work that is about `record`, or -1; from now on it is operation `at`, if none is."""
     begin = c.filling[me, SET_BEGIN]
     if at - begin <= SEARCHED:
@@ -80,7 +80,7 @@ def note(c, me, record, is_write):
         c.filling[me, SET_FULL] = 1
         return
     word = record << 1 | (1 if is_write else 0)
-    o = _find(c, me, record, at)
+    o = find_noted(c, me, record, at)
     if o >= 0:
         c.sets[o] |= word
         return
@@ -148,6 +148,7 @@ __all__ = [
     "end_operations",
     "end_set",
     "find_in_index",
+    "find_noted",
     "index_set",
     "note",
     "note_operation",

@@ -38,6 +38,22 @@ OPERATIONS = Measure(
     "operations", "operations", "Rows that transactions named as theirs; none are counted where no keys are needed.", "counter",
     rate="operations_per_s", shown="column",
 )  # fmt: skip
+EXECUTIONS = Measure(
+    "executions", "executions", "Events executed on versions of rows, those included that were executed again.", "counter",
+    rate="executions_per_s", shown="column",
+)  # fmt: skip
+VALIDATIONS = Measure(
+    "validations", "validations", "Times that what an execution has read was looked up again.", "counter",
+    rate="validations_per_s", shown="column",
+)  # fmt: skip
+ABORTS = Measure(
+    "aborts", "executions", "Executions that were not valid, since something they had read was written after that.", "counter",
+    rate="aborts_per_s", shown="column",
+)  # fmt: skip
+ALONE = Measure(
+    "alone", "events", "Events of batches where too many executions were not valid, or there was no room: done by one thread.",
+    "counter", rate="alone_per_s", shown="column",
+)  # fmt: skip
 BATCHES = Measure("batches", "batches", "Punctuations so far.", "counter", rate="batches_per_s", shown="column")
 PUNCTUATION = Measure("punctuation", "events", "Events between two punctuations, at most.", shown="column")
 IMBALANCE = Measure(
@@ -84,7 +100,8 @@ BREAKDOWN = (USEFUL, SYNCHRONIZATION, LOCK, OTHER)
 has a part of its own, cannot be told apart on one socket: it is in `USEFUL`."""
 
 MEASURES = (
-    PROCESSED, LATENCY, ADDED, RESULTS, TRANSACTIONS, REJECTED, OPERATIONS, BATCHES, PUNCTUATION, IMBALANCE, STATE_BYTES,
-    VERSIONS, VERSIONS_HELD, LOST_WAKEUPS, HOLDS_BACK, WATERMARK_GAP, LOAD, *WORKER_TIME, *BREAKDOWN, CHAINS,
+    PROCESSED, LATENCY, ADDED, RESULTS, TRANSACTIONS, REJECTED, OPERATIONS, EXECUTIONS, VALIDATIONS, ABORTS, ALONE, BATCHES,
+    PUNCTUATION, IMBALANCE, STATE_BYTES, VERSIONS, VERSIONS_HELD, LOST_WAKEUPS, HOLDS_BACK, WATERMARK_GAP, LOAD,
+    *WORKER_TIME, *BREAKDOWN, CHAINS,
 )  # fmt: skip
 """In the order in which histories show them."""

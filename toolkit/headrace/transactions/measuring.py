@@ -66,6 +66,7 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
     meter = times(section.control.meter, moment.until_ns)
     busy, barrier = meter[:, worker_kernel.BUSY_NS], meter[:, worker_kernel.BARRIER_NS]
     lock, other = meter[:, words.LOCK_NS], meter[:, words.PREPARE_NS] + meter[:, words.POST_NS]
+    filling = section.control.filling.sum(axis=0)
     gaps, holds_back = watermark_gaps(section.inlets)
     latency, largest_ns = (collector.latency.counts(), collector.latency.largest_ns) if collector else (None, 0)
     batches, versions = int(meter[:, words.BATCHES].max()), int(meter[:, words.VERSIONS].sum())
@@ -77,6 +78,10 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
         "transactions": executed * len(program.spec.functions),
         "rejected": section.rejected,
         "operations": int(meter[:, words.NOTED].sum()),
+        "executions": int(filling[words.EXECUTIONS]),
+        "validations": int(filling[words.VALIDATIONS]),
+        "aborts": int(filling[words.ABORTS]),
+        "alone": int(filling[words.ALONE]),
         "batches": batches,
         "punctuation": configuration.punctuation,
         "imbalance_cv": coefficient_of_variation(busy[members]),

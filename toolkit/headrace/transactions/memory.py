@@ -52,6 +52,8 @@ from headrace.transactions.words import NEVER
 
 PRESENT = 0
 """Word of a row, where unknown keys are inserted."""
+COPY_WORDS = 1 << 21
+"""Of an executor: for the copies of rows that it makes in a batch."""
 
 @dataclass(frozen=True)
 class Total:
@@ -87,6 +89,8 @@ class TableMemory:
         where there are no versions.
     records : int
         Of all tables.
+    copies : range
+        Words of `rows` behind the tables, where copies of rows are made.
     has_arena : bool
         There are lists, sets or maps.
     has_texts : bool
@@ -144,7 +148,8 @@ class TableMemory:
         self._first_totals = self._totals()
 
     def _allocate(self, words: int, executors: int, max_state: int) -> None:
-        self.rows = reserved(words, np.int64)
+        self.copies = range(words, words + executors * COPY_WORDS)
+        self.rows = reserved(self.copies.stop, np.int64)
         self.reals = self.rows.view(np.float64)
         self.index: list[np.ndarray | None] = []
         self.keys: list[np.ndarray | None] = []

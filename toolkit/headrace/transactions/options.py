@@ -142,6 +142,11 @@ class TransactionOptions:
             before = users if isinstance(users, Sequence) else [] if users is None else [users]
             asked[operator] = [*before, AdaptiveScheme()]
 
+    @property
+    def adapts(self) -> bool:
+        """Whether a controller chooses the scheme."""
+        return self._run is not None
+
     def initial(self, operator: str) -> Configuration:
         """Configuration 0 of an operator."""
         threads = int(self._threads.get(operator, self._threads.get(None, 1)))

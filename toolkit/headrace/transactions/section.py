@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ from headrace.transactions.audit import Audit
 from headrace.transactions.build import Built
 from headrace.transactions.content import TablesAt
 from headrace.transactions.control import Configuration, family_in_force, family_of
+from headrace.transactions.fitting import fitting, objection
 from headrace.transactions.measuring import LENGTHS, measure
 from headrace.transactions.options import MOST_PUNCTUATION, TransactionOptions
 from headrace.transactions.program import Program
@@ -61,6 +63,12 @@ class TransactionSection(Section):
         operations = control.operations_of(MOST_PUNCTUATION, options.max_operations)
         self.program = program = Program(node, branches, options.max_threads, options.max_state, operations)
         initial, planned = options.initial(self.name), options.planned(self.name)
+        if options.adapts and objection(program.bound, initial.scheme) is not None:
+            initial = replace(initial, scheme="speculative")
+        for configuration in (initial, *(each for _, each in planned)):
+            if (wrong := objection(program.bound, configuration.scheme)) is not None:
+                raise wrong
+        self._initial = initial
         handle, self._gate_kernels = gate_modules("log")
         self._sources = source_kernels("log")
         self.gate = handle.allocate(len(branches), 1, GATE_CAPACITY, bound_ns=0)
@@ -68,6 +76,7 @@ class TransactionSection(Section):
         self.control = control.allocate(
             self.max_threads, program.memory.records, MOST_PUNCTUATION, operations, len(planned),
             max_delay_ns=options.max_delay_ns, table_rows=program.memory.rows, table_places=program.memory.places,
+            copies=program.memory.copies,
         )  # fmt: skip
         self.out = rings.allocate(self.max_threads, OUTPUT_CAPACITY, self.control.meter)
         self.state = program.allocate(OUTPUT_CAPACITY, self.control.sets.size)
@@ -101,7 +110,7 @@ class TransactionSection(Section):
     @property
     def _schemes(self) -> tuple[str, ...]:
         """Those that may be asked for while it runs."""
-        return tuple(scheme for scheme in control.SCHEMES if scheme != "none" or self.options.unsafe)
+        return tuple(scheme for scheme in fitting(self.program.bound) if scheme != "none" or self.options.unsafe)
 
     def _compile_for(self, configuration: Configuration) -> None:
         """Have its loop compiled, so that no executor waits for the compiler."""
@@ -158,7 +167,7 @@ class TransactionSection(Section):
     def prepare(self, consumers: Sequence[Consumer], run: RunContext, is_last: bool) -> None:
         """Compile everything, and make the collector; nothing runs yet."""
         self._run = run
-        wanted = [self.options.initial(self.name), *(each for _, each in self.options.planned(self.name))]
+        wanted = [self._initial, *(each for _, each in self.options.planned(self.name))]
         for configuration in wanted:
             self._module(family_of(configuration.scheme, self.can_split))
         self._compile_handles()

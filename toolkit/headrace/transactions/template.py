@@ -34,6 +34,14 @@ from headrace.transactions.versions_kernel import place_of
 from headrace.transactions.words import CAUSE, COUNT, EVENT_SHIFT, MOST_SITES, MOST_TURNS, TURN_SHIFT, VERSIONED
 from headrace.workers.worker_kernel import stopped
 from headrace.transactions.index_kernel import FULL, find_direct, find_hashed, insert_hashed, insert_text
+from headrace.transactions.multiversion_kernel import (
+    begin_execution,
+    end_execution,
+    is_doomed,
+    raised,
+    touch_row,
+    write_back,
+)
 """
 
 _WHOLE_LIST = """
@@ -55,6 +63,12 @@ def find_{table}(s, key):
 def place_{table}(me, c, s, l, slot):
 {version}
     return s.table_base[{table}] + slot * {stride}
+
+
+@kernel
+def touch_{table}(me, c, s, i, slot, is_copied):
+    home = s.table_base[{table}] + slot * {stride}
+    return touch_row(me, c, s.table_rows, i, s.table_first[{table}] + slot, home, {stride}, is_copied)
 
 
 @kernel
@@ -109,6 +123,9 @@ def prepare_events(me, c, x, s, l, first, last):
     return last
 
 
+"""
+
+_RUN = """
 @kernel
 def run_event(me, c, x, s, l, i):
 {columns}
@@ -116,6 +133,24 @@ def run_event(me, c, x, s, l, i):
 {functions}
     s.event_rejected[i] = rejected
 {check}
+
+"""
+
+_SPECULATIVE = """
+@kernel
+def attempt(me, c, x, s, l, i):
+    begin_execution(me, c, i)
+    try:
+        run_event(me, c, x, s, l, i)
+    except Exception:
+        l[UNDO] = 0
+        raised(me, c)
+    return end_execution(me, c, s.table_rows, i)
+
+
+@kernel
+def write_versions(me, c, s, first, last, stop):
+    write_back(me, c, s.table_rows, first, last, stop)
 
 """
 
@@ -227,7 +262,7 @@ def generate(bound: Bound, emits: Sequence[str], value_columns: Sequence[str], f
         Columns that are emitted.
     value_columns : sequence of str
         Of the store, in order.
-    family : {"whole", "operations"}
+    family : {"whole", "operations", "speculative"}
     """
     emitting = [number for number, lowered in enumerate(bound.lowered) if lowered.calls_emit]
     text = _IMPORTS + _WHOLE_LIST + included(undo_kernel)
@@ -247,7 +282,7 @@ def generate(bound: Bound, emits: Sequence[str], value_columns: Sequence[str], f
     check = "pass"
     if len(emitting) > 1:
         check = _CHECK.format(emitted=" + ".join(f"({mask} & 1)" for mask in masks)).strip()
-    write = _operations_text if family == "operations" else _whole_text
+    write = {"operations": _operations_text, "speculative": _speculative_text}.get(family, _whole_text)
     return text + write(bound, value_columns, indent(check, 1).rstrip("\n"))
 
 
@@ -258,9 +293,20 @@ def _pasted(functions: Sequence[GeneratedFunction]) -> str:
 def _whole_text(bound: Bound, value_columns: Sequence[str], check: str) -> str:
     """Transactions that run whole, and what names their keys."""
     keys = bound.keys
-    return _pasted([*bound.functions, *keys]) + _WHOLE.format(
+    naming = _WHOLE.format(
         key_columns=_columns(bound, keys, value_columns, 2),
         keys=indent("\n".join(f"{f.name}({_arguments(f)})" for f in keys) or "pass", 2).rstrip("\n"),
+    )
+    return _pasted([*bound.functions, *keys]) + naming + _run_text(bound, value_columns, check)
+
+
+def _speculative_text(bound: Bound, value_columns: Sequence[str], check: str) -> str:
+    """Transactions that run whole, on versions of rows."""
+    return _pasted(bound.speculative) + _run_text(bound, value_columns, check) + _SPECULATIVE
+
+
+def _run_text(bound: Bound, value_columns: Sequence[str], check: str) -> str:
+    return _RUN.format(
         columns=_columns(bound, bound.functions, value_columns, 1),
         functions=indent("\n".join(_call(bound, number) for number in range(len(bound.functions))), 1).rstrip("\n"),
         check=check,

@@ -28,7 +28,17 @@ ACCEPTING = (WORKER_WORDS + 18) * CELL  # since when somebody waits for input
 CURSOR = (WORKER_WORDS + 19) * CELL  # of two groups of executors: the next of what they share
 CURSOR_2 = (WORKER_WORDS + 20) * CELL
 TURN = (WORKER_WORDS + 21) * CELL  # the event that takes its places in the queues next
-WORD_COUNT = WORKER_WORDS + 22
+TASKS = (WORKER_WORDS + 22) * CELL  # `speculation_kernel` says what these are
+SETTLED = (WORKER_WORDS + 23) * CELL
+CURTAILED = (WORKER_WORDS + 24) * CELL
+PREFIX = (WORKER_WORDS + 25) * CELL  # events of a curtailed batch that are settled
+COPIES_FROM = (WORKER_WORDS + 26) * CELL  # where in the rows' memory copies are made,
+COPIES_TO = (WORKER_WORDS + 27) * CELL  # and where not any more
+ABORTED = (WORKER_WORDS + 28) * CELL  # executions of a batch that were not valid
+WORD_COUNT = WORKER_WORDS + 29
+
+EXECUTE_AT, VALIDATE_AT, LOWERED = CURSOR, CURSOR_2, TURN
+"""What speculation uses these for: they are 0 when a batch begins."""
 
 FIRST_PHASE = 1
 """An executor is activated with the number of the phase that it begins in: never 0."""
@@ -37,10 +47,10 @@ FIRST_PHASE = 1
 THREADS, SCHEME, SHARING, PUNCTUATION, FAMILY = range(5)
 ROW_WORDS = 8
 
-CHAINS, LOCK, MVLK, PARTITION, NONE, SERIAL = range(6)
+CHAINS, LOCK, MVLK, PARTITION, NONE, SERIAL, SPECULATIVE = range(7)
 SHARED_NOTHING, SHARED_EVERYTHING, SHARED_SOCKET = range(3)
-WHOLE, OPERATIONS = range(2)
-FAMILIES = ("whole", "operations")
+WHOLE, OPERATIONS, SPECULATION = range(3)
+FAMILIES = ("whole", "operations", "speculative")
 
 # Columns of `meter`, after the workers' times.
 (
@@ -65,7 +75,23 @@ RECORD_WORDS = 4
 """Of each record, in `locks` and in `tails`."""
 FIRST_RECORD, ROWS_AT, ROW_SIZE = range(3)
 """Columns of `table_places`: of a table, and in the last row of what is behind the tables, the versions of rows."""
-FILLING_WORDS = 16
+FILLING_WORDS = 32
+
+# Columns of `filling` of an executor that speculates (`multiversion_kernel`); those of key sets are the first ones.
+(
+    TAG,  # of the batch; 0: rows are found in the tables
+    BLOCKED,  # what ends the execution
+    BLOCKER,  # the event whose estimate it was
+    COPY_AT,  # where the next copy goes,
+    COPY_END,
+    NODE_AT,  # the next node,
+    NODE_END,
+    POLLS,  # turns of loops
+    EXECUTIONS,  # so far
+    VALIDATIONS,
+    ABORTS,
+    ALONE,  # events that were executed in place, behind a part that was curtailed
+) = range(16, 28)
 LENGTH_CLASSES = 64
 """Of `lengths`: a record with n operations in a batch counts in class (bits of n)."""
 

@@ -1,0 +1,47 @@
+"""Which schemes can run an operator's functions, and why others cannot."""
+
+from __future__ import annotations
+
+from headrace.errors import FunctionError, HeadraceError, NotSupportedError
+from headrace.transactions.binding import Bound
+from headrace.transactions.control import SCHEMES
+
+KEYLESS = ("serial", "speculative")
+"""Schemes that do not ask which rows a transaction will touch."""
+
+
+def objection(bound: Bound, scheme: str) -> HeadraceError | None:
+    """Say why a scheme cannot run the functions; None if it can.
+
+    Parameters
+    ----------
+    bound : Bound
+    scheme : str
+        One of `SCHEMES`.
+    """
+    if scheme not in KEYLESS and bound.undetermined is not None:
+        return _again(bound.undetermined)
+    if scheme != "speculative":
+        return None
+    for table in bound.tables:
+        if table.containers:
+            return NotSupportedError(
+                f"scheme='speculative' keeps versions of rows, and the column {next(iter(table.containers))!r} of table"
+                f" {table.name!r} is a list, set, map or array, of which it keeps none: use another scheme"
+            )
+        if table.unknown == "insert" and bound.undetermined is not None:
+            return NotSupportedError(
+                f"scheme='speculative' would put keys into table {table.name!r} (unknown='insert') that are worked out from what"
+                f" does not come to be, since a key depends on what is read: use scheme='serial', or make the rows before"
+            )
+    return None
+
+
+def fitting(bound: Bound) -> tuple[str, ...]:
+    """Name the schemes that can run the functions."""
+    return tuple(scheme for scheme in SCHEMES if objection(bound, scheme) is None)
+
+
+def _again(error: FunctionError) -> FunctionError:
+    """The same, to be raised anew: an exception that was raised holds on to where that was."""
+    return FunctionError(error.args[0], error.function, error.file, error.line)

@@ -1,0 +1,95 @@
+"""What speculation brings, and what it costs where it cannot bring anything: `headrace bench speculative`.
+
+Transactions of four operations of 200 ns each, on two threads, beside `serial`, of the executors alone (`executed`): on rows
+drawn from 10,000, so that two of a batch seldom meet; on the same four rows, so that all do; and lookups of which each
+names the next one's row, so that no other scheme can run them on two threads. What is timed has the rows and tables of
+`serial`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+import headrace as hr
+from headrace_bench.costly import RECORDS, worked
+from headrace_bench.executed import Executed
+from headrace_bench.rows import Row, median
+from headrace_bench.transacting import PUNCTUATION, rounds_of
+
+COST_NS = 200
+
+
+def four(events: hr.Stream) -> hr.Stream:
+    """Four rows are written."""
+    table = hr.table("rows", columns={"value": "int64"}, rows=RECORDS)
+
+    def add(e, t):
+        table[e.a].value += worked(1, e.rounds)
+        table[e.b].value += worked(2, e.rounds)
+        table[e.c].value += worked(3, e.rounds)
+        table[e.d].value += worked(4, e.rounds)
+
+    return events.transact(add)
+
+
+def lookups(events: hr.Stream) -> hr.Stream:
+    """Three rows are read, each of which names the next one, and the last is written."""
+    keys = np.arange(RECORDS)
+    given = pa.table({"id": keys, "next": np.random.default_rng(1).permutation(RECORDS), "value": np.zeros_like(keys)})
+    accounts = hr.table("accounts", data=given, key="id")
+
+    def follow(e, t):
+        key = e.a
+        for _ in range(3):
+            key = worked(accounts[key].next, e.rounds)
+        accounts[key].value += worked(1, e.rounds)
+        t.emit(at=key)
+
+    return events.transact(follow, emits={"at": "int64"})
+
+
+def _keys(n: int) -> np.ndarray:
+    return np.random.default_rng(2).integers(0, RECORDS, (n, 4))
+
+
+def _same(n: int) -> np.ndarray:
+    return np.tile(np.arange(4), (n, 1))
+
+
+CASES: dict[str, tuple[Callable[[hr.Stream], hr.Stream], Callable[[int], np.ndarray], float]] = {
+    "independent": (four, _keys, 1.5),
+    "all conflict": (four, _same, 0.6),
+    "lookups by what was read": (lookups, _keys, 1.3),
+}
+"""Function, keys of n events, what ENGINES section 4 asks for beside `serial`."""
+
+
+def measure(full: bool, tiny: bool = False) -> list[Row]:
+    """M events/s of each case on two threads."""
+    n, repetitions = (2_000, 1) if tiny else (100_000, 11) if full else (40_000, 7)
+    rounds = 0 if tiny else rounds_of(COST_NS)
+    rows = []
+    for name, (build, make, goal) in CASES.items():
+        keys = make(n)
+        table = pa.table({"ts": np.arange(n), **dict(zip("abcd", keys.T, strict=True)), "rounds": np.full(n, rounds)})
+        stream = build(hr.stream(table, event_time="ts"))
+        first: Executed | None = None
+        rates: dict[str, list[float]] = {"serial": [], "speculative": []}
+        for repetition in range(repetitions + 1):
+            for scheme, threads in (("serial", 1), ("speculative", 2)):
+                run = Executed(stream, table, like=first, scheme=scheme, threads=threads, punctuation=PUNCTUATION)
+                first = first or run
+                run.run()
+                assert run.content == first.content, f"{name}, {scheme}: not what serial made"
+                if repetition or tiny:  # the first one warms up
+                    rates[scheme].append(run.per_second / 1e6)
+        serial = median(rates["serial"])
+        rows.append(Row("speculative", f"{name}, serial", serial, "M events/s"))
+        rows.append(
+            Row("speculative", f"{name}, 2 threads", median(rates["speculative"]), "M events/s", baseline=serial,
+                baseline_name="serial", goal=goal, goal_is_ratio=True)
+        )  # fmt: skip
+    return rows
