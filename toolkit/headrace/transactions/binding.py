@@ -227,8 +227,7 @@ class _Writing:
                 text += f"keep_row(me, s, l, {at}, {layout.stride(row.table)})\n"
             rows[row.name] = Opened(role, text + self._present(row), _kind_of_key(row))
         named = {EMITTED: "state emitted"}
-        given = (*(PRIVATE if lowered.must_undo else ()), *columns)
-        return self._specialised(f"user_{number}", lowered.captured, given, bindings, rows, named, "any")
+        return self._specialised(f"user_{number}", lowered.captured, (*PRIVATE, *columns), bindings, rows, named, "any")
 
     def keys(self, number: int, lowered: Lowered, columns: tuple[str, ...]) -> GeneratedFunction:
         """What only names the function's keys."""
