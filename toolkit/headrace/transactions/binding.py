@@ -35,7 +35,7 @@ from headrace.transactions.words import MOST_SITES
 KERNEL_WORDS = ("me", "c", "s", "i", "ts")
 """Parameters of every function, before its own ones and the columns that it reads."""
 PRIVATE = ("l",)
-"""Parameter of one that keeps what it may have to undo: an array, whose references are counted at each call."""
+"""Parameter of one that runs whole: the executor's words."""
 TURNS = "turn_"
 """What names operations in a loop is given 0 for its turn, by the row's number."""
 NEXT_OPERATION = "next_operation"
