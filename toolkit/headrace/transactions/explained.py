@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.transactions import layout
 from headrace.transactions.binding import Bound
+from headrace.transactions.branches import OTHER
 from headrace.transactions.splitting import SAME, Split
 
 
@@ -26,7 +27,7 @@ def explain(bound: Bound) -> str:
         lines += [f"  {line}" for line in _operations(split)]
     lines.append("keys: known from the event alone")
     lines += [_execution(bound), _versions(bound)]
-    return "\n".join(lines).replace(SAME, "")
+    return "\n".join(lines).replace(SAME, "").replace(OTHER, "")
 
 
 def _operations(split: Split) -> list[str]:
