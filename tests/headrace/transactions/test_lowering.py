@@ -8,6 +8,7 @@ Oracle      `headrace.reference.transactions`, which runs the function itself; r
 Cannot see  what the compiler makes of the text, and threads: test_functions.py
 """
 
+import ast
 import random
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pytest
 
 import headrace as hr
 from headrace.errors import FunctionError
-from headrace.transactions import lowering
+from headrace.transactions import branches, lowering
 from headrace.transactions.lowering import lower
 from planted_mistakes import planted
 from support.made_up_transactions import EMITS, events, program
@@ -598,3 +599,56 @@ def test_planted_mistakes_of_lowering_are_found(name):
     agree_as_text(function, EVENTS, EMITS)
     with planted(lowering, text, mistake), pytest.raises((AssertionError, UnboundLocalError, FunctionError)):
         agree_as_text(function, EVENTS, EMITS)
+
+
+# -- rows of branches that exclude each other
+
+
+def reads_or_writes(e, t):
+    if e.x > 0:
+        t.emit(o=A[e.k].b + A[e.j].b)
+    elif e.x < 0:
+        A[e.k].b += 1
+        if A[e.k].b > 6:
+            A[e.j].c += 1
+    else:
+        for k in e.ks:
+            if k > 3:
+                A[k].b += A[e.j].b
+            else:
+                A[e.j].c += A[k].b
+
+
+def writes_behind_the_condition(e, t):
+    y = 0
+    if e.x > 0:
+        y = A[e.k].b
+    else:
+        y = A[e.k].c
+    A[e.k].b = y
+
+
+def written(function):
+    """Of the rows of a function, what they were called and whether they are written."""
+    rows = lower(function, EMITS).rows.values()
+    return sorted((row.name.rstrip(branches.OTHER), row.is_written) for row in rows)
+
+
+def test_example_a_branch_that_only_reads_a_row_does_not_write_it():
+    agree_as_text(reads_or_writes, EVENTS, EMITS)
+    assert written(reads_or_writes) == [
+        ("A[e.j]", False), ("A[e.j]", False), ("A[e.j]", True), ("A[e.j]", True),
+        ("A[e.k]", False), ("A[e.k]", True), ("A[k]", False), ("A[k]", True),
+    ]  # fmt: skip
+    agree_as_text(writes_behind_the_condition, EVENTS, EMITS)
+    assert written(writes_behind_the_condition) == [("A[e.k]", True)]
+
+
+def test_a_row_that_leaves_its_branch_must_not_be_parted():
+    """What is opened in front, or goes on behind the condition, would be another row there."""
+    text = "row = e.k\nif e.x > 0: y = row.b\nelse: row.b = 1"
+    for body in (text, text.removeprefix("row = e.k\n") + "\nz = row.b"):
+        tree = ast.parse(body)
+        assert branches.part_rows(tree.body, ["row"]) == {}
+        with planted(branches, "and both[name] == everywhere[name]", ""):
+            assert branches.part_rows(tree.body, ["row"])

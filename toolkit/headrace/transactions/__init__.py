@@ -10,6 +10,7 @@ From a function to kernels:
 ``specification``     what is asked of an operator: functions, what they emit, what is carried
 ``lowering``          a function with a statement of its own for each row it finds
 ``nulls``             what rejects where a row is found by a null
+``branches``          rows of branches that exclude each other, told apart
 ``determined``        from that, what only names its rows: the determined sets
 ``splitting``         from that, operations on single rows, where none depends on another one
 ``explained``         which of these it is, in words

@@ -242,7 +242,7 @@ class _Writing:
                 is_copied = any(each.is_written for each in lowered.rows.values() if each.table is row.table)
                 text += f"{at} = touch_{table}(me, c, s, i, {slot}, {is_copied})\nif {at} < 0:\n    return 1\n"
             else:
-                text += f"{at} = place_{table}(me, c, s, l, {slot})\n"
+                text += f"{at} = version_{table}(me, c, s, l, {slot})\n"
             if row.is_written and lowered.must_undo:
                 text += f"keep_row(me, s, l, {at}, {layout.stride(row.table)})\n"
             rows[row.name] = Opened(role, text + self._present(row), _kind_of_key(row))
@@ -300,7 +300,7 @@ class _Writing:
         """What one operation does, in its row's chain."""
         assert of.lowered is not None
         row, table = one.row, self._tables.index(one.row.table)
-        text = f"row_{row.number} = slot\nat_{row.number} = place_{table}(me, c, s, l, slot)\n{self._present(row)}"
+        text = f"row_{row.number} = slot\nat_{row.number} = place_{table}(s, slot)\n{self._present(row)}"
         rows = {row.name: Opened(self._role(row), text, _kind_of_key(row))}
         bindings: dict[str, Any] = {
             "e": self._fields, self._role(row): self._columns(table, row.number), TURN: "turn",

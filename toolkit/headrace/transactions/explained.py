@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.transactions import layout
 from headrace.transactions.binding import Bound
+from headrace.transactions.branches import OTHER
 from headrace.transactions.fitting import objection
 from headrace.transactions.splitting import SAME, Split
 
@@ -33,7 +34,7 @@ def explain(bound: Bound) -> str:
     against = objection(bound, "speculative")
     said = "on versions of rows, before it is known that what it reads is final; again where it was not"
     lines.append(f'scheme="speculative": {said}' if against is None else str(against))
-    return "\n".join(lines).replace(SAME, "")
+    return "\n".join(lines).replace(SAME, "").replace(OTHER, "")
 
 
 def _operations(split: Split) -> list[str]:

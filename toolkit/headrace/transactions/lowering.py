@@ -29,6 +29,7 @@ from typing import Any
 from headrace.codegen.capture import CapturedFunction, capture
 from headrace.codegen.kinds import Array, MapOf, Record
 from headrace.names import instead
+from headrace.transactions.branches import part_rows
 from headrace.transactions.nulls import is_column, lists_asked, nulls_of, with_columns_named
 from headrace.transactions.tables import Table
 
@@ -140,6 +141,8 @@ class _Lowering:
         node = copy.copy(captured.node)
         node.body = body
         ast.fix_missing_locations(node)
+        for other, name in part_rows(body, self._rows.keys() - self._aliases.keys()).items():
+            self._row(other, self._rows[name].table)
         result = Lowered(replace(captured, node=node), self._rows, self._calls_emit)
         self._note_writes(node)
         self._check_undo(result)

@@ -60,9 +60,14 @@ def find_{table}(s, key):
 
 
 @kernel
-def place_{table}(me, c, s, l, slot):
-{version}
+def place_{table}(s, slot):
     return s.table_base[{table}] + slot * {stride}
+
+
+@kernel
+def version_{table}(me, c, s, l, slot):
+{version}
+    return place_{table}(s, slot)
 
 
 @kernel
