@@ -75,8 +75,8 @@ def attempt(me, c, x, s, l, i):
     return end_execution(me, c, s.rows, i)
 
 
-def write_versions(me, c, s, l, first, last, stop):
-    write_back(me, c, s.rows, first, last, stop)
+def write_versions(me, c, s, l, stop):
+    write_back(me, c, s.rows, stop)
 
 
 def give_event(me, c, o, x, s, l, i, slot):

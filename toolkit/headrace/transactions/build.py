@@ -29,7 +29,7 @@ for i in range(first, last):
 return np.int64(0)
 """
 _RUNS = Entry("run_event", "me, c, x, s, l, i", "run_event(me, c, x, s, l, i)\nreturn np.int64(0)")
-_WRITE_VERSIONS = "write_versions(me, c, s, first, last, stop)\nreturn np.int64(0)"
+_WRITE_VERSIONS = "write_versions(me, c, s, stop)\nreturn np.int64(0)"
 _SLICE = "me, c, x, s, l, first, last"
 _ENTRIES = {
     "whole": (
@@ -52,7 +52,7 @@ _ENTRIES = {
         _GIVES,
         Entry("attempt", "me, c, x, s, l, i", "return np.int64(attempt(me, c, x, s, l, i))"),
         _RUNS,
-        Entry("write_versions", "me, c, s, l, first, last, stop", _WRITE_VERSIONS),
+        Entry("write_versions", "me, c, s, l, stop", _WRITE_VERSIONS),
     ),
 }
 

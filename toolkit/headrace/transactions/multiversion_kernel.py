@@ -9,7 +9,7 @@ State       heads[r]    tag of the batch, then the node of the record's last ver
             nodes[k]    EVENT that wrote, BEHIND: the node of the event before it, or NOBODY; VERSION: address of the
                         copy, then what it is. From the last event to the first
             set_at[i]   the accesses of the event's last complete execution: where they begin, how many
-            set_size[i] 1 if that execution raised an exception
+            set_size[i] who that was, and 1 if it raised an exception
             by access   sets: record, is it copied. link: the VERSION that was read, 0: the table's row. link_2: the
                         address that the function works on. event_of: address in the table, words of the row.
                         entries: the node that it published, or NOBODY
@@ -31,7 +31,7 @@ Checked     tests/headrace/transactions/test_speculative.py, test_interleave_spe
 """
 
 from headrace.kernel import kernel
-from headrace.memory.atomics import compare_exchange, load_acquire, store_release
+from headrace.memory.atomics import compare_exchange, load_acquire, prefetch_for_write, store_release
 from headrace.transactions.key_sets_kernel import SET_AT, SET_BEGIN, SET_END, begin_set, find_noted
 from headrace.transactions.words import (
     BLOCKED,
@@ -114,6 +114,8 @@ def touch_row(me, c, rows, i, record, home, size, is_copied):
         return -1
     o = find_noted(c, me, record, at)
     if o < 0:
+        if is_copied:
+            prefetch_for_write(c.heads, record)  # else the line is asked for twice: to look at the head, and to change it
         node, version = latest(c, tag, record, i)
         if version & 3 == ESTIMATE:
             c.filling[me, BLOCKER] = c.nodes[node * NODE_WORDS + EVENT]
@@ -149,13 +151,20 @@ def raised(me, c):
 
 @kernel
 def is_doomed(me, c, i):
-    """Whether a function should leave its loops: the run stops, or what it has read holds no longer, so they may be endless."""
+    """Whether a function should leave its loops: the run stops, or what it has read holds no longer, so they may be endless.
+
+    Asked in each turn, so it is short and becomes part of the loop.
+    """
+    polls = c.filling[me, POLLS] + 1
+    c.filling[me, POLLS] = polls
+    return polls & (LOOKED_AFTER - 1) == 0 and should_leave(me, c, i)
+
+
+@kernel
+def should_leave(me, c, i):
     if stopped(c):
         return True
     if c.filling[me, TAG] == 0:
-        return False
-    c.filling[me, POLLS] += 1
-    if c.filling[me, POLLS] & (LOOKED_AFTER - 1) != 0:
         return False
     if still_holds(c, c.filling[me, TAG], i, c.filling[me, SET_BEGIN], c.filling[me, SET_AT]):
         return False
@@ -233,7 +242,7 @@ def end_execution(me, c, rows, i):
             version = load_acquire(c.nodes, node * NODE_WORDS + VERSION)
             if version & 3 == ESTIMATE:
                 store_release(c.nodes, node * NODE_WORDS + VERSION, version | GONE)
-    c.set_size[i] = 1 if outcome == RAISED else 0
+    c.set_size[i] = me << 1 | (1 if outcome == RAISED else 0)
     store_release(c.set_at, i, begin << SIZE_BITS | (end - begin))  # S2
     return RAISED if outcome == RAISED else found
 
@@ -285,10 +294,12 @@ def make_estimates(c, i):
 
 
 @kernel
-def write_back(me, c, rows, first, last, stop):
-    """Put into the tables what events `first` to `last - 1` wrote last, of those before event `stop`."""
+def write_back(me, c, rows, stop):
+    """Put into the tables what the caller's executions wrote last, of events before `stop`: it has the copies in its cache."""
     tag = c.filling[me, TAG]
-    for i in range(first, min(last, stop)):
+    for i in range(stop):
+        if c.set_size[i] >> 1 != me:
+            continue
         accesses = c.set_at[i]
         begin = accesses >> SIZE_BITS
         for o in range(begin, begin + (accesses & ((1 << SIZE_BITS) - 1))):

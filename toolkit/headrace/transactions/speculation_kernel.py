@@ -86,9 +86,9 @@ BY_BITS = 2
 """Where the executor stands."""
 EXECUTION_BITS = 16
 """Where the number of the execution stands."""
-EVENTS_TAKEN = 8
+EVENTS_TAKEN = 16
 """Events of a block."""
-FAR = 8
+FAR = 4
 """Blocks, for each executor, that may be executed before somebody else than who executed one validates it."""
 
 LEAST_ABORTS = 16
@@ -301,7 +301,7 @@ def find_prefix(me, c, executed):
     """PREFIX: how many events are settled. Of a batch that was curtailed, by one executor."""
     tag = c.filling[me, TAG]
     i = 0
-    while i < executed and c.pending[i] & 3 == EXECUTED and c.set_size[i] == 0 and is_valid(c, tag, i):
+    while i < executed and c.pending[i] & 3 == EXECUTED and c.set_size[i] & 1 == 0 and is_valid(c, tag, i):
         i += 1
     store_relaxed(c.words, PREFIX, i)
     store_relaxed(c.words, TASKS, 0)

@@ -5,7 +5,7 @@ This file is included in each generated module of the family "speculative", behi
 
     attempt(me, c, x, s, l, i)              execute event `i` on versions; what became of it, as `multiversion_kernel` names it
     run_event(me, c, x, s, l, i)            all functions of event `i`, in place
-    write_versions(me, c, s, l, first, last, stop)  what events of a slice wrote last, into the tables
+    write_versions(me, c, s, l, stop)       what one's executions of events before `stop` wrote last, into the tables
 
 `speculation_kernel` decides who does what. One executor alone runs events in their order, in place. So does executor 0
 with what a batch has left if it was curtailed: events behind one that raised an exception, which raises it once more,
@@ -161,7 +161,7 @@ def execute_batch(me, c, x, s, l, config):
         if not meet(me, c, l):
             return False
         stop = load_relaxed(c.words, PREFIX)
-    write_versions(me, c, s, l, executed * me // threads, executed * (me + 1) // threads, stop)
+    write_versions(me, c, s, l, stop)
     if is_curtailed:
         if not meet(me, c, l):
             return False

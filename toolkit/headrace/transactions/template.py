@@ -154,8 +154,8 @@ def attempt(me, c, x, s, l, i):
 
 
 @kernel
-def write_versions(me, c, s, first, last, stop):
-    write_back(me, c, s.table_rows, first, last, stop)
+def write_versions(me, c, s, stop):
+    write_back(me, c, s.table_rows, stop)
 
 """
 
