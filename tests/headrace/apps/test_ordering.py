@@ -23,6 +23,7 @@ from headrace import cli
 from headrace.apps import APPS
 from headrace.apps.command import Request, run
 from headrace.apps.compare import first_difference
+from support import ordered_tables
 from support.ordered_applications import CATEGORIES, HOUR, MOST, NAMES, PARAMETERS, expected, nasty
 
 UTC, MS = pa.timestamp("us", tz="UTC"), pa.timestamp("ms", tz="Europe/Rome")
@@ -40,26 +41,30 @@ COLUMNS = {
 class Application:
     """Runs one application on tables, each from a file to a file, and holds it against the reference."""
 
-    def __init__(self, name, folder):
+    def __init__(self, name, folder, parameters=None, right=CATEGORIES):
         self.name, self.folder = name, folder
+        self.parameters = PARAMETERS[name] if parameters is None else parameters
         self._count = itertools.count()
         self.right = str(folder / "right.parquet") if APPS[name].has_right else None
         if self.right:
-            pq.write_table(CATEGORIES, self.right)
+            pq.write_table(right, self.right)
 
     def run(self, table, options=None, **flags):
         """Return the bytes of the result, and the report."""
         number = next(self._count)
         given, out = (str(self.folder / f"{what}{number}.parquet") for what in ("in", "out"))
         pq.write_table(table, given)
-        options = PARAMETERS[self.name] | (options or {})
+        options = self.parameters | (options or {})
         size = options.pop("size", None)
         report = run(Request(self.name, out, left=given, right=self.right, size=size, options=options, **flags))
         return Path(out).read_bytes(), report
 
     def check(self, content, tables, **given):
         """Assert that a file holds what the reference says of these sources."""
-        rows = expected(self.name, tables, **given)
+        return self.hold(content, tables, expected(self.name, tables, **given))
+
+    def hold(self, content, tables, rows):
+        """Assert that a file has these rows, in the columns that the application promises."""
         result = pq.read_table(pa.BufferReader(content))
         wanted = COLUMNS[self.name] | {"ts": str(tables[0].schema.field("ts").type)}
         assert {field.name: str(field.type) for field in result.schema} == wanted
@@ -182,6 +187,21 @@ def _categories_that_cannot_be(folder, capfd):
     nobody = pa.table({"item": pa.nulls(2), "category": pa.nulls(2)})
     assert cli.main(_command(folder / "nobody", table, nobody)) == 0
     assert pq.read_metadata(folder / "nobody" / "out.parquet").num_rows == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_oracle_by_default(name, tmp_path):
+    """Hours, days and time-outs as they are when nothing is said; times in milli- and microseconds, with zones."""
+    other = ordered_tables.right(1)
+    app, draw = Application(name, tmp_path, {}, other), random.Random(name)
+    for seed in (1, 2, 3, 4):  # of one unit in the engine
+        table = ordered_tables.nasty(name, seed)
+        rows = ordered_tables.expected(name, [table], other if app.right else None)
+        first, _ = app.run(table, threads=2)
+        assert app.hold(first, [table], rows)
+        flags = flags_of(draw)
+        assert app.run(table, **flags)[0] == first, flags
 
 
 @pytest.mark.slow
