@@ -162,8 +162,11 @@ def parser() -> argparse.ArgumentParser:
     of_stages.add_argument("--reorder", choices=tuple(REORDERS), help=comes)
     own = run.add_argument_group("options of one application, or of several")
     for name, options in _own_options().items():
-        read, texts = next(iter(options.values())).read, (f"{app}: {option.help}" for app, option in options.items())
-        own.add_argument(f"--{name}", type=_option(read), help="; ".join(texts))
+        apps_of: dict[str, list[str]] = {}
+        for app, option in options.items():
+            apps_of.setdefault(option.help, []).append(app)
+        texts = (f"{', '.join(names)}: {text}" for text, names in apps_of.items())
+        own.add_argument(f"--{name}", type=_option(next(iter(options.values())).read), help="; ".join(texts))
 
     bench = commands.add_parser("bench", help="measure the parts, repeat the papers' experiments", allow_abbrev=False)
     bench.add_argument("name", metavar="NAME|all", help="see `headrace bench list`")

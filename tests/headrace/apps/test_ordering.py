@@ -3,8 +3,8 @@
 Property    OUT has what the plain definition says, and not a byte differs under any flags
 Oracle      `headrace.reference.ordering_apps`, which knows no stages, on rows with all in them that is easily got
             wrong (support.ordered_applications)
-Cannot see  long streams and hard interleavings (tests/headrace/ordering), the way through --spark, and mistakes that
-            the reference shares
+Cannot see  long streams and hard interleavings (tests/headrace/ordering), and
+            mistakes that the reference shares
 
 An application compiles for five seconds and more: one test has all that is asked of it.
 """
@@ -202,6 +202,15 @@ def test_oracle_by_default(name, tmp_path):
         assert app.hold(first, [table], rows)
         flags = flags_of(draw)
         assert app.run(table, **flags)[0] == first, flags
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_agree_both_inputs_through_spark(tmp_path, spark):
+    """The table of categories too, nulls in it included."""
+    other, table = ordered_tables.right(1), ordered_tables.nasty("declining", 2)
+    app = Application("declining", tmp_path, {}, other)
+    assert app.run(table, threads=2, spark=spark.sparkContext.master)[0] == app.run(table)[0]
 
 
 @pytest.mark.slow
