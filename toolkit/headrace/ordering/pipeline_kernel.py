@@ -20,7 +20,7 @@ Checked     tests/headrace/ordering
 from headrace.egress.rings import DRAINED_EVENT, INSTANCES_WAITING
 from headrace.gates.merged_log_kernel import DATA_EVENT, READERS_WAITING, peek
 from headrace.kernel import kernel
-from headrace.memory.atomics import CELL, load_acquire, load_relaxed, now_ns, pause
+from headrace.memory.atomics import CELL, borrowed, load_acquire, load_relaxed, now_ns, pause
 from headrace.memory.event_count import cancel, prepare, signal, sleep
 from headrace.ordering.buffer_kernel import cell, room_behind, sweep
 from headrace.ordering.schedule_kernel import choose, is_schedulable, worklist
@@ -172,6 +172,8 @@ def run_worker(me, g, c, o, x, s, l):
     l : int64[]
         Private.
     """
+    # Each kernel counts the references to its arrays, by atomics, and all workers those to `x` in one word.
+    x, l = borrowed(x), borrowed(l)
     while not stopped(c):
         if load_acquire(c.reading, me * CELL) == 0:
             turn(c.meter, me, PARKED_NS)
