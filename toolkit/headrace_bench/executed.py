@@ -110,8 +110,12 @@ class Executed:
         batch = max(1, int(c.rows[0, words.PUNCTUATION]))
         for array in (c.refs, c.tss, c.ats, c.places, c.set_at, c.set_size, c.pending, c.order):
             touch(array[:batch])
-        for array in (c.locks, c.tails):
+        for array in (c.locks, c.tails, c.heads):
             touch(array)
+        threads = int(c.rows[0, words.THREADS])
+        for array, count in ((c.sets, 16), (c.event_of, 16), (c.link, 16), (c.link_2, 16), (c.entries, 16), (c.nodes, 64)):
+            for me in range(threads):  # each has its part
+                touch(array[array.size * me // threads :][: count * batch])
 
     def _fill_gate(self) -> None:
         gate, sources, done = self.operator.gate, self.operator.inlets[0]._source.kernels, 0
