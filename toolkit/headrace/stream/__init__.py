@@ -5,7 +5,8 @@ before `start`, `to_arrow`, `to_pandas` or `to_spark`.
 
 ==================  ======================================================================
 ``source``          `stream`: tables, files, frames, several at a time
-``streams``         `Stream`, `KeyedStream`, `WindowedStream`: one call after the other
+``streams``         `Stream`, `KeyedStream`, `WindowedStream`, `OrderedStream`: one call after the other
+``ordered``         the stages of an ordered pipeline
 ``several_inputs``  `inputs`: one operator with several inputs
 ``keys``            what `key_by` takes
 ``joins``           what `join` takes
@@ -18,6 +19,6 @@ engine is appended by `Stream.through`.
 
 from headrace.stream.several_inputs import KeyedInputs, WindowedInputs, inputs
 from headrace.stream.source import stream
-from headrace.stream.streams import KeyedStream, Stream, WindowedStream
+from headrace.stream.streams import KeyedStream, OrderedStream, Stream, WindowedStream
 
-__all__ = ["KeyedInputs", "KeyedStream", "Stream", "WindowedInputs", "WindowedStream", "inputs", "stream"]
+__all__ = ["KeyedInputs", "KeyedStream", "OrderedStream", "Stream", "WindowedInputs", "WindowedStream", "inputs", "stream"]

@@ -389,7 +389,7 @@ class Stream(Summarised):
         >>> orders = pa.table({"ts": [1, 2, 3], "source": [0, 0, 1], "target": [1, 2, 2], "amount": [8, 5, 18]})
         >>> ledger = hr.stream(orders, event_time="ts").transact(transfer, emits={"balance": "int64"})
         >>> with ledger.start(threads=2) as run:
-        ...     run.wait()
+        ...     ended = run.wait()
         >>> run.to_arrow().to_pydict()
         {'ts': [1, 2, 3], 'balance': [18, None, 28], 'rejected': [False, True, False]}
         >>> run.tables["accounts"].to_arrow()["balance"].to_pylist()
