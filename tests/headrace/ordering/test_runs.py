@@ -13,8 +13,10 @@ import pytest
 
 import headrace as hr
 from headrace.errors import (
+    DisorderError,
     EventTimeError,
     FunctionError,
+    HeadraceError,
     NotSupportedError,
     OverflowInputError,
     ParameterError,
@@ -202,6 +204,40 @@ def test_states_are_limited():
         hoard.to_arrow(max_state=1 << 16)
 
 
+def remembers(state, t, emit):
+    state.all.append(t.x)
+    state.n += 1
+    emit(n=state.n)
+
+
+REMEMBERS = {"by": "x", "state": {"all": hr.list_of("int64"), "n": "int64"}, "emits": {"n": "int64"}, "buckets": 4}
+
+
+def test_forgotten_keys_give_back_what_they_held():
+    table = pa.table({"ts": list(range(60_000)), "x": list(range(60_000))})
+    stream = hr.stream(table, event_time="ts").ordered()
+    used = []
+    for given in ({}, {"forget": 100}):
+        with stream.partitioned(remembers, **REMEMBERS, **given).start(threads=2) as run:
+            run.wait()
+        assert set(run.to_arrow()["n"].to_pylist()) == {1}
+        used.append(run.metrics().operators["remembers"].state_bytes)
+    assert used[1] < used[0] / 20
+
+
+def test_keys_are_forgotten_in_time_that_rises():
+    table = pa.table({"ts": [5, 6, 7], "x": [1, 1, 1], "n": [1, 2, 3]})
+    back = hr.stream(table, event_time="ts").ordered().stateful(late_boundary, state={"n": 0}, emits={"n": "int64"})
+    stream = back.partitioned(running_number, by="n", state={"m": 0}, emits={"m": "int64"}, forget=3)
+    with pytest.raises(DisorderError, match="running_number: event time -4 after 5: a stage with forget= needs times"):
+        stream.to_arrow()
+
+
+def running_number(state, t, emit):
+    state.m += 1
+    emit(m=state.m)
+
+
 def test_a_key_that_is_null():
     table = pa.table({"ts": [1, 2], "key": pa.array([1, None], pa.int64()), "v": [1, 2]})
     stream = hr.stream(table, event_time="ts").ordered().partitioned(
@@ -228,6 +264,7 @@ STREAM = hr.stream(pa.table({"ts": [1], "x": [1.5], "v": [1], "key": [1]}), even
         (lambda: STREAM.stateful(running, state={}, emits=PAIR, end=3), ParameterError, "end=3"),
         (lambda: STREAM.filter(is_large), FunctionError, "gap"),
         (lambda: STREAM.stateful(hour_over, state={"sum": 0}, emits={"sum": "int64"}, end=last_hour), FunctionError, "hour"),
+        (lambda: STREAM.partitioned(gap, by="key", state={}, emits=PAIR, forget="soon"), HeadraceError, "forget"),
     ],
 )
 def test_stages_that_cannot_be(call, error, words):

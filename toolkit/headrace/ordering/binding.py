@@ -83,6 +83,11 @@ class BoundStage:
         return sum(cells_of(one.kind) for one in self.stage.state.values())
 
     @property
+    def entry_words(self) -> int:
+        """Words of a key's entry: its state, and when it was seen last, where keys are forgotten."""
+        return self.state_words + (self.stage.forget is not None)
+
+    @property
     def key(self) -> int:
         """Word of the key in a record."""
         return FIRST_COLUMN + [column.column for column in self.columns].index(self.stage.by)

@@ -34,10 +34,12 @@ from headrace.ordering.words import (
     KEY,
     KIND,
     KNOWN_WORDS,
+    LATEST,
     LOCKED,
     LP,
     MASK,
     MOST,
+    NEEDS_TIME,
     NEVER,
     NONBLOCKING,
     OUT_STRIDE,
@@ -170,6 +172,7 @@ def allocate(
         form[number, [QUEUES, REORDER]] = QUEUE_KINDS[queues], REORDERS[reorder]
         form[number, MOST] = 1 if one.stage.kind == "stateful" else one.stage.buckets or max_threads
         form[number, [BUCKETS, BUCKET_COUNT, QUEUE]] = buckets, one.stage.buckets, queue
+        form[number, NEEDS_TIME] = one.stage.forget is not None
         if one.stage.by:
             form[number, KEY] = one.key
         words += capacity * one.stride
@@ -182,6 +185,7 @@ def allocate(
     for number in range(len(stages)):
         stage[number * STAGE_CELLS * CELL + PROGRESS] = MIN_TIME
         stage[number * STAGE_CELLS * CELL + END_AT] = NEVER
+        stage[number * STAGE_CELLS * CELL + LATEST] = MIN_TIME
     known = aligned((len(stages) + 1) * KNOWN_WORDS, np.int64).reshape(-1, KNOWN_WORDS)
     columns = len(stages[-1].emitted)
     return PipelineArrays(

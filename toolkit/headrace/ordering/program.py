@@ -12,7 +12,7 @@ from headrace.codegen.functions import explain_failure, translate_error
 from headrace.codegen.kinds import Array, scalar
 from headrace.codegen.text import python_name
 from headrace.egress.containers import as_object, cells_of, stride_of
-from headrace.errors import FunctionError, HeadraceError, SchemaError
+from headrace.errors import DisorderError, FunctionError, HeadraceError, SchemaError
 from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.ingress.times import time_text
 from headrace.memory.arena import COUNT, FIRST, HANDED_OUT, HEAD, allocate_arena, used_bytes
@@ -22,7 +22,10 @@ from headrace.memory.maps_kernel import map_find
 from headrace.ordering import words
 from headrace.ordering.binding import LITERALS, TEMPORARIES, TEXT_FIELDS, Bound, BoundStage
 from headrace.ordering.control import PipelineArrays
+from headrace.ordering.stages import Stage
+from headrace.ordering.template import LEAST_LOOKED_FOR
 from headrace.plan.nodes import Branch, OperatorNode, StreamType
+from headrace.windows import parse_duration
 from headrace.workers import worker_kernel
 
 MAX_TEXTS = 1 << 24
@@ -78,6 +81,8 @@ class Program:
             "arena_free": free,
             "owners": np.arange(buckets, buckets + len(stages) + 1),
             "key_heads": np.zeros(max(1, buckets) * HEAD, np.int64),
+            "key_limits": np.full(max(1, buckets), LEAST_LOOKED_FOR),
+            "forget_after": np.array([self._forget_after(one.stage) for one in stages], np.int64),
             "stage_state": places,
             "temporaries": np.zeros(self.workers * TEMPORARIES * HEAD, np.int64),
         }
@@ -85,6 +90,9 @@ class Program:
             fields |= zip((*TEXT_FIELDS, "text_held"), (*self.texts.arrays, self.texts.points, self.texts.held), strict=True)
             fields[LITERALS] = self.texts.keep(self.bound.literals).astype(np.int64)
         return named(**fields)
+
+    def _forget_after(self, stage: Stage) -> int:
+        return 0 if stage.forget is None else parse_duration(stage.forget, self.node.unit, "forget")
 
     def _begin(self, arena: np.ndarray, place: int, one: BoundStage) -> None:
         """Write the first values of a state."""
@@ -194,10 +202,20 @@ class Program:
             key = int(self.texts.encode(pa.array([key]))[0])
         first = sum(before.stage.buckets for before in self.bound.stages[:number])
         for bucket in range(first, first + one.stage.buckets):
-            place = map_find(self.state.arena, self.state.key_heads, bucket * HEAD, int(key), one.state_words)
+            place = map_find(self.state.arena, self.state.key_heads, bucket * HEAD, int(key), one.entry_words)
             if place >= 0:
                 return int(place) + 1
         return 0
+
+    def out_of_order(self, failure: np.ndarray) -> HeadraceError:
+        """Time went back before a stage that needs it."""
+        stage = self.bound.stages[int(failure[worker_kernel.FAILURE_STAGE])].stage
+        kind = self.node.schema.field(0).type
+        ts, before = (time_text(int(failure[at]), kind) for at in (worker_kernel.FAILURE_TS, worker_kernel.FAILURE_KEY))
+        return DisorderError(
+            f"{stage.name}: event time {ts} after {before}: a stage with forget= needs times that do not go back; leave forget="
+            f" out, or emit(ts=...) before it so that they rise"
+        )
 
     def null_key(self, failure: np.ndarray) -> HeadraceError:
         """A record without a key came to a partitioned stage."""

@@ -191,6 +191,8 @@ class OrderedSection(Section):
         code = int(self.control.failure[worker_kernel.FAILURE_CODE])
         if code == words.NULL_KEY:
             return self.program.null_key(self.control.failure)
+        if code == words.OUT_OF_ORDER:
+            return self.program.out_of_order(self.control.failure)
         return RunFailedError(f"a worker failed with code {code}; please report this")
 
     def _collect(self) -> None:

@@ -21,12 +21,12 @@ LAST_TS = (WORKER_WORDS + 11) * CELL  # time of the row written last
 WORD_COUNT = WORKER_WORDS + 12
 
 # Cells of `stage`, of each stage.
-TAIL, HEAD, NEXT, DRAINING, WORKERS, PROGRESS, END_AT, TICKETS = (k * CELL for k in range(8))
-STAGE_CELLS = 8
+TAIL, HEAD, NEXT, DRAINING, WORKERS, PROGRESS, END_AT, TICKETS, LATEST = (k * CELL for k in range(9))
+STAGE_CELLS = 9
 """TAIL records appended, HEAD claimed, NEXT drained: serial numbers. DRAINING the flag of who drains. WORKERS allotted to
 the stage. PROGRESS: no later record comes from an earlier event time of the input. END_AT: the serial number of the end
 of the stream, NEVER while it is not known. TICKETS: with the lock, who drains next is in TICKETS, who is served in
-DRAINING."""
+DRAINING. LATEST: event time of the record appended last, of a stage that needs time."""
 
 # Columns of `form`, of each stage: constants of the run.
 (
@@ -43,7 +43,8 @@ DRAINING."""
     MOST,  # workers at once
     QUEUES,  # how workers share a partitioned stage
     REORDER,  # who drains: NONBLOCKING or LOCKED
-) = range(13)
+    NEEDS_TIME,  # event times must not go back
+) = range(14)
 SHAPE_WORDS = 16
 
 STATELESS, PARTITIONED, STATEFUL = range(3)
