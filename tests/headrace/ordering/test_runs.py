@@ -190,6 +190,18 @@ def test_a_function_that_fails_names_tuple_stage_and_line():
     assert pipeline(rows_of(10)).to_arrow().num_rows >= 0  # the engine is usable afterwards
 
 
+def undecided(stage):
+    return 1 // (stage.position - 1)
+
+
+def test_a_schedule_that_fails_names_the_stage():
+    with pytest.raises(FunctionError, match="schedule, of stage spread: ZeroDivisionError") as caught:
+        pipeline(rows_of(1000)).to_arrow(threads=2, schedule=undecided)
+    assert caught.value.tuple["position"] == 1
+    with pytest.raises(FunctionError, match="nope"):
+        pipeline(rows_of(10)).to_arrow(schedule=lambda stage: stage.nope)
+
+
 def hoards(state, t, emit):
     state.all.append(t.x)
     emit(n=len(state.all))

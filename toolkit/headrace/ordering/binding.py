@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import copy
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -245,6 +245,33 @@ def _state_fields(stage: Stage) -> dict[str, Binding]:
         value = f"{cell} != 0" if seen == "bool" else f"np.float64({cell})" if seen == "float32" else cell
         fields[name] = FieldBinding(value, cell, kind if kind in ("string", "bool") or seen == kind else seen)
     return fields
+
+
+POLICY_FIELDS = {
+    "backlog": "worklist(c, stage)",
+    "behind": "(worklist(c, stage + 1) if stage + 1 < c.form.shape[0] else 0)",
+    "cost": "cost(c, stage)",
+    "selectivity": "selectivity(c, stage)",
+    "workers": "load_relaxed(c.stage, cell(stage, WORKERS))",
+    "most": "c.form[stage, MOST]",
+    "position": "stage",
+    "count": "c.form.shape[0]",
+}
+"""What a schedule of the user's reads of a stage."""
+
+
+def bind_policy(function: Callable, debug: bool = False) -> GeneratedFunction:
+    """Rewrite a schedule of the user's: how urgent a stage is."""
+    return specialise(
+        _captured(function),
+        name="user_policy",
+        arguments=("stage",),
+        bindings={"stage": POLICY_FIELDS},
+        parameters=("me", "c", "s", "l", "stage"),
+        returns="float64",
+        poll="stopped(c)",
+        debug=debug,
+    )
 
 
 class _Writing:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headrace.codegen.functions import GeneratedFunction
 from headrace.codegen.kinds import Array
 from headrace.codegen.text import indent
 from headrace.ingress.store import directory_width
@@ -35,9 +36,12 @@ from headrace.memory.arena import COUNT as MAP_COUNT
 from headrace.memory.atomics import view_f64, view_i64, view_u8
 from headrace.memory.arena import release
 from headrace.memory.maps_kernel import entry, map_put, map_remove
-from headrace.ordering.buffer_kernel import grow_output, record_of, slot_of
+from headrace.memory.atomics import load_relaxed
+from headrace.ordering.buffer_kernel import cell, grow_output, record_of, slot_of
+from headrace.ordering.schedule_kernel import cost, is_schedulable, selectivity, worklist
 from headrace.ordering.words import (
-    AT, BEGUN, BUCKET, NULL_KEY, NULLS, ORIGIN, OUT_AT, OUT_BLOCK, OUT_LIMIT, POSITION, REF, SLOT_WORDS, TS,
+    AT, BEGUN, BUCKET, CHOOSING, MOST, NULL_KEY, NULLS, ORIGIN, OUT_AT, OUT_BLOCK, OUT_LIMIT, POSITION, REF, SLOT_WORDS,
+    TS, WORKERS,
 )
 from headrace.ordering.work_kernel import NO_MEMORY
 from headrace.workers.worker_kernel import fail, stopped
@@ -207,7 +211,32 @@ def {name}(me, c, s, l, stage, {parameters}):
 """
 
 
-def generate(bound: Bound, value_columns: Sequence[str]) -> str:
+_POLICY = """
+@kernel
+def choose_own(me, c, s, l):
+    found = -1
+    most = 0.0
+    for stage in range(c.form.shape[0]):
+        if is_schedulable(c, stage):
+            l[CHOOSING] = stage + 1
+            urgency = user_policy(me, c, s, l, stage)
+            if found < 0 or urgency > most:
+                found = stage
+                most = urgency
+    l[CHOOSING] = 0
+    return np.int64(found)
+
+"""
+
+_NO_POLICY = """
+@kernel
+def choose_own(me, c, s, l):
+    return np.int64(-1)
+
+"""
+
+
+def generate(bound: Bound, value_columns: Sequence[str], policy: GeneratedFunction | None = None) -> str:
     """Write the pipeline's part of the module: what `build` takes.
 
     Parameters
@@ -215,9 +244,12 @@ def generate(bound: Bound, value_columns: Sequence[str]) -> str:
     bound : Bound
     value_columns : sequence of str
         Of the store, in order.
+    policy : GeneratedFunction, optional
+        The user's own schedule.
     """
     text = _IMPORTS + f"import numpy as np\n\nLEAST_LOOKED_FOR = {LEAST_LOOKED_FOR}\n"
     text += _fill_text(bound.stages[0], value_columns)
+    text += _NO_POLICY if policy is None else policy.preamble + policy.source + "\n\n" + _POLICY
     runs, ends = [], []
     for number, one in enumerate(bound.stages):
         text += _stage_text(number, one)

@@ -66,7 +66,7 @@ TS, ORIGIN, AT, BEGUN, REF, NULLS, FIRST_COLUMN = range(7)
 THREADS, SCHEDULE, BATCH = range(3)
 ROW_WORDS = 8
 
-QST, LP, ET, CT, FIXED = range(5)
+QST, LP, ET, CT, FIXED, OWN = range(6)
 MOST_BATCH = 256
 
 # Columns of `meter`, after the workers' times.
@@ -92,8 +92,9 @@ COST_UNIT = 64
     OUT_CLASS,
     ACTIVATION,
     TURN,  # where it begins to look for a bucket
+    CHOOSING,  # the stage about which the user's own policy is asked, + 1; 0: nobody is
     PROGRAM,  # the addresses of the program's entries, in the order of `build`
-) = range(9)
+) = range(10)
 PROGRAM_ENTRIES = 8
 BUCKETS_COPIED = PROGRAM + PROGRAM_ENTRIES
 TICKETS_COPIED = BUCKETS_COPIED + MOST_BATCH
