@@ -86,7 +86,7 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
         "backlog": by_stage(tail - claimed for _, claimed, tail in at),
         "waiting": by_stage(claimed - drained for drained, claimed, _ in at),
         "at_work": by_stage(stage_cell(section, stage, words.WORKERS) for stage in range(len(names))),
-        "stage_ns": by_stage(work[:, words.SPENT_NS].tolist()),
+        "stage_time": by_stage((work[:, words.SPENT_NS] // 1_000).tolist()),
         "cost": by_stage((known[:, words.COST] / words.COST_UNIT).tolist()),
         "selectivity": by_stage(
             (work[:, words.OUTPUTS] / work[:, words.TUPLES].clip(1)).tolist()

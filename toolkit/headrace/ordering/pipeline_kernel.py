@@ -184,7 +184,8 @@ def run_worker(me, g, c, o, x, s, l):
         if load_acquire(c.reading, me * CELL) == 0:
             turn(c.meter, me, PARKED_NS)
             park(c, c.reading, me)
-            turn(c.meter, me, BUSY_NS)
+            if load_acquire(c.reading, me * CELL) != 0:
+                turn(c.meter, me, BUSY_NS)
         elif load_acquire(c.words, OVER) != 0:
             signal(g.words, READERS_WAITING, g.event, DATA_EVENT)  # who sleeps there shall see it
             await_stop(me, c)
