@@ -95,6 +95,16 @@ def test_example_from_spark_and_back(spark):
     assert len(stream.to_spark(spark, threads=2).collect()) == len(expected)
 
 
+def test_example_what_a_pipeline_says_of_itself(capsys):
+    pipeline(rows_of(5)).explain()
+    assert capsys.readouterr().out.splitlines()[6:10] == [
+        "gap: partitioned; one worker at a time in each of 7 buckets of key",
+        "  reads key, v",
+        "  keeps seen: bool, last: int64, total: int64, 24 bytes a key",
+        "  gives key: int64, v: int64, gap: int64",
+    ]
+
+
 # -- while it runs
 
 

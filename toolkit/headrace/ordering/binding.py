@@ -92,6 +92,24 @@ class BoundStage:
         """Word of the key in a record."""
         return FIRST_COLUMN + [column.column for column in self.columns].index(self.stage.by)
 
+    def explain(self) -> list[str]:
+        """What it reads, keeps and gives, and how many workers it may have."""
+        stage = self.stage
+        workers = {
+            "partitioned": f"one worker at a time in each of {stage.buckets} buckets of {stage.by}",
+            "stateful": "one worker at a time, in order",
+        }.get(stage.kind, "any number of workers at once")
+        read = [name for name in self.function.reads.get("t", ()) if name != OWN_TIME]
+        lines = [f"{stage.name}: {stage.kind}; {workers}", f"  reads {', '.join(read) or 'no column'}"]
+        if stage.is_kept:
+            kept = ", ".join(f"{name}: {one.kind}" for name, one in stage.state.items())
+            forgotten = "" if stage.forget is None else f"; as new when its key was not seen for {stage.forget}"
+            size = f", {8 * self.entry_words} bytes a key{forgotten}" if stage.by else ""
+            lines.append(f"  keeps {kept or 'nothing'}{size}")
+        given = ", ".join(f"{column.name}: {column.kind}" for column in self.emitted)
+        lines.append("  gives the tuples that it keeps" if stage.kind == "filter" else f"  gives {given}")
+        return lines
+
     @property
     def stride(self) -> int:
         """Words of an input record."""

@@ -66,6 +66,11 @@ class OrderedSpec:
 
         return OrderedSection(node, branches, options)
 
+    def explain(self, node: OperatorNode) -> str:
+        """Say what each stage reads, keeps and gives, and how many workers it may have."""
+        (bound,) = {id(each): each for each in self.bound.values()}.values()
+        return "\n".join(line for one in bound.stages for line in one.explain())
+
     def describe(self, unit: str = "") -> str:
         """The stages in their order."""
         return " -> ".join(stage.describe() for stage in self.stages)

@@ -485,7 +485,7 @@ class Stream(Summarised):
         return Stream(node)
 
     def explain(self) -> None:
-        """Print what becomes of functions that read and write tables: rows, operations, dependencies, execution.
+        """Print what becomes of functions: of transactions rows, operations, dependencies, execution; of pipelines stages.
 
         Examples
         --------
@@ -507,7 +507,7 @@ class Stream(Summarised):
         """
         texts = [node.spec.explain(node) for node in self.plan().operators if hasattr(node.spec, "explain")]
         if not texts:
-            raise NotSupportedError("explain(): no operator of this stream reads or writes tables; print the stream itself")
+            raise NotSupportedError("explain(): no operator of this stream reads or writes tables, or has stages; print the stream itself")
         print("\n\n".join(texts))
 
     # -- running
