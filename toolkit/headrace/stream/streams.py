@@ -507,7 +507,7 @@ class Stream(Summarised):
         """
         texts = [node.spec.explain(node) for node in self.plan().operators if hasattr(node.spec, "explain")]
         if not texts:
-            raise NotSupportedError("explain(): no operator of this stream reads or writes tables, or has stages; print the stream itself")
+            raise NotSupportedError("explain(): no operator of this stream has tables or stages; print the stream itself")
         print("\n\n".join(texts))
 
     # -- running
