@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from headrace.memory.atomics import CELL
-from headrace.memory.cells import read_cell
+from headrace.memory.cells import read_cell, read_cells
 from headrace.metrics.by_worker import coefficient_of_variation
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace.ordering import words
@@ -60,8 +60,8 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
     processing = section.finisher.processing
     names = [one.stage.name for one in section.program.bound.stages]
     at = [records_at(section, stage) for stage in range(len(names))]
-    work = control.work.sum(axis=0)
-    known = control.known[: len(names)]
+    work = read_cells(control.work.reshape(-1), 1).reshape(control.work.shape).sum(axis=0)
+    known = read_cells(control.known[: len(names)], 1)
 
     def by_stage(values: Any) -> dict[str, Any]:
         return dict(zip(names, values, strict=True))
