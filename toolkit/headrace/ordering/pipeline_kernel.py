@@ -21,7 +21,7 @@ Checked     tests/headrace/ordering
 from headrace.egress.rings import DRAINED_EVENT, INSTANCES_WAITING
 from headrace.gates.merged_log_kernel import DATA_EVENT, READERS_WAITING, peek
 from headrace.kernel import kernel
-from headrace.memory.atomics import CELL, borrowed, load_acquire, load_relaxed, now_ns, pause
+from headrace.memory.atomics import CELL, borrowed, load_acquire, load_relaxed, now_ns, pause, yield_core
 from headrace.memory.event_count import cancel, prepare, signal, sleep
 from headrace.ordering.buffer_kernel import cell, room_behind, sweep
 from headrace.ordering.schedule_kernel import choose, is_schedulable, worklist
@@ -114,6 +114,7 @@ def await_work(me, g, c, o):
     ticket = prepare(g.words, READERS_WAITING, g.event, DATA_EVENT)
     if has_work(g, c) or stopped(c) or load_acquire(c.reading, me * CELL) == 0 or load_acquire(c.words, OVER) != 0:
         cancel(g.words, READERS_WAITING)
+        yield_core()  # what there is to do is in the hands of others, as all buckets with work may be
     else:
         timeout = FLIGHT_WAIT_NS if is_in_flight(c) else IDLE_WAIT_NS
         sleep(g.words, READERS_WAITING, g.event, DATA_EVENT, ticket, timeout)
