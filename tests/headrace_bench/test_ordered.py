@@ -73,6 +73,13 @@ def test_agree_all_that_is_timed():
                     assert 0 < run.serial_share < 1
 
 
+@pytest.mark.slow
+def test_example_the_only_slice_of_a_stateful_stage_counts():
+    """By QST all rows wait at the last stage before it is taken, and the end of the stream behind them."""
+    run = case_of(staged.make_rows(400, 0)).run(threads=1, schedule="qst")
+    assert min(run.stage_ns.values()) > 0
+
+
 def test_example_a_worker_that_wakes_up_late():
     """It is parked since before the start, and has not seen the end."""
     table = staged.make_rows(100, 0)

@@ -2,7 +2,7 @@
 
 Throughput is that of the workers alone (`pipelined`). A stateful stage is one worker's at a time, so two of them cannot do
 twice as much: where it takes a share f of the time at the stages on one worker, Amdahl allows 2 / (1 + f). Latency is of whole
-runs at half of that rate: from the first stage to the collector, which has made a row of the result.
+runs, at half of the rate that they reach: from the first stage to the collector, which has made a row of the result.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Sizes:
         if tiny:
             return cls(("abandoned",), 20_000, 20_000, 1, 0.01, 20_000)
         if full:
-            return cls(tuple(INPUTS), MOST_ROWS, MOST_ROWS, 11, 1.0, 2_000_000)
+            return cls(tuple(INPUTS), MOST_ROWS, MOST_ROWS, 9, 1.0, 2_000_000)
         return cls(tuple(INPUTS), MOST_ROWS, 40_000, 3, 0.25, 500_000)
 
 
@@ -160,7 +160,8 @@ def _throughput(case: Case, sizes: Sizes) -> tuple[list[Row], dict[tuple[str, in
                 if threads == 1:
                     shares.append(run.serial_share)
     share, rates = median(shares), {variant: median(values) for variant, values in measured.items()}
-    note = f"serial stage {100 * share:.3g} % of one thread's work: Amdahl allows {allowed(share):.3g}x"
+    serial = f"serial stage {100 * share:.3g} % of one thread's work" if share else "no serial stage"
+    note = f"{serial}: Amdahl allows {allowed(share):.3g}x"
     rows = []
     for (schedule, threads), rate in rates.items():
         row = Row("ordered", f"{case.name}, {schedule}, {threads_name(threads)}", rate / 1e6, "M rows/s")
@@ -172,24 +173,30 @@ def _throughput(case: Case, sizes: Sizes) -> tuple[list[Row], dict[tuple[str, in
 
 
 def _latency(case: Case, rates: Mapping[tuple[str, int], float], sizes: Sizes) -> list[Row]:
-    n = int(min(sizes.most, max(rates.values()) / 2 * sizes.seconds))
-    stream = case.stream_of(case.rows_of(max(n, min(sizes.rows, sizes.most))))
-    waits: dict[tuple[str, int], list[dict[str, float]]] = {}
+    n = int(min(sizes.most, max(sizes.rows, max(rates.values()) / 2 * sizes.seconds)))
+    stream = case.stream_of(case.rows_of(n))
     results = set()
+
+    def call(threads: int, **options: Any) -> tuple[float, dict[str, float]]:
+        """Rows a second of a whole run, and its latency."""
+        with stream.start(sink=hr.discard(), threads=threads, max_threads=threads, **options) as run:
+            run.wait()
+        metrics = run.metrics()
+        (operator,) = metrics.operators.values()
+        results.add(metrics.tuples_out)
+        return operator.input_per_s, operator.processing_ms
+
+    # One rate for all schedules: their latencies are compared.
+    half = {t: median([call(t)[0] for _ in range(sizes.repetitions)]) / 2 for t in THREADS}
+    waits: dict[tuple[str, int], list[dict[str, float]]] = {variant: [] for variant in rates}
     for _ in range(sizes.repetitions):
-        for (schedule, threads), rate in rates.items():
-            options = {"threads": threads, "max_threads": threads, "schedule": schedule}
-            with stream.start(sink=hr.discard(), rate=rate / 2, **options) as run:
-                run.wait()
-            metrics = run.metrics()
-            (operator,) = metrics.operators.values()
-            results.add(metrics.tuples_out)
-            waits.setdefault((schedule, threads), []).append(operator.processing_ms)
-    assert len(results) == 1, f"{case.name} at half load: {sorted(results)} results of the same rows"
+        for (schedule, threads), found in waits.items():
+            found.append(call(threads, schedule=schedule, rate=half[threads])[1])
+    assert len(results) == 1, f"{case.name}, whole runs: {sorted(results)} results of the same rows"
     rows = []
     for (schedule, threads), found in waits.items():
         where = f"{case.name}, {schedule}, {threads_name(threads)}, half load"
-        note = f"at {rates[schedule, threads] / 2e6:.3g} M rows/s"
+        note = f"{half[threads] / 1e6:.3g} M rows/s"
         for name, goal in (("p50", None), ("p99", P99_MS)):
             value = median([each.get(name, math.nan) for each in found])
             rows.append(Row("ordered", f"{where}, {name}", value, "ms", "lower", goal, note=note))
