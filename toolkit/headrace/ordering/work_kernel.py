@@ -152,8 +152,9 @@ def take_stateful(me, c, o, s, l, stage, batch):
         end_stage(me, c, s, l, stage, first)
         close_output(me, c, l, stage, first, 1)
         count = 1
-    if count > 0:
-        flush(c, o, stage)
+    if count <= 0:  # behind the end of the stream it is below 0
+        return 0
+    flush(c, o, stage)
     return count
 
 

@@ -1,0 +1,145 @@
+"""The benchmark of ordered pipelines measures what it says.
+
+Property    the loop written by hand, and the workers alone under any schedule, queues and reorder scheme, give the rows of
+            the reference; a run whose content is another one is not timed; a decision is for the stage that the heuristic
+            names
+Oracle      `headrace.reference.ordering`, `headrace.reference.ordering_apps`
+Cannot see  whether a figure is right: of the clock it is looked at only that it goes forward
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace.apps.app import sources
+from headrace.errors import ParameterError
+from headrace.ordering.control import QUEUE_KINDS, REORDERS, SCHEDULES
+from headrace.reference import ordering as reference
+from headrace.workers.worker_kernel import BUSY_NS, PARKED_NS, SINCE, STATE
+from headrace_bench import ordered, ordered_apps, staged
+from headrace_bench.executed import hash_of
+from headrace_bench.ordered_apps import INPUTS
+from headrace_bench.pipelined import MOST_ROWS, Pipelined
+
+ROWS = 3_000
+OPERATORS = {
+    "map": reference.Map, "partitioned": reference.Partitioned, "filter": reference.Filter, "stateful": reference.Stateful,
+}  # fmt: skip
+APPS = [pytest.param(name, marks=pytest.mark.slow if name == "abandoned" else pytest.mark.campaign) for name in INPUTS]
+
+
+def expected(table):
+    """Results of the four stages by the reference."""
+    stages = [OPERATORS[operator](function, **given) for operator, function, given in staged.STAGES]
+    return reference.ordered(sources([table]), stages)
+
+
+def case_of(table):
+    """A case over these rows, at their cost."""
+    case = staged.Case.__new__(staged.Case)
+    case.table, case.rounds, case._stream = table, table["rounds"][0].as_py(), staged.pipeline_of(table)
+    _, case.content = case.by_hand()
+    return case
+
+
+@pytest.mark.parametrize(("rounds", "sigma"), [(0, 0.0), (3, 0.0), (1, 0.0005)])
+def test_oracle_the_loop_written_by_hand(rounds, sigma):
+    table = staged.make_rows(ROWS, rounds, sigma)
+    rows = expected(table)
+    assert len(rows) > ROWS // 200
+    columns = [np.array([row[name] for row in rows]) for name in ("ts", "seen", "total")]
+    assert case_of(table).content == hash_of([np.arange(len(rows)), *columns], [])
+
+
+def test_example_keys_around_a_middle():
+    alike, near = (staged.make_rows(ROWS, 0, sigma)["key"].to_numpy() for sigma in (0.0, 0.05))
+    assert alike.min() < 10 and alike.max() > staged.KEYS - 10
+    assert abs(np.median(near) - staged.MIDDLE * staged.KEYS) < 10 and near.std() < 100
+    assert np.isin(staged.make_rows(ROWS, 0, 0.0005)["key"].to_numpy(), (298, 299, 300, 301)).all()
+
+
+@pytest.mark.slow
+def test_agree_all_that_is_timed():
+    case = case_of(staged.make_rows(ROWS, 1))
+    for schedule in SCHEDULES:
+        for queues in QUEUE_KINDS:
+            for reorder in REORDERS:
+                for threads, batch in ((1, 64), (2, 1), (2, 64)):
+                    run = case.run(threads=threads, batch=batch, schedule=schedule, queues=queues, reorder=reorder)
+                    assert run.decisions > 0 and set(run.stage_ns) == {"mix", "by_key", "half", "total"}
+                    assert 0 < run.serial_share < 1
+
+
+@pytest.mark.slow
+def test_example_the_only_slice_of_a_stateful_stage_counts():
+    """By QST all rows wait at the last stage before it is taken, and the end of the stream behind them."""
+    run = case_of(staged.make_rows(400, 0)).run(threads=1, schedule="qst")
+    assert min(run.stage_ns.values()) > 0
+
+
+def test_example_a_worker_that_wakes_up_late():
+    """It is parked since before the start, and has not seen the end."""
+    table = staged.make_rows(100, 0)
+    run = Pipelined(staged.pipeline_of(table), table, threads=3)
+    for worker, (state, since) in enumerate([(PARKED_NS, 10), (PARKED_NS, 30), (BUSY_NS, 40)]):
+        run.section.control.meter[worker, [STATE, SINCE]] = state, since
+    assert run._ends(20) == [30]
+
+
+@pytest.mark.slow
+def test_example_other_content_is_not_timed():
+    case = case_of(staged.make_rows(ROWS, 0))
+    case.run(threads=2)
+    case.content = "another"
+    with pytest.raises(AssertionError, match="not what the loop written by hand made"):
+        case.run(threads=2)
+
+
+def test_example_more_rows_than_the_gate_takes():
+    with pytest.raises(ParameterError, match="at most 120000"):
+        table = staged.make_rows(MOST_ROWS + 1, 0)
+        Pipelined(staged.pipeline_of(table), table)
+
+
+@pytest.mark.slow
+def test_example_more_results_than_there_is_room_for():
+    table = pa.table({"ts": np.arange(70_000)})
+    stream = hr.stream(table, event_time="ts").ordered().filter(lambda t: t.ts >= 0)
+    with pytest.raises(ParameterError, match="more than 65536 results"):
+        Pipelined(stream, table).run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_timed", [False, True])
+def test_example_decisions(is_timed):
+    """All stages have as much before them, and the later the dearer; none has worked in this window."""
+    found = {schedule: ordered.decision_ns(schedule, 50, is_timed) for schedule in SCHEDULES}
+    assert {schedule: stage for schedule, (_, stage) in found.items()} == {"qst": 0, "lp": 3, "et": 3, "ct": 0}
+    assert all(ns > 0 for ns, _ in found.values())
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_oracle_applications(name):
+    case = ordered_apps.Case(name, 20_000, 20_000)  # compares with the reference
+    for schedule in SCHEDULES:
+        for threads in (1, 2):
+            run = case.run(threads, schedule)
+            assert len(run.columns[0]) > 0
+            assert (run.serial_share > 0) == ("SF" in case._app.stages.split())
+    rows = case._app.reference(sources([case.table]), *(each.to_pylist() for each in case._right), unit="us")
+    rows[-1]["ts"] += 1
+    case._app = replace(case._app, reference=lambda *tables, unit: rows)
+    with pytest.raises(AssertionError, match="ts is not what the reference has"):
+        case.check(case.table)
+    case.content = "another"
+    with pytest.raises(AssertionError, match="not what one worker made"):
+        case.run(2, "lp")
+
+
+@pytest.mark.parametrize(("share", "speedup", "goal"), [(0.0, 2.0, 1.8), (0.2, 5 / 3, 1.6), (0.25, 1.6, 1.44), (1.0, 1.0, 0.9)])
+def test_example_what_amdahl_allows(share, speedup, goal):
+    assert ordered_apps.allowed(share) == pytest.approx(speedup)
+    assert ordered_apps.goal_of(share) == pytest.approx(goal)

@@ -1,0 +1,168 @@
+"""What order costs, and what a second worker brings: `headrace bench ordered`.
+
+A pipeline of four stages (`staged`) at three costs of a tuple, by schedule, beside a loop written by hand and beside the
+engine on one thread; then what the reorder buffer, micro-batches and queues do to it; the applications (`ordered_apps`);
+and what one decision for a stage takes. All but latency is of the workers alone (`pipelined`). What is timed has been
+compared with the loop, or with the reference.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from headrace.memory.cells import publish_cell
+from headrace.ordering import words
+from headrace.ordering.control import QUEUE_KINDS, REORDERS, SCHEDULES
+from headrace.ordering.options import DEFAULT_SCHEDULE
+from headrace_bench import ordered_kernel
+from headrace_bench.ordered_apps import measure_apps, threads_name
+from headrace_bench.pipelined import MOST_ROWS, Pipelined
+from headrace_bench.rows import Row, median
+from headrace_bench.staged import Case, pipeline_of
+
+COSTS = {0: 0.65, 100: 1.7, 400: 1.9}
+"""Nanoseconds that the steps of a tuple take -> what ENGINES section 4 asks of two threads beside the loop."""
+BATCH = 64
+BATCHES = (1, 8, 64)
+SIGMAS = (0.0, 0.2, 0.05, 0.0005)
+"""Of the keys, in parts of their range: all alike; a fifth, a twentieth of it; nearly all on one or two keys."""
+QUEUES_COST_NS = 100
+DECISION_NS = 50.0
+WAITING = 300
+"""Tuples before each stage, while decisions are timed: fewer than would stop QST."""
+HAND = "by hand"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured."""
+
+    rows: int
+    repetitions: int
+    decisions: int
+    costs: tuple[int, ...]
+
+    @classmethod
+    def of(cls, full: bool, tiny: bool) -> Sizes:
+        """Small sizes, full ones, or such that only show that it runs."""
+        if tiny:
+            return cls(3_000, 1, 1_000, (0,))
+        return cls(MOST_ROWS, 15 if full else 5, 1_000_000, tuple(COSTS))
+
+
+def measure(full: bool, tiny: bool = False) -> list[Row]:
+    """M tuples/s of the pipeline and of the applications, their latency, nanoseconds of a decision."""
+    sizes = Sizes.of(full, tiny)
+    rows: list[Row] = []
+    for cost_ns in sizes.costs:
+        rows += _schedules(cost_ns, sizes)
+    for cost_ns in sizes.costs[:2]:
+        rows += _reordering(cost_ns, sizes)
+    rows += _queues(sizes)
+    rows += measure_apps(full, tiny)
+    return rows + _decisions(sizes)
+
+
+def cost_name(cost_ns: int) -> str:
+    """What a cost is called in cases."""
+    return f"{cost_ns} ns a tuple" if cost_ns else "trivial tuples"
+
+
+def rates_of(case: Case, variants: Mapping[str, Mapping[str, Any]], repetitions: int) -> tuple[dict[str, float], float]:
+    """M tuples/s of each variant, in turns, and of the loop written by hand."""
+    measured: dict[str, list[float]] = {name: [] for name in variants}
+    by_hand = []
+    for repetition in range(repetitions + 1):
+        seconds, content = case.by_hand()
+        assert content == case.content, "the loop written by hand makes something else every time"
+        taken = {name: case.run(**options).per_second for name, options in variants.items()}
+        if repetition or repetitions == 1:  # the first one warms up
+            by_hand.append(case.table.num_rows / seconds / 1e6)
+            for name, rate in taken.items():
+                measured[name].append(rate / 1e6)
+    return {name: median(values) for name, values in measured.items()}, median(by_hand)
+
+
+def _schedules(cost_ns: int, sizes: Sizes) -> list[Row]:
+    case, label = Case(sizes.rows, cost_ns), cost_name(cost_ns)
+    variants = {
+        f"{schedule}, {threads}": {"threads": threads, "schedule": schedule, "batch": BATCH}
+        for schedule in SCHEDULES for threads in (1, 2)
+    }  # fmt: skip
+    rates, hand = rates_of(case, variants, sizes.repetitions)
+    rows = [Row("ordered", f"{label}, a loop written by hand", hand, "M tuples/s", note=f"{1e3 / hand:.3g} ns a tuple in all")]
+    for schedule in SCHEDULES:
+        one, two = rates[f"{schedule}, 1"], rates[f"{schedule}, 2"]
+        rows += [
+            Row("ordered", f"{label}, {schedule}, 1 thread", one, "M tuples/s", baseline=hand, baseline_name=HAND),
+            Row("ordered", f"{label}, {schedule}, 2 threads", two, "M tuples/s", goal=COSTS[cost_ns], goal_is_ratio=True,
+                baseline=hand, baseline_name=HAND, note=f"{two / one:.3g}x of one thread"),
+        ]  # fmt: skip
+    return rows
+
+
+def _reordering(cost_ns: int, sizes: Sizes) -> list[Row]:
+    case = Case(sizes.rows, cost_ns)
+    variants = {
+        f"{reorder}, batch {batch}": {"threads": 2, "reorder": reorder, "batch": batch}
+        for batch in BATCHES for reorder in REORDERS
+    }  # fmt: skip
+    rates, hand = rates_of(case, variants, sizes.repetitions)
+    return [
+        Row("ordered", f"{cost_name(cost_ns)}, 2 threads, reorder {name}", rate, "M tuples/s", baseline=hand, baseline_name=HAND)
+        for name, rate in rates.items()
+    ]
+
+
+def _queues(sizes: Sizes) -> list[Row]:
+    cost_ns = QUEUES_COST_NS if QUEUES_COST_NS in sizes.costs else 0
+    rows = []
+    for sigma in SIGMAS[:: len(SIGMAS) - 1] if len(sizes.costs) == 1 else SIGMAS:
+        case = Case(sizes.rows, cost_ns, sigma)
+        rates, hand = rates_of(case, {queues: {"threads": 2, "queues": queues} for queues in QUEUE_KINDS}, sizes.repetitions)
+        skew = f"keys' sigma {sigma:g}" if sigma else "keys all alike"
+        for queues, rate in rates.items():
+            name = f"{cost_name(cost_ns)}, {skew}, 2 threads, queues {queues}"
+            rows.append(Row("ordered", name, rate, "M tuples/s", baseline=hand, baseline_name=HAND))
+    return rows
+
+
+def decision_ns(schedule: str, times: int, is_timed: bool) -> tuple[float, int]:
+    """Nanoseconds of a decision where every stage has something to do, and the stage that was chosen."""
+    case = Case(1, 0)
+    c = Pipelined(pipeline_of(case.table), case.table, schedule=schedule).section.control
+    stages = len(c.form)
+    for stage in range(stages):
+        publish_cell(c.stage, stage * words.STAGE_CELLS * words.CELL + words.TAIL, WAITING)
+        c.known[stage, words.COST] = 10 * words.COST_UNIT * (1 + stage)  # the later the dearer: no two are alike
+    chosen = np.zeros(stages + 1, np.int64)
+    ordered_kernel.decide(c, 1, is_timed, chosen)
+    begin = time.perf_counter()
+    ordered_kernel.decide(c, times, is_timed, chosen)
+    seconds = time.perf_counter() - begin
+    stage = int(chosen.argmax())
+    assert chosen[stage] == times + 1 and stage < stages, f"{schedule} chose {chosen.tolist()} times"
+    return seconds / times * 1e9, stage
+
+
+def _decisions(sizes: Sizes) -> list[Row]:
+    rows = []
+    for schedule in SCHEDULES:
+        for is_timed, what in ((True, "one decision"), (False, "one decision, without reading the clock")):
+            found = [decision_ns(schedule, sizes.decisions, is_timed)[0] for _ in range(sizes.repetitions)]
+            goal = DECISION_NS if is_timed else None
+            rows.append(Row("ordered", f"{what}, {schedule}", median(found), "ns", "lower", goal))
+    case = Case(sizes.rows, 0)
+    for threads in (1, 2):
+        runs = [case.run(threads=threads, batch=BATCH) for _ in range(sizes.repetitions)]
+        beside = median([(run.busy_ns - sum(run.stage_ns.values())) / run.decisions for run in runs])
+        each = median([run.rows / run.decisions for run in runs])
+        name = f"workers' time beside the stages, a decision, {DEFAULT_SCHEDULE}, {threads_name(threads)}"
+        note = f"taking rows in and looking for work included; {each:.3g} tuples a decision"
+        rows.append(Row("ordered", name, max(0.0, beside), "ns", "lower", note=note))
+    return rows

@@ -1,0 +1,211 @@
+"""The six ordered applications on one and two workers, by schedule: a part of `bench ordered`.
+
+Throughput is that of the workers alone (`pipelined`). A stateful stage is one worker's at a time, so two of them cannot do
+twice as much: where it takes a share f of the time at the stages on one worker, Amdahl allows 2 / (1 + f). Latency is of whole
+runs, at half of the rate that they reach: from the first stage to the collector, which has made a row of the result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import headrace as hr
+import headrace_datasets
+from headrace.apps import APPS
+from headrace.apps.app import sources
+from headrace.ordering.control import SCHEDULES
+from headrace.ordering.options import DEFAULT_SCHEDULE
+from headrace_bench.pipelined import MOST_ROWS, Pipelined
+from headrace_bench.rows import Row, median
+
+OF_AMDAHL = 0.9
+LEAST_RATIO = 1.6
+"""Where the serial stage takes less than `SMALL`."""
+SMALL = 0.25
+P99_MS = 2.0
+THREADS = (1, 2)
+
+
+@dataclass(frozen=True)
+class Input:
+    """What an application is measured with: a dataset, and how it is called."""
+
+    make: Callable[..., headrace_datasets.Dataset]
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+
+INPUTS = {
+    "sold_together": Input(headrace_datasets.store_sales),
+    "viewed_together": Input(headrace_datasets.clicks),
+    "viewed_before": Input(headrace_datasets.clicks),
+    "abandoned": Input(headrace_datasets.clicks),
+    "declining": Input(headrace_datasets.item_sales, {"rate": 0.01}),
+    "mobility": Input(headrace_datasets.calls, {"rate": 10.0}),
+}
+"""At such rates that the rows span several of the windows or days."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured.
+
+    Parameters
+    ----------
+    names : tuple of str
+    rows, checked : int
+        Of a run of the workers alone; of them, those that the reference is asked for.
+    repetitions : int
+    seconds, most : float, int
+        What a run at a rate takes, and its rows at most.
+    """
+
+    names: tuple[str, ...]
+    rows: int
+    checked: int
+    repetitions: int
+    seconds: float
+    most: int
+
+    @classmethod
+    def of(cls, full: bool, tiny: bool) -> Sizes:
+        """Small sizes, full ones, or such that only show that it runs."""
+        if tiny:
+            return cls(("abandoned",), 20_000, 20_000, 1, 0.01, 20_000)
+        if full:
+            return cls(tuple(INPUTS), MOST_ROWS, MOST_ROWS, 9, 1.0, 2_000_000)
+        return cls(tuple(INPUTS), MOST_ROWS, 40_000, 3, 0.25, 500_000)
+
+
+class Case:
+    """One application: rows, and runs over them."""
+
+    def __init__(self, name: str, rows: int, checked: int):
+        self.name, self._app = name, APPS[name]
+        self._right = [headrace_datasets.item_categories().to_arrow()] if self._app.is_right_table else []
+        self.table = self.rows_of(rows)
+        self.check(self.table.slice(0, checked))
+        self._stream = self.stream_of(self.table)
+        self.content = ""
+
+    def rows_of(self, n: int) -> pa.Table:
+        """So many rows, as the application reads them."""
+        given = INPUTS[self.name]
+        return given.make(n=n, **given.given).to_arrow().select(self._app.columns(0)).combine_chunks()
+
+    def stream_of(self, table: pa.Table) -> hr.Stream:
+        """The application over rows."""
+        return self._app.build(hr.stream(table, event_time="ts"), *self._right, **self._app.parameters({}))
+
+    def check(self, table: pa.Table) -> None:
+        """Compare what two workers make of rows with the reference, bit by bit."""
+        stream = self.stream_of(table)
+        expected = self._app.reference(sources([table]), *(each.to_pylist() for each in self._right), unit="us")
+        found = Pipelined(stream, table, threads=2).run().columns
+        for field_, column in zip(stream.schema, found, strict=True):
+            kind = np.float64 if pa.types.is_floating(field_.type) else np.int64
+            wanted = np.array([row[field_.name] for row in expected], kind).view(np.int64)
+            assert np.array_equal(column, wanted), f"{self.name}: {field_.name} is not what the reference has"
+
+    def run(self, threads: int, schedule: str) -> Pipelined:
+        """Run all rows through; what comes of them is what came of them the first time."""
+        run = Pipelined(self._stream, self.table, threads=threads, schedule=schedule).run()
+        self.content = self.content or run.content
+        assert run.content == self.content, f"{self.name}, {schedule}, {threads} threads: not what one worker made"
+        return run
+
+
+def allowed(serial_share: float, threads: int = 2) -> float:
+    """How many times as fast `threads` workers can be, by Amdahl.
+
+    Examples
+    --------
+    >>> allowed(0.0), allowed(0.25), allowed(1.0)
+    (2.0, 1.6, 1.0)
+    """
+    return 1.0 / (serial_share + (1.0 - serial_share) / threads)
+
+
+def goal_of(serial_share: float) -> float:
+    """What ENGINES section 4 asks of two threads beside one."""
+    return max(OF_AMDAHL * allowed(serial_share), LEAST_RATIO if serial_share < SMALL else 0.0)
+
+
+def measure_apps(full: bool, tiny: bool = False) -> list[Row]:
+    """M rows/s and processing latency of each application, schedule and number of threads."""
+    sizes = Sizes.of(full, tiny)
+    rows: list[Row] = []
+    for name in sizes.names:
+        case = Case(name, sizes.rows, sizes.checked)
+        found, rates = _throughput(case, sizes)
+        rows += found + _latency(case, rates, sizes)
+    return rows
+
+
+def _throughput(case: Case, sizes: Sizes) -> tuple[list[Row], dict[tuple[str, int], float]]:
+    measured: dict[tuple[str, int], list[float]] = {}
+    shares = []
+    for repetition in range(sizes.repetitions + 1):
+        for schedule in (DEFAULT_SCHEDULE, *(s for s in SCHEDULES if s != DEFAULT_SCHEDULE)):
+            for threads in THREADS:
+                run = case.run(threads, schedule)
+                if not repetition and sizes.repetitions > 1:  # the first one warms up
+                    continue
+                measured.setdefault((schedule, threads), []).append(run.per_second)
+                if threads == 1:
+                    shares.append(run.serial_share)
+    share, rates = median(shares), {variant: median(values) for variant, values in measured.items()}
+    serial = f"serial stage {100 * share:.3g} % of one thread's work" if share else "no serial stage"
+    note = f"{serial}: Amdahl allows {allowed(share):.3g}x"
+    rows = []
+    for (schedule, threads), rate in rates.items():
+        row = Row("ordered", f"{case.name}, {schedule}, {threads_name(threads)}", rate / 1e6, "M rows/s")
+        if threads > 1:
+            row.baseline, row.baseline_name = rates[schedule, 1] / 1e6, "1 thread"
+            row.goal, row.goal_is_ratio, row.note = goal_of(share), True, note
+        rows.append(row)
+    return rows, rates
+
+
+def _latency(case: Case, rates: Mapping[tuple[str, int], float], sizes: Sizes) -> list[Row]:
+    n = int(min(sizes.most, max(sizes.rows, max(rates.values()) / 2 * sizes.seconds)))
+    stream = case.stream_of(case.rows_of(n))
+    results = set()
+
+    def call(threads: int, **options: Any) -> tuple[float, dict[str, float]]:
+        """Rows a second of a whole run, and its latency."""
+        with stream.start(sink=hr.discard(), threads=threads, max_threads=threads, **options) as run:
+            run.wait()
+        metrics = run.metrics()
+        (operator,) = metrics.operators.values()
+        results.add(metrics.tuples_out)
+        return operator.input_per_s, operator.processing_ms
+
+    # One rate for all schedules: their latencies are compared.
+    half = {t: median([call(t)[0] for _ in range(sizes.repetitions)]) / 2 for t in THREADS}
+    waits: dict[tuple[str, int], list[dict[str, float]]] = {variant: [] for variant in rates}
+    for _ in range(sizes.repetitions):
+        for (schedule, threads), found in waits.items():
+            found.append(call(threads, schedule=schedule, rate=half[threads])[1])
+    assert len(results) == 1, f"{case.name}, whole runs: {sorted(results)} results of the same rows"
+    rows = []
+    for (schedule, threads), found in waits.items():
+        where = f"{case.name}, {schedule}, {threads_name(threads)}, half load"
+        note = f"{half[threads] / 1e6:.3g} M rows/s"
+        for name, goal in (("p50", None), ("p99", P99_MS)):
+            value = median([each.get(name, math.nan) for each in found])
+            rows.append(Row("ordered", f"{where}, {name}", value, "ms", "lower", goal, note=note))
+    return rows
+
+
+def threads_name(threads: int) -> str:
+    """What a number of threads is called in cases."""
+    return f"{threads} thread{'s' if threads > 1 else ''}"
+
+
+__all__ = ["INPUTS", "Case", "allowed", "goal_of", "measure_apps", "threads_name"]

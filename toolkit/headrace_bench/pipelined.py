@@ -1,0 +1,185 @@
+"""An ordered pipeline over rows that lie in its gate: the workers without ingress and without a collector.
+
+All rows are encoded, stored and given to the gate before the clock starts, and the result ring has room for all results.
+So nothing but the workers runs: they are parked until the clock starts, and the first one that finds everything done says
+when that was. What they made is hashed afterwards.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.errors import ParameterError
+from headrace.memory.atomics import CELL
+from headrace.memory.cells import publish_cell, read_cell, read_cells, touch
+from headrace.ordering import words
+from headrace.ordering.measuring import records_at
+from headrace.ordering.options import OrderedOptions
+from headrace.ordering.section import OUTPUT_CAPACITY
+from headrace.workers import worker_kernel
+from headrace.workers.pool import WorkerPool
+from headrace_bench.executed import hash_of
+
+MOST_ROWS = 120_000
+"""As many as the gate takes without anybody emptying it."""
+TIMEOUT_S = 300.0
+_LOOK_S = 1e-3
+"""Between two looks whether the end has come; when it came, a worker has noted."""
+
+
+class Pipelined:
+    """One run of an ordered pipeline, whose rows are in the gate when it starts.
+
+    Parameters
+    ----------
+    stream : Stream
+        Ends in the pipeline; one source.
+    table : pa.Table
+        Its rows, at most `MOST_ROWS`, of which at most `section.OUTPUT_CAPACITY` results come.
+    **options
+        Of `start`.
+
+    Raises
+    ------
+    ParameterError
+        There are more rows, or, by `run`, more results.
+
+    Attributes
+    ----------
+    seconds : float
+        From the moment at which the workers are let go to the last result.
+    content : str
+        Hash of the results.
+    columns : list of np.ndarray
+        Of the results: event times, then what the last stage emits, as words.
+    decisions, fallbacks : int
+        How often a worker chose a stage, and how often its choice had nothing to do.
+    busy_ns : int
+        What the workers worked in all.
+    stage_ns : dict of str to int
+        Of it, at each stage.
+    serial_share : float
+        Of the time at all stages, that at stages which one worker at a time may take.
+    """
+
+    def __init__(self, stream: Any, table: pa.Table, **options: Any):
+        if table.num_rows > MOST_ROWS:
+            raise ParameterError(f"{table.num_rows} rows: give at most {MOST_ROWS}")
+        query = stream.plan()
+        node = query.output
+        self.rows = table.num_rows
+        self._errors: list[BaseException] = []
+        self._pool = WorkerPool(self._errors.append)
+        settings = OrderedOptions(None, **{"max_threads": options.get("threads", 1), **options})
+        self.section = section = node.spec.section(node, query.branches[node.name], settings)
+        ts = self._encode(table)
+        for worker in range(section.max_threads):
+            publish_cell(section.control.reading, worker * CELL, 0)  # parked until `run`
+        section.prepare((), self, is_last=True)
+        c = section.control
+        for array in (c.ring, c.slots, c.queue):
+            touch(array)
+        self._fill_gate(ts)
+
+    # -- as the run of its operator
+
+    def fail(self, error: BaseException) -> None:
+        """Keep what went wrong."""
+        self._errors.append(error)
+
+    def section_finished(self, section: Any) -> None:
+        """Who waits for the workers knows."""
+
+    def _encode(self, table: pa.Table) -> np.ndarray:
+        (inlet,) = self.section.inlets
+        parts = [np.zeros(0, np.int64)]
+        for batch in table.to_batches():
+            for step in inlet.branch.steps:
+                batch = step.apply(batch)
+            for piece in inlet.encode(batch):
+                inlet.hold(piece)
+                parts.append(piece.ts)
+        return np.concatenate(parts)
+
+    def _fill_gate(self, ts: np.ndarray) -> None:
+        (inlet,) = self.section.inlets
+        gate, sources, done = self.section.gate, inlet._source.kernels, 0
+        self.rows = len(ts)
+        while done < self.rows:
+            taken = sources.add(gate, 0, ts, done, self.rows - done, done)
+            assert taken > 0, "the gate does not take all rows"
+            done += taken
+        assert sources.close_source(gate, 0), "the gate does not take the end of the input"
+
+    # -- a run
+
+    def run(self) -> Pipelined:
+        """Run all rows through, check that none is missing, hash what came of them; ends all threads."""
+        section = self.section
+        c, workers = section.control, range(section.active)
+        section.set_spins(worker_kernel.spins_for(section.active))
+        try:
+            for task in section.tasks()[: section.max_threads]:
+                self._pool.start(task.name, task.body)
+            self._await(lambda: all(c.meter[me, worker_kernel.SINCE] for me in workers))
+            time.sleep(_LOOK_S)  # they say that they park a moment before they sleep
+            begin = time.monotonic_ns()
+            for me in workers:
+                publish_cell(c.reading, me * CELL, 1)
+                worker_kernel.unpark(c, me)
+            self._await(lambda: read_cell(c.words, words.OVER) and len(self._ends(begin)) == len(workers))
+            time.sleep(_LOOK_S)  # who says that it is done says a moment later since when
+            self.seconds = (min(self._ends(begin)) - begin) / 1e9
+        finally:
+            section.stop()
+            self._pool.wait(2.0)
+        self._look()
+        return self
+
+    def _ends(self, begin: int) -> list[int]:
+        """When the workers that have seen the end did so; one that has not woken up yet is parked since before `begin`."""
+        meter = self.section.control.meter
+        is_done = (meter[:, worker_kernel.STATE] == worker_kernel.PARKED_NS) & (meter[:, worker_kernel.SINCE] > begin)
+        return meter[is_done, worker_kernel.SINCE].tolist()
+
+    def _await(self, is_so: Any) -> None:
+        limit = time.monotonic() + TIMEOUT_S
+        while not is_so():
+            error = self._errors[0] if self._errors else self.section.failure()
+            if error is not None:
+                raise error
+            if read_cell(self.section.control.words, words.BLOCKED):
+                raise ParameterError(f"more than {OUTPUT_CAPACITY} results, and nobody takes them: give fewer rows")
+            assert time.monotonic() < limit, f"the workers did not come to an end within {TIMEOUT_S:.0f} s"
+            time.sleep(_LOOK_S)
+
+    def _look(self) -> None:
+        """What came of the rows."""
+        section, out, c = self.section, self.section.out, self.section.control
+        names = [one.stage.name for one in section.program.bound.stages]
+        for number, name in enumerate(names):
+            drained, _, tail = records_at(section, number)
+            assert drained == tail, f"{tail - drained} tuples are still in {name}"
+        assert records_at(section, 0)[0] == self.rows, "rows were lost"
+        results = read_cell(out.head, 0)
+        self.columns = [out.b[0, :results].copy(), *(column[:results].copy() for column in c.out)]
+        self.content = hash_of([out.primary[0, :results], *self.columns], [])
+        meter = read_cells(c.meter, 1)
+        self.decisions, self.fallbacks = (int(meter[:, k].sum()) for k in (words.DECISIONS, words.FALLBACKS))
+        self.busy_ns = int(meter[:, worker_kernel.BUSY_NS].sum())
+        self.stage_ns = dict(zip(names, c.work[:, :, words.SPENT_NS].sum(axis=0).tolist(), strict=True))
+        is_serial = [one.stage.kind == "stateful" for one in section.program.bound.stages]
+        spent = np.array(list(self.stage_ns.values()))
+        self.serial_share = float(spent[is_serial].sum() / max(1, spent.sum()))
+
+    @property
+    def per_second(self) -> float:
+        """Rows a second."""
+        return self.rows / self.seconds
+
+
+__all__ = ["MOST_ROWS", "Pipelined"]

@@ -1,0 +1,121 @@
+"""The pipeline that `bench ordered` measures: stateless, partitioned, a filter that drops half, stateful.
+
+A tuple takes eight units of work, or seven where it is dropped: two in the first stage, four in the second, one in each of
+the others; so the only stage that one worker runs at a time has a fifteenth of it. A unit is so many dependent steps
+(`costly`); their number is a column of the rows, so one compiled module serves all costs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import headrace as hr
+from headrace_bench import ordered_kernel
+from headrace_bench.costly import worked
+from headrace_bench.executed import hash_of
+from headrace_bench.ordered_kernel import TOTALS_EVERY
+from headrace_bench.pipelined import Pipelined
+from headrace_bench.transacting import rounds_of
+
+KEYS = 1_000
+UNITS = 7.5
+"""Of work of a tuple, on average."""
+MIDDLE = 0.3
+"""Of the keys that are drawn around one: off the centre."""
+
+
+def mix(t, emit):
+    emit(key=t.key, v=worked(t.v, 2 * t.rounds), rounds=t.rounds)
+
+
+def by_key(state, t, emit):
+    v = worked(t.v, 4 * t.rounds)
+    state.n += v & 7
+    emit(v=v ^ state.n, rounds=t.rounds)
+
+
+def half(t):
+    return worked(t.v, t.rounds) & 1 == 0
+
+
+def total(state, t, emit):
+    state.seen += 1
+    state.total += worked(t.v, t.rounds)
+    if state.seen % TOTALS_EVERY == 0:
+        emit(seen=state.seen, total=state.total)
+
+
+STAGES: tuple[tuple[str, Callable, dict[str, Any]], ...] = (
+    ("map", mix, {"emits": {"key": "int64", "v": "int64", "rounds": "int64"}}),
+    ("partitioned", by_key, {"by": "key", "state": {"n": "int64"}, "emits": {"v": "int64", "rounds": "int64"}}),
+    ("filter", half, {}),
+    ("stateful", total, {"state": {"seen": "int64", "total": "int64"}, "emits": {"seen": "int64", "total": "int64"}}),
+)
+"""Operator, function, its other arguments: of `headrace.Stream`, and of `headrace.reference.ordering` by the same names."""
+
+
+def pipeline_of(rows: pa.Table) -> hr.Stream:
+    """The stages over rows."""
+    stream: Any = hr.stream(rows, event_time="ts").ordered()
+    for operator, function, given in STAGES:
+        stream = getattr(stream, operator)(function, **given)
+    return stream
+
+
+def make_rows(n: int, rounds: int, sigma: float = 0.0, seed: int = 7) -> pa.Table:
+    """Draw `n` rows: ts, key, v, rounds.
+
+    Parameters
+    ----------
+    n, rounds : int
+    sigma : float
+        Of the keys, in parts of their range, around `MIDDLE` of it; 0: all keys alike.
+    seed : int
+    """
+    rng = np.random.default_rng(seed)
+    keys = rng.integers(0, KEYS, n) if not sigma else np.floor(rng.normal(MIDDLE, sigma, n) * KEYS).astype(np.int64) % KEYS
+    return pa.table({
+        "ts": np.arange(n), "key": keys, "v": rng.integers(0, 1 << 32, n), "rounds": np.full(n, rounds, np.int64)
+    })
+
+
+class Case:
+    """Rows at one cost, and runs over them.
+
+    Parameters
+    ----------
+    n : int
+    cost_ns : int
+        What the steps of a tuple take, over all stages.
+    sigma : float
+        As of `make_rows`.
+    """
+
+    def __init__(self, n: int, cost_ns: int, sigma: float = 0.0):
+        self.rounds = round(rounds_of(cost_ns) / UNITS)
+        self.table = make_rows(n, self.rounds, sigma)
+        self._stream = pipeline_of(self.table)
+        _, self.content = self.by_hand()
+
+    def by_hand(self) -> tuple[float, str]:
+        """The loop written by hand: seconds, and the hash of what it made."""
+        ts, keys, values = (self.table[name].to_numpy() for name in ("ts", "key", "v"))
+        of_key, out = np.zeros(KEYS, np.int64), [np.zeros(len(ts) // TOTALS_EVERY + 1, np.int64) for _ in range(3)]
+        begin = time.perf_counter()
+        results = ordered_kernel.four_stages(ts, keys, values, self.rounds, of_key, *out)
+        seconds = time.perf_counter() - begin
+        return seconds, hash_of([np.arange(results), *(column[:results] for column in out)], [])
+
+    def run(self, **options: Any) -> Pipelined:
+        """Run all rows through; what comes of them is what the loop made."""
+        run = Pipelined(self._stream, self.table, **options).run()
+        assert run.content == self.content, f"ordered, {options}: not what the loop written by hand made"
+        return run
+
+
+__all__ = ["STAGES", "Case", "make_rows", "pipeline_of"]
