@@ -94,6 +94,12 @@ def chained(state, t, emit):
     emit(key=state.total % 7, n=state.total)
 
 
+def chained_text(state, t, emit):
+    state.n += t.count
+    state.all.append(t.count)
+    emit(key=len(state.all), n=state.n)
+
+
 @dataclass(frozen=True)
 class Shape:
     """A chain: (kind, function, arguments) of each stage."""
@@ -153,6 +159,12 @@ SHAPES = {
     )),
     "containers and strings": Shape((("filter", has_all, {}), ("partitioned", words, {"by": "text", "buckets": 3, **_WORDS}))),
     "filters": Shape((("filter", whole, {}), ("filter", has_all, {}))),
+    "forgotten keys": Shape((("filter", has_all, {}), ("partitioned", words, {
+        "by": "text", "buckets": 3, "forget": 20, **_WORDS,
+    }), ("partitioned", chained_text, {
+        "by": "distinct", "buckets": 2, "forget": 6, "state": {"n": 7, "all": hr.list_of("int64")},
+        "emits": {"key": "int64", "n": "int64"},
+    }))),
     "six stages": Shape((
         ("filter", whole, {}),
         ("map", twice, {"emits": _PAIR | {"y": "float64"}}),

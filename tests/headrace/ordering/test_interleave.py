@@ -31,6 +31,7 @@ from headrace.ordering.words import (
     OUT_AT,
     PARTITIONED,
     SHARED,
+    STAGE_CELLS,
     STATEFUL,
     STATELESS,
     WORD_COUNT,
@@ -181,7 +182,7 @@ def case(k, values, stages, *, batch=1, queues=HYBRID, reorder=NONBLOCKING, work
         words, slots, queue = words + capacity * STRIDE, slots + capacity, queue + 2 * capacity
     control = Shared(
         words=[0] * WORD_COUNT * 2, event=[0] * 200, meter=[[0] * 16 for _ in range(workers)], failure=[0] * 16,
-        reading=[1] * workers, stage=[0] * (8 * len(stages)), form=form, ring=[0] * words, ring_f=[],
+        reading=[1] * workers, stage=[0] * (STAGE_CELLS * len(stages)), form=form, ring=[0] * words, ring_f=[],
         slots=[0] * (slots * 8), arena=[0] * 4000, arena_f=[], pool=[0] * 40, bucket=[0] * (32 * len(stages)),
         bucket_tail=[0] * (2 * len(stages)), queue=[0] * max(1, queue), out=[[0] * results],
         work=[[[0] * 8 for _ in stages] for _ in range(workers)], known=[[0] * 16 for _ in range(len(stages) + 1)],
@@ -199,8 +200,8 @@ def case(k, values, stages, *, batch=1, queues=HYBRID, reorder=NONBLOCKING, work
         c, o = copied(control), copied(out)
         c = c._replace(work=[[row[:] for row in each] for each in control.work])  # `copied` knows two dimensions
         for stage in range(len(stages)):
-            c.stage[stage * 8 + k.END_AT] = NEVER
-            c.stage[stage * 8 + k.PROGRESS] = MIN_TIME
+            c.stage[stage * STAGE_CELLS + k.END_AT] = NEVER
+            c.stage[stage * STAGE_CELLS + k.PROGRESS] = MIN_TIME
         s = SimpleNamespace(ran=[], rows=[], held={}, sums={}, outputs=[outputs for _, outputs in stages])
         threads = [k.serve(me, c, o, s, [0] * 1100, batch) for me in range(workers)]
         if len(values) < first:  # the whole input is there
@@ -214,7 +215,7 @@ def case(k, values, stages, *, batch=1, queues=HYBRID, reorder=NONBLOCKING, work
             assert s.rows == rows, f"rows {s.rows}, wanted {rows}"
             assert len(set(s.ran)) == len(s.ran), f"run twice: {sorted(s.ran)}"
             assert o.mark == [END_OF_TIME]
-            assert all(c.stage[j * 8 + k.WORKERS] == 0 for j in range(len(stages))), "workers are booked at a stage"
+            assert all(c.stage[j * STAGE_CELLS + k.WORKERS] == 0 for j in range(len(stages))), "workers are booked at a stage"
 
         return threads, check
 

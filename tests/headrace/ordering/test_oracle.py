@@ -68,6 +68,21 @@ def test_oracle_allotted_workers():
     check("figure 1", tables, {"threads": 4, "schedule": {"gap": 2, "running": 1}})
 
 
+def longest_wait(stage):
+    return stage.backlog * stage.cost / (stage.workers + 1) if stage.behind < 500 else -1.0
+
+
+def worst(stage):
+    return stage.position * 0.0
+
+
+def test_oracle_schedules_of_ones_own():
+    tables = [some_rows(np.random.default_rng(3), 3000, 20)]
+    for policy in (longest_wait, worst, lambda stage: -stage.selectivity * stage.most - stage.count):
+        changes = [(1000, {"schedule": "lp"}), (2000, {"schedule": "own"})]
+        check("figure 1", tables, {"threads": 3, "schedule": policy, "reconfigure": changes})
+
+
 def test_oracle_rings_wrap_many_times():
     tables = [some_rows(np.random.default_rng(5), 20_000, 50)]
     for capacity in (2, 64):

@@ -13,8 +13,10 @@ import pytest
 
 import headrace as hr
 from headrace.errors import (
+    DisorderError,
     EventTimeError,
     FunctionError,
+    HeadraceError,
     NotSupportedError,
     OverflowInputError,
     ParameterError,
@@ -91,6 +93,16 @@ def test_example_from_spark_and_back(spark):
     stream = SHAPES["figure 1"].on(hr.stream(frame, event_time="ts", sort=True))
     expected = SHAPES["figure 1"].expected([table])
     assert len(stream.to_spark(spark, threads=2).collect()) == len(expected)
+
+
+def test_example_what_a_pipeline_says_of_itself(capsys):
+    pipeline(rows_of(5)).explain()
+    assert capsys.readouterr().out.splitlines()[6:10] == [
+        "gap: partitioned; one worker at a time in each of 7 buckets of key",
+        "  reads key, v",
+        "  keeps seen: bool, last: int64, total: int64, 24 bytes a key",
+        "  gives key: int64, v: int64, gap: int64",
+    ]
 
 
 # -- while it runs
@@ -188,6 +200,18 @@ def test_a_function_that_fails_names_tuple_stage_and_line():
     assert pipeline(rows_of(10)).to_arrow().num_rows >= 0  # the engine is usable afterwards
 
 
+def undecided(stage):
+    return 1 // (stage.position - 1)
+
+
+def test_a_schedule_that_fails_names_the_stage():
+    with pytest.raises(FunctionError, match="schedule, of stage spread: ZeroDivisionError") as caught:
+        pipeline(rows_of(1000)).to_arrow(threads=2, schedule=undecided)
+    assert caught.value.tuple["position"] == 1
+    with pytest.raises(FunctionError, match="nope"):
+        pipeline(rows_of(10)).to_arrow(schedule=lambda stage: stage.nope)
+
+
 def hoards(state, t, emit):
     state.all.append(t.x)
     emit(n=len(state.all))
@@ -200,6 +224,40 @@ def test_states_are_limited():
     )
     with pytest.raises(OverflowInputError, match="max_state=65536 bytes; pass a larger max_state="):
         hoard.to_arrow(max_state=1 << 16)
+
+
+def remembers(state, t, emit):
+    state.all.append(t.x)
+    state.n += 1
+    emit(n=state.n)
+
+
+REMEMBERS = {"by": "x", "state": {"all": hr.list_of("int64"), "n": "int64"}, "emits": {"n": "int64"}, "buckets": 4}
+
+
+def test_forgotten_keys_give_back_what_they_held():
+    table = pa.table({"ts": list(range(60_000)), "x": list(range(60_000))})
+    stream = hr.stream(table, event_time="ts").ordered()
+    used = []
+    for given in ({}, {"forget": 100}):
+        with stream.partitioned(remembers, **REMEMBERS, **given).start(threads=2) as run:
+            run.wait()
+        assert set(run.to_arrow()["n"].to_pylist()) == {1}
+        used.append(run.metrics().operators["remembers"].state_bytes)
+    assert used[1] < used[0] / 20
+
+
+def test_keys_are_forgotten_in_time_that_rises():
+    table = pa.table({"ts": [5, 6, 7], "x": [1, 1, 1], "n": [1, 2, 3]})
+    back = hr.stream(table, event_time="ts").ordered().stateful(late_boundary, state={"n": 0}, emits={"n": "int64"})
+    stream = back.partitioned(running_number, by="n", state={"m": 0}, emits={"m": "int64"}, forget=3)
+    with pytest.raises(DisorderError, match="running_number: event time -4 after 5: a stage with forget= needs times"):
+        stream.to_arrow()
+
+
+def running_number(state, t, emit):
+    state.m += 1
+    emit(m=state.m)
 
 
 def test_a_key_that_is_null():
@@ -228,6 +286,7 @@ STREAM = hr.stream(pa.table({"ts": [1], "x": [1.5], "v": [1], "key": [1]}), even
         (lambda: STREAM.stateful(running, state={}, emits=PAIR, end=3), ParameterError, "end=3"),
         (lambda: STREAM.filter(is_large), FunctionError, "gap"),
         (lambda: STREAM.stateful(hour_over, state={"sum": 0}, emits={"sum": "int64"}, end=last_hour), FunctionError, "hour"),
+        (lambda: STREAM.partitioned(gap, by="key", state={}, emits=PAIR, forget="soon"), HeadraceError, "forget"),
     ],
 )
 def test_stages_that_cannot_be(call, error, words):

@@ -78,6 +78,7 @@ def ranked(pairs: OrderedStream, width: int, top: int, buckets: int = DEFAULT_BU
         state={"window": "int64", "counts": hr.map_of("int64", "int64")},
         emits={"a": "int64", "b": "int64", "count": "int64"},
         buckets=buckets,
+        forget=width,
     ).stateful(
         rank,
         state={"is_open": "bool", "window": "int64", "a": integers, "b": integers, "count": integers},

@@ -67,6 +67,7 @@ def build(clicks: hr.Stream, top: int, last: int, within: str, buckets: int) -> 
             state={"times": integers, "items": integers},
             emits={"item": "int64", "viewed": "int64"},
             buckets=buckets,
+            forget=span,  # no view counts any more
         )
         .partitioned(
             rank,

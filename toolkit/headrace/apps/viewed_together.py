@@ -42,6 +42,7 @@ def build(clicks: hr.Stream, size: str, top: int, timeout: str, buckets: int) ->
             state={"day": "int64", "last": "int64", "items": hr.set_of("int64")},
             emits={"item": "int64", "other": "int64"},
             buckets=buckets,
+            forget=longest,  # the session is over then
         )
         .map(in_order, emits={"a": "int64", "b": "int64"})
     )

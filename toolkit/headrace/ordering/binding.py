@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import copy
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,9 +83,32 @@ class BoundStage:
         return sum(cells_of(one.kind) for one in self.stage.state.values())
 
     @property
+    def entry_words(self) -> int:
+        """Words of a key's entry: its state, and when it was seen last, where keys are forgotten."""
+        return self.state_words + (self.stage.forget is not None)
+
+    @property
     def key(self) -> int:
         """Word of the key in a record."""
         return FIRST_COLUMN + [column.column for column in self.columns].index(self.stage.by)
+
+    def explain(self) -> list[str]:
+        """What it reads, keeps and gives, and how many workers it may have."""
+        stage = self.stage
+        workers = {
+            "partitioned": f"one worker at a time in each of {stage.buckets} buckets of {stage.by}",
+            "stateful": "one worker at a time, in order",
+        }.get(stage.kind, "any number of workers at once")
+        read = [name for name in self.function.reads.get("t", ()) if name != OWN_TIME]
+        lines = [f"{stage.name}: {stage.kind}; {workers}", f"  reads {', '.join(read) or 'no column'}"]
+        if stage.is_kept:
+            kept = ", ".join(f"{name}: {one.kind}" for name, one in stage.state.items())
+            forgotten = "" if stage.forget is None else f"; as new when its key was not seen for {stage.forget}"
+            size = f", {8 * self.entry_words} bytes a key{forgotten}" if stage.by else ""
+            lines.append(f"  keeps {kept or 'nothing'}{size}")
+        given = ", ".join(f"{column.name}: {column.kind}" for column in self.emitted)
+        lines.append("  gives the tuples that it keeps" if stage.kind == "filter" else f"  gives {given}")
+        return lines
 
     @property
     def stride(self) -> int:
@@ -240,6 +263,33 @@ def _state_fields(stage: Stage) -> dict[str, Binding]:
         value = f"{cell} != 0" if seen == "bool" else f"np.float64({cell})" if seen == "float32" else cell
         fields[name] = FieldBinding(value, cell, kind if kind in ("string", "bool") or seen == kind else seen)
     return fields
+
+
+POLICY_FIELDS = {
+    "backlog": "worklist(c, stage)",
+    "behind": "(worklist(c, stage + 1) if stage + 1 < c.form.shape[0] else 0)",
+    "cost": "cost(c, stage)",
+    "selectivity": "selectivity(c, stage)",
+    "workers": "load_relaxed(c.stage, cell(stage, WORKERS))",
+    "most": "c.form[stage, MOST]",
+    "position": "stage",
+    "count": "c.form.shape[0]",
+}
+"""What a schedule of the user's reads of a stage."""
+
+
+def bind_policy(function: Callable, debug: bool = False) -> GeneratedFunction:
+    """Rewrite a schedule of the user's: how urgent a stage is."""
+    return specialise(
+        _captured(function),
+        name="user_policy",
+        arguments=("stage",),
+        bindings={"stage": POLICY_FIELDS},
+        parameters=("me", "c", "s", "l", "stage"),
+        returns="float64",
+        poll="stopped(c)",
+        debug=debug,
+    )
 
 
 class _Writing:

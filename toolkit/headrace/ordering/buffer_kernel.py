@@ -76,8 +76,10 @@ from headrace.ordering.words import (
     GIVEN,
     KEY,
     KIND,
+    LATEST,
     LOCKED,
     MASK,
+    NEEDS_TIME,
     NEXT,
     NULLS,
     ORIGIN,
@@ -85,6 +87,7 @@ from headrace.ordering.words import (
     OUT_BLOCK,
     OUT_CLASS,
     OUT_LIMIT,
+    OUT_OF_ORDER,
     OUT_STRIDE,
     OUTPUTS,
     OVER,
@@ -107,7 +110,7 @@ from headrace.ordering.words import (
     WIDTH,
 )
 from headrace.progress import END_OF_TIME
-from headrace.workers.worker_kernel import stopped
+from headrace.workers.worker_kernel import fail, stopped
 
 KEPT_CLASS = 7
 """A slot keeps its block from round to round if it is not larger: 1 KiB."""
@@ -205,10 +208,21 @@ def bucket_of(key, buckets):
 
 
 @kernel
+def note_time(c, stage, record):
+    """Of a stage that needs time: whether it goes on with this record."""
+    ts, latest = c.ring[record + TS], load_relaxed(c.stage, cell(stage, LATEST))
+    if ts < latest:
+        fail(c, OUT_OF_ORDER, 0, c.ring[record + REF], ts, latest, stage)
+    store_relaxed(c.stage, cell(stage, LATEST), max(ts, latest))
+
+
+@kernel
 def enqueue(c, stage, serial, record):
     """Put a record into the queue of its bucket, where the stage has buckets; TAIL makes it visible."""
     if c.form[stage, KIND] != PARTITIONED:
         return
+    if c.form[stage, NEEDS_TIME] != 0:
+        note_time(c, stage, record)
     bucket = c.form[stage, BUCKETS] + bucket_of(c.ring[record + c.form[stage, KEY]], c.form[stage, BUCKET_COUNT])
     mask = c.form[stage, MASK]
     ticket = load_relaxed(c.bucket_tail, bucket)

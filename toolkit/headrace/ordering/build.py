@@ -16,6 +16,7 @@ ENTRIES = (
     Entry("fill_rows", _FILLS, f"return np.int64(fill_rows({_FILLS}))"),
     Entry("run_stage", _RUNS, f"return np.int64(run_stage({_RUNS}))"),
     Entry("end_stage", _ENDS, f"return np.int64(end_stage({_ENDS}))"),
+    Entry("choose_own", "me, c, s, l", "return np.int64(choose_own(me, c, s, l))"),
 )
 
 

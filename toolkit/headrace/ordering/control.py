@@ -34,13 +34,16 @@ from headrace.ordering.words import (
     KEY,
     KIND,
     KNOWN_WORDS,
+    LATEST,
     LOCKED,
     LP,
     MASK,
     MOST,
+    NEEDS_TIME,
     NEVER,
     NONBLOCKING,
     OUT_STRIDE,
+    OWN,
     PARTITIONED,
     PROGRESS,
     QST,
@@ -66,6 +69,8 @@ from headrace.progress import MIN_TIME
 from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT
 
 SCHEDULES = {"qst": QST, "lp": LP, "et": ET, "ct": CT}
+OWN_POLICY = "own"
+"""What a schedule is called that is a function of the user's."""
 QUEUE_KINDS = {"hybrid": HYBRID, "partitioned": BY_PARTITION, "shared": SHARED}
 REORDERS = {"nonblocking": NONBLOCKING, "lock": LOCKED}
 _KINDS = {"partitioned": PARTITIONED, "stateful": STATEFUL}
@@ -86,7 +91,7 @@ class Configuration:
     threads : int
         Workers 0 to threads - 1 are active.
     schedule : str or dict
-        One of `SCHEDULES`, or stage -> workers that only it has.
+        One of `SCHEDULES`, `OWN_POLICY`, or stage -> workers that only it has.
     batch : int
         Tuples that a worker claims at a time, at most.
     """
@@ -170,6 +175,7 @@ def allocate(
         form[number, [QUEUES, REORDER]] = QUEUE_KINDS[queues], REORDERS[reorder]
         form[number, MOST] = 1 if one.stage.kind == "stateful" else one.stage.buckets or max_threads
         form[number, [BUCKETS, BUCKET_COUNT, QUEUE]] = buckets, one.stage.buckets, queue
+        form[number, NEEDS_TIME] = one.stage.forget is not None
         if one.stage.by:
             form[number, KEY] = one.key
         words += capacity * one.stride
@@ -182,6 +188,7 @@ def allocate(
     for number in range(len(stages)):
         stage[number * STAGE_CELLS * CELL + PROGRESS] = MIN_TIME
         stage[number * STAGE_CELLS * CELL + END_AT] = NEVER
+        stage[number * STAGE_CELLS * CELL + LATEST] = MIN_TIME
     known = aligned((len(stages) + 1) * KNOWN_WORDS, np.int64).reshape(-1, KNOWN_WORDS)
     columns = len(stages[-1].emitted)
     return PipelineArrays(
@@ -231,7 +238,7 @@ def write_configuration(c: PipelineArrays, row: int, configuration: Configuratio
     schedule = configuration.schedule
     is_fixed = isinstance(schedule, Mapping)
     c.rows[row, THREADS] = configuration.threads
-    c.rows[row, SCHEDULE] = FIXED if is_fixed else SCHEDULES[schedule]
+    c.rows[row, SCHEDULE] = FIXED if is_fixed else OWN if schedule == OWN_POLICY else SCHEDULES[schedule]
     c.rows[row, BATCH] = configuration.batch
     c.fixed[row] = -1
     if is_fixed:
@@ -253,6 +260,7 @@ def activate(c: PipelineArrays, out: Any) -> None:
 
 
 __all__ = [
+    "OWN_POLICY",
     "QUEUE_KINDS",
     "REORDERS",
     "SCHEDULES",

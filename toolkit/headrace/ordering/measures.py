@@ -30,9 +30,7 @@ LOAD = Measure("load", "microseconds of work", "Work of each worker.", "counter"
 BACKLOG = Measure("backlog", "tuples", "Tuples that wait before each stage.", by="stage")
 WAITING = Measure("waiting", "tuples", "Tuples in or behind each stage whose outputs are not passed on.", by="stage")
 AT_WORK = Measure("at_work", "workers", "Workers at each stage just now.", by="stage", label="workers")
-STAGE_TIME = Measure(
-    "stage_ns", "ns", "Worker time of each stage.", "counter", by="stage", part_of="stages", label="time", shown="plot"
-)
+STAGE_TIME = Measure("stage_time", "microseconds of work", "Worker time of each stage.", "counter", by="stage", label="time")
 COST = Measure("cost", "ns per tuple", "What a tuple costs each stage, as learned lately.", by="stage", shown="column")
 SELECTIVITY = Measure("selectivity", "outputs per tuple", "Of each stage, since the start.", by="stage", shown="column")
 DELEGATED = Measure(

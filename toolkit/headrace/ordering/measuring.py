@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from headrace.memory.atomics import CELL
-from headrace.memory.cells import read_cell
+from headrace.memory.cells import read_cell, read_cells
 from headrace.metrics.by_worker import coefficient_of_variation
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace.ordering import words
@@ -60,8 +60,8 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
     processing = section.finisher.processing
     names = [one.stage.name for one in section.program.bound.stages]
     at = [records_at(section, stage) for stage in range(len(names))]
-    work = control.work.sum(axis=0)
-    known = control.known[: len(names)]
+    work = read_cells(control.work.reshape(-1), 1).reshape(control.work.shape).sum(axis=0)
+    known = read_cells(control.known[: len(names)], 1)
 
     def by_stage(values: Any) -> dict[str, Any]:
         return dict(zip(names, values, strict=True))
@@ -86,7 +86,7 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
         "backlog": by_stage(tail - claimed for _, claimed, tail in at),
         "waiting": by_stage(claimed - drained for drained, claimed, _ in at),
         "at_work": by_stage(stage_cell(section, stage, words.WORKERS) for stage in range(len(names))),
-        "stage_ns": by_stage(work[:, words.SPENT_NS].tolist()),
+        "stage_time": by_stage((work[:, words.SPENT_NS] // 1_000).tolist()),
         "cost": by_stage((known[:, words.COST] / words.COST_UNIT).tolist()),
         "selectivity": by_stage(
             (work[:, words.OUTPUTS] / work[:, words.TUPLES].clip(1)).tolist()

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from headrace.control.mapping import MOST_INSTANCES, is_whole
 from headrace.errors import ParameterError
 from headrace.names import instead
-from headrace.ordering.control import QUEUE_KINDS, REORDERS, SCHEDULES, Configuration
+from headrace.ordering.control import OWN_POLICY, QUEUE_KINDS, REORDERS, SCHEDULES, Configuration
 from headrace.ordering.words import MOST_BATCH
 from headrace.progress import END_OF_TIME
 from headrace.runtime.options import RunOptions, check_named
@@ -32,8 +32,11 @@ class OrderedOptions:
         Workers that are active; more than there are cores is allowed.
     max_threads : int
         Workers there are.
-    schedule : {"qst", "lp", "et", "ct"} or dict
-        Which stage a worker takes next, sections 6.1 to 6.4 of the paper; or stage -> workers that only it has.
+    schedule : {"qst", "lp", "et", "ct"}, dict or function
+        Which stage a worker takes next, sections 6.1 to 6.4 of the paper; or stage -> workers that only it has; or a
+        function of a stage that says how urgent it is, a number: the most urgent one that can have a worker is taken. It
+        reads ``stage.backlog``, what waits there, ``stage.behind``, what waits behind it (0 of the last), ``stage.cost``
+        (ns), ``stage.selectivity``, ``stage.workers`` now and ``stage.most``, ``stage.position`` and ``stage.count``.
     queues : {"hybrid", "partitioned", "shared"}
         How workers share a partitioned stage.
     reorder : {"nonblocking", "lock"}
@@ -79,6 +82,9 @@ class OrderedOptions:
         reconfigure: Sequence[tuple[int, Any]] = (),
         max_state: int = DEFAULT_MAX_STATE,
     ):
+        self.policy = schedule if callable(schedule) else None
+        """The user's own schedule."""
+        schedule = OWN_POLICY if self.policy is not None else schedule
         self._threads = threads if isinstance(threads, dict) else {None: threads}
         self.debug = run is not None and run.debug
         changes = _changes(reconfigure)
@@ -120,8 +126,9 @@ class OrderedOptions:
     def checked(self, wish: Mapping[str, Any]) -> Configuration:
         """Return a full configuration; `ParameterError` naming what cannot be had."""
         schedule = wish["schedule"]
-        if not isinstance(schedule, Mapping) and schedule not in SCHEDULES:
-            raise ParameterError(f"schedule={schedule!r}: {instead(schedule, tuple(SCHEDULES), 'the schedules')}")
+        known = known_schedules(self.policy)
+        if not isinstance(schedule, Mapping) and schedule not in known:
+            raise ParameterError(f"schedule={schedule!r}: {instead(schedule, known, 'the schedules')}")
         threads = whole("threads", wish["threads"], 1, self.max_threads)
         if isinstance(schedule, Mapping):
             for name, count in schedule.items():
@@ -149,6 +156,11 @@ class OrderedOptions:
             present = self.checked({name: getattr(present, name) for name in _PLANNED} | dict(wish))
             found.append((int(at), present))
         return found
+
+
+def known_schedules(policy: Any) -> tuple[str, ...]:
+    """The names of schedules; the user's own one is among them if there is one."""
+    return (*SCHEDULES, *([] if policy is None else [OWN_POLICY]))
 
 
 def check_schedule(schedule: Any, names: Sequence[str], max_threads: int) -> None:

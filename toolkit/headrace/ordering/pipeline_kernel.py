@@ -7,6 +7,7 @@ compiled once for all pipelines; what a pipeline's functions do it calls by addr
     fill_rows(me, c, x, s, l, first, last)        columns of the input, into records of the first ring
     run_stage(me, c, s, l, stage, first, last)    the function of a stage, on these records
     end_stage(me, c, s, l, stage, position)       what it does at the end of the stream
+    choose_own(me, c, s, l)                       the stage that a schedule of the user's takes
 
 Progress    Nobody waits while there is something that he may do: who finds no stage
             schedulable drains what can be drained, and sleeps only if there is neither a
@@ -34,7 +35,9 @@ from headrace.ordering.words import (
     MASK,
     NEXT,
     OVER,
+    OWN,
     PLACE,
+    SCHEDULE,
     SLICES,
     TAIL,
 )
@@ -137,7 +140,10 @@ def step(me, g, c, o, x, s, l):
     found = False
     if worklist(c, 0) < min(2 * batch, c.form[0, MASK] + 1):
         found = ingest(me, g, c, x, s, l)
-    stage = choose(me, c, config, now_ns())
+    if c.rows[config, SCHEDULE] == OWN:
+        stage = choose_own(me, c, s, l)
+    else:
+        stage = choose(me, c, config, now_ns())
     c.meter[me, DECISIONS] += 1
     if stage >= 0 and work(me, c, o, s, l, stage, batch) > 0:
         c.meter[me, SLICES] += 1
@@ -178,7 +184,8 @@ def run_worker(me, g, c, o, x, s, l):
         if load_acquire(c.reading, me * CELL) == 0:
             turn(c.meter, me, PARKED_NS)
             park(c, c.reading, me)
-            turn(c.meter, me, BUSY_NS)
+            if load_acquire(c.reading, me * CELL) != 0:
+                turn(c.meter, me, BUSY_NS)
         elif load_acquire(c.words, OVER) != 0:
             signal(g.words, READERS_WAITING, g.event, DATA_EVENT)  # who sleeps there shall see it
             await_stop(me, c)

@@ -12,7 +12,7 @@ from headrace.codegen.functions import explain_failure, translate_error
 from headrace.codegen.kinds import Array, scalar
 from headrace.codegen.text import python_name
 from headrace.egress.containers import as_object, cells_of, stride_of
-from headrace.errors import FunctionError, HeadraceError, SchemaError
+from headrace.errors import DisorderError, FunctionError, HeadraceError, SchemaError
 from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.ingress.times import time_text
 from headrace.memory.arena import COUNT, FIRST, HANDED_OUT, HEAD, allocate_arena, used_bytes
@@ -20,9 +20,12 @@ from headrace.memory.atomics import CELL
 from headrace.memory.bundle import named
 from headrace.memory.maps_kernel import map_find
 from headrace.ordering import words
-from headrace.ordering.binding import LITERALS, TEMPORARIES, TEXT_FIELDS, Bound, BoundStage
+from headrace.ordering.binding import LITERALS, TEMPORARIES, TEXT_FIELDS, Bound, BoundStage, bind_policy
 from headrace.ordering.control import PipelineArrays
+from headrace.ordering.stages import Stage
+from headrace.ordering.template import LEAST_LOOKED_FOR
 from headrace.plan.nodes import Branch, OperatorNode, StreamType
+from headrace.windows import parse_duration
 from headrace.workers import worker_kernel
 
 MAX_TEXTS = 1 << 24
@@ -42,14 +45,18 @@ class Program:
         Bytes that states may take.
     debug : bool
         As in `start`.
+    policy : function, optional
+        The user's own schedule.
     """
 
-    def __init__(self, node: OperatorNode, branches: list[Branch], workers: int, max_state: int, debug: bool):
+    def __init__(self, node: OperatorNode, branches: list[Branch], workers: int, max_state: int, debug: bool, policy: Any = None):
         spec: Any = node.spec
         self.node, self.spec, self.workers = node, spec, workers
         first = branches[0]
         self.event_time = first.event_time
         self.bound: Bound = spec.bind(StreamType(first.schema, first.event_time, node.unit), debug)
+        self._policy_function = policy
+        self.policy = None if policy is None else bind_policy(policy, debug)
         read = self.bound.stages[0].columns
         self.columns: dict[str, np.dtype] = {one.column: np.dtype(one.dtype) for one in read}
         self.carried = first.schema.names if self.bound.passes_input else []
@@ -78,6 +85,8 @@ class Program:
             "arena_free": free,
             "owners": np.arange(buckets, buckets + len(stages) + 1),
             "key_heads": np.zeros(max(1, buckets) * HEAD, np.int64),
+            "key_limits": np.full(max(1, buckets), LEAST_LOOKED_FOR),
+            "forget_after": np.array([self._forget_after(one.stage) for one in stages], np.int64),
             "stage_state": places,
             "temporaries": np.zeros(self.workers * TEMPORARIES * HEAD, np.int64),
         }
@@ -85,6 +94,9 @@ class Program:
             fields |= zip((*TEXT_FIELDS, "text_held"), (*self.texts.arrays, self.texts.points, self.texts.held), strict=True)
             fields[LITERALS] = self.texts.keep(self.bound.literals).astype(np.int64)
         return named(**fields)
+
+    def _forget_after(self, stage: Stage) -> int:
+        return 0 if stage.forget is None else parse_duration(stage.forget, self.node.unit, "forget")
 
     def _begin(self, arena: np.ndarray, place: int, one: BoundStage) -> None:
         """Write the first values of a state."""
@@ -111,10 +123,12 @@ class Program:
 
     def explain_compile_error(self, error: BaseException, module: ModuleType) -> HeadraceError | None:
         """Say in the user's words why the kernels do not compile."""
-        return translate_error(error, self.bound.generated, module)
+        return translate_error(error, [*self.bound.generated, *([] if self.policy is None else [self.policy])], module)
 
     def explain_exception(self, error: BaseException, private: np.ndarray, control: PipelineArrays) -> HeadraceError:
         """A user function raised: call it again in plain Python, on the record and the state it found."""
+        if int(private[words.CHOOSING]):
+            return self._explain_policy(error, int(private[words.CHOOSING]) - 1, control)
         number = int(private[words.STAGE])
         one = self.bound.stages[number]
         stage = one.stage
@@ -139,6 +153,28 @@ class Program:
         if pa.types.is_timestamp(kind) and row:
             explained.times = dict.fromkeys((python_name(self.event_time), "ts"), time_text(row["ts"], kind))
         return explained
+
+    def _explain_policy(self, error: BaseException, number: int, control: PipelineArrays) -> HeadraceError:
+        """The user's own schedule raised: call it again in plain Python, on what is known of the stage just now."""
+        form, known = control.form[number], control.known[number]
+
+        def waiting(stage: int) -> int:
+            words_of = control.stage[stage * words.STAGE_CELLS * CELL :]
+            return max(1, int(words_of[words.TAIL] - words_of[words.HEAD]))
+
+        figures = {
+            "backlog": waiting(number),
+            "behind": waiting(number + 1) if number + 1 < len(control.form) else 0,
+            "cost": max(1, int(known[words.COST])) / words.COST_UNIT,
+            "selectivity": (int(known[words.MADE]) + 1) / (int(known[words.TAKEN]) + 1),
+            "workers": int(control.stage[number * words.STAGE_CELLS * CELL + words.WORKERS]),
+            "most": int(form[words.MOST]),
+            "position": number,
+            "count": len(control.form),
+        }
+        explained = explain_failure(self._policy_function, ("stage",), {"stage": figures}, None, error)
+        text = f"schedule, of stage {self.bound.stages[number].stage.name}: {explained.args[0]}"
+        return FunctionError(text, explained.function, explained.file, explained.line, figures)
 
     def _record(self, control: PipelineArrays, number: int, position: int) -> dict[str, Any]:
         """A record of a stage's ring, as plain Python has it."""
@@ -194,10 +230,20 @@ class Program:
             key = int(self.texts.encode(pa.array([key]))[0])
         first = sum(before.stage.buckets for before in self.bound.stages[:number])
         for bucket in range(first, first + one.stage.buckets):
-            place = map_find(self.state.arena, self.state.key_heads, bucket * HEAD, int(key), one.state_words)
+            place = map_find(self.state.arena, self.state.key_heads, bucket * HEAD, int(key), one.entry_words)
             if place >= 0:
                 return int(place) + 1
         return 0
+
+    def out_of_order(self, failure: np.ndarray) -> HeadraceError:
+        """Time went back before a stage that needs it."""
+        stage = self.bound.stages[int(failure[worker_kernel.FAILURE_STAGE])].stage
+        kind = self.node.schema.field(0).type
+        ts, before = (time_text(int(failure[at]), kind) for at in (worker_kernel.FAILURE_TS, worker_kernel.FAILURE_KEY))
+        return DisorderError(
+            f"{stage.name}: event time {ts} after {before}: a stage with forget= needs times that do not go back; leave forget="
+            f" out, or emit(ts=...) before it so that they rise"
+        )
 
     def null_key(self, failure: np.ndarray) -> HeadraceError:
         """A record without a key came to a partitioned stage."""

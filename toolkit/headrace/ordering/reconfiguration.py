@@ -39,6 +39,8 @@ class Reconfiguration:
         Rows 1, 2, ...
     names : sequence of str
         Of the stages.
+    schedules : sequence of str
+        Which ones may be asked for.
     """
 
     is_completing = False
@@ -50,11 +52,12 @@ class Reconfiguration:
         initial: Configuration,
         planned: Sequence[tuple[int, Configuration]],
         names: Sequence[str],
+        schedules: Sequence[str] = tuple(SCHEDULES),
     ):
         self.capabilities = Capabilities(
             {
                 "threads": Control("count", "active workers", 1, max_threads),
-                "schedule": Control("choice", "which stage a worker takes next", choices=tuple(SCHEDULES)),
+                "schedule": Control("choice", "which stage a worker takes next", choices=tuple(schedules)),
                 "batch": Control("count", "tuples that a worker claims at a time", 1, MOST_BATCH, scale="log"),
             },
             {"mapping": "no worker owns keys: whoever is free takes what is next"},
@@ -124,8 +127,8 @@ class Reconfiguration:
             None if is_planned else after,
             self._rows[before],
             self._rows[after],
-            int(control.met_at[at]),
-            int(control.done_at[at]),
+            int(read_cell(control.met_at, at)),
+            int(read_cell(control.done_at, at)),
             change,
             self._planned[after - 1][0] if is_planned else None,
             {"transferred_bytes": 0, "transferred_ns": 0},

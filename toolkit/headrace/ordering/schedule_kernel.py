@@ -16,6 +16,7 @@ CT     that with the least normalized throughput in the window: (T + w * s) / (c
        equation 3, where cs is the selectivity of all stages *before* it: so many of its
        tuples there are for each of the input
 FIXED  that to which the worker is allotted; without one, as LP
+OWN    the most urgent one, as a function of the user's says (`template`, choose_own)
 =====  =================================================================================
 
 Source      Prasaad, Ramalingam and Rajan, section 6
@@ -148,4 +149,15 @@ def least_throughput(c, now):
     return found
 
 
-__all__ = ["CT_WINDOW", "LP_LEAST", "QST_CAPACITY", "TIME_SLICE", "choose", "is_schedulable", "last_ready", "worklist"]
+__all__ = [
+    "CT_WINDOW",
+    "LP_LEAST",
+    "QST_CAPACITY",
+    "TIME_SLICE",
+    "choose",
+    "cost",
+    "is_schedulable",
+    "last_ready",
+    "selectivity",
+    "worklist",
+]

@@ -27,7 +27,7 @@ from headrace.metrics.snapshot import OperatorMetrics
 from headrace.ordering import control, words
 from headrace.ordering.build import Built
 from headrace.ordering.measuring import measure, records_at
-from headrace.ordering.options import OrderedOptions
+from headrace.ordering.options import OrderedOptions, known_schedules
 from headrace.ordering.program import Program
 from headrace.ordering.reconfiguration import Reconfiguration
 from headrace.ordering.results import OrderedResults
@@ -53,7 +53,7 @@ class OrderedSection(Section):
         self.node, self.name = node, node.name
         self.operators = (node.name,)
         self.options, self.max_threads, self._debug = options, options.max_threads, options.debug
-        self.program = program = Program(node, branches, options.max_threads, options.max_state, options.debug)
+        self.program = program = Program(node, branches, options.max_threads, options.max_state, options.debug, options.policy)
         names = [one.stage.name for one in program.bound.stages]
         options.check_stages(names)
         initial, planned = options.initial(self.name), options.planned(self.name)
@@ -75,7 +75,8 @@ class OrderedSection(Section):
         self._private = [program.private() for _ in range(self.max_threads)]
         for ring in (self.out.primary, self.out.a, self.out.b, self.out.c, self.out.at, *self.control.out):
             touch(ring)
-        self.reconfiguration = Reconfiguration(self.control, self.max_threads, initial, planned, names)
+        schedules = known_schedules(options.policy)
+        self.reconfiguration = Reconfiguration(self.control, self.max_threads, initial, planned, names, schedules)
         stores = [inlet.store for inlet in self.inlets]
         self.finisher = OrderedResults(node.name, node.schema, node.event_time, program.bound, stores, program.texts)
         self.collector: Collector | None = None
@@ -116,7 +117,7 @@ class OrderedSection(Section):
         """Compile everything, and make the collector; nothing runs yet."""
         self._run = run
         program = self.program
-        self._built = Built(generate(program.bound, list(program.columns)), self.name, debug=self._debug)
+        self._built = Built(generate(program.bound, list(program.columns), program.policy), self.name, debug=self._debug)
         try:
             self._built.compile(self._arguments(0))
         except Exception as error:
@@ -191,6 +192,8 @@ class OrderedSection(Section):
         code = int(self.control.failure[worker_kernel.FAILURE_CODE])
         if code == words.NULL_KEY:
             return self.program.null_key(self.control.failure)
+        if code == words.OUT_OF_ORDER:
+            return self.program.out_of_order(self.control.failure)
         return RunFailedError(f"a worker failed with code {code}; please report this")
 
     def _collect(self) -> None:

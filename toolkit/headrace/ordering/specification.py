@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from headrace.ordering.stages import Stage
 from headrace.plan.checks import check_output_names
 from headrace.plan.nodes import Branch, OperatorNode, StreamType
+from headrace.windows import parse_duration
 
 if TYPE_CHECKING:
     from headrace.ordering.binding import Bound
@@ -44,6 +45,8 @@ class OrderedSpec:
         schema = given.schema
         for stage in self.stages:
             schema = stage.result_schema(schema, given.event_time)
+            if stage.forget is not None:
+                parse_duration(stage.forget, given.unit, "forget")
             check_output_names(schema.names, f"{stage.kind}({stage.name})")
         self.bind(given)
         return StreamType(schema, given.event_time, given.unit)
@@ -62,6 +65,11 @@ class OrderedSpec:
         from headrace.ordering.section import OrderedSection
 
         return OrderedSection(node, branches, options)
+
+    def explain(self, node: OperatorNode) -> str:
+        """Say what each stage reads, keeps and gives, and how many workers it may have."""
+        (bound,) = {id(each): each for each in self.bound.values()}.values()
+        return "\n".join(line for one in bound.stages for line in one.explain())
 
     def describe(self, unit: str = "") -> str:
         """The stages in their order."""

@@ -15,6 +15,7 @@ from headrace.expressions import Expression
 from headrace.ingress.columns import is_scalar, is_text, plain_type
 from headrace.names import instead
 from headrace.plan.checks import check_columns
+from headrace.windows import Duration
 
 DEFAULT_BUCKETS = 100
 MOST_BUCKETS = 1 << 16
@@ -39,6 +40,8 @@ class Stage:
         Key of a partitioned one.
     buckets : int
     end : callable, optional
+    forget : duration, optional
+        A key of a partitioned stage that was not seen for longer is as new.
     """
 
     kind: str
@@ -49,6 +52,7 @@ class Stage:
     by: str = ""
     buckets: int = 0
     end: Callable | None = None
+    forget: Duration | None = None
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -128,7 +132,7 @@ def make_stage(kind: str, function: Any, taken: Sequence[str], **given: Any) -> 
             raise ParameterError(f"buckets={buckets!r}: give a whole number from 1 to {MOST_BUCKETS:,}")
     if end is not None and not callable(end):
         raise ParameterError(f"end={end!r}: give a function end(state, emit)")
-    return Stage(kind, name, function, emits, read_state(given.get("state")), by, buckets, end)
+    return Stage(kind, name, function, emits, read_state(given.get("state")), by, buckets, end, given.get("forget"))
 
 
 def find_stage(name: str, stages: Sequence[Stage], use: str) -> int:

@@ -8,7 +8,9 @@ Fields of the bundle ``s``::
                               then workers
     owners                    first free lists of each stage, then of the workers: beside how many buckets is no
                               constant, so that another number of them compiles nothing
-    key_heads                 a map for each bucket: key -> words of its state
+    key_heads                 a map for each bucket: key -> words of its state, and when it was seen last where keys
+                              are forgotten; key_limits: with so many keys such a bucket is looked through
+    forget_after              by stage, event time for which a key is remembered
     stage_state               by stage, where a stateful one has its state in the arena
     temporaries               heads of containers that last for one call
     text_..., text_literals   as in custom operators, where there are strings
@@ -18,6 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headrace.codegen.functions import GeneratedFunction
+from headrace.codegen.kinds import Array
 from headrace.codegen.text import indent
 from headrace.ingress.store import directory_width
 from headrace.memory.arena import CLASSES, HEAD
@@ -30,16 +34,22 @@ from headrace.ingress.store import CHUNK
 from headrace.ingress.store_kernel import locate, validity_at, values_at
 from headrace.memory.arena import COUNT as MAP_COUNT
 from headrace.memory.atomics import view_f64, view_i64, view_u8
-from headrace.memory.maps_kernel import map_put
-from headrace.ordering.buffer_kernel import grow_output, record_of, slot_of
+from headrace.memory.arena import release
+from headrace.memory.maps_kernel import entry, map_put, map_remove
+from headrace.memory.atomics import load_relaxed
+from headrace.ordering.buffer_kernel import cell, grow_output, record_of, slot_of
+from headrace.ordering.schedule_kernel import cost, is_schedulable, selectivity, worklist
 from headrace.ordering.words import (
-    AT, BEGUN, BUCKET, NULL_KEY, NULLS, ORIGIN, OUT_AT, OUT_BLOCK, OUT_LIMIT, POSITION, REF, SLOT_WORDS, TS,
+    AT, BEGUN, BUCKET, CHOOSING, MOST, NULL_KEY, NULLS, ORIGIN, OUT_AT, OUT_BLOCK, OUT_LIMIT, POSITION, REF, SLOT_WORDS,
+    TS, WORKERS,
 )
 from headrace.ordering.work_kernel import NO_MEMORY
 from headrace.workers.worker_kernel import fail, stopped
 
 """
 
+LEAST_LOOKED_FOR = 64
+"""Keys of a bucket, before those are looked for that can be forgotten."""
 STATE_FULL = "the state of a pipeline"
 """What a MemoryError of a kernel says if it is about state."""
 
@@ -91,6 +101,42 @@ def state_{number}(s, bucket, key):
 
 """
 
+_FORGETFUL = """
+@kernel
+def clear_{number}(s, owner, k):
+    for word in range(k, k + {state_words}):
+        s.arena[word] = 0
+
+
+@kernel
+def forget_{number}(s, bucket, ts):
+    # Looked for when the bucket has twice as many keys as were left the last time: some work for each new key.
+    heads, owner = bucket * {head}, bucket * {classes}
+    if s.key_heads[heads + MAP_COUNT] < s.key_limits[bucket]:
+        return
+    for i in range(s.key_heads[heads + MAP_COUNT] - 1, -1, -1):
+        place = entry(s.key_heads, heads, i, {words})
+        if ts - s.arena[place + {words}] > s.forget_after[{number}]:
+            clear_{number}(s, owner, place + 1)
+            map_remove(s.arena_free, s.arena, owner, s.key_heads, heads, s.arena[place], {words})
+    s.key_limits[bucket] = max(LEAST_LOOKED_FOR, 2 * s.key_heads[heads + MAP_COUNT])
+
+
+@kernel
+def recent_state_{number}(s, bucket, key, ts):
+    heads = bucket * {head}
+    forget_{number}(s, bucket, ts)
+    count = s.key_heads[heads + MAP_COUNT]
+    k = state_{number}(s, bucket, key)
+    seen = k + {state_words}
+    if s.key_heads[heads + MAP_COUNT] == count and ts - s.arena[seen] > s.forget_after[{number}]:
+        clear_{number}(s, bucket * {classes}, k)
+        begin_{number}(s, k)
+    s.arena[seen] = ts
+    return k
+
+"""
+
 _BEGIN = """
 @kernel
 def begin_{number}(s, k):
@@ -118,7 +164,7 @@ def run_stage_{number}(me, c, s, l, first, last):
 _OF_KEY = """
 bucket = c.slots[slot_of(c, {number}, position) + BUCKET]
 owner = bucket * {classes}
-k = state_{number}(s, bucket, c.ring[r + {key}])
+k = {find}_{number}(s, bucket, c.ring[r + {key}]{time})
 """
 
 _KEY_NEEDED = """
@@ -165,7 +211,32 @@ def {name}(me, c, s, l, stage, {parameters}):
 """
 
 
-def generate(bound: Bound, value_columns: Sequence[str]) -> str:
+_POLICY = """
+@kernel
+def choose_own(me, c, s, l):
+    found = -1
+    most = 0.0
+    for stage in range(c.form.shape[0]):
+        if is_schedulable(c, stage):
+            l[CHOOSING] = stage + 1
+            urgency = user_policy(me, c, s, l, stage)
+            if found < 0 or urgency > most:
+                found = stage
+                most = urgency
+    l[CHOOSING] = 0
+    return np.int64(found)
+
+"""
+
+_NO_POLICY = """
+@kernel
+def choose_own(me, c, s, l):
+    return np.int64(-1)
+
+"""
+
+
+def generate(bound: Bound, value_columns: Sequence[str], policy: GeneratedFunction | None = None) -> str:
     """Write the pipeline's part of the module: what `build` takes.
 
     Parameters
@@ -173,9 +244,12 @@ def generate(bound: Bound, value_columns: Sequence[str]) -> str:
     bound : Bound
     value_columns : sequence of str
         Of the store, in order.
+    policy : GeneratedFunction, optional
+        The user's own schedule.
     """
-    text = _IMPORTS + "import numpy as np\n"
+    text = _IMPORTS + f"import numpy as np\n\nLEAST_LOOKED_FOR = {LEAST_LOOKED_FOR}\n"
     text += _fill_text(bound.stages[0], value_columns)
+    text += _NO_POLICY if policy is None else policy.preamble + policy.source + "\n\n" + _POLICY
     runs, ends = [], []
     for number, one in enumerate(bound.stages):
         text += _stage_text(number, one)
@@ -217,7 +291,9 @@ def _stage_text(number: int, one: BoundStage) -> str:
     if stage.is_kept:
         text += _BEGIN.format(number=number, values=indent("\n".join(_first_values(one)) or "pass", 1).rstrip("\n"))
     if stage.kind == "partitioned":
-        text += _STATE.format(number=number, head=HEAD, classes=CLASSES, words=one.state_words, full=STATE_FULL)
+        text += _STATE.format(number=number, head=HEAD, classes=CLASSES, words=one.entry_words, full=STATE_FULL)
+        if stage.forget is not None:
+            text += _forgetful_text(number, one)
     text += "\n" + one.function.preamble + one.function.source + "\n\n"
     lines = []
     for index, column in enumerate(one.columns):
@@ -232,6 +308,20 @@ def _stage_text(number: int, one: BoundStage) -> str:
     )
 
 
+def _forgetful_text(number: int, one: BoundStage) -> str:
+    """Write how keys are forgotten: what their containers hold is given back first."""
+    text = _FORGETFUL.format(
+        number=number, head=HEAD, classes=CLASSES, words=one.entry_words, state_words=one.state_words
+    )
+    held = [
+        f"    release(s.arena_free, s.arena, owner, s.arena, k + {one.offsets[name]})"
+        for name, field in one.stage.state.items()
+        if not isinstance(field.kind, str | Array)
+    ]
+    head = f"def clear_{number}(s, owner, k):\n"
+    return text.replace(head, head + "".join(line + "\n" for line in held))
+
+
 def _call_text(number: int, one: BoundStage, out_stride: int) -> str:
     call = f"user_{number}({', '.join(one.function.parameters)})"
     if one.stage.kind == "filter":
@@ -239,7 +329,8 @@ def _call_text(number: int, one: BoundStage, out_stride: int) -> str:
     if one.stage.kind == "map":
         return _ONE.format(call=call, stride=out_stride).strip("\n")
     if one.stage.kind == "partitioned":
-        text = _OF_KEY.format(number=number, classes=CLASSES, key=one.key).strip("\n") + "\n" + call
+        find, time = ("state", "") if one.stage.forget is None else ("recent_state", ", ts")
+        text = _OF_KEY.format(number=number, classes=CLASSES, key=one.key, find=find, time=time).strip("\n") + "\n" + call
         if one.nullable:
             text = _KEY_NEEDED.format(number=number, bit=1 << (one.key - FIRST_COLUMN)).strip("\n") + "\n" + text
         return text

@@ -21,12 +21,12 @@ LAST_TS = (WORKER_WORDS + 11) * CELL  # time of the row written last
 WORD_COUNT = WORKER_WORDS + 12
 
 # Cells of `stage`, of each stage.
-TAIL, HEAD, NEXT, DRAINING, WORKERS, PROGRESS, END_AT, TICKETS = (k * CELL for k in range(8))
-STAGE_CELLS = 8
+TAIL, HEAD, NEXT, DRAINING, WORKERS, PROGRESS, END_AT, TICKETS, LATEST = (k * CELL for k in range(9))
+STAGE_CELLS = 9
 """TAIL records appended, HEAD claimed, NEXT drained: serial numbers. DRAINING the flag of who drains. WORKERS allotted to
 the stage. PROGRESS: no later record comes from an earlier event time of the input. END_AT: the serial number of the end
 of the stream, NEVER while it is not known. TICKETS: with the lock, who drains next is in TICKETS, who is served in
-DRAINING."""
+DRAINING. LATEST: event time of the record appended last, of a stage that needs time."""
 
 # Columns of `form`, of each stage: constants of the run.
 (
@@ -43,7 +43,8 @@ DRAINING."""
     MOST,  # workers at once
     QUEUES,  # how workers share a partitioned stage
     REORDER,  # who drains: NONBLOCKING or LOCKED
-) = range(13)
+    NEEDS_TIME,  # event times must not go back
+) = range(14)
 SHAPE_WORDS = 16
 
 STATELESS, PARTITIONED, STATEFUL = range(3)
@@ -65,7 +66,7 @@ TS, ORIGIN, AT, BEGUN, REF, NULLS, FIRST_COLUMN = range(7)
 THREADS, SCHEDULE, BATCH = range(3)
 ROW_WORDS = 8
 
-QST, LP, ET, CT, FIXED = range(5)
+QST, LP, ET, CT, FIXED, OWN = range(6)
 MOST_BATCH = 256
 
 # Columns of `meter`, after the workers' times.
@@ -91,8 +92,9 @@ COST_UNIT = 64
     OUT_CLASS,
     ACTIVATION,
     TURN,  # where it begins to look for a bucket
+    CHOOSING,  # the stage about which the user's own policy is asked, + 1; 0: nobody is
     PROGRAM,  # the addresses of the program's entries, in the order of `build`
-) = range(9)
+) = range(10)
 PROGRAM_ENTRIES = 8
 BUCKETS_COPIED = PROGRAM + PROGRAM_ENTRIES
 TICKETS_COPIED = BUCKETS_COPIED + MOST_BATCH

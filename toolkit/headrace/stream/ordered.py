@@ -8,6 +8,7 @@ from typing import Any, Self
 from headrace.ordering.specification import OrderedSpec
 from headrace.ordering.stages import DEFAULT_BUCKETS, Stage, make_stage
 from headrace.plan.nodes import Node, check_result, operator_node
+from headrace.windows import Duration
 
 
 def pipeline_node(origin: Node, stages: tuple[Stage, ...]) -> Node:
@@ -74,6 +75,7 @@ class Staged:
         state: Mapping[str, Any],
         emits: Mapping[str, Any],
         buckets: int = DEFAULT_BUCKETS,
+        forget: Duration | None = None,
         name: str | None = None,
     ) -> Self:
         """Keep a state for each key: a partitioned stateful stage.
@@ -91,10 +93,15 @@ class Staged:
             time than the tuple's.
         buckets : int
             Keys are hashed into so many; as many workers may be at the stage.
+        forget : duration, optional
+            A key that was not seen for longer than this, in event time, is as new, and what it held is given back. Times
+            must not go back before such a stage.
         name : str, optional
             Of the stage.
         """
-        return self._and("partitioned", function, by=by, state=state, emits=emits, buckets=buckets, name=name)
+        return self._and(
+            "partitioned", function, by=by, state=state, emits=emits, buckets=buckets, forget=forget, name=name
+        )
 
     def stateful(
         self,

@@ -485,7 +485,7 @@ class Stream(Summarised):
         return Stream(node)
 
     def explain(self) -> None:
-        """Print what becomes of functions that read and write tables: rows, operations, dependencies, execution.
+        """Print what becomes of functions: of transactions rows, operations, dependencies, execution; of pipelines stages.
 
         Examples
         --------
@@ -507,7 +507,7 @@ class Stream(Summarised):
         """
         texts = [node.spec.explain(node) for node in self.plan().operators if hasattr(node.spec, "explain")]
         if not texts:
-            raise NotSupportedError("explain(): no operator of this stream reads or writes tables; print the stream itself")
+            raise NotSupportedError("explain(): no operator of this stream has tables or stages; print the stream itself")
         print("\n\n".join(texts))
 
     # -- running
@@ -538,7 +538,8 @@ class Stream(Summarised):
         mapping : Mapping
             Which instance owns which bucket of keys at the start; equal ranges by default.
         reconfigure : list of (tuple count, threads)
-            Changes planned beforehand, each before the tuple of that number (from 0) of the merged input.
+            Changes planned beforehand, each before the tuple of that number (from 0) of the merged input. Where an engine has
+            more to change, a dict in place of the threads: ``(1000, {"scheme": "lock"})``, ``(1000, {"batch": 1})``.
         sink : sink or function of record batches
             Where results go, such as ``hr.parquet(path)``; by default they are collected, for ``run.to_arrow()``.
         rate : float or schedule of `headrace.rates`
@@ -559,8 +560,17 @@ class Stream(Summarised):
             one thread at a time merges what the sources have published into an array. "scalegate": each source inserts
             its tuples into a skip list, without locks, as in the papers. The results are the same. Choose "scalegate"
             to repeat the papers' experiments, or to measure which one suits a machine with many cores and sources.
+        scheme, sharing, punctuation, max_delay, max_operations, unsafe
+            Of transactions: how they are kept in order ("chains", "lock", "mvlk", "partition", "serial", "speculative",
+            "adaptive"; "none" only with ``unsafe=True``), whose work an executor may take ("nothing", "everything",
+            "socket"), events of a batch (500) and how long one waits for its batch to fill ("10ms"), keys of a batch.
+        schedule, queues, reorder, batch, time_slice, window, most_behind, least_before
+            Of ordered pipelines: which stage a worker takes next ("ct", "lp", "et", "qst", a dict of stage to workers, or a
+            function of a stage: `headrace.ordering.options` says what it reads), how workers share partitioned stages
+            ("hybrid", "partitioned", "shared"), how outputs come into order ("nonblocking", "lock"), tuples of a claim
+            (1 to 256), how long a worker stays at a stage, and the parameters of "ct", "qst" and "lp".
         capacity : int
-            Tuples a gate holds at most.
+            Tuples a gate holds at most; in an ordered pipeline, tuples that may wait before each stage (1024).
         bound_ns : int
             Work a gate holds at most, in nanoseconds of its slowest reader: 1 ms by default. A saturated run takes
             about as long to be reconfigured. Where there are more threads than cores, one waits for the other's time
