@@ -154,7 +154,7 @@ def test_example_a_notebook_keeps_to_the_rules(file):
         assert (file.parent / link).exists(), link
 
 
-LESSONS = [file for file in NOTEBOOKS if file.stem[:2] in ("00", "10", "20", "40", "70")]
+LESSONS = [file for file in NOTEBOOKS if file.stem[:2] in ("00", "10", "20", "40", "70", "75")]
 
 
 @pytest.mark.parametrize("file", LESSONS, ids=lambda file: file.stem)
@@ -227,6 +227,7 @@ PUBLIC = {
     "headrace",
     "headrace_bench",
     "headrace.gates",
+    "headrace.memory.atomics",
     "headrace.reference",
     "headrace.reference.apps",
     "headrace.windows",

@@ -2,7 +2,8 @@
 
 The gate of the drawing hands on what the engine's own gate hands on, for arrivals that Hypothesis draws. Counts in the
 drawings of threads are compared with a plain count of the rows each thread has read, balances with one transfer after
-another. Every picture is well-formed, keeps
+another. Reorder buffer and delegation do what is right for any order of events: all that is complete has left, in order;
+each bucket's tuples have run in order, each once. Every picture is well-formed, keeps
 within its frame, and says in words what it shows.
 
 What this cannot see: whether a drawing is beautiful, or its text legible. `make notebooks` shows that.
@@ -21,6 +22,7 @@ from headrace.gates import MergedLog
 from headrace_widgets import diagrams
 from headrace_widgets.diagrams.chains import FIRST, TRANSFERS
 from headrace_widgets.diagrams.chains import STEPS as BATCH
+from headrace_widgets.diagrams.delegation import State
 from headrace_widgets.diagrams.reconfiguration import AFTER, BEFORE
 from headrace_widgets.diagrams.reconfiguration import CUT as RECORD_AT
 from headrace_widgets.diagrams.reconfiguration import STEPS as CHANGE
@@ -118,6 +120,99 @@ def test_example_chains_give_what_one_transfer_after_another_gives():
         assert len({ran[number] for number in new}) == len(new), "a thread runs one at a time"
         before = _ran(ran)
     assert sum(counts(drawn[0]).values()) == sum(present.values()) == 40
+
+
+@given(st.data(), st.integers(1, 5))
+def test_oracle_the_drawn_reorder_buffer_leaves_nothing_behind(data, slots):
+    """Events in any order that the buffer allows; what is passed on is what lies before the first missing output."""
+    events, put, holds, first = [], set(), False, 1
+    for _ in range(data.draw(st.integers(0, 20))):
+        free = [number for number in range(first, first + slots) if number not in put]
+        kind = data.draw(st.sampled_from((["put"] if free else []) + (["send", "clear"] if holds else [])))
+        events.append((kind, data.draw(st.integers(0, 2)), data.draw(st.sampled_from(free))) if kind == "put" else (kind,))
+        if kind == "put":
+            put.add(events[-1][2])
+        elif kind == "send":
+            while first in put:
+                first += 1
+        # Nobody gives the flag back for good while there is something to pass on.
+        holds = first in put if kind == "clear" else holds or first in put
+        drawn = diagrams.reorder_buffer(events, slots).steps[-1]
+        assert f"next: {first}" in words(drawn)
+        assert ("flag: free" in words(drawn)) == (not holds), drawn.caption
+        passed_on = [box for box, y in _boxes(drawn) if y == 188]
+        assert passed_on == [str(number) for number in range(1, first)]
+
+
+def test_example_the_reorder_buffer_shows_why_nobody_waits():
+    steps = diagrams.reorder_buffer().steps
+    assert "does not wait" in steps[4].caption and "came meanwhile" in steps[5].caption
+    assert "flag: free" in words(steps[-1]) and "next: 4" in words(steps[-1])
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ([("put", 0, 5)], "put 5: next is 1"),
+        ([("put", 0, 2), ("put", 1, 2)], "put 2: it is there"),
+        ([("put", 0, 2), ("send",)], "send: nobody"),
+        ([("clear",)], "clear: nobody"),
+    ],
+)
+def test_example_a_reorder_buffer_that_cannot_be(events, said):
+    with pytest.raises(ValueError, match=said):
+        diagrams.reorder_buffer(events)
+
+
+def _boxes(step):
+    """Words in boxes, and the y of each."""
+    found, y = [], None
+    for each in ET.fromstring(f"<svg>{step.drawing}</svg>"):
+        if each.tag == "rect":
+            y = float(each.get("y"))
+        elif each.tag == "text" and y is not None:
+            found.append((each.text, y))
+            y = None
+        else:
+            y = None
+    return found
+
+
+@given(st.data(), st.text("abc", min_size=1, max_size=8))
+def test_oracle_delegation_runs_each_bucket_in_order(data, keys):
+    """Two or three threads in any order, until nothing is left."""
+    state, events, order = State(keys), [], []
+    while len(state.ran) < len(keys):
+        can = [("done", thread) for thread in state.running]
+        can += [("take", thread) for thread in range(3) if thread not in state.running and state.taken < len(keys)]
+        kind, thread = event = data.draw(st.sampled_from(can))
+        if kind == "done":
+            order.append(state.running[thread])
+        getattr(state, kind)(thread)
+        events.append([event])
+        hands = [keys[number - 1] for number in state.running.values()]
+        assert len(hands) == len(set(hands)), "a bucket is run by one thread at a time"
+        for key in set(keys):
+            taken, done = keys[: state.taken].count(key), sum(keys[number - 1] == key for number in order)
+            assert state.count[key] == taken - done
+    assert sorted(order) == list(range(1, len(keys) + 1))
+    for key in set(keys):
+        of_key = [number for number in order if keys[number - 1] == key]
+        assert of_key == sorted(of_key)
+    last = diagrams.delegation(keys, events).steps[-1]
+    assert {f"count {key}: 0" for key in keys} <= set(words(last))
+
+
+def test_example_delegation_shows_two_that_are_left_to_another_thread():
+    steps = diagrams.delegation().steps
+    said = [step.caption for step in steps]
+    assert sum(caption.count("as well") for caption in said) == 2
+    assert {"count a: 0", "count b: 0"} <= set(words(steps[-1]))
+    for events, wrong in (([[("done", 0)]], "nothing in hand"), ([[("take", 0)], [("take", 0)]], "has 1 in hand")):
+        with pytest.raises(ValueError, match=wrong):
+            diagrams.delegation("ab", events)
+    with pytest.raises(ValueError, match="master queue is empty"):
+        diagrams.delegation("a", [[("take", 0)], [("take", 1)]])
 
 
 def _ran(ran):

@@ -10,6 +10,8 @@ writes all steps of each drawing as one SVG file, for places that show no output
     reconfiguration  what an epoch is, and why no state moves
     control_loop     from an observation to more threads
     chains           one batch of transactions on two threads
+    reorder_buffer   outputs in any order in, in the order of their inputs out
+    delegation       two threads at a partitioned stage, none of which waits
     steps            a drawing in steps: as HTML, as one SVG
     shapes           boxes, marks, arrows, text
 """
@@ -17,8 +19,10 @@ writes all steps of each drawing as one SVG file, for places that show no output
 from headrace_widgets.diagrams.chains import chains
 from headrace_widgets.diagrams.control_loop import control_loop
 from headrace_widgets.diagrams.copies import copies
+from headrace_widgets.diagrams.delegation import delegation
 from headrace_widgets.diagrams.gate import gate
 from headrace_widgets.diagrams.reconfiguration import reconfiguration
+from headrace_widgets.diagrams.reorder_buffer import reorder_buffer
 from headrace_widgets.diagrams.sharing import sharing
 from headrace_widgets.diagrams.steps import Step, Steps
 
@@ -29,7 +33,21 @@ ALL = {
     "reconfiguration": reconfiguration,
     "control_loop": control_loop,
     "chains": chains,
+    "reorder_buffer": reorder_buffer,
+    "delegation": delegation,
 }
 """The drawings that the lessons show, by the names of their files."""
 
-__all__ = ["ALL", "Step", "Steps", "chains", "control_loop", "copies", "gate", "reconfiguration", "sharing"]
+__all__ = [
+    "ALL",
+    "Step",
+    "Steps",
+    "chains",
+    "control_loop",
+    "copies",
+    "delegation",
+    "gate",
+    "reconfiguration",
+    "reorder_buffer",
+    "sharing",
+]

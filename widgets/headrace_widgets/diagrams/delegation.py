@@ -1,0 +1,142 @@
+"""How two threads share a partitioned stage: whoever finds a bucket taken leaves the tuple to the one who has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace_widgets.diagrams.shapes import box, dot, text
+from headrace_widgets.diagrams.steps import Step, Steps
+
+KEYS = "abaab"
+"""The bucket of each tuple, in the order of the stream."""
+EVENTS = (
+    (("take", 0),),
+    (("take", 1),),
+    (("done", 1), ("take", 1)),
+    (("take", 1), ("take", 1)),
+    (("done", 0),),
+    (("done", 0), ("done", 1)),
+    (("done", 0),),
+)
+_LEFT, _CELL, _ROW = 150, 56, 62
+
+
+def delegation(
+    keys: str = KEYS,
+    events: Sequence[Sequence[tuple[str, int]]] = EVENTS,
+    title: str = "Who runs a tuple whose bucket somebody has?",
+) -> Steps:
+    """Draw the paper's hybrid queues (section 4.3).
+
+    Parameters
+    ----------
+    keys : str
+        A letter for each tuple: its bucket.
+    events : sequence of sequences
+        What happens in each step: ``("take", thread)``, a thread that has nothing takes the next tuple of the master queue;
+        ``("done", thread)``, a thread has run what it had in hand.
+    title : str
+
+    Returns
+    -------
+    Steps
+        One for the start, and one for each element of `events`.
+
+    Raises
+    ------
+    ValueError
+        If a thread takes while it has something, is done with nothing, or nothing is left to take.
+
+    Examples
+    --------
+    >>> from headrace_widgets import diagrams
+    >>> diagrams.delegation("aa", [[("take", 0)], [("take", 1)]]).steps[-1].caption
+    'Thread 1 takes 2: bucket a has a count already, so thread 0 is there. Count 2: thread 0 will run 2 as well.'
+    """
+    state = State(keys)
+    first = (
+        f"{len(keys)} tuples wait at a partitioned stage, in the master queue and in the queue of their bucket. Tuples of one "
+        f"bucket must run one after another, in order. A bucket's count is 0: nobody is there."
+    )
+    steps = [Step(state.draw(), first)]
+    for together in events:
+        said = " ".join(getattr(state, kind)(thread) for kind, thread in together)
+        steps.append(Step(state.draw(), said))
+    return Steps(title, 84 + _ROW * len(set(keys)), steps)
+
+
+class State:
+    """What was taken of the master queue, the counts, and who runs what."""
+
+    def __init__(self, keys: str):
+        self.keys = keys
+        self.taken = 0
+        self.count = dict.fromkeys(sorted(set(keys)), 0)
+        self.owner: dict[str, int] = {}
+        self.queue = {key: [number for number, k in enumerate(keys, start=1) if k == key] for key in self.count}
+        self.running: dict[int, int] = {}  # thread -> number of the tuple in hand
+        self.ran: dict[int, int] = {}  # number -> thread
+        self.delegated = 0
+
+    def take(self, thread: int) -> str:
+        if thread in self.running:
+            raise ValueError(f"take: thread {thread} has {self.running[thread]} in hand")
+        if self.taken == len(self.keys):
+            raise ValueError("take: the master queue is empty")
+        key = self.keys[self.taken]
+        self.taken += 1
+        number = self.taken
+        self.count[key] += 1
+        if self.count[key] > 1:
+            self.delegated += 1
+            owner = self.owner[key]
+            return (
+                f"Thread {thread} takes {number}: bucket {key} has a count already, so thread {owner} is there. Count "
+                f"{self.count[key]}: thread {owner} will run {number} as well."
+            )
+        self.owner[key] = thread
+        self.running[thread] = self.queue[key].pop(0)
+        return f"Thread {thread} takes {number}: the count of bucket {key} was 0, so the bucket is his, and he runs {number}."
+
+    def done(self, thread: int) -> str:
+        if thread not in self.running:
+            raise ValueError(f"done: thread {thread} has nothing in hand")
+        number = self.running.pop(thread)
+        key = self.keys[number - 1]
+        self.ran[number] = thread
+        self.count[key] -= 1
+        if self.count[key]:
+            self.running[thread] = self.queue[key].pop(0)
+            return (
+                f"Thread {thread} has run {number}. The count of {key} is {self.count[key]} now, not 0: he stays, and runs "
+                f"{self.running[thread]}, the next of the bucket."
+            )
+        del self.owner[key]
+        return f"Thread {thread} has run {number}. The count of {key} is 0: the bucket is free."
+
+    def draw(self) -> str:
+        parts = [text(20, 28, "master queue", bold=True)]
+        for place, key in enumerate(self.keys):
+            gone = place < self.taken
+            parts.append(box(_LEFT + _CELL * place, 10, 40, 36, key if not gone else "", dashed=gone))
+        for row, (key, count) in enumerate(self.count.items()):
+            y = 66 + _ROW * row
+            parts.append(text(20, y + 18, f"bucket {key}", bold=True))
+            for place, k in enumerate(self.keys):
+                number = place + 1
+                if k != key:
+                    continue
+                in_hand = next((thread for thread, has in self.running.items() if has == number), None)
+                thread = self.ran.get(number, in_hand)
+                waits = thread is None and number <= self.taken
+                x = _LEFT + _CELL * place
+                parts.append(box(x, y, 40, 36, number, thread, dashed=waits, bold=in_hand is not None))
+            who = f", thread {self.owner[key]}" if key in self.owner else ""
+            if key in self.owner:
+                parts.append(dot(482, y + 18, self.owner[key]))
+            parts.append(text(494, y + 18, f"count {key}: {count}{who}"))
+        legend = "bold: in hand · filled: run · dashed: left to the thread that has the bucket"
+        parts.append(text(20, 74 + _ROW * len(self.count), legend, soft=True))
+        for thread in (0, 1):
+            parts += [dot(494, 18 + 22 * thread, thread), text(506, 18 + 22 * thread, f"thread {thread}")]
+        return "".join(parts)
