@@ -138,6 +138,8 @@ class Case:
 
     def run(self, scheme: str, threads: int = 1, **options: Any) -> Executed:
         """Execute all events; what comes of them is what `serial` made of them, but for `none`."""
+        if scheme != "serial" and not self.content:
+            self.run("serial")
         options.setdefault("punctuation", PUNCTUATION)
         run = Executed(self._stream, self.table, like=self._first, scheme=scheme, threads=threads, **options)
         self._first = self._first or run
