@@ -377,12 +377,13 @@ def test_example_components():
     assert [len(one) for one in found] == [3] * 8 and all(len({tag.part for tag in one}) == 1 for one in found)
 
 
-@given(programs(), st.data())
-def test_oracle_conflict_between_two_sets(given_program, data):
-    program, _ = given_program
-    tags = implementation_tags(program, dict.fromkeys(program.tags, 1))
-    left, right = (data.draw(st.lists(st.sampled_from(tags), max_size=4)) for _ in range(2))
-    parts = [{name: {tag.part for tag in side if tag.tag == name} for name in {tag.tag for tag in side}} for side in (left, right)]
-    found = Dependence(program).conflict(*parts)
-    pairs = [(a[:2], b[:2]) for a in left for b in right if dependent(program, a, b)]
-    assert found in pairs if pairs else found is None
+@pytest.mark.parametrize("same", [False, True])
+@pytest.mark.parametrize("different", [False, True])
+def test_oracle_conflict_between_all_sets_of_three_parts(same, different):
+    program = program_of({"a": 3}, lambda a, b: same if a.part == b.part else different)
+    subsets = [{part for part in range(3) if bits >> part & 1} for bits in range(8)]
+    for left in subsets:
+        for right in subsets:
+            found = Dependence(program).conflict({"a": left} if left else {}, {"a": right} if right else {})
+            pairs = [(("a", a), ("a", b)) for a in left for b in right if (same if a == b else different)]
+            assert found in pairs if pairs else found is None
