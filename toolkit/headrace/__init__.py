@@ -20,6 +20,7 @@ The rooms of the house. Each imports only from rooms below it::
 
     stream                     the fluent interface: from any table to a running query
 
+    synchronization            an engine: events that depend on each other, and a plan of who waits for whom (Flumina, DGS)
     ordering                   an engine: any worker at any stage of a pipeline, the output of one (Prasaad et al.)
     transactions               an engine: many threads, shared tables, the outcome of one event after another (TStream)
     elastic                    an engine: Virtual Shared-Nothing parallelism, O+ and its special cases (STRETCH)
@@ -87,6 +88,8 @@ from headrace.expressions import (
 from headrace.names import missing_from_module
 from headrace.runtime.registry import runs, stop_all
 from headrace.stream import Stream, inputs, stream
+from headrace.synchronization.program import program
+from headrace.synchronization.tags import tag
 from headrace.transactions.tables import column, table
 
 __version__ = "0.1.0"
@@ -123,6 +126,7 @@ __all__ = [
     "operator",
     "pairs",
     "parquet",
+    "program",
     "prometheus",
     "parquet_directory",
     "quantile",
@@ -135,6 +139,7 @@ __all__ = [
     "stream",
     "sum",
     "table",
+    "tag",
     "top",
     "words",
 ]

@@ -1,0 +1,183 @@
+"""Tags of events: by name, by key, by stream; and the sets of them that a fork sees.
+
+A *tag* says what an event is to a program, ``value`` or ``barrier``. A keyed tag is one for each part of its keys, so
+that events of different keys can be independent. The streams of one tag are told apart too: an *implementation tag*
+(the paper's section 3.1) is a tag, a part and a stream, and is what nodes of a plan own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.errors import ParameterError, UnknownNameError
+from headrace.names import explains_arguments, instead
+from headrace.synchronization import parts_kernel
+
+PARTS = 64
+"""Of a keyed tag, if not said otherwise."""
+MOST_PARTS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Tag:
+    """What events of one kind are called, and what they carry.
+
+    Attributes
+    ----------
+    name : str
+    by : str or None
+        The column that is its key.
+    parts : int
+        Into which its keys are hashed; 1 if it has no key.
+    columns : mapping of str to kind
+        Of its payload; empty until a program says them.
+    """
+
+    name: str
+    by: str | None = None
+    parts: int = 1
+    columns: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def __str__(self) -> str:
+        columns = ", ".join(f"{name}: {kind}" for name, kind in self.columns.items())
+        by = "" if self.by is None else f" by {self.by} in {self.parts}"
+        return f"{self.name}({columns}){by}"
+
+
+@explains_arguments(key="by", buckets="parts", partitions="parts")
+def tag(name: str, *, by: str | None = None, parts: int | None = None) -> Tag:
+    """A tag of a program, by key: for `hr.program`.
+
+    Events of different parts are independent where `depends` names two tags with keys: an event's part is a stable hash
+    of its key, modulo `parts`.
+
+    Parameters
+    ----------
+    name : str
+    by : str, optional
+        The column of its payload that is its key; without it, the name alone would do.
+    parts : int, optional
+        How many parts there are, from 1 to 65,536; 64 if not given. Tags that depend on each other within a part have
+        the same number.
+
+    Returns
+    -------
+    Tag
+
+    Examples
+    --------
+    >>> print(tag("inc", by="key", parts=8))
+    inc() by key in 8
+    """
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ParameterError(f"tag({name!r}): give a name, as Python has them")
+    if by is None:
+        if parts is not None:
+            raise ParameterError(f"tag({name!r}, parts={parts!r}): parts are of a key; give by= too, a column of its payload")
+        return Tag(name)
+    if not isinstance(by, str):
+        raise ParameterError(f"tag({name!r}, by={by!r}): give the name of one column of its payload")
+    parts = PARTS if parts is None else parts
+    if not isinstance(parts, int) or isinstance(parts, bool) or not 1 <= parts <= MOST_PARTS:
+        raise ParameterError(f"tag({name!r}, parts={parts!r}): give a whole number from 1 to {MOST_PARTS:,}")
+    return Tag(name, by, parts)
+
+
+class ImplementationTag(NamedTuple):
+    """A tag as one stream has it.
+
+    Attributes
+    ----------
+    tag : str
+    part : int
+        0 if the tag has no key.
+    stream : int
+        Which of the tag's streams, from 0.
+    """
+
+    tag: str
+    part: int
+    stream: int
+
+
+def part_of(keys: Any, parts: int) -> Any:
+    """Find the part of a key, or of each of an array.
+
+    Parameters
+    ----------
+    keys : int, bool, str, or numpy array of them
+        A time is the integer it is in its unit.
+    parts : int
+
+    Returns
+    -------
+    int, or int64[n]
+        From 0; the same in every process and on every machine.
+
+    Examples
+    --------
+    >>> part_of(7, 64), part_of("seven", 64)
+    (8, 18)
+    >>> part_of(np.array([7, 7, 8]), 64)
+    array([ 8,  8, 41])
+    """
+    if not isinstance(keys, np.ndarray):
+        return int(part_of(np.array([keys]), parts)[0])
+    found = np.empty(keys.size, np.int64)
+    with np.errstate(over="ignore"):  # in plain Python (NUMBA_DISABLE_JIT=1) the hash's wrap-around would warn
+        if keys.dtype.kind in "bi":
+            parts_kernel.parts_of_words(keys.astype(np.int64), parts, found)
+        elif keys.dtype.kind in "UOT" and all(isinstance(key, str) for key in keys):
+            _, offsets, data = pa.array(keys, pa.large_string()).buffers()
+            # Strings that are all empty have no bytes, and an Arrow buffer may be absent then.
+            texts = np.frombuffer(data or b"\0", np.uint8)
+            parts_kernel.parts_of_texts(texts, np.frombuffer(offsets, np.int64)[: keys.size + 1], parts, found)
+        else:
+            raise ParameterError(f"part_of: keys {keys[:1]}: a key is an integer within int64, a bool or a string")
+    return found
+
+
+class TagSet:
+    """Which events a wire may process, as `fork` asks: ``"barrier" in tags``, ``("inc", key) in tags``.
+
+    Parameters
+    ----------
+    tags : mapping of str to Tag
+        Of the program.
+    held : iterable of ImplementationTag
+        Those in the set.
+
+    Examples
+    --------
+    >>> tags = {"inc": tag("inc", by="key", parts=2), "stop": tag("stop")}
+    >>> left = TagSet(tags, [ImplementationTag("inc", part_of(7, 2), 0)])
+    >>> "inc" in left, ("inc", 7) in left, "stop" in left
+    (True, True, False)
+    """
+
+    def __init__(self, tags: Mapping[str, Tag], held: Iterable[ImplementationTag]):
+        self._tags = tags
+        self._parts: dict[str, set[int]] = {}
+        for one in held:
+            self._parts.setdefault(one.tag, set()).add(one.part)
+
+    def __contains__(self, asked: Any) -> bool:
+        name, *key = asked if isinstance(asked, tuple) else (asked,)
+        if name not in self._tags:
+            raise UnknownNameError(f"{name!r} in tags: there is no such tag; {instead(name, self._tags, 'the tags')}")
+        if not key:
+            return name in self._parts
+        known = self._tags[name]
+        if known.by is None:
+            raise ParameterError(f"{asked!r} in tags: {name!r} has no key; ask {name!r} in tags")
+        (value,) = key
+        return name in self._parts and part_of(value, known.parts) in self._parts[name]
+
+    def __repr__(self) -> str:
+        held = (name if self._tags[name].by is None else f"{name}{sorted(parts)}" for name, parts in self._parts.items())
+        return f"{{{', '.join(held)}}}"
