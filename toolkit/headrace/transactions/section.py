@@ -43,6 +43,7 @@ from headrace.transactions.measuring import LENGTHS, measure
 from headrace.transactions.options import MOST_PUNCTUATION, TransactionOptions
 from headrace.transactions.program import Program
 from headrace.transactions.reconfiguration import Reconfiguration, at_punctuation
+from headrace.transactions.snapshots import Snapshots
 from headrace.transactions.template import generate
 from headrace.transactions.undo_kernel import MAX_ROWS, ROWS_KEPT
 from headrace.workers import spans, worker_kernel
@@ -101,6 +102,8 @@ class TransactionSection(Section):
         self.chains_seen = np.zeros(LENGTHS, np.int64)
         is_watched = any(table.conserve is not None for table in program.memory.tables)
         self.audit = Audit(program.memory, self._rest) if is_watched else None
+        every = options.snapshot_every
+        self.snapshots = Snapshots(every, self.control, program.memory.at, self._rest) if every is not None else None
 
     @property
     def can_split(self) -> bool:
@@ -195,6 +198,8 @@ class TransactionSection(Section):
             (spans.copy_counters, (self.control.meter, counters(self.control.meter))),
         ):
             compile_now(function, arguments)
+        if self.snapshots is not None:
+            self.snapshots.compile()
         LatencyHistogram().add(times)
         self._finisher.compile()
 
@@ -202,7 +207,8 @@ class TransactionSection(Section):
         """Executors and collector."""
         executors = [Task(f"{self.name}-{worker}", self._body(worker)) for worker in range(self.max_threads)]
         audits = [Task(f"{self.name}-audit", self.audit.run)] if self.audit is not None else []
-        return [*executors, *audits, Task(f"{self.name}-collector", self._collect)]
+        takers = [Task(f"{self.name}-snapshots", self.snapshots.run)] if self.snapshots is not None else []
+        return [*executors, *audits, *takers, Task(f"{self.name}-collector", self._collect)]
 
     def _body(self, worker: int) -> Callable[[], None]:
         arguments = self._arguments(worker)
@@ -265,6 +271,8 @@ class TransactionSection(Section):
             self._final = self.program.memory.at(None)
             if self.audit is not None:
                 self.audit.close()
+            if self.snapshots is not None:
+                self.snapshots.stop()
             self._run.section_finished(self)
 
     def release(self, watermark: int) -> None:
@@ -300,11 +308,16 @@ class TransactionSection(Section):
         return self.collector.rows if self.collector else 0
 
     def extras(self) -> dict[str, Any]:
-        """``snapshot``, ``tables``, ``explain``."""
-        found: dict[str, Any] = {"snapshot": self.snapshot}
+        """``snapshot``, ``snapshots``, ``tables``."""
+        found: dict[str, Any] = {"snapshot": self.snapshot, "snapshots": self._taken}
         if self._final is not None:
             found["tables"] = self._final
         return found
+
+    @property
+    def _taken(self) -> tuple[TablesAt, ...]:
+        """The newest snapshots that were taken by themselves, oldest first."""
+        return self.snapshots.taken if self.snapshots is not None else ()
 
     def snapshot(self) -> TablesAt:
         """Copy all tables as of one punctuation, while the run goes on.
@@ -321,7 +334,8 @@ class TransactionSection(Section):
                 return self.program.memory.at(position)
         if self.collector is not None and self.collector.finished.wait(1.0):
             return self._final or self.program.memory.at(None)
-        raise RunStoppedError(f"{self.name}: the run is over, and did not end by itself: it has no tables")
+        kept = f"; run.snapshots[-1] is {self._taken[-1]!r}" if self._taken else ""
+        raise RunStoppedError(f"{self.name}: the run is over, and did not end by itself: it has no tables{kept}")
 
     @contextmanager
     def _rest(self) -> Iterator[int | None]:
@@ -334,6 +348,8 @@ class TransactionSection(Section):
         worker_kernel.stop_workers(self.control)
         if self.audit is not None:
             self.audit.stop()
+        if self.snapshots is not None:
+            self.snapshots.stop()
         rings.stop_output(self.out)
         gate, kernels = self.gate, self._gate_kernels
         signal(gate.words, kernels.READERS_WAITING, gate.event, kernels.DATA_EVENT)
