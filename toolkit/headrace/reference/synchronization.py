@@ -45,7 +45,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from itertools import groupby
 from types import SimpleNamespace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from headrace.errors import ParameterError
 from headrace.reference.order import Payload, Source, merge
@@ -120,7 +120,7 @@ def merged(inputs: Listed[Input]) -> list[Event]:
 def _with_tags(given: Input) -> Source:
     if isinstance(given, tuple):
         tag, rows = given
-        return [(ts, {"tag": tag, "payload": payload}) for ts, payload in rows]
+        given = [(ts, tag, payload) for ts, payload in cast(Source, rows)]
     return [(ts, {"tag": tag, "payload": payload}) for ts, tag, payload in given]
 
 
@@ -159,6 +159,7 @@ def updated(program: Program, state: State, event: Event) -> list[Payload]:
 
 def forked(program: Program, state: State, left: Any, right: Any) -> tuple[State, State]:
     """Fork a state for two sets of tags, as the fork sees them; the state stays as it is."""
+    assert program.fork is not None
     sides = first_state(program), first_state(program)
     program.fork(copied(program, state), *sides, left, right)
     return copied(program, sides[0]), copied(program, sides[1])
@@ -166,6 +167,7 @@ def forked(program: Program, state: State, left: Any, right: Any) -> tuple[State
 
 def joined(program: Program, left: State, right: State) -> State:
     """Join two states; they stay as they are."""
+    assert program.join is not None
     into = copied(program, left)
     program.join(into, copied(program, right))
     return copied(program, into)
