@@ -7,7 +7,9 @@ Oracle      Definition 3.2 written out pair by pair over all nodes and tags, on 
 Cannot see  whether a plan is fast
 """
 
+import itertools
 import json
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import assume, given
@@ -182,8 +184,35 @@ def test_example_text():
         "predicted: 204 M/s"
     )
     assert repr(COUNTER.plan({"inc": 2, "reset": 1}, leaves=2)) == (
-        "leaf 0  inc (parts 0, 2, 4, 6), reset (parts 0, 2, 4, 6)\nleaf 1  inc (parts 1, 3, 5, 7), reset (parts 1, 3, 5, 7)"
+        "leaf 0  inc, reset (parts 0, 2, 4, 6)\nleaf 1  inc, reset (parts 1, 3, 5, 7)"
     )
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.mark.parametrize("by", ["appendix", "chain", "flat"])
+@pytest.mark.parametrize(("leaves", "parts"), [(1, 8), (2, 8), (8, 8), (64, 1000)])
+def test_example_drawing(by, leaves, parts):
+    """Every node is there by its name, every leaf in a row of its own, and nothing is outside of the picture."""
+    program = program_of({"inc": parts, "reset": parts, "stop": 0}, [("reset", "inc"), ("reset", "reset"), ("stop", "inc")])
+    known = {"inc": 1e6, "reset": 10, "stop": 1}
+    plan = program.plan({"inc": 4, "reset": 1, "stop": 1}, leaves=leaves, by=by, rates=known)
+    svg = ElementTree.fromstring(plan._repr_svg_())
+    titles = [one.text for one in svg.iter(f"{SVG}title")]
+    assert [title.partition(":")[0] for title in titles] == [one.name for one in plan.nodes]
+    width, height = map(float, svg.attrib["viewBox"].split()[2:])
+    boxes = [(group, box) for group in svg.iter(f"{SVG}g") for box in group.findall(f"{SVG}rect")]
+    for _, box in boxes:
+        x, y, wide, high = (float(box.attrib[name]) for name in ("x", "y", "width", "height"))
+        assert 0 <= x and x + wide <= width and 0 <= y and y + high <= height
+    rows = [float(box.attrib["y"]) for group, box in boxes if group.find(f"{SVG}title").text.startswith("leaf")]
+    assert len(rows) == leaves and (leaves == 1 or min(b - a for a, b in itertools.pairwise(rows)) >= 20)
+
+
+def test_example_names_are_escaped_in_a_drawing():
+    plan = Plan([PlanNode([("<script>&", 0, 0)])])
+    assert "<script>" not in plan._repr_svg_() and "&lt;script&gt;&amp;" in plan._repr_svg_()
 
 
 def test_example_without_fork_there_is_one_leaf():
