@@ -163,18 +163,20 @@ class FunctionError(HeadraceError):
 class InconsistentProgramError(HeadraceError):
     """A program whose results would depend on the plan; the text has a drawing of what differs below its first line.
 
-    Attributes
+    Parameters
     ----------
+    text : str
     counterexample : object
         Can be printed, and run again; see ``Program.check``.
     """
 
-    def __init__(self, counterexample: Any):
-        super().__init__(counterexample)
+    def __init__(self, text: str, counterexample: Any = None):
+        # Both of them positional for Exception, so that the error survives pickling.
+        super().__init__(text, counterexample)
         self.counterexample = counterexample
 
     def __str__(self) -> str:
-        return f"{self.counterexample.summary}\n\n{self.counterexample}"
+        return str(self.args[0])
 
 
 class RunStoppedError(HeadraceError):

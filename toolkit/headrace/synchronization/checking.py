@@ -64,7 +64,7 @@ def check(
             failure = f"{type(error).__name__}: {error}"
             continue
         if sides.verdict == DIFFERENT:
-            raise InconsistentProgramError(_counterexample(program, case, DIFFERENT, cases.tags))
+            raise _refusal(program, case, DIFFERENT, cases.tags)
         if sides.verdict == ROUNDING:
             rounded = rounded or case  # a mistake that more than rounding shows is told first
         elif sides.one.error:
@@ -72,7 +72,7 @@ def check(
         else:
             held[law] += 1
     if rounded is not None:
-        raise InconsistentProgramError(_counterexample(program, rounded, ROUNDING, cases.tags))
+        raise _refusal(program, rounded, ROUNDING, cases.tags)
     if sum(held.values()) * 2 < tried:
         raise ParameterError(
             f"check(): the functions fail on most of what is drawn ({failure}); mend them, or say what columns may hold, as in"
@@ -81,14 +81,15 @@ def check(
     return Checked(held)
 
 
-def _counterexample(program: Definition, case: Case, verdict: str, tags: Tags) -> Counterexample:
+def _refusal(program: Definition, case: Case, verdict: str, tags: Tags) -> InconsistentProgramError:
     def fails(smaller: Case) -> bool:
         try:
             return is_valid(program, smaller, tags) and both_sides(program, smaller).verdict == verdict
         except Exception:  # it does not come as far as the law
             return False
 
-    return Counterexample(program, smallest(program, case, fails), verdict)
+    counterexample = Counterexample(program, smallest(program, case, fails), verdict)
+    return InconsistentProgramError(f"{counterexample.summary}\n\n{counterexample}", counterexample)
 
 
 def _read_values(program: Definition, given: Mapping[str, Iterable[Any]] | None) -> dict[str, tuple]:
