@@ -33,6 +33,7 @@ from headrace.transactions.measuring import LENGTHS, measure
 from headrace.transactions.options import MOST_PUNCTUATION, TransactionOptions
 from headrace.transactions.program import Program
 from headrace.transactions.reconfiguration import Reconfiguration, at_punctuation
+from headrace.transactions.snapshots import Snapshots
 from headrace.transactions.template import generate
 from headrace.transactions.undo_kernel import MAX_ROWS, ROWS_KEPT
 from headrace.workers import worker_kernel
@@ -87,6 +88,8 @@ class TransactionSection(GatedSection):
         self.chains_seen = np.zeros(LENGTHS, np.int64)
         is_watched = any(table.conserve is not None for table in program.memory.tables)
         self.audit = Audit(program.memory, self._rest) if is_watched else None
+        every = options.snapshot_every
+        self.snapshots = Snapshots(every, self.control, program.memory.at, self._rest) if every is not None else None
 
     @property
     def can_split(self) -> bool:
@@ -135,9 +138,16 @@ class TransactionSection(GatedSection):
         for configuration in (self._initial, *(each for _, each in self.options.planned(self.name))):
             self._compile_for(configuration)
 
+    def compile_handles(self) -> None:
+        super().compile_handles()
+        if self.snapshots is not None:
+            self.snapshots.compile()
+
     def helpers(self) -> list[Task]:
-        """The audit, where tables conserve something."""
-        return [Task(f"{self.name}-audit", self.audit.run)] if self.audit is not None else []
+        """The audit, where tables conserve something, and who takes snapshots, where somebody asks for them."""
+        audits = [Task(f"{self.name}-audit", self.audit.run)] if self.audit is not None else []
+        takers = [Task(f"{self.name}-snapshots", self.snapshots.run)] if self.snapshots is not None else []
+        return [*audits, *takers]
 
     def work(self, arguments: tuple) -> None:
         """Run the loop of the scheme in force, until none is."""
@@ -181,17 +191,24 @@ class TransactionSection(GatedSection):
         self._final = self.program.memory.at(None)
         if self.audit is not None:
             self.audit.close()
+        if self.snapshots is not None:
+            self.snapshots.stop()
 
     def release(self, watermark: int) -> None:
         super().release(watermark)
         self.program.release(watermark)
 
     def extras(self) -> dict[str, Any]:
-        """``snapshot``, ``tables``, ``explain``."""
-        found: dict[str, Any] = {"snapshot": self.snapshot}
+        """``snapshot``, ``snapshots``, ``tables``."""
+        found: dict[str, Any] = {"snapshot": self.snapshot, "snapshots": self._taken}
         if self._final is not None:
             found["tables"] = self._final
         return found
+
+    @property
+    def _taken(self) -> tuple[TablesAt, ...]:
+        """The newest snapshots that were taken by themselves, oldest first."""
+        return self.snapshots.taken if self.snapshots is not None else ()
 
     def snapshot(self) -> TablesAt:
         """Copy all tables as of one punctuation, while the run goes on.
@@ -208,7 +225,8 @@ class TransactionSection(GatedSection):
                 return self.program.memory.at(position)
         if self.collector is not None and self.collector.finished.wait(1.0):
             return self._final or self.program.memory.at(None)
-        raise RunStoppedError(f"{self.name}: the run is over, and did not end by itself: it has no tables")
+        kept = f"; run.snapshots[-1] is {self._taken[-1]!r}" if self._taken else ""
+        raise RunStoppedError(f"{self.name}: the run is over, and did not end by itself: it has no tables{kept}")
 
     @contextmanager
     def _rest(self) -> Iterator[int | None]:
@@ -220,6 +238,8 @@ class TransactionSection(GatedSection):
         super().stop()
         if self.audit is not None:
             self.audit.stop()
+        if self.snapshots is not None:
+            self.snapshots.stop()
 
     # -- what is measured
 
