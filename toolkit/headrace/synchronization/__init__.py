@@ -33,4 +33,27 @@ Plans:
 ``dependence``        the graph of implementation tags: what is connected, what falls apart
 ``rates``             how often events of each tag come
 ====================  ======================================================================
+
+Running:
+
+====================  ======================================================================
+``specification``     a program over its inputs, as an operator of a query
+``inputs``            what an input brings, and which implementation tag a row has
+``binding``           what names stand for in kernels, and the rewritten functions
+``template``          the text of one program's kernels
+``build``             that text, and the loop that calls it
+``section``           a program at run time
+``states``            a state for each node, and why a call of a function failed
+``layout``            a plan as kernels have it
+``inlet``             from the rows of an input into mailboxes
+``mailbox_kernel``    mailboxes, and the rule of which event may be processed next (section 3.4)
+``tree_kernel``       who runs a node; rest, joins and forks
+``plan_kernel``       what every worker does
+``control``           what workers share, and configurations; ``words`` names its cells
+``reconfiguration``   how a configuration is asked for
+``options``           what `start` may be told of this engine
+``results``           from result records to rows
+``measures``          what is measured, declared once
+``measuring``         from the workers' counters to a snapshot
+====================  ======================================================================
 """
