@@ -371,8 +371,8 @@ PLANTED = {
     ),
     "a change at the end is left to somebody else": (
         "threads change", "planned changes", SC,
-        (LOOP, "        while load_relaxed(c.words, PLANNED) < c.plan_at.size - 1:  # another worker may install one\n"
-         "            change(c, NEVER)\n            pause()\n", "        change(c, NEVER)\n"),
+        (LOOP, "    while over and load_acquire(c.words, PLANNED) < c.plan_at.size - 1 and not stopped(c):\n",
+         "    if over:\n"),
     ),
     "who sleeps does not look before": (
         "a window", ASLEEP, SC,

@@ -11,6 +11,7 @@ from headrace.codegen.kinds import Kind, scalar
 from headrace.codegen.state import named_by_python, read_emits, read_state
 from headrace.errors import NotSupportedError, ParameterError, UnknownNameError
 from headrace.names import explains_arguments, instead
+from headrace.synchronization.checking import EXAMPLES, Checked, check
 from headrace.synchronization.definition import Definition
 from headrace.synchronization.tags import Tag, tag
 
@@ -31,13 +32,15 @@ _COLUMN_KINDS = "int64, float64, bool, string, timestamp[us]"
 class Program(Definition):
     """What `program` returns."""
 
-    @explains_arguments(streams="inputs", workers="leaves", how="by", optimizer="by")
+    @explains_arguments(streams="inputs", workers="leaves", how="by", optimizer="by", cost="costs")
     def plan(
         self,
         inputs: Mapping[str, Any],
         leaves: int = 2,
         rates: Mapping[Any, Any] | None = None,
-        by: str = "appendix",
+        by: str = "rates",
+        costs: Any = None,
+        threads: int | None = None,
     ) -> Plan:
         """Make a plan: who processes which tags of which streams, and who joins whom. It draws itself.
 
@@ -51,15 +54,22 @@ class Program(Definition):
             Events per second: name of a tag -> a number, shared evenly by its parts and streams, or a list of one number
             a stream; or (tag, part, stream) -> a number. Without them all come equally often, and of tags that are
             equally rare the one goes up on which the most others depend.
-        by : {"appendix", "chain", "flat"}
+        by : {"rates", "appendix", "chain", "flat", "best"}
             "appendix": the rarest tags go up until the others fall apart (the paper's Appendix B). Its leaves on a chain
             of inner nodes, one at each: "chain". On a balanced tree of which only the root owns tags: "flat". These two
-            have exactly as many leaves as asked for, some of them empty where there is less to share out.
+            have exactly as many leaves as asked for, some of them empty where there is less to share out. "rates" weighs
+            rates and costs, and has fewer leaves where more would not pay; without rates it is "appendix". "best" tries
+            all plans there are, for at most 10 implementation tags.
+        costs : dict, optional
+            Nanoseconds that the functions take: "update" (a number, or tag -> number), "fork", "join".
+        threads : int, optional
+            That will run the leaves; as many as leaves if not given.
 
         Returns
         -------
         Plan
-            A valid one; another can be written by hand, or read from JSON.
+            A valid one; another can be written by hand, or read from JSON. With rates, ``plan.predicted`` is how many
+            events per second it can take, by the model of `headrace.synchronization.prediction`.
 
         Examples
         --------
@@ -76,10 +86,73 @@ class Program(Definition):
         node 0  read  1/s
         ├─ leaf 0  inc (stream 0)  500/s
         └─ leaf 1  inc (stream 1)  500/s
+        predicted: 195 M/s
         """
         from headrace.synchronization.optimizing import make_plan
 
-        return make_plan(self, inputs, leaves, rates, by)
+        return make_plan(self, inputs, leaves, rates, by, costs, threads)
+
+    @explains_arguments(n="examples", cases="examples")
+    def check(
+        self, seed: int = 0, examples: int = EXAMPLES, values: Mapping[str, Iterable[Any]] | None = None
+    ) -> Checked:
+        """Try to show that results would depend on the plan: the consistency laws on random states, in plain Python.
+
+        States are those that plans can reach, through updates, forks and joins from the first one. C1: updating and then
+        joining is joining and then updating, on either side. C2: joining what was forked gives it back. C3: events that
+        do not depend on each other may change places.
+
+        Parameters
+        ----------
+        seed : int
+            Of what is drawn; the same seed draws the same.
+        examples : int
+            Cases of each law.
+        values : dict, optional
+            Column -> values that it may hold, where the functions do not take just any.
+
+        Returns
+        -------
+        Checked
+            How many cases there were. That no law failed is no proof.
+
+        Raises
+        ------
+        InconsistentProgramError
+            With the smallest counterexample that was found: print ``error.counterexample``, run it again by
+            ``error.counterexample.run()``.
+
+        Examples
+        --------
+        >>> import headrace as hr
+        >>> def count(state, e, emit):
+        ...     state.n += 1
+        >>> def tell(state, e, emit):
+        ...     emit(n=state.n)
+        >>> def both(state, left, right, tags_left, tags_right):
+        ...     left.n = state.n
+        ...     right.n = state.n
+        >>> def add(into, other):
+        ...     into.n += other.n
+        >>> counter = hr.program(
+        ...     tags={"inc": {}, "read": {}}, depends=[("read", "inc")], state={"n": "int64"}, emits={"n": "int64"},
+        ...     update={"inc": count, "read": tell}, fork=both, join=add)
+        >>> try:
+        ...     counter.check()
+        ... except hr.HeadraceError as error:
+        ...     print(error.counterexample)
+        state     n=1
+        reached   inc()
+        left      nothing
+        right     nothing
+        <BLANKLINE>
+        forked and joined
+          ─┬──┬─> n=2
+           └──┘
+        as it was
+          ──> n=1
+        """
+        return check(self, seed, examples, values)
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}: {field.kind}" for name, field in self.state.items())
@@ -167,7 +240,10 @@ def program(
     ...     emit(sum=state.sum)
     ...     state.sum = 0
     >>> def split(state, left, right, tags_left, tags_right):
-    ...     left.sum = state.sum
+    ...     if "barrier" in tags_right:
+    ...         right.sum = state.sum
+    ...     else:
+    ...         left.sum = state.sum
     >>> def merge(into, other):
     ...     into.sum += other.sum
     >>> window = hr.program(
