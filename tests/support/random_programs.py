@@ -99,7 +99,7 @@ def latest(into, other):
         into.count_c, into.order_c = other.count_c, other.order_c
 
 
-def random_program(rng: random.Random) -> hr.Program:
+def random_program(rng: random.Random) -> Any:
     """One of the 64 relations of three tags, sparse ones more often."""
     share = rng.choice([0.2, 0.5, 0.8])
     depends = [pair for pair in combinations_with_replacement(TAGS, 2) if rng.random() < share]

@@ -227,6 +227,7 @@ CROSSED = [[(1, "a0"), (4, "a0")], [(3, "b0"), (9, "b0")], [(2, "c0"), (8, "c0")
 TIES = [(1, "v0"), (1, "b0"), (1, "v0"), (1, "b0"), (1, "b0"), (1, "v0")]
 CASES = {
     "a window": (*WINDOW, THREE, {"may_rest_in_vain": False}),
+    "two at a time": (*WINDOW, THREE, {"heartbeat": 2}),
     "three workers": (*WINDOW, THREE, {"workers": 3, "may_rest_in_vain": False}),
     "ties of one input": ("vb bb", node("v0 b0"), [TIES], {"heartbeat": 2}),
     "ties of one input, in a tree": ("vb bb", node("b0", node("v0"), node("u0")), [[*TIES, (1, "u0")]], {"heartbeat": 3}),
@@ -238,6 +239,7 @@ CASES = {
     "full mailboxes": (*WINDOW, [
         [(t, "v0") for t in range(9)], [(t, "v1") for t in range(5)], [(2, "b0"), (7, "b0")],
     ], {"heartbeat": 3}),
+    "a full mailbox": ("vv", node("v0"), [[(t, "v0") for t in range(7)]], {"workers": 1}),
     "threads change": (*WINDOW, THREE, {"workers": 3, "threads": [1, 3, 1, 2], "plan_at": [1, 3, 5]}),
 }  # fmt: skip
 
@@ -266,7 +268,7 @@ NO_STATE = "no state|writes over"
 
 PLANTED = {
     "the frontier is published before the tails": (
-        "a window", ROWS, SC,
+        "two at a time", ROWS, SC,
         (MAILBOX, "    news = count > 0\n",
          "    news = count > 0\n    store_release(c.input, input_cell(i, FRONTIER), ts)\n"),
     ),
@@ -279,14 +281,16 @@ PLANTED = {
         (MAILBOX, "        return frontier, (i << SOURCE_SHIFT) | row, False\n",
          "        return frontier, (i << SOURCE_SHIFT) | ((1 << SOURCE_SHIFT) - 1), False\n"),
     ),
-    "rows admitted are looked at after the tail": (
+    "rows are admitted before the tails are published": (
         "ties of one input", ROWS, SC,
-        (MAILBOX, "        return frontier, (i << SOURCE_SHIFT) | row, False\n",
-         "        row = load_acquire(c.input, input_cell(i, ADMITTED))\n"
-         "        return frontier, (i << SOURCE_SHIFT) | row, False\n"),
+        (MAILBOX, "    news = count > 0\n",
+         "    news = count > 0\n"
+         "    store_release(c.input, input_cell(i, ADMITTED), load_relaxed(c.input, input_cell(i, ADMITTED)) + count)\n"),
+        (MAILBOX, "    store_release(c.input, input_cell(i, ADMITTED), load_relaxed(c.input, input_cell(i, ADMITTED)) + count)\n"
+         "    if ts >", "    if ts >"),
     ),
     "the frontier is looked at after the tail": (
-        "a window", ROWS, SC,
+        "two at a time", ROWS, SC,
         (MAILBOX, "        return frontier, (i << SOURCE_SHIFT) | row, False\n",
          "        frontier = load_acquire(c.input, input_cell(i, FRONTIER))\n"
          "        return frontier, (i << SOURCE_SHIFT) | row, False\n"),
@@ -316,18 +320,18 @@ PLANTED = {
         (MAILBOX, "    signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)\n", ""),
     ),
     "nobody looks again before waiting for room": (
-        "full mailboxes", ASLEEP, SC,
+        "a full mailbox", ASLEEP, SC,
         (MAILBOX, "        taken = add(c, i, ts, queues, start, count, first_row, heartbeat)  # S2\n", ""),
     ),
     "a leaf goes on before its fork": (
-        "a window", NO_STATE, SC,
+        "two at a time", f"{ROWS}|{NO_STATE}", SC,
         (TREE, "    for m in range(n, c.tree[n, BELOW] - 1, -1):\n",
          "    for m in range(c.tree[n, BELOW], n + 1):\n        if c.tree[m, LEFT] < 0:\n"
          "            store_release(c.node, node_cell(m, STATE), READY)\n"
          "    for m in range(n, c.tree[n, BELOW] - 1, -1):\n"),
     ),
     "a leaf is free without a word": (
-        "a window", ASLEEP, SC,
+        "events above that are independent", ASLEEP, SC,
         (TREE, "    signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)  # T3, T4\n", ""),
     ),
     "joined twice": (
@@ -338,7 +342,7 @@ PLANTED = {
         (TREE, "        if c.tree[m, LEFT] >= 0 and c.node[node_cell(m, JOINED)] == 0:\n", "        if c.tree[m, LEFT] >= 0:\n"),
     ),
     "the first child runs the node above": (
-        "a window", f"{ROWS}|{NO_STATE}", SC,
+        "two at a time", f"{ROWS}|{NO_STATE}", SC,
         (TREE, "        if fetch_add(c.node, node_cell(above, RESTING), 1) == 0:  # N3\n",
          "        if fetch_add(c.node, node_cell(above, RESTING), 1) > 2:  # N3\n"),
     ),
@@ -371,8 +375,10 @@ PLANTED = {
     ),
     "a change at the end is left to somebody else": (
         "threads change", "planned changes", SC,
-        (LOOP, "    while over and load_acquire(c.words, PLANNED) < c.plan_at.size - 1 and not stopped(c):\n",
-         "    if over:\n"),
+        (LOOP, "    while over and load_acquire(c.words, PLANNED) < c.plan_at.size - 1 and not stopped(c):\n"
+         "        change(c, NEVER)  # no row reached them: they are applied all the same, before anybody hears of the end\n"
+         "        pause()  # another worker may be at it\n",
+         "    if over:\n        change(c, NEVER)\n"),
     ),
     "who sleeps does not look before": (
         "a window", ASLEEP, SC,
