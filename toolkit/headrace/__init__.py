@@ -87,10 +87,9 @@ from headrace.expressions import (
 )
 from headrace.names import missing_from_module
 from headrace.runtime.registry import runs, stop_all
-from headrace.stream import Stream, inputs, stream
+from headrace.stream import Stream, inputs, program, stream, streams
 from headrace.synchronization.plan_nodes import PlanNode
 from headrace.synchronization.plans import Plan
-from headrace.synchronization.program import program
 from headrace.synchronization.tags import tag
 from headrace.transactions.tables import column, table
 
@@ -141,6 +140,7 @@ __all__ = [
     "spark",
     "stop_all",
     "stream",
+    "streams",
     "sum",
     "table",
     "tag",
