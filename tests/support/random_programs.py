@@ -120,7 +120,7 @@ def random_plan(rng: random.Random, program: Any, tags: Sequence[ImplementationT
         return found
 
     def grow(rest: list[ImplementationTag], depth: int) -> PlanNode:
-        if depth == 0 or rng.random() < 0.15:
+        if depth == 0 or len(rest) < 2:
             return PlanNode(rest)
         stay = rng.choice([0, 0.2, 0.5])
         own = [tag for tag in rest if rng.random() < stay]
@@ -136,7 +136,7 @@ def random_plan(rng: random.Random, program: Any, tags: Sequence[ImplementationT
             rng.choice(sides).extend(part)
         return PlanNode(own, [grow(side, depth - 1) for side in sides])
 
-    return Plan([grow(list(tags), rng.randint(0, 4))])
+    return Plan([grow(list(tags), rng.randint(1, 4))])
 
 
 def random_events(rng: random.Random, program: Any, count: int, tag_names: Sequence[str]) -> list[dict[str, Any]]:

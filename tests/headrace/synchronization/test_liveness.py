@@ -192,8 +192,7 @@ def split_badly(state, left, right, tags_left, tags_right):
 
 
 def merge_badly(into, other):
-    into.sum += other.sum
-    into.sum += 0 * (10 // (into.sum - 4))
+    into.sum += other.sum + 0 * (10 // (into.sum + other.sum - 4))
 
 
 def close_on(state, e, emit):

@@ -61,12 +61,12 @@ def run_seed(seed, combinations):
     done = 0
     while done < combinations:
         program = random_program(rng)
-        inputs, given = rng.choice([as_one_input, as_several_inputs])(rng, program, rng.choice([5, 60, 400]))
-        expected = reference.run(program, given)
+        inputs, given = rng.choice([as_one_input, as_several_inputs])(rng, program, rng.choice([5, 60, 400, 1500]))
+        stream, expected = program.over(inputs), reference.run(program, given)
         for _ in range(min(combinations - done, 7)):
             done += 1
             options = drawn_options(rng, program)
-            with program.start(inputs, **options) as run:
+            with stream.start(**options) as run:
                 assert run.wait(HANG_S), f"seed {seed}: no end with {options}"
             assert run.to_arrow().to_pylist() == expected, f"seed {seed}: {options}"
             metrics = run.metrics().operators["program"]

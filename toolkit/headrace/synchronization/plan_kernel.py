@@ -97,7 +97,7 @@ def promise_results(c, o):
 
 @kernel
 def look_around(me, c, o, x, s, l):
-    """Take every leaf that is free, once. True if something was processed, or a leaf came to rest."""
+    """Take every leaf that is free, once. True if something was processed."""
     moved = False
     leaves = c.shape[LEAVES]
     begin = l[NEXT_LEAF]
