@@ -48,7 +48,7 @@ Shared = namedtuple("Shared", PipelineArrays._fields)
 
 IN_TWO_STEPS = (
     WORK,
-    "    run_stage(me, c, s, l, stage, first, first + count)\n",
+    "    run_stage(me, c, s, l)\n",
     "    for serial in range(first, first + count):\n        read_record(me, c, s, stage, serial)\n        cut()\n"
     "        write_record(me, c, s, l, stage, serial)\n",
 )
@@ -86,7 +86,7 @@ def feed(c, values):
         else:
             record = record_of(c, 0, serial)
             c.ring[record + FIRST_COLUMN] = values[serial]
-            enqueue(c, 0, serial, record)
+            enqueue(c, 0, serial, serial + 1)
         store_release(c.stage, cell(0, TAIL), serial + 1)
 
 
@@ -283,14 +283,14 @@ PLANTED = {
         [(PARTITIONED, once)], HYBRID, "rows|deadlock|run twice|Error", "SC",
     ),
     "the count is tested before it is lowered": (
-        (WORK, "        if fetch_add(c.bucket, at + CLAIMED, -1) == 1:  # H7\n",
+        (WORK, "        if fetch_add(c.bucket, at + CLAIMED, -1) == 1:  # H7\n            return\n",
          "        left = load_acquire(c.bucket, at + CLAIMED)\n        fetch_add(c.bucket, at + CLAIMED, -1)\n"
-         "        if left == 1:\n"),
+         "        if left == 1:\n            return\n"),
         PS, HYBRID, ASLEEP, "SC",
     ),
     "a record is visible before it is in the queue of its bucket": (
-        (BUFFER, "        enqueue(c, stage + 1, tail, record)\n",
-         "        store_release(c.stage, cell(stage + 1, TAIL), tail + 1)\n        enqueue(c, stage + 1, tail, record)\n"),
+        (BUFFER, "    enqueue(c, stage + 1, first, last)\n",
+         "    store_release(c.stage, cell(stage + 1, TAIL), last)\n    enqueue(c, stage + 1, first, last)\n"),
         [(STATELESS, once), (PARTITIONED, once)], HYBRID, "rows|deadlock|run twice|Error", "SC",
     ),
     "more is passed on than there is room for": (
