@@ -86,6 +86,7 @@ from headrace.expressions import (
     words,
 )
 from headrace.names import missing_from_module
+from headrace.ordering.ranges import ranges_of
 from headrace.runtime.registry import runs, stop_all
 from headrace.stream import Stream, inputs, stream
 from headrace.synchronization.program import program
@@ -130,6 +131,7 @@ __all__ = [
     "prometheus",
     "parquet_directory",
     "quantile",
+    "ranges_of",
     "rates",
     "record",
     "runs",

@@ -184,7 +184,7 @@ def case(k, values, stages, *, batch=1, queues=HYBRID, reorder=NONBLOCKING, work
         words=[0] * WORD_COUNT * 2, event=[0] * 200, meter=[[0] * 16 for _ in range(workers)], failure=[0] * 16,
         reading=[1] * workers, stage=[0] * (STAGE_CELLS * len(stages)), form=form, ring=[0] * words, ring_f=[],
         slots=[0] * (slots * 8), arena=[0] * 4000, arena_f=[], pool=[0] * 40, bucket=[0] * (32 * len(stages)),
-        bucket_tail=[0] * (2 * len(stages)), queue=[0] * max(1, queue), out=[[0] * results],
+        bucket_tail=[0] * (2 * len(stages)), queue=[0] * max(1, queue), bounds=[0], out=[[0] * results],
         work=[[[0] * 8 for _ in stages] for _ in range(workers)], known=[[0] * 16 for _ in range(len(stages) + 1)],
         tuning=[0] * 8, rows=[[workers, 0, batch]], fixed=[[-1] * workers], plan_at=[NEVER], plan_row=[0], met_at=[0],
         done_at=[0], installed=[[0, 0]],

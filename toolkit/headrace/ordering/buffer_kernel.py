@@ -98,6 +98,7 @@ from headrace.ordering.words import (
     PASSED,
     PROGRESS,
     QUEUE,
+    RANGES,
     REF,
     REORDER,
     RING,
@@ -222,6 +223,19 @@ def bucket_of(key, buckets):
 
 
 @kernel
+def range_of(c, first, buckets, key):
+    """The bucket of a key where boundaries, from `first` on, say so: as many of them are not above it."""
+    low, high = first, first + buckets - 1
+    while low < high:
+        middle = (low + high) // 2
+        if c.bounds[middle] <= key:
+            low = middle + 1
+        else:
+            high = middle
+    return low - first
+
+
+@kernel
 def note_time(c, stage, record):
     """Of a stage that needs time: whether it goes on with this record."""
     ts, latest = c.ring[record + TS], load_relaxed(c.stage, cell(stage, LATEST))
@@ -238,13 +252,16 @@ def enqueue(c, stage, first, last):
     mask, stride, ring = c.form[stage, MASK], c.form[stage, STRIDE], c.form[stage, RING]
     slots, queue, key = c.form[stage, SLOTS], c.form[stage, QUEUE], c.form[stage, KEY]
     buckets, bucket_count = c.form[stage, BUCKETS], c.form[stage, BUCKET_COUNT]
-    needs_time = c.form[stage, NEEDS_TIME] != 0
+    needs_time, ranges = c.form[stage, NEEDS_TIME] != 0, c.form[stage, RANGES]
     for serial in range(first, last):
         at = serial & mask
         record = ring + at * stride
         if needs_time:
             note_time(c, stage, record)
-        own = bucket_of(c.ring[record + key], bucket_count)
+        if ranges != 0:
+            own = range_of(c, ranges - 1, bucket_count, c.ring[record + key])
+        else:
+            own = bucket_of(c.ring[record + key], bucket_count)
         bucket = buckets + own
         ticket = load_relaxed(c.bucket_tail, bucket)
         slot = (slots + at) * SLOT_WORDS

@@ -44,7 +44,8 @@ DRAINING. LATEST: event time of the record appended last, of a stage that needs 
     QUEUES,  # how workers share a partitioned stage
     REORDER,  # who drains: NONBLOCKING or LOCKED
     NEEDS_TIME,  # event times must not go back
-) = range(14)
+    RANGES,  # the first of its boundaries in `bounds`, + 1; 0: keys are hashed into its buckets
+) = range(15)
 SHAPE_WORDS = 16
 
 STATELESS, PARTITIONED, STATEFUL = range(3)
