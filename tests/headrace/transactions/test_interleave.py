@@ -3,7 +3,8 @@
 Property    each event runs once; it reads what the serial order gives it, and so
             do its result and the tables; rows are given after the events ran, each
             executor's marks come to the end; changes come in order, everybody
-            concerned acknowledges each; nobody waits for ever
+            concerned acknowledges each; snapshots that are taken by themselves are
+            the tables after so many events; nobody waits for ever
 Oracle      the events one after another, in this file
 Schedules   of `executor_kernel`, `whole_kernel` and all they import, as they are
             (`interleave`): two or three executors, a log that holds the whole
@@ -63,6 +64,22 @@ def end_when_over(c, expected):
     stop_workers(c)
 
 
+def take_snapshots(c, every, records, taken):
+    """Who copies the tables after every so many events."""
+    while True:
+        while not is_snapshot_due(c):
+            if stopped(c) or load_acquire(c.words, OVER) != 0:
+                return
+            watch_snapshot(c, 0)
+        at = load_acquire(c.words, SNAPSHOT_AT)
+        copy = []
+        for record in range(records):
+            copy.append(c.table_rows[record])
+            cut()
+        taken.append((at, copy))
+        end_snapshot(c, at + every)
+
+
 # -- a program: an event is ((record, is_write), ...); a record is a row of one word --------------------
 
 
@@ -111,13 +128,13 @@ def kernels(*planted):
     }  # fmt: skip
     constants = {"YIELDS": 1, "LEAST_SPINS": 1, "LONG": 3, "BLOCK": 1}
     holder["k"] = Kernels(
-        WHOLE, LOOP, programs=[end_when_over], planted=[IN_TWO_STEPS, *planted], given=program,
+        WHOLE, LOOP, programs=[end_when_over, take_snapshots], planted=[IN_TWO_STEPS, *planted], given=program,
         constants=constants, shared=["table_rows"],
     )  # fmt: skip
     return holder["k"]
 
 
-def case(k, events, configurations, plan=(), operations=16, workers=2, refused=()):
+def case(k, events, configurations, plan=(), operations=16, workers=2, refused=(), snapshot_every=0):
     """`configurations` are (threads, scheme, sharing, punctuation), the first in force, the others by `plan`.
 
     Events that are `refused` write nothing.
@@ -155,6 +172,7 @@ def case(k, events, configurations, plan=(), operations=16, workers=2, refused=(
         unsettled=[0] * ring, met_at=[0] * ring, installed=[[0, 0, 0] for _ in range(ring)], done_at=[0] * ring,
     )  # fmt: skip
     control.words[k.PHASE] = 1
+    control.words[k.SNAPSHOT_AT] = snapshot_every
     mark = [-1 if r < configurations[0][0] else END_OF_TIME for r in range(workers)]
     out = k.OutArrays(
         words=[0] * 8, event=[0] * 64, head=[0] * workers, tail=[0] * workers, mark=mark,
@@ -172,12 +190,18 @@ def case(k, events, configurations, plan=(), operations=16, workers=2, refused=(
         )  # fmt: skip
         threads = [k.run_executor(me, g, c, o, None, s, [0] * 16) for me in range(workers)]
         threads.append(k.end_when_over(c, configurations[-1][0]))
+        taken = []
+        if snapshot_every:
+            threads.append(k.take_snapshots(c, snapshot_every, records, taken))
 
         def check():
             assert sorted(s.ran) == list(range(n)), f"events ran: {sorted(s.ran)}"
             assert sorted(s.given) == list(enumerate(read)), f"events read {sorted(s.given)}, wanted {read}"
             assert c.table_rows[:records] == values, f"tables are {c.table_rows[:records]}, wanted {values}"
             assert o.mark == [END_OF_TIME] * workers, f"marks {o.mark}"
+            ends = range(snapshot_every, n + 1, snapshot_every) if snapshot_every else ()
+            copies = [(end, serial(events[:end], records)[0]) for end in ends]
+            assert taken == copies, f"snapshots {taken}, wanted {copies}"
             assert c.words[k.CHANGE] == len(plan) and c.unsettled == [0] * ring, f"not acknowledged: {c.unsettled}"
             for change, at in enumerate(plan, start=1):
                 assert c.installed[change] == [change - 1, change, min(at, n)]
@@ -244,6 +268,13 @@ def test_interleave_changes(name):
     threads, plan = CHANGES[name]
     configurations = [(count, (MVLK, CHAINS, LOCK)[n % 3], SHARED_EVERYTHING, 2) for n, count in enumerate(threads)]
     sampled("transactions", case(kernels(), CHAIN[:3], configurations, plan, workers=3), 500, longest=20_000)
+
+
+@pytest.mark.parametrize("scheme", ["chains, shared", "mvlk", "serial"])
+@pytest.mark.parametrize("every", [1, 2])
+def test_interleave_snapshots(scheme, every):
+    events = [*CROSSED, ((0, True), (1, True))]
+    sampled("transactions", case(kernels(), events, [(2, *SCHEMES[scheme], 3)], snapshot_every=every), 200, longest=12_000)
 
 
 # -- planted mistakes ----------------------------------------------------------------------------------
@@ -377,3 +408,22 @@ def test_interleave_planted_mistake_is_found(mistake):
     refused = (1,) if mistake in REFUSING else ()
     build = case(kernels(planted), events, [(2, *SCHEMES[scheme], 8)], refused=refused)
     find_failure("transactions", build, expected, count=6000, longest=8000)
+
+
+ACCEPTING = "headrace.transactions.accept_kernel"
+UNLIMITED = (ACCEPTING, "        limit = min(limit, snapshot_at - seen)\n", "        pass\n")
+PLANTED_IN_SNAPSHOTS = {
+    "a batch goes on behind the position": [UNLIMITED],
+    "the leader does not wait for the copy": [
+        UNLIMITED, (PHASES, "    while is_held(c) and not stopped(c):", "    while load_acquire(c.words, PAUSE) & 1 == 1:"),
+    ],
+    "it is not looked at again before the leader sleeps": [
+        (PHASES, "!= asked or not is_held(c) or stopped(c)", "!= asked or stopped(c)"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", PLANTED_IN_SNAPSHOTS)
+def test_interleave_planted_mistake_of_snapshots_is_found(mistake):
+    build = case(kernels(*PLANTED_IN_SNAPSHOTS[mistake]), CROSSED, [(2, *SCHEMES["chains, shared"], 3)], snapshot_every=2)
+    find_failure("transactions", build, "snapshots|" + ASLEEP, count=6000, longest=8000)

@@ -7,15 +7,12 @@ workers, parked unless active, and one collector.
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headrace.egress import rings, words_ring
-from headrace.egress.collector import Collector, Consumer
 from headrace.egress.payload import Payload
 from headrace.elastic import build, epochs, loads
 from headrace.elastic.configuration import Configuration, write_configuration
@@ -25,24 +22,18 @@ from headrace.elastic.options import ElasticOptions
 from headrace.elastic.program import Program
 from headrace.elastic.reconfiguration import SPARE_CONFIGURATIONS, Reconfiguration
 from headrace.errors import HeadraceError, OverflowInputError
-from headrace.gates import gate_modules
-from headrace.gates.membership_kernel import LOST_WAKEUPS, SOURCES_WAITING, VERSION
-from headrace.gates.variants import source_kernels
-from headrace.ingress.encode import Encoder
+from headrace.gates.membership_kernel import VERSION
 from headrace.ingress.store import Store, allocate_directories
 from headrace.kernel import compile_now
 from headrace.memory.atomics import CELL
-from headrace.memory.cells import CACHE_LINE, HUGE_PAGE, publish_cell, read_cell, read_cells, touch
-from headrace.memory.event_count import signal
-from headrace.metrics.latency import LatencyHistogram
+from headrace.memory.cells import CACHE_LINE, HUGE_PAGE, publish_cell, read_cells, touch
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.references import BUCKETS
-from headrace.runtime.feeding import Stopped
-from headrace.runtime.gate_inlet import GateInlet, GateSource
-from headrace.runtime.sections import Moment, RunContext, Section, Task
-from headrace.workers import spans, worker_kernel
+from headrace.runtime.gate_inlet import GateInlet
+from headrace.runtime.gated_section import GatedSection
+from headrace.runtime.sections import Moment
 from headrace.workers.spans import counters
 
 if TYPE_CHECKING:
@@ -53,7 +44,7 @@ _LEAST_RECYCLED = 1 << 14
 """Fewer ids are recycled only when room is wanted."""
 
 
-class ElasticSection(Section):
+class ElasticSection(GatedSection):
     """One operator: gate, state, workers, output, reconfiguration."""
 
     def __init__(self, node: OperatorNode, branches: list[Branch], options: ElasticOptions):
@@ -61,12 +52,10 @@ class ElasticSection(Section):
         self.operators = (node.name,)
         self.options = options
         self.max_threads = options.max_threads
-        handle, self.kernels = gate_modules(options.gate)
-        self.sources = source_kernels(options.gate)
         self.program: Program = node.spec.program(node, branches, options)
         self.dictionary = self.program.dictionary
-        self.gate = handle.allocate(
-            len(branches), self._gate_readers(len(branches)), options.capacity, bound_ns=options.bound_ns
+        self._open_gate(
+            options.gate, len(branches), self._gate_readers(len(branches)), options.capacity, options.bound_ns
         )
         initial = options.initial(self.name)
         planned = options.planned(self.name)
@@ -85,7 +74,8 @@ class ElasticSection(Section):
         self.state = self.program.allocate(self.max_threads, OUTPUT_CAPACITY)
         self.inlets = [self._make_inlet(i, branch) for i, branch in enumerate(branches)]
         self._describe_load()
-        self.finisher = self.program.finisher([inlet.store for inlet in self.inlets])
+        self.finisher = self.program.finisher(self.stores)
+        self.own_words = [self.program.private(worker) for worker in range(self.max_threads)]
         self.module = self._build()
         self._activate(initial, planned)
         self._touch(initial.members)
@@ -97,36 +87,29 @@ class ElasticSection(Section):
         self.reconfiguration = Reconfiguration(
             self.control, self.gate, self.kernels, self.max_threads, initial, planned, self.transfer_of
         )
-        self.collector: Collector | None = None
+        column = list(self.program.result_fields).index
+        self.result_lists = [(column(position), column(count)) for position, count in self.program.list_fields]
 
     def _make_inlet(self, number: int, branch: Branch) -> GateInlet:
         program, side = self.program, branch.side
-
-        def make_encoder(await_keys: Callable[[list[int]], bool]) -> Encoder:
-            return Encoder(
-                schema=branch.schema,
-                event_time=branch.event_time,
-                keys=program.keys_of(side),
-                dictionary=program.dictionary,
-                values=program.values_of(side),
-                narrow_values=program.narrow_values_of(side),
-                forms=program.forms_of(side),
-                texts=program.texts,
-                carry=program.carried_of(side),
-                time_unit=branch.time_unit,
-                window_size=max(program.retention, program.window_size),
-                nulls=program.nulls,
-                equal_columns=program.equal_columns_of(side),
-                no_key=-1 - side,  # a left tuple without a key equals no right one without
-                source=branch.source,
-                time_value=program.time_value,
-                await_keys=await_keys,
-            )
-
-        stop_word = self.control.words[worker_kernel.STOP :]
-        source = GateSource(self.gate, self.sources, number, stop_word)
-        store = Store(program.columns_of(side), program.multi_key_of(side), self.directories[number])
-        return GateInlet(branch, source, store, make_encoder, self._progress, self._note_keys)
+        return self._inlet(
+            number,
+            branch,
+            Store(program.columns_of(side), program.multi_key_of(side), self.directories[number]),
+            self._note_keys,
+            keys=program.keys_of(side),
+            dictionary=program.dictionary,
+            values=program.values_of(side),
+            narrow_values=program.narrow_values_of(side),
+            forms=program.forms_of(side),
+            texts=program.texts,
+            carry=program.carried_of(side),
+            window_size=max(program.retention, program.window_size),
+            nulls=program.nulls,
+            equal_columns=program.equal_columns_of(side),
+            no_key=-1 - side,  # a left tuple without a key equals no right one without
+            time_value=program.time_value,
+        )
 
     def _describe_load(self) -> None:
         """Tell the workers where the keys of a tuple are found, and what load is."""
@@ -191,7 +174,7 @@ class ElasticSection(Section):
             self.out,
             self.directories,
             self.state,
-            self.program.private(worker),
+            self.own_words[worker],
             self.program.scratch(),
         )
 
@@ -201,77 +184,13 @@ class ElasticSection(Section):
 
     # -- what a run asks of a section
 
-    def prepare(self, consumers: Sequence[Consumer], run: RunContext, is_last: bool) -> None:
-        """Compile everything, and make the collector; nothing runs yet."""
-        self._run = run
-        try:
-            self.module.compile(self.arguments(0))
-        except Exception as error:
-            explained = self.program.explain_compile_error(error, self.module.program)
-            if explained is None:
-                raise
-            raise explained from None
-        self.compile_handles()
-        self.collect_into(consumers, is_last)
+    def compile_work(self) -> None:
+        """Compile the instances' loop."""
+        self._compile(self.module, self.arguments(0))
 
-    def collect_into(self, consumers: Sequence[Consumer], is_last: bool = True) -> None:
-        """Make the collector, which hands results to these."""
-        column = list(self.program.result_fields).index
-        self.collector = Collector(
-            self.out,
-            self.result_columns,
-            self.finisher,
-            list(consumers),
-            self.release,
-            is_last=is_last,
-            is_saturated=self.is_saturated,
-            lists=[(column(position), column(count)) for position, count in self.program.list_fields],
-        )
-
-    def tasks(self) -> list[Task]:
-        """Workers, collector, and what else the mode needs."""
-        return [*self.workers(), Task(f"{self.name}-collector", self._collect), *self.helpers()]
-
-    def workers(self) -> list[Task]:
-        """The workers, active or not."""
-        return [Task(f"{self.name}-{worker}", self._worker_body(worker)) for worker in range(self.max_threads)]
-
-    def helpers(self) -> Iterable[Task]:
-        """Threads the operator needs beside workers and collector."""
-        return ()
-
-    def _worker_body(self, worker: int) -> Callable[[], None]:
-        arguments = self.arguments(worker)
-
-        def body() -> None:
-            try:
-                self.module.run(*arguments)
-            except Exception as error:
-                raise self.explain(error, worker, arguments[6]) or error from error
-            if (failure := self.failure()) is not None:
-                self._run.fail(failure)
-
-        return body
-
-    def _collect(self) -> None:
-        collector = self.collector
-        assert collector is not None
-        with suppress(Stopped):
-            collector.run()
-        if collector.finished.is_set():
-            self._run.section_finished(self)
-
-    def steerable(self, operator: str) -> Reconfiguration:
-        """What can be changed while it runs."""
-        return self.reconfiguration
-
-    def work_ns(self, operator: str) -> int:
-        """Nanoseconds its workers have worked."""
-        return int(counters(self.control.meter)[:, worker_kernel.BUSY_NS].sum())
-
-    def spans(self, operator: str, since_ns: int, until_ns: int) -> list[spans.Span]:
-        """What its workers did lately."""
-        return spans.spans(self.control.meter, since_ns, until_ns)
+    def work(self, arguments: tuple) -> None:
+        """Run the loop of an instance."""
+        self.module.run(*arguments)
 
     def extras(self) -> dict[str, Any]:
         """``hot_keys``, where there are keys."""
@@ -303,48 +222,24 @@ class ElasticSection(Section):
         """Instances that are active."""
         return len(self.reconfiguration.current.members)
 
-    def set_spins(self, spins: int) -> None:
-        """Pauses of a worker that finds no input, before it sleeps."""
-        publish_cell(self.control.words, worker_kernel.SPIN, spins)
-
-    @property
-    def results(self) -> int:
-        """Rows given so far."""
-        return self.collector.rows if self.collector else 0
-
     def transfer_of(self, epoch: int) -> tuple[int, int]:
         """Bytes and nanoseconds of the state an epoch moved; nothing moves under VSN."""
         return 0, 0
 
-    def explain(self, error: BaseException, worker: int, words: np.ndarray) -> HeadraceError | None:
-        """Say what a user function's exception in a worker means; None if it was none. `words` are the worker's."""
-        return self.program.explain_exception(error, words, [inlet.store for inlet in self.inlets])
+    def explain_exception(self, error: Exception, worker: int) -> BaseException | None:
+        """What a user function's exception in a worker means; None if it was none."""
+        return self.program.explain_exception(error, self.own_words[worker], self.stores)
+
+    def explain_failure(self, reported: np.ndarray) -> HeadraceError:
+        """What a worker reported, with the user's words."""
+        return self.program.explain(reported, self.stores, self.state)
 
     def compile_handles(self) -> None:
-        """Compile what Python calls while the stream runs, so that no first call waits for the compiler."""
-        gate, control, out, kernels = self.gate, self.control, self.out, self.kernels
-        zero = 0
-        times = np.zeros(1, np.int64)
-        for function, arguments in (
-            (self.sources.add, (gate, zero, times, zero, zero, zero)),
-            (self.sources.add_or_wait, (gate, zero, times, zero, zero, zero, control.words)),
-            (self.sources.heartbeat_or_wait, (gate, zero, zero, control.words)),
-            (self.sources.close_or_wait, (gate, zero, control.words)),
-            (kernels.control, (gate, zero)),
-            (signal, (gate.words, zero, gate.event, zero)),
-            (read_cell, (gate.words, zero)),
-            (publish_cell, (gate.words, zero, zero)),
-            (epochs.watch, (control, zero, zero)),
-            (worker_kernel.stop_workers, (control,)),
-            (rings.await_release, (out, zero, zero)),
-            (rings.drained, (out, zero, zero)),
-            (rings.stop_output, (out,)),
-            (words_ring.words_taken, (out, zero, zero)),
-            (spans.copy_counters, (control.meter, counters(control.meter))),
-        ):
-            compile_now(function, arguments)
-        LatencyHistogram().add(times)
-        self.finisher.compile()
+        super().compile_handles()
+        control, out, zero = self.control, self.out, 0
+        compile_now(self.kernels.control, (self.gate, zero))
+        compile_now(epochs.watch, (control, zero, zero))
+        compile_now(words_ring.words_taken, (out, zero, zero))
         if self.program.list_fields:
             Payload.compile()
 
@@ -377,8 +272,8 @@ class ElasticSection(Section):
         """Free what no window can need any more."""
         if self._keeps_input:
             return
-        for inlet in self.inlets:
-            inlet.store.release(watermark - self.program.retention)
+        for store in self.stores:
+            store.release(watermark - self.program.retention)
         dictionary = self.dictionary
         if dictionary is not None and watermark < END_OF_TIME:
             # Every window that holds ts ended by ts + WS. An encoder that finds no room recycles by itself.
@@ -392,29 +287,7 @@ class ElasticSection(Section):
         """Free no tuple of the input and no id of a key: what was encoded beforehand is read again."""
         self._keeps_input = True
 
-    def stop(self) -> None:
-        """Wake and end everything that belongs to the operator."""
-        worker_kernel.stop_workers(self.control)
-        rings.stop_output(self.out)
-        gate, kernels = self.gate, self.kernels
-        signal(gate.words, kernels.READERS_WAITING, gate.event, kernels.DATA_EVENT)
-        signal(gate.words, kernels.SOURCES_WAITING, gate.event, kernels.SPACE_EVENT)
-
-    def failure(self) -> HeadraceError | None:
-        """What a worker reported, as an error with the user's words."""
-        words = self.control.words
-        if not read_cell(words, worker_kernel.FAILED):
-            return None
-        while read_cell(words, worker_kernel.FAILED) == 1:
-            time.sleep(1e-5)  # another worker was first, and is still writing what happened
-        return self.program.explain(self.control.failure, [inlet.store for inlet in self.inlets], self.state)
-
     # -- what is measured
-
-    @property
-    def unreleased(self) -> int:
-        """Results that wait for their release."""
-        return self.collector.unreleased if self.collector else 0
 
     @property
     def states(self) -> Sequence[tuple[np.ndarray, ...]]:
@@ -439,17 +312,9 @@ class ElasticSection(Section):
         passed = counters(self.control.meter)[:, epochs.PASSED]
         return [f"instance {r} passed {passed[r]:,} tuples of {added:,}" for r in members if passed[r] != added]
 
-    def is_saturated(self) -> bool:
-        """Whether its sources wait for room just now."""
-        return read_cell(self.gate.words, SOURCES_WAITING) != 0
-
-    def lost_wakeups(self) -> int:
-        """Sleeps that only the time-out ended although the wake-up was due; see `source_kernel` and `output`."""
-        return read_cell(self.gate.words, LOST_WAKEUPS) + read_cell(self.out.words, rings.OUT_LOST_WAKEUPS)
-
     def state_bytes(self) -> int:
         """Memory of the window instances, of what they hold, and of the tuples that are kept; an estimate."""
-        kept = sum(inlet.store.held_bytes for inlet in self.inlets) if self.program.retention else 0
+        kept = sum(store.held_bytes for store in self.stores) if self.program.retention else 0
         arenas = sum(self.program.arena_bytes(state) for state in self.states)
         return self.program.state_bytes(self._id_limit) + arenas + kept
 

@@ -3,23 +3,25 @@
 An engine gives sections (`sections.Section`); everything here works on those and
 knows no engine.
 
-==============  ==============================================================
-``sections``    what an engine gives to a run, and the run to an engine
-``handle``      what a user holds: `QueryRun`, `OperatorHandle`, `start`
-``run``         a query being run: wired up, started, ended, measured
-``described``   what a run and its operators say of themselves
-``options``     what `start` may be told about a run of any engine
-``sources``     external sources: reading, encoding, feeding, many by few threads
-``input_rows``  which row of the input an error is about
-``feeding``     the way into one inlet: steps, pace, room
-``gate_inlet``  an inlet whose rows meet those of others in one order
-``gate_books``  the books of an operator whose input is a gate
-``player``      following a rate schedule without drift
-``consumers``   where results go: the sink, the inlets that follow
-``immediate``   controls that take effect at once
-``changes``     one state machine for every change while running
-``steering``    an operator's changes, and the controllers attached to it
-``late``        the warning about rows that were dropped as late
-``registry``    which runs are alive in this process
-==============  ==============================================================
+=====================  =======================================================
+``sections``           what an engine gives to a run, and the run to an engine
+``collected_section``  a section of one operator: workers, result rings, a collector
+``gated_section``      one of these, whose sources meet in a gate
+``handle``             what a user holds: `QueryRun`, `OperatorHandle`, `start`
+``run``                a query being run: wired up, started, ended, measured
+``described``          what a run and its operators say of themselves
+``options``            what `start` may be told about a run of any engine
+``sources``            external sources: reading, encoding, feeding, many by few threads
+``input_rows``         which row of the input an error is about
+``feeding``            the way into one inlet: steps, pace, room
+``gate_inlet``         an inlet whose rows meet those of others in one order
+``gate_books``         the books of an operator whose input is a gate
+``player``             following a rate schedule without drift
+``consumers``          where results go: the sink, the inlets that follow
+``immediate``          controls that take effect at once
+``changes``            one state machine for every change while running
+``steering``           an operator's changes, and the controllers attached to it
+``late``               the warning about rows that were dropped as late
+``registry``           which runs are alive in this process
+=====================  =======================================================
 """

@@ -109,7 +109,9 @@ class QueryRun(Summarised):
             return "run.tables: the run goes on; write run.snapshot() for the tables as of now, or wait() for the end"
         error = self._execution.error
         how = "was stopped" if error is None else f"failed with {type(error).__name__}: {error}"
-        return f"run.tables: the run {how}, and its tables are of no moment; snapshots that were taken stay as they are"
+        taken = [op.section.extras().get("snapshots") for op in self._execution.operators.values()]
+        kept = "".join(f": run.snapshots[-1] is {snapshots[-1]!r}" for snapshots in taken if snapshots)
+        return f"run.tables: the run {how}, and its tables are of no moment; snapshots that were taken stay as they are{kept}"
 
     @property
     def number(self) -> int:

@@ -374,7 +374,8 @@ class Stream(Summarised):
         say how transactions are run: by "chains" of operations; in the order of each record's "lock", of its versions
         ("mvlk") or of its "partition"; "speculative"; "serial", or "adaptive": schemes are tried meanwhile. Whichever it
         is, results and tables are the same. ``run.tables[name]`` is a table after the last event, ``run.snapshot()`` all
-        tables as of one punctuation, while the run goes on.
+        tables as of one punctuation, while the run goes on. ``start(snapshot_every=)`` has such copies made by themselves,
+        so that there are some when a run fails: ``run.snapshots``.
 
         Examples
         --------
@@ -564,6 +565,10 @@ class Stream(Summarised):
             Of transactions: how they are kept in order ("chains", "lock", "mvlk", "partition", "serial", "speculative",
             "adaptive"; "none" only with ``unsafe=True``), whose work an executor may take ("nothing", "everything",
             "socket"), events of a batch (500) and how long one waits for its batch to fill ("10ms"), keys of a batch.
+        snapshot_every : int or duration
+            Of transactions: copy all tables after so many events, again and again, or so often ("2s"). The two newest copies
+            are ``run.snapshots``, oldest first, also when the run has failed or was stopped. Those by count are of exactly
+            ``n, 2n, ...`` events, whatever the threads, scheme and punctuation. The threads rest while the tables are copied.
         schedule, queues, reorder, batch, time_slice, window, most_behind, least_before
             Of ordered pipelines: which stage a worker takes next ("ct", "lp", "et", "qst", a dict of stage to workers, or a
             function of a stage: `headrace.ordering.options` says what it reads), how workers share partitioned stages

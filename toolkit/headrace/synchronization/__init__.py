@@ -9,4 +9,17 @@ the result does not depend on the plan (Kallas et al., "Stream Processing with D
 ``tags``              `hr.tag`; implementation tags, and the sets of them that a fork sees
 ``parts_kernel``      which part of a keyed tag a key belongs to
 ====================  ======================================================================
+
+Plans:
+
+====================  ======================================================================
+``plans``             who processes which tags and who joins whom, and whether that is valid
+``plan_nodes``        nodes of a plan, and where each stands in it
+``plan_json``         a plan as JSON
+``drawing``           a plan as a drawing
+``tag_ranges``        implementation tags in words and in ranges
+``optimizing``        plans for a program: Appendix B's optimizer, chains, flat trees
+``dependence``        the graph of implementation tags: what is connected, what falls apart
+``rates``             how often events of each tag come
+====================  ======================================================================
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.codegen.kinds import Kind, scalar
 from headrace.codegen.state import named_by_python, read_emits, read_state
@@ -13,6 +13,9 @@ from headrace.errors import NotSupportedError, ParameterError, UnknownNameError
 from headrace.names import explains_arguments, instead
 from headrace.synchronization.definition import Definition
 from headrace.synchronization.tags import Tag, tag
+
+if TYPE_CHECKING:
+    from headrace.synchronization.plans import Plan
 
 TIME = "ts"
 """What functions call the event time."""
@@ -27,6 +30,56 @@ _COLUMN_KINDS = "int64, float64, bool, string, timestamp[us]"
 @dataclass(frozen=True, eq=False, repr=False)
 class Program(Definition):
     """What `program` returns."""
+
+    @explains_arguments(streams="inputs", workers="leaves", how="by", optimizer="by")
+    def plan(
+        self,
+        inputs: Mapping[str, Any],
+        leaves: int = 2,
+        rates: Mapping[Any, Any] | None = None,
+        by: str = "appendix",
+    ) -> Plan:
+        """Make a plan: who processes which tags of which streams, and who joins whom. It draws itself.
+
+        Parameters
+        ----------
+        inputs : dict
+            Name of each tag -> its inputs as for a run (one, or a list of them), or how many streams it has.
+        leaves : int
+            How many at most, from 1 to 64. A program without fork and join has one.
+        rates : dict, optional
+            Events per second: name of a tag -> a number, shared evenly by its parts and streams, or a list of one number
+            a stream; or (tag, part, stream) -> a number. Without them all come equally often, and of tags that are
+            equally rare the one goes up on which the most others depend.
+        by : {"appendix", "chain", "flat"}
+            "appendix": the rarest tags go up until the others fall apart (the paper's Appendix B). Its leaves on a chain
+            of inner nodes, one at each: "chain". On a balanced tree of which only the root owns tags: "flat". These two
+            have exactly as many leaves as asked for, some of them empty where there is less to share out.
+
+        Returns
+        -------
+        Plan
+            A valid one; another can be written by hand, or read from JSON.
+
+        Examples
+        --------
+        >>> import headrace as hr
+        >>> def count(state, e, emit):
+        ...     state.n += 1
+        >>> def tell(state, e, emit):
+        ...     emit(n=state.n)
+        >>> counter = hr.program(
+        ...     tags={"inc": {}, "read": {}}, depends=[("read", "inc")], state={"n": "int64"}, emits={"n": "int64"},
+        ...     update={"inc": count, "read": tell},
+        ...     fork=lambda state, left, right, tags_left, tags_right: None, join=lambda into, other: None)
+        >>> counter.plan({"inc": 2, "read": 1}, rates={"inc": 1000, "read": 1})
+        node 0  read  1/s
+        ├─ leaf 0  inc (stream 0)  500/s
+        └─ leaf 1  inc (stream 1)  500/s
+        """
+        from headrace.synchronization.optimizing import make_plan
+
+        return make_plan(self, inputs, leaves, rates, by)
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}: {field.kind}" for name, field in self.state.items())
@@ -114,7 +167,10 @@ def program(
     ...     emit(sum=state.sum)
     ...     state.sum = 0
     >>> def split(state, left, right, tags_left, tags_right):
-    ...     left.sum = state.sum
+    ...     if "barrier" in tags_right:
+    ...         right.sum = state.sum
+    ...     else:
+    ...         left.sum = state.sum
     >>> def merge(into, other):
     ...     into.sum += other.sum
     >>> window = hr.program(

@@ -28,6 +28,7 @@ Tables:
 ``memory``            where the rows of a run lie; ``layout`` is what kernels write for that
 ``index_kernel``      which row a key has
 ``content``           tables as of one moment, as Arrow, pandas or Spark has them
+``snapshots``         those that are taken by themselves
 ``audit``             whether what tables conserve is still there
 ====================  ======================================================================
 

@@ -64,6 +64,7 @@ from headrace.transactions.words import (
     PUNCTUATION,
     REQUEST,
     SEEN,
+    SNAPSHOT_AT,
     THREADS,
     TURN,
     WATERMARK,
@@ -149,6 +150,9 @@ def accept(me, g, c, o, l):
     limit = min(limit, c.plan_at[load_relaxed(c.words, PLANNED)] - seen)
     if load_relaxed(c.words, NARROW) != 0:
         limit = 1
+    snapshot_at = load_relaxed(c.words, SNAPSHOT_AT)
+    if snapshot_at != 0:
+        limit = min(limit, snapshot_at - seen)
     row = lane(g, 0)
     place = load_relaxed(c.words, PLACE)
     count = 0

@@ -16,6 +16,7 @@ from headrace.runtime.options import RunOptions, check_named
 from headrace.transactions.adaptive import AdaptiveScheme
 from headrace.transactions.control import MOST_PUNCTUATION, SCHEMES, SHARINGS, Configuration
 from headrace.transactions.reconfiguration import in_turn
+from headrace.transactions.snapshots import parse_every
 from headrace.windows import parse_seconds
 
 DEFAULT_SCHEME = "chains"
@@ -55,6 +56,8 @@ class TransactionOptions:
         Keys that a batch, and so a transaction, may name; by default 16 for each event.
     max_state : int
         Bytes that lists, sets and maps of the tables may take.
+    snapshot_every : int or duration, optional
+        Copy all tables after so many events, each time, or so often.
     """
 
     lacks: ClassVar[Dict[str, str]] = {
@@ -76,6 +79,7 @@ class TransactionOptions:
         reconfigure: Sequence[tuple[int, Any]] = (),
         max_operations: int | None = None,
         max_state: int = DEFAULT_MAX_STATE,
+        snapshot_every: Any = None,
     ):
         self._run = run if scheme == ADAPTIVE else None
         scheme = DEFAULT_SCHEME if scheme == ADAPTIVE else scheme
@@ -90,6 +94,7 @@ class TransactionOptions:
         self.max_threads = _whole("max_threads", max_threads, 1, MOST_INSTANCES)
         self.max_operations = 0 if max_operations is None else _whole("max_operations", max_operations, 1, 1 << 30)
         self.max_state = _whole("max_state", max_state, 1 << 12, 1 << 44)
+        self.snapshot_every = parse_every(snapshot_every)
         most = max(self._threads.values(), key=lambda count: int(count) if is_whole(count) else 0, default=1)
         self._first = self.checked({
             "threads": most, "scheme": scheme, "sharing": sharing, "punctuation": punctuation, "mapping": None,

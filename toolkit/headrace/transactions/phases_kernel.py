@@ -22,6 +22,8 @@ Ordering    W1 what a phase writes, W2 fetch_add ARRIVED (acq_rel), W3 the leade
             `sleep` (see `event_count`): nobody sleeps through a release
             A leader's store of READING comes before W4, a joiner looks at PHASE
             after READING: it does not go on before W4
+            Of the leader SEEN, then SNAPSHOT_AT is looked at; who copies the tables looks at both and stores the
+            next SNAPSHOT_AT when he has the copy: from when a snapshot is due until then nobody runs an event
 Progress    Everybody waits for the slowest one. The wait is `SPIN` pauses, then
             a number of times the core is given to who wants it, then sleep. All
             waits end on STOP.
@@ -59,6 +61,7 @@ from headrace.transactions.words import (
     PHASE,
     REQUEST,
     SEEN,
+    SNAPSHOT_AT,
     THREADS,
 )
 from headrace.workers.worker_kernel import (
@@ -247,15 +250,28 @@ def is_asked(c):
 
 
 @kernel
+def is_snapshot_due(c):
+    """Whether so many events were executed that the tables are to be copied; between two batches, this is a pause."""
+    at = load_acquire(c.words, SNAPSHOT_AT)
+    return at != 0 and at <= load_acquire(c.words, SEEN)
+
+
+@kernel
+def is_held(c):
+    """Whether the executors have to pause."""
+    return load_acquire(c.words, PAUSE) & 1 == 1 or is_snapshot_due(c)
+
+
+@kernel
 def hold(me, c):
-    """The leader stays here while somebody wants the executors to pause."""
-    while load_acquire(c.words, PAUSE) & 1 == 1 and not stopped(c):
+    """The leader stays here while somebody wants the executors to pause, or a snapshot is due."""
+    while is_held(c) and not stopped(c):
         turn(c.meter, me, IDLE_NS)
         store_release(c.words, PAUSED, load_acquire(c.words, PAUSE))
         signal(c.words, WATCHER_WAITING, c.event, WATCH_EVENT)
         asked = load_acquire(c.words, PAUSED)
         ticket = prepare(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
-        if load_acquire(c.words, PAUSE) != asked or stopped(c):
+        if load_acquire(c.words, PAUSE) != asked or not is_held(c) or stopped(c):
             cancel(c.words, BARRIER_WAITING)
         else:
             sleep(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT, ticket, WAIT_NS)
@@ -303,3 +319,20 @@ def watch_pause(c, ticket, timeout_ns):
         cancel(c.words, WATCHER_WAITING)
         return
     sleep(c.words, WATCHER_WAITING, c.event, WATCH_EVENT, event, timeout_ns)
+
+
+@kernel
+def watch_snapshot(c, timeout_ns):
+    """Sleep until a snapshot is due, the input has ended, the run stops, or the time is over."""
+    event = prepare(c.words, WATCHER_WAITING, c.event, WATCH_EVENT)
+    if stopped(c) or load_acquire(c.words, OVER) != 0 or is_snapshot_due(c):
+        cancel(c.words, WATCHER_WAITING)
+        return
+    sleep(c.words, WATCHER_WAITING, c.event, WATCH_EVENT, event, timeout_ns)
+
+
+@kernel
+def end_snapshot(c, following):
+    """The tables are copied: the executors go on, and rest again when `following` events are executed."""
+    store_release(c.words, SNAPSHOT_AT, following)
+    signal(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)

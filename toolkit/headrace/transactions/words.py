@@ -35,7 +35,8 @@ PREFIX = (WORKER_WORDS + 25) * CELL  # events of a curtailed batch that are sett
 COPIES_FROM = (WORKER_WORDS + 26) * CELL  # where in the rows' memory copies are made,
 COPIES_TO = (WORKER_WORDS + 27) * CELL  # and where not any more
 ABORTED = (WORKER_WORDS + 28) * CELL  # executions of a batch that were not valid
-WORD_COUNT = WORKER_WORDS + 29
+SNAPSHOT_AT = (WORKER_WORDS + 29) * CELL  # events before the next snapshot that is taken by itself; 0: none is
+WORD_COUNT = WORKER_WORDS + 30
 
 EXECUTE_AT, VALIDATE_AT, LOWERED = CURSOR, CURSOR_2, TURN
 """What speculation uses these for: they are 0 when a batch begins."""

@@ -25,14 +25,12 @@ from headrace.elastic.custom import custom_kernel
 from headrace.elastic.custom.program import CustomProgram
 from headrace.elastic.custom.shape import ARENA_FIELDS, POOL_FIELDS, fields_by_key, node_fields, state_field
 from headrace.elastic.join.program import JoinProgram
-from headrace.elastic.program import Program
 from headrace.elastic.section import ElasticSection
 from headrace.elastic.shared_nothing import instance_queues, router, transfer
 from headrace.elastic.shared_nothing.private_store import PrivateStore
 from headrace.elastic.shared_nothing.template import build_instance, build_router, custom_text
 from headrace.elastic.shared_nothing.transfer import Containers, Field, KeyedState, Lists, Sets
 from headrace.elastic.shared_nothing.transfer_kernel import ALL_EPOCHS
-from headrace.errors import HeadraceError
 from headrace.ingress.store import CHUNK, CHUNK_SHIFT, allocate_directories
 from headrace.kernel import compile_now
 from headrace.memory.atomics import CELL
@@ -157,7 +155,7 @@ class SharedNothingSection(ElasticSection):
             self.out,
             self._directories[worker],
             self._states[worker],
-            self.program.private(worker),
+            self.own_words[worker],
             self.program.scratch(),
         )
 
@@ -309,9 +307,9 @@ class SharedNothingSection(ElasticSection):
         }
         return replace(measured, values={**measured.values, **own})
 
-    def explain(self, error: BaseException, worker: int, words: np.ndarray) -> HeadraceError | None:
+    def explain_exception(self, error: Exception, worker: int) -> BaseException | None:
         """A custom operator's tuple is a copy: explain the tuple it was copied from, on this worker's state."""
-        program: Program = self.program
+        program, words = self.program, self.own_words[worker]
         if isinstance(program, CustomProgram):
             ref = int(words[custom_kernel.CAUSE_REF])
             source, row = ref >> SOURCE_SHIFT, ref & ROW_MASK
@@ -319,7 +317,7 @@ class SharedNothingSection(ElasticSection):
                 origin = self._private[worker][source].origin_of(row)
                 words[custom_kernel.CAUSE_REF] = source << SOURCE_SHIFT | origin
             program.look_at(self._states[worker])
-        return super().explain(error, worker, words)
+        return super().explain_exception(error, worker)
 
 
 def _held(written: np.ndarray, taken: np.ndarray, cell: int) -> int:

@@ -1,0 +1,116 @@
+"""Snapshots that are taken by themselves.
+
+Property    by count: of exactly n, 2n, ... events, and equal to what the serial definition makes of those, for any scheme,
+            threads, punctuation and changes; by the clock: equal to what it makes of their positions. The newest ones are
+            there after a run has failed
+Oracle      `headrace.reference.transactions` on the first events
+Cannot see  how long a copy takes; schedules that real threads do not meet: test_interleave.py
+"""
+
+import random
+
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace.errors import FunctionError, MissingAttributeError, ParameterError, RunStoppedError
+from headrace.transactions.snapshots import KEPT
+from support.transacted import SCHEMES, in_python, plain
+
+HOLD = hr.table("hold", columns={"n": "int64", "x": "int64"}, rows=6, first={"n": 9})
+NAMED = hr.table("named", key="name", data=pa.table({"name": ["a", "b"], "n": [0, 0]}), unknown="insert")
+
+
+SCHEMA = pa.schema({name: pa.string() if name == "name" else pa.int64() for name in ("ts", "k", "j", "d", "name", "by")})
+
+
+def moves(e, t):
+    if HOLD[e.j].n < e.d:
+        t.reject()
+    HOLD[e.j].n -= e.d
+    HOLD[e.k].n += 10 // e.by
+    HOLD[e.k].x = e.ts
+    NAMED[e.name].n += 1
+
+
+def drawn(rng, count):
+    rows = [
+        {"ts": ts, "k": rng.randrange(7), "j": rng.randrange(6), "d": rng.randrange(4), "name": rng.choice("abcdef"), "by": 1}
+        for ts in range(count)
+    ]
+    return pa.Table.from_pylist(rows, SCHEMA)
+
+
+def ledger(events):
+    return hr.stream(events, event_time="ts").transact(moves)
+
+
+def same_tables(taken, events):
+    """Assert that a snapshot is what plain Python makes of the events before its position."""
+    _, tables = in_python([moves], events.slice(0, taken.position))
+    assert tables.keys() == taken.keys()
+    for name, rows in tables.items():
+        assert plain(taken[name].to_arrow().to_pylist()) == plain(rows), (name, taken.position)
+
+
+@pytest.mark.logic
+def test_oracle_snapshots_by_count():
+    rng = random.Random(5)
+    for scheme in SCHEMES:
+        for _ in range(4):
+            count, every = rng.choice([0, 40, 150]), rng.choice([1, 7, 30, 50, 500])
+            events = drawn(rng, count)
+            planned = sorted((rng.randrange(count + 1), rng.randrange(1, 4)) for _ in range(3))
+            with ledger(events).start(
+                scheme=scheme, threads=rng.choice([1, 2, 3]), max_threads=3, punctuation=rng.choice([1, 8, 60]),
+                reconfigure=planned, snapshot_every=every,
+            ) as run:  # fmt: skip
+                run.wait()
+            positions = list(range(every, count + 1, every))[-KEPT:]
+            assert [taken.position for taken in run.snapshots] == positions
+            for taken in run.snapshots:
+                same_tables(taken, events)
+
+
+@pytest.mark.logic
+def test_oracle_snapshots_by_the_clock():
+    events = drawn(random.Random(6), 400)
+    with ledger(events).start(threads=2, punctuation=3, rate=4_000, snapshot_every="2ms") as run:
+        run.wait()
+    assert 0 < run.snapshots[0].position < run.snapshots[1].position <= 400
+    for taken in run.snapshots:
+        same_tables(taken, events)
+
+
+@pytest.mark.logic
+def test_example_a_run_that_fails_leaves_its_snapshots():
+    rows = drawn(random.Random(7), 100).to_pylist()
+    rows[63] |= {"by": 0, "d": 0, "k": 1}
+    events = pa.Table.from_pylist(rows, SCHEMA)
+    run = ledger(events).start(threads=2, punctuation=30, snapshot_every=20)
+    with pytest.raises(FunctionError, match="ZeroDivisionError"):
+        run.wait()
+    assert [taken.position for taken in run.snapshots] == [40, 60]
+    for taken in run.snapshots:
+        same_tables(taken, events)
+    with pytest.raises(MissingAttributeError, match=r"run\.snapshots\[-1\] is <tables after 60 events: hold"):
+        run.tables  # noqa: B018
+    with pytest.raises((RunStoppedError, FunctionError)) as caught:
+        run.snapshot()
+    assert "run.snapshots[-1] is <tables after 60 events" in str(caught.value)
+    assert len(run["moves"].snapshots) == 2
+    run.stop()
+
+
+@pytest.mark.logic
+def test_example_no_snapshots_are_taken_unless_asked_for():
+    with ledger(drawn(random.Random(8), 20)).start() as run:
+        run.wait()
+    assert run.snapshots == ()
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "soon", "0s", "10", [3], 2**63], ids=str)
+def test_bad_input(wrong):
+    with pytest.raises(ParameterError, match="snapshot_every=") as caught:
+        ledger(drawn(random.Random(9), 1)).start(snapshot_every=wrong)
+    assert "\n" not in str(caught.value)

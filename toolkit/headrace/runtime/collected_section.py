@@ -1,0 +1,216 @@
+"""A section of one operator, whose workers write results into rings and whose collector gives them on.
+
+An engine's section fills in what is declared here without a body: its memory, the loop of its workers, how its errors
+read, what it measures. The threads, the collector, failures and the end of the run are the same for every engine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+import numpy as np
+
+from headrace.egress import rings
+from headrace.egress.collector import Collector, Consumer
+from headrace.errors import HeadraceError
+from headrace.kernel import compile_now
+from headrace.memory.cells import publish_cell, read_cell
+from headrace.metrics.latency import LatencyHistogram
+from headrace.runtime.feeding import Stopped
+from headrace.runtime.sections import RunContext, Section, Task
+from headrace.workers import spans, worker_kernel
+from headrace.workers.spans import counters
+
+_MOMENT_S = 1e-5
+
+
+class CollectedSection(Section, Protocol):
+    """A section of one operator: workers, result rings, a collector."""
+
+    name: str
+    max_threads: int
+    program: Any
+    """What the operator computes; explains what the compiler says of it."""
+    control: Any
+    """What the workers share: `words`, `event`, `meter`, `failure` as of `worker_kernel`."""
+    out: rings.OutArrays
+    reconfiguration: Any
+    """What can be changed while it runs."""
+    finisher: Any
+    """What makes rows of result records."""
+    result_lists: Sequence[tuple[int, int]] = ()
+    """Pairs of result columns that hold lists, as of `Collector`."""
+    collector: Collector | None = None
+    _run: RunContext
+
+    # -- what an engine brings
+
+    @property
+    def result_columns(self) -> list[np.ndarray]:
+        """Columns of the results beside those of `out`, in each a ring for every worker that writes."""
+        ...
+
+    def arguments(self, worker: int) -> tuple:
+        """What the loop of this worker is called with."""
+        ...
+
+    def compile_work(self) -> None:
+        """Compile the loop of the workers; see `_compile`."""
+        ...
+
+    def work(self, arguments: tuple) -> None:
+        """Run the loop of a worker, to the end of the run."""
+        ...
+
+    def explain_exception(self, error: Exception, worker: int) -> BaseException | None:
+        """Say what an exception in the loop of a worker means, mostly one of a user function; None if it is no such."""
+        ...
+
+    def explain_failure(self, reported: np.ndarray) -> HeadraceError | None:
+        """Say what a worker reported, in words of `failure` as of `worker_kernel`, with the user's words."""
+        ...
+
+    def release(self, watermark: int) -> None:
+        """Free what no later result refers to."""
+        ...
+
+    def is_saturated(self) -> bool:
+        """Whether its sources wait for room just now."""
+        ...
+
+    def helpers(self) -> Iterable[Task]:
+        """Threads the operator needs beside workers and collector."""
+        return ()
+
+    def _close_results(self) -> None:
+        """All results are out: what is to be done before the run hears of it."""
+
+    # -- what a run asks of a section
+
+    def prepare(self, consumers: Sequence[Consumer], run: RunContext, is_last: bool) -> None:
+        """Compile everything, and make the collector; nothing runs yet."""
+        self._run = run
+        self.compile_work()
+        self.compile_handles()
+        self.collect_into(consumers, is_last)
+
+    def _compile(self, module: Any, arguments: tuple) -> None:
+        """Compile a module with the loop of the workers; an error in the user's words if it cannot be."""
+        try:
+            module.compile(arguments)
+        except Exception as error:
+            explained = self.program.explain_compile_error(error, module.program)
+            if explained is None:
+                raise
+            raise explained from None
+
+    def compile_handles(self) -> None:
+        """Compile what Python calls while the stream runs, so that no first call waits for the compiler."""
+        control, out, zero = self.control, self.out, 0
+        for function, arguments in (
+            (read_cell, (control.words, zero)),
+            (publish_cell, (control.words, zero, zero)),
+            (worker_kernel.stop_workers, (control,)),
+            (rings.await_release, (out, zero, zero)),
+            (rings.drained, (out, zero, zero)),
+            (rings.stop_output, (out,)),
+            (spans.copy_counters, (control.meter, counters(control.meter))),
+        ):
+            compile_now(function, arguments)
+        LatencyHistogram().add(np.zeros(1, np.int64))
+        self.finisher.compile()
+
+    def collect_into(self, consumers: Sequence[Consumer], is_last: bool = True) -> None:
+        """Make the collector, which hands results to these; `is_last`: no other operator follows."""
+        self.collector = Collector(
+            self.out, self.result_columns, self.finisher, list(consumers), self.release, is_last=is_last,
+            is_saturated=self.is_saturated, lists=self.result_lists,
+        )  # fmt: skip
+
+    def tasks(self) -> list[Task]:
+        """Workers, collector, and what else there is."""
+        return [*self.workers(), Task(f"{self.name}-collector", self._collect), *self.helpers()]
+
+    def workers(self) -> list[Task]:
+        """The workers, active or not."""
+        return [Task(f"{self.name}-{worker}", self._worker_body(worker)) for worker in range(self.max_threads)]
+
+    def _worker_body(self, worker: int) -> Callable[[], None]:
+        arguments = self.arguments(worker)
+
+        def body() -> None:
+            try:
+                self.work(arguments)
+            except Exception as error:
+                raise self.explain_exception(error, worker) or error from error
+            if (failure := self.failure()) is not None:
+                self._run.fail(failure)
+
+        return body
+
+    def _collect(self) -> None:
+        """The collector's thread."""
+        collector = self.collector
+        assert collector is not None
+        with suppress(Stopped):
+            collector.run()
+        if collector.finished.is_set():
+            self._close_results()
+            self._run.section_finished(self)
+
+    def failure(self) -> HeadraceError | None:
+        """What a worker reported, as an error."""
+        words = self.control.words
+        if not read_cell(words, worker_kernel.FAILED):
+            return None
+        while read_cell(words, worker_kernel.FAILED) == 1:
+            time.sleep(_MOMENT_S)  # another one was first, and is still writing what happened
+        return self.explain_failure(self.control.failure)
+
+    def steerable(self, operator: str) -> Any:
+        """What can be changed while it runs."""
+        return self.reconfiguration
+
+    @property
+    def active(self) -> int:
+        """Workers that are active."""
+        return self.reconfiguration.current.threads
+
+    def set_spins(self, spins: int) -> None:
+        """Pauses of a worker that finds nothing to do, before it sleeps."""
+        publish_cell(self.control.words, worker_kernel.SPIN, spins)
+
+    def stop(self) -> None:
+        """Wake and end everything that belongs to the operator."""
+        worker_kernel.stop_workers(self.control)
+        rings.stop_output(self.out)
+
+    # -- what is measured
+
+    def work_ns(self, operator: str) -> int:
+        """Nanoseconds its workers have worked."""
+        return int(counters(self.control.meter)[:, worker_kernel.BUSY_NS].sum())
+
+    def spans(self, operator: str, since_ns: int, until_ns: int) -> list[spans.Span]:
+        """What its workers did lately."""
+        return spans.spans(self.control.meter, since_ns, until_ns)
+
+    @property
+    def results(self) -> int:
+        """Rows given so far."""
+        return self.collector.rows if self.collector else 0
+
+    @property
+    def unreleased(self) -> int:
+        """Results that wait for their release."""
+        return self.collector.unreleased if self.collector else 0
+
+    def lost_wakeups(self) -> int:
+        """Sleeps that only the time-out ended although the wake-up was due; see `rings`."""
+        return read_cell(self.out.words, rings.OUT_LOST_WAKEUPS)
+
+
+__all__ = ["CollectedSection"]

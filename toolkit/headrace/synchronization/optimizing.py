@@ -1,0 +1,212 @@
+"""Plans for a program: Appendix B's optimizer, and two fixed shapes of the tree.
+
+The graph of implementation tags is taken apart by its rarest tags: they go to a node above, and what is left is in
+pieces that do not depend on each other (`taken_apart`). Leaves are then shared out among the pieces, by their rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from headrace.errors import ParameterError
+from headrace.names import instead
+from headrace.synchronization.definition import Definition
+from headrace.synchronization.dependence import Dependence
+from headrace.synchronization.plan_json import MOST_LEAVES
+from headrace.synchronization.plan_nodes import PlanNode
+from headrace.synchronization.plans import Plan, implementation_tags
+from headrace.synchronization.rates import read_rates
+from headrace.synchronization.tags import ImplementationTag
+
+WAYS = ("appendix", "chain", "flat")
+
+Rates = Mapping[ImplementationTag, float]
+
+
+def make_plan(
+    program: Definition,
+    inputs: Mapping[str, Any],
+    leaves: int = 2,
+    rates: Mapping[Any, Any] | None = None,
+    by: str = "appendix",
+) -> Plan:
+    """Make a plan; see `Program.plan`."""
+    if by not in WAYS:
+        raise ParameterError(f"plan(by={by!r}): {instead(by, WAYS, 'the ways')}")
+    if not isinstance(leaves, int) or isinstance(leaves, bool) or not 1 <= leaves <= MOST_LEAVES:
+        raise ParameterError(f"plan(leaves={leaves!r}): give a whole number from 1 to {MOST_LEAVES}")
+    tags = implementation_tags(program, streams_of(inputs))
+    known = None if rates is None else read_rates(program, tags, rates)
+    if program.fork is None:
+        leaves = 1
+    graph = Dependence(program)
+    even: Rates = dict.fromkeys(tags, 1.0) if known is None else known
+    roots = appendix(graph, tags, even, leaves)
+    if by != "appendix":
+        roots = (chain if by == "chain" else flat)(graph, roots, leaves)
+    return Plan(roots, known)
+
+
+def streams_of(inputs: Mapping[str, Any]) -> dict[str, int]:
+    """Count the streams of each tag: a number of them, a list of inputs, or one input."""
+    if not isinstance(inputs, Mapping):
+        raise ParameterError(f'plan({inputs!r:.60}): give a dict of tags and inputs, or numbers of streams, as in {{"value": 2}}')
+    return {
+        name: given if isinstance(given, int) else len(given) if isinstance(given, list | tuple) else 1
+        for name, given in inputs.items()
+    }
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A connected part of the graph, and how it is taken apart.
+
+    Attributes
+    ----------
+    removed : list of ImplementationTag
+        What has to go.
+    parts : tuple of Piece
+        What is left then, two pieces or more; none if it cannot be taken apart.
+    rate : float
+        Of all its tags.
+    """
+
+    removed: list[ImplementationTag]
+    parts: tuple[Piece, ...]
+    rate: float
+
+    @cached_property
+    def tags(self) -> list[ImplementationTag]:
+        """All of them."""
+        return self.removed + [tag for part in self.parts for tag in part.tags]
+
+    @cached_property
+    def most_leaves(self) -> int:
+        """How many leaves it can have."""
+        return sum(part.most_leaves for part in self.parts) or 1
+
+
+def taken_apart(graph: Dependence, tags: Iterable[ImplementationTag], rates: Rates) -> tuple[Piece, ...]:
+    """Take a graph apart until nothing falls apart any more: the rarest tag goes first (Appendix B).
+
+    Of tags that are equally rare, the one goes first on which the most others depend.
+    """
+    return tuple(_piece(graph, component, rates) for component in graph.components(tags))
+
+
+def _piece(graph: Dependence, tags: list[ImplementationTag], rates: Rates) -> Piece:
+    rate = sum(rates[tag] for tag in tags)
+    degrees = graph.degrees(tags)
+    order = sorted(tags, key=lambda tag: (rates[tag], -degrees[tag]))
+    gone = graph.removed_until_apart(order)
+    if gone is None:
+        return Piece(tags, (), rate)
+    return Piece(order[:gone], taken_apart(graph, order[gone:], rates), rate)
+
+
+def appendix(
+    graph: Dependence, tags: Sequence[ImplementationTag], rates: Rates, leaves: int
+) -> tuple[PlanNode, ...]:
+    """Make the roots of Appendix B's plan, of at most so many leaves."""
+    pieces = taken_apart(graph, tags, rates)
+    if not pieces:
+        return (PlanNode(),)
+    return without_idle_roots(_tree(pieces, leaves))
+
+
+def without_idle_roots(root: PlanNode) -> tuple[PlanNode, ...]:
+    """Leave out roots that own nothing and so never join anybody."""
+    if root.tags or not root.children:
+        return (root,)
+    return tuple(each for child in root.children for each in without_idle_roots(child))
+
+
+def _tree(pieces: Sequence[Piece], leaves: int) -> PlanNode:
+    if len(pieces) == 1:
+        (piece,) = pieces
+        if leaves == 1 or not piece.parts:
+            return PlanNode(piece.tags)
+        return PlanNode(piece.removed, _tree(piece.parts, leaves).children)
+    if leaves == 1:
+        return PlanNode(tag for piece in pieces for tag in piece.tags)
+    left, right = _halves(pieces, leaves)
+    for_left = _share(left, right, leaves)
+    return PlanNode((), (_tree(left, for_left), _tree(right, leaves - for_left)))
+
+
+def _halves(pieces: Sequence[Piece], leaves: int) -> tuple[list[Piece], list[Piece]]:
+    """Share out pieces to two sides, the largest first, as it fits a number of leaves that may be odd."""
+    sides: tuple[list[Piece], list[Piece]] = ([], [])
+    filled = [0.0, 0.0]
+    room = (leaves - leaves // 2, leaves // 2)
+    for piece in sorted(pieces, key=lambda piece: -piece.rate):
+        side = min((0, 1), key=lambda side: (filled[side] / room[side], len(sides[side])))
+        sides[side].append(piece)
+        filled[side] += piece.rate
+    return sides
+
+
+def _share(left: Sequence[Piece], right: Sequence[Piece], leaves: int) -> int:
+    """Return how many leaves the left side gets: by its rate, and no more than either side can use."""
+    most_left, most_right = (sum(piece.most_leaves for piece in side) for side in (left, right))
+    rate_left, rate_right = (sum(piece.rate for piece in side) for side in (left, right))
+    total = rate_left + rate_right
+    wanted = round(leaves * rate_left / total) if total else leaves - leaves // 2
+    least = max(1, leaves - most_right)
+    return max(min(wanted, most_left, leaves - 1), min(least, most_left))
+
+
+def chain(graph: Dependence, roots: Sequence[PlanNode], leaves: int) -> tuple[PlanNode, ...]:
+    """Hang the leaves of a plan on a chain of inner nodes, one on each; what is above them goes down as far as it may.
+
+    Leaves that are left over are empty.
+    """
+    leaf_tags, above = _leaves_and_above(roots, leaves)
+    if leaves == 1:
+        return (PlanNode(above + leaf_tags[0]),)
+    spine: list[list[ImplementationTag]] = [[] for _ in range(leaves - 1)]
+    # A tag has to be above, or at, the first leaf that has a tag which depends on it.
+    parts = [_parts_of(tags) for tags in leaf_tags]
+    for tag in above:
+        own = _parts_of([tag])
+        first = next((i for i, there in enumerate(parts) if graph.conflict(own, there)), leaves)
+        spine[min(first, leaves - 2)].append(tag)
+    tree = PlanNode(leaf_tags[-1])
+    for tags, leaf in zip(reversed(spine), reversed(leaf_tags[:-1]), strict=True):
+        tree = PlanNode(tags, (PlanNode(leaf), tree))
+    return (tree,)
+
+
+def flat(graph: Dependence, roots: Sequence[PlanNode], leaves: int) -> tuple[PlanNode, ...]:
+    """Put all that is above the leaves into one root, and a balanced tree below it. Leaves left over are empty."""
+    leaf_tags, above = _leaves_and_above(roots, leaves)
+    if leaves == 1:
+        return (PlanNode(above + leaf_tags[0]),)
+    return (PlanNode(above, balanced([PlanNode(tags) for tags in leaf_tags]).children),)
+
+
+def balanced(nodes: Sequence[PlanNode]) -> PlanNode:
+    """Join nodes by a balanced tree of nodes that own nothing."""
+    if len(nodes) == 1:
+        return nodes[0]
+    half = (len(nodes) + 1) // 2
+    return PlanNode((), (balanced(nodes[:half]), balanced(nodes[half:])))
+
+
+def _leaves_and_above(
+    roots: Sequence[PlanNode], leaves: int
+) -> tuple[list[list[ImplementationTag]], list[ImplementationTag]]:
+    nodes = Plan(tuple(roots)).nodes
+    leaf_tags = [list(one.node.tags) for one in nodes if one.leaf >= 0]
+    above = [tag for one in nodes if one.leaf < 0 for tag in one.node.tags]
+    return leaf_tags + [[] for _ in range(leaves - len(leaf_tags))], above
+
+
+def _parts_of(tags: Iterable[ImplementationTag]) -> dict[str, set[int]]:
+    parts: dict[str, set[int]] = {}
+    for tag in tags:
+        parts.setdefault(tag.tag, set()).add(tag.part)
+    return parts

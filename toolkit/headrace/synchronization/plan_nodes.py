@@ -1,0 +1,93 @@
+"""Nodes of a synchronization plan, and where each stands in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from headrace.errors import ParameterError
+from headrace.synchronization.tags import ImplementationTag
+
+
+@dataclass(frozen=True)
+class PlanNode:
+    """A worker of a plan: what it processes, and between whom it forks its state.
+
+    Parameters
+    ----------
+    tags : iterable of ImplementationTag, or of (name of the tag, part, stream)
+        What it owns; kept in order.
+    children : iterable of PlanNode
+        None, or two: a leaf, or a node that joins and forks.
+
+    Examples
+    --------
+    >>> leaves = [PlanNode([("value", 0, stream)]) for stream in (0, 1)]
+    >>> root = PlanNode([("barrier", 0, 0)], leaves)
+    >>> root.tags, len(root.children)
+    ((ImplementationTag(tag='barrier', part=0, stream=0),), 2)
+    """
+
+    tags: tuple[ImplementationTag, ...] = ()
+    children: tuple[PlanNode, ...] = ()
+
+    def __init__(self, tags: Iterable[tuple[str, int, int]] = (), children: Iterable[PlanNode] = ()):
+        object.__setattr__(self, "tags", tuple(sorted(map(_read_tag, tags))))
+        children = tuple(children)
+        if any(not isinstance(child, PlanNode) for child in children):
+            raise ParameterError(f"plan: children={children!r}: give nodes, PlanNode(tags, children)")
+        if len(children) not in (0, 2):
+            raise ParameterError(
+                f"plan: a node with {len(children)} {'child' if len(children) == 1 else 'children'}: a leaf has none,"
+                f" and a node that forks has two"
+            )
+        object.__setattr__(self, "children", children)
+
+
+def _read_tag(given: object) -> ImplementationTag:
+    if isinstance(given, tuple | list) and len(given) == 3:
+        name, *numbers = given
+        if isinstance(name, str) and all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in numbers):
+            return ImplementationTag(name, *numbers)
+    raise ParameterError(f"plan: tag {given!r}: give (name of the tag, part, stream), as in ('value', 0, 1)")
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A node of a plan, and its place.
+
+    Attributes
+    ----------
+    index : int
+        In preorder, left before right.
+    parent : int
+        Index of its parent, -1 of a root.
+    depth : int
+        0 of a root.
+    leaf : int
+        Which leaf it is, from the left; -1 of an inner node.
+    node : PlanNode
+    """
+
+    index: int
+    parent: int
+    depth: int
+    leaf: int
+    node: PlanNode
+
+    @property
+    def name(self) -> str:
+        """What drawings and messages call it."""
+        return f"node {self.index}" if self.leaf < 0 else f"leaf {self.leaf}"
+
+
+def placed(roots: Sequence[PlanNode]) -> Iterator[Placed]:
+    """Go through all nodes in preorder."""
+    waiting = [(root, -1, 0) for root in reversed(roots)]
+    index = leaf = 0
+    while waiting:
+        node, parent, depth = waiting.pop()
+        yield Placed(index, parent, depth, -1 if node.children else leaf, node)
+        leaf += not node.children
+        waiting.extend((child, index, depth + 1) for child in reversed(node.children))
+        index += 1

@@ -1,0 +1,235 @@
+"""Synchronization plans: who processes which implementation tags, and who joins whom (the paper's section 3.2).
+
+A leaf processes its events without waiting for anybody. A node with children processes an event on the joined state of
+all leaves below it, and forks it again. So events that depend on each other belong into one node, or one above another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from headrace.errors import ParameterError
+from headrace.names import instead
+from headrace.synchronization import plan_json
+from headrace.synchronization.definition import Definition
+from headrace.synchronization.dependence import Dependence
+from headrace.synchronization.drawing import plan_text
+from headrace.synchronization.plan_json import MOST_LEAVES
+from headrace.synchronization.plan_nodes import Placed, PlanNode, placed
+from headrace.synchronization.tag_ranges import tags_text
+from headrace.synchronization.tags import ImplementationTag
+
+MOST_STREAMS = plan_json.MOST_STREAMS
+"""Of one tag."""
+
+
+def implementation_tags(program: Definition, streams: Mapping[str, int]) -> list[ImplementationTag]:
+    """List all there are: each part of each tag in each of its streams.
+
+    Parameters
+    ----------
+    program : Program
+    streams : mapping of str to int
+        Name of a tag -> number of its streams; a tag without events may be left out.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> program = SimpleNamespace(tags={"barrier": SimpleNamespace(parts=1), "inc": SimpleNamespace(parts=2)})
+    >>> [tuple(one) for one in implementation_tags(program, {"inc": 1, "barrier": 1})]
+    [('barrier', 0, 0), ('inc', 0, 0), ('inc', 1, 0)]
+    """
+    for name, number in streams.items():
+        if name not in program.tags:
+            raise ParameterError(f"streams: there is no tag {name!r}; {instead(name, program.tags, 'the tags')}")
+        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= MOST_STREAMS:
+            raise ParameterError(f"streams: {name}={number!r}: give the number of its streams, from 0 to {MOST_STREAMS:,}")
+    return [
+        ImplementationTag(name, part, stream)
+        for name, tag in program.tags.items()
+        for part in range(tag.parts)
+        for stream in range(streams.get(name, 0))
+    ]
+
+
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """A tree of workers, or several side by side. Draws itself.
+
+    Parameters
+    ----------
+    roots : iterable of PlanNode
+        Trees whose events are independent of each other's; mostly one.
+    rates : mapping of ImplementationTag to float, optional
+        What it was made for, to be drawn.
+    predicted : float, optional
+        Events per second, of all tags, at which it is busy all the time.
+
+    Raises
+    ------
+    ParameterError
+        Without a root, and with more than 64 leaves.
+
+    Examples
+    --------
+    >>> values = [PlanNode([("value", 0, stream)]) for stream in (0, 1)]
+    >>> plan = Plan([PlanNode([("barrier", 0, 0)], values)])
+    >>> plan
+    node 0  barrier
+    ├─ leaf 0  value (stream 0)
+    └─ leaf 1  value (stream 1)
+    >>> Plan.from_json(plan.to_json()) == plan
+    True
+    """
+
+    roots: tuple[PlanNode, ...]
+    rates: Mapping[ImplementationTag, float] | None = field(default=None, compare=False)
+    predicted: float | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        roots = (self.roots,) if isinstance(self.roots, PlanNode) else tuple(self.roots)
+        if not roots or any(not isinstance(root, PlanNode) for root in roots):
+            raise ParameterError(f"plan: roots={roots!r:.60}: give one node or more, PlanNode(tags, children)")
+        object.__setattr__(self, "roots", roots)
+        if len(self.leaves) > MOST_LEAVES:
+            raise ParameterError(f"plan: {len(self.leaves)} leaves: give at most {MOST_LEAVES}")
+
+    @cached_property
+    def nodes(self) -> tuple[Placed, ...]:
+        """All nodes in preorder, each with its place."""
+        return tuple(placed(self.roots))
+
+    @property
+    def leaves(self) -> tuple[Placed, ...]:
+        """Those without children, from the left."""
+        return tuple(one for one in self.nodes if one.leaf >= 0)
+
+    @property
+    def tags(self) -> list[ImplementationTag]:
+        """All that its nodes own."""
+        return [tag for one in self.nodes for tag in one.node.tags]
+
+    def to_json(self) -> str:
+        """Write it: the tree, not what it was made for."""
+        return plan_json.to_json(self.roots)
+
+    @classmethod
+    def from_json(cls, text: str | Mapping[str, Any]) -> Plan:
+        """Read what `to_json` wrote, or somebody by hand.
+
+        Parameters
+        ----------
+        text : str or mapping
+            JSON, or what it is once read: an object with ``roots``. A node has ``tags`` and ``children`` (none or two);
+            a tag has ``tag``, and ``parts`` and ``streams`` as a number or as ranges, ``"0-31, 40"``, 0 where left out.
+
+        Raises
+        ------
+        ParameterError
+            Naming the place and what should be there.
+
+        Examples
+        --------
+        >>> Plan.from_json('{"roots": [{"tags": [{"tag": "inc", "parts": "0-3"}, {"tag": "reset", "parts": "0-3"}]}]}')
+        leaf 0  inc, reset
+        """
+        return cls(plan_json.from_json(text))
+
+    def check(self, program: Definition, tags: Iterable[ImplementationTag] | Mapping[str, int]) -> Plan:
+        """Refuse a plan that would not give the program's result.
+
+        Parameters
+        ----------
+        program : Program
+        tags : iterable of ImplementationTag, or mapping of str to int
+            All there are, or the number of streams of each tag.
+
+        Returns
+        -------
+        Plan
+            This one.
+
+        Raises
+        ------
+        ParameterError
+            An implementation tag that nobody owns, that two own, or that is not there; dependent ones in nodes of which
+            none is above the other; several nodes of a program that does not say how to fork. Tags and nodes are named.
+
+        Notes
+        -----
+        The paper's Definition 3.2: V1, and V2 with each implementation tag owned exactly once.
+        """
+        there = implementation_tags(program, tags) if isinstance(tags, Mapping) else list(tags)
+        self._check_owners(program, there)
+        if len(self.nodes) > 1 and program.fork is None:
+            raise ParameterError(
+                f"plan: {len(self.nodes)} nodes: {program.name} has no fork and join, so its plan is one leaf;"
+                f" give program(fork=, join=), or leaves=1"
+            )
+        self._check_independence(Dependence(program), there)
+        return self
+
+    def _check_owners(self, program: Definition, there: list[ImplementationTag]) -> None:
+        owners: dict[ImplementationTag, Placed] = {}
+        missing = dict.fromkeys(there)
+        for one in self.nodes:
+            for tag in one.node.tags:
+                if tag in owners:
+                    twice = "twice" if owners[tag] is one else f"and so does {owners[tag].name}"
+                    raise ParameterError(
+                        f"plan: {one.name} owns {tags_text([tag], there)}, {twice}: each tag of each stream belongs to one node;"
+                        f" leave it out of the other"
+                    )
+                owners[tag] = one
+                if tag not in missing:
+                    raise ParameterError(f"plan: {one.name} owns {tags_text([tag])}, {_absent(program, tag, there)}")
+                del missing[tag]
+        if missing:
+            raise ParameterError(f"plan: no node owns {tags_text(missing, there)}; give it to one")
+
+    def _check_independence(self, graph: Dependence, there: list[ImplementationTag]) -> None:
+        below: list[dict[str, set[int]]] = [{} for _ in self.nodes]
+        # Children come after their parents, so that whoever is met from the end has all of its own.
+        beside: dict[int, dict[str, set[int]]] = {}
+        for one in reversed(self.nodes):
+            own = below[one.index]
+            for tag in one.node.tags:
+                own.setdefault(tag.tag, set()).add(tag.part)
+            sibling = beside.setdefault(one.parent, {})
+            if found := graph.conflict(own, sibling):
+                raise self._conflict(one, *found, there)
+            for name, parts in own.items():
+                sibling.setdefault(name, set()).update(parts)
+            if one.parent >= 0:
+                below[one.parent] = sibling
+
+    def _conflict(
+        self, one: Placed, here: tuple[str, int], beside: tuple[str, int], there: list[ImplementationTag]
+    ) -> ParameterError:
+        """Name the nodes: one in this subtree, another in those to the right of it."""
+        end = next((other.index for other in self.nodes[one.index + 1 :] if other.depth <= one.depth), len(self.nodes))
+        said = []
+        for (name, part), nodes in ((here, self.nodes[one.index : end]), (beside, self.nodes[end:])):
+            node, tag = next((node, tag) for node in nodes for tag in node.node.tags if tag[:2] == (name, part))
+            said.append(f"{tags_text([tag], there)} of {node.name}")
+        return ParameterError(
+            f"plan: {' and '.join(said)} depend on each other, and neither node is above the other: put both into one node,"
+            f" or one of them into a node above the other"
+        )
+
+    def __repr__(self) -> str:
+        return plan_text(self.nodes, self.rates, self.predicted)
+
+
+def _absent(program: Definition, tag: ImplementationTag, there: list[ImplementationTag]) -> str:
+    """Say why an implementation tag is not there."""
+    if tag.tag not in program.tags:
+        return f"which is no tag of {program.name}; {instead(tag.tag, program.tags, 'the tags')}"
+    parts = program.tags[tag.tag].parts
+    if tag.part >= parts:
+        return f"and {tag.tag} has {parts} part{'s' * (parts > 1)}, from 0 on; leave it out"
+    streams = len({one.stream for one in there if one.tag == tag.tag})
+    return f"and {tag.tag} has {streams} stream{'s' * (streams != 1)}, from 0 on; leave it out"
