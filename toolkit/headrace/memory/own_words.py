@@ -75,7 +75,7 @@ def _unbox(type_, obj, c):
     return NativeValue(address, is_error=c.builder.icmp_signed("!=", c.pyapi.err_occurred(), ir.Constant(c.pyapi.pyobj, None)))
 
 
-@infer_global(operator.getitem)
+@infer_global(operator.getitem)  # type: ignore[misc]  # its module does not say what it returns
 class _Getting(AbstractTemplate):
     def generic(self, args, kws):
         if len(args) == 2 and isinstance(args[0], WordsType) and isinstance(args[1], types.Integer):
@@ -83,7 +83,7 @@ class _Getting(AbstractTemplate):
         return None
 
 
-@infer_global(operator.setitem)
+@infer_global(operator.setitem)  # type: ignore[misc]
 class _Setting(AbstractTemplate):
     def generic(self, args, kws):
         if len(args) == 3 and isinstance(args[0], WordsType) and isinstance(args[1], types.Integer):
