@@ -21,7 +21,6 @@ knows no engine.
 ``immediate``          controls that take effect at once
 ``at_once``            a configuration that holds once it is installed, since workers ask before everything they do
 ``changes``            one state machine for every change while running
-``at_once``            changes of an engine whose workers ask before everything they do
 ``steering``           an operator's changes, and the controllers attached to it
 ``late``               the warning about rows that were dropped as late
 ``registry``           which runs are alive in this process
