@@ -20,6 +20,7 @@ knows no engine.
 ``consumers``          where results go: the sink, the inlets that follow
 ``immediate``          controls that take effect at once
 ``changes``            one state machine for every change while running
+``at_once``            changes of an engine whose workers ask before everything they do
 ``steering``           an operator's changes, and the controllers attached to it
 ``late``               the warning about rows that were dropped as late
 ``registry``           which runs are alive in this process
