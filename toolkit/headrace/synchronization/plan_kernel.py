@@ -59,6 +59,19 @@ IDLE_WAIT_NS = 20_000_000
 
 
 @kernel
+def change(c, rows):
+    """Let the planned changes that come before so many rows be in force, unless somebody else does."""
+    if load_relaxed(c.words, PLANNED) >= c.plan_at.size - 1 or exchange(c.words, PLANNING, 1) != 0:
+        return
+    planned = load_relaxed(c.words, PLANNED)
+    while c.plan_at[planned] != NEVER and c.plan_at[planned] <= rows:
+        install(c, c.plan_row[planned])
+        planned += 1
+        store_release(c.words, PLANNED, planned)
+    exchange(c.words, PLANNING, 0)
+
+
+@kernel
 def promise_results(c, o):
     """Say up to which time there will be no more results; the end, if all is done."""
     spins = 0
@@ -70,25 +83,13 @@ def promise_results(c, o):
     bound = earliest(c)
     last = o.mark.size // CELL - 1
     over = bound == END_OF_TIME
+    while over and load_acquire(c.words, PLANNED) < c.plan_at.size - 1 and not stopped(c):
+        change(c, NEVER)  # no row reached them: they are applied all the same, before anybody hears of the end
     publish(o, last, 0, bound if over else bound - 1, bound if over else bound - 1)
     exchange(c.words, PROMISING, 0)
     if over and load_relaxed(c.words, OVER) == 0:
-        change(c, NEVER)
         store_release(c.words, OVER, 1)
         signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)
-
-
-@kernel
-def change(c, rows):
-    """Let the planned changes that come before so many rows be in force, unless somebody else does."""
-    if load_relaxed(c.words, PLANNED) >= c.plan_at.size - 1 or exchange(c.words, PLANNING, 1) != 0:
-        return
-    planned = load_relaxed(c.words, PLANNED)
-    while c.plan_at[planned] != NEVER and c.plan_at[planned] <= rows:
-        install(c, c.plan_row[planned])
-        planned += 1
-        store_release(c.words, PLANNED, planned)
-    exchange(c.words, PLANNING, 0)
 
 
 @kernel
