@@ -234,10 +234,10 @@ def test_example_inputs_that_cannot_be(name, tables, text, refused):
             "leaf 0 owns value (stream 0), and so does node 0",
         ),
         (
-            '{"roots": [{"tags": [], "children": [{"tags": [{"tag": "value", "streams": "0-2"}]}, {"tags": [{"tag": "barrier"}]}]}]}',
+            '{"roots": [{"tags": [{"tag": "value", "streams": "0-2"}]}, {"tags": [{"tag": "barrier"}]}]}',
             "depend on each other",
         ),
-        ('{"roots": [{"tags": [{"tag": "value", "streams": "0-2"}, {"tag": "barrier"}, {"tag": "b"}]}]}', "no tag of eventwindow"),
+        ('{"roots": [{"tags": [{"tag": "value", "streams": "0-2"}, {"tag": "barrier"}, {"tag": "b"}]}]}', "no tag of event"),
         ('{"roots": [{"tags": [], "children": [{"tags": []}]}]}', "1 in children"),
         ('{"roots": [{"tags": [{"tag": "value", "streams": -1}]}]}', "streams='-1'"),
     ],
