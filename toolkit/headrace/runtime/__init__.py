@@ -7,7 +7,7 @@ knows no engine.
 ``sections``           what an engine gives to a run, and the run to an engine
 ``collected_section``  a section of one operator: workers, result rings, a collector
 ``gated_section``      one of these, whose sources meet in a gate
-``handle``             what a user holds: `QueryRun`, `OperatorHandle`, `start`
+``handle``             what a user holds: `QueryRun`, `OperatorHandle`, `StageHandle`, `start`
 ``run``                a query being run: wired up, started, ended, measured
 ``described``          what a run and its operators say of themselves
 ``options``            what `start` may be told about a run of any engine

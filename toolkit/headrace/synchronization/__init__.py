@@ -10,6 +10,15 @@ the result does not depend on the plan (Kallas et al., "Stream Processing with D
 ``parts_kernel``      which part of a keyed tag a key belongs to
 ====================  ======================================================================
 
+Is a program consistent?
+
+====================  ======================================================================
+``checking``          random cases of the laws C1 to C3
+``laws``              what the laws say, and what both sides of one come to
+``shrinking``         from a case that fails to the smallest
+``counterexamples``   such a case, as something to look at and to run again
+====================  ======================================================================
+
 Plans:
 
 ====================  ======================================================================
