@@ -19,6 +19,7 @@ knows no engine.
 ``player``             following a rate schedule without drift
 ``consumers``          where results go: the sink, the inlets that follow
 ``immediate``          controls that take effect at once
+``at_once``            changes of an engine whose workers ask before everything they do
 ``changes``            one state machine for every change while running
 ``steering``           an operator's changes, and the controllers attached to it
 ``late``               the warning about rows that were dropped as late
