@@ -65,7 +65,7 @@ class ProgramSection(CollectedSection):
         queues = sum(min(len(tags), len(one.tags) * control.MOST_NODES) for tags, one in zip(self._tags, given, strict=True))
         self.control = control.allocate(
             self.max_threads, [directory_width(len(c)) for c in columns], [branch.side == 0 for branch in branches], queues,
-            len(spec.program.emits), OUTPUT_CAPACITY, len(planned),
+            len(bound.emits), OUTPUT_CAPACITY, len(planned),
         )  # fmt: skip
         self.out = rings.allocate(self.max_threads + 1, OUTPUT_CAPACITY, self.control.meter)
         self.directories = allocate_directories(len(branches), max(map(len, columns)))
@@ -85,7 +85,7 @@ class ProgramSection(CollectedSection):
             for ring in (self.out.primary, self.out.a, self.out.b, self.out.at, *self.control.out):
                 touch(ring[worker])
         self.reconfiguration = Reconfiguration(self.control, self.max_threads, initial, planned)
-        self.finisher = ProgramResults(node.schema, list(spec.program.emits.values()), self.states.texts)
+        self.finisher = ProgramResults(node.schema, spec.program.emits, bound.optional, self.states.texts)
         self._built: Built | None = None
 
     def _plan_of(self, options: ProgramOptions, streams: dict[str, int]) -> Plan:
@@ -124,7 +124,7 @@ class ProgramSection(CollectedSection):
     @property
     def result_columns(self) -> list[np.ndarray]:
         """Columns of the results, a ring for each worker, and one that has none."""
-        return list(self.control.out[: len(self.bound.program.emits)])
+        return list(self.control.out[: len(self.bound.emits)])
 
     def arguments(self, worker: int) -> tuple:
         """What the loop of this worker is called with."""
