@@ -93,7 +93,8 @@ class Cut(ast.NodeTransformer):
         return node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
+        is_size = isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+        if is_size and isinstance(node.slice, ast.Constant):  # else an array of that name
             array = self.visit(node.value.value)
             for _ in range(node.slice.value):
                 array = ast.Subscript(array, ast.Constant(0), ast.Load())
