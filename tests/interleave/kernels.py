@@ -17,7 +17,9 @@ from interleave import models
 from interleave.models import ATOMICS, SC
 from interleave.rewriting import LOADS, PAUSES, STORES, UPDATES, WAITS, BufferedCut, Cut
 
-_PROVIDED = {"headrace.kernel", "headrace.memory.atomics", "headrace.memory.bundle"}
+_PROVIDED = {"headrace.kernel", "headrace.memory.atomics", "headrace.memory.bundle", "headrace.memory.words"}
+_CONSTANTS = {"headrace.progress", "headrace.references", "headrace.ingress.store"}
+"""Of these kernels take nothing else."""
 
 
 _NUMPY = SimpleNamespace(
@@ -145,7 +147,7 @@ class _Loaded:
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("headrace"):
                 if node.module in _PROVIDED:
                     continue
-                if node.module in ("headrace.progress", "headrace.references"):
+                if node.module in _CONSTANTS:
                     body.append(node)
                 else:
                     self._load(node.module)

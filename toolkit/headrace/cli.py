@@ -103,6 +103,8 @@ def parser() -> argparse.ArgumentParser:
     from headrace.ordering.control import QUEUE_KINDS, REORDERS, SCHEDULES
     from headrace.ordering.options import DEFAULT_SCHEDULE
     from headrace.ordering.words import MOST_BATCH
+    from headrace.synchronization.options import DEFAULT_HEARTBEAT, MOST_HEARTBEAT
+    from headrace.synchronization.plans import MOST_LEAVES
     from headrace.transactions.control import CHAIN_KINDS, SCHEMES, SHARINGS
     from headrace.transactions.options import ADAPTIVE, DEFAULT_PUNCTUATION, DEFAULT_SCHEME, MOST_PUNCTUATION
 
@@ -127,7 +129,7 @@ def parser() -> argparse.ArgumentParser:
     )
     run.add_argument("app", type=_one_of("application", APPS), metavar="APP", help=", ".join(APPS))
     run.add_argument("--in", dest="left", metavar="FILE.parquet", help="input, sorted by event time (`flights` has its own)")
-    run.add_argument("--right", metavar="FILE.parquet", help="second input, of scalejoin, forward and declining")
+    run.add_argument("--right", metavar="FILE.parquet", help=f"second input, of {_with_right()}")
     run.add_argument("--out", required=True, metavar="OUT.parquet", help="result; the same bytes whatever the flags below")
     run.add_argument("--report", metavar="REPORT.json", help="figures of the run")
     threads, sources = _whole("threads", MOST_INSTANCES), _whole("sources", MOST_SOURCES)
@@ -136,7 +138,8 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--reconfigure", metavar='"P%:N,..."', help='"10%%:4,50%%:1": 4 threads from 10 %% of the rows on')
     run.add_argument("--mode", choices=("vsn", "sn"), help="virtual or plain shared-nothing (default vsn)")
     run.add_argument("--gate", choices=("log", "scalegate"), help="tuple buffer (default log)")
-    run.add_argument("--sources", type=sources, default=1, metavar="S", help="cut each input into S sources")
+    cut = "cut each input into S sources; programs: streams of the left input, unless its column `stream` says them"
+    run.add_argument("--sources", type=sources, metavar="S", help=cut)
     batch = f"rows given to the engine at a time; ordered pipelines: tuples that a worker claims at a time, up to {MOST_BATCH}"
     run.add_argument("--batch", type=_whole("rows", MOST_BATCH_ROWS), metavar="B", help=batch)
     run.add_argument("--rate", type=_rate, metavar="R", help="tuples per second; default: as fast as possible")
@@ -162,6 +165,13 @@ def parser() -> argparse.ArgumentParser:
     of_stages.add_argument("--queues", choices=tuple(QUEUE_KINDS), help=shares)
     comes = "how outputs come into order (default nonblocking)"
     of_stages.add_argument("--reorder", choices=tuple(REORDERS), help=comes)
+    of_tags = run.add_argument_group(f"options of {', '.join(app.name for app in APPS.values() if app.tags)}")
+    who = "who processes what: auto (default), chain, flat, or the file of a plan as JSON"
+    of_tags.add_argument("--plan", metavar="auto|chain|flat|FILE.json", help=who)
+    most = f"the most that a plan which is made here has, up to {MOST_LEAVES} (default: --max-threads)"
+    of_tags.add_argument("--leaves", type=_whole("leaves", MOST_LEAVES), metavar="N", help=most)
+    between = f"events between two moments at which an input says how far it is (default {DEFAULT_HEARTBEAT})"
+    of_tags.add_argument("--heartbeat", type=_whole("events", MOST_HEARTBEAT), metavar="N", help=between)
     own = run.add_argument_group("options of one application, or of several")
     for name, options in _own_options().items():
         apps_of: dict[str, list[str]] = {}
@@ -190,6 +200,14 @@ def parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser("doctor", help="what works on this machine, and what to install", allow_abbrev=False)
     doctor.add_argument("--spark", action="store_true", help="start Spark as well")
     return top
+
+
+def _with_right() -> str:
+    """The applications that have two inputs, or may have."""
+    from headrace.apps import APPS
+
+    *most, last = (app.name for app in APPS.values() if app.has_right is not False)
+    return f"{', '.join(most)} and {last}"
 
 
 def _own_options() -> dict[str, dict[str, Option]]:

@@ -198,6 +198,43 @@ def test_sixty_four_leaves_on_two_threads():
     assert found == [{"ts": last, "sum": sum(row["x"] for row in rows if first < row["ts"] <= last)} for first, last in spans]
 
 
+def tell(state, e, emit):
+    if e.x > 0:
+        emit(number=e.x, text="many", share=0.5)
+    else:
+        emit(e.x, is_odd=e.x % 2 != 0)
+
+
+def test_what_an_emission_leaves_out_is_null():
+    program = hr.program(
+        tags={"value": {"x": "int64"}},
+        emits={"number": "int64", "text": "string", "share": "float64", "is_odd": "bool"},
+        update={"value": tell},
+    )
+    table = pa.table({"ts": [1, 2, 3], "x": [7, -1, -2]})
+    found = program.over({"value": table}).to_arrow()
+    assert found.to_pylist() == [
+        {"ts": 1, "number": 7, "text": "many", "share": 0.5, "is_odd": None},
+        {"ts": 2, "number": -1, "text": None, "share": None, "is_odd": True},
+        {"ts": 3, "number": -2, "text": None, "share": None, "is_odd": False},
+    ]
+    assert [str(kind) for kind in found.schema.types] == ["int64", "int64", "string", "double", "bool"]
+    assert program.over({"value": table.slice(0, 0)}).to_arrow().schema == found.schema
+
+
+def fails_to_tell(state, e, emit):
+    emit(number=10 // e.x)
+
+
+def test_a_function_that_leaves_something_out_is_named_where_it_fails():
+    program = hr.program(
+        tags={"value": {"x": "int64"}}, emits={"number": "int64", "text": "string"}, update={"value": fails_to_tell}
+    )
+    with pytest.raises(FunctionError, match="ZeroDivisionError") as caught:
+        program.over({"value": pa.table({"ts": [1], "x": [0]})}).to_arrow()
+    assert caught.value.tuple == {"ts": 1, "x": 0}
+
+
 def broken(state, e, emit):
     state.sum += 10 // e.x
 

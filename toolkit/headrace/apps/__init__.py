@@ -20,6 +20,10 @@ application          operator                             what it shows
 ``abandoned``        ordered: SL PS SL SF                 sessions; little is left for the last stage
 ``declining``        ordered: SL SL PS                    regression in integers; a table of categories
 ``mobility``         ordered: SL SL PS SL SF              the paper's Figure 1
+``eventwindow``      a program: values, barriers          sums that are joined
+``pageview``         a program: views, updates by page    a state that is replicated
+``modelfraud``       a program: transactions, rules       both of it
+``keycounter``       a program: inc, reset by key         keys that do not wait for each other
 ===================  ===================================  =========================================
 
 Each file reads like the operator's definition in the paper and names its
@@ -31,13 +35,17 @@ is ``headrace run``.
 from headrace.apps import (
     abandoned,
     declining,
+    eventwindow,
     flights,
     forward,
     gs,
     hedge,
+    keycounter,
     longest,
     mobility,
+    modelfraud,
     ob,
+    pageview,
     paircount,
     scalejoin,
     sl,
@@ -61,6 +69,7 @@ _MODULES = (
     wordcount, paircount, longest, forward, scalejoin, hedge, flights,
     gs, sl, ob, tp,
     sold_together, viewed_together, viewed_before, abandoned, declining, mobility,
+    eventwindow, pageview, modelfraud, keycounter,
 )  # fmt: skip
 
 APPS: dict[str, App] = _Apps((module.APP.name, module.APP) for module in _MODULES)

@@ -107,6 +107,11 @@ class App:
         Of an ordered application: SL stateless, PS partitioned and SF stateful stages, as the paper's Table 1 has them.
     is_right_table : bool
         The second input is no stream: it has no event time, and `build` takes it as a table.
+    tags : sequence of str
+        Of an application of dependency-guided synchronization: those of the rows of `left`. `build` then takes first a
+        function that says of which streams these rows are: `hr.streams`, with how many there are and what says it.
+    may_lack : sequence of str
+        Columns of `left` that need not be there.
     """
 
     name: str
@@ -125,11 +130,14 @@ class App:
     tables: Sequence[str] = ()
     stages: str = ""
     is_right_table: bool = False
+    tags: Sequence[str] = ()
+    may_lack: Sequence[str] = ()
 
     @property
     def engine(self) -> str:
-        """What runs it, "elastic", "transactions" or "ordering"."""
-        return "transactions" if self.tables else "ordering" if self.stages else "elastic"
+        """What runs it, "elastic", "transactions", "ordering" or "synchronization"."""
+        of = {"transactions": self.tables, "ordering": self.stages, "synchronization": self.tags}
+        return next((engine for engine, what in of.items() if what), "elastic")
 
     def parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Complete what was given (None: not given) with the defaults.
@@ -151,15 +159,18 @@ class App:
         wanted = self.right if side else self.left
         return (TIME,) if wanted is None else wanted
 
-    def columns(self, side: int) -> list[str] | None:
-        """Columns to read of an input; None: all."""
+    def columns(self, side: int, schema: pa.Schema | None = None) -> list[str] | None:
+        """Columns to read of an input, of those that it may lack what `schema` has; None: all."""
         wanted = self.right if side else self.left
-        return None if wanted is None else [name for name, _ in wanted]
+        if wanted is None:
+            return None
+        return [name for name, _ in wanted if schema is None or name in schema.names or name not in self.may_lack]
 
     def read_as(self, field: pa.Field, side: int = 0) -> pa.DataType:
         """What a column of an input is read as."""
-        if self.engine != "elastic" and field.name != EVENT_TIME:
-            return WIDE[dict(self.needs(side))[field.name]]
+        kinds = dict(self.needs(side))
+        if self.engine != "elastic" and field.name != EVENT_TIME and field.name in kinds:
+            return WIDE[kinds[field.name]]
         return pa.string() if pa.types.is_string_view(field.type) else field.type  # most of Arrow's functions do not know views
 
     def check(self, schema: pa.Schema, side: int, name: str) -> None:
@@ -168,6 +179,8 @@ class App:
         listed = ", ".join(f"{column} ({kind})" for column, kind in needs)
         for column, kind in needs:
             found = schema.get_all_field_indices(column)
+            if not found and column in self.may_lack:
+                continue
             if len(found) != 1:
                 problem = f"there are {len(found)} columns" if found else "there is no column"
                 raise SchemaError(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from headrace.apps import APPS
@@ -21,6 +22,8 @@ from headrace.errors import HeadraceError, InputError, OutputError, ParameterErr
 from headrace.ordering.options import DEFAULT_BATCH as DEFAULT_CLAIM
 from headrace.ordering.options import DEFAULT_SCHEDULE, OrderedOptions
 from headrace.ordering.words import MOST_BATCH as MOST_CLAIM
+from headrace.synchronization.options import DEFAULT_HEARTBEAT, PLANS, ProgramOptions
+from headrace.synchronization.plans import MOST_LEAVES, Plan
 from headrace.transactions.options import DEFAULT_PUNCTUATION, DEFAULT_SCHEME, TransactionOptions
 
 PROGRESS_DELAY_S = 1.0
@@ -34,6 +37,7 @@ ENGINE_OPTIONS = {
     "elastic": ("mode", "gate"),
     "transactions": ("scheme", "punctuation", "sharing", "chains", "unsafe"),
     "ordering": ("schedule", "queues", "reorder"),
+    "synchronization": ("plan", "leaves", "heartbeat"),
 }
 """By engine, the options of `start` that it has alone and the command line passes on."""
 
@@ -52,7 +56,7 @@ class Request:
     reconfigure: str | None = None
     mode: str | None = None
     gate: str | None = None
-    sources: int = 1
+    sources: int | None = None
     batch: int | None = None
     rate: float | None = None
     advance: str | int | None = None
@@ -66,6 +70,9 @@ class Request:
     schedule: str | None = None
     queues: str | None = None
     reorder: str | None = None
+    plan: str | None = None
+    leaves: int | None = None
+    heartbeat: int | None = None
     state: str | None = None
     options: dict[str, Any] | None = None
 
@@ -127,6 +134,7 @@ def run(request: Request) -> dict[str, Any]:
         )
     _check_engine(app, request)
     _check_paths(app, request)
+    plan = read_plan(request.plan)
     if request.spark is not None:
         _check_master(request.spark)
 
@@ -144,15 +152,20 @@ def run(request: Request) -> dict[str, Any]:
         spark = _session(request.spark) if request.spark else None
         # A pipeline's batch is what a worker claims, which is not what the source gives at a time.
         rows = None if app.engine == "ordering" else request.batch
-        inputs = open_inputs(app, request.left, request.right, request.sources, rows, spark)
+        leaves = min(max_threads, MOST_LEAVES) if request.leaves is None else request.leaves
+        inputs = open_inputs(
+            app, request.left, request.right, request.sources, rows, spark, leaves, plan if isinstance(plan, Plan) else None
+        )
         given = {"size": request.size, "advance": request.advance, **(request.options or {})}
-        query = app.build(*inputs.streams, *inputs.tables, **app.parameters(given))
+        query = app.build(*inputs.given, **app.parameters(given))
         # A self-join is fed the stream twice, and counts its tuples so.
         feeds = 2 if app.is_self_join else 1
-        planned = [(feeds * math.ceil(share * inputs.rows), count) for share, count in schedule]
+        planned = [(feeds * math.ceil(share * inputs.counted), count) for share, count in schedule]
         own = {name: value for name in ENGINE_OPTIONS[app.engine] if (value := getattr(request, name)) is not None}
         if app.engine == "ordering":
             own["batch"] = claim_of(request)
+        if app.tags:
+            own |= {"plan": plan, "leaves": leaves}
         rate = None if request.rate is None else request.rate / inputs.sources
         with query.start(
             threads=request.threads,
@@ -172,6 +185,23 @@ def run(request: Request) -> dict[str, Any]:
 def claim_of(request: Request) -> int:
     """Tuples of a pipeline that a worker claims at a time: what is asked for, as far as it goes."""
     return DEFAULT_CLAIM if request.batch is None else min(request.batch, MOST_CLAIM)
+
+
+def read_plan(text: str | None) -> str | Plan:
+    """Read ``--plan``: the name of a kind of plans, or the file of one."""
+    if text is None or text in PLANS:
+        return text or PLANS[0]
+    try:
+        content = Path(text).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ParameterError(
+            f"--plan {text!r} cannot be read ({said}); give a file that has a plan as JSON, or one of {', '.join(PLANS)}"
+        ) from None
+    try:
+        return Plan.from_json(content)
+    except ParameterError as error:
+        raise ParameterError(f"--plan {text!r}: {error}") from None
 
 
 def _check_engine(app: App, request: Request) -> None:
@@ -199,8 +229,12 @@ def _why_not(app: App, engine: str, name: str) -> str:
         return f"{app.name} runs no transactions, and has no tables"
     if engine == "ordering":
         return f"{app.name} is no ordered pipeline, and has no stages"
+    if engine == "synchronization":
+        return f"{app.name} is no program of dependency-guided synchronization, and has no plan"
     if app.tables:
         return f"{app.name} is transactional, and {TransactionOptions.lacks[name]}"
+    if app.tags:
+        return f"{app.name} runs by a plan: {ProgramOptions.lacks[name]}"
     return f"{app.name} is an ordered pipeline: {OrderedOptions.lacks[name]}"
 
 
@@ -215,7 +249,8 @@ def _check_paths(app: App, request: Request) -> None:
         if path == "":
             raise ParameterError(f"{flag} '': an empty path; give the path of a file")
 
-    inputs = [os.path.realpath(path) for path in (request.left, request.right) if path]
+    of_plan = None if request.plan in PLANS else request.plan
+    inputs = [os.path.realpath(path) for path in (request.left, request.right, of_plan) if path]
     for flag, path in (("--out", request.out), ("--report", request.report)):
         if path is not None and (kind := no_file_at(path) or ("" if os.path.basename(path) else "a directory")):
             raise OutputError(f"{flag} {path!r} is {kind}; give the path of a file")
@@ -362,6 +397,13 @@ def summarize(started: Any, app: App, rows: int, request: Request) -> dict[str, 
             "transactions_per_s": operator.transactions / seconds if seconds > 0 else None,
             "scheme": request.scheme or DEFAULT_SCHEME,
             "punctuation": request.punctuation or DEFAULT_PUNCTUATION,
+        }
+    if app.tags:
+        report |= {
+            "plan": request.plan or PLANS[0],
+            "leaves": len(started.plan.leaves),
+            "heartbeat": request.heartbeat or DEFAULT_HEARTBEAT,
+            "joins": operator.joins,
         }
     if app.stages:
         processing = operator.processing_ms

@@ -5,6 +5,9 @@ two fields: whether a window's sum leaves the range of int64 must not depend on 
 """
 
 import headrace as hr
+from headrace.apps.app import TIME, App
+from headrace.apps.dealing import STREAM, Deal
+from headrace.reference import synchronization_apps as reference
 
 HALF = 32
 LOW = (1 << HALF) - 1
@@ -51,4 +54,21 @@ PROGRAM = hr.program(
     update={"value": add, "barrier": close},
     fork=split,
     join=merge,
+)
+
+
+def build(deal: Deal, values: hr.Stream, barriers: hr.Stream) -> hr.Stream:
+    return PROGRAM.over({"value": deal(values), "barrier": barriers})
+
+
+APP = App(
+    name="eventwindow",
+    help="sum values between two barriers",
+    left=(TIME, ("x", "integer"), (STREAM, "integer")),
+    may_lack=(STREAM,),
+    right=(TIME,),
+    has_right=True,
+    build=build,
+    reference=reference.eventwindow,
+    tags=("value",),
 )

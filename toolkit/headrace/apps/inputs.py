@@ -18,10 +18,12 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.apps.app import App
+from headrace.apps.dealing import STREAM, Deal, deal_out, has_streams, whole
 from headrace.errors import InputError, OverflowInputError, SchemaError
 from headrace.ingress.readers import DEFAULT_BATCH_ROWS, Reader, first_line, open_input
 from headrace.ingress.times import check_event_time
 from headrace.stream import Stream, stream
+from headrace.synchronization.plans import Plan
 
 
 @dataclass
@@ -32,15 +34,26 @@ class Inputs:
     rows: int
     sources: int
     tables: list[pa.Table]
+    counted: int
+    """Rows that shares of the input are of: all, but of a program those of its left input."""
+    deal: Deal | None = None
+    """Of a program, the streams of its left input."""
+
+    @property
+    def given(self) -> list[Any]:
+        """What the application's `build` takes."""
+        return [*([] if self.deal is None else [self.deal]), *self.streams, *self.tables]
 
 
 def open_inputs(
     app: App,
     left: str | None,
     right: str | None = None,
-    source_count: int = 1,
+    source_count: int | None = None,
     batch_rows: int | None = None,
     spark: Any = None,
+    leaves: int = 1,
+    plan: Plan | None = None,
 ) -> Inputs:
     """Open the inputs of an application, check their columns, and cut them into sources.
 
@@ -48,13 +61,16 @@ def open_inputs(
     ----------
     left, right : path or None
         Files; `left` may be left out where the application has a data set of its own.
-    source_count : int
-        S, for each input.
+    source_count : int, optional
+        S, for each input; 1 by default. The inputs of a program stay whole: their rows are dealt out to streams.
     batch_rows : int, optional
         Rows in a batch that the engine is given.
     spark : SparkSession, optional
         Read through it.
+    leaves, plan : int, Plan, optional
+        Of a program.
     """
+    deal: Deal | None = None
     opened: list[list[Reader]] = []
     tables: list[pa.Table] = []
     for side, path in enumerate((left, right) if app.has_right is not False and right is not None else (left,)):
@@ -62,15 +78,22 @@ def open_inputs(
         if side and app.is_right_table:
             tables.append(pa.Table.from_batches(reader, reader.schema))
             continue
+        if app.tags:
+            if deal is None:
+                says = has_streams(app, reader.schema)
+                numbers = open_input(path, columns=[STREAM]) if says else None
+                deal = deal_out(app, numbers, source_count, leaves, plan)
+            reader = whole(reader, app, side, deal)
         if side and app.right is None and not reader.schema.equals(first := opened[0][0].schema):
             raise SchemaError(
                 f"input {reader.name!r} has columns {_columns(reader.schema)}, the first input {_columns(first)};"
                 f" {app.name} needs two files of one schema"
             )
-        opened.append(_sources(reader, source_count, batch_rows))
+        opened.append(_sources(reader, 1 if app.tags else source_count or 1, batch_rows))
     streams = [stream(readers, event_time="ts") for readers in opened]
     rows = sum(reader.rows for readers in opened for reader in readers)
-    return Inputs(streams, rows, sum(map(len, opened)), tables)
+    counted = sum(reader.rows for reader in opened[0]) if app.tags else rows
+    return Inputs(streams, rows, sum(map(len, opened)), tables, counted, deal)
 
 
 def _columns(schema: pa.Schema) -> str:
@@ -83,7 +106,9 @@ def _open(app: App, side: int, path: str | None, spark: Any) -> Reader:
         return _held(app.default_input(), app, "flights of 2013", spark)
     reader = open_input(path)
     app.check(reader.schema, side, reader.name)
-    columns = app.columns(side)
+    columns = app.columns(side, reader.schema)
+    if columns is not None and not side and has_streams(app, reader.schema) and STREAM not in columns:
+        columns.append(STREAM)
     if app.prepare is not None:
         reader = open_input(path, columns=columns)
         return _held(pa.Table.from_batches(reader, reader.schema), app, reader.name, spark)

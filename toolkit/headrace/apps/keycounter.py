@@ -5,6 +5,9 @@ waits for the increments of that key, and for nothing else.
 """
 
 import headrace as hr
+from headrace.apps.app import TIME, App
+from headrace.apps.dealing import Deal
+from headrace.reference import synchronization_apps as reference
 
 PARTS = 64
 
@@ -47,4 +50,18 @@ PROGRAM = hr.program(
     update={"inc": increment, "reset": reset},
     fork=split,
     join=merge,
+)
+
+
+def build(deal: Deal, events: hr.Stream) -> hr.Stream:
+    return PROGRAM.over({("inc", "reset"): deal(events, tag="kind")})
+
+
+APP = App(
+    name="keycounter",
+    help="count the events of each key between its resets",
+    left=(TIME, ("key", "integer"), ("kind", "text")),
+    build=build,
+    reference=reference.keycounter,
+    tags=("inc", "reset"),
 )

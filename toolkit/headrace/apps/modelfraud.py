@@ -5,7 +5,10 @@ Sums have 96 bits, as in `eventwindow`.
 """
 
 import headrace as hr
+from headrace.apps.app import TIME, App
+from headrace.apps.dealing import Deal
 from headrace.apps.eventwindow import HALF, LOW
+from headrace.reference import synchronization_apps as reference
 
 MODULUS = 1_000
 
@@ -63,4 +66,20 @@ PROGRAM = hr.program(
     update={"transaction": check, "rule": renew},
     fork=replicate,
     join=merge,
+)
+
+
+def build(deal: Deal, transactions: hr.Stream, rules: hr.Stream) -> hr.Stream:
+    return PROGRAM.over({"transaction": deal(transactions), "rule": rules})
+
+
+APP = App(
+    name="modelfraud",
+    help="find transactions that the model of the last rule takes for frauds",
+    left=(TIME, ("value", "integer")),
+    right=(TIME, ("value", "integer")),
+    has_right=True,
+    build=build,
+    reference=reference.modelfraud,
+    tags=("transaction",),
 )

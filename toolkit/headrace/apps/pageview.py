@@ -5,6 +5,9 @@ workers serve a page that everybody looks at. An update of a page waits for its 
 """
 
 import headrace as hr
+from headrace.apps.app import TIME, App
+from headrace.apps.dealing import Deal
+from headrace.reference import synchronization_apps as reference
 
 PARTS = 64
 
@@ -48,4 +51,20 @@ PROGRAM = hr.program(
     update={"view": view, "update": update},
     fork=replicate,
     join=unite,
+)
+
+
+def build(deal: Deal, views: hr.Stream, updates: hr.Stream) -> hr.Stream:
+    return PROGRAM.over({"view": deal(views), "update": updates})
+
+
+APP = App(
+    name="pageview",
+    help="join views of pages with what is known of the page",
+    left=(TIME, ("page", "integer"), ("user", "integer")),
+    right=(TIME, ("page", "integer"), ("info", "integer")),
+    has_right=True,
+    build=build,
+    reference=reference.pageview,
+    tags=("view",),
 )

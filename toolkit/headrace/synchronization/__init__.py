@@ -40,6 +40,7 @@ Running:
 ``specification``     a program over its inputs, as an operator of a query
 ``inputs``            what an input brings, and which implementation tag a row has
 ``binding``           what names stand for in kernels, and the rewritten functions
+``emissions``         what an emission leaves out
 ``template``          the text of one program's kernels
 ``build``             that text, and the loop that calls it
 ``section``           a program at run time

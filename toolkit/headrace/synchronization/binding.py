@@ -6,17 +6,19 @@ words of an arena (`codegen.placed`), one for each node of the plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.codegen.bindings import Binding, FieldBinding, Membership, Memory, Texts
+from headrace.codegen.capture import CapturedFunction, capture
 from headrace.codegen.functions import GeneratedFunction, specialise
 from headrace.codegen.kinds import Kind, scalar
 from headrace.codegen.placed import bindings
 from headrace.egress.containers import holds_text
 from headrace.memory.arena import CLASSES, HEAD
 from headrace.synchronization.definition import Definition
+from headrace.synchronization.emissions import completed, fields_left_out, flag_of
 from headrace.synchronization.tags import Tag
 
 EVENT_WORDS = ("me", "c", "o", "s", "l", "k", "owner", "i", "row", "at", "ts")
@@ -68,8 +70,15 @@ class Bound:
     tags: list[BoundTag]
     fork: GeneratedFunction | None
     join: GeneratedFunction | None
+    optional: tuple[str, ...] = ()
+    """Outputs that some emission leaves out; each has a flag, in a column after those of all outputs."""
     literals: list[str] = field(default_factory=list)
     has_texts: bool = False
+
+    @property
+    def emits(self) -> dict[str, Kind]:
+        """The columns of results: outputs, then flags."""
+        return emitted_columns(self.program, self.optional)
 
     @property
     def generated(self) -> list[GeneratedFunction]:
@@ -110,7 +119,13 @@ def bind(program: Definition, debug: bool = False) -> Bound:
     )
     # An integer that leaves its range ends the run, with or without `debug`: no result is silently wrong.
     options = {"poll": "stopped(c)", "debug": True, "texts": texts, "memory": memory}
-    tags = [_bind_tag(program, number, one, options) for number, one in enumerate(program.tags.values())]
+    updates = {name: capture(function) for name, function in program.update.items()}
+    optional = fields_left_out(updates.values(), program.emits)
+    emits = emitted_columns(program, optional)
+    tags = [
+        _bind_tag(program, number, one, completed(updates[one.name], program.emits, optional), emits, options)
+        for number, one in enumerate(program.tags.values())
+    ]
     fork = join = None
     if program.fork is not None and program.join is not None:
         fork = specialise(
@@ -138,7 +153,7 @@ def bind(program: Definition, debug: bool = False) -> Bound:
     kinds: list[Kind] = [kind for one in program.tags.values() for kind in one.columns.values()]
     kinds += [*program.emits.values(), *(one.kind for one in program.state.values())]
     has_texts = len(texts.literals) > 1 or any(map(holds_text, kinds))
-    return Bound(program, tags, fork, join, list(texts.literals) if has_texts else [], has_texts)
+    return Bound(program, tags, fork, join, optional, list(texts.literals) if has_texts else [], has_texts)
 
 
 def seen_as(kind: str) -> str:
@@ -148,7 +163,14 @@ def seen_as(kind: str) -> str:
     return known.in_functions
 
 
-def _bind_tag(program: Definition, number: int, tag: Tag, options: Mapping[str, Any]) -> BoundTag:
+def emitted_columns(program: Definition, optional: Sequence[str]) -> dict[str, Kind]:
+    """Outputs and their kinds, then the flags of those that may be left out."""
+    return {**program.emits, **{flag_of(name): "bool" for name in optional}}
+
+
+def _bind_tag(
+    program: Definition, number: int, tag: Tag, update: CapturedFunction, emits: Mapping[str, Kind], options: Mapping[str, Any]
+) -> BoundTag:
     columns = [Column(name, seen_as(kind)) for name, kind in tag.columns.items()]
     fields: dict[str, Binding] = {"ts": FieldBinding("ts")}
     for column in columns:
@@ -156,12 +178,11 @@ def _bind_tag(program: Definition, number: int, tag: Tag, options: Mapping[str, 
         valid = f"(m_{column.name} == 0 or view_u8(m_{column.name}, CHUNK)[at] != 0)"
         kind = column.kind if column.kind == "string" else None
         fields[column.name] = FieldBinding(f"{read} != 0" if column.kind == "bool" else read, kind=kind, valid=valid)
-    emits = dict(program.emits)
     places = "".join(f", {{{place}}}" for place in range(len(emits)))
 
-    def write(values: tuple[str, ...], function: Callable) -> GeneratedFunction:
+    def write(values: tuple[str, ...]) -> GeneratedFunction:
         return specialise(
-            function,
+            update,
             name=f"user_{number}",
             arguments=("state", "e", "emit"),
             bindings={"state": bindings(program.state), "e": fields},
@@ -172,10 +193,9 @@ def _bind_tag(program: Definition, number: int, tag: Tag, options: Mapping[str, 
         )
 
     everything = tuple(f"{part}_{column.name}" for column in columns for part in ("c", "m"))
-    function = program.update[tag.name]
-    read = write(everything, function).reads.get("e", ())
+    read = write(everything).reads.get("e", ())
     used = tuple(column for column in columns if column.name in read)
-    return BoundTag(tag, write(tuple(f"{part}_{column.name}" for column in used for part in ("c", "m")), function), used)
+    return BoundTag(tag, write(tuple(f"{part}_{column.name}" for column in used for part in ("c", "m"))), used)
 
 
 def _membership(program: Definition, side: str) -> Membership:

@@ -8,8 +8,7 @@ queue's, among those of its node, of the nodes above and of the nodes below, are
 
 Rule        An event may be processed once no dependent queue has, or may get, an unprocessed event of
             smaller rank: `limit_of`. A queue with events has its first one; an empty one may get the
-            next event of its input, whose ts is not below FRONTIER, and which comes behind what the
-            input gave already.
+            next event of its input, whose ts is not below FRONTIER, and whose row is not below ADMITTED.
 Invariants  I1  the runs of a queue are in the order of rows, and so of ranks
             I2  only the input's feeder writes PENDING, TAIL, ADMITTED, FRONTIER, and runs from TAIL
                 on; only who runs the queue's node writes HEAD, AT, DONE_TS, PASSED
@@ -17,9 +16,12 @@ Invariants  I1  the runs of a queue are in the order of rows, and so of ranks
                 at rest (`tree_kernel`), and of nodes below, which are at rest: nobody else moves their HEAD
             I4  the event of smallest rank of all that are in queues may be processed, as soon as every
                 FRONTIER is beyond it: progress needs no more than that the inputs go on
-Ordering    F1 runs are written, F2 store_release TAIL of every queue written to, F3 store_release
-            FRONTIER; L1 load_acquire FRONTIER, L2 load_acquire TAIL
-                    who sees a frontier sees all events before it in the queues: an empty queue has none
+            I5  rows of an input are numbered from 0 in the order they are given: those published are below ADMITTED
+Ordering    F1 runs are written, F2 store_release TAIL of every queue written to, then ADMITTED, F3 store_release
+            FRONTIER; L0 load_acquire ADMITTED, L1 load_acquire FRONTIER, L2 load_acquire TAIL
+                    who sees a frontier sees all events before it in the queues: an empty queue has none. Tails
+                    are published one after the other, so of two queues of one input the later event may be seen
+                    before the earlier one: ADMITTED says that it is not its turn, where ts is the same
             M1 results are written, M2 the ring's head is published (`rings`), M3 store_release HEAD or
             DONE_TS; P1 load_acquire FRONTIER, P2 TAIL, P3 HEAD, DONE_TS, P4 the promise
                     a queue that P2 and P3 find empty had, when L1 was read, no event below FRONTIER that
@@ -50,7 +52,7 @@ from headrace.memory.atomics import (
 )
 from headrace.memory.event_count import cancel, doze, prepare, signal
 from headrace.progress import END_OF_TIME
-from headrace.references import ROW_MASK, SOURCE_SHIFT
+from headrace.references import SOURCE_SHIFT
 from headrace.synchronization.words import (
     ADMITTED,
     AT,
@@ -111,7 +113,7 @@ def run_of(q, number):
 
 @kernel
 def publish_events(c, i, ts, count):
-    """F2, F3: what was written, `count` events, is there for all to see, and no later event has a smaller ts."""
+    """F2, F3: what was written, `count` events, is there for all to see, and no later event has a smaller ts or row."""
     news = count > 0
     for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
         tail = c.queue[queue_cell(q, PENDING)]
@@ -232,11 +234,12 @@ def ts_of(c, x, i, row):
 def first_of(c, x, q):
     """A queue's first event, or what it may get: ts, and input and row in one word. And whether it is there."""
     i = c.form[q, INPUT]
+    row = load_acquire(c.input, input_cell(i, ADMITTED))  # L0
     frontier = load_acquire(c.input, input_cell(i, FRONTIER))  # L1
     tail = load_acquire(c.queue, queue_cell(q, TAIL))  # L2
     head = c.queue[queue_cell(q, HEAD)]
     if head == tail:
-        return frontier, (i << SOURCE_SHIFT) | ROW_MASK, False
+        return frontier, (i << SOURCE_SHIFT) | row, False
     row = c.runs[run_of(q, head) + FIRST] + c.queue[queue_cell(q, AT)]
     return ts_of(c, x, i, row), (i << SOURCE_SHIFT) | row, True
 
@@ -304,7 +307,7 @@ def earliest(c):
         head = load_acquire(c.queue, queue_cell(q, HEAD))  # P3
         if head < tail:
             bound = load_acquire(c.queue, queue_cell(q, DONE_TS))
-            ts = c.runs[run_of(q, head) + FIRST_TS]
+            ts = load_acquire(c.runs, run_of(q, head) + FIRST_TS)  # not after the look at HEAD that follows
             if load_acquire(c.queue, queue_cell(q, HEAD)) == head:  # else the run may have been written over
                 bound = max(bound, ts)
             smallest = min(smallest, bound)
@@ -332,6 +335,7 @@ __all__ = [
     "limit_of",
     "pass_rows",
     "promise",
+    "queue_cell",
     "rows_below",
     "run_of",
 ]

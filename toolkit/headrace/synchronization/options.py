@@ -12,7 +12,7 @@ from headrace.names import instead
 from headrace.progress import END_OF_TIME
 from headrace.runtime.options import RunOptions, check_named
 from headrace.synchronization.control import Configuration
-from headrace.synchronization.plans import Plan
+from headrace.synchronization.plans import MOST_LEAVES, Plan
 
 PLANS = ("auto", "chain", "flat")
 DEFAULT_HEARTBEAT = 1024
@@ -72,7 +72,7 @@ class ProgramOptions:
         if not isinstance(plan, Plan) and plan not in PLANS:
             raise ParameterError(f"plan={plan!r}: give a plan of Program.plan(), or {instead(plan, PLANS, 'the kinds')}")
         self.plan = plan
-        self.leaves = self.max_threads if leaves is None else _whole("leaves", leaves, 1, 64)
+        self.leaves = min(self.max_threads, MOST_LEAVES) if leaves is None else _whole("leaves", leaves, 1, MOST_LEAVES)
         self.heartbeat = _whole("heartbeat", heartbeat, 1, MOST_HEARTBEAT)
         self.max_state = _whole("max_state", max_state, 1 << 12, 1 << 44)
         last = 0

@@ -9,7 +9,9 @@ programs; what a program's functions do it calls by address (`build`)::
 
 Progress    Nobody waits while there is a leaf that is free and has something to process: who finds none looks
             again after he said that he waits, and sleeps until an input publishes or leaves are set
-            free (W1 to W3 and T2 to T4 of `tree_kernel`; F2, F3 of `mailbox_kernel`).
+            free (W1 to W3 and T2 to T4 of `tree_kernel`; F2, F3 of `mailbox_kernel`). Who passed over a leaf
+            because another worker ran it relies on that one to look again: he does before he sleeps, and wakes the
+            others before he parks (W4).
 Promises    What results there may still be is promised for all workers at once, under PROMISING, in the
             last ring, which has no records (M3, P1 to P4 of `mailbox_kernel`).
 Checked     tests/headrace/synchronization
@@ -85,6 +87,7 @@ def promise_results(c, o):
     over = bound == END_OF_TIME
     while over and load_acquire(c.words, PLANNED) < c.plan_at.size - 1 and not stopped(c):
         change(c, NEVER)  # no row reached them: they are applied all the same, before anybody hears of the end
+        pause()  # another worker may be at it
     publish(o, last, 0, bound if over else bound - 1, bound if over else bound - 1)
     exchange(c.words, PROMISING, 0)
     if over and load_relaxed(c.words, OVER) == 0:
@@ -94,7 +97,7 @@ def promise_results(c, o):
 
 @kernel
 def look_around(me, c, o, x, s, l):
-    """Take every leaf that is free, once. True if something was processed, or a leaf came to rest."""
+    """Take every leaf that is free, once. True if something was processed."""
     moved = False
     leaves = c.shape[LEAVES]
     begin = l[NEXT_LEAF]
@@ -116,7 +119,7 @@ def look_around(me, c, o, x, s, l):
             count += rest(me, c, o, x, s, l, leaf)
         else:
             store_release(c.node, node_cell(leaf, STATE), READY)
-            if count > 0 and load_relaxed(c.words, DATA_WAITING) != 0:
+            if count > 0:
                 signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)  # there may be more to do than one can
         if count > 0:
             l[NEXT_LEAF] = (begin + k) % leaves
@@ -163,6 +166,7 @@ def run_worker(me, c, o, x, s, l):
         fork_below(me, c, s, l, c.shape[ROOT])
     while not stopped(c):
         if load_acquire(c.reading, me * CELL) == 0:
+            signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)  # W4
             turn(c.meter, me, PARKED_NS)
             park(c, c.reading, me)
             if load_acquire(c.reading, me * CELL) != 0:

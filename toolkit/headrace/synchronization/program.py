@@ -199,7 +199,7 @@ def program(
         "timestamp[us]"). `hr.tag` in place of a name gives it a key.
     update : dict
         Name of each tag -> ``f(state, e, emit)``: e has the columns and ``e.ts``; ``emit(name=value, ...)`` makes an
-        output at the event's time, as often as it is called.
+        output at the event's time, as often as it is called; what it leaves out is null.
     emits : dict
         Columns of the outputs beside the event time: name -> kind.
     depends : list of pairs of names, or function of two tags

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.codegen.kinds import Kind
 from headrace.egress.collector import Records
@@ -20,15 +23,18 @@ class ProgramResults:
     Parameters
     ----------
     schema : pa.Schema
-    emits : sequence of kind
+    emits : mapping of str to kind
+    optional : sequence of str
+        Those that may be null; their flags follow the values.
     texts : KeyDictionary or None
     """
 
     reads_b_and_c = True
 
-    def __init__(self, schema: pa.Schema, emits: list[Kind], texts: KeyDictionary | None):
+    def __init__(self, schema: pa.Schema, emits: Mapping[str, Kind], optional: Sequence[str], texts: KeyDictionary | None):
         self.schema, self._texts = schema, texts
-        self._are_floats = [str(kind).startswith("float") for kind in emits]
+        self._are_floats = [str(kind).startswith("float") for kind in emits.values()]
+        self._optional = [list(emits).index(name) for name in optional]
 
     def compile(self) -> None:
         if self._texts is not None:
@@ -37,8 +43,12 @@ class ProgramResults:
     def finish(self, records: Records) -> pa.RecordBatch:
         order = np.lexsort((records.b, records.a, records.primary))
         arrays = [restore_times(records.primary.take(order), self.schema.field(0).type)]
-        for field, words, is_float in zip(list(self.schema)[1:], records.values, self._are_floats, strict=True):
+        count = len(self._are_floats)
+        for field, words, is_float in zip(list(self.schema)[1:], records.values[:count], self._are_floats, strict=True):
             arrays.append(emitted_column(words.take(order), field.type, is_float, self._texts))
+        for at, flags in zip(self._optional, records.values[count:], strict=True):
+            column = arrays[1 + at]
+            arrays[1 + at] = pc.if_else(pa.array(flags.take(order) != 0), pa.scalar(None, column.type), column)
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 

@@ -75,7 +75,7 @@ class ProgramSection(CollectedSection):
         queues = sum(map(min, most, map(len, self.tags_by_input)))
         self.control = control.allocate(
             self.max_threads, [directory_width(len(own)) for own in stored], [branch.side == 0 for branch in branches], queues,
-            len(spec.program.emits), OUTPUT_CAPACITY, len(planned),
+            len(bound.emits), OUTPUT_CAPACITY, len(planned),
         )  # fmt: skip
         self.out = rings.allocate(self.max_threads + 1, OUTPUT_CAPACITY, self.control.meter)
         self.directories = allocate_directories(len(branches), max(map(len, stored)))
@@ -99,7 +99,7 @@ class ProgramSection(CollectedSection):
             self.control, self.max_threads, initial, planned, lambda plan: plan.check(spec.program, streams),
             self._replanning.change,
         )  # fmt: skip
-        self.finisher = ProgramResults(node.schema, list(spec.program.emits.values()), self.states.texts)
+        self.finisher = ProgramResults(node.schema, spec.program.emits, bound.optional, self.states.texts)
         self._built: Built | None = None
 
     def _plan_of(self, options: ProgramOptions, streams: dict[str, int]) -> Plan:
@@ -145,7 +145,7 @@ class ProgramSection(CollectedSection):
     @property
     def result_columns(self) -> list[np.ndarray]:
         """Columns of the results, a ring for each worker, and one that has none."""
-        return list(self.control.out[: len(self.bound.program.emits)])
+        return list(self.control.out[: len(self.bound.emits)])
 
     def arguments(self, worker: int) -> tuple:
         """What the loop of this worker is called with."""

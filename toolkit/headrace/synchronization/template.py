@@ -150,9 +150,9 @@ def generate(bound: Bound) -> str:
     program = bound.program
     words = words_of(program.state)
     text = _IMPORTS + (_PART_OF_ID if bound.has_texts else "")
-    stored = [_stored(name, str(kind), at) for at, (name, kind) in enumerate(program.emits.items())]
+    stored = [_stored(str(kind), at) for at, kind in enumerate(bound.emits.values())]
     text += _GIVE.format(
-        parameters="".join(f", e_{name}" for name in program.emits), values=indent("\n".join(stored), 1).rstrip("\n")
+        parameters="".join(f", e_{at}" for at in range(len(bound.emits))), values=indent("\n".join(stored), 1).rstrip("\n")
     )
     text += _STATES.format(
         beginning=indent("\n".join(beginning(program.state)) or "pass", 1).rstrip("\n"),
@@ -183,13 +183,13 @@ def _run_text(number: int, one: BoundTag, first_column: int) -> str:
     )
 
 
-def _stored(name: str, kind: str, at: int) -> str:
+def _stored(kind: str, at: int) -> str:
     """Write a value into the result at `slot`."""
     if kind == "float32":
-        return f"c.out_f[{at}, me, slot] = np.float64(np.float32(e_{name}))"
+        return f"c.out_f[{at}, me, slot] = np.float64(np.float32(e_{at}))"
     if kind.startswith("float"):
-        return f"c.out_f[{at}, me, slot] = e_{name}"
-    return f"c.out[{at}, me, slot] = 1 if e_{name} else 0" if kind == "bool" else f"c.out[{at}, me, slot] = e_{name}"
+        return f"c.out_f[{at}, me, slot] = e_{at}"
+    return f"c.out[{at}, me, slot] = 1 if e_{at} else 0" if kind == "bool" else f"c.out[{at}, me, slot] = e_{at}"
 
 
 __all__ = ["STATE_FULL", "generate"]

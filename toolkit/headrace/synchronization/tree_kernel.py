@@ -25,8 +25,8 @@ Ordering    N1 state, HEAD, AT are written, N2 STATE of the leaf := AT_REST, N3 
             T4 DATA_WAITING is read (`signal`)
                     of the two fences one is first: W2 finds the leaf, or T4 sees who sleeps
 Progress    Leaves may rest for an event that others are not ready for, and would again at once. Who finds nothing to
-            do with all of them at rest waits for input before he sets them free: what is missing comes from outside,
-            since of the events that are there the smallest one may always be processed.
+            do with all of them at rest waits for input before he sets them free, if what is missing comes from outside:
+            a leaf may have got events since it came to rest, on which no event above depended then (`is_stuck`).
 Source      Flumina, section 3.4 (join requests and responses); the last arriver in place of a thread for each node
 Checked     tests/headrace/synchronization
 """
@@ -54,11 +54,13 @@ from headrace.synchronization.mailbox_kernel import (
     is_below,
     limit_of,
     pass_rows,
+    queue_cell,
     rows_below,
     run_of,
 )
 from headrace.synchronization.words import (
     ARRIVED,
+    AT,
     AT_REST,
     BELOW,
     DATA_EVENT,
@@ -67,6 +69,7 @@ from headrace.synchronization.words import (
     END_DEPENDENT,
     END_OWN,
     EVENTS,
+    FIRST,
     FIRST_DEPENDENT,
     FORK,
     FORKS,
@@ -85,7 +88,6 @@ from headrace.synchronization.words import (
     OWN_QUEUES,
     PARENT,
     PUBLISHED,
-    QUEUE_CELLS,
     READY,
     RESTING,
     RESTS,
@@ -139,7 +141,7 @@ def next_queue(c, x, n):
         if is_below(ts, place, limit_ts, limit_place):
             found, found_ts, found_place = q, ts, place
             i = c.form[q, INPUT]
-            at = run_of(q, c.queue[q * (QUEUE_CELLS * CELL) + HEAD])
+            at = run_of(q, c.queue[queue_cell(q, HEAD)])
             row = place & ROW_MASK
             found_end = rows_below(c, x, i, row, min(c.runs[at + END], row + ROWS_AT_A_TIME), limit_ts, limit_place)
     return found, found_end
@@ -150,8 +152,8 @@ def process(me, c, o, x, s, l, n, q, end):
     """Run the function of a queue's tag on its events before row `end`, all of one chunk."""
     i = c.form[q, INPUT]
     number = c.form[q, TAG]
-    at = run_of(q, c.queue[q * (QUEUE_CELLS * CELL) + HEAD])
-    begin = c.runs[at] + c.queue[q * (QUEUE_CELLS * CELL) + HEAD + 1]
+    at = run_of(q, c.queue[queue_cell(q, HEAD)])
+    begin = c.runs[at + FIRST] + c.queue[queue_cell(q, AT)]
     l[ARRIVED] = c.runs[at + PUBLISHED]
     l[KIND], l[NUMBER] = UPDATE, number
     run_rows(me, c, o, x, s, l, n, number, i, begin, end)
@@ -234,6 +236,15 @@ def is_ready_for(c, x, n, above, q, ts, place):
 
 
 @kernel
+def is_stuck(c, x, n):
+    """Whether a node and those below, which are all at rest, can do nothing with the events that are there."""
+    for m in range(c.tree[n, BELOW], n + 1):
+        if next_queue(c, x, m)[0] >= 0:
+            return False
+    return not wanted_above(c, x, n)
+
+
+@kernel
 def run_node(me, c, o, x, s, l, n):
     """Process what may be processed of a node's queues. How many events."""
     total = 0
@@ -285,7 +296,7 @@ def rest(me, c, o, x, s, l, leaf):
     if total == 0:
         c.meter[me, RESTS_IN_VAIN] += 1
         ticket = prepare(c.words, DATA_WAITING, c.signals, DATA_EVENT)
-        if next_queue(c, x, n)[0] < 0 and not wanted_above(c, x, n):
+        if is_stuck(c, x, n):
             sleep(c.words, DATA_WAITING, c.signals, DATA_EVENT, ticket, VAIN_WAIT_NS)
         else:
             cancel(c.words, DATA_WAITING)

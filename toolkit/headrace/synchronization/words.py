@@ -23,9 +23,10 @@ WORD_COUNT = CHANGE_WORDS + 10
 DATA_EVENT, SPACE_EVENT = 0, 32
 
 # Cells of `input`, of each input.
-FRONTIER, ADMITTED = 0, CELL
-INPUT_CELLS = 2
-"""FRONTIER: no later event of the input has a smaller ts; ADMITTED: events published. Written by the input's feeder."""
+FRONTIER, ADMITTED = 0, 1
+INPUT_CELLS = 1
+"""FRONTIER: no later event of the input has a smaller ts; ADMITTED: events published, rows 0 to ADMITTED - 1. Written, and
+read, together: by the input's feeder, and by who looks whether more may come."""
 
 # Columns of `given`, of each input: constants of the run.
 WIDTH, FIRST_QUEUE, END_QUEUE, COUNTS = range(4)

@@ -1,0 +1,389 @@
+"""Mailboxes, the tree and the workers' loop under every interleaving of their own text.
+
+Property    each event sees, of those that its tag depends on, the ones of smaller rank and no others; each is processed
+            once, on a state that is there; results leave in the order of events, none behind what was promised;
+            planned changes of threads come into force, all of them; nobody waits for ever
+Oracle      a state is the set of events processed on it, a fork copies it, a join is the union: an event's result is
+            what it finds there of those it depends on, and that is known
+Schedules   of `mailbox_kernel`, `tree_kernel`, `plan_kernel` and all they import, as they are (`interleave`): a feeder for
+            each input, workers, a collector. Time-outs do not happen: who sleeps needs a wake-up. Trees are laid
+            out by `layout`; mailboxes of few events and runs. A fifth of the sampled schedules run with store buffers;
+            one feeder and one leaf are run in all schedules with one preemption, with store buffers, too
+Planted     each names the failure it must cause
+Cannot see  memory weaker than x86's; states and stores as they are (real runs do: test_runs.py, test_random_programs.py)
+"""
+
+# ruff: noqa: F821  (the names are the explored kernels')
+
+from collections import namedtuple
+from types import SimpleNamespace
+
+import pytest
+
+from headrace.progress import END_OF_TIME, MIN_TIME
+from headrace.references import SOURCE_SHIFT
+from headrace.synchronization.control import PlanArrays
+from headrace.synchronization.layout import lay_out
+from headrace.synchronization.plan_nodes import PlanNode
+from headrace.synchronization.plans import Plan
+from headrace.synchronization.tags import ImplementationTag
+from interleave import SC, TSO, Kernels, copied, exhaustive, find_failure, sampled
+
+MAILBOX = "headrace.synchronization.mailbox_kernel"
+TREE = "headrace.synchronization.tree_kernel"
+LOOP = "headrace.synchronization.plan_kernel"
+NEVER = 2**63 - 1
+NOTHING = -1
+RESULTS = 32
+Shared = namedtuple("Shared", PlanArrays._fields)
+
+
+def feed(c, i, s, heartbeat):
+    """An input: its rows in turn, then the end."""
+    rows = s.ts[i]
+    done = 0
+    while done < len(rows) and not stopped(c):
+        taken = add_or_wait(c, i, rows, s.queues[i], done, len(rows) - done, done, heartbeat, c.words)
+        done += taken
+    promise(c, i, END_OF_TIME)
+
+
+def collect(c, o, s):
+    """The collector: takes results, releases them in order up to what is promised; ends the run with the last one."""
+    held = []
+    while True:
+        bound, _ = promised(o)
+        for r in range(len(o.head)):
+            head = load_acquire(o.head, r)
+            held += [(o.primary[r][at], o.a[r][at], o.b[r][at]) for at in range(s.tails[r], head)]
+            if head > s.tails[r]:
+                s.tails[r] = head
+                store_release(o.tail, r, head)
+        held.sort()
+        while held and held[0][0] <= bound:
+            s.rows.append(held.pop(0))
+        if bound == END_OF_TIME:
+            stop_workers(c)
+            signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)
+            return
+        pause()
+
+
+# -- what updates, forks and joins do, for `given`
+
+
+def find_row(s, n, me):
+    assert s.state[n] >= 0, f"no state: an update at node {n}"
+    s.held[me] = s.state[n]
+
+
+def write_row(o, s, l, n, me, i, row):
+    """An update gives what it finds of those it depends on, and adds itself."""
+    at = l[s.out_head]
+    o.primary[me][at], o.a[me][at] = s.ts[i][row], (i << SOURCE_SHIFT) | row
+    o.b[me][at] = s.held[me] & s.wanted[i][row]
+    l[s.out_head] += 1
+    s.state[n] = s.held[me] | s.bits[i][row]
+
+
+def fork_node(me, c, s, l, n, left, right):
+    assert s.state[n] >= 0, f"no state: a fork at node {n}"
+    assert s.state[left] < 0 and s.state[right] < 0, f"a fork at node {n} writes over a state"
+    s.state[left] = s.state[right] = s.state[n]
+    s.state[n] = NOTHING
+
+
+def join_node(me, c, s, l, n, left, right):
+    assert s.state[left] >= 0 and s.state[right] >= 0, f"no state: a join at node {n}"
+    s.state[n] = s.state[left] | s.state[right]
+    s.state[left] = s.state[right] = NOTHING
+
+
+IN_TWO_STEPS = (
+    TREE,
+    "    run_rows(me, c, o, x, s, l, n, number, i, begin, end)\n",
+    "    for row in range(begin, end):\n        find_row(s, n, me)\n        cut()\n"
+    "        write_row(o, s, l, n, me, i, row)\n",
+)
+"""Others may run between what an update reads of its state and what it writes."""
+
+CONSTANTS = {
+    # A cell is one word here, so what lies beside one needs a place of its own.
+    "AT": 5, "COUNTED": 6, "QUEUE_CELLS": 7, "INPUT_CELLS": 2,
+    "STATE": 0,  # of a node; workers' meters have another one, which nobody reads here
+    "CAPACITY": 4, "RUNS": 4, "ROWS_AT_A_TIME": 2, "LEAST_LEAVE": 2,
+}  # fmt: skip
+
+
+def kernels(*planted, **constants):
+    return Kernels(
+        LOOP, programs=[feed, collect], planted=[IN_TWO_STEPS, *planted], shared=("runs",), constants={**CONSTANTS, **constants},
+        given={
+            "view_i64": lambda times, size: times, "find_row": find_row, "write_row": write_row, "fork_node": fork_node,
+            "join_node": join_node,
+        },
+    )  # fmt: skip
+
+
+class Relation:
+    """Which tags depend on each other, written as pairs of letters; all that `layout` asks of a program."""
+
+    def __init__(self, pairs):
+        self._pairs = {frozenset(pair) for pair in pairs.split()}
+
+    def depends(self, a, b, same_part=True):
+        return frozenset((a, b)) in self._pairs
+
+
+def node(tags, *children):
+    """A node of a plan: tags as letter and number of the stream."""
+    return PlanNode([(tag[0], 0, int(tag[1])) for tag in tags.split()], children)
+
+
+def case(k, relation, tree, inputs, *, workers=2, heartbeat=1, threads=(), plan_at=(), may_rest_in_vain=True):
+    """Inputs are lists of (ts, tag), tags as in the tree; `threads` at first, then from each of `plan_at` on; else all."""
+    relation, plan = Relation(relation), Plan([tree] if isinstance(tree, PlanNode) else tree)
+    names = sorted({tag.tag for tag in plan.tags})
+    own = [sorted({ImplementationTag(tag[0], 0, int(tag[1])) for _, tag in rows}) for rows in inputs]
+    layout = lay_out(plan, relation, own)
+    threads = [*threads] or [workers]
+    places, queues = layout.places, layout.queues
+    cells = k.QUEUE_CELLS
+    control = Shared(
+        words=[0] * 40, event=[0] * (k.PARK_EVENT + 32 * workers), signals=[0] * 64, meter=[[0] * 16 for _ in range(workers)],
+        failure=[0] * 16, reading=[int(me < threads[0]) for me in range(workers)], input=[0] * (k.INPUT_CELLS * len(inputs)),
+        given=[], queue=[0] * (cells * len(queues)), runs=[0] * (len(queues) * k.RUNS * k.RUN_WORDS), out=[], out_f=[],
+        work=[[0] * 8 for _ in places], shape=[len(places), len(layout.leaves), len(queues), len(places) - 1], tree=[],
+        node=[], leaves=layout.leaves, form=[], dependents=[], owned=[], rows=[[count] for count in threads],
+        plan_at=[*plan_at, NEVER], plan_row=list(range(1, len(threads))) + [0], met_at=[0] * 8, done_at=[0] * 8,
+        installed=[[0, 0] for _ in range(8)],
+    )  # fmt: skip
+    for i in range(len(inputs)):
+        mine = layout.queues_from(i)
+        control.input[i * k.INPUT_CELLS + k.FRONTIER] = MIN_TIME
+        control.given.append([1, mine[0], mine[-1] + 1, 1])  # a directory of one address: TS
+    for q, queue in enumerate(queues):
+        first = len(control.dependents)
+        control.dependents.extend(layout.dependents[q])
+        control.form.append([queue.input, queue.node, names.index(queue.tag), first, len(control.dependents)])
+        control.queue[q * cells + k.DONE_TS] = MIN_TIME
+    for n, place in enumerate(places):
+        first = len(control.owned)
+        control.owned.extend(layout.queues_of(n))
+        control.tree.append([place.parent, place.left, place.right, place.below, first, len(control.owned)])
+        control.node.extend([k.AT_REST, 2, 1])
+    out = k.OutArrays(
+        words=[0] * 8, event=[0] * 64, head=[0] * (workers + 1), tail=[0] * (workers + 1),
+        mark=[END_OF_TIME] * workers + [MIN_TIME], mark_ts=[END_OF_TIME] * workers + [MIN_TIME],
+        primary=[[0] * RESULTS for _ in range(workers + 1)], a=[[0] * RESULTS for _ in range(workers + 1)],
+        b=[[0] * RESULTS for _ in range(workers + 1)], c=[], at=[], meter=control.meter, membership=[0], list_words=[[]],
+        list_head=[], list_tail=[],
+    )  # fmt: skip
+
+    ts = [[when for when, _ in rows] for rows in inputs]
+    events = [(when, i, row, tag) for i, rows in enumerate(inputs) for row, (when, tag) in enumerate(rows)]
+    events.sort()
+    bits = [[0] * len(rows) for rows in inputs]
+    wanted = [[0] * len(rows) for rows in inputs]
+    results = []
+    for number, (when, i, row, tag) in enumerate(events):
+        bits[i][row] = 1 << number
+        wanted[i][row] = sum(1 << m for m, other in enumerate(events) if relation.depends(tag[0], other[3][0]))
+        results.append((when, (i << SOURCE_SHIFT) | row, wanted[i][row] & ((1 << number) - 1)))
+    by_tag = [dict(zip(tags, route, strict=True)) for tags, route in zip(own, layout.routes, strict=True)]
+    routed = [[by_tag[i][ImplementationTag(tag[0], 0, int(tag[1]))] for _, tag in rows] for i, rows in enumerate(inputs)]
+
+    def build():
+        c, o = copied(control), copied(out)
+        state = [NOTHING] * len(places)
+        state[-1] = 0
+        s = SimpleNamespace(
+            state=state, held=[0] * workers, rows=[], tails=[0] * (workers + 1), ts=ts, bits=bits, wanted=wanted, queues=routed,
+            out_head=k.OUT_HEAD,
+        )  # fmt: skip
+        x = [[times] for times in ts]
+        threads_ = [k.feed(c, i, s, heartbeat) for i in range(len(inputs))]
+        threads_ += [k.run_worker(me, c, o, x, s, [0] * 20) for me in range(workers)]
+        threads_.append(k.collect(c, o, s))
+
+        def check():
+            assert s.rows == results, f"rows {s.rows}, wanted {results}"
+            in_vain = sum(row[k.RESTS_IN_VAIN] for row in c.meter)
+            assert may_rest_in_vain or in_vain == 0, f"leaves rested {in_vain} times in vain"
+            assert c.words[k.PLANNED] == len(plan_at), f"planned changes: {c.words[k.PLANNED]} of {len(plan_at)}"
+            assert sum(c.queue[q * cells + k.PASSED] for q in range(len(queues))) == len(events)
+
+        return threads_, check
+
+    return build
+
+
+WINDOW = ("vb bb", node("b0", node("v0"), node("v1")))
+THREE = [[(1, "v0"), (3, "v0")], [(1, "v1"), (2, "v1")], [(2, "b0"), (4, "b0")]]
+LEVELS = ("vb bb bw vw uw", node("w0", node("b0", node("v0"), node("v1")), node("u0")))
+MIXED = ("ac cb be", node("c0 e0", node("a0"), node("b0")))
+CROSSED = [[(1, "a0"), (4, "a0")], [(3, "b0"), (9, "b0")], [(2, "c0"), (8, "c0")], [(5, "e0"), (6, "e0")]]
+"""What a leaf rests for, an `e`, need not be the next event above: a `c` comes, waits for an `a`, and the leaf rests."""
+TIES = [(1, "v0"), (1, "b0"), (1, "v0"), (1, "b0"), (1, "b0"), (1, "v0")]
+CASES = {
+    "a window": (*WINDOW, THREE, {"may_rest_in_vain": False}),
+    "two at a time": (*WINDOW, THREE, {"heartbeat": 2}),
+    "three workers": (*WINDOW, THREE, {"workers": 3, "may_rest_in_vain": False}),
+    "ties of one input": ("vb bb", node("v0 b0"), [TIES], {"heartbeat": 2}),
+    "ties of one input, in a tree": ("vb bb", node("b0", node("v0"), node("u0")), [[*TIES, (1, "u0")]], {"heartbeat": 3}),
+    "ties of inputs": (*WINDOW, [[(1, "b0"), (1, "v0")], [(1, "v1"), (1, "v1")], [(1, "b0"), (1, "v1")]], {}),
+    "one leaf": ("vb bb", node("v0 v1 b0"), THREE, {}),
+    "events above that are independent": (*MIXED, CROSSED, {}),
+    "three levels": (*LEVELS, [*THREE, [(3, "w0"), (4, "w0")], [(2, "u0"), (3, "u0")]], {}),
+    "two roots": ("vb bb", [node("b0 v0"), node("u0")], [[(1, "v0"), (2, "b0"), (3, "v0")], [(1, "u0"), (2, "u0")]], {}),
+    "full mailboxes": (*WINDOW, [
+        [(t, "v0") for t in range(9)], [(t, "v1") for t in range(5)], [(2, "b0"), (7, "b0")],
+    ], {"heartbeat": 3}),
+    "a full mailbox": ("vv", node("v0"), [[(t, "v0") for t in range(7)]], {"workers": 1}),
+    "threads change": (*WINDOW, THREE, {"workers": 3, "threads": [1, 3, 1, 2], "plan_at": [1, 3, 5]}),
+    "a change at the end": (*WINDOW, THREE, {"threads": [2, 1], "plan_at": [99]}),
+}  # fmt: skip
+
+
+def built(name, *planted):
+    relation, tree, inputs, options = CASES[name]
+    return case(kernels(*planted), relation, tree, inputs, **options)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_interleave_plans(name):
+    sampled("plan", built(name), 300, longest=20_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", [SC, TSO])
+def test_interleave_one_leaf_in_all_schedules_with_one_preemption(memory):
+    build = case(kernels(), "vb bb", node("v0 b0"), [[(1, "v0"), (1, "v0"), (1, "b0")]], workers=1, heartbeat=2)
+    assert exhaustive("plan", build, preemptions=1, memory=memory) > 200
+
+
+# -- planted mistakes ----------------------------------------------------------------------------------
+
+ROWS = r"rows \["
+ASLEEP = "deadlock"
+NO_STATE = "no state|writes over"
+
+PLANTED = {
+    "the frontier is published before the tails": (
+        "two at a time", ROWS, SC,
+        (MAILBOX, "    news = count > 0\n",
+         "    news = count > 0\n    store_release(c.input, input_cell(i, FRONTIER), ts)\n"),
+    ),
+    "the frontier does not move": (
+        "a window", ASLEEP, SC,
+        (MAILBOX, "        store_release(c.input, input_cell(i, FRONTIER), ts)  # F3\n", ""),
+    ),
+    "an empty queue may get any row of its input": (
+        "ties of one input", ROWS, SC,
+        (MAILBOX, "        return frontier, (i << SOURCE_SHIFT) | row, False\n",
+         "        return frontier, (i << SOURCE_SHIFT) | ((1 << SOURCE_SHIFT) - 1), False\n"),
+    ),
+    "rows are admitted before the tails are published": (
+        "ties of one input", ROWS, SC,
+        (MAILBOX, "    news = count > 0\n",
+         "    news = count > 0\n"
+         "    store_release(c.input, input_cell(i, ADMITTED), load_relaxed(c.input, input_cell(i, ADMITTED)) + count)\n"),
+        (MAILBOX, "    store_release(c.input, input_cell(i, ADMITTED), load_relaxed(c.input, input_cell(i, ADMITTED)) + count)\n"
+         "    if ts >", "    if ts >"),
+    ),
+    "the frontier is looked at after the tail": (
+        "two at a time", ROWS, SC,
+        (MAILBOX, "        return frontier, (i << SOURCE_SHIFT) | row, False\n",
+         "        frontier = load_acquire(c.input, input_cell(i, FRONTIER))\n"
+         "        return frontier, (i << SOURCE_SHIFT) | row, False\n"),
+    ),
+    "ties go first": (
+        "ties of inputs", ROWS, SC,
+        (MAILBOX, "    return ts < other_ts or (ts == other_ts and place < other_place)\n", "    return ts <= other_ts\n"),
+    ),
+    "ties wait": (
+        "ties of inputs", ASLEEP, SC,
+        (MAILBOX, "    return ts < other_ts or (ts == other_ts and place < other_place)\n", "    return ts < other_ts\n"),
+    ),
+    "what is promised is that of one input": (
+        "a window", ROWS, SC,
+        (MAILBOX, "        smallest = min(smallest, load_acquire(c.input, input_cell(i, FRONTIER)))\n",
+         "        smallest = load_acquire(c.input, input_cell(i, FRONTIER))\n"),
+    ),
+    "results are published after the promise": (
+        "a window", ROWS, SC,
+        (TREE, "    if l[OUT_HEAD] != load_relaxed(o.head, me * CELL):\n"
+         "        publish(o, me, l[OUT_HEAD], MIN_TIME, MIN_TIME)  # M1, M2\n", ""),
+        (TREE, "    pass_rows(c, x, q, end, last)  # M3\n",
+         "    pass_rows(c, x, q, end, last)\n    publish(o, me, l[OUT_HEAD], MIN_TIME, MIN_TIME)\n"),
+    ),
+    "nobody says that there is room": (
+        "full mailboxes", ASLEEP, SC,
+        (MAILBOX, "    signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)\n", ""),
+    ),
+    "nobody looks again before waiting for room": (
+        "a full mailbox", ASLEEP, SC,
+        (MAILBOX, "        taken = add(c, i, ts, queues, start, count, first_row, heartbeat)  # S2\n", ""),
+    ),
+    "a leaf goes on before its fork": (
+        "two at a time", f"{ROWS}|{NO_STATE}", SC,
+        (TREE, "    for m in range(n, c.tree[n, BELOW] - 1, -1):\n",
+         "    for m in range(c.tree[n, BELOW], n + 1):\n        if c.tree[m, LEFT] < 0:\n"
+         "            store_release(c.node, node_cell(m, STATE), READY)\n"
+         "    for m in range(n, c.tree[n, BELOW] - 1, -1):\n"),
+    ),
+    "a leaf is free without a word": (
+        "events above that are independent", ASLEEP, SC,
+        (TREE, "    signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)  # T3, T4\n", ""),
+    ),
+    "joined twice": (
+        "a window", NO_STATE, SC, (TREE, "            c.node[node_cell(m, JOINED)] = 1\n", ""),
+    ),
+    "a joined child is joined again": (
+        "three levels", NO_STATE, SC,
+        (TREE, "        if c.tree[m, LEFT] >= 0 and c.node[node_cell(m, JOINED)] == 0:\n", "        if c.tree[m, LEFT] >= 0:\n"),
+    ),
+    "the first child runs the node above": (
+        "two at a time", f"{ROWS}|{NO_STATE}", SC,
+        (TREE, "        if fetch_add(c.node, node_cell(above, RESTING), 1) == 0:  # N3\n",
+         "        if fetch_add(c.node, node_cell(above, RESTING), 1) > 2:  # N3\n"),
+    ),
+    "a leaf rests while an event that the one above depends on is there, or may come": (
+        "a window", "in vain", SC,
+        (TREE, "        if not is_below(ts, place, other_ts, other_place):\n            return False\n",
+         "        if other_ts == NEVER:\n            return False\n"),
+    ),
+    "a node does not look at those below": (
+        "a window", ROWS, SC,
+        (MAILBOX, "        other = c.dependents[k]\n        ts, place, _ = first_of(c, x, other)\n",
+         "        other = c.dependents[k]\n        if c.form[other, NODE] < c.form[q, NODE]:\n            continue\n"
+         "        ts, place, _ = first_of(c, x, other)\n"),
+        (TREE, "        if not is_below(ts, place, other_ts, other_place):\n            return False\n",
+         "        if other_ts == NEVER:\n            return False\n"),
+    ),
+    "who waits does not look at the leaves": (
+        "events above that are independent", ASLEEP, SC,
+        (TREE, "    for m in range(c.tree[n, BELOW], n + 1):\n        if next_queue(c, x, m)[0] >= 0:\n",
+         "    for m in range(n, n + 1):\n        if next_queue(c, x, m)[0] >= 0:\n"),
+    ),
+    "a leaf is taken by two": (
+        "three workers", f"{ROWS}|{NO_STATE}|Error", SC,
+        (LOOP, "        if not compare_exchange(c.node, node_cell(leaf, STATE), READY, RUNNING):  # K1\n",
+         "        if exchange(c.node, node_cell(leaf, STATE), RUNNING) == AT_REST:  # K1\n"),
+    ),
+    "who parks wakes nobody": (
+        "threads change", ASLEEP, SC,
+        (LOOP, "            signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)  # W4\n", ""),
+    ),
+    "who sleeps does not look before": (
+        "a full mailbox", ASLEEP, SC,
+        (LOOP, "    found = look_around(me, c, o, x, s, l)  # W2\n", "    found = False\n"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", PLANTED)
+def test_interleave_planted_mistake_is_found(mistake):
+    name, expected, memory, *planted = PLANTED[mistake]
+    find_failure("plan", built(name, *planted), expected, count=8000, longest=20_000, memory=memory)

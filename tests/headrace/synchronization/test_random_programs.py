@@ -1,0 +1,86 @@
+"""Random programs on random plans: the outputs are those of one event after another, bit for bit.
+
+Property    outputs are those of `headrace.reference.synchronization.run`, in their order, for any dependence relation, any
+            valid plan (trees and forests of any shape, and those that `plan` makes), heartbeats, threads, planned
+            changes of threads, one input or several, with many ties
+Oracle      the sequential specification; a result tells which of the events that it depends on came before it
+            (`support.random_programs`), so that one event out of its turn shows
+Cannot see  interleavings that did not happen (test_interleave.py)
+"""
+
+import os
+import random
+
+import pytest
+
+import headrace as hr
+from headrace.reference import synchronization as reference
+from headrace.synchronization.plans import implementation_tags
+from support.random_programs import STREAMS, TAGS, random_events, random_plan, random_program, table_of
+
+PER_SEED = 26
+"""Runs of a seed: as many plans, for a few programs and inputs."""
+CAMPAIGN = int(os.environ.get("HEADRACE_PLANS", "400"))
+"""Seeds of a campaign."""
+HANG_S = 120
+
+
+def as_one_input(rng, program, count):
+    """All tags come from one table, whose columns say tag and stream."""
+    rows = random_events(rng, program, count, TAGS)
+    given = [(row["ts"], row["tag"], row) for row in rows]
+    return {TAGS: hr.streams(table_of(rows), STREAMS, by="s", tag="tag")}, [given]
+
+
+def as_several_inputs(rng, program, count):
+    """Each tag has a table, whose column says the stream."""
+    inputs, given = {}, []
+    for tag in TAGS:
+        rows = random_events(rng, program, rng.choice([0, 1, count // 3, count // 2]), [tag])
+        inputs[tag] = hr.streams(table_of(rows), STREAMS, by="s")
+        given.append((tag, [(row["ts"], row) for row in rows]))
+    return inputs, given
+
+
+def drawn_options(rng, program):
+    tags = implementation_tags(program, dict.fromkeys(TAGS, STREAMS))
+    way = rng.choice(["random"] * 6 + ["auto", "chain", "flat"])
+    options = {
+        "plan": random_plan(rng, program, tags) if way == "random" else way, "threads": rng.randint(1, 4), "max_threads": 4,
+        "heartbeat": rng.choice([1, 2, 7, 100, 1024]),
+    }  # fmt: skip
+    if way != "random":
+        options["leaves"] = rng.choice([1, 2, 5, 9])
+    if rng.random() < 0.3:
+        options["reconfigure"] = [(at, rng.randint(1, 4)) for at in sorted(rng.randint(0, 200) for _ in range(3))]
+    return options
+
+
+def run_seed(seed, combinations):
+    rng = random.Random(seed)
+    done = 0
+    while done < combinations:
+        program = random_program(rng)
+        inputs, given = rng.choice([as_one_input, as_several_inputs])(rng, program, rng.choice([5, 60, 400, 1500]))
+        stream, expected = program.over(inputs), reference.run(program, given)
+        for _ in range(min(combinations - done, 7)):
+            done += 1
+            options = drawn_options(rng, program)
+            with stream.start(**options) as run:
+                assert run.wait(HANG_S), f"seed {seed}: no end with {options}"
+            assert run.to_arrow().to_pylist() == expected, f"seed {seed}: {options}"
+            metrics = run.metrics().operators["program"]
+            assert metrics.balance.faults == () and metrics.lost_wakeups == 0
+            assert len(run.changes) == len(options.get("reconfigure", ()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_oracle_random_programs_on_random_plans(seed):
+    run_seed(seed, PER_SEED)
+
+
+@pytest.mark.campaign
+def test_oracle_random_programs_on_random_plans_for_long():
+    for seed in range(1000, 1000 + CAMPAIGN):
+        run_seed(seed, PER_SEED)

@@ -1,0 +1,102 @@
+"""Of which stream a row of a program's input is: what its column ``stream`` says, or rows in turn.
+
+Streams say who may process an event, never when: the order of events is that of the rows, and so is the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.apps.app import App
+from headrace.errors import InputError
+from headrace.ingress.readers import Reader
+from headrace.stream import Stream
+from headrace.stream.programs import Streams, streams
+from headrace.synchronization.plans import MOST_LEAVES, MOST_STREAMS, Plan
+
+STREAM = "stream"
+
+
+@dataclass(frozen=True)
+class Deal:
+    """How many streams an input has, and the column that says them; None: rows are dealt out in turn."""
+
+    count: int
+    by: str | None = None
+
+    def __call__(self, source: Stream, tag: str | None = None) -> Streams:
+        """Say of an input of which streams, and of which tags, its rows are."""
+        return streams(source, self.count, by=self.by, tag=tag)
+
+
+def has_streams(app: App, schema: pa.Schema) -> bool:
+    """Whether the rows of an application's left input say of which stream they are."""
+    found = schema.get_all_field_indices(STREAM)
+    return bool(app.tags) and len(found) == 1 and pa.types.is_integer(schema.field(found[0]).type)
+
+
+def deal_out(app: App, numbers: Reader | None, sources: int | None, leaves: int, plan: Plan | None) -> Deal:
+    """Find out how many streams the left input has.
+
+    Parameters
+    ----------
+    app : App
+    numbers : Reader or None
+        Of the column that says them, where there is one. Its numbers are those of the streams; where they are below 0,
+        or more than any plan has leaves, they are taken modulo the leaves.
+    sources : int or None
+        What was asked for.
+    leaves : int
+        As many there are if nothing else says it.
+    plan : Plan or None
+        The user's own, which names streams: also such as have no rows.
+    """
+    named = [] if plan is None else [1 + tag.stream for tag in plan.tags if tag.tag in app.tags]
+    planned = max(named, default=0)
+    if numbers is None:
+        return Deal(sources or planned or leaves)
+    low, high = _range(numbers)
+    most = MOST_LEAVES if plan is None else MOST_STREAMS
+    found = high + 1 if low >= 0 and high < most else leaves
+    return Deal(max(found, planned, 1), STREAM)
+
+
+def _range(numbers: Reader) -> tuple[int, int]:
+    """The least and the greatest; of no numbers 0 and -1."""
+    low, high = 0, -1
+    for batch in numbers:
+        found = pc.min_max(batch.column(0)).as_py()
+        if found["min"] is not None:
+            low, high = min(low, found["min"]), max(high, found["max"])
+    return low, high
+
+
+def whole(reader: Reader, app: App, side: int, deal: Deal) -> Reader:
+    """Refuse rows with a null in a column that the application needs, and bring numbers of streams into their range."""
+    needed = [name for name, _ in app.needs(side) if name in reader.schema.names]
+    place = reader.schema.get_field_index(STREAM) if side == 0 and deal.by else -1
+    schema = reader.schema if place < 0 else reader.schema.set(place, pa.field(STREAM, pa.int64()))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        row = 0
+        for batch in reader:
+            for name in needed:
+                column = batch.column(batch.schema.get_field_index(name))
+                if column.null_count:
+                    at = row + pc.index(column.is_null(), True).as_py()
+                    raise InputError(
+                        f"input {reader.name!r}: {name} is null in row {at:,}; fill it, or filter such rows out of the file"
+                    )
+            row += batch.num_rows
+            if place >= 0:
+                numbers = pc.fill_null(batch.column(place), 0).to_numpy(zero_copy_only=False) % deal.count
+                columns = [*batch.columns]
+                columns[place] = pa.array(numbers, pa.int64())
+                batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+            yield batch
+
+    return Reader(schema, reader.name, reader.rows, batches, is_validated=False)

@@ -1,0 +1,70 @@
+"""What an emission leaves out is null: a flag beside the values says so.
+
+Results are words, which cannot say that there is none. A program whose functions leave a field out, in some of their
+emissions, has a column more for it, and each emission is completed with a flag, and a value where there is none.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+
+from headrace.codegen.capture import CapturedFunction
+from headrace.codegen.kinds import Kind
+
+_NOTHING = {"string": "", "bool": False, "float64": 0.0, "float32": 0.0}
+"""What stands where there is no value; 0 for other kinds."""
+
+
+def fields_left_out(functions: Iterable[CapturedFunction], emits: Mapping[str, Kind]) -> tuple[str, ...]:
+    """Return the fields that some emission does not give."""
+    absent = {name for function in functions for call in _emissions(function) for name in _absent(call, emits)}
+    return tuple(name for name in emits if name in absent)
+
+
+def flag_of(name: str) -> str:
+    """The name of the flag of a field, which no field can have."""
+    return f"{name} is null"
+
+
+def completed(function: CapturedFunction, emits: Mapping[str, Kind], optional: Iterable[str]) -> CapturedFunction:
+    """Give every emission all values, and a flag for each optional one.
+
+    Parameters
+    ----------
+    function : CapturedFunction
+        An update.
+    emits : mapping of str to kind
+    optional : iterable of str
+        The fields of `fields_left_out`.
+    """
+    function = dataclasses.replace(function, node=copy.deepcopy(function.node))
+    for call in _emissions(function):
+        absent = _absent(call, emits)
+        given = {name: _NOTHING.get(str(emits[name]), 0) for name in absent}
+        given |= {flag_of(name): name in absent for name in optional}
+        for name, value in given.items():
+            call.keywords.append(ast.copy_location(ast.keyword(name, ast.Constant(value)), call))
+        ast.fix_missing_locations(call)
+    return function
+
+
+def _emissions(function: CapturedFunction) -> Iterator[ast.Call]:
+    """The calls of its last parameter, ``emit``."""
+    emit = function.parameters[-1]
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == emit:
+            yield node
+
+
+def _absent(call: ast.Call, emits: Mapping[str, Kind]) -> list[str]:
+    """What it leaves out; nothing, if what it gives cannot be seen, which is refused elsewhere."""
+    if any(isinstance(one, ast.Starred) for one in call.args) or any(one.arg is None for one in call.keywords):
+        return []
+    named = {one.arg for one in call.keywords}
+    return [name for name in list(emits)[len(call.args) :] if name not in named]
+
+
+__all__ = ["completed", "fields_left_out", "flag_of"]
