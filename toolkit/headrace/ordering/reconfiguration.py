@@ -18,8 +18,9 @@ from headrace.ordering.control import (
     PipelineArrays,
     write_configuration,
 )
-from headrace.ordering.options import check_schedule, whole
+from headrace.ordering.options import check_schedule
 from headrace.ordering.words import MOST_BATCH
+from headrace.runtime.options import whole
 from headrace.runtime.sections import Capabilities, Completion, Control
 
 _LOOK_S = 1e-3
