@@ -240,6 +240,7 @@ class Executors:
     spins: int = 0
     max_delay_ns: int = 10_000_000
     can_split: bool = False
+    skip_lists: bool = False
 
     def __post_init__(self):
         n, threads = len(self.events), self.max_threads
@@ -251,6 +252,7 @@ class Executors:
         self.c = control.allocate(
             threads, records, self.capacity, operations, len(self.planned), max_delay_ns=self.max_delay_ns,
             table_rows=rows, table_places=np.array([[0, 0, 1], [records, records + 2, 2]]),
+            skip_lists=self.skip_lists,
         )  # fmt: skip
         self.c.words[worker_kernel.SPIN] = self.spins
         control.write_configuration(self.c, 0, self.initial, self.can_split)

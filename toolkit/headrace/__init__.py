@@ -88,6 +88,8 @@ from headrace.expressions import (
 from headrace.names import missing_from_module
 from headrace.runtime.registry import runs, stop_all
 from headrace.stream import Stream, inputs, stream
+from headrace.synchronization.plan_nodes import PlanNode
+from headrace.synchronization.plans import Plan
 from headrace.synchronization.program import program
 from headrace.synchronization.tags import tag
 from headrace.transactions.tables import column, table
@@ -97,6 +99,8 @@ __version__ = "0.1.0"
 __all__ = [
     "HeadraceError",
     "Mapping",
+    "Plan",
+    "PlanNode",
     "Stream",
     "array",
     "band",

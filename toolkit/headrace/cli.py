@@ -103,7 +103,7 @@ def parser() -> argparse.ArgumentParser:
     from headrace.ordering.control import QUEUE_KINDS, REORDERS, SCHEDULES
     from headrace.ordering.options import DEFAULT_SCHEDULE
     from headrace.ordering.words import MOST_BATCH
-    from headrace.transactions.control import SCHEMES, SHARINGS
+    from headrace.transactions.control import CHAIN_KINDS, SCHEMES, SHARINGS
     from headrace.transactions.options import ADAPTIVE, DEFAULT_PUNCTUATION, DEFAULT_SCHEME, MOST_PUNCTUATION
 
     top = _Parser(
@@ -151,6 +151,8 @@ def parser() -> argparse.ArgumentParser:
     events = f"events of a batch (default {DEFAULT_PUNCTUATION})"
     of_tables.add_argument("--punctuation", type=_whole("events", MOST_PUNCTUATION), metavar="N", help=events)
     of_tables.add_argument("--sharing", choices=SHARINGS, help="what executors take of each other's work (default nothing)")
+    made = "how operation chains are made, where there are such (default radix); skiplist: as in the paper"
+    of_tables.add_argument("--chains", choices=CHAIN_KINDS, help=made)
     of_tables.add_argument("--unsafe", action="store_true", default=None, help="allow --scheme none, whose results are wrong")
     of_tables.add_argument("--state", metavar="DIR", help="write the tables after the last event, DIR/NAME.parquet each")
     of_stages = run.add_argument_group(f"options of {', '.join(app.name for app in APPS.values() if app.stages)}")

@@ -24,6 +24,7 @@ from headrace.transactions.measures import BREAKDOWN
 from headrace.transactions.options import TransactionOptions
 from headrace.transactions.phases_kernel import ask_pause, end_pause, watch_pause
 from headrace.transactions.results import RING_MASK
+from headrace.transactions.skip_chains_kernel import LEVELS
 from headrace.workers import worker_kernel
 from headrace.workers.pool import WorkerPool
 
@@ -110,10 +111,14 @@ class Executed:
         batch = max(1, int(c.rows[0, words.PUNCTUATION]))
         for array in (c.refs, c.tss, c.ats, c.places, c.set_at, c.set_size, c.pending, c.order):
             touch(array[:batch])
-        for array in (c.locks, c.tails, c.heads):
+        for array in (c.locks, c.tails, c.heads, c.links[: LEVELS * c.heads.size]):
             touch(array)
         threads = int(c.rows[0, words.THREADS])
-        for array, count in ((c.sets, 16), (c.event_of, 16), (c.link, 16), (c.link_2, 16), (c.entries, 16), (c.nodes, 64)):
+        for me in range(threads):
+            touch(c.fingers[me])
+        parts = [(array, 16) for array in (c.sets, c.event_of, c.link, c.link_2, c.entries)]
+        parts += [(c.nodes, 64), (c.links[LEVELS * c.heads.size :], 16 * LEVELS)]
+        for array, count in parts:
             for me in range(threads):  # each has its part
                 touch(array[array.size * me // threads :][: count * batch])
 

@@ -136,6 +136,12 @@ class Case:
         (bound,) = node.spec.bound.values()
         return fitting(bound)
 
+    @property
+    def can_split(self) -> bool:
+        """Whether its transactions are run as operations, in chains."""
+        (bound,) = self._stream.plan().output.spec.bound.values()
+        return bound.operations is not None
+
     def run(self, scheme: str, threads: int = 1, **options: Any) -> Executed:
         """Execute all events; what comes of them is what `serial` made of them, but for `none`."""
         if scheme != "serial" and not self.content:

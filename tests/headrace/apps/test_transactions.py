@@ -87,6 +87,7 @@ def flags_of(draw, name):
         "scheme": draw.choice(schemes),
         "punctuation": draw.choice(PUNCTUATIONS),
         "sharing": draw.choice(["nothing", "everything", "socket"]),
+        "chains": draw.choice(["radix", "skiplist"] if name != "sl" else [None]),  # its transactions run whole
         "batch": draw.choice([None, 1, 13, 100]),
         "max_threads": draw.choice([None, 4]),
     }

@@ -96,6 +96,8 @@ def wrong(capfd, *arguments, status=2):
         (["run", "sl", "--in", "words.parquet", "--out", "o.parquet", "--scheme", "lok"], "did you mean lock?"),
         (["run", "sl", "--in", "words.parquet", "--out", "o.parquet", "--scheme", "none"], "add --unsafe"),
         (["run", "sl", "--in", "words.parquet", "--out", "o.parquet", "--sharing", "all"], "everything"),
+        (["run", "sl", "--in", "words.parquet", "--out", "o.parquet", "--chains", "lists"], "skiplist"),
+        (["run", "abandoned", "--in", "words.parquet", "--out", "o.parquet", "--chains", "radix"], "abandoned runs no trans"),
         (["run", "sl", "--in", "words.parquet", "--out", "o.parquet", "--punctuation", "0"], "of events from 1 to 131072"),
         (["run", "sl", "--in", "words.parquet", "--out", "o.parquet", "--state", ""], "--state '': an empty path"),
         (["run", "sl", "--in", "words.parquet", "--out", "o.parquet", "--state", "words.parquet"], "is a file"),

@@ -249,6 +249,8 @@ def test_example_tables_outside_a_transaction():
         (ParameterError, {"threads": 3, "max_threads": 2}, ["threads=3", "from 1 to 2"]),
         (ParameterError, {"max_state": 0}, ["max_state=0", "from 4,096"]),
         (ParameterError, {"max_operations": 0}, ["max_operations=0", "from 1"]),
+        (ParameterError, {"chains": "skip"}, ["chains='skip'", "'skiplist'"]),
+        (ParameterError, {"reconfigure": [(1, {"chains": "radix"})]}, ["'chains", "the controls"]),
         (ParameterError, {"snapshot_every": "often"}, ["snapshot_every='often'", "'200ms'"]),
         (ParameterError, {"max_delay": "soon"}, ["max_delay='soon'", "'200ms'"]),
         (ParameterError, {"reconfigure": [(1, {"schem": "lock"})]}, ["'schem", "did you mean 'scheme'?"]),

@@ -32,7 +32,7 @@ _MASTER = re.compile(r"local(\[(\*|[1-9]\d{0,4})( *, *[1-9]\d{0,4})?\])?|spark:/
 
 ENGINE_OPTIONS = {
     "elastic": ("mode", "gate"),
-    "transactions": ("scheme", "punctuation", "sharing", "unsafe"),
+    "transactions": ("scheme", "punctuation", "sharing", "chains", "unsafe"),
     "ordering": ("schedule", "queues", "reorder"),
 }
 """By engine, the options of `start` that it has alone and the command line passes on."""
@@ -61,6 +61,7 @@ class Request:
     scheme: str | None = None
     punctuation: int | None = None
     sharing: str | None = None
+    chains: str | None = None
     unsafe: bool | None = None
     schedule: str | None = None
     queues: str | None = None

@@ -22,6 +22,8 @@ Rooms       order.py      merge; order of keys; reorder (lateness)
             transaction_apps.py  the applications that are made of them
             ordering.py          ordered pipelines: a chain of stages, one tuple after another
             ordering_apps.py     what the ordered applications give, said without any stages
+            synchronization.py       programs of events that depend on each other, and their wire diagrams
+            synchronization_apps.py  what such applications give, said without any program
 
 Examples
 --------

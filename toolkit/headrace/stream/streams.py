@@ -565,6 +565,10 @@ class Stream(Summarised):
             Of transactions: how they are kept in order ("chains", "lock", "mvlk", "partition", "serial", "speculative",
             "adaptive"; "none" only with ``unsafe=True``), whose work an executor may take ("nothing", "everything",
             "socket"), events of a batch (500) and how long one waits for its batch to fill ("10ms"), keys of a batch.
+        chains : {"radix", "skiplist"}
+            Of transactions: how operation chains are made, where the scheme has such (`explain()` says): by sorting slices of
+            a batch by parts of the rows, or as in the paper by inserting into a concurrent skip list for each row. The results
+            are the same. Choose "skiplist" to compare.
         snapshot_every : int or duration
             Of transactions: copy all tables after so many events, again and again, or so often ("2s"). The two newest copies
             are ``run.snapshots``, oldest first, also when the run has failed or was stopped. Those by count are of exactly

@@ -19,6 +19,8 @@ Plans:
 ``drawing``           a plan as a drawing
 ``tag_ranges``        implementation tags in words and in ranges
 ``optimizing``        plans for a program: Appendix B's optimizer, chains, flat trees
+``by_rates``          a plan by measured rates and costs; ``exhaustive`` is the best there is
+``prediction``        how many events per second a plan can take
 ``dependence``        the graph of implementation tags: what is connected, what falls apart
 ``rates``             how often events of each tag come
 ====================  ======================================================================

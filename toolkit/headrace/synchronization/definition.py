@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from headrace.codegen.kinds import Kind
 from headrace.codegen.state import StateField
-from headrace.synchronization.tags import ImplementationTag, Tag
+from headrace.synchronization.tags import ImplementationTag, Tag, TagSet, part_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,6 +47,15 @@ class Definition:
         """Whether events of two tags depend on each other; of tags that both have keys, in one part or in two."""
         same, other = self.dependence[a, b]
         return same if same_part else other
+
+    def tag_of(self, name: str, payload: Mapping[str, Any], stream: int = 0) -> ImplementationTag:
+        """Return the implementation tag of an event."""
+        tag = self.tags[name]
+        return ImplementationTag(name, 0 if tag.by is None else part_of(payload[tag.by], tag.parts), stream)
+
+    def seen(self, held: Iterable[ImplementationTag]) -> TagSet:
+        """Return a set of implementation tags as a fork sees it."""
+        return TagSet(self.tags, held)
 
 
 def dependent(program: Definition, a: ImplementationTag, b: ImplementationTag) -> bool:

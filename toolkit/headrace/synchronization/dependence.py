@@ -54,13 +54,13 @@ class Dependence:
             del waiting[first.tag][first.part][first]
             component = [first]
             for tag in component:  # grows while it is walked
-                for other, parts in self._neighbours(tag, waiting):
+                for other, parts in self.neighbours(tag, waiting):
                     for part in parts:
                         component.extend(waiting[other].pop(part))
             found.append(component)
         return found
 
-    def _neighbours(self, tag: ImplementationTag, of: Mapping[str, Mapping[int, object]]) -> Iterator[tuple[str, list[int]]]:
+    def neighbours(self, tag: ImplementationTag, of: Mapping[str, Mapping[int, object]]) -> Iterator[tuple[str, list[int]]]:
         """Names and parts that depend on a tag, of those there are."""
         for other, same, different in self._related[tag.tag]:
             parts = of.get(other)

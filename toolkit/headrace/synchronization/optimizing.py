@@ -1,4 +1,4 @@
-"""Plans for a program: Appendix B's optimizer, and two fixed shapes of the tree.
+"""Plans for a program: which optimizer makes them; Appendix B's, and two fixed shapes of the tree.
 
 The graph of implementation tags is taken apart by its rarest tags: they go to a node above, and what is left is in
 pieces that do not depend on each other (`taken_apart`). Leaves are then shared out among the pieces, by their rates.
@@ -13,15 +13,18 @@ from typing import Any
 
 from headrace.errors import ParameterError
 from headrace.names import instead
+from headrace.synchronization.by_rates import by_rates, leaf_counts
 from headrace.synchronization.definition import Definition
 from headrace.synchronization.dependence import Dependence
+from headrace.synchronization.exhaustive import best
 from headrace.synchronization.plan_json import MOST_LEAVES
 from headrace.synchronization.plan_nodes import PlanNode
 from headrace.synchronization.plans import Plan, implementation_tags
+from headrace.synchronization.prediction import Model, read_costs
 from headrace.synchronization.rates import read_rates
 from headrace.synchronization.tags import ImplementationTag
 
-WAYS = ("appendix", "chain", "flat")
+WAYS = ("rates", "appendix", "chain", "flat", "best")
 
 Rates = Mapping[ImplementationTag, float]
 
@@ -31,23 +34,43 @@ def make_plan(
     inputs: Mapping[str, Any],
     leaves: int = 2,
     rates: Mapping[Any, Any] | None = None,
-    by: str = "appendix",
+    by: str = "rates",
+    costs: Any = None,
+    threads: int | None = None,
 ) -> Plan:
     """Make a plan; see `Program.plan`."""
     if by not in WAYS:
         raise ParameterError(f"plan(by={by!r}): {instead(by, WAYS, 'the ways')}")
-    if not isinstance(leaves, int) or isinstance(leaves, bool) or not 1 <= leaves <= MOST_LEAVES:
-        raise ParameterError(f"plan(leaves={leaves!r}): give a whole number from 1 to {MOST_LEAVES}")
+    _check_whole("leaves", leaves, MOST_LEAVES)
+    if threads is not None:
+        _check_whole("threads", threads, 4096)
     tags = implementation_tags(program, streams_of(inputs))
     known = None if rates is None else read_rates(program, tags, rates)
+    if by == "best" and known is None:
+        raise ParameterError("plan(by='best'): the best by what is not said; give rates=, events per second of each tag")
     if program.fork is None:
         leaves = 1
     graph = Dependence(program)
-    even: Rates = dict.fromkeys(tags, 1.0) if known is None else known
-    roots = appendix(graph, tags, even, leaves)
-    if by != "appendix":
+    pieces = taken_apart(graph, tags, dict.fromkeys(tags, 1.0) if known is None else known)
+    roots = appendix(pieces, leaves)
+    if by in ("chain", "flat"):
         roots = (chain if by == "chain" else flat)(graph, roots, leaves)
-    return Plan(roots, known)
+    if known is None:
+        return Plan(roots)
+    model = Model(known, read_costs(program, costs), leaves if threads is None else threads)
+    if by == "best":
+        roots = without_idle_roots(best(graph, tags, model, leaves))
+    elif by == "rates":
+        # What Appendix B makes with fewer leaves is looked at too: joins may cost more than a leaf spares.
+        others = [appendix(pieces, number) for number in leaf_counts(leaves)[:-1]]
+        found = [roots, *others, *(without_idle_roots(tree) for tree in by_rates(graph, tags, model, leaves))]
+        roots = max(found, key=lambda one: model.events_per_second(one) or 0.0)
+    return Plan(roots, known, model.events_per_second(roots))
+
+
+def _check_whole(label: str, given: Any, most: int) -> None:
+    if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= most:
+        raise ParameterError(f"plan({label}={given!r}): give a whole number from 1 to {most:,}")
 
 
 def streams_of(inputs: Mapping[str, Any]) -> dict[str, int]:
@@ -107,11 +130,8 @@ def _piece(graph: Dependence, tags: list[ImplementationTag], rates: Rates) -> Pi
     return Piece(order[:gone], taken_apart(graph, order[gone:], rates), rate)
 
 
-def appendix(
-    graph: Dependence, tags: Sequence[ImplementationTag], rates: Rates, leaves: int
-) -> tuple[PlanNode, ...]:
+def appendix(pieces: Sequence[Piece], leaves: int) -> tuple[PlanNode, ...]:
     """Make the roots of Appendix B's plan, of at most so many leaves."""
-    pieces = taken_apart(graph, tags, rates)
     if not pieces:
         return (PlanNode(),)
     return without_idle_roots(_tree(pieces, leaves))

@@ -16,7 +16,7 @@ from headrace.names import instead
 from headrace.synchronization import plan_json
 from headrace.synchronization.definition import Definition
 from headrace.synchronization.dependence import Dependence
-from headrace.synchronization.drawing import plan_text
+from headrace.synchronization.drawing import plan_svg, plan_text
 from headrace.synchronization.plan_json import MOST_LEAVES
 from headrace.synchronization.plan_nodes import Placed, PlanNode, placed
 from headrace.synchronization.tag_ranges import tags_text
@@ -222,6 +222,9 @@ class Plan:
 
     def __repr__(self) -> str:
         return plan_text(self.nodes, self.rates, self.predicted)
+
+    def _repr_svg_(self) -> str:
+        return plan_svg(self.nodes, self.rates, self.predicted)
 
 
 def _absent(program: Definition, tag: ImplementationTag, there: list[ImplementationTag]) -> str:

@@ -31,13 +31,15 @@ _COLUMN_KINDS = "int64, float64, bool, string, timestamp[us]"
 class Program(Definition):
     """What `program` returns."""
 
-    @explains_arguments(streams="inputs", workers="leaves", how="by", optimizer="by")
+    @explains_arguments(streams="inputs", workers="leaves", how="by", optimizer="by", cost="costs")
     def plan(
         self,
         inputs: Mapping[str, Any],
         leaves: int = 2,
         rates: Mapping[Any, Any] | None = None,
-        by: str = "appendix",
+        by: str = "rates",
+        costs: Any = None,
+        threads: int | None = None,
     ) -> Plan:
         """Make a plan: who processes which tags of which streams, and who joins whom. It draws itself.
 
@@ -51,15 +53,22 @@ class Program(Definition):
             Events per second: name of a tag -> a number, shared evenly by its parts and streams, or a list of one number
             a stream; or (tag, part, stream) -> a number. Without them all come equally often, and of tags that are
             equally rare the one goes up on which the most others depend.
-        by : {"appendix", "chain", "flat"}
+        by : {"rates", "appendix", "chain", "flat", "best"}
             "appendix": the rarest tags go up until the others fall apart (the paper's Appendix B). Its leaves on a chain
             of inner nodes, one at each: "chain". On a balanced tree of which only the root owns tags: "flat". These two
-            have exactly as many leaves as asked for, some of them empty where there is less to share out.
+            have exactly as many leaves as asked for, some of them empty where there is less to share out. "rates" weighs
+            rates and costs, and has fewer leaves where more would not pay; without rates it is "appendix". "best" tries
+            all plans there are, for at most 10 implementation tags.
+        costs : dict, optional
+            Nanoseconds that the functions take: "update" (a number, or tag -> number), "fork", "join".
+        threads : int, optional
+            That will run the leaves; as many as leaves if not given.
 
         Returns
         -------
         Plan
-            A valid one; another can be written by hand, or read from JSON.
+            A valid one; another can be written by hand, or read from JSON. With rates, ``plan.predicted`` is how many
+            events per second it can take, by the model of `headrace.synchronization.prediction`.
 
         Examples
         --------
@@ -76,10 +85,11 @@ class Program(Definition):
         node 0  read  1/s
         ├─ leaf 0  inc (stream 0)  500/s
         └─ leaf 1  inc (stream 1)  500/s
+        predicted: 195 M/s
         """
         from headrace.synchronization.optimizing import make_plan
 
-        return make_plan(self, inputs, leaves, rates, by)
+        return make_plan(self, inputs, leaves, rates, by, costs, threads)
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}: {field.kind}" for name, field in self.state.items())
@@ -167,7 +177,10 @@ def program(
     ...     emit(sum=state.sum)
     ...     state.sum = 0
     >>> def split(state, left, right, tags_left, tags_right):
-    ...     left.sum = state.sum
+    ...     if "barrier" in tags_right:
+    ...         right.sum = state.sum
+    ...     else:
+    ...         left.sum = state.sum
     >>> def merge(into, other):
     ...     into.sum += other.sum
     >>> window = hr.program(

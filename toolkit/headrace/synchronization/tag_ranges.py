@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 from headrace.synchronization.tags import ImplementationTag
 
+_MOST_RANGES = 4
+"""Of numbers, in words."""
+
 
 class TagRange(NamedTuple):
     """Implementation tags of one name: each of these parts in each of these streams.
@@ -40,13 +43,13 @@ def in_ranges(tags: Iterable[ImplementationTag]) -> list[TagRange]:
     return sorted(TagRange(name, parts, tuple(sorted(streams))) for (name, parts), streams in streams_of.items())
 
 
-def numbers_text(numbers: Sequence[int]) -> str:
-    """Write rising numbers as ranges.
+def numbers_text(numbers: Sequence[int], most: int | None = None) -> str:
+    """Write rising numbers as ranges; where there are more than `most`, the first ones and how many numbers there are.
 
     Examples
     --------
-    >>> numbers_text([0, 1, 2, 5])
-    '0-2, 5'
+    >>> numbers_text([0, 1, 2, 5]), numbers_text([0, 1, 2, 5, 9, 12], most=2)
+    ('0-2, 5', '0-2, 5, … 6 of them')
     """
     runs: list[list[int]] = []
     for number in numbers:
@@ -54,7 +57,10 @@ def numbers_text(numbers: Sequence[int]) -> str:
             runs[-1][1] = number
         else:
             runs.append([number, number])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+    said = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
+    if most is not None and len(said) > most:
+        said[most:] = [f"… {len(numbers):,} of them"]
+    return ", ".join(said)
 
 
 def tags_text(tags: Iterable[ImplementationTag], among: Iterable[ImplementationTag] = (), most: int = 4) -> str:
@@ -75,15 +81,20 @@ def tags_text(tags: Iterable[ImplementationTag], among: Iterable[ImplementationT
     'barrier, value (stream 1)'
     """
     whole = {one.tag: one for one in in_ranges(among)}
-    said = [_range_text(one, whole.get(one.tag)) for one in in_ranges(tags)]
+    names: dict[str, list[str]] = {}
+    for one in in_ranges(tags):
+        names.setdefault(_details(one, whole.get(one.tag)), []).append(one.tag)
+    said = [", ".join(alike) + details for details, alike in names.items()]
     rest = f" and {len(said) - most} more" if len(said) > most else ""
     return ", ".join(said[:most]) + rest or "nothing"
 
 
-def _range_text(one: TagRange, whole: TagRange | None) -> str:
-    details = []
+def _details(one: TagRange, whole: TagRange | None) -> str:
+    """Which parts and streams, in brackets; nothing where that goes without saying."""
     parts, streams = ((0,), None) if whole is None else (whole.parts, whole.streams)
-    for label, numbers, without_saying in (("part", one.parts, parts), ("stream", one.streams, streams)):
-        if numbers != without_saying:
-            details.append(f"{label}{'s' if len(numbers) > 1 else ''} {numbers_text(numbers)}")
-    return f"{one.tag} ({'; '.join(details)})" if details else one.tag
+    said = [
+        f"{label}{'s' if len(numbers) > 1 else ''} {numbers_text(numbers, _MOST_RANGES)}"
+        for label, numbers, without_saying in (("part", one.parts, parts), ("stream", one.streams, streams))
+        if numbers != without_saying
+    ]
+    return f" ({'; '.join(said)})" if said else ""

@@ -47,7 +47,8 @@ Running:
 ``partition_kernel``  partition: numbers of each partition, in the order of events
 ``speculative_kernel``  transactions on versions of rows (``multiversion_kernel``), executed and validated by
 ``speculation_kernel``  counters, and again until they read what is final
-``operations_kernel`` transactions as operations, in ``chains_kernel``: a chain for each row
+``operations_kernel`` transactions as operations, in ``chains_kernel``: a chain for each row, or
+``skip_chains_kernel`` the paper's: a concurrent skip list for each
 ``control``           what executors share, and configurations; ``words`` names its cells
 ``reconfiguration``   how a configuration is asked for, and when it holds
 ``adaptive``          the scheme chosen by trying, as a controller

@@ -54,25 +54,28 @@ def parts_of(c, config):
 
 
 @kernel
+def part_of(c, config, record, parts):
+    """In which of the parts a record is."""
+    bucket = record & BUCKET_MASK
+    return c.owner[config, bucket] if c.rows[config, SHARING] == SHARED_NOTHING else bucket & (parts - 1)
+
+
+@kernel
 def sort_by_part(me, c, config):
     """Arrange the operations of one's slice by the part of their records; the order of events stays."""
     start, stop = c.filling[me, FIRST_OPERATION], c.filling[me, SET_AT]
     parts = parts_of(c, config)
-    by_owner = c.rows[config, SHARING] == SHARED_NOTHING
     for p in range(parts + 1):
         c.part_at[me, p] = 0
     for o in range(start, stop):
-        p = c.sets[o] >> 1 & BUCKET_MASK
-        p = c.owner[config, p] if by_owner else p & (parts - 1)
-        c.part_at[me, p + 1] += 1
+        c.part_at[me, part_of(c, config, c.sets[o] >> 1, parts) + 1] += 1
     at = start
     for p in range(parts + 1):
         at += c.part_at[me, p]
         c.part_at[me, p] = at
     # part_at[p] is now where part p begins; placing moves it to where the part ends.
     for o in range(start, stop):
-        p = c.sets[o] >> 1 & BUCKET_MASK
-        p = c.owner[config, p] if by_owner else p & (parts - 1)
+        p = part_of(c, config, c.sets[o] >> 1, parts)
         c.entries[c.part_at[me, p]] = o
         c.part_at[me, p] += 1
     for p in range(parts, 0, -1):
@@ -100,4 +103,4 @@ def take_part(me, c, l, config):
     return p if p < parts else -1
 
 
-__all__ = ["sort_by_part", "take_part"]
+__all__ = ["part_of", "parts_of", "sort_by_part", "take_part"]

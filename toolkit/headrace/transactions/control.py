@@ -23,6 +23,7 @@ from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells, publish_cell, read_cell, reserved
 from headrace.progress import MIN_TIME
 from headrace.references import BUCKETS
+from headrace.transactions.skip_chains_kernel import FINGER_WORDS, LEVELS
 from headrace.transactions.words import (
     CAUSE,
     CHAINS,
@@ -42,6 +43,7 @@ from headrace.transactions.words import (
     OPERATIONS,
     PARTITION,
     PHASE,
+    PIECE,
     PUNCTUATION,
     RECORD_WORDS,
     ROW_WORDS,
@@ -62,6 +64,7 @@ from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT
 
 SCHEMES = ("chains", "lock", "mvlk", "partition", "none", "serial", "speculative")
 SHARINGS = ("nothing", "everything", "socket")
+CHAIN_KINDS = ("radix", "skiplist")
 
 _SCHEME_NUMBERS = dict(zip(SCHEMES, (CHAINS, LOCK, MVLK, PARTITION, NONE, SERIAL, SPECULATIVE), strict=True))
 _SHARING_NUMBERS = dict(zip(SHARINGS, (SHARED_NOTHING, SHARED_EVERYTHING, SHARED_SOCKET), strict=True))
@@ -166,7 +169,7 @@ class ControlArrays(NamedTuple):
     event_of: np.ndarray
     link: np.ndarray  # by scheme
     link_2: np.ndarray
-    entries: np.ndarray  # operations, as a scheme arranges them
+    entries: np.ndarray  # int64[operations + workers * PIECE]: operations, as a scheme arranges them
     # By record.
     locks: np.ndarray  # int64[RECORD_WORDS * records]
     tails: np.ndarray  # int64[RECORD_WORDS * records]
@@ -176,9 +179,12 @@ class ControlArrays(NamedTuple):
     # By version, by event.
     nodes: np.ndarray  # int64[4 * versions]
     behind: np.ndarray  # int64[capacity]: who waits for the same event
+    # By record, then by operation: chains as skip lists, where these were asked for.
+    links: np.ndarray  # int64[LEVELS * (records + operations)]
     # By executor.
     filling: np.ndarray  # int64[workers, FILLING_WORDS]: where its key sets grow
     known: np.ndarray  # int64[workers, 2 * slots]: operations of a large key set by record
+    fingers: np.ndarray  # int64[workers, FINGER_WORDS * records]: of `links`
     part_at: np.ndarray  # int64[workers, BUCKETS + 1]: parts of what it arranged
     base: np.ndarray  # int64[workers, workers * workers]: by scheme
     stack: np.ndarray  # int64[workers, capacity]: events that only it may run now
@@ -206,6 +212,7 @@ def allocate(
     table_rows: np.ndarray | None = None,
     table_places: np.ndarray | None = None,
     copies: range = range(0),
+    skip_lists: bool = False,
 ) -> ControlArrays:
     """Allocate with nobody active and no configuration written.
 
@@ -227,6 +234,8 @@ def allocate(
         As of `memory.TableMemory`, with room for a version for each of the operations; without them "mvlk" is "lock".
     copies : range
         Words of the tables' memory in which copies of rows are made.
+    skip_lists : bool
+        Operation chains are skip lists.
     """
     operations = operations_of(capacity, operations)
     if table_rows is None or table_places is None:
@@ -254,7 +263,7 @@ def allocate(
         refs=column(capacity), tss=column(capacity), ats=column(capacity), places=column(capacity),
         set_at=column(capacity), set_size=column(capacity), pending=column(capacity), order=column(capacity),
         sets=column(operations), event_of=column(operations), link=column(operations), link_2=column(operations),
-        entries=column(operations),
+        entries=column(operations + max_threads * PIECE),
         locks=column(RECORD_WORDS * records),
         tails=column(RECORD_WORDS * records),
         table_rows=table_rows,
@@ -262,8 +271,10 @@ def allocate(
         heads=column(records),
         nodes=column(4 * min(MOST_NODES, max_threads * NODES)),
         behind=column(capacity),
+        links=column(LEVELS * (records + operations) if skip_lists else 0),
         filling=aligned(max_threads * FILLING_WORDS, np.int64).reshape(max_threads, FILLING_WORDS),
         known=table(2 * slots),
+        fingers=table(FINGER_WORDS * records if skip_lists else 0),
         part_at=table(BUCKETS + 1),
         base=table(max_threads * max_threads),
         stack=table(capacity),
@@ -325,6 +336,7 @@ def family_in_force(c: ControlArrays) -> str:
 
 
 __all__ = [
+    "CHAIN_KINDS",
     "SCHEMES",
     "SHARINGS",
     "Configuration",

@@ -37,6 +37,14 @@ def objection(bound: Bound, scheme: str) -> HeadraceError | None:
     return None
 
 
+def no_operations(bound: Bound) -> HeadraceError:
+    """Say why the functions have no operation chains that could be skip lists."""
+    why = next((split.reason for split in bound.splits if split.reason), "some of their keys depend on what is read")
+    return NotSupportedError(
+        f"chains='skiplist' keeps single operations in skip lists, and these transactions run whole, since {why}: leave it out"
+    )
+
+
 def fitting(bound: Bound) -> tuple[str, ...]:
     """Name the schemes that can run the functions."""
     return tuple(scheme for scheme in SCHEMES if objection(bound, scheme) is None)

@@ -114,12 +114,19 @@ def link_owned(me, c, config):
 
 
 @kernel
+def class_of(n):
+    """In which class of `lengths` a record with n operations counts: the bits of n."""
+    k = 0
+    while n >> k != 0:
+        k += 1
+    return k
+
+
+@kernel
 def note_length(me, c, n):
     """A record has n operations in this batch: move it to the next class where that is due."""
     if n & (n - 1) == 0:
-        k = 0
-        while n >> k != 0:
-            k += 1
+        k = class_of(n)
         c.lengths[me, k] += 1
         if k > 1:
             c.lengths[me, k - 1] -= 1

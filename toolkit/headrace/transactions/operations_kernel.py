@@ -1,4 +1,4 @@
-"""Transactions as single operations, each in the chain of its record (`chains_kernel`).
+"""Transactions as single operations, each in the chain of its record (`chains_kernel`, or `skip_chains_kernel`).
 
 This file is included in each generated module of the family "operations", behind
 `executor_kernel`. The program's kernels supply
@@ -11,6 +11,7 @@ This file is included in each generated module of the family "operations", behin
 from headrace.kernel import kernel
 from headrace.memory.atomics import load_relaxed
 from headrace.transactions.chains_kernel import sort_by_part, take_part
+from headrace.transactions.flow_kernel import class_of
 from headrace.transactions.key_sets_kernel import (
     FIRST_OPERATION,
     SET_AT,
@@ -19,7 +20,22 @@ from headrace.transactions.key_sets_kernel import (
     end_set,
     note_operation,
 )
-from headrace.transactions.words import FIT, PART, RANK_FIRST, RANK_LAST, THREADS
+from headrace.transactions.skip_chains_kernel import (
+    LEVELS,
+    clear_head,
+    forget_slice,
+    has_skip_lists,
+    insert_slice,
+)
+from headrace.transactions.words import (
+    EVENT_SHIFT,
+    FIT,
+    PART,
+    PIECE,
+    RANK_FIRST,
+    RANK_LAST,
+    THREADS,
+)
 
 FAMILY_HERE = 1
 
@@ -35,7 +51,10 @@ def prepare_batch(me, c, x, s, l, config):
     begin_region(c, me, first, last)
     fit = prepare_operations(me, c, x, s, l, first, last)
     if c.rows[config, THREADS] > 1:
-        sort_by_part(me, c, config)
+        if has_skip_lists(c):
+            insert_slice(me, c, l, config)
+        else:
+            sort_by_part(me, c, config)
     else:  # in the order of events as they stand
         c.part_at[0, 0] = c.filling[0, FIRST_OPERATION]
         c.part_at[0, 1] = c.filling[0, SET_AT]
@@ -46,7 +65,36 @@ def prepare_batch(me, c, x, s, l, config):
 
 @kernel
 def arrange_batch(me, c, l, config):
+    if has_skip_lists(c) and c.rows[config, THREADS] > 1 and load_relaxed(c.words, FIT) == 0:
+        forget_slice(me, c, config)
     return True
+
+
+@kernel
+def run_chains(me, c, x, s, l, p, threads, executed):
+    """Run the chains of a part, one after another: their operations are lined up in one's piece of `entries`."""
+    piece = c.sets.size + me * PIECE
+    filled = 0
+    for slice_of in range(threads):
+        begun = c.part_at[slice_of, p]
+        while begun != 0:
+            record = c.sets[begun - 1] >> 1
+            length = 0
+            at = c.links[record * LEVELS]
+            while at != 0:
+                if c.link[at - 1] >> EVENT_SHIFT < executed:
+                    c.entries[piece + filled] = at - 1
+                    filled += 1
+                    length += 1
+                    if filled == PIECE:
+                        run_operations(me, c, x, s, l, piece, piece + filled, executed)
+                        filled = 0
+                at = c.links[(c.heads.size + at - 1) * LEVELS]
+            if length > 0:
+                c.lengths[me, class_of(length)] += 1
+            clear_head(c, record)
+            begun = c.link_2[begun - 1]
+    run_operations(me, c, x, s, l, piece, piece + filled, executed)
 
 
 @kernel
@@ -62,6 +110,9 @@ def execute_batch(me, c, x, s, l, config):
             p = take_part(me, c, l, config)
         if p < 0:
             return True
+        if threads > 1 and has_skip_lists(c):
+            run_chains(me, c, x, s, l, p, threads, executed)
+            continue
         for slice_of in range(threads):
             run_operations(me, c, x, s, l, c.part_at[slice_of, p], c.part_at[slice_of, p + 1], executed)
 

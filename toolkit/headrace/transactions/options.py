@@ -12,7 +12,7 @@ from headrace.errors import ParameterError
 from headrace.names import instead
 from headrace.runtime.options import RunOptions, check_named, largest_count, pool_size, read_changes, whole
 from headrace.transactions.adaptive import AdaptiveScheme
-from headrace.transactions.control import MOST_PUNCTUATION, SCHEMES, SHARINGS, Configuration
+from headrace.transactions.control import CHAIN_KINDS, MOST_PUNCTUATION, SCHEMES, SHARINGS, Configuration
 from headrace.transactions.reconfiguration import in_turn
 from headrace.transactions.snapshots import parse_every
 from headrace.windows import parse_seconds
@@ -54,6 +54,9 @@ class TransactionOptions:
         Keys that a batch, and so a transaction, may name; by default 16 for each event.
     max_state : int
         Bytes that lists, sets and maps of the tables may take.
+    chains : {"radix", "skiplist"}
+        How operation chains are made: by sorting slices of a batch by parts of the records, or, for comparison, by
+        inserting into concurrent skip lists.
     snapshot_every : int or duration, optional
         Copy all tables after so many events, each time, or so often.
     """
@@ -78,6 +81,7 @@ class TransactionOptions:
         max_operations: int | None = None,
         max_state: int = DEFAULT_MAX_STATE,
         snapshot_every: Any = None,
+        chains: str = "radix",
     ):
         self._run = run if scheme == ADAPTIVE else None
         scheme = DEFAULT_SCHEME if scheme == ADAPTIVE else scheme
@@ -91,6 +95,9 @@ class TransactionOptions:
         self.max_operations = 0 if max_operations is None else whole("max_operations", max_operations, 1, 1 << 30)
         self.max_state = whole("max_state", max_state, 1 << 12, 1 << 44)
         self.snapshot_every = parse_every(snapshot_every)
+        if chains not in CHAIN_KINDS:
+            raise ParameterError(f"chains={chains!r}: {instead(chains, CHAIN_KINDS, 'the ways to make chains')}")
+        self.has_skip_lists = chains == "skiplist"
         self._first = self.checked({
             "threads": largest_count(self._threads.values()), "scheme": scheme, "sharing": sharing,
             "punctuation": punctuation, "mapping": None,

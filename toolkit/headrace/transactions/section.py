@@ -28,7 +28,7 @@ from headrace.transactions.audit import Audit
 from headrace.transactions.build import Built
 from headrace.transactions.content import TablesAt
 from headrace.transactions.control import Configuration, family_in_force, family_of
-from headrace.transactions.fitting import fitting, objection
+from headrace.transactions.fitting import fitting, no_operations, objection
 from headrace.transactions.measuring import LENGTHS, measure
 from headrace.transactions.options import MOST_PUNCTUATION, TransactionOptions
 from headrace.transactions.program import Program
@@ -58,13 +58,15 @@ class TransactionSection(GatedSection):
         for configuration in (initial, *(each for _, each in planned)):
             if (wrong := objection(program.bound, configuration.scheme)) is not None:
                 raise wrong
+        if options.has_skip_lists and not self.can_split:
+            raise no_operations(program.bound)
         self._initial = initial
         self._open_gate("log", len(branches), 1, GATE_CAPACITY)
         self.kernels.join_reader(self.gate, 0, 0, 1)
         self.control = control.allocate(
             self.max_threads, program.memory.records, MOST_PUNCTUATION, operations, len(planned),
             max_delay_ns=options.max_delay_ns, table_rows=program.memory.rows, table_places=program.memory.places,
-            copies=program.memory.copies,
+            copies=program.memory.copies, skip_lists=options.has_skip_lists,
         )  # fmt: skip
         self.out = rings.allocate(self.max_threads, OUTPUT_CAPACITY, self.control.meter)
         self.state = program.allocate(OUTPUT_CAPACITY, self.control.sets.size)

@@ -1,0 +1,94 @@
+"""The programs of the applications, in plain Python.
+
+Property    a program gives what its application says, in one order of events, and in any wire diagram of its tags
+Oracle      `headrace.reference.synchronization_apps`, which knows of no program
+Cannot see  that the functions compile, and the command line
+"""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.apps import eventwindow, keycounter, modelfraud, pageview
+from headrace.reference import synchronization_apps as apps
+from headrace.reference.synchronization import drawn, evaluate, merged, run
+from headrace.synchronization.definition import dependent
+
+KEY = st.integers(-1, 1)
+VALUE = st.integers(-1, 1) | st.sampled_from([-1_000, 999, 1_000, 2_001]) | st.integers(-(2**63), 2**63 - 1)
+STREAM = st.integers(0, 1)
+DIAGRAMS = 6
+"""Of each input."""
+LATER = st.integers(0, 2)
+
+
+def timed(draw, rows):
+    """Rows with event times that do not go back."""
+    ts, timed_rows = draw(st.integers(-5, 5)), []
+    for row in draw(st.lists(rows, max_size=12)):
+        ts += draw(LATER)
+        timed_rows.append((ts, row))
+    return timed_rows
+
+
+def as_input(program, name, rows):
+    """One input whose rows say their tag: by name, key and stream."""
+    return [(ts, program.tag_of(name, row, row.get("stream", 0)), row) for ts, row in rows]
+
+
+@st.composite
+def windows(draw):
+    left = timed(draw, st.fixed_dictionaries({"x": VALUE, "stream": STREAM}))
+    right = timed(draw, st.just({}))
+    program = eventwindow.PROGRAM
+    return program, [as_input(program, "value", left), as_input(program, "barrier", right)], apps.eventwindow, ([left], [right])
+
+
+@st.composite
+def views(draw):
+    left = timed(draw, st.fixed_dictionaries({"page": KEY, "user": VALUE, "stream": STREAM}))
+    right = timed(draw, st.fixed_dictionaries({"page": KEY, "info": VALUE}))
+    program = pageview.PROGRAM
+    return program, [as_input(program, "view", left), as_input(program, "update", right)], apps.pageview, ([left], [right])
+
+
+@st.composite
+def frauds(draw):
+    left = timed(draw, st.fixed_dictionaries({"value": VALUE, "stream": STREAM}))
+    right = timed(draw, st.fixed_dictionaries({"value": VALUE}))
+    program = modelfraud.PROGRAM
+    return program, [as_input(program, "transaction", left), as_input(program, "rule", right)], apps.modelfraud, ([left], [right])
+
+
+@st.composite
+def counters(draw):
+    rows = timed(draw, st.fixed_dictionaries({"key": KEY, "kind": st.sampled_from(["inc", "inc", "reset"]), "stream": STREAM}))
+    program = keycounter.PROGRAM
+    return program, [[(ts, program.tag_of(e["kind"], e, e["stream"]), e) for ts, e in rows]], apps.keycounter, ([rows],)
+
+
+def outcome(compute, *arguments):
+    """What comes of it: rows, or that integers overflow."""
+    try:
+        return compute(*arguments)
+    except OverflowError:
+        return "overflow"
+
+
+CASES = {"eventwindow": windows(), "pageview": views(), "modelfraud": frauds(), "keycounter": counters()}
+
+
+@pytest.mark.parametrize("cases", CASES.values(), ids=CASES)
+@settings(max_examples=60)
+@given(data=st.data(), seed=st.integers(0, 2**32))
+def test_oracle_programs_and_their_diagrams(cases, data, seed):
+    program, inputs, application, sources = data.draw(cases)
+    expected = outcome(application, *sources)
+    assert outcome(run, program, inputs) == expected
+    events = merged(inputs)
+    tags = sorted({event.tag for event in events} | {program.tag_of(name, {"key": 0, "page": 0}) for name in program.tags})
+    for one in range(DIAGRAMS):
+        diagram = drawn(events, tags, lambda a, b: dependent(program, a, b), random.Random(seed + one))
+        assert outcome(evaluate, program, diagram, program.seen) == expected

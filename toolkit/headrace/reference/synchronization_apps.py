@@ -1,0 +1,147 @@
+"""The applications of dependency-guided synchronization (Kallas et al., section 4.1 and appendix A), over plain rows.
+
+They say what the result is, not how it is shared out: loops and dicts over all rows in the order of events, without a
+program, a fork or a join, so that a program and its plans can be compared with them.
+
+Every function gives the rows of its output file as dicts, columns in order. A null in a column that is listed is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from headrace.errors import InputError, ParameterError
+from headrace.reference.order import Payload, Source, merge
+from headrace.reference.transactions import check_range
+from headrace.windows import DEFAULT_TIME_UNIT, Duration, parse_duration
+
+MODULUS = 1_000
+LEVELS = {"house": 1, "household": 2, "plug": 3}
+"""Each level of `smarthome`, and by how many of the three ids its keys are named."""
+
+
+def eventwindow(left: Sequence[Source], right: Sequence[Source]) -> list[Payload]:
+    """Sum the values between two barriers; what follows the last barrier gives nothing."""
+    total, rows = 0, []
+    for ts, is_right, e in _events(left, right, ["x", "stream"], []):
+        if is_right:
+            rows.append({"ts": ts, "sum": _int64(total)})
+            total = 0
+        else:
+            total += e["x"]
+    return rows
+
+
+def pageview(left: Sequence[Source], right: Sequence[Source]) -> list[Payload]:
+    """Join views with what is known of their page; an update tells what was known before."""
+    known: dict[int, int] = {}
+    rows = []
+    for ts, is_right, e in _events(left, right, ["page", "user"], ["page", "info"]):
+        info = known.get(e["page"], 0)
+        if is_right:
+            rows.append({"ts": ts, "kind": "update", "page": e["page"], "user": None, "info": info})
+            known[e["page"]] = e["info"]
+        else:
+            rows.append({"ts": ts, "kind": "view", "page": e["page"], "user": e["user"], "info": info})
+    return rows
+
+
+def modelfraud(left: Sequence[Source], right: Sequence[Source]) -> list[Payload]:
+    """Find the transactions that the model of the last rule takes for frauds; a rule tells the sum and renews the model."""
+    total, model, rows = 0, 0, []
+    for ts, is_right, e in _events(left, right, ["value"], ["value"]):
+        if is_right:
+            rows.append({"ts": ts, "kind": "rule", "value": _int64(total)})
+            total, model = 0, (total + e["value"]) % MODULUS
+        else:
+            if e["value"] % MODULUS == model:
+                rows.append({"ts": ts, "kind": "fraud", "value": e["value"]})
+            total += e["value"]
+    return rows
+
+
+def keycounter(sources: Sequence[Source]) -> list[Payload]:
+    """Count the increments of each key, until its reset tells how many there were."""
+    counts: dict[int, int] = {}
+    rows = []
+    for ts, _, e in _events(sources, [], ["key", "kind"], []):
+        if e["kind"] == "inc":
+            counts[e["key"]] = counts.get(e["key"], 0) + 1
+        elif e["kind"] == "reset":
+            rows.append({"ts": ts, "key": e["key"], "count": counts.pop(e["key"], 0)})
+        else:
+            raise InputError(f"kind {e['kind']!r} at event time {ts}: it is 'inc' or 'reset'")
+    return rows
+
+
+def smarthome(sources: Sequence[Source], slice: Duration = "1h", unit: str = DEFAULT_TIME_UNIT) -> list[Payload]:
+    """Predict loads from the slice that is over and the same slice of days before (the DEBS challenge of 2014, query 1).
+
+    The prediction is for the slice after next, whose place in the day it takes.
+    """
+    width, day = parse_duration(slice, unit, "slice"), parse_duration("1d", unit, "day")
+    if width < 1 or day % width:
+        raise ParameterError(f"slice={slice!r}: a slice must divide a day, as '1h' and '15min' do")
+    loads: dict[tuple[str, tuple[int, ...]], list[float]] = {}  # of the slice: level and ids -> loads in input order
+    averages: dict[tuple[str, tuple[int, ...]], dict[int, list[float]]] = {}  # -> slice of the day -> in time order
+    rows: list[Payload] = []
+
+    def close(index: int) -> None:
+        for (level, ids), values in sorted(loads.items()):
+            average = _total(values) / len(values)
+            of_key = averages.setdefault((level, ids), {})
+            before = of_key.get((index + 2) % (day // width), [])
+            prediction = (average + _total(before) / len(before)) / 2 if before else average
+            house, household, plug = [*ids, None, None][:3]
+            named = {"level": level, "house": house, "household": household, "plug": plug}
+            rows.append({"ts": _int64((index + 1) * width), **named, "prediction": prediction})
+            of_key.setdefault(index % (day // width), []).append(average)
+        loads.clear()
+
+    index = 0
+    for ts, _, e in _events(sources, [], ["house", "household", "plug", "load"], []):
+        if loads and ts // width > index:
+            close(index)
+        index = ts // width
+        ids = (e["house"], e["household"], e["plug"])
+        for level, named_by in LEVELS.items():
+            loads.setdefault((level, ids[:named_by]), []).append(e["load"])
+    if loads:
+        close(index)
+    return rows
+
+
+APPS: dict[str, Callable[..., list[Payload]]] = {
+    "eventwindow": eventwindow,
+    "pageview": pageview,
+    "modelfraud": modelfraud,
+    "keycounter": keycounter,
+    "smarthome": smarthome,
+}
+"""Name on the command line -> reference."""
+
+
+def _events(
+    left: Sequence[Source], right: Sequence[Source], left_names: Sequence[str], right_names: Sequence[str]
+) -> Iterator[tuple[int, bool, dict[str, Any]]]:
+    """Go through both inputs in the order of events, left before right: event time, whether it is right, row."""
+    for t in merge([*left, *right]):
+        is_right = t.source >= len(left)
+        for name in right_names if is_right else left_names:
+            if t.payload[name] is None:
+                raise InputError(f"{name} is null at event time {t.ts}: fill it, or leave the row out")
+        yield t.ts, is_right, t.payload
+
+
+def _total(values: Sequence[float]) -> float:
+    """Add in the order given, from 0.0: since Python 3.12 `sum` is more exact than that."""
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
+def _int64(number: int) -> int:
+    check_range(number, "an integer")
+    return number

@@ -1,0 +1,168 @@
+"""How many events per second a plan can take: the model by which optimizers compare plans.
+
+A leaf is busy with its own events. An event of a node above it stops all leaves below that node, until they have joined,
+one level after the other, and forked again. So, in nanoseconds of work for each second of stream::
+
+    busy(leaf) = rate x update
+    busy(node) = max(busy(left), busy(right)) + rate x (update + height x (join + fork))
+
+with `height` the levels below the node: joins of one level run at the same time. What all nodes do together, each join
+and fork counted, has to fit into the threads there are. A plan is busy all the time at that many events per second::
+
+    sum of rates / max(busy(root), work / threads)
+
+What the model leaves out: that leaves take turns in having much to do between two joins (it takes the mean), how long
+a thread needs to wake up, memory, and the order of the output.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from headrace.errors import ParameterError
+from headrace.names import instead
+from headrace.synchronization.definition import Definition
+from headrace.synchronization.plan_nodes import PlanNode
+from headrace.synchronization.tags import ImplementationTag
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What one call of each function takes, in nanoseconds.
+
+    Attributes
+    ----------
+    update : float, or mapping of str to float
+        Of all tags, or of each.
+    fork, join : float
+        With what it takes to hand the state over.
+
+    Notes
+    -----
+    The defaults are those of small states on two cores that share a cache: orders of magnitude. Measured ones are better.
+    """
+
+    update: float | Mapping[str, float] = 10.0
+    fork: float = 60.0
+    join: float = 60.0
+
+    def of(self, tag: ImplementationTag) -> float:
+        """What an update by an event of this tag takes."""
+        return self.update if isinstance(self.update, int | float) else self.update[tag.tag]
+
+
+def read_costs(program: Definition, given: Any) -> Costs:
+    """Read what a user says of costs: None, `Costs`, or a dict of some of its fields.
+
+    Raises
+    ------
+    ParameterError
+        Naming the cost and what should be there.
+    """
+    if isinstance(given, Costs):
+        return given
+    form = 'give a dict of nanoseconds, as in {"update": 20, "fork": 100, "join": 100}'
+    if given is not None and not isinstance(given, Mapping):
+        raise ParameterError(f"costs={given!r}: {form}")
+    read: dict[str, Any] = {}
+    for name, value in (given or {}).items():
+        if name not in ("update", "fork", "join"):
+            raise ParameterError(f"costs: there is no {name!r}; {instead(name, ('update', 'fork', 'join'), 'the costs')}")
+        if name == "update" and isinstance(value, Mapping):
+            for tag in value:
+                if tag not in program.tags:
+                    raise ParameterError(f"costs: update: there is no tag {tag!r}; {instead(tag, program.tags, 'the tags')}")
+            some = _nanoseconds("update", max(value.values(), default=Costs.fork))
+            read[name] = {tag: _nanoseconds(f"update: {tag}", value.get(tag, some)) for tag in program.tags}
+        else:
+            read[name] = _nanoseconds(name, value)
+    return Costs(**read)
+
+
+def _nanoseconds(label: str, given: Any) -> float:
+    if not isinstance(given, int | float) or isinstance(given, bool) or not 0 <= given < math.inf:
+        raise ParameterError(f"costs: {label}={given!r}: give nanoseconds, a number from 0 on")
+    return float(given)
+
+
+class Load(NamedTuple):
+    """What a tree of workers has to do for one second of stream.
+
+    Attributes
+    ----------
+    busy : float
+        Nanoseconds, with everybody at work who can be.
+    height : int
+        Levels of joins.
+    work : float
+        Nanoseconds of all nodes together.
+    forks : int
+        Nodes that fork.
+    """
+
+    busy: float
+    height: int
+    work: float
+    forks: int
+
+
+class Model:
+    """What plans for one program and one set of rates have to do.
+
+    Parameters
+    ----------
+    rates : mapping of ImplementationTag to float
+        Events per second.
+    costs : Costs
+    threads : int
+        That run the leaves.
+
+    Examples
+    --------
+    >>> value, barrier = ImplementationTag("value", 0, 0), ImplementationTag("barrier", 0, 0)
+    >>> model = Model({value: 1e6, barrier: 1.0}, Costs(update=100.0), threads=1)
+    >>> round(model.events_per_second([PlanNode([value, barrier])]))
+    10000000
+    """
+
+    def __init__(self, rates: Mapping[ImplementationTag, float], costs: Costs, threads: int):
+        self.rates, self.threads = rates, threads
+        self._updates = {tag: rate * costs.of(tag) for tag, rate in rates.items()}
+        self._round_trip = costs.fork + costs.join
+
+    def updates(self, tags: Iterable[ImplementationTag]) -> float:
+        """Nanoseconds that the events of some tags take."""
+        return sum(self._updates[tag] for tag in tags)
+
+    def leaf(self, tags: Iterable[ImplementationTag]) -> Load:
+        """What a leaf has to do."""
+        busy = self.updates(tags)
+        return Load(busy, 0, busy, 0)
+
+    def above(self, tags: Sequence[ImplementationTag], left: Load, right: Load) -> Load:
+        """What a node and those below it have to do."""
+        own, joins = self.updates(tags), sum(self.rates[tag] for tag in tags) * self._round_trip
+        height, forks = 1 + max(left.height, right.height), 1 + left.forks + right.forks
+        return Load(
+            max(left.busy, right.busy) + own + joins * height, height, left.work + right.work + own + joins * forks, forks
+        )
+
+    def of(self, node: PlanNode) -> Load:
+        """What a tree has to do."""
+        if not node.children:
+            return self.leaf(node.tags)
+        left, right = map(self.of, node.children)
+        return self.above(node.tags, left, right)
+
+    def seconds(self, busy: float, work: float) -> float:
+        """How long a second of stream takes, in nanoseconds."""
+        return max(busy, work / self.threads)
+
+    def events_per_second(self, roots: Sequence[PlanNode]) -> float | None:
+        """Return at which rate of all events a plan is busy all the time; None where nothing costs anything."""
+        loads = [self.of(root) for root in roots]
+        spent = self.seconds(max(load.busy for load in loads), sum(load.work for load in loads))
+        return sum(self.rates.values()) / spent * 1e9 if spent else None
