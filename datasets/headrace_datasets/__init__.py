@@ -24,11 +24,18 @@ function              columns                                  what it is
                       caller_lon, callee_lat, callee_lon       have got to
 ``item_sales``        ts, item, amount                         sales of items whose categories grow or decline
 ``item_categories``   ts, item, category                       the categories of these items
+``eventwindow``       ts, x, stream (left); ts (right)         values of several streams, and barriers
+``pageviews``         ts, page, user (left);                   views of pages, two of them hot, and news of the pages
+                      ts, page, info (right)
+``frauds``            ts, value (both sides)                   transactions, and rules that say which are fraudulent
+``keycounts``         ts, key, kind                            increments of counters, and resets
+``plugs``             ts, house, household, plug, load         smart plugs, in the form of the DEBS challenge of 2014
 ====================  =======================================  ===============================================
 
 Shared by the generators: ``dataset`` (what they return), ``randomness`` (random streams, Zipf's law),
 ``arrivals`` (when rows arrive), ``events`` and ``keys`` (of transactions: blocks of events, the records they touch),
-``interleaved`` (sessions and tickets that go on at the same time), ``words`` (pronounceable made-up words),
+``interleaved`` (sessions and tickets that go on at the same time), ``occasional`` (one event after every so many of
+another kind), ``words`` (pronounceable made-up words),
 ``parameters`` (checks of arguments).
 
 What holds for all of them: the rows depend on the parameters alone, never on the batch size; a smaller `n`
@@ -43,13 +50,18 @@ function share a name, so import it as ``from headrace_datasets.tweets import ge
 from headrace_datasets.calls import calls
 from headrace_datasets.clicks import clicks
 from headrace_datasets.dataset import Dataset
+from headrace_datasets.eventwindow import eventwindow
 from headrace_datasets.flights import flights
+from headrace_datasets.frauds import frauds
 from headrace_datasets.gs import gs
 from headrace_datasets.item_categories import item_categories
 from headrace_datasets.item_sales import item_sales
 from headrace_datasets.joins import joins
+from headrace_datasets.keycounts import keycounts
 from headrace_datasets.linear_road import linear_road
 from headrace_datasets.ob import ob
+from headrace_datasets.pageviews import pageviews
+from headrace_datasets.plugs import plugs
 from headrace_datasets.position_reports import position_reports
 from headrace_datasets.sl import sl
 from headrace_datasets.store_sales import store_sales
@@ -61,13 +73,18 @@ __all__ = [
     "Dataset",
     "calls",
     "clicks",
+    "eventwindow",
     "flights",
+    "frauds",
     "gs",
     "item_categories",
     "item_sales",
     "joins",
+    "keycounts",
     "linear_road",
     "ob",
+    "pageviews",
+    "plugs",
     "position_reports",
     "sl",
     "store_sales",

@@ -20,13 +20,18 @@ from headrace_datasets import (
     Dataset,
     calls,
     clicks,
+    eventwindow,
     flights,
+    frauds,
     gs,
     item_categories,
     item_sales,
     joins,
+    keycounts,
     linear_road,
     ob,
+    pageviews,
+    plugs,
     position_reports,
     sl,
     store_sales,
@@ -36,13 +41,18 @@ from headrace_datasets import (
 )
 from headrace_datasets.calls import generate as generate_calls
 from headrace_datasets.clicks import generate as generate_clicks
+from headrace_datasets.eventwindow import generate as generate_eventwindow
+from headrace_datasets.frauds import generate as generate_frauds
 from headrace_datasets.gs import generate as generate_gs
 from headrace_datasets.item_categories import generate as generate_item_categories
 from headrace_datasets.item_sales import generate as generate_item_sales
 from headrace_datasets.joins import generate as generate_joins
+from headrace_datasets.keycounts import generate as generate_keycounts
 from headrace_datasets.linear_road import NAMES as ROAD_COLUMNS
 from headrace_datasets.linear_road import generate as generate_linear_road
 from headrace_datasets.ob import generate as generate_ob
+from headrace_datasets.pageviews import generate as generate_pageviews
+from headrace_datasets.plugs import generate as generate_plugs
 from headrace_datasets.sl import generate as generate_sl
 from headrace_datasets.store_sales import generate as generate_store_sales
 from headrace_datasets.tp import generate as generate_tp
@@ -109,6 +119,28 @@ GENERATED = [
     pytest.param(item_sales, {"ts": "timestamp[us, tz=UTC]", "item": "int64", "amount": "int64"}, id="item_sales"),
     pytest.param(
         item_categories, {"ts": "timestamp[us, tz=UTC]", "item": "int64", "category": "int64"}, id="item_categories"
+    ),
+    pytest.param(eventwindow, {"ts": "timestamp[us, tz=UTC]", "x": "int64", "stream": "int64"}, id="eventwindow-left"),
+    pytest.param(
+        lambda *a, **k: eventwindow(*a, side="right", every=3, **k), {"ts": "timestamp[us, tz=UTC]"}, id="eventwindow-right"
+    ),
+    pytest.param(pageviews, {"ts": "timestamp[us, tz=UTC]", "page": "int64", "user": "int64"}, id="pageviews-left"),
+    pytest.param(
+        lambda *a, **k: pageviews(*a, side="right", every=3, **k),
+        {"ts": "timestamp[us, tz=UTC]", "page": "int64", "info": "int64"},
+        id="pageviews-right",
+    ),
+    pytest.param(frauds, {"ts": "timestamp[us, tz=UTC]", "value": "int64"}, id="frauds-left"),
+    pytest.param(
+        lambda *a, **k: frauds(*a, side="right", every=3, **k),
+        {"ts": "timestamp[us, tz=UTC]", "value": "int64"},
+        id="frauds-right",
+    ),
+    pytest.param(keycounts, {"ts": "timestamp[us, tz=UTC]", "key": "int64", "kind": "string"}, id="keycounts"),
+    pytest.param(
+        plugs,
+        {"ts": "timestamp[us, tz=UTC]", **dict.fromkeys(("house", "household", "plug"), "int64"), "load": "double"},
+        id="plugs",
     ),
 ]
 ROWS = 70_000  # more than one block of every generator
@@ -200,7 +232,8 @@ def test_repeated_rows_take_no_more_memory_than_one_round():
     "generate",
     [generate_tweets, generate_trades, generate_joins, generate_linear_road]
     + [generate_gs, generate_sl, generate_ob, generate_tp]
-    + [generate_clicks, generate_store_sales, generate_calls, generate_item_sales, generate_item_categories],
+    + [generate_clicks, generate_store_sales, generate_calls, generate_item_sales, generate_item_categories]
+    + [generate_eventwindow, generate_pageviews, generate_frauds, generate_keycounts, generate_plugs],
 )
 def test_module_level_generate(generate):
     batches = list(generate(40_000, 5))
@@ -239,6 +272,8 @@ def test_the_name_tells_the_call():
     for data in (joins(n=5, side="right"), gs(n=5, reads=0), sl(n=5), ob(n=5, ratio=(1, 2, 0)), tp(n=5, vehicles=3)):
         assert eval(data.name).to_arrow().equals(data.to_arrow()) and eval(data.name).name == data.name
     for data in (clicks(n=5), store_sales(n=5, nulls=0), calls(n=5), item_sales(n=5, trend=0.5), item_categories(n=5)):
+        assert eval(data.name).to_arrow().equals(data.to_arrow()) and eval(data.name).name == data.name
+    for data in (eventwindow(n=5, streams=3), pageviews(n=5, side="right"), frauds(n=5), keycounts(n=5, keys=2), plugs(n=5)):
         assert eval(data.name).to_arrow().equals(data.to_arrow()) and eval(data.name).name == data.name
 
 
@@ -307,6 +342,17 @@ def test_the_name_tells_the_call():
         (lambda: item_sales(n=1, categories=0), ["categories is 0", "at least 1"]),
         (lambda: item_categories(n=10**7), ["n is 10000000", "at most 1000000"]),
         (lambda: item_categories(n=1, categories=1_001), ["categories is 1001", "at most 1000"]),
+        (lambda: eventwindow(n=1, every=0), ["every is 0", "at least 1"]),
+        (lambda: eventwindow(n=1, side="middle"), ["side is 'middle'", "'left' or 'right'"]),
+        (lambda: eventwindow(n=1, streams=1_001), ["streams is 1001", "at most 1000"]),
+        (lambda: frauds(n=10**6, rate=0.01, side="right"), ["rate is 0.01", "95 years"]),
+        (lambda: pageviews(n=1, pages=0), ["pages is 0", "at least 1"]),
+        (lambda: pageviews(n=1, users=10**7), ["users is 10000000", "at most 1000000"]),
+        (lambda: pageviews(n=1, hot_share=1.5), ["hot_share is 1.5", "from 0 to 1"]),
+        (lambda: keycounts(n=1, keys=10**7), ["keys is 10000000", "at most 1000000"]),
+        (lambda: keycounts(n=1, resets=-1), ["resets is -1", "from 0 to 1"]),
+        (lambda: plugs(n=1, houses=1_001), ["houses is 1001", "at most 1000"]),
+        (lambda: plugs(n=1, idle=2), ["idle is 2", "from 0 to 1"]),
         (lambda: position_reports(joins(n=1)), ["source is joins", "no column 'type'", "linear_road"]),
         (lambda: position_reports(7), ["source is 7", "int", "linear_road"]),
         (lambda: position_reports(linear_road(n=1), n=-1), ["n is -1", "at least 0"]),

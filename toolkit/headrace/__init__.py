@@ -87,10 +87,9 @@ from headrace.expressions import (
 )
 from headrace.names import missing_from_module
 from headrace.runtime.registry import runs, stop_all
-from headrace.stream import Stream, inputs, stream
+from headrace.stream import Stream, inputs, program, stream, streams
 from headrace.synchronization.plan_nodes import PlanNode
 from headrace.synchronization.plans import Plan
-from headrace.synchronization.program import program
 from headrace.synchronization.tags import tag
 from headrace.transactions.tables import column, table
 
@@ -141,6 +140,7 @@ __all__ = [
     "spark",
     "stop_all",
     "stream",
+    "streams",
     "sum",
     "table",
     "tag",
@@ -155,6 +155,7 @@ _ELSEWHERE = {
     **{name: f"headrace_datasets.{name}" for name in ("tweets", "trades", "joins", "linear_road", "flights")},
     **{name: f"headrace_datasets.{name}" for name in ("gs", "sl", "ob", "tp", "position_reports")},
     **{name: f"headrace_datasets.{name}" for name in ("clicks", "store_sales", "calls", "item_sales", "item_categories")},
+    **{name: f"headrace_datasets.{name}" for name in ("eventwindow", "pageviews", "frauds", "keycounts", "plugs")},
     **{name: f"import headrace.{name}" for name in ("apps", "report", "errors")},
     "percentile": "hr.quantile", "collect": "hr.collect_list", "unique": "hr.collect_set",
     **dict.fromkeys(("topk", "top_k", "nlargest", "max_by", "arg_max"), "hr.top(k, column, by=...)"),

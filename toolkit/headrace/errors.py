@@ -11,6 +11,8 @@ started, or stopped before the row in question had any effect.
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class HeadraceError(Exception):
     """Everything this package raises on purpose."""
@@ -156,6 +158,25 @@ class FunctionError(HeadraceError):
             values = (f"{name!r}: {value!r}{times.get(name, '')}" for name, value in self.tuple.items())
             text += f" on tuple {{{', '.join(values)}}}"
         return text
+
+
+class InconsistentProgramError(HeadraceError):
+    """A program whose results would depend on the plan; the text has a drawing of what differs below its first line.
+
+    Parameters
+    ----------
+    text : str
+    counterexample : object
+        Can be printed, and run again; see ``Program.check``.
+    """
+
+    def __init__(self, text: str, counterexample: Any = None):
+        # Both of them positional for Exception, so that the error survives pickling.
+        super().__init__(text, counterexample)
+        self.counterexample = counterexample
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class RunStoppedError(HeadraceError):

@@ -1,11 +1,14 @@
 """The programs of the applications, in plain Python.
 
-Property    a program gives what its application says, in one order of events, and in any wire diagram of its tags
+Property    a program gives what its application says: in one order of events, in any wire diagram of its tags, and in those of
+            the plans that optimizers make
 Oracle      `headrace.reference.synchronization_apps`, which knows of no program
 Cannot see  that the functions compile, and the command line
 """
 
+import functools
 import random
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +16,7 @@ from hypothesis import strategies as st
 
 from headrace.apps import eventwindow, keycounter, modelfraud, pageview
 from headrace.reference import synchronization_apps as apps
-from headrace.reference.synchronization import drawn, evaluate, merged, run
+from headrace.reference.synchronization import drawn, evaluate, merged, planned, run
 from headrace.synchronization.definition import dependent
 
 KEY = st.integers(-1, 1)
@@ -92,3 +95,18 @@ def test_oracle_programs_and_their_diagrams(cases, data, seed):
     for one in range(DIAGRAMS):
         diagram = drawn(events, tags, lambda a, b: dependent(program, a, b), random.Random(seed + one))
         assert outcome(evaluate, program, diagram, program.seen) == expected
+
+
+def above(left, right):
+    """A node that owns nothing, above two roots."""
+    return SimpleNamespace(tags=(), children=(left, right))
+
+
+@pytest.mark.parametrize("cases", CASES.values(), ids=CASES)
+@settings(max_examples=30)
+@given(data=st.data(), by=st.sampled_from(["appendix", "chain", "flat"]), leaves=st.integers(1, 5))
+def test_oracle_plans_give_what_the_application_says(cases, data, by, leaves):
+    program, inputs, application, sources = data.draw(cases)
+    plan = program.plan(dict.fromkeys(program.tags, 2), leaves=leaves, by=by)
+    diagram = planned(merged(inputs), functools.reduce(above, plan.roots))
+    assert outcome(evaluate, program, diagram, program.seen) == outcome(application, *sources)

@@ -175,6 +175,29 @@ class Texts:
         return self.literals.index(text)
 
 
+@dataclass(frozen=True)
+class Membership:
+    """What ``name in parameter`` and ``(name, key) in parameter`` stand for: a parameter that is asked and nothing else.
+
+    Attributes
+    ----------
+    names : dict
+        Name, a string literal -> condition.
+    keyed : dict
+        Name -> the kind of its keys, "string" or "number", and the condition, in which ``{key}`` stands for the key.
+    what : str
+        What the parameter is, for messages: "the tags".
+    """
+
+    names: Mapping[str, str]
+    keyed: Mapping[str, tuple[str, str]]
+    what: str
+
+    def texts(self) -> list[str]:
+        """All its conditions."""
+        return [*self.names.values(), *(text for _, text in self.keyed.values())]
+
+
 Binding = FieldBinding | ListBinding | ContainerBinding | Unreadable
 
 
@@ -219,6 +242,8 @@ class Plan:
     """Names in the function that stand for rows of tables."""
     named: Mapping[str, str] = field(default_factory=dict)
     """Names in the function that stand for something with fields, beside its parameters -> role."""
+    asked: Mapping[str, Membership] = field(default_factory=dict)
+    """Role of a parameter that is only asked what is in it."""
 
     def words(self) -> set[str]:
         """Names that locals must not take."""
@@ -233,6 +258,7 @@ class Plan:
                     texts += [binding.heads, binding.at, binding.lists]
         texts += [text for text in self.values.values() if isinstance(text, str)]
         texts += [row.text for row in self.rows.values()]
+        texts += [text for one in self.asked.values() for text in one.texts()]
         for part in (self.memory, self.texts):
             texts += [] if part is None else [text for text in vars(part).values() if isinstance(text, str)]
         return set(re.findall(r"[A-Za-z_]\w*", " ".join(texts)))

@@ -50,6 +50,7 @@ from headrace.codegen.bindings import (
     ContainerBinding,
     FieldBinding,
     ListBinding,
+    Membership,
     Memory,
     Opened,
     Plan,
@@ -146,7 +147,7 @@ def specialise(
     *,
     name: str,
     arguments: tuple[str, ...],
-    bindings: Mapping[str, Mapping[str, str | Binding] | str | Unreadable],
+    bindings: Mapping[str, Mapping[str, str | Binding] | str | Unreadable | Membership],
     parameters: tuple[str, ...],
     emits: Mapping[str, Any] | Iterable[str] | None = None,
     emit: str = "emit({values})",
@@ -177,7 +178,7 @@ def specialise(
         parameter with attributes, an expression for a single value. A field
         given as text is read-only, except for roles whose name begins with
         "state"; `FieldBinding` says more, `ListBinding` that it holds tuples,
-        `Unreadable` why it cannot be used.
+        `Unreadable` why it cannot be used, `Membership` that it is asked what is in it.
     parameters : tuple of str
         Parameters of the generated function: all names that the texts of
         bindings, `emit` and `poll` use, apart from those of the module.
@@ -219,7 +220,12 @@ def specialise(
         captured = capture(function)
     objects: dict[str, dict[str, Binding]] = {}
     values: dict[str, str | Unreadable] = {}
+    asked: dict[str, Membership] = {}
     for role, binding in bindings.items():
+        if isinstance(binding, Membership):
+            asked[role] = binding
+            names = " or ".join(f"{name!r} in it" for name in list(binding.names)[:1])
+            binding = Unreadable(f"{binding.what}, of which is only asked what is among them, as in {names}")
         if isinstance(binding, str | Unreadable):
             values[role] = binding
             continue
@@ -246,6 +252,7 @@ def specialise(
         kinds=dict(kinds or {}),
         rows=dict(rows or {}),
         named=dict(named or {}),
+        asked=asked,
     )
     written = rewrite(captured, tuple(arguments), plan)
     imports = ["import math", "import numpy as np"]

@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.errors import ParameterError
+from headrace.memory.arena import HEAD
 
 
 @dataclass(frozen=True)
@@ -177,6 +178,13 @@ def arrow_of(kind: Kind) -> pa.DataType:
     known = scalar(kind)
     assert known is not None
     return known.arrow
+
+
+def cells_of(kind: Kind) -> int:
+    """Words of a field of a state: one, a container's head, or those of an array."""
+    if isinstance(kind, Array):
+        return kind.size
+    return 1 if isinstance(kind, str) else HEAD
 
 
 def width_of(kind: Kind) -> int:

@@ -17,17 +17,9 @@ from headrace.errors import OverflowInputError
 from headrace.expressions.rows import cast
 from headrace.ingress.columns import as_arrow
 from headrace.ingress.keys import KeyDictionary
-from headrace.memory.arena import HEAD
 from headrace.reference.containers import first_value
 
 _MOST_ELEMENTS = 2**31 - 1
-
-
-def cells_of(kind: Kind) -> int:
-    """How many elements of the array of a state's field a window instance has: one, a head, or an array's words."""
-    if isinstance(kind, Array):
-        return kind.size
-    return 1 if isinstance(kind, str) else HEAD
 
 
 def stride_of(kind: Kind) -> int:

@@ -23,7 +23,7 @@ Running:
 ``pool_kernel``       memory of outputs that wait
 ``ingest_kernel``     from the gate into the first ring
 ``control``           what workers share, and configurations; ``words`` names its cells
-``reconfiguration``   how a configuration is asked for; ``changes_kernel`` installs it
+``reconfiguration``   how a configuration is asked for
 ``options``           what `start` may be told of this engine
 ``results``           from result records to rows
 ``measures``          what is measured, declared once

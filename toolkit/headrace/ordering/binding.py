@@ -19,10 +19,10 @@ import pyarrow as pa
 from headrace.codegen.bindings import Binding, ContainerBinding, FieldBinding, Memory, Texts, Unreadable
 from headrace.codegen.capture import CapturedFunction, capture
 from headrace.codegen.functions import GeneratedFunction, specialise
-from headrace.codegen.kinds import Kind, scalar
+from headrace.codegen.kinds import Kind, cells_of, scalar
 from headrace.codegen.state import StateField
 from headrace.codegen.text import attributes
-from headrace.egress.containers import cells_of, holds_text
+from headrace.egress.containers import holds_text
 from headrace.ingress.columns import is_scalar, is_text, plain_type, value_dtype
 from headrace.memory.arena import CLASSES, HEAD
 from headrace.ordering.stages import OWN_TIME, Stage

@@ -61,11 +61,11 @@ from headrace.ordering.words import (
     STATEFUL,
     STATELESS,
     STRIDE,
-    THREADS,
     WORD_COUNT,
     WORK_WORDS,
 )
 from headrace.progress import MIN_TIME
+from headrace.workers.changes_kernel import THREADS
 from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT
 
 SCHEDULES = {"qst": QST, "lp": LP, "et": ET, "ct": CT}

@@ -12,7 +12,6 @@ from headrace.gates.merged_log_kernel import advance, lane, peek
 from headrace.kernel import kernel
 from headrace.memory.atomics import exchange, load_acquire, load_relaxed, store_relaxed, store_release
 from headrace.ordering.buffer_kernel import append_end, cell, enqueue, record_of
-from headrace.ordering.changes_kernel import install
 from headrace.ordering.words import (
     AT,
     BEGUN,
@@ -34,6 +33,7 @@ from headrace.ordering.words import (
 )
 from headrace.progress import END_OF_TIME
 from headrace.references import HEARTBEAT
+from headrace.workers.changes_kernel import install
 
 PEEKED = 1024
 """Records of the gate that are taken in one go."""

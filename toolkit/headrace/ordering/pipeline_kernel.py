@@ -28,7 +28,6 @@ from headrace.ordering.schedule_kernel import choose, is_schedulable, worklist
 from headrace.ordering.words import (
     BATCH,
     BLOCKED,
-    CONFIG,
     DECISIONS,
     FALLBACKS,
     INPUT_OVER,
@@ -41,6 +40,7 @@ from headrace.ordering.words import (
     SLICES,
     TAIL,
 )
+from headrace.workers.changes_kernel import CONFIG
 from headrace.workers.worker_kernel import (
     BARRIER_EVENT,
     BARRIER_WAITING,

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.codegen.functions import explain_failure, translate_error
-from headrace.codegen.kinds import Array, scalar
+from headrace.codegen.kinds import Array, cells_of, scalar
 from headrace.codegen.text import python_name
-from headrace.egress.containers import as_object, cells_of, stride_of
+from headrace.egress.containers import as_object, stride_of
 from headrace.errors import DisorderError, FunctionError, HeadraceError, SchemaError
 from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.ingress.times import time_text

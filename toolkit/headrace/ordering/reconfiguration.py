@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.errors import ReconfigurationError
-from headrace.kernel import compile_now
-from headrace.memory.cells import read_cell
-from headrace.ordering import words
-from headrace.ordering.changes_kernel import install
 from headrace.ordering.control import (
     SCHEDULES,
     SPARE_CONFIGURATIONS,
@@ -20,13 +15,12 @@ from headrace.ordering.control import (
 )
 from headrace.ordering.options import check_schedule
 from headrace.ordering.words import MOST_BATCH
+from headrace.runtime.at_once import AtOnce
 from headrace.runtime.options import whole
-from headrace.runtime.sections import Capabilities, Completion, Control
-
-_LOOK_S = 1e-3
+from headrace.runtime.sections import Capabilities, Control
 
 
-class Reconfiguration:
+class Reconfiguration(AtOnce):
     """What can be changed at a pipeline: a `headrace.runtime.sections.Steerable`.
 
     Parameters
@@ -43,8 +37,6 @@ class Reconfiguration:
     schedules : sequence of str
         Which ones may be asked for.
     """
-
-    is_completing = False
 
     def __init__(
         self,
@@ -63,15 +55,12 @@ class Reconfiguration:
             },
             {"mapping": "no worker owns keys: whoever is free takes what is next"},
         )
-        self.planned_left = len(planned)
-        self._control, self._max_threads, self._planned, self._names = control, max_threads, planned, list(names)
-        self._rows = {0: initial} | {row: each for row, (_, each) in enumerate(planned, start=1)}
-        self._first_spare, self._spare, self._changes_seen = len(planned) + 1, 0, 0
+        self._max_threads, self._names = max_threads, list(names)
 
-    @property
-    def current(self) -> Configuration:
-        """The configuration in force."""
-        return self._rows[int(read_cell(self._control.words, words.CONFIG))]
+        def write(row: int, configuration: Configuration) -> None:
+            write_configuration(control, row, configuration, self._names)
+
+        super().__init__(control, initial, planned, write, SPARE_CONFIGURATIONS)
 
     def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
         """Complete a wish against the newest configuration known."""
@@ -99,49 +88,6 @@ class Reconfiguration:
             "schedule": configuration.schedule,
             "batch": configuration.batch,
         }
-
-    def effects(self, before: Configuration, after: Configuration) -> dict[str, int]:
-        """Nothing moves: states stay where they are."""
-        return {"transferred_bytes": 0, "transferred_ns": 0}
-
-    def place(self, target: Configuration) -> int:
-        """Let it be in force. Returns its row."""
-        row = self._first_spare + self._spare % SPARE_CONFIGURATIONS
-        self._spare += 1
-        write_configuration(self._control, row, target, self._names)
-        self._rows[row] = target
-        install(self._control, row)
-        return row
-
-    def completed(self) -> Completion | None:
-        """The next change nobody has taken note of."""
-        control, change = self._control, self._changes_seen + 1
-        if read_cell(control.words, words.CHANGE) < change:
-            return None
-        self._changes_seen = change
-        at = change % control.met_at.size
-        before, after = (int(row) for row in control.installed[at])
-        is_planned = 0 < after < self._first_spare
-        if is_planned:
-            self.planned_left -= 1
-        return Completion(
-            None if is_planned else after,
-            self._rows[before],
-            self._rows[after],
-            int(read_cell(control.met_at, at)),
-            int(read_cell(control.done_at, at)),
-            change,
-            self._planned[after - 1][0] if is_planned else None,
-            {"transferred_bytes": 0, "transferred_ns": 0},
-        )
-
-    def await_completion(self, timeout_ns: int) -> None:
-        """Wait for a moment: requests are complete already, planned changes come with their row."""
-        time.sleep(min(timeout_ns / 1e9, _LOOK_S))
-
-    def compile(self) -> None:
-        """Compile what Python calls while the stream runs."""
-        compile_now(install, (self._control, 0))
 
 
 __all__ = ["Reconfiguration"]

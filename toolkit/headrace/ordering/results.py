@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.egress.collector import Records
+from headrace.egress.emitted import emitted_column
 from headrace.egress.gather import Gatherer
 from headrace.errors import EventTimeError
-from headrace.expressions.rows import cast
-from headrace.ingress.columns import as_arrow
 from headrace.ingress.keys import KeyDictionary
 from headrace.ingress.store import Store
 from headrace.ingress.times import restore_times, time_text
@@ -60,21 +59,8 @@ class OrderedResults:
         arrays = [restore_times(records.b.copy(), self.schema.field(0).type)]
         emitted = self._bound.stages[-1].emitted
         for field, column, words in zip(list(self.schema)[1:], emitted, records.values, strict=True):
-            arrays.append(self._column(words, field.type, column.is_float))
+            arrays.append(emitted_column(words, field.type, column.is_float, self._texts))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
-    def _column(self, words: np.ndarray, kind: pa.DataType, is_float: bool) -> pa.Array:
-        if pa.types.is_string(kind):
-            assert self._texts is not None
-            (strings,) = self._texts.decode(words)
-            return cast(strings, kind)
-        if pa.types.is_boolean(kind):
-            return pa.array(words != 0, kind)
-        values = words.copy()
-        values = values.view(np.float64) if is_float else values
-        if pa.types.is_temporal(kind):
-            return as_arrow(values, kind)
-        return pa.array(values).cast(kind)
 
     def _check_times(self, times: np.ndarray) -> None:
         """Raise `EventTimeError` if an operator follows, and time goes back."""

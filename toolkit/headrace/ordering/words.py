@@ -1,24 +1,20 @@
 """What the cells and columns that workers of a pipeline share mean: of `control.PipelineArrays`, and of private words."""
 
 from headrace.memory.atomics import CELL
-from headrace.workers.worker_kernel import FIRST_COUNTER, WORKER_WORDS
+from headrace.workers.changes_kernel import CHANGE_WORDS
+from headrace.workers.worker_kernel import FIRST_COUNTER
 
 NEVER = 2**63 - 1
 
-# Cells of `words`, after the workers' own.
-CONFIG = (WORKER_WORDS + 0) * CELL  # row in force
-CHANGE = (WORKER_WORDS + 1) * CELL  # changes so far
-CHANGING = (WORKER_WORDS + 2) * CELL  # somebody installs one
-PLANNED = (WORKER_WORDS + 3) * CELL  # planned changes so far
-INGESTING = (WORKER_WORDS + 4) * CELL  # somebody takes records from the gate
-PLACE = (WORKER_WORDS + 5) * CELL  # in the gate, of the next record
-INPUT_OVER = (WORKER_WORDS + 6) * CELL  # the gate has given its last record
-GIVEN = (WORKER_WORDS + 7) * CELL  # rows written into the result ring
-OVER = (WORKER_WORDS + 8) * CELL  # the last row is among them
-BLOCKED = (WORKER_WORDS + 9) * CELL  # the result ring was full when rows were to be written
-EXITED = (WORKER_WORDS + 10) * CELL  # records of the input all of whose results are out
-LAST_TS = (WORKER_WORDS + 11) * CELL  # time of the row written last
-WORD_COUNT = WORKER_WORDS + 12
+# Cells of `words`, after the workers' own and those of changes.
+PLANNED = (CHANGE_WORDS + 0) * CELL  # planned changes so far
+INGESTING = (CHANGE_WORDS + 1) * CELL  # somebody takes records from the gate
+PLACE = (CHANGE_WORDS + 2) * CELL  # in the gate, of the next record
+INPUT_OVER = (CHANGE_WORDS + 3) * CELL  # the gate has given its last record
+GIVEN = (CHANGE_WORDS + 4) * CELL  # rows written into the result ring
+OVER = (CHANGE_WORDS + 5) * CELL  # the last row is among them
+BLOCKED = (CHANGE_WORDS + 6) * CELL  # the result ring was full when rows were to be written
+WORD_COUNT = CHANGE_WORDS + 7
 
 # Cells of `stage`, of each stage.
 TAIL, HEAD, NEXT, DRAINING, WORKERS, PROGRESS, END_AT, TICKETS, LATEST = (k * CELL for k in range(9))
@@ -63,7 +59,7 @@ BUCKET_WORDS = 16
 TS, ORIGIN, AT, BEGUN, REF, NULLS, FIRST_COLUMN = range(7)
 
 # Columns of `rows`, a configuration.
-THREADS, SCHEDULE, BATCH = range(3)
+SCHEDULE, BATCH = 1, 2  # behind THREADS
 ROW_WORDS = 8
 
 QST, LP, ET, CT, FIXED, OWN = range(6)

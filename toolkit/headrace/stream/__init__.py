@@ -8,6 +8,7 @@ before `start`, `to_arrow`, `to_pandas` or `to_spark`.
 ``streams``         `Stream`, `KeyedStream`, `WindowedStream`, `OrderedStream`: one call after the other
 ``ordered``         the stages of an ordered pipeline
 ``several_inputs``  `inputs`: one operator with several inputs
+``programs``        `program`: dependency-guided synchronization over several inputs; `streams`
 ``keys``            what `key_by` takes
 ``joins``           what `join` takes
 ``described``       what a stream says of itself
@@ -17,8 +18,12 @@ Each call that appends an operator makes a specification (`headrace.elastic.spec
 engine is appended by `Stream.through`.
 """
 
+from headrace.stream.programs import Program, program, streams
 from headrace.stream.several_inputs import KeyedInputs, WindowedInputs, inputs
 from headrace.stream.source import stream
 from headrace.stream.streams import KeyedStream, OrderedStream, Stream, WindowedStream
 
-__all__ = ["KeyedInputs", "KeyedStream", "OrderedStream", "Stream", "WindowedInputs", "WindowedStream", "inputs", "stream"]
+__all__ = [
+    "KeyedInputs", "KeyedStream", "OrderedStream", "Program", "Stream", "WindowedInputs", "WindowedStream", "inputs", "program",
+    "stream", "streams",
+]  # fmt: skip

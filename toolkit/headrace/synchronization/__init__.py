@@ -10,6 +10,15 @@ the result does not depend on the plan (Kallas et al., "Stream Processing with D
 ``parts_kernel``      which part of a keyed tag a key belongs to
 ====================  ======================================================================
 
+Is a program consistent?
+
+====================  ======================================================================
+``checking``          random cases of the laws C1 to C3
+``laws``              what the laws say, and what both sides of one come to
+``shrinking``         from a case that fails to the smallest
+``counterexamples``   such a case, as something to look at and to run again
+====================  ======================================================================
+
 Plans:
 
 ====================  ======================================================================
@@ -23,5 +32,28 @@ Plans:
 ``prediction``        how many events per second a plan can take
 ``dependence``        the graph of implementation tags: what is connected, what falls apart
 ``rates``             how often events of each tag come
+====================  ======================================================================
+
+Running:
+
+====================  ======================================================================
+``specification``     a program over its inputs, as an operator of a query
+``inputs``            what an input brings, and which implementation tag a row has
+``binding``           what names stand for in kernels, and the rewritten functions
+``template``          the text of one program's kernels
+``build``             that text, and the loop that calls it
+``section``           a program at run time
+``states``            a state for each node, and why a call of a function failed
+``layout``            a plan as kernels have it
+``inlet``             from the rows of an input into mailboxes
+``mailbox_kernel``    mailboxes, and the rule of which event may be processed next (section 3.4)
+``tree_kernel``       who runs a node; rest, joins and forks
+``plan_kernel``       what every worker does
+``control``           what workers share, and configurations; ``words`` names its cells
+``reconfiguration``   how a configuration is asked for
+``options``           what `start` may be told of this engine
+``results``           from result records to rows
+``measures``          what is measured, declared once
+``measuring``         from the workers' counters to a snapshot
 ====================  ======================================================================
 """

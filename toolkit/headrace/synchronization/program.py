@@ -11,6 +11,7 @@ from headrace.codegen.kinds import Kind, scalar
 from headrace.codegen.state import named_by_python, read_emits, read_state
 from headrace.errors import NotSupportedError, ParameterError, UnknownNameError
 from headrace.names import explains_arguments, instead
+from headrace.synchronization.checking import EXAMPLES, Checked, check
 from headrace.synchronization.definition import Definition
 from headrace.synchronization.tags import Tag, tag
 
@@ -90,6 +91,68 @@ class Program(Definition):
         from headrace.synchronization.optimizing import make_plan
 
         return make_plan(self, inputs, leaves, rates, by, costs, threads)
+
+    @explains_arguments(n="examples", cases="examples")
+    def check(
+        self, seed: int = 0, examples: int = EXAMPLES, values: Mapping[str, Iterable[Any]] | None = None
+    ) -> Checked:
+        """Try to show that results would depend on the plan: the consistency laws on random states, in plain Python.
+
+        States are those that plans can reach, through updates, forks and joins from the first one. C1: updating and then
+        joining is joining and then updating, on either side. C2: joining what was forked gives it back. C3: events that
+        do not depend on each other may change places.
+
+        Parameters
+        ----------
+        seed : int
+            Of what is drawn; the same seed draws the same.
+        examples : int
+            Cases of each law.
+        values : dict, optional
+            Column -> values that it may hold, where the functions do not take just any.
+
+        Returns
+        -------
+        Checked
+            How many cases there were. That no law failed is no proof.
+
+        Raises
+        ------
+        InconsistentProgramError
+            With the smallest counterexample that was found: print ``error.counterexample``, run it again by
+            ``error.counterexample.run()``.
+
+        Examples
+        --------
+        >>> import headrace as hr
+        >>> def count(state, e, emit):
+        ...     state.n += 1
+        >>> def tell(state, e, emit):
+        ...     emit(n=state.n)
+        >>> def both(state, left, right, tags_left, tags_right):
+        ...     left.n = state.n
+        ...     right.n = state.n
+        >>> def add(into, other):
+        ...     into.n += other.n
+        >>> counter = hr.program(
+        ...     tags={"inc": {}, "read": {}}, depends=[("read", "inc")], state={"n": "int64"}, emits={"n": "int64"},
+        ...     update={"inc": count, "read": tell}, fork=both, join=add)
+        >>> try:
+        ...     counter.check()
+        ... except hr.HeadraceError as error:
+        ...     print(error.counterexample)
+        state     n=1
+        reached   inc()
+        left      nothing
+        right     nothing
+        <BLANKLINE>
+        forked and joined
+          ─┬──┬─> n=2
+           └──┘
+        as it was
+          ──> n=1
+        """
+        return check(self, seed, examples, values)
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}: {field.kind}" for name, field in self.state.items())

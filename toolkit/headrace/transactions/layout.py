@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headrace.codegen.bindings import ContainerBinding
-from headrace.egress.containers import cells_of
+from headrace.codegen.kinds import cells_of
 from headrace.memory.arena import CLASSES
 from headrace.transactions.tables import Table
 

@@ -37,8 +37,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace.codegen.kinds import Array, Container
-from headrace.egress.containers import as_object, cells_of, holds_text, stride_of
+from headrace.codegen.kinds import Array, Container, cells_of
+from headrace.egress.containers import as_object, holds_text, stride_of
 from headrace.errors import OverflowInputError, ParameterError
 from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.memory.arena import ARENA_WORDS, COUNT, FIRST, allocate_arena, used_bytes

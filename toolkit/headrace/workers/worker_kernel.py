@@ -40,7 +40,7 @@ from headrace.memory.atomics import (
     now_ns,
     store_release,
 )
-from headrace.memory.event_count import signal
+from headrace.memory.event_count import cancel, prepare, signal, sleep
 
 SPINS = 40
 """Pauses of a worker that finds no input, before it sleeps."""
@@ -128,6 +128,18 @@ def park(c, reading, me):
     ticket = load_acquire(c.event, word)
     if load_acquire(reading, me * CELL) == 0 and not stopped(c):
         futex_wait(c.event, word, ticket, PARK_NS)
+
+
+@kernel
+def await_stop(me, c):
+    """Everything is done: wait for STOP like a parked worker."""
+    turn(c.meter, me, PARKED_NS)
+    while not stopped(c):
+        ticket = prepare(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
+        if stopped(c):
+            cancel(c.words, BARRIER_WAITING)
+            break
+        sleep(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT, ticket, PARK_NS)
 
 
 @kernel

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from headrace.codegen.bindings import Membership
 from headrace.codegen.containers.places import NO_END, Places, is_float
 from headrace.codegen.inference import TEXT_WORK, is_container, said, static_of
 from headrace.codegen.kinds import Array, ListOf, MapOf, Record, SetOf, width_of
+from headrace.names import instead
 
 _COMPARED = {ast.Lt: "{a}, {b}", ast.Gt: "{b}, {a}", ast.LtE: "{b}, {a}", ast.GtE: "{a}, {b}"}
 _NEGATED = (ast.LtE, ast.GtE)
@@ -211,7 +213,24 @@ class Expressions(Places):
         less = self._kept("less", self.plan.texts.order, _COMPARED[type(op)].format(a=a, b=b))
         return self._text(f"not {less}" if isinstance(op, _NEGATED) else less, node)
 
+    def _is_among(self, left: ast.expr, asked: Membership, node: ast.Compare) -> ast.expr:
+        """Ask a parameter that is nothing else whether a name is in it, or a name and a key."""
+        name, *key = left.elts if isinstance(left, ast.Tuple) else [left]
+        if not isinstance(name, ast.Constant) or name.value not in asked.names or len(key) > 1:
+            known = instead(name.value if isinstance(name, ast.Constant) else ast.unparse(name), asked.names, asked.what)
+            raise self._error(f"{ast.unparse(node)}: {known}", node)
+        if not key:
+            return self._text(asked.names[name.value], node)
+        if name.value not in asked.keyed:
+            raise self._error(f"{ast.unparse(node)}: {name.value!r} has no key; ask {name.value!r} alone", node)
+        kind, text = asked.keyed[name.value]
+        self._expect(kind, key[0], ast.unparse(node))
+        return self._text(text.replace("{key}", ast.unparse(self.visit(key[0]))), node)
+
     def _is_in(self, left: ast.expr, right: ast.expr, node: ast.Compare) -> ast.expr:
+        asked = self.plan.asked.get(self.roles.get(right.id, "")) if isinstance(right, ast.Name) else None
+        if asked is not None:
+            return self._is_among(left, asked, node)
         if self.inference.of(right) == "string":
             raise self._error(f"{ast.unparse(node)}: looks into a string; {TEXT_WORK}", node)
         if isinstance(right, ast.Tuple | ast.List | ast.Set):

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.codegen.functions import explain_failure, translate_error
-from headrace.codegen.kinds import Array, Container
+from headrace.codegen.kinds import Array, Container, cells_of
 from headrace.codegen.text import python_name
-from headrace.egress.containers import as_object, cells_of, holds_text, stride_of
+from headrace.egress.containers import as_object, holds_text, stride_of
 from headrace.elastic import failures, local_days
 from headrace.elastic.custom import custom_kernel
 from headrace.elastic.custom.binding import bind, is_time, pasted

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from headrace.codegen.kinds import Array, Kind
+from headrace.codegen.kinds import Array, Kind, cells_of
 from headrace.codegen.text import indent
-from headrace.egress.containers import cells_of, stride_of, text_words
+from headrace.egress.containers import stride_of, text_words
 from headrace.elastic import local_days
 from headrace.elastic.build import kernels_of, units_text
 from headrace.elastic.custom import containers_kernel, custom_kernel, kept_kernel, texts_kernel

@@ -1,16 +1,28 @@
-"""How a configuration comes into force: at once, for whoever asks next what to do.
+"""How a configuration comes into force where nothing moves: at once, for whoever asks next what to do.
+
+For engines whose workers ask before everything they do. The arrays that they share have, beside what `worker_kernel`
+names, the fields ``rows`` (a row is a configuration, its first word the number of threads), ``reading`` (a cell for each
+worker, 0: parked), ``met_at``, ``done_at``, ``installed``; their cells in ``words`` are these.
 
 Invariants  I1  who has CHANGING alone writes CONFIG, CHANGE, `installed`, `reading`
             I2  workers 0 to THREADS - 1 of the row in force are active; there is one at least
 Ordering    C1 exchange CHANGING 0 -> 1, C2 `reading` and CONFIG, C3 store_release CHANGE,
             C4 exchange CHANGING -> 0; a worker that is activated is unparked after C2
-Checked     tests/headrace/ordering
+Checked     tests/headrace/ordering, tests/headrace/synchronization
 """
 
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, exchange, load_relaxed, now_ns, pause, store_release, yield_core
-from headrace.ordering.words import CHANGE, CHANGING, CONFIG, THREADS
-from headrace.workers.worker_kernel import unpark
+from headrace.workers.worker_kernel import WORKER_WORDS, unpark
+
+# Cells of `words`; an engine's own follow.
+CONFIG = (WORKER_WORDS + 0) * CELL  # row in force
+CHANGE = (WORKER_WORDS + 1) * CELL  # changes so far
+CHANGING = (WORKER_WORDS + 2) * CELL  # somebody installs one
+CHANGE_WORDS = WORKER_WORDS + 3
+
+THREADS = 0
+"""Column of ``rows``: workers 0 to THREADS - 1 are active."""
 
 
 @kernel
@@ -39,4 +51,4 @@ def install(c, row):
     exchange(c.words, CHANGING, 0)  # C4
 
 
-__all__ = ["install"]
+__all__ = ["CHANGE", "CHANGE_WORDS", "CHANGING", "CONFIG", "THREADS", "install"]

@@ -1,0 +1,188 @@
+"""Programs run by plans: what one event after another gives, whoever runs what.
+
+Property    outputs, in their order, are those of a loop over all events by (event time, input, position), for any plan,
+            number of leaves and threads, heartbeat and planned change of threads
+Oracle      loops in plain Python, one for each program
+Cannot see  interleavings of the machine's that did not happen
+"""
+
+import random
+
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace.errors import FunctionError, ParameterError, RunFailedError, SchemaError, UnknownNameError
+
+
+def add(state, e, emit):
+    state.sum += e.x
+    if e.x % 5 == 0:
+        emit(sum=e.x)
+
+
+def close(state, e, emit):
+    emit(sum=state.sum)
+    state.sum = 0
+
+
+def split(state, left, right, tags_left, tags_right):
+    left.sum = state.sum
+
+
+def merge(into, other):
+    into.sum += other.sum
+
+
+WINDOW = {
+    "tags": {"value": {"x": "int64"}, "barrier": {}},
+    "depends": [("barrier", "barrier"), ("barrier", "value")],
+    "state": {"sum": "int64"},
+    "emits": {"sum": "int64"},
+    "update": {"value": add, "barrier": close},
+    "fork": split,
+    "join": merge,
+}
+
+
+def inc(state, e, emit):
+    state.counts[e.key] = state.counts.get(e.key, 0) + 1
+
+
+def reset(state, e, emit):
+    emit(key=e.key, count=state.counts.get(e.key, 0))
+    state.counts[e.key] = 0
+
+
+def split_counts(state, left, right, tags_left, tags_right):
+    for key, count in state.counts.items():
+        if ("reset", key) in tags_left or (("reset", key) not in tags_right and ("inc", key) in tags_left):
+            left.counts[key] = count
+        else:
+            right.counts[key] = count
+
+
+def merge_counts(into, other):
+    for key, count in other.counts.items():
+        into.counts[key] = into.counts.get(key, 0) + count
+
+
+def counter(kind):
+    """Counts by key: resets of a key depend on its increments."""
+    return hr.program(
+        tags={hr.tag("inc", by="key", parts=4): {"key": kind}, hr.tag("reset", by="key", parts=4): {"key": kind}},
+        depends=[("reset", "reset"), ("reset", "inc")],
+        state={"counts": hr.map_of(kind, "int64")},
+        emits={"key": kind, "count": "int64"},
+        update={"inc": inc, "reset": reset},
+        fork=split_counts,
+        join=merge_counts,
+    )
+
+
+def rising(rng, count, span):
+    return sorted(rng.randint(0, span) for _ in range(count))
+
+
+def window_case(rng):
+    streams, count = rng.randint(1, 4), rng.choice([0, 3, 50, 2_000])
+    values = [
+        [(ts, rng.randint(-50, 50)) for ts in rising(rng, count, count // rng.choice([1, 3, 10]) + 3)] for _ in range(streams)
+    ]
+    barriers = [rising(rng, rng.choice([0, 1, 5, 100]), count + 3) for _ in range(rng.randint(1, 2))]
+    events = [(ts, i, row, x) for i, own in enumerate(values) for row, (ts, x) in enumerate(own)]
+    events += [(ts, streams + i, row, None) for i, own in enumerate(barriers) for row, ts in enumerate(own)]
+    expected, total = [], 0
+    for ts, _, _, x in sorted(events, key=lambda event: event[:3]):
+        if x is None:
+            expected.append({"ts": ts, "sum": total})
+            total = 0
+        else:
+            total += x
+            if x % 5 == 0:
+                expected.append({"ts": ts, "sum": x})
+    schema = pa.schema([("ts", pa.int64()), ("x", pa.int64())])
+    tables = [pa.Table.from_pylist([{"ts": ts, "x": x} for ts, x in own], schema) for own in values]
+    ends = [pa.table({"ts": pa.array(own, pa.int64())}) for own in barriers]
+    return hr.program(**WINDOW), {"value": tables, "barrier": ends}, expected
+
+
+def counter_case(rng):
+    count, keys = rng.choice([0, 5, 300, 3_000]), rng.choice([1, 3, 20])
+    as_text = rng.random() < 0.5
+    name = (lambda key: f"page {key}") if as_text else (lambda key: key)
+    rows = [
+        {"ts": ts, "key": name(rng.randint(0, keys)), "kind": "reset" if rng.random() < 0.1 else "inc", "by": rng.randint(-9, 9)}
+        for ts in rising(rng, count, count)
+    ]
+    counts, expected = {}, []
+    for row in rows:
+        if row["kind"] == "inc":
+            counts[row["key"]] = counts.get(row["key"], 0) + 1
+        else:
+            expected.append({"ts": row["ts"], "key": row["key"], "count": counts.pop(row["key"], 0)})
+    kind = pa.string() if as_text else pa.int64()
+    schema = pa.schema([("ts", pa.int64()), ("key", kind), ("kind", pa.string()), ("by", pa.int64())])
+    table = pa.Table.from_pylist(rows, schema)
+    given = hr.streams(table, rng.randint(1, 5), by=rng.choice([None, "by"]), tag="kind")
+    return counter("string" if as_text else "int64"), {("inc", "reset"): given}, expected
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_property_outputs_are_those_of_one_event_after_another(seed):
+    rng = random.Random(seed)
+    program, inputs, expected = (window_case, counter_case)[seed % 2](rng)
+    options = {
+        "threads": rng.randint(1, 4), "max_threads": 4, "plan": rng.choice(["auto", "chain", "flat"]),
+        "leaves": rng.choice([1, 2, 3, 8]), "heartbeat": rng.choice([1, 7, 1024]),
+    }  # fmt: skip
+    if rng.random() < 0.4:
+        options["reconfigure"] = [(at, rng.randint(1, 4)) for at in rising(rng, 3, 100)]
+    with program.start(inputs, **options) as run:
+        assert run.wait(120)
+        assert run.to_arrow().to_pylist() == expected
+        metrics = run.metrics().operators["program"]
+    assert metrics.balance.faults == ()
+    assert metrics.lost_wakeups == 0
+    assert len(run.changes) == len(options.get("reconfigure", ()))
+
+
+def test_sixty_four_leaves_on_two_threads():
+    rng = random.Random(64)
+    rows = [{"ts": ts, "x": rng.randint(1, 4)} for ts in rising(rng, 4_000, 4_000)]
+    table = pa.Table.from_pylist(rows)
+    ends = pa.table({"ts": [1_000, 2_000, 5_000]})
+    program = hr.program(**WINDOW)
+    found = program.over({"value": hr.streams(table, 64), "barrier": ends}).to_arrow(threads=2, leaves=64).to_pylist()
+    spans = ((-1, 1_000), (1_000, 2_000), (2_000, 5_000))
+    assert found == [{"ts": last, "sum": sum(row["x"] for row in rows if first < row["ts"] <= last)} for first, last in spans]
+
+
+def broken(state, e, emit):
+    state.sum += 10 // e.x
+
+
+def test_a_function_that_raises_is_named_with_its_event():
+    program = hr.program(**{**WINDOW, "update": {"value": broken, "barrier": close}})
+    values = pa.table({"ts": [1, 2, 3], "x": [5, 0, 1]})
+    with pytest.raises((FunctionError, RunFailedError), match="ZeroDivisionError") as caught:
+        program.over({"value": values, "barrier": pa.table({"ts": [9]})}).to_arrow(threads=2)
+    assert "'x': 0" in str(caught.value) or "x=0" in str(caught.value)
+
+
+def test_bad_inputs_are_refused_by_name():
+    program = hr.program(**WINDOW)
+    values, barriers = pa.table({"ts": [1], "x": [1]}), pa.table({"ts": [2]})
+    with pytest.raises(UnknownNameError, match="valeu"):
+        program.over({"valeu": values, "barrier": barriers})
+    with pytest.raises(ParameterError, match="nothing brings 'barrier'"):
+        program.over({"value": values})
+    with pytest.raises(SchemaError, match="'x'"):
+        program.over({"value": barriers, "barrier": barriers})
+    with pytest.raises(SchemaError, match=r"'x' is double"):
+        program.over({"value": pa.table({"ts": [1], "x": [1.5]}), "barrier": barriers})
+    with pytest.raises(ParameterError, match="plan='trees'"):
+        program.over({"value": values, "barrier": barriers}).to_arrow(plan="trees")
+    table = pa.table({"ts": [1, 2], "key": [1, 2], "kind": ["inc", "set"]})
+    with pytest.raises(SchemaError, match="'set' in row 1"):
+        counter("int64").over({("inc", "reset"): hr.streams(table, tag="kind")}).to_arrow()

@@ -1,0 +1,99 @@
+"""A state whose fields lie side by side in words of an arena: where each is, and the text of what is done with all of them.
+
+In a kernel such a state is at word ``k`` of ``s.arena``, which ``s.arena_f`` and ``s.arena_h`` have as float64 and as
+float32, and the free lists of its owner begin at word ``owner`` of ``s.arena_free`` (`headrace.memory.arena`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headrace.codegen.bindings import Binding, ContainerBinding, FieldBinding
+from headrace.codegen.kinds import Array, Kind, cells_of, scalar
+from headrace.codegen.state import StateField
+
+State = Mapping[str, StateField]
+
+
+def offsets(state: State) -> dict[str, int]:
+    """Field -> its first word, from that of the state.
+
+    Examples
+    --------
+    >>> offsets({"n": StateField("int64", 0), "last": StateField("float64", 0.0)})
+    {'n': 0, 'last': 1}
+    """
+    found, at = {}, 0
+    for name, field in state.items():
+        found[name] = at
+        at += cells_of(field.kind)
+    return found
+
+
+def words_of(state: State) -> int:
+    """How many words a state has."""
+    return sum(cells_of(field.kind) for field in state.values())
+
+
+def cell(kind: str, place: str) -> str:
+    """The text of a word, in the array that has it as it is.
+
+    Examples
+    --------
+    >>> cell("float64", "k + 1")
+    's.arena_f[k + 1]'
+    """
+    if kind == "float64":
+        return f"s.arena_f[{place}]"
+    return f"s.arena_h[2 * ({place})]" if kind == "float32" else f"s.arena[{place}]"
+
+
+def bindings(state: State, k: str = "k", owner: str = "owner") -> dict[str, Binding]:
+    """What the fields of a state stand for in a function, with these names of its place and its owner's free lists."""
+    fields: dict[str, Binding] = {}
+    for name, offset in offsets(state).items():
+        kind = state[name].kind
+        if not isinstance(kind, str):
+            fields[name] = ContainerBinding(kind, "s.arena", f"{k} + {offset}", owner)
+            continue
+        known = scalar(kind)
+        assert known is not None
+        seen = known.in_functions
+        place = cell(seen, f"{k} + {offset}")
+        value = f"{place} != 0" if seen == "bool" else f"np.float64({place})" if seen == "float32" else place
+        fields[name] = FieldBinding(value, place, kind if kind in ("string", "bool") or seen == kind else seen)
+    return fields
+
+
+def beginning(state: State, k: str = "k") -> list[str]:
+    """Statements that make first values of zeros."""
+    lines = []
+    for name, offset in offsets(state).items():
+        kind, first = state[name].kind, state[name].first
+        if not isinstance(kind, str) or kind == "string" or not first:
+            continue
+        value = float(first)
+        text = repr(first)
+        if value != value:
+            text = "np.nan"
+        elif value in (float("inf"), float("-inf")):
+            text = "np.inf" if value > 0 else "-np.inf"
+        elif kind == "bool":
+            text = "1"
+        lines.append(f"{cell(kind, f'{k} + {offset}')} = {text}")
+    return lines
+
+
+def ending(state: State, k: str = "k", owner: str = "owner") -> list[str]:
+    """Statements that give back what the containers of a state hold, and make it zeros."""
+    lines = [
+        f"release(s.arena_free, s.arena, {owner}, s.arena, {k} + {offset})"
+        for name, offset in offsets(state).items()
+        if is_grown(state[name].kind)
+    ]
+    return [*lines, f"for word in range({k}, {k} + {words_of(state)}):", "    s.arena[word] = 0"]
+
+
+def is_grown(kind: Kind) -> bool:
+    """Whether it is a container that takes memory of its own as it grows."""
+    return not isinstance(kind, str | Array)

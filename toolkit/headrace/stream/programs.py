@@ -1,0 +1,168 @@
+"""Programs with dependency-guided synchronization, and what their inputs may be: from any tables to a running query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from functools import wraps
+from typing import Any
+
+from headrace.errors import ParameterError, UnknownNameError
+from headrace.names import instead
+from headrace.plan.nodes import check_result, operator_node
+from headrace.stream.source import stream
+from headrace.stream.streams import Stream
+from headrace.synchronization import program as programs
+from headrace.synchronization.inputs import Input
+from headrace.synchronization.specification import ProgramSpec
+
+
+class Streams:
+    """An input whose rows are of several streams, or tags: what `streams` returns."""
+
+    def __init__(self, source: Stream, streams: int, by: str | None, tag: str | None):
+        self.source, self.streams, self.by, self.tag = source, streams, by, tag
+
+    def __repr__(self) -> str:
+        said = [f"by {self.by!r}" if self.by else "", f"tag {self.tag!r}" if self.tag else ""]
+        return f"<Streams: {self.streams} {' '.join(filter(None, said))}>"
+
+
+def streams(source: Any, count: int = 1, *, by: str | None = None, tag: str | None = None, event_time: str = "ts") -> Streams:
+    """Say that the rows of one table are of several streams, or of several tags, for `Program.start`.
+
+    The order of its events stays that of its rows: streams say who may process an event, never when.
+
+    Parameters
+    ----------
+    source : Stream or table
+        As of `stream`.
+    count : int
+        How many streams.
+    by : str, optional
+        An integer column; its value modulo `count` is the row's stream. Without it rows are dealt out in turn.
+    tag : str, optional
+        A string column that says which tag a row has.
+    event_time : str
+        Of a table.
+
+    Examples
+    --------
+    >>> import headrace as hr
+    >>> values = pa.table({"ts": [1, 2, 3], "x": [1, 2, 3], "sensor": [0, 1, 0]})
+    >>> hr.streams(values, 2, by="sensor")
+    <Streams: 2 by 'sensor'>
+    """
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise ParameterError(f"streams({count!r}): give the number of streams, 1 or more")
+    for name, value in (("by", by), ("tag", tag)):
+        if value is not None and not isinstance(value, str):
+            raise ParameterError(f"streams({name}={value!r}): give the name of a column")
+    given = source if isinstance(source, Stream) else stream(source, event_time=event_time)
+    return Streams(given, count, by, tag)
+
+
+class Program(programs.Program):
+    """What `program` returns."""
+
+    def over(self, inputs: Mapping[Any, Any]) -> Stream:
+        """Apply the program to inputs; nothing runs yet.
+
+        Parameters
+        ----------
+        inputs : dict
+            Name of a tag -> its input: a `Stream`, a table with the event time in ``ts``, or a list of them, one stream
+            each; `streams` for a table with several. A tuple of tags as a name, with ``streams(..., tag="column")``,
+            for a table whose rows have several tags. The order of events is (event time, input in the order given,
+            position in it).
+
+        Returns
+        -------
+        Stream
+            What is emitted, in the order of the events, at their times.
+        """
+        given = _read_inputs(self, inputs)
+        node = operator_node(ProgramSpec(self, tuple(one for one, _ in given)), [source._node for _, source in given])
+        check_result(node, f"{self.name}.over()")
+        return Stream(node)
+
+    def start(self, inputs: Mapping[Any, Any], **options: Any) -> Any:
+        """Start the program on inputs, and return its run at once.
+
+        Parameters
+        ----------
+        inputs : dict
+            As of `over`.
+        **options
+            ``threads``, ``max_threads``, ``plan`` (a `Plan`, "auto", "chain", "flat"), ``leaves``, ``heartbeat`` (events
+            between two moments at which others hear how far an input is), ``reconfigure``, ``max_state``, and those that
+            every run has: see `Stream.start`.
+
+        Returns
+        -------
+        QueryRun
+
+        Examples
+        --------
+        >>> import headrace as hr
+        >>> def add(state, e, emit):
+        ...     state.sum += e.x
+        >>> def close(state, e, emit):
+        ...     emit(sum=state.sum)
+        ...     state.sum = 0
+        >>> def split(state, left, right, tags_left, tags_right):
+        ...     left.sum = state.sum
+        >>> def merge(into, other):
+        ...     into.sum += other.sum
+        >>> window = hr.program(
+        ...     tags={"value": {"x": "int64"}, "barrier": {}}, depends=[("barrier", "barrier"), ("barrier", "value")],
+        ...     state={"sum": "int64"}, emits={"sum": "int64"}, update={"value": add, "barrier": close}, fork=split, join=merge)
+        >>> values = [pa.table({"ts": [1, 4], "x": [10, 20]}), pa.table({"ts": [2, 6], "x": [1, 2]})]
+        >>> barriers = pa.table({"ts": [3, 9]})
+        >>> with window.start({"value": values, "barrier": barriers}, threads=2) as run:
+        ...     done = run.wait()
+        ...     rows = run.to_arrow().to_pylist()
+        >>> rows
+        [{'ts': 3, 'sum': 11}, {'ts': 9, 'sum': 22}]
+        """
+        return self.over(inputs).start(**options)
+
+
+@wraps(programs.program)
+def program(**given: Any) -> Program:
+    read = programs.program(**given)
+    return Program(**{field.name: getattr(read, field.name) for field in fields(read)})
+
+
+def _read_inputs(program: Program, inputs: Any) -> list[tuple[Input, Stream]]:
+    if not isinstance(inputs, Mapping) or not inputs:
+        raise ParameterError(f'inputs={inputs!r}: give a dict of tags and their inputs, as in {{"value": [left, right]}}')
+    seen = dict.fromkeys(program.tags, 0)
+    """Streams of each tag so far."""
+    read: list[tuple[Input, Stream]] = []
+    for tags, value in inputs.items():
+        names = tags if isinstance(tags, tuple) else (tags,)
+        for name in names:
+            if name not in program.tags:
+                raise UnknownNameError(f"inputs: there is no tag {name!r}; {instead(name, program.tags, 'the tags')}")
+        given = value if isinstance(value, list | tuple) else [value]
+        read.extend(_read_input(names, one, seen) for one in given)
+    missing = [name for name, count in seen.items() if not count]
+    if missing:
+        raise ParameterError(
+            f"inputs: nothing brings {missing[0]!r}; give it an input, an empty table if there are no such events"
+        )
+    return read
+
+
+def _read_input(names: Sequence[str], one: Any, seen: dict[str, int]) -> tuple[Input, Stream]:
+    given = one if isinstance(one, Streams) else streams(one)
+    if len(names) > 1 and given.tag is None:
+        raise ParameterError(f"inputs: {tuple(names)!r}: which rows are which? Give hr.streams(table, tag='column')")
+    first = tuple(seen[name] for name in names)
+    for name in names:
+        seen[name] += given.streams
+    return Input(tuple(names), given.tag, given.streams, given.by, first), given.source
+
+
+__all__ = ["Program", "Streams", "program", "streams"]

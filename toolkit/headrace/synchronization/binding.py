@@ -1,0 +1,191 @@
+"""What names in a program's functions stand for, and the functions rewritten for its kernels.
+
+An update reads its event where the input's store has it, a fork and a join work on states in
+words of an arena (`codegen.placed`), one for each node of the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.codegen.bindings import Binding, FieldBinding, Membership, Memory, Texts
+from headrace.codegen.functions import GeneratedFunction, specialise
+from headrace.codegen.kinds import Kind, scalar
+from headrace.codegen.placed import bindings
+from headrace.egress.containers import holds_text
+from headrace.memory.arena import CLASSES, HEAD
+from headrace.synchronization.definition import Definition
+from headrace.synchronization.tags import Tag
+
+EVENT_WORDS = ("me", "c", "o", "s", "l", "k", "owner", "i", "row", "at", "ts")
+"""Parameters of an update: the state at `k`, whose free lists begin at `owner`; row `row` of input `i`, at `at` of its chunk."""
+FORK_WORDS = ("me", "c", "s", "l", "k", "owner", "k_left", "owner_left", "k_right", "owner_right", "left", "right")
+JOIN_WORDS = ("me", "c", "s", "l", "k", "owner", "k_other", "owner_other")
+NO_TEXT = ""
+"""The first literal, so its id is 0."""
+TEXT_FIELDS = ("text_prefixes", "text_addresses", "text_lengths", "text_points")
+LITERALS = "text_literals"
+TEMPORARIES = 32
+"""Containers that a function may make in passing."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a tag that its update reads.
+
+    Parameters
+    ----------
+    name : str
+    kind : str
+        As functions see it: int64, float64, bool or string.
+    """
+
+    name: str
+    kind: str
+
+    @property
+    def dtype(self) -> str:
+        """Of the store."""
+        return {"float64": "float64", "bool": "uint8"}.get(self.kind, "int64")
+
+
+@dataclass
+class BoundTag:
+    """A tag, and its update rewritten."""
+
+    tag: Tag
+    update: GeneratedFunction
+    columns: tuple[Column, ...]
+
+
+@dataclass
+class Bound:
+    """A program, rewritten for its kernels."""
+
+    program: Definition
+    tags: list[BoundTag]
+    fork: GeneratedFunction | None
+    join: GeneratedFunction | None
+    literals: list[str] = field(default_factory=list)
+    has_texts: bool = False
+
+    @property
+    def generated(self) -> list[GeneratedFunction]:
+        """All functions, for errors of the compiler."""
+        return [f for f in (*(one.update for one in self.tags), self.fork, self.join) if f is not None]
+
+    def columns_at(self, number: int) -> int:
+        """Where the columns of a tag begin among those of all."""
+        return sum(len(one.columns) for one in self.tags[:number])
+
+    def parts_at(self, name: str) -> int:
+        """Where the parts of a tag begin among those of all."""
+        total = 0
+        for one in self.tags:
+            if one.tag.name == name:
+                return total
+            total += one.tag.parts
+        raise KeyError(name)
+
+
+def bind(program: Definition, debug: bool = False) -> Bound:
+    """Rewrite the functions of a program.
+
+    Raises
+    ------
+    FunctionError
+        With the line of what cannot be compiled.
+    """
+    texts = Texts(*(f"s.{name}" for name in TEXT_FIELDS), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT])
+    memory = Memory(
+        arena="s.arena",
+        free="s.arena_free",
+        temporaries="s.temporaries",
+        temporary_at=f"(me * {TEMPORARIES} + {{number}}) * {HEAD}",
+        temporary_lists=f"(s.nodes[0] + me) * {CLASSES}",
+        staged="np.int64(0)",
+        most=TEMPORARIES,
+    )
+    # An integer that leaves its range ends the run, with or without `debug`: no result is silently wrong.
+    options = {"poll": "stopped(c)", "debug": True, "texts": texts, "memory": memory}
+    tags = [_bind_tag(program, number, one, options) for number, one in enumerate(program.tags.values())]
+    fork = join = None
+    if program.fork is not None and program.join is not None:
+        fork = specialise(
+            program.fork,
+            name="user_fork",
+            arguments=("state", "state_left", "state_right", "tags_left", "tags_right"),
+            bindings={
+                "state": bindings(program.state),
+                "state_left": bindings(program.state, "k_left", "owner_left"),
+                "state_right": bindings(program.state, "k_right", "owner_right"),
+                "tags_left": _membership(program, "left"),
+                "tags_right": _membership(program, "right"),
+            },
+            parameters=FORK_WORDS,
+            **options,
+        )
+        join = specialise(
+            program.join,
+            name="user_join",
+            arguments=("state", "state_other"),
+            bindings={"state": bindings(program.state), "state_other": bindings(program.state, "k_other", "owner_other")},
+            parameters=JOIN_WORDS,
+            **options,
+        )
+    kinds: list[Kind] = [kind for one in program.tags.values() for kind in one.columns.values()]
+    kinds += [*program.emits.values(), *(one.kind for one in program.state.values())]
+    has_texts = len(texts.literals) > 1 or any(map(holds_text, kinds))
+    return Bound(program, tags, fork, join, list(texts.literals) if has_texts else [], has_texts)
+
+
+def seen_as(kind: str) -> str:
+    """What functions see of a column's kind."""
+    known = scalar(kind)
+    assert known is not None
+    return known.in_functions
+
+
+def _bind_tag(program: Definition, number: int, tag: Tag, options: Mapping[str, Any]) -> BoundTag:
+    columns = [Column(name, seen_as(kind)) for name, kind in tag.columns.items()]
+    fields: dict[str, Binding] = {"ts": FieldBinding("ts")}
+    for column in columns:
+        read = f"c_{column.name}[at]"
+        valid = f"(m_{column.name} == 0 or view_u8(m_{column.name}, CHUNK)[at] != 0)"
+        kind = column.kind if column.kind == "string" else None
+        fields[column.name] = FieldBinding(f"{read} != 0" if column.kind == "bool" else read, kind=kind, valid=valid)
+    emits = dict(program.emits)
+    places = "".join(f", {{{place}}}" for place in range(len(emits)))
+
+    def write(values: tuple[str, ...], function: Callable) -> GeneratedFunction:
+        return specialise(
+            function,
+            name=f"user_{number}",
+            arguments=("state", "e", "emit"),
+            bindings={"state": bindings(program.state), "e": fields},
+            parameters=(*EVENT_WORDS, *values),
+            emits=emits,
+            emit=f"give(me, c, o, l, i, row, ts{places})",
+            **options,
+        )
+
+    everything = tuple(f"{part}_{column.name}" for column in columns for part in ("c", "m"))
+    function = program.update[tag.name]
+    read = write(everything, function).reads.get("e", ())
+    used = tuple(column for column in columns if column.name in read)
+    return BoundTag(tag, write(tuple(f"{part}_{column.name}" for column in used for part in ("c", "m")), function), used)
+
+
+def _membership(program: Definition, side: str) -> Membership:
+    """What a fork may ask of the tags of one side."""
+    names = {name: f"s.tags_below[{side}, {number}] != 0" for number, name in enumerate(program.tags)}
+    keyed, first = {}, 0
+    for name, tag in program.tags.items():
+        if tag.by is not None:
+            is_text = tag.columns[tag.by] == "string"
+            part = f"part_of_id(s, {{key}}, {tag.parts})" if is_text else f"part_of_word({{key}}, {tag.parts})"
+            keyed[name] = ("string" if is_text else "number", f"s.parts_below[{side}, {first} + {part}] != 0")
+        first += tag.parts
+    return Membership(names, keyed, "the tags")

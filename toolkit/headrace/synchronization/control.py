@@ -1,0 +1,182 @@
+"""What the workers of a program share: a plan as kernels have it, mailboxes, and the configurations they run under."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headrace.egress import rings
+from headrace.memory.atomics import CELL
+from headrace.memory.bundle import by_reference
+from headrace.memory.cells import aligned, padded_cells, publish_cell, reserved
+from headrace.progress import MIN_TIME
+from headrace.synchronization import words
+from headrace.synchronization.layout import Layout
+from headrace.workers.changes_kernel import THREADS
+from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT
+
+MOST_LEAVES = 64
+MOST_NODES = 2 * MOST_LEAVES - 1
+SPARE_CONFIGURATIONS = 8
+CHANGES_KEPT = 256
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """All that is in force.
+
+    Parameters
+    ----------
+    threads : int
+        Workers 0 to threads - 1 run leaves.
+    plan : Plan
+    """
+
+    threads: int
+    plan: Any
+
+
+@by_reference
+class PlanArrays(NamedTuple):
+    """Shared by the workers of one program. `words` names what cells and columns hold."""
+
+    words: np.ndarray
+    event: np.ndarray
+    signals: np.ndarray  # int32[64]
+    meter: np.ndarray  # int64[workers, METER_WORDS]
+    failure: np.ndarray  # int64[16]
+    reading: np.ndarray  # per worker: 0 = parked
+    input: np.ndarray  # cells[inputs * INPUT_CELLS]
+    given: np.ndarray  # int64[inputs, GIVEN_WORDS]
+    queue: np.ndarray  # cells[queues * QUEUE_CELLS]
+    runs: np.ndarray  # int64[queues * RUNS * RUN_WORDS]
+    out: np.ndarray  # int64[columns, workers + 1, capacity]: of the results
+    out_f: np.ndarray  # the same memory as float64
+    work: np.ndarray  # int64[nodes, WORK_WORDS]
+    # The plan in force.
+    shape: np.ndarray  # int64[SHAPE_WORDS]
+    tree: np.ndarray  # int64[nodes, TREE_WORDS]
+    node: np.ndarray  # cells[nodes * NODE_CELLS]
+    leaves: np.ndarray  # int64[leaves]
+    form: np.ndarray  # int64[queues, FORM_WORDS]
+    dependents: np.ndarray
+    owned: np.ndarray  # int64[queues]: queues, by node
+    # Configurations.
+    rows: np.ndarray  # int64[configurations, ROW_WORDS]
+    plan_at: np.ndarray  # int64[planned + 1]: row numbers, then NEVER
+    plan_row: np.ndarray
+    met_at: np.ndarray  # int64[ring]
+    done_at: np.ndarray
+    installed: np.ndarray  # int64[ring, 2]: configurations before and after
+
+
+def allocate(
+    max_threads: int, widths: Sequence[int], counts: Sequence[bool], queues: int, columns: int, capacity: int, planned: int = 0
+) -> PlanArrays:
+    """Allocate with nobody active, and no plan.
+
+    Parameters
+    ----------
+    max_threads : int
+    widths : sequence of int
+        Of each input's directory entries.
+    counts : sequence of bool
+        Whether planned changes count the input's rows.
+    queues : int
+        The most that any plan has.
+    columns : int
+        Of the results.
+    capacity : int
+        Records of each result ring.
+    planned : int
+        Configurations 1 to `planned` come into force before rows.
+    """
+    given = np.zeros((len(widths), words.GIVEN_WORDS), np.int64)
+    given[:, words.WIDTH], given[:, words.COUNTS] = widths, counts
+    inputs = padded_cells(len(widths) * words.INPUT_CELLS)
+    for number in range(len(widths)):
+        inputs[number * words.INPUT_CELLS * CELL + words.FRONTIER] = MIN_TIME
+    out = reserved(max(1, columns) * (max_threads + 1) * capacity, np.int64).reshape(max(1, columns), max_threads + 1, capacity)
+    configurations, changes = 1 + planned + SPARE_CONFIGURATIONS, CHANGES_KEPT + planned
+    return PlanArrays(
+        words=padded_cells(words.WORD_COUNT),
+        event=aligned(PARK_EVENT + 32 * max_threads, np.int32),
+        signals=aligned(64, np.int32),
+        meter=aligned(max_threads * METER_WORDS, np.int64).reshape(max_threads, METER_WORDS),
+        failure=np.zeros(16, np.int64),
+        reading=padded_cells(max_threads),
+        input=inputs,
+        given=given,
+        queue=padded_cells(queues * words.QUEUE_CELLS),
+        runs=reserved(queues * words.RUNS * words.RUN_WORDS, np.int64),
+        out=out,
+        out_f=out.view(np.float64),
+        work=aligned(MOST_NODES * words.WORK_WORDS, np.int64).reshape(MOST_NODES, words.WORK_WORDS),
+        shape=np.zeros(words.SHAPE_WORDS, np.int64),
+        tree=np.zeros((MOST_NODES, words.TREE_WORDS), np.int64),
+        node=padded_cells(MOST_NODES * words.NODE_CELLS),
+        leaves=np.zeros(MOST_LEAVES, np.int64),
+        form=np.zeros((queues, words.FORM_WORDS), np.int64),
+        dependents=np.zeros(queues * queues, np.int64),
+        owned=np.zeros(queues, np.int64),
+        rows=np.zeros((configurations, words.ROW_WORDS), np.int64),
+        plan_at=np.full(planned + 1, words.NEVER),
+        plan_row=np.zeros(planned + 1, np.int64),
+        met_at=np.zeros(changes, np.int64),
+        done_at=np.zeros(changes, np.int64),
+        installed=np.zeros((changes, 2), np.int64),
+    )
+
+
+def write_plan(c: PlanArrays, layout: Layout, tags: Sequence[str]) -> None:
+    """Write down a plan, all of whose state is at its root: nobody runs, no input publishes, and queues are empty."""
+    places, queues = layout.places, layout.queues
+    c.shape[[words.NODES, words.LEAVES, words.QUEUES, words.ROOT]] = (
+        len(places), len(layout.leaves), len(queues), len(places) - 1
+    )  # fmt: skip
+    c.leaves[: len(layout.leaves)] = layout.leaves
+    owned = 0
+    for number, place in enumerate(places):
+        own = layout.queues_of(number)
+        c.owned[owned : owned + len(own)] = own
+        c.tree[number, : words.END_OWN + 1] = (
+            place.parent, place.left, place.right, place.below, owned, owned + len(own)
+        )  # fmt: skip
+        owned += len(own)
+        cell = number * words.NODE_CELLS * CELL
+        c.node[cell + words.STATE], c.node[cell + words.RESTING], c.node[cell + words.JOINED] = words.AT_REST, 2, 1
+    at = 0
+    for number, queue in enumerate(queues):
+        dependents = layout.dependents[number]
+        c.dependents[at : at + len(dependents)] = dependents
+        c.form[number, : words.END_DEPENDENT + 1] = (
+            queue.input, queue.node, tags.index(queue.tag), at, at + len(dependents)
+        )  # fmt: skip
+        at += len(dependents)
+        cell = number * words.QUEUE_CELLS * CELL
+        c.queue[cell : cell + words.QUEUE_CELLS * CELL] = 0
+        c.queue[cell + words.DONE_TS] = MIN_TIME
+    for number in range(len(c.given)):
+        own = layout.queues_from(number)
+        c.given[number, [words.FIRST_QUEUE, words.END_QUEUE]] = own[0], own[-1] + 1
+
+
+def write_configuration(c: PlanArrays, row: int, configuration: Configuration) -> None:
+    """Fill one row of the table the workers read."""
+    c.rows[row, THREADS] = configuration.threads
+
+
+def plan_configuration(c: PlanArrays, index: int, at: int, configuration: Configuration) -> None:
+    """Have configuration row ``index + 1`` come into force before row `at` of the counted inputs; `at` must not fall."""
+    write_configuration(c, index + 1, configuration)
+    c.plan_at[index], c.plan_row[index] = at, index + 1
+
+
+def activate(c: PlanArrays, out: Any) -> None:
+    """Make the workers of configuration 0 active, before any of them runs."""
+    for worker in range(int(c.rows[0, THREADS])):
+        publish_cell(c.reading, worker * CELL, 1)
+    rings.start_mark(out, len(c.reading) // CELL, MIN_TIME, MIN_TIME)

@@ -1,0 +1,95 @@
+"""An inlet whose rows go into mailboxes: encoded, stored, and told apart by implementation tag."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+
+from headrace.ingress.encode import EncodedBatch, Encoder
+from headrace.ingress.store import Store
+from headrace.memory.atomics import CELL
+from headrace.memory.cells import read_cell
+from headrace.plan.nodes import Branch
+from headrace.progress import END_OF_TIME
+from headrace.runtime.gate_inlet import GateInlet, GateSource
+from headrace.synchronization import mailbox_kernel, words
+from headrace.synchronization.control import PlanArrays
+from headrace.synchronization.inputs import Router
+
+
+class MailboxInlet(GateInlet):
+    """One input of a program: a `headrace.runtime.sections.Inlet`.
+
+    Parameters
+    ----------
+    branch : Branch
+    control : PlanArrays
+    number : int
+    store : Store
+    router : Router
+    make_encoder : callable
+        As of `GateInlet`.
+    heartbeat : int
+        Rows between two publications.
+    stop_word : int64[...]
+    """
+
+    def __init__(
+        self,
+        branch: Branch,
+        control: PlanArrays,
+        number: int,
+        store: Store,
+        router: Router,
+        make_encoder: Callable[[Callable[[list[int]], bool]], Encoder],
+        heartbeat: int,
+        stop_word: np.ndarray,
+    ):
+        source = GateSource(control, mailbox_kernel, number, stop_word)
+        super().__init__(branch, source, store, make_encoder, lambda: self.books.added, lambda ids: None)
+        self._control, self._router, self._heartbeat, self._stop_word = control, router, heartbeat, stop_word
+        self.lock = threading.Lock()
+        """Held while rows are given; whoever changes the plan takes it."""
+        self.queues = np.zeros(0, np.int32)
+        """int32[k]: queue of each of the input's implementation tags."""
+        self._tags = np.zeros(0, np.int64)
+        self._held_queues: np.ndarray | None = None
+
+    def hold(self, piece: EncodedBatch) -> None:
+        """Store rows."""
+        self._tags = self._router.route(piece.columns, len(piece.ts))
+        super().hold(piece)
+        self._held_queues = None
+
+    def offer(self, ts: np.ndarray, start: int, stop: int, patient: bool) -> int:
+        """Put rows of the piece that is held into mailboxes; returns how many there was room for."""
+        with self.lock:
+            if self._held_queues is None:
+                self._held_queues = self.queues[self._tags].astype(np.int32)
+            rows = (ts, self._held_queues, start, stop - start, self._first_row + start)
+            if patient:
+                return mailbox_kernel.add_or_wait(self._control, self.number, *rows, self._heartbeat, self._stop_word)
+            return mailbox_kernel.add(self._control, self.number, *rows, self._heartbeat)
+
+    def promise(self, ts: int, patient: bool) -> bool:
+        """No later row will be earlier than `ts`: a heartbeat."""
+        with self.lock:
+            return bool(mailbox_kernel.promise(self._control, self.number, ts))
+
+    def close(self, patient: bool) -> bool:
+        """No row will follow."""
+        return self.promise(END_OF_TIME, patient)
+
+    @property
+    def mark(self) -> int:
+        """The promise in force."""
+        return read_cell(self._control.input, self.number * words.INPUT_CELLS * CELL + words.FRONTIER)
+
+    def redirect(self, queues: np.ndarray) -> None:
+        """Another plan: rows that come from now on go elsewhere. With `lock`."""
+        self.queues, self._held_queues = queues, None
+
+
+__all__ = ["MailboxInlet"]

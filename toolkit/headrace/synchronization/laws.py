@@ -1,0 +1,234 @@
+"""The laws of a consistent program (the paper's Definition 2.3, as it must be read), and what both sides of one come to.
+
+C1    for states a, b that came of a fork for the tags p1 and p2, and an event of p1: joining after the update is updating
+      after the join, with the same outputs; and the same for an event of p2 (the mirrored law). As printed, for any two
+      states, it would refuse the paper's own event window: only what a fork may leave behind counts
+C2    joining what was just forked gives the state back, whatever it was forked for
+C3    two events that do not depend on each other may change places: the same state, and of each event the same outputs
+
+A `Case` says how a state is reached from the first one, through updates, forks and joins, and which law is tried there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from headrace.reference.ordering import State
+from headrace.reference.synchronization import (
+    Diagram,
+    Event,
+    Parallel,
+    Sequence,
+    Update,
+    content,
+    copied,
+    first_state,
+    follow,
+    forked,
+    joined,
+    updated,
+)
+from headrace.synchronization.definition import Definition, dependent, independent
+from headrace.synchronization.tags import ImplementationTag
+
+Tags = tuple[ImplementationTag, ...]
+NOTHING = Sequence(())
+AGREE, ROUNDING, DIFFERENT = "agree", "rounding", "different"
+_CLOSE = 1e-6
+
+
+@dataclass(frozen=True)
+class Side:
+    """One wire of a fork, and what happened on it."""
+
+    tags: Tags
+    diagram: Diagram = NOTHING
+
+
+@dataclass(frozen=True)
+class Descent:
+    """What happened on a wire, and the fork whose side is followed from there."""
+
+    before: Diagram
+    tags: Tags
+    other_tags: Tags
+    is_right: bool
+
+    @property
+    def sides(self) -> tuple[Tags, Tags]:
+        """Tags of the left and of the right wire."""
+        return (self.other_tags, self.tags) if self.is_right else (self.tags, self.other_tags)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A law, where it is tried.
+
+    Attributes
+    ----------
+    law : {"C1", "C2", "C3"}
+    descents : tuple of Descent
+        From the first state to the wire.
+    before : Diagram
+        What happened on it.
+    left, right : Side
+        The fork of C1 and C2, and for C1 what happened on both wires.
+    events : tuple of Event
+        C1 updates with one, C3 with two.
+    is_right : bool
+        Of C1: the event is of the right side.
+    """
+
+    law: str
+    descents: tuple[Descent, ...] = ()
+    before: Diagram = NOTHING
+    left: Side = Side(())
+    right: Side = Side(())
+    events: tuple[Event, ...] = ()
+    is_right: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one side of a law comes to: state by field, outputs of each event; or the error that ended it."""
+
+    state: dict[str, Any]
+    outputs: tuple[list[dict[str, Any]], ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Both sides of a law: as the law says it may go, and as it would go without a fork or in the other order."""
+
+    one: Outcome
+    other: Outcome
+
+    @property
+    def verdict(self) -> str:
+        """Whether they agree, differ by rounding, or differ."""
+        if self.one.error != self.other.error:
+            return DIFFERENT
+        found = {_compared(self.one.state, self.other.state), _compared(self.one.outputs, self.other.outputs)}
+        return next(verdict for verdict in (DIFFERENT, ROUNDING, AGREE) if verdict in found)
+
+
+# -- both sides -----------------------------------------------------------------------------------------------
+
+
+def reached(program: Definition, case: Case) -> State:
+    """Return the state of the wire where the law is tried."""
+    state = first_state(program)
+    for descent in case.descents:
+        state = follow(program, state, descent.before, program.seen, [])
+        state = forked(program, state, *map(program.seen, descent.sides))[descent.is_right]
+    return follow(program, state, case.before, program.seen, [])
+
+
+def apart(program: Definition, case: Case, state: State) -> tuple[State, State]:
+    """Fork a state, and return what both wires have become."""
+    left, right = forked(program, state, program.seen(case.left.tags), program.seen(case.right.tags))
+    return (
+        follow(program, left, case.left.diagram, program.seen, []),
+        follow(program, right, case.right.diagram, program.seen, []),
+    )
+
+
+def both_sides(program: Definition, case: Case) -> Sides:
+    """Try a law. What user functions raise on the way to where it is tried passes through."""
+    state = reached(program, case)
+    if case.law == "C2":
+        as_it_was = Outcome(content(program, state))
+        return Sides(_outcome(program, lambda: (joined(program, *apart(program, case, state)), [])), as_it_was)
+    if case.law == "C3":
+        first, second = case.events
+        return Sides(
+            _outcome(program, lambda: _in_order(program, copied(program, state), first, second)),
+            _outcome(program, lambda: _in_order(program, copied(program, state), second, first, swapped=True)),
+        )
+    left, right = apart(program, case, state)
+    (event,) = case.events
+
+    def update_and_join() -> tuple[State, list[Any]]:
+        wires = copied(program, left), copied(program, right)
+        outputs = updated(program, wires[case.is_right], event)
+        return joined(program, *wires), [outputs]
+
+    def join_and_update() -> tuple[State, list[Any]]:
+        both = joined(program, left, right)
+        return both, [updated(program, both, event)]
+
+    return Sides(_outcome(program, update_and_join), _outcome(program, join_and_update))
+
+
+def _in_order(program: Definition, state: State, *events: Event, swapped: bool = False) -> tuple[State, list[Any]]:
+    outputs = [updated(program, state, event) for event in events]
+    return state, outputs[::-1] if swapped else outputs
+
+
+def _outcome(program: Definition, compute: Any) -> Outcome:
+    try:
+        state, outputs = compute()
+    except Exception as error:  # whatever a user function raises is an outcome of it
+        return Outcome({}, (), f"{type(error).__name__}: {error}")
+    return Outcome(content(program, state), tuple(outputs))
+
+
+def _compared(one: Any, other: Any) -> str:
+    if isinstance(one, SimpleNamespace) and isinstance(other, SimpleNamespace):
+        return _compared(vars(one), vars(other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return _compared([*one.items()], [*other.items()])
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        if len(one) != len(other):
+            return DIFFERENT
+        found = {_compared(*pair) for pair in zip(one, other, strict=True)}
+        return next((verdict for verdict in (DIFFERENT, ROUNDING) if verdict in found), AGREE)
+    if one == other or (one != one and other != other):
+        return AGREE
+    is_close = isinstance(one, float) and isinstance(other, float) and math.isclose(one, other, rel_tol=_CLOSE, abs_tol=_CLOSE)
+    return ROUNDING if is_close else DIFFERENT
+
+
+# -- what a case may be ---------------------------------------------------------------------------------------
+
+
+def is_valid(program: Definition, case: Case, tags: Collection[ImplementationTag]) -> bool:
+    """Whether every wire processes what it may, and parallel wires what is independent."""
+    for descent in case.descents:
+        if not (_fits(program, descent.before, tags) and _is_fork(program, *descent.sides, tags)):
+            return False
+        tags = descent.tags
+    if not _fits(program, case.before, tags):
+        return False
+    if case.law == "C3":
+        first, second = (event.tag for event in case.events)
+        return first in tags and second in tags and independent(program, first, second)
+    if not _fits(program, Parallel(case.left.tags, case.right.tags, case.left.diagram, case.right.diagram), tags):
+        return False
+    return all(event.tag in (case.right if case.is_right else case.left).tags for event in case.events)
+
+
+def _fits(program: Definition, diagram: Diagram, tags: Collection[ImplementationTag]) -> bool:
+    if isinstance(diagram, Update):
+        return diagram.event.tag in tags
+    if isinstance(diagram, Sequence):
+        return all(_fits(program, part, tags) for part in diagram.parts)
+    return (
+        _is_fork(program, diagram.left_tags, diagram.right_tags, tags)
+        and _fits(program, diagram.left, diagram.left_tags)
+        and _fits(program, diagram.right, diagram.right_tags)
+    )
+
+
+def _is_fork(
+    program: Definition,
+    left: Collection[ImplementationTag],
+    right: Collection[ImplementationTag],
+    tags: Collection[ImplementationTag],
+) -> bool:
+    return {*left, *right} <= {*tags} and not any(a == b or dependent(program, a, b) for a in left for b in right)

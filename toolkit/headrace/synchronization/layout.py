@@ -1,0 +1,163 @@
+"""A plan as kernels have it: nodes in postorder, the queues of each, and which of them depend on each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from headrace.synchronization.definition import Definition
+from headrace.synchronization.plan_nodes import PlanNode
+from headrace.synchronization.plans import Plan
+from headrace.synchronization.tags import ImplementationTag
+
+
+@dataclass
+class Place:
+    """A node of the tree, which is binary and has one root: several roots have nodes without tags above them."""
+
+    tags: tuple[ImplementationTag, ...]
+    parent: int = -1
+    left: int = -1
+    right: int = -1
+    below: int = 0
+    """The nodes below, and the node, are `below` to its own number."""
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.left < 0
+
+
+@dataclass
+class Queue:
+    """The events of one input and one tag at one node."""
+
+    input: int
+    node: int
+    tag: str
+    parts: set[int] = field(default_factory=set)
+
+
+@dataclass
+class Layout:
+    """All that kernels are told of a plan.
+
+    Attributes
+    ----------
+    places : list of Place
+        In postorder.
+    queues : list of Queue
+        Those of an input follow each other.
+    routes : list of list of int
+        By input: queue of each of its implementation tags.
+    dependents : list of list of int
+        By queue: those whose events it has to keep order with.
+    """
+
+    places: list[Place]
+    queues: list[Queue]
+    routes: list[list[int]]
+    dependents: list[list[int]]
+
+    @property
+    def leaves(self) -> list[int]:
+        return [number for number, place in enumerate(self.places) if place.is_leaf]
+
+    @property
+    def names(self) -> list[str]:
+        """A name for each node, in postorder: leaves are counted from the left, inner nodes from the root on."""
+        leaves = iter(range(len(self.places)))
+        inner = iter(reversed(range(len(self.places) - len(self.leaves))))
+        return [f"leaf {next(leaves)}" if place.is_leaf else f"node {next(inner)}" for place in self.places]
+
+    def queues_of(self, node: int) -> list[int]:
+        """Those of a node."""
+        return [number for number, queue in enumerate(self.queues) if queue.node == node]
+
+    def queues_from(self, number: int) -> list[int]:
+        """Those of an input."""
+        return [q for q, queue in enumerate(self.queues) if queue.input == number]
+
+    def tags_below(self, node: int) -> Iterator[ImplementationTag]:
+        """All implementation tags of a node and of those below."""
+        for number in range(self.places[node].below, node + 1):
+            yield from self.places[number].tags
+
+
+def lay_out(plan: Plan, program: Definition, inputs: Sequence[Sequence[ImplementationTag]]) -> Layout:
+    """Lay a valid plan out.
+
+    Parameters
+    ----------
+    plan : Plan
+    program : Definition
+    inputs : sequence of sequence of ImplementationTag
+        Of each input those that its rows may have.
+    """
+    places: list[Place] = []
+    roots = [_add(root, places) for root in plan.roots]
+    while len(roots) > 1:  # the forest becomes one tree
+        roots = [*roots[2:], _join(places, (), roots[0], roots[1])]
+    places = _in_postorder(places, roots[0])
+    owner = {tag: number for number, place in enumerate(places) for tag in place.tags}
+    queues: list[Queue] = []
+    routes: list[list[int]] = []
+    for number, tags in enumerate(inputs):
+        found: dict[tuple[int, str], int] = {}
+        route = []
+        for tag in tags:
+            key = (owner[tag], tag.tag)
+            if key not in found:
+                found[key] = len(queues)
+                queues.append(Queue(number, *key))
+            queues[found[key]].parts.add(tag.part)
+            route.append(found[key])
+        routes.append(route)
+    return Layout(places, queues, routes, _dependents(program, places, queues))
+
+
+def _add(node: PlanNode, places: list[Place]) -> int:
+    if not node.children:
+        places.append(Place(tuple(node.tags)))
+        return len(places) - 1
+    left, right = (_add(child, places) for child in node.children)
+    return _join(places, tuple(node.tags), left, right)
+
+
+def _join(places: list[Place], tags: tuple[ImplementationTag, ...], left: int, right: int) -> int:
+    places.append(Place(tags, left=left, right=right))
+    return len(places) - 1
+
+
+def _in_postorder(places: list[Place], root: int) -> list[Place]:
+    ordered: list[Place] = []
+
+    def visit(number: int) -> int:
+        place = places[number]
+        if place.is_leaf:
+            ordered.append(Place(place.tags, below=len(ordered)))
+            return len(ordered) - 1
+        below = len(ordered)
+        left, right = visit(place.left), visit(place.right)
+        ordered.append(Place(place.tags, left=left, right=right, below=below))
+        ordered[left].parent = ordered[right].parent = len(ordered) - 1
+        return len(ordered) - 1
+
+    visit(root)
+    return ordered
+
+
+def _dependents(program: Definition, places: Sequence[Place], queues: Sequence[Queue]) -> list[list[int]]:
+    def is_within(m: int, n: int) -> bool:
+        return places[n].below <= m <= n
+
+    def are_related(a: Queue, b: Queue) -> bool:
+        return is_within(a.node, b.node) or is_within(b.node, a.node)
+
+    def depend(a: Queue, b: Queue) -> bool:
+        if program.depends(a.tag, b.tag, same_part=True) and a.parts & b.parts:
+            return True
+        return program.depends(a.tag, b.tag, same_part=False) and len(a.parts | b.parts) > 1
+
+    return [
+        [j for j, b in enumerate(queues) if j != i and are_related(a, b) and depend(a, b)] for i, a in enumerate(queues)
+    ]

@@ -1,0 +1,334 @@
+"""Mailboxes: what came of each input for each node, and which event may be processed next.
+
+A *queue* holds the events of one input and one tag that one node of the plan processes: runs of
+rows, which stay where the input's store has them. The order of all events is that of their *ranks*
+(ts, input, row). Which events wait for which is said of tags: the queues whose tags depend on a
+queue's, among those of its node, of the nodes above and of the nodes below, are its *dependents*
+(no others can depend on it, by validity V2).
+
+Rule        An event may be processed once no dependent queue has, or may get, an unprocessed event of
+            smaller rank: `limit_of`. A queue with events has its first one; an empty one may get the
+            next event of its input, whose ts is not below FRONTIER, and which comes behind what the
+            input gave already.
+Invariants  I1  the runs of a queue are in the order of rows, and so of ranks
+            I2  only the input's feeder writes PENDING, TAIL, ADMITTED, FRONTIER, and runs from TAIL
+                on; only who runs the queue's node writes HEAD, AT, DONE_TS, PASSED
+            I3  who runs a node reads queues of the node, of nodes above it, which run only when it is
+                at rest (`tree_kernel`), and of nodes below, which are at rest: nobody else moves their HEAD
+            I4  the event of smallest rank of all that are in queues may be processed, as soon as every
+                FRONTIER is beyond it: progress needs no more than that the inputs go on
+Ordering    F1 runs are written, F2 store_release TAIL of every queue written to, F3 store_release
+            FRONTIER; L1 load_acquire FRONTIER, L2 load_acquire TAIL
+                    who sees a frontier sees all events before it in the queues: an empty queue has none
+            M1 results are written, M2 the ring's head is published (`rings`), M3 store_release HEAD or
+            DONE_TS; P1 load_acquire FRONTIER, P2 TAIL, P3 HEAD, DONE_TS, P4 the promise
+                    a queue that P2 and P3 find empty had, when L1 was read, no event below FRONTIER that
+                    is not processed; else none below DONE_TS. So what is promised to the collector
+                    is never ahead of a result that is not written
+            S1 SPACE_WAITING += 1 (`prepare`: a fence), S2 try again, S3 sleep; G1 HEAD moves, G2 fence,
+            G3 SPACE_WAITING is read (`signal`)
+                    of the two fences one is first: S2 sees the room, or G3 sees who waits
+Progress    Before a feeder waits for room it publishes what it wrote (F2, F3): the event of smallest rank
+            that is in any queue is below every FRONTIER of inputs that wait, so it may be processed (I4).
+            Memory is bounded by `CAPACITY` events of each input, and `RUNS` runs of each queue.
+Source      Kallas, Niksic, Stanford and Alur, "DiffStream/Flumina: stream processing with dependency-guided
+            synchronization", section 3.4; heartbeats are FRONTIER
+Checked     tests/headrace/synchronization
+"""
+
+from headrace.ingress.store import CHUNK, TS
+from headrace.ingress.store_kernel import entry_of, place_of
+from headrace.kernel import kernel
+from headrace.memory.atomics import (
+    CELL,
+    fetch_add,
+    load_acquire,
+    load_relaxed,
+    now_ns,
+    store_release,
+    view_i64,
+)
+from headrace.memory.event_count import cancel, doze, prepare, signal
+from headrace.progress import END_OF_TIME
+from headrace.references import ROW_MASK, SOURCE_SHIFT
+from headrace.synchronization.words import (
+    ADMITTED,
+    AT,
+    COUNTED,
+    COUNTS,
+    DATA_EVENT,
+    DATA_WAITING,
+    DONE_TS,
+    END,
+    END_DEPENDENT,
+    END_QUEUE,
+    FIRST,
+    FIRST_DEPENDENT,
+    FIRST_QUEUE,
+    FIRST_TS,
+    FRONTIER,
+    HEAD,
+    INPUT,
+    INPUT_CELLS,
+    LOST_WAKEUPS,
+    PASSED,
+    PENDING,
+    PUBLISHED,
+    QUEUE_CELLS,
+    QUEUES,
+    RUN_WORDS,
+    RUNS,
+    SPACE_EVENT,
+    SPACE_WAITING,
+    TAIL,
+    WIDTH,
+)
+
+CAPACITY = 1 << 16
+"""Events of an input that may wait in queues."""
+ROOM_WAIT_NS = 2_000_000
+
+
+@kernel
+def input_cell(i, what):
+    return i * (INPUT_CELLS * CELL) + what
+
+
+@kernel
+def queue_cell(q, what):
+    return q * (QUEUE_CELLS * CELL) + what
+
+
+@kernel
+def run_of(q, number):
+    """Where a run of a queue is."""
+    return (q * RUNS + (number & (RUNS - 1))) * RUN_WORDS
+
+
+# -- what a feeder does
+
+
+@kernel
+def publish_events(c, i, ts, count):
+    """F2, F3: what was written, `count` events, is there for all to see, and no later event has a smaller ts."""
+    news = count > 0
+    for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
+        tail = c.queue[queue_cell(q, PENDING)]
+        if tail != load_relaxed(c.queue, queue_cell(q, TAIL)):
+            store_release(c.queue, queue_cell(q, TAIL), tail)  # F2
+    store_release(c.input, input_cell(i, ADMITTED), load_relaxed(c.input, input_cell(i, ADMITTED)) + count)
+    if ts > load_relaxed(c.input, input_cell(i, FRONTIER)):
+        store_release(c.input, input_cell(i, FRONTIER), ts)  # F3
+        news = True
+    if news:
+        signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)
+
+
+@kernel
+def room_for(c, i):
+    """Events of the input that its queues have room for."""
+    waiting = 0
+    for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
+        waiting += c.queue[queue_cell(q, COUNTED)] - load_acquire(c.queue, queue_cell(q, PASSED))
+    return CAPACITY - waiting
+
+
+@kernel
+def add(c, i, ts, queues, start, count, first_row, heartbeat):
+    """Put events into their queues.
+
+    Parameters
+    ----------
+    c : PlanArrays
+    i : int
+        Input.
+    ts : int64[n]
+    queues : int32[n]
+        Of each event.
+    start, count : int
+        Which of them.
+    first_row : int
+        Row of the first one in the input's store; the others follow.
+    heartbeat : int
+        Events between two publications.
+
+    Returns
+    -------
+    int
+        How many were taken. Never blocks.
+    """
+    count = min(count, room_for(c, i))
+    taken = 0
+    published = now_ns()
+    while taken < count:
+        before = taken
+        limit = min(count, taken + heartbeat)
+        while taken < limit:
+            q = queues[start + taken]
+            place = queue_cell(q, PENDING)
+            number = c.queue[place]
+            if number - load_acquire(c.queue, queue_cell(q, HEAD)) >= RUNS:
+                limit = -1
+                break
+            length = 1
+            while taken + length < limit and queues[start + taken + length] == q:
+                length += 1
+            at = run_of(q, number)
+            c.runs[at + FIRST] = first_row + taken
+            c.runs[at + END] = first_row + taken + length
+            c.runs[at + FIRST_TS] = ts[start + taken]
+            c.runs[at + PUBLISHED] = published
+            c.queue[place] = number + 1
+            c.queue[queue_cell(q, COUNTED)] += length
+            taken += length
+        if taken > before:
+            publish_events(c, i, ts[start + taken - 1], taken - before)
+        if limit < 0:
+            break
+    return taken
+
+
+@kernel
+def add_or_wait(c, i, ts, queues, start, count, first_row, heartbeat, stop):
+    """Put events into their queues; if none fits, sleep until some may.
+
+    Returns
+    -------
+    int
+        How many were taken; 0 after a sleep, or when the run stops: call again, or end.
+    """
+    taken = add(c, i, ts, queues, start, count, first_row, heartbeat)
+    if taken == 0 and count > 0:
+        ticket = prepare(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)  # S1
+        taken = add(c, i, ts, queues, start, count, first_row, heartbeat)  # S2
+        if taken == 0 and load_acquire(stop, 0) == 0:
+            timed_out = doze(c.signals, SPACE_EVENT, ticket, ROOM_WAIT_NS)  # S3
+            if timed_out and room_for(c, i) > CAPACITY // 2 and load_acquire(c.signals, SPACE_EVENT) == ticket:
+                fetch_add(c.words, LOST_WAKEUPS, 1)
+        cancel(c.words, SPACE_WAITING)
+    return taken
+
+
+@kernel
+def promise(c, i, ts):
+    """No later event of the input has a smaller ts. Always taken."""
+    publish_events(c, i, ts, 0)
+    return 1
+
+
+# -- what who runs a node sees
+
+
+@kernel
+def ts_of(c, x, i, row):
+    """The ts of a row that is not processed."""
+    return view_i64(x[i, entry_of(row, c.given[i, WIDTH]) + TS], CHUNK)[place_of(row)]
+
+
+@kernel
+def first_of(c, x, q):
+    """A queue's first event, or what it may get: ts, and input and row in one word. And whether it is there."""
+    i = c.form[q, INPUT]
+    frontier = load_acquire(c.input, input_cell(i, FRONTIER))  # L1
+    tail = load_acquire(c.queue, queue_cell(q, TAIL))  # L2
+    head = c.queue[queue_cell(q, HEAD)]
+    if head == tail:
+        return frontier, (i << SOURCE_SHIFT) | ROW_MASK, False
+    row = c.runs[run_of(q, head) + FIRST] + c.queue[queue_cell(q, AT)]
+    return ts_of(c, x, i, row), (i << SOURCE_SHIFT) | row, True
+
+
+@kernel
+def limit_of(c, x, q):
+    """The smallest rank that a dependent queue has or may get: events of the queue below it may be processed."""
+    limit_ts, limit_place = END_OF_TIME, (1 << 62)
+    for k in range(c.form[q, FIRST_DEPENDENT], c.form[q, END_DEPENDENT]):
+        other = c.dependents[k]
+        ts, place, _ = first_of(c, x, other)
+        if ts < limit_ts or (ts == limit_ts and place < limit_place):
+            limit_ts, limit_place = ts, place
+    return limit_ts, limit_place
+
+
+@kernel
+def is_below(ts, place, other_ts, other_place):
+    """Whether one rank comes before the other one."""
+    return ts < other_ts or (ts == other_ts and place < other_place)
+
+
+@kernel
+def rows_below(c, x, i, row, end, limit_ts, limit_place):
+    """The first of rows `row` to `end` whose rank is not below the limit; or the chunk's end, beyond which is not looked."""
+    times = view_i64(x[i, entry_of(row, c.given[i, WIDTH]) + TS], CHUNK)
+    first = place_of(row)
+    low, high = 0, min(end - row, CHUNK - first)
+    if is_below(times[first + high - 1], (i << SOURCE_SHIFT) | (row + high - 1), limit_ts, limit_place):
+        return row + high
+    while low < high:
+        middle = (low + high) // 2
+        if is_below(times[first + middle], (i << SOURCE_SHIFT) | (row + middle), limit_ts, limit_place):
+            low = middle + 1
+        else:
+            high = middle
+    return row + low
+
+
+@kernel
+def pass_rows(c, x, q, end, last_ts):
+    """M3: the events of the first run up to row `end` are processed, and their results written."""
+    head = c.queue[queue_cell(q, HEAD)]
+    at = run_of(q, head)
+    begin = c.runs[at + FIRST] + c.queue[queue_cell(q, AT)]
+    store_release(c.queue, queue_cell(q, DONE_TS), last_ts)
+    if end == c.runs[at + END]:
+        c.queue[queue_cell(q, AT)] = 0
+        store_release(c.queue, queue_cell(q, HEAD), head + 1)
+    else:
+        c.queue[queue_cell(q, AT)] = end - c.runs[at + FIRST]
+    store_release(c.queue, queue_cell(q, PASSED), load_relaxed(c.queue, queue_cell(q, PASSED)) + end - begin)
+    signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)
+
+
+@kernel
+def earliest(c):
+    """The smallest ts that an event may have which is not processed, of all queues. Any thread."""
+    smallest = END_OF_TIME
+    for i in range(c.given.shape[0]):
+        smallest = min(smallest, load_acquire(c.input, input_cell(i, FRONTIER)))
+    # An input's queues are looked at after its frontier was (P1): of an empty one the frontier is what counts.
+    for q in range(c.shape[QUEUES]):
+        tail = load_acquire(c.queue, queue_cell(q, TAIL))  # P2
+        head = load_acquire(c.queue, queue_cell(q, HEAD))  # P3
+        if head < tail:
+            bound = load_acquire(c.queue, queue_cell(q, DONE_TS))
+            ts = c.runs[run_of(q, head) + FIRST_TS]
+            if load_acquire(c.queue, queue_cell(q, HEAD)) == head:  # else the run may have been written over
+                bound = max(bound, ts)
+            smallest = min(smallest, bound)
+    return smallest
+
+
+@kernel
+def counted_rows(c):
+    """Events published of the inputs whose rows planned changes count."""
+    total = 0
+    for i in range(c.given.shape[0]):
+        if c.given[i, COUNTS] != 0:
+            total += load_acquire(c.input, input_cell(i, ADMITTED))
+    return total
+
+
+__all__ = [
+    "CAPACITY",
+    "add",
+    "add_or_wait",
+    "counted_rows",
+    "earliest",
+    "first_of",
+    "is_below",
+    "limit_of",
+    "pass_rows",
+    "promise",
+    "rows_below",
+    "run_of",
+]

@@ -1,0 +1,217 @@
+"""A program at run time: mailboxes, a tree of states, workers, result rings, collector.
+
+A `headrace.runtime.sections.Section` of one operator. Its threads are `max_threads`
+workers, parked unless active, and one collector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from headrace.egress import rings
+from headrace.errors import HeadraceError, OverflowInputError, RunFailedError
+from headrace.ingress.encode import Encoder
+from headrace.ingress.store import Store, allocate_directories, directory_width
+from headrace.kernel import compile_now
+from headrace.memory.cells import read_cell, touch
+from headrace.memory.event_count import signal
+from headrace.metrics.snapshot import OperatorMetrics
+from headrace.plan.nodes import Branch, OperatorNode
+from headrace.progress import END_OF_TIME
+from headrace.runtime.collected_section import CollectedSection
+from headrace.runtime.sections import Moment
+from headrace.synchronization import control, mailbox_kernel, words
+from headrace.synchronization.build import Built
+from headrace.synchronization.inlet import MailboxInlet
+from headrace.synchronization.inputs import Router, read_streams
+from headrace.synchronization.layout import lay_out
+from headrace.synchronization.measuring import counted_by_queue, measure, passed_by_queue
+from headrace.synchronization.optimizing import make_plan
+from headrace.synchronization.options import ProgramOptions
+from headrace.synchronization.plans import Plan
+from headrace.synchronization.reconfiguration import Reconfiguration
+from headrace.synchronization.results import ProgramResults
+from headrace.synchronization.states import States
+from headrace.synchronization.template import STATE_FULL, generate
+from headrace.workers import worker_kernel
+
+OUTPUT_CAPACITY = 1 << 14
+
+
+class ProgramSection(CollectedSection):
+    """One program: mailboxes, tree, output, reconfiguration."""
+
+    def __init__(self, node: OperatorNode, branches: list[Branch], options: ProgramOptions):
+        spec: Any = node.spec
+        self.node, self.name = node, node.name
+        self.operators = (node.name,)
+        self.options, self.max_threads, self._debug = options, options.max_threads, options.debug
+        self.bound = bound = spec.bind(options.debug)
+        given = [spec.inputs[branch.side] for branch in branches]
+        self._tags = [one.implementation_tags(spec.program) for one in given]
+        plan = self._plan_of(options, read_streams(spec.inputs, spec.program))
+        # The columns of a store are known from what its rows are asked, before there are strings.
+        columns = [Router(one, bound, None, "").columns(bound) for one in given]
+        asks_texts = any(column.kind == "string" for own in columns for column in own.values())
+        self.states = States(
+            bound, self.max_threads, [list(own) for own in columns], [one.tags for one in given], options.max_state, asks_texts
+        )
+        self.program = self.states
+        self.layout = lay_out(plan, spec.program, self._tags)
+        initial, planned = options.initial(self.name, plan), options.planned(plan)
+        queues = sum(min(len(tags), len(one.tags) * control.MOST_NODES) for tags, one in zip(self._tags, given, strict=True))
+        self.control = control.allocate(
+            self.max_threads, [directory_width(len(c)) for c in columns], [branch.side == 0 for branch in branches], queues,
+            len(spec.program.emits), OUTPUT_CAPACITY, len(planned),
+        )  # fmt: skip
+        self.out = rings.allocate(self.max_threads + 1, OUTPUT_CAPACITY, self.control.meter)
+        self.directories = allocate_directories(len(branches), max(map(len, columns)))
+        self.inlets = [
+            self._make_inlet(number, branch, Router(one, bound, self.states.texts, branch.source), {
+                name: np.dtype(column.dtype) for name, column in columns[number].items()
+            }, [name for name, column in columns[number].items() if column.kind == "string"])
+            for number, (branch, one) in enumerate(zip(branches, given, strict=True))
+        ]  # fmt: skip
+        self._write_plan()
+        control.write_configuration(self.control, 0, initial)
+        for index, (at, configuration) in enumerate(planned):
+            control.plan_configuration(self.control, index, at, configuration)
+        control.activate(self.control, self.out)
+        self._private = [self.states.private() for _ in range(self.max_threads)]
+        for worker in range(initial.threads):
+            for ring in (self.out.primary, self.out.a, self.out.b, self.out.at, *self.control.out):
+                touch(ring[worker])
+        self.reconfiguration = Reconfiguration(self.control, self.max_threads, initial, planned)
+        self.finisher = ProgramResults(node.schema, list(spec.program.emits.values()), self.states.texts)
+        self._built: Built | None = None
+
+    def _plan_of(self, options: ProgramOptions, streams: dict[str, int]) -> Plan:
+        program = self.bound.program
+        if isinstance(options.plan, Plan):
+            return options.plan.check(program, streams)
+        leaves = 1 if program.fork is None else options.leaves
+        by = "appendix" if options.plan == "auto" else options.plan
+        return make_plan(program, streams, leaves=leaves, by=by)
+
+    def _write_plan(self) -> None:
+        """Let a plan be in force, all of whose state is at its root."""
+        control.write_plan(self.control, self.layout, list(self.bound.program.tags))
+        self.states.write_plan(self.layout)
+        self.states.begin(self.layout)
+        for inlet, route in zip(self.inlets, self.layout.routes, strict=True):
+            inlet.redirect(np.array(route, np.int32))
+
+    def _make_inlet(
+        self, number: int, branch: Branch, router: Router, columns: dict[str, np.dtype], texts: list[str]
+    ) -> MailboxInlet:
+        known: Any = {} if self.states.texts is None else dict.fromkeys(texts, self.states.texts)
+
+        def make_encoder(await_keys: Callable[[list[int]], bool]) -> Encoder:
+            return Encoder(
+                schema=branch.schema, event_time=branch.event_time, keys=(), dictionary=None, values=list(columns), texts=known,
+                carry=[], time_unit=branch.time_unit, window_size=0, source=branch.source, await_keys=await_keys,
+            )  # fmt: skip
+
+        store = Store(columns, False, self.directories[number])
+        stop = self.control.words[worker_kernel.STOP :]
+        return MailboxInlet(branch, self.control, number, store, router, make_encoder, self.options.heartbeat, stop)
+
+    # -- what a run asks of a section
+
+    @property
+    def result_columns(self) -> list[np.ndarray]:
+        """Columns of the results, a ring for each worker, and one that has none."""
+        return list(self.control.out[: len(self.bound.program.emits)])
+
+    def arguments(self, worker: int) -> tuple:
+        """What the loop of this worker is called with."""
+        return worker, self.control, self.out, self.directories, self.states.bundle, self._private[worker]
+
+    def compile_work(self) -> None:
+        """Compile the program's functions, and the loop."""
+        self._built = Built(generate(self.bound), self.name, debug=self._debug)
+        self._compile(self._built, self.arguments(0))
+
+    def compile_handles(self) -> None:
+        super().compile_handles()
+        c, zero, times, queues = self.control, 0, np.zeros(1, np.int64), np.zeros(1, np.int32)
+        add = (c, zero, times, queues, zero, zero, zero, 1)
+        for function, arguments in (
+            (mailbox_kernel.add, add),
+            (mailbox_kernel.add_or_wait, (*add, c.words)),
+            (mailbox_kernel.promise, (c, zero, zero)),
+            (signal, (c.words, zero, c.signals, zero)),
+        ):
+            compile_now(function, arguments)
+        self.reconfiguration.compile()
+
+    def work(self, arguments: tuple) -> None:
+        """Run the loop of a worker."""
+        assert self._built is not None
+        self._built.run(*arguments)
+
+    def explain_exception(self, error: Exception, worker: int) -> BaseException | None:
+        """What a user function's exception in a worker means."""
+        if isinstance(error, HeadraceError):
+            return error
+        if isinstance(error, MemoryError):
+            return OverflowInputError(
+                f"{self.name}: {STATE_FULL} take more than max_state={self.options.max_state} bytes; pass a larger max_state=, or"
+                f" keep less in them"
+            )
+        stores = [inlet.store for inlet in self.inlets]
+        return self.states.explain_exception(error, self._private[worker], self.layout, stores)
+
+    def explain_failure(self, reported: np.ndarray) -> HeadraceError:
+        """What a worker reported: nothing that users can cause."""
+        return RunFailedError(f"a worker failed with code {int(reported[worker_kernel.FAILURE_CODE])}; please report this")
+
+    def release(self, watermark: int) -> None:
+        """Free rows that are processed."""
+        for inlet in self.inlets:
+            inlet.store.release(watermark + 1 if watermark < END_OF_TIME else watermark)
+
+    def stop(self) -> None:
+        super().stop()
+        c = self.control
+        signal(c.words, words.DATA_WAITING, c.signals, words.DATA_EVENT)
+        signal(c.words, words.SPACE_WAITING, c.signals, words.SPACE_EVENT)
+
+    def extras(self) -> dict[str, Any]:
+        """The plan in force."""
+        return {"plan": self.reconfiguration.current.plan}
+
+    # -- what is measured
+
+    def is_saturated(self) -> bool:
+        """Whether its inputs wait for room just now."""
+        return read_cell(self.control.words, words.SPACE_WAITING) != 0
+
+    def lost_wakeups(self) -> int:
+        """Sleeps that only the time-out ended although the wake-up was due; see `mailbox_kernel` and `rings`."""
+        return super().lost_wakeups() + read_cell(self.control.words, words.LOST_WAKEUPS)
+
+    def records_held(self, members: list[int]) -> int:
+        """Events in mailboxes, at least."""
+        passed = sum(passed_by_queue(self))
+        return sum(counted_by_queue(self)) - passed
+
+    def passed_tuples(self, members: list[int]) -> tuple[int, int, int]:
+        """Events that are processed."""
+        passed = sum(passed_by_queue(self))
+        return passed, passed, passed
+
+    def faults_at_end(self, members: list[int], added: int) -> list[str]:
+        """What shows, at the end of the input, that something is missing."""
+        waiting = sum(counted_by_queue(self)) - sum(passed_by_queue(self))
+        return [f"{waiting:,} events are still in mailboxes"] if waiting else []
+
+    def metrics(self, operator: str, moment: Moment) -> OperatorMetrics:
+        """Take a snapshot; see `measuring.measure`."""
+        return measure(self, moment)
+
+
+__all__ = ["ProgramSection"]

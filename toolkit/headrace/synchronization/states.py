@@ -1,0 +1,214 @@
+"""The memory of a program in one run: a state for each node of the plan, strings; and why a call of a function failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.codegen.functions import explain_failure, translate_error
+from headrace.codegen.kinds import Array, Kind, cells_of, scalar
+from headrace.codegen.placed import offsets, words_of
+from headrace.egress.containers import as_object, stride_of
+from headrace.errors import FunctionError, HeadraceError
+from headrace.ingress.ordered_texts import OrderedTexts
+from headrace.ingress.store import Store
+from headrace.memory.arena import COUNT, FIRST, HANDED_OUT, HEAD, allocate_arena, used_bytes
+from headrace.memory.atomics import CELL
+from headrace.memory.bundle import named
+from headrace.synchronization import words
+from headrace.synchronization.binding import LITERALS, TEMPORARIES, TEXT_FIELDS, Bound
+from headrace.synchronization.control import MOST_NODES
+from headrace.synchronization.layout import Layout
+from headrace.synchronization.tags import TagSet
+
+MAX_TEXTS = 1 << 24
+
+
+class States:
+    """What the workers of one program work on.
+
+    Parameters
+    ----------
+    bound : Bound
+    workers : int
+        The most there may be.
+    columns : sequence of sequence of str
+        Of each input's store.
+    tags : sequence of sequence of str
+        Of each input.
+    max_state : int
+        Bytes that states may take.
+    asks_texts : bool
+        Whether an input has strings that no function reads.
+    """
+
+    def __init__(
+        self, bound: Bound, workers: int, columns: Sequence[Sequence[str]], tags: Sequence[Sequence[str]], max_state: int,
+        asks_texts: bool,
+    ):  # fmt: skip
+        self.bound, self.workers = bound, workers
+        self.texts = OrderedTexts(MAX_TEXTS) if bound.has_texts or asks_texts else None
+        if self.texts is not None:
+            self.texts.set_types([pa.string()])
+            self.texts.keep(bound.literals)
+        state = bound.program.state
+        free, arena = allocate_arena(MOST_NODES + workers, max_state // 8)
+        stride = max(CELL, -(-words_of(state) // CELL) * CELL)
+        first = int(arena[HANDED_OUT]) + CELL
+        arena[HANDED_OUT] += MOST_NODES * stride
+        parts = sum(one.tag.parts for one in bound.tags)
+        fields = {
+            "arena": arena,
+            "arena_f": arena.view(np.float64),
+            "arena_h": arena.view(np.float32),
+            "arena_free": free,
+            "nodes": np.array([MOST_NODES], np.int64),
+            "places": first + stride * np.arange(MOST_NODES, dtype=np.int64),
+            "tags_below": np.zeros((MOST_NODES, len(bound.tags)), np.int64),
+            "parts_below": np.zeros((MOST_NODES, parts), np.int64),
+            "column_at": self._columns_at(columns, tags),
+            "temporaries": np.zeros(workers * TEMPORARIES * HEAD, np.int64),
+        }
+        if self.texts is not None and bound.has_texts:
+            fields |= zip(TEXT_FIELDS, (*self.texts.arrays, self.texts.points), strict=True)
+            fields[LITERALS] = self.texts.keep(bound.literals).astype(np.int64)
+        self.bundle = named(**fields)
+
+    def _columns_at(self, columns: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]) -> np.ndarray:
+        """By input and column of all tags, where it is in the input's store."""
+        found = np.zeros((len(columns), max(1, self.bound.columns_at(len(self.bound.tags)))), np.int64)
+        for number, (own, of) in enumerate(zip(columns, tags, strict=True)):
+            for index, one in enumerate(self.bound.tags):
+                if one.tag.name in of:
+                    first = self.bound.columns_at(index)
+                    found[number, first : first + len(one.columns)] = [list(own).index(c.name) for c in one.columns]
+        return found
+
+    def begin(self, layout: Layout) -> None:
+        """Write the first state, at the root of a plan."""
+        place = int(self.bundle.places[len(layout.places) - 1])
+        arena = self.bundle.arena
+        for name, at in offsets(self.bound.program.state).items():
+            field = self.bound.program.state[name]
+            if not isinstance(field.kind, str) or field.kind == "string":
+                continue
+            if field.kind == "float64":
+                arena.view(np.float64)[place + at] = field.first
+            elif field.kind == "float32":
+                arena.view(np.float32)[2 * (place + at)] = field.first
+            else:
+                arena[place + at] = int(field.first or 0)
+
+    def write_plan(self, layout: Layout) -> None:
+        """Write down which tags there are from each node on down."""
+        s, tags = self.bundle, list(self.bound.program.tags)
+        s.tags_below[:], s.parts_below[:] = 0, 0
+        for node in range(len(layout.places)):
+            for one in layout.tags_below(node):
+                s.tags_below[node, tags.index(one.tag)] = 1
+                s.parts_below[node, self.bound.parts_at(one.tag) + one.part] = 1
+
+    def private(self) -> np.ndarray:
+        """A worker's own words."""
+        return np.zeros(words.PRIVATE_WORDS, np.int64)
+
+    def state_bytes(self) -> int:
+        """Bytes of the states."""
+        return used_bytes(self.bundle.arena_free, self.bundle.arena)
+
+    # -- failures
+
+    def explain_compile_error(self, error: BaseException, module: ModuleType) -> HeadraceError | None:
+        """Say in the user's words why the kernels do not compile."""
+        return translate_error(error, self.bound.generated, module)
+
+    def explain_exception(
+        self, error: Exception, private: np.ndarray, layout: Layout, stores: Sequence[Store]
+    ) -> HeadraceError | None:
+        """A user function raised: call it again in plain Python, on the event and the states it found."""
+        kind, number, program = int(private[words.KIND]), int(private[words.NUMBER]), self.bound.program
+        function: Callable | None
+        if kind == words.UPDATE:
+            one = self.bound.tags[number]
+            source, row = int(private[words.SOURCE]), int(private[words.POSITION])
+            name, function, roles = one.tag.name, program.update[one.tag.name], ("state", "e", "emit")
+            event = self._event(one.columns, stores[source], row)
+
+            def given() -> dict[str, Any]:
+                # Whose node it is is not kept; the function sees first values where its state cannot be found.
+                node = self._node_of(layout, source, one.tag.name)
+                return {"state": self._state_of(node), "e": dict(event)}
+
+        elif kind == words.FORK:
+            name, function, roles = "fork", program.fork, ("state", "left", "right", "tags_left", "tags_right")
+            place = layout.places[number]
+
+            def given() -> dict[str, Any]:
+                sides = [TagSet(program.tags, layout.tags_below(side)) for side in (place.left, place.right)]
+                states = [self._state_of(node) for node in (number, place.left, place.right)]
+                return dict(zip(roles, (*states, *sides), strict=True))
+
+        elif kind == words.JOIN:
+            name, function, roles = "join", program.join, ("into", "other")
+            place = layout.places[number]
+
+            def given() -> dict[str, Any]:
+                return {"into": self._state_of(number), "other": self._state_of(place.right)}
+
+        else:
+            return None
+        assert function is not None
+        explained = explain_failure(function, roles, given(), list(program.emits) if kind == words.UPDATE else None, error, given)
+        text = str(explained.args[0])
+        if text.startswith(f"{name}: "):
+            return explained
+        return FunctionError(f"{name}: {text}", explained.function, explained.file, explained.line, explained.tuple)
+
+    def _node_of(self, layout: Layout, source: int, tag: str) -> int:
+        return next(queue.node for queue in layout.queues if queue.input == source and queue.tag == tag)
+
+    def _event(self, columns: Sequence[Any], store: Store, row: int) -> dict[str, Any]:
+        """An event as plain Python has it."""
+        at = np.array([row])
+        event: dict[str, Any] = {"ts": int(store.chunks[row >> 14].ts[row & ((1 << 14) - 1)])}
+        for column in columns:
+            values, valid = store.column(column.name, at)
+            event[column.name] = None if valid is not None and not valid[0] else self._value(values, column.kind)
+        return event
+
+    def _value(self, word: np.ndarray, kind: str) -> Any:
+        """A word as functions see it."""
+        if kind == "string":
+            assert self.texts is not None
+            (strings,) = self.texts.decode(word.astype(np.int64))
+            return strings[0].as_py()
+        if kind.startswith("float"):
+            return float(word.view(np.float64)[0])
+        return bool(word[0]) if kind == "bool" else int(word[0])
+
+    def _state_of(self, node: int) -> dict[str, Any]:
+        """A state as it is in memory: a failed call may have changed some of it."""
+        program, arena, fields = self.bound.program, self.bundle.arena, {}
+        for name, offset in offsets(program.state).items():
+            kind: Kind = program.state[name].kind
+            at = int(self.bundle.places[node]) + offset
+            if isinstance(kind, Array):
+                fields[name] = as_object(arena[at : at + cells_of(kind)], kind, self.texts)
+            elif not isinstance(kind, str):
+                start, count = int(arena[at + FIRST]), int(arena[at + COUNT])
+                fields[name] = as_object(arena[start : start + count * stride_of(kind)], kind, self.texts)
+            else:
+                known = scalar(kind)
+                assert known is not None
+                if known.in_functions == "float32":
+                    fields[name] = float(arena.view(np.float32)[2 * at])
+                else:
+                    fields[name] = self._value(arena[at : at + 1], known.in_functions)
+        return fields
+
+
+__all__ = ["States"]

@@ -1,0 +1,296 @@
+"""Who runs a node: leaves by themselves, inner nodes by whoever of those below came to rest last.
+
+A node is *run* by one thread at a time, which processes what it may of the node's queues. A leaf that is
+not run may be taken by any worker (READY). A leaf comes to rest (AT_REST) when an event of a node
+above waits for it, and it has nothing that this event depends on any more (`wanted_above`). An inner
+node is run by who brought the second of its children to rest: no thread is its own. He joins the
+states of all below when there is something to process, and then either rests the node too, if an
+event further up wants it, or forks the state and sets the leaves free.
+
+To come to rest is never wrong: what may be processed is decided by the rule of `mailbox_kernel` alone,
+by who runs a node, and to set the leaves free again is always possible.
+
+Invariants  I1  a node's state, and HEAD and AT of its queues, belong to who runs it; while a node is run,
+                those above are not
+            I2  a node with JOINED has the whole state of what is below it, and nothing below has any
+            I3  RESTING of a node is the number of its children that are at rest
+Ordering    N1 state, HEAD, AT are written, N2 STATE of the leaf := AT_REST, N3 fetch_add RESTING + 1;
+            the second one, who sees 2, runs the node: N1 -> N3 -> N3 of the second
+            H1 everything is at rest and joined, H2 store_release HELD; whoever changes the plan reads HELD, writes
+            what is constant while a plan is in force, and H3 stores RESTS := 0, which the thread that holds reads
+            T1 states are forked, RESTING := 0, T2 store_release STATE := READY; K1 compare_exchange
+            STATE READY -> RUNNING takes a leaf: T1 -> T2 -> K1. A leaf that is put back is READY by
+            store_release too
+            W1 DATA_WAITING += 1 (`prepare`: a fence), W2 a look at all leaves, W3 sleep; T2, T3 fence,
+            T4 DATA_WAITING is read (`signal`)
+                    of the two fences one is first: W2 finds the leaf, or T4 sees who sleeps
+Progress    Leaves may rest for an event that others are not ready for, and would again at once. Who finds nothing to
+            do with all of them at rest waits for input before he sets them free: what is missing comes from outside,
+            since of the events that are there the smallest one may always be processed.
+Source      Flumina, section 3.4 (join requests and responses); the last arriver in place of a thread for each node
+Checked     tests/headrace/synchronization
+"""
+
+from headrace.egress.rings import publish
+from headrace.ingress.store import CHUNK, TS
+from headrace.ingress.store_kernel import entry_of, place_of
+from headrace.kernel import kernel
+from headrace.memory.atomics import (
+    CELL,
+    fetch_add,
+    load_acquire,
+    load_relaxed,
+    nanosleep,
+    now_ns,
+    store_relaxed,
+    store_release,
+    view_i64,
+)
+from headrace.memory.event_count import cancel, prepare, signal, sleep
+from headrace.progress import MIN_TIME
+from headrace.references import ROW_MASK
+from headrace.synchronization.mailbox_kernel import (
+    first_of,
+    is_below,
+    limit_of,
+    pass_rows,
+    rows_below,
+    run_of,
+)
+from headrace.synchronization.words import (
+    ARRIVED,
+    AT_REST,
+    BELOW,
+    DATA_EVENT,
+    DATA_WAITING,
+    END,
+    END_DEPENDENT,
+    END_OWN,
+    EVENTS,
+    FIRST_DEPENDENT,
+    FORK,
+    FORKS,
+    HEAD,
+    HELD,
+    INPUT,
+    JOIN,
+    JOINED,
+    JOINS,
+    KIND,
+    LEFT,
+    NODE,
+    NODE_CELLS,
+    NUMBER,
+    OUT_HEAD,
+    OWN_QUEUES,
+    PARENT,
+    PUBLISHED,
+    QUEUE_CELLS,
+    READY,
+    RESTING,
+    RESTS,
+    RESTS_IN_VAIN,
+    RIGHT,
+    ROOT,
+    SPENT_NS,
+    STATE,
+    TAG,
+    UPDATE,
+    WIDTH,
+)
+from headrace.workers.worker_kernel import stopped
+
+ROWS_AT_A_TIME = 1024
+"""Events between two looks at what else there is."""
+LEAST_LEAVE = 16 * ROWS_AT_A_TIME
+"""Events after which a leaf is left for others, which may wait for a worker."""
+VAIN_WAIT_NS = 1_000_000
+HELD_NAP_NS = 20_000
+
+
+@kernel
+def node_cell(n, what):
+    return n * (NODE_CELLS * CELL) + what
+
+
+@kernel
+def is_within(c, m, n):
+    """Whether a node is another one, or below it."""
+    return c.tree[n, BELOW] <= m <= n
+
+
+# -- processing
+
+
+@kernel
+def next_queue(c, x, n):
+    """The node's queue whose first event has the smallest rank of those that may be processed, and up to which row; -1: none.
+
+    Events of queues that do not depend on each other may go in any order: the smallest one is just a choice.
+    """
+    found, found_end = -1, 0
+    found_ts, found_place = 0, 0
+    for k in range(c.tree[n, OWN_QUEUES], c.tree[n, END_OWN]):
+        q = c.owned[k]
+        ts, place, is_there = first_of(c, x, q)
+        if not is_there or (found >= 0 and not is_below(ts, place, found_ts, found_place)):
+            continue
+        limit_ts, limit_place = limit_of(c, x, q)
+        if is_below(ts, place, limit_ts, limit_place):
+            found, found_ts, found_place = q, ts, place
+            i = c.form[q, INPUT]
+            at = run_of(q, c.queue[q * (QUEUE_CELLS * CELL) + HEAD])
+            row = place & ROW_MASK
+            found_end = rows_below(c, x, i, row, min(c.runs[at + END], row + ROWS_AT_A_TIME), limit_ts, limit_place)
+    return found, found_end
+
+
+@kernel
+def process(me, c, o, x, s, l, n, q, end):
+    """Run the function of a queue's tag on its events before row `end`, all of one chunk."""
+    i = c.form[q, INPUT]
+    number = c.form[q, TAG]
+    at = run_of(q, c.queue[q * (QUEUE_CELLS * CELL) + HEAD])
+    begin = c.runs[at] + c.queue[q * (QUEUE_CELLS * CELL) + HEAD + 1]
+    l[ARRIVED] = c.runs[at + PUBLISHED]
+    l[KIND], l[NUMBER] = UPDATE, number
+    run_rows(me, c, o, x, s, l, n, number, i, begin, end)
+    l[KIND] = 0
+    if l[OUT_HEAD] != load_relaxed(o.head, me * CELL):
+        publish(o, me, l[OUT_HEAD], MIN_TIME, MIN_TIME)  # M1, M2
+    last = view_i64(x[i, entry_of(end - 1, c.given[i, WIDTH]) + TS], CHUNK)[place_of(end - 1)]
+    pass_rows(c, x, q, end, last)  # M3
+    c.work[n, EVENTS] += end - begin
+    return end - begin
+
+
+# -- states
+
+
+@kernel
+def join_below(me, c, s, l, n):
+    """Bring the states of all below together in the node."""
+    for m in range(c.tree[n, BELOW], n + 1):
+        if c.tree[m, LEFT] >= 0 and c.node[node_cell(m, JOINED)] == 0:
+            l[KIND], l[NUMBER] = JOIN, m
+            join_node(me, c, s, l, m, c.tree[m, LEFT], c.tree[m, RIGHT])
+            l[KIND] = 0
+            c.node[node_cell(m, JOINED)] = 1
+            c.work[m, JOINS] += 1
+
+
+@kernel
+def fork_below(me, c, s, l, n):
+    """Give the node's state to the leaves below, and set them free."""
+    for m in range(n, c.tree[n, BELOW] - 1, -1):
+        if c.tree[m, LEFT] >= 0:
+            if c.node[node_cell(m, JOINED)] != 0:
+                l[KIND], l[NUMBER] = FORK, m
+                fork_node(me, c, s, l, m, c.tree[m, LEFT], c.tree[m, RIGHT])
+                l[KIND] = 0
+                c.node[node_cell(m, JOINED)] = 0
+                c.work[m, FORKS] += 1
+            store_relaxed(c.node, node_cell(m, RESTING), 0)  # T1
+    for m in range(c.tree[n, BELOW], n + 1):
+        if c.tree[m, LEFT] < 0:
+            store_release(c.node, node_cell(m, STATE), READY)  # T2
+    signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)  # T3, T4
+
+
+# -- rest
+
+
+@kernel
+def wanted_above(c, x, n):
+    """Whether an event of a node above waits for this one, which has nothing more that the event depends on.
+
+    What is beside the node is not looked at: others may run it.
+    """
+    if load_acquire(c.words, RESTS) != 0:
+        return True
+    above = c.tree[n, PARENT]
+    while above >= 0:
+        for k in range(c.tree[above, OWN_QUEUES], c.tree[above, END_OWN]):
+            q = c.owned[k]
+            ts, place, is_there = first_of(c, x, q)
+            if is_there and is_ready_for(c, x, n, above, q, ts, place):
+                return True
+        above = c.tree[above, PARENT]
+    return False
+
+
+@kernel
+def is_ready_for(c, x, n, above, q, ts, place):
+    """Whether an event of a node above waits for nothing of this node, of those between, and of those above."""
+    for k in range(c.form[q, FIRST_DEPENDENT], c.form[q, END_DEPENDENT]):
+        other = c.dependents[k]
+        m = c.form[other, NODE]
+        if is_within(c, m, above) and m != above and not is_within(c, m, n) and not is_within(c, n, m):
+            continue  # beside the node
+        other_ts, other_place, _ = first_of(c, x, other)
+        if not is_below(ts, place, other_ts, other_place):
+            return False
+    return True
+
+
+@kernel
+def run_node(me, c, o, x, s, l, n):
+    """Process what may be processed of a node's queues. How many events."""
+    total = 0
+    while not stopped(c):
+        q, end = next_queue(c, x, n)
+        if q < 0:
+            break
+        if c.tree[n, LEFT] >= 0:
+            join_below(me, c, s, l, n)
+        total += process(me, c, o, x, s, l, n, q, end)
+        if c.tree[n, LEFT] < 0 and total >= LEAST_LEAVE:
+            break
+    return total
+
+
+@kernel
+def hold(me, c, s, l, n):
+    """Everything is at rest: join it, and wait until the plan is another one."""
+    join_below(me, c, s, l, n)
+    store_release(c.words, HELD, 1)  # H2
+    while load_acquire(c.words, RESTS) != 0 and not stopped(c):  # H3
+        nanosleep(HELD_NAP_NS)
+    fork_below(me, c, s, l, c.shape[ROOT])
+
+
+@kernel
+def rest(me, c, o, x, s, l, leaf):
+    """Come to rest with a leaf, and run the nodes above whose last child this was. How many events were processed there."""
+    total = 0
+    n = leaf
+    store_release(c.node, node_cell(leaf, STATE), AT_REST)  # N2
+    while True:
+        above = c.tree[n, PARENT]
+        if above < 0:
+            break
+        if fetch_add(c.node, node_cell(above, RESTING), 1) == 0:  # N3
+            return total
+        n = above
+        begun = now_ns()
+        total += run_node(me, c, o, x, s, l, n)
+        c.work[n, SPENT_NS] += now_ns() - begun
+        if stopped(c):
+            return total
+        if not wanted_above(c, x, n):
+            break
+    if load_acquire(c.words, RESTS) != 0 and c.tree[n, PARENT] < 0:
+        hold(me, c, s, l, n)
+        return total
+    if total == 0:
+        c.meter[me, RESTS_IN_VAIN] += 1
+        ticket = prepare(c.words, DATA_WAITING, c.signals, DATA_EVENT)
+        if next_queue(c, x, n)[0] < 0 and not wanted_above(c, x, n):
+            sleep(c.words, DATA_WAITING, c.signals, DATA_EVENT, ticket, VAIN_WAIT_NS)
+        else:
+            cancel(c.words, DATA_WAITING)
+    fork_below(me, c, s, l, n)
+    return total
+
+
+__all__ = ["fork_below", "node_cell", "rest", "run_node", "wanted_above"]

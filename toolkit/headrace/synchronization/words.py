@@ -1,0 +1,96 @@
+"""What the cells and columns that workers of a plan share mean: of `control.PlanArrays`, and of private words."""
+
+from headrace.memory.atomics import CELL
+from headrace.workers.changes_kernel import CHANGE_WORDS
+from headrace.workers.worker_kernel import FIRST_COUNTER
+
+NEVER = 2**63 - 1
+
+# Cells of `words`, after the workers' own and those of changes.
+STARTED = (CHANGE_WORDS + 0) * CELL  # somebody gives the first state to the leaves
+PLANNED = (CHANGE_WORDS + 1) * CELL  # planned changes so far
+PLANNING = (CHANGE_WORDS + 2) * CELL  # somebody installs one
+PROMISING = (CHANGE_WORDS + 3) * CELL  # somebody computes what is promised to the collector
+OVER = (CHANGE_WORDS + 4) * CELL  # every event is processed, and every result written
+DATA_WAITING = (CHANGE_WORDS + 5) * CELL  # workers that wait for events
+SPACE_WAITING = (CHANGE_WORDS + 6) * CELL  # inputs that wait for room
+LOST_WAKEUPS = (CHANGE_WORDS + 7) * CELL  # see `mailbox_kernel`
+RESTS = (CHANGE_WORDS + 8) * CELL  # a leaf may rest for no event: everything is to be joined
+HELD = (CHANGE_WORDS + 9) * CELL  # it is: who changes the plan may begin
+WORD_COUNT = CHANGE_WORDS + 10
+
+# Indices into `signals`.
+DATA_EVENT, SPACE_EVENT = 0, 32
+
+# Cells of `input`, of each input.
+FRONTIER, ADMITTED = 0, CELL
+INPUT_CELLS = 2
+"""FRONTIER: no later event of the input has a smaller ts; ADMITTED: events published. Written by the input's feeder."""
+
+# Columns of `given`, of each input: constants of the run.
+WIDTH, FIRST_QUEUE, END_QUEUE, COUNTS = range(4)
+GIVEN_WORDS = 8
+"""WIDTH of an entry of its store's directory. FIRST_QUEUE to END_QUEUE its queues. COUNTS: planned changes count its rows."""
+
+# Cells of `queue`, of each queue.
+TAIL, PENDING, HEAD, DONE_TS, PASSED = (k * CELL for k in range(5))
+QUEUE_CELLS = 5
+"""TAIL: runs published, PENDING: runs written, by the input's feeder. HEAD: runs consumed; DONE_TS: no event of the queue
+that is not processed has a smaller ts; PASSED: events processed, by who runs the queue's node."""
+AT = HEAD + 1
+"""Events of the first run that are processed; beside HEAD, of who runs the node."""
+COUNTED = PENDING + 1
+"""Events written into the queue; beside PENDING, of the feeder."""
+
+# Columns of `form`, of each queue: constants while a plan is in force.
+INPUT, NODE, TAG, FIRST_DEPENDENT, END_DEPENDENT = range(5)
+FORM_WORDS = 8
+
+# Words of a run: rows FIRST to END - 1 of the input, the ts of the first one, when it was published.
+FIRST, END, FIRST_TS, PUBLISHED = range(4)
+RUN_WORDS = 4
+RUNS = 1 << 12
+"""Runs of a queue; a power of two."""
+
+# Columns of `tree`, of each node, in postorder: constants while a plan is in force.
+PARENT, LEFT, RIGHT, BELOW, OWN_QUEUES, END_OWN = range(6)
+TREE_WORDS = 8
+"""BELOW: the nodes below are BELOW to the node's own number. OWN_QUEUES to END_OWN: its part of `owned`."""
+
+# Cells of `node`, of each node.
+STATE, RESTING, JOINED = 0, CELL, 2 * CELL
+NODE_CELLS = 3
+"""STATE of a leaf: what it does. RESTING of an inner node: how many of its children are at rest. JOINED: the node has the
+state of all below; of a leaf always."""
+READY, RUNNING, AT_REST = range(3)
+
+# Cells of `shape`: constants while a plan is in force.
+NODES, LEAVES, QUEUES, ROOT = range(4)
+SHAPE_WORDS = 8
+
+# Columns of `rows`, a configuration.
+THREADS = 0
+ROW_WORDS = 8
+
+# Columns of `work`, of each node: what was done there, written by who runs it.
+EVENTS, JOINS, FORKS, SPENT_NS, SLICES = range(5)
+WORK_WORDS = 16
+
+# Columns of `meter`, after the workers' times.
+SLICES_RUN, RESTS_IN_VAIN = range(FIRST_COUNTER, FIRST_COUNTER + 2)
+
+# A worker's private words.
+(
+    KIND,  # of the function that runs
+    NUMBER,  # of its tag, or of the node
+    POSITION,  # row of the event at work
+    SOURCE,  # its input
+    OUT_HEAD,  # results written
+    COUNT,  # results of the event at work
+    ARRIVED,  # when the run at work was published
+    NEXT_LEAF,  # where the next look for a leaf begins
+    PROGRAM,  # the addresses of the program's entries, in the order of `build`
+) = range(9)
+PROGRAM_ENTRIES = 8
+PRIVATE_WORDS = PROGRAM + PROGRAM_ENTRIES
+NO_FUNCTION, UPDATE, FORK, JOIN = range(4)
