@@ -17,7 +17,7 @@ from interleave import models
 from interleave.models import ATOMICS, SC
 from interleave.rewriting import LOADS, PAUSES, STORES, UPDATES, WAITS, BufferedCut, Cut
 
-_PROVIDED = {"headrace.kernel", "headrace.memory.atomics", "headrace.memory.bundle"}
+_PROVIDED = {"headrace.kernel", "headrace.memory.atomics", "headrace.memory.bundle", "headrace.memory.words"}
 
 
 _NUMPY = SimpleNamespace(

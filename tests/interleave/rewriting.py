@@ -22,6 +22,20 @@ def _call(name: str, *arguments: ast.expr) -> ast.Call:
     return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
 
 
+class WordByWord(ast.NodeTransformer):
+    """`copy_words` as the loop of plain writes that it stands for."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.stmt:
+        call = node.value
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "copy_words"):
+            return node
+        to, at, source, place, count = call.args
+        word = ast.Name("_word", ast.Load())
+        target = ast.Subscript(to, ast.BinOp(at, ast.Add(), word), ast.Store())
+        read = ast.Subscript(source, ast.BinOp(place, ast.Add(), word), ast.Load())
+        return ast.For(ast.Name("_word", ast.Store()), _call("range", count), [ast.Assign([target], read)], [])
+
+
 class Cut(ast.NodeTransformer):
     """Rewrite one kernel; `generators` are the names that must be called with `yield from`."""
 
@@ -30,6 +44,7 @@ class Cut(ast.NodeTransformer):
         self.shared = shared
 
     def rewrite(self, function: ast.FunctionDef) -> ast.AST:
+        function = WordByWord().visit(function)
         function.body = self.cut_plain_writes(function.body)
         yields = function.name in self.generators
         function = self.visit(function)

@@ -121,7 +121,7 @@ class Shape:
         }  # fmt: skip
         stages = []
         for kind, function, given in self.stages:
-            arguments = {name: value for name, value in given.items() if name != "buckets"}
+            arguments = {name: value for name, value in given.items() if name not in ("buckets", "ranges")}
             stages.append(made[kind](function, **arguments))
         sources = [[(row["ts"], row) for row in table.to_pylist()] for table in tables]
         return reference.ordered(sources, stages)

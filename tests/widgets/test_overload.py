@@ -8,6 +8,7 @@ What this cannot see: colours, and whether the picture looks well; tests/browser
 import math
 import re
 import threading
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from headrace_widgets.graph_widget import chain
 from headrace_widgets.pressure import look_of
 from support.dashboards import problem, shown, start, two_steps
 from support.made_up_run import MadeUpRun
+from support.pipelines import SHAPES, some_rows
 from support.two_stages import TwoStages
 from support.workloads import eventually
 
@@ -217,6 +219,20 @@ def test_example_the_picture_of_other_engines():
         assert check(drawing) == [
             ("source 0", "operator double"), ("operator double", "operator total"), ("operator total", "results"),
         ]  # fmt: skip
+    pipeline = SHAPES["figure 1"].on(hr.stream(some_rows(np.random.default_rng(2), 3_000, 20), event_time="ts"))
+    with pipeline.start(sink=hr.discard()) as run:
+        run.wait(60)
+        drawing = graph.picture(run.metrics(), None, None, run.edges)
+        keys = [f"stage running {name}" for name in ("whole", "spread", "gap", "is_large", "running")]
+        assert check(drawing) == [*pairwise(["source 0", "operator running", *keys, "results"])]
+        boxes = {node["key"]: node for node in drawing["nodes"]}
+        assert [boxes[key]["x"] for key in keys] == sorted({boxes[key]["x"] for key in keys}), "in a row"
+        lines = boxes["stage running is_large"]["lines"]
+        is_large = run["is_large"].metrics()
+        assert f"selectivity {is_large.selectivity:.3g}" in lines and "backlog 0" in lines
+        assert any(line.startswith("taken ") and line.endswith("/s") for line in lines)
+        again = graph.picture(run.metrics(), run.metrics(), None, run.edges)
+        assert not any("taken" in line for node in again["nodes"] for line in node["lines"]), "nothing since then"
     with MadeUpRun(operators=("first", "second")) as run:
         drawing = graph.picture(run.metrics(), None, None, chain(run.operators))
         assert check(drawing) == [("operator first", "operator second"), ("operator second", "results")]

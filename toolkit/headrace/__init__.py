@@ -86,6 +86,7 @@ from headrace.expressions import (
     words,
 )
 from headrace.names import missing_from_module
+from headrace.ordering.ranges import ranges_of
 from headrace.runtime.registry import runs, stop_all
 from headrace.stream import Stream, inputs, program, stream, streams
 from headrace.synchronization.plan_nodes import PlanNode
@@ -133,6 +134,7 @@ __all__ = [
     "prometheus",
     "parquet_directory",
     "quantile",
+    "ranges_of",
     "rates",
     "record",
     "runs",

@@ -8,16 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from headrace.metrics.bottleneck import PRESSED, Bottleneck
 from headrace.metrics.intervals import parts_of, shares_between
 from headrace.metrics.snapshot import Metrics, OperatorMetrics
 from headrace.metrics.sources import BLOCKED, FEEDING, PACED, STARVED, SourceMetrics
-from headrace_widgets.units import amount
+from headrace_widgets.units import amount, in_words
 
 WIDTH, GATE, GAP, LINE, BAR = 150, 112, 38, 15, 9
-"""Of a box, and of a gate; between columns of boxes; height of a line of words, and of a thread's bar."""
+"""Of a box, and of a gate or a stage; between columns of boxes; height of a line of words, and of a thread's bar."""
 MOST_BARS = 16
 _HEAD, _PAD = 20, 6
 _RESULTS = "results"
@@ -41,7 +42,7 @@ class Node:
     Parameters
     ----------
     key : str
-    kind : {"source", "gate", "operator", "results"}
+    kind : {"source", "gate", "operator", "stage", "results"}
     title : str
     about : str
         For whoever rests the mouse there.
@@ -107,12 +108,16 @@ def picture(
         if _has_gate(operator):
             nodes.append(_gate(operator))
             arrows.append(Edge(_entry(operator), _key(name)))
-        nodes.append(_operator(operator, None if then is None else then.operators.get(name), found))
+        before = None if then is None else then.operators.get(name)
+        nodes.append(_operator(operator, before, found))
+        row = _stages(operator, before)
+        nodes += row
+        arrows += [Edge(start.key, end.key) for start, end in pairwise([nodes[-len(row) - 1], *row])]
     nodes.append(_results(now, then, found, [start for start, end in edges if end is None]))
     for start, end in edges:
         target = _RESULTS if end is None else _entry(now.operators[end])
         waits = found is not None and found.kind == "results" and found.where == start
-        arrows.append(Edge(_key(start), target, waits))
+        arrows.append(Edge(_exit(now.operators[start]), target, waits))
     width, height = _place(nodes, arrows)
     return {"nodes": [asdict(n) for n in nodes], "edges": [asdict(e) for e in arrows], "width": width, "height": height}
 
@@ -122,12 +127,21 @@ def _entry(operator: OperatorMetrics) -> str:
     return f"gate {operator.name}" if _has_gate(operator) else _key(operator.name)
 
 
+def _exit(operator: OperatorMetrics) -> str:
+    """Where tuples leave: the last stage, of an operator that has some."""
+    return _stage_key(operator, [*operator.stages][-1]) if operator.stages else _key(operator.name)
+
+
 def _has_gate(operator: OperatorMetrics) -> bool:
     return "depth_ms" in operator.values
 
 
 def _key(operator: str) -> str:
     return f"operator {operator}"
+
+
+def _stage_key(operator: OperatorMetrics, stage: str) -> str:
+    return f"stage {operator.name} {stage}"
 
 
 def _source(source: SourceMetrics, before: SourceMetrics | None, number: int, found: Bottleneck | None) -> Node:
@@ -185,6 +199,30 @@ def _operator(now: OperatorMetrics, then: OperatorMetrics | None, found: Bottlen
     return Node(_key(now.name), "operator", now.name, f"{now.name}: {threads}{mean}", lines, bars, now.name, is_it)
 
 
+def _stages(now: OperatorMetrics, then: OperatorMetrics | None) -> list[Node]:
+    """A box for each stage: what its operator measures by stage, counters as what they gained each second."""
+    nodes = []
+    seconds = now.seconds - (0.0 if then is None else then.seconds)
+    for name, stage in now.stages.items():
+        earlier = {} if then is None or name not in then.stages else then.stages[name].values
+        lines, about = [], [name]
+        for measure in stage.measures:
+            value = stage.values[measure.name]
+            if measure.kind == "counter":
+                value = (value - earlier.get(measure.name, 0)) / seconds if seconds > 0 else 0.0
+            if not value and measure.kind == "counter":
+                continue  # nothing of the kind happens there
+            if measure.unit.startswith("microseconds"):
+                short = long = f"{value / 1e6:.0%} of a core"
+            else:
+                per = "/s" if measure.kind == "counter" else ""
+                short, long = in_words(value, "") + per, in_words(value, measure.unit) + per
+            lines.append(f"{measure.word} {short}")
+            about.append(f"{measure.title.rstrip('.')}: {long}")
+        nodes.append(Node(_stage_key(now, name), "stage", name, "\n".join(about), lines, operator=now.name))
+    return nodes
+
+
 def _results(now: Metrics, then: Metrics | None, found: Bottleneck | None, givers: list[str]) -> Node:
     seconds = (now.at_ns - then.at_ns) / 1e9 if then is not None else now.seconds
     lines = [f"{amount((now.tuples_out - (then.tuples_out if then else 0)) / seconds)}/s"] if seconds > 0 else []
@@ -209,7 +247,7 @@ def _place(nodes: list[Node], arrows: list[Edge]) -> tuple[float, float]:
             end.column = max(end.column, by_key[arrow.start].column + 1)
     columns: dict[int, list[Node]] = {}
     for node in nodes:
-        node.width = GATE if node.kind == "gate" else WIDTH
+        node.width = GATE if node.kind in ("gate", "stage") else WIDTH
         node.height = _HEAD + LINE * len(node.lines) + (BAR + 2) * len(node.bars) + _PAD
         columns.setdefault(node.column, []).append(node)
     height = max(sum(node.height + 10 for node in column) for column in columns.values()) + 6

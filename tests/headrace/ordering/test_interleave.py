@@ -48,7 +48,7 @@ Shared = namedtuple("Shared", PipelineArrays._fields)
 
 IN_TWO_STEPS = (
     WORK,
-    "    run_stage(me, c, s, l, stage, first, first + count)\n",
+    "    run_stage(me, c, s, l)\n",
     "    for serial in range(first, first + count):\n        read_record(me, c, s, stage, serial)\n        cut()\n"
     "        write_record(me, c, s, l, stage, serial)\n",
 )
@@ -86,7 +86,7 @@ def feed(c, values):
         else:
             record = record_of(c, 0, serial)
             c.ring[record + FIRST_COLUMN] = values[serial]
-            enqueue(c, 0, serial, record)
+            enqueue(c, 0, serial, serial + 1)
         store_release(c.stage, cell(0, TAIL), serial + 1)
 
 
@@ -184,7 +184,7 @@ def case(k, values, stages, *, batch=1, queues=HYBRID, reorder=NONBLOCKING, work
         words=[0] * WORD_COUNT * 2, event=[0] * 200, meter=[[0] * 16 for _ in range(workers)], failure=[0] * 16,
         reading=[1] * workers, stage=[0] * (STAGE_CELLS * len(stages)), form=form, ring=[0] * words, ring_f=[],
         slots=[0] * (slots * 8), arena=[0] * 4000, arena_f=[], pool=[0] * 40, bucket=[0] * (32 * len(stages)),
-        bucket_tail=[0] * (2 * len(stages)), queue=[0] * max(1, queue), out=[[0] * results],
+        bucket_tail=[0] * (2 * len(stages)), queue=[0] * max(1, queue), bounds=[0], out=[[0] * results],
         work=[[[0] * 8 for _ in stages] for _ in range(workers)], known=[[0] * 16 for _ in range(len(stages) + 1)],
         tuning=[0] * 8, rows=[[workers, 0, batch]], fixed=[[-1] * workers], plan_at=[NEVER], plan_row=[0], met_at=[0],
         done_at=[0], installed=[[0, 0]],
@@ -283,14 +283,14 @@ PLANTED = {
         [(PARTITIONED, once)], HYBRID, "rows|deadlock|run twice|Error", "SC",
     ),
     "the count is tested before it is lowered": (
-        (WORK, "        if fetch_add(c.bucket, at + CLAIMED, -1) == 1:  # H7\n",
+        (WORK, "        if fetch_add(c.bucket, at + CLAIMED, -1) == 1:  # H7\n            return\n",
          "        left = load_acquire(c.bucket, at + CLAIMED)\n        fetch_add(c.bucket, at + CLAIMED, -1)\n"
-         "        if left == 1:\n"),
+         "        if left == 1:\n            return\n"),
         PS, HYBRID, ASLEEP, "SC",
     ),
     "a record is visible before it is in the queue of its bucket": (
-        (BUFFER, "        enqueue(c, stage + 1, tail, record)\n",
-         "        store_release(c.stage, cell(stage + 1, TAIL), tail + 1)\n        enqueue(c, stage + 1, tail, record)\n"),
+        (BUFFER, "    enqueue(c, stage + 1, first, last)\n",
+         "    store_release(c.stage, cell(stage + 1, TAIL), last)\n    enqueue(c, stage + 1, first, last)\n"),
         [(STATELESS, once), (PARTITIONED, once)], HYBRID, "rows|deadlock|run twice|Error", "SC",
     ),
     "more is passed on than there is room for": (

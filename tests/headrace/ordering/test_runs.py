@@ -21,6 +21,7 @@ from headrace.errors import (
     OverflowInputError,
     ParameterError,
     SchemaError,
+    UnknownNameError,
 )
 from support.pipelines import (
     SHAPES,
@@ -106,6 +107,47 @@ def test_example_what_a_pipeline_says_of_itself(capsys):
 
 
 # -- while it runs
+
+
+def test_each_stage_is_an_operator_to_look_at():
+    """Its figures are its own; its workers, and what changes them, are those of the pipeline."""
+    table = rows_of(5_000)
+    with pipeline(table).start(threads=2, max_threads=2) as run:
+        run.wait()
+    stages = run["running"].stages
+    assert list(stages) == ["whole", "spread", "gap", "is_large", "running"]
+    found = {name: stage.metrics() for name, stage in stages.items()}
+    assert found["whole"].taken == 5_000
+    for before, after in zip(found.values(), list(found.values())[1:], strict=False):
+        assert round(before.taken * before.selectivity) == after.taken, f"what {before.name} gives, {after.name} takes"
+    assert all(stage.backlog == stage.waiting == stage.at_work == 0 and stage.cost > 0 for stage in found.values())
+    gap_stage = run["gap"]
+    assert gap_stage.name == "gap" and gap_stage.operator == "running" and gap_stage.threads == 2
+    assert gap_stage.metrics().values == found["gap"].values
+    assert gap_stage.spans().columns.tolist() == ["thread", "state", "begin_s", "end_s"]
+    assert "stage gap; of running" in repr(gap_stage) and "taken=" in repr(found["gap"])
+    assert run["running"].metrics().results == run.metrics().tuples_out, "what has an operator's name is the operator"
+    with pytest.raises(UnknownNameError, match="did you mean gap"):
+        run["gapp"]
+    with pytest.raises(AttributeError, match=r"the stage 'gap' does not measure 'costs'; did you mean \.cost\?"):
+        _ = gap_stage.metrics().costs
+
+
+def test_a_stage_of_two_operators_is_asked_for_by_its_operator():
+    first = hr.stream(rows_of(200), event_time="ts").ordered().filter(whole).flat_map(spread, emits=PAIR)
+    counts = first.key_by("key").window(50).aggregate(n=hr.count(), v=hr.sum("v"))
+    both = counts.ordered().filter(anything, name="whole").stateful(total_of, state={"total": 0}, emits={"total": "int64"})
+    with both.start() as run:
+        run.wait()
+    with pytest.raises(UnknownNameError, match=r"2 operators .*run\['spread'\]\.stages\['whole'\]"):
+        run["whole"]
+    assert run["spread"].stages["whole"].metrics().taken == 200
+    (windows,) = set(run.operators) - {"spread", "total_of"}
+    assert run[windows].stages == {}, "an operator without stages"
+
+
+def anything(t):
+    return t.n > 0
 
 
 def test_agree_changed_by_hand_while_it_runs():

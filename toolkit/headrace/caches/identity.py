@@ -38,7 +38,7 @@ from numba.core import config
 
 __all__ = ["function_identity", "source_identity"]
 
-IMPLICIT = ("headrace.memory.bundle",)
+IMPLICIT = ("headrace.memory.bundle", "headrace.memory.own_words")
 """Modules whose Numba types reach a kernel as arguments, without being named in it."""
 
 _WHOLE = "*"

@@ -39,7 +39,15 @@ from headrace.caches.machine_code import MachineCodeCache, prune, write_whole
 from headrace.codegen import parts
 from headrace.kernel import JIT
 
-__all__ = ["CacheWarning", "cache_directory", "compiled", "compiled_user", "compiled_user_bounded", "load_module"]
+__all__ = [
+    "CacheWarning",
+    "cache_directory",
+    "compiled",
+    "compiled_borrowing",
+    "compiled_user",
+    "compiled_user_bounded",
+    "load_module",
+]
 
 _MODULES_KEPT = 1000
 """Generated modules kept in the cache directory; the least recently used go."""
@@ -82,7 +90,9 @@ def _kept(name: str, text: bytes) -> pathlib.Path | None:
     return path
 
 
-def _compile(function: Callable, error_model: str, inline: str, is_bounded: bool = False) -> Callable:
+def _compile(
+    function: Callable, error_model: str, inline: str, is_bounded: bool = False, borrows: bool = False
+) -> Callable:
     if not JIT:
         return function
     namespace = function.__globals__
@@ -93,6 +103,7 @@ def _compile(function: Callable, error_model: str, inline: str, is_bounded: bool
         error_model=error_model,
         inline=inline,
         boundscheck=is_bounded or bool(namespace.get(_DEBUG, False)),
+        **({"_nrt": False} if borrows or namespace.get(_ADDRESSED) else {}),
         **({} if entry is None else parts.PART if is_part else parts.ADDRESSED if namespace[_ADDRESSED] else parts.ENTRY),
     )(function)
     if not is_part:
@@ -120,6 +131,14 @@ def compiled(function: Callable | None = None, *, inline: str = "never") -> Any:
     if function is None:
         return functools.partial(compiled, inline=inline)
     return _compile(function, "numpy", inline)
+
+
+def compiled_borrowing(function: Callable) -> Any:
+    """Decorator of kernels that count no references to their arrays, which would keep LLVM from inlining them.
+
+    They make no arrays and return none. So do all functions of a module whose entries are called by their addresses.
+    """
+    return _compile(function, "numpy", "never", borrows=True)
 
 
 def compiled_user(function: Callable) -> Any:

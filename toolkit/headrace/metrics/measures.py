@@ -23,7 +23,7 @@ QUANTILES = ("p50", "p99", "max")
 
 RESERVED = frozenset((
     "name", "threads", "max_threads", "members", "seconds", "balance", "measures", "values", "largest_ns",
-    "in_flight", "depth_tuples", "counts", "histogram", "measure", "to_dict", "to_row",
+    "in_flight", "depth_tuples", "stages", "counts", "histogram", "measure", "to_dict", "to_row",
     "tuples_in", "tuples_out", "dropped", "set_aside", "rate", "balance_holds",
 ))  # fmt: skip
 """What every operator or run has beside its measures."""

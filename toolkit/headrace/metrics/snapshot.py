@@ -28,6 +28,51 @@ if TYPE_CHECKING:
 _NEEDED = {measure.name for measure in NEEDED}
 
 
+@dataclass(frozen=True, repr=False)
+class StageMetrics:
+    """A snapshot of one stage of an operator: each measure of its operator that is by stage is an attribute.
+
+    Parameters
+    ----------
+    name : str
+    operator : str
+        Whose stage it is.
+    measures : tuple of Measure
+        What is measured of it.
+    values : dict
+        Measure -> number.
+
+    Examples
+    --------
+    >>> waiting = Measure("backlog", "tuples", "Tuples that wait.", by="stage")
+    >>> StageMetrics("speed", "frauds", (waiting,), {"backlog": 7}).backlog
+    7
+    """
+
+    name: str
+    operator: str
+    measures: tuple[Measure, ...]
+    values: Mapping[str, Any]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # not set yet: a copy in the making
+            raise MissingAttributeError(name, name=name)
+        if name not in self.values:
+            near = closest(name, self.values)
+            meant = f"did you mean .{near}? " if near else ""
+            raise MissingAttributeError(
+                f"the stage {self.name!r} does not measure {name!r}; {meant}there is {', '.join(self.values)}", name=name
+            )
+        return self.values[name]
+
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *self.values]
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name}={value:,.6g}" for name, value in self.values.items())
+        return f"StageMetrics({self.name!r} of {self.operator!r}, {said})"
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class OperatorMetrics:
     """A snapshot of one operator, of any engine.
@@ -102,6 +147,16 @@ class OperatorMetrics:
     def depth_tuples(self) -> int:
         """Tuples added that the slowest active worker has yet to pass; another name of `in_flight`."""
         return self.in_flight
+
+    @property
+    def stages(self) -> dict[str, StageMetrics]:
+        """Of an operator that has stages what each of them measures, by name, in the order in which tuples pass them."""
+        measures = tuple(each for each in self.measures if each.by == "stage" and isinstance(self.values[each.name], dict))
+        names = self.values[measures[0].name] if measures else ()
+        return {
+            name: StageMetrics(name, self.name, measures, {each.name: self.values[each.name][name] for each in measures})
+            for name in names
+        }
 
     def counts(self, name: str) -> np.ndarray | None:
         """Give the counts of a histogram, int64[1024]; None where it has none, or where there is no such histogram."""

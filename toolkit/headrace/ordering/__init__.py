@@ -5,7 +5,7 @@ buffer of what became of them; workers choose a stage, claim records there and r
 Ordered Stream Processing on Shared-Memory Multicores".
 
 ====================  ======================================================================
-``stages``            what a user says of a stage
+``stages``            what a user says of a stage; ``ranges`` of its keys
 ``specification``     a chain of them, as an operator of a query
 ``binding``           what names stand for in kernels, and the rewritten functions
 ``template``          the text of one pipeline's kernels

@@ -95,8 +95,9 @@ class BoundStage:
     def explain(self) -> list[str]:
         """What it reads, keeps and gives, and how many workers it may have."""
         stage = self.stage
+        parts = "ranges" if stage.ranges else "buckets"
         workers = {
-            "partitioned": f"one worker at a time in each of {stage.buckets} buckets of {stage.by}",
+            "partitioned": f"one worker at a time in each of {stage.buckets} {parts} of {stage.by}",
             "stateful": "one worker at a time, in order",
         }.get(stage.kind, "any number of workers at once")
         read = [name for name in self.function.reads.get("t", ()) if name != OWN_TIME]

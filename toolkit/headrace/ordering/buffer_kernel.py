@@ -4,20 +4,22 @@ A stage has a ring of input records and as many slots. A record's serial number 
 where it is in the one, and where what becomes of it is in the other. Who has claimed
 records runs the stage on them, writes the outputs into a block, puts the block into
 the slot of the claim's first record, and tries to drain: to pass on what is complete,
-from the first slot that has not been passed on. Claims of a stateless stage are
-passed on as a whole (WIDTH records), tuples of a partitioned stage one by one.
+from the first slot that has not been passed on. What one worker has run in a row is
+passed on as a whole (WIDTH records): all of a claim, or of a partitioned stage as
+many of it as nobody else ran in between.
 
 State       by stage  TAIL records appended, HEAD claimed, NEXT drained; DRAINING the
                       flag; END_AT; PROGRESS (see `words`)
             by slot   DONE the serial number that it is complete for, + 1; WIDTH, BLOCK,
-                      COUNT words of output, PASSED of them
+                      COUNT outputs, PASSED of them
             the last stage passes on to the result ring 0 of `egress.rings`
 Invariants  I1  NEXT <= HEAD <= TAIL <= NEXT + ring: what was claimed has a slot, so an
                 output always fits, and nobody waits with one in his hands
             I2  who has DRAINING alone writes NEXT, PASSED, and the TAIL, PROGRESS,
                 END_AT and queues of the next stage: one producer for each ring
-            I3  a slot belongs to who has claimed its records until DONE, then to who
-                has DRAINING, until NEXT is past it
+            I3  a slot belongs to who runs its records until DONE, then to who has
+                DRAINING, until NEXT is past it; the slots behind it, up to WIDTH, are
+                left as they are (I4: nobody takes them for complete)
             I4  DONE is never cleared: it is another number in each round
 Ordering    W1 outputs and the slot are written, W2 store_release DONE, W3 fence, W4 look
             whether the first slot is complete, D1 exchange DRAINING 0 -> 1; D2 load_acquire
@@ -58,6 +60,7 @@ from headrace.memory.atomics import (
     store_release,
     yield_core,
 )
+from headrace.memory.words import copy_words
 from headrace.ordering.pool_kernel import LEAST_CLASS, give_block, take_block
 from headrace.ordering.words import (
     AT,
@@ -95,9 +98,11 @@ from headrace.ordering.words import (
     PASSED,
     PROGRESS,
     QUEUE,
+    RANGES,
     REF,
     REORDER,
     RING,
+    SIZE,
     SLOT_WORDS,
     SLOTS,
     STAGE_CELLS,
@@ -137,13 +142,22 @@ def record_of(c, stage, serial):
 
 
 @kernel
-def open_output(c, l, stage, serial):
+def class_of(words):
+    """The least class of a block that has so many words."""
+    size_class = LEAST_CLASS
+    while (1 << size_class) < words:
+        size_class += 1
+    return size_class
+
+
+@kernel(borrows=True)
+def open_output(me, c, l, stage, serial):
     """Begin to write what becomes of a claim. False if there is no memory."""
     slot = slot_of(c, stage, serial)
     block = c.slots[slot + BLOCK]
     size_class = c.slots[slot + CLASS]
     if block == 0:
-        size_class = LEAST_CLASS
+        size_class = max(LEAST_CLASS, c.work[me, stage, SIZE])
         block = take_block(c, size_class)
         if block < 0:
             return False
@@ -154,7 +168,7 @@ def open_output(c, l, stage, serial):
     return True
 
 
-@kernel
+@kernel(borrows=True)
 def grow_output(c, l, words):
     """Make room for so many words more; where they go, or -1 if there is no memory."""
     used = l[OUT_AT] - l[OUT_BLOCK]
@@ -164,8 +178,7 @@ def grow_output(c, l, words):
     block = take_block(c, size_class)
     if block < 0:
         return -1
-    for word in range(used):
-        c.arena[block + word] = c.arena[l[OUT_BLOCK] + word]
+    copy_words(c.arena, block, c.arena, l[OUT_BLOCK], used)
     give_block(c, l[OUT_CLASS], l[OUT_BLOCK])
     l[OUT_BLOCK] = block
     l[OUT_CLASS] = size_class
@@ -174,17 +187,19 @@ def grow_output(c, l, words):
     return block + used
 
 
-@kernel
+@kernel(borrows=True)
 def close_output(me, c, l, stage, serial, width):
     """W1, W2: the claim is complete."""
     slot = slot_of(c, stage, serial)
-    count = l[OUT_AT] - l[OUT_BLOCK]
+    words = l[OUT_AT] - l[OUT_BLOCK]
+    count = words // c.form[stage, OUT_STRIDE]
     c.slots[slot + BLOCK] = l[OUT_BLOCK]
     c.slots[slot + CLASS] = l[OUT_CLASS]
     c.slots[slot + COUNT] = count
     c.slots[slot + PASSED] = 0
     c.slots[slot + WIDTH] = width
-    c.work[me, stage, OUTPUTS] += count // c.form[stage, OUT_STRIDE]
+    c.work[me, stage, OUTPUTS] += count
+    c.work[me, stage, SIZE] = class_of(words)
     store_release(c.slots, slot + DONE, serial + 1)
 
 
@@ -208,6 +223,19 @@ def bucket_of(key, buckets):
 
 
 @kernel
+def range_of(c, first, buckets, key):
+    """The bucket of a key where boundaries, from `first` on, say so: as many of them are not above it."""
+    low, high = first, first + buckets - 1
+    while low < high:
+        middle = (low + high) // 2
+        if c.bounds[middle] <= key:
+            low = middle + 1
+        else:
+            high = middle
+    return low - first
+
+
+@kernel
 def note_time(c, stage, record):
     """Of a stage that needs time: whether it goes on with this record."""
     ts, latest = c.ring[record + TS], load_relaxed(c.stage, cell(stage, LATEST))
@@ -217,20 +245,30 @@ def note_time(c, stage, record):
 
 
 @kernel
-def enqueue(c, stage, serial, record):
-    """Put a record into the queue of its bucket, where the stage has buckets; TAIL makes it visible."""
+def enqueue(c, stage, first, last):
+    """Put records into the queues of their buckets, where the stage has buckets; TAIL makes them visible."""
     if c.form[stage, KIND] != PARTITIONED:
         return
-    if c.form[stage, NEEDS_TIME] != 0:
-        note_time(c, stage, record)
-    bucket = c.form[stage, BUCKETS] + bucket_of(c.ring[record + c.form[stage, KEY]], c.form[stage, BUCKET_COUNT])
-    mask = c.form[stage, MASK]
-    ticket = load_relaxed(c.bucket_tail, bucket)
-    slot = slot_of(c, stage, serial)
-    c.slots[slot + BUCKET] = bucket
-    c.slots[slot + TICKET] = ticket
-    c.queue[c.form[stage, QUEUE] + (bucket - c.form[stage, BUCKETS]) * (mask + 1) + (ticket & mask)] = serial
-    store_release(c.bucket_tail, bucket, ticket + 1)
+    mask, stride, ring = c.form[stage, MASK], c.form[stage, STRIDE], c.form[stage, RING]
+    slots, queue, key = c.form[stage, SLOTS], c.form[stage, QUEUE], c.form[stage, KEY]
+    buckets, bucket_count = c.form[stage, BUCKETS], c.form[stage, BUCKET_COUNT]
+    needs_time, ranges = c.form[stage, NEEDS_TIME] != 0, c.form[stage, RANGES]
+    for serial in range(first, last):
+        at = serial & mask
+        record = ring + at * stride
+        if needs_time:
+            note_time(c, stage, record)
+        if ranges != 0:
+            own = range_of(c, ranges - 1, bucket_count, c.ring[record + key])
+        else:
+            own = bucket_of(c.ring[record + key], bucket_count)
+        bucket = buckets + own
+        ticket = load_relaxed(c.bucket_tail, bucket)
+        slot = (slots + at) * SLOT_WORDS
+        c.slots[slot + BUCKET] = bucket
+        c.slots[slot + TICKET] = ticket
+        c.queue[queue + own * (mask + 1) + (ticket & mask)] = serial
+        store_release(c.bucket_tail, bucket, ticket + 1)
 
 
 @kernel
@@ -268,28 +306,29 @@ def room_behind(c, o, stage):
 @kernel
 def pass_on(c, stage, slot, tail, room):
     """Append the outputs of a slot to the next ring, as many as there is room for. Returns the new tail."""
-    passed, count, block = c.slots[slot + PASSED], c.slots[slot + COUNT], c.slots[slot + BLOCK]
-    stride = c.form[stage, OUT_STRIDE]
-    while passed < count and room > 0:
-        record = record_of(c, stage + 1, tail)
-        for word in range(stride):
-            c.ring[record + word] = c.arena[block + passed + word]
-        enqueue(c, stage + 1, tail, record)
-        tail += 1
-        room -= 1
-        passed += stride
-    c.slots[slot + PASSED] = passed
-    return tail
+    passed, block = c.slots[slot + PASSED], c.slots[slot + BLOCK]
+    stride, mask = c.form[stage, OUT_STRIDE], c.form[stage + 1, MASK]
+    last = tail + min(c.slots[slot + COUNT] - passed, room)
+    c.slots[slot + PASSED] = passed + last - tail
+    first = tail
+    while tail < last:
+        count = min(last - tail, mask + 1 - (tail & mask))  # up to the end of the ring
+        copy_words(c.ring, record_of(c, stage + 1, tail), c.arena, block + passed * stride, count * stride)
+        tail += count
+        passed += count
+    enqueue(c, stage + 1, first, last)
+    return last
 
 
 @kernel
 def pass_out(c, o, stage, slot, head, room):
     """Write the outputs of a slot of the last stage into the result ring. Returns the new head."""
-    passed, count, block = c.slots[slot + PASSED], c.slots[slot + COUNT], c.slots[slot + BLOCK]
-    stride = c.form[stage, OUT_STRIDE]
-    while passed < count and room > 0:
+    passed, stride = c.slots[slot + PASSED], c.form[stage, OUT_STRIDE]
+    last = head + min(c.slots[slot + COUNT] - passed, room)
+    place = c.slots[slot + BLOCK] + passed * stride
+    c.slots[slot + PASSED] = passed + last - head
+    while head < last:
         at = head & (o.primary.shape[1] - 1)
-        place = block + passed
         o.primary[0, at] = head
         o.a[0, at] = c.arena[place + REF]
         o.b[0, at] = c.arena[place + TS]
@@ -298,10 +337,8 @@ def pass_out(c, o, stage, slot, head, room):
         for column in range(stride - FIRST_COLUMN):
             c.out[column, at] = c.arena[place + FIRST_COLUMN + column]
         head += 1
-        room -= 1
-        passed += stride
-    c.slots[slot + PASSED] = passed
-    return head
+        place += stride
+    return last
 
 
 @kernel

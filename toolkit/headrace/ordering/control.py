@@ -49,6 +49,7 @@ from headrace.ordering.words import (
     QST,
     QUEUE,
     QUEUES,
+    RANGES,
     REORDER,
     RING,
     ROW_WORDS,
@@ -121,6 +122,7 @@ class PipelineArrays(NamedTuple):
     bucket: np.ndarray  # int64[buckets * BUCKET_WORDS], each on lines of its own
     bucket_tail: np.ndarray  # int64[buckets]: records in each queue so far
     queue: np.ndarray  # serial numbers, by bucket
+    bounds: np.ndarray  # int64[boundaries]: where ranges of keys begin, of all stages
     out: np.ndarray  # int64[columns, capacity]: of the results
     work: np.ndarray  # int64[workers, stages, WORK_WORDS]
     known: np.ndarray  # int64[stages + 1, KNOWN_WORDS]
@@ -168,6 +170,7 @@ def allocate(
     stages = bound.stages
     form = np.zeros((len(stages), SHAPE_WORDS), np.int64)
     words = buckets = queue = 0
+    bounds: list[int] = []
     for number, one in enumerate(stages):
         form[number, KIND] = _KINDS.get(one.stage.kind, STATELESS)
         form[number, [RING, STRIDE, MASK, SLOTS]] = words, one.stride, capacity - 1, number * capacity
@@ -176,6 +179,9 @@ def allocate(
         form[number, MOST] = 1 if one.stage.kind == "stateful" else one.stage.buckets or max_threads
         form[number, [BUCKETS, BUCKET_COUNT, QUEUE]] = buckets, one.stage.buckets, queue
         form[number, NEEDS_TIME] = one.stage.forget is not None
+        if one.stage.ranges:
+            form[number, RANGES] = len(bounds) + 1
+            bounds.extend(one.stage.ranges)
         if one.stage.by:
             form[number, KEY] = one.key
         words += capacity * one.stride
@@ -208,6 +214,7 @@ def allocate(
         bucket=aligned(max(1, buckets) * BUCKET_WORDS, np.int64),
         bucket_tail=np.zeros(max(1, buckets), np.int64),
         queue=reserved(max(1, queue), np.int64),
+        bounds=np.array(bounds or [0], np.int64),
         out=reserved(max(1, columns) * results, np.int64).reshape(-1, results),
         work=aligned(max_threads * len(stages) * WORK_WORDS, np.int64).reshape(max_threads, len(stages), WORK_WORDS),
         known=known,

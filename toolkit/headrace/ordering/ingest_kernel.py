@@ -17,13 +17,11 @@ from headrace.ordering.words import (
     BEGUN,
     INGESTING,
     INPUT_OVER,
-    KIND,
     MASK,
     NEVER,
     NEXT,
     NULLS,
     ORIGIN,
-    PARTITIONED,
     PLACE,
     PLANNED,
     PROGRESS,
@@ -94,8 +92,7 @@ def ingest_held(me, g, c, x, s, l):
             progress = ts
         place += 1
     fill_rows(me, c, x, s, l, first, serial)
-    if c.form[0, KIND] == PARTITIONED:
-        enqueue_rows(c, first, serial)
+    enqueue(c, 0, first, serial)
     if ended:
         append_end(c, 0, serial, progress)
         serial += 1
@@ -110,13 +107,6 @@ def ingest_held(me, g, c, x, s, l):
     store_relaxed(c.words, PLACE, place)
     advance(g, 0, place)
     return True
-
-
-@kernel
-def enqueue_rows(c, first, last):
-    """Put records of the first stage into the queues of their buckets."""
-    for serial in range(first, last):
-        enqueue(c, 0, serial, record_of(c, 0, serial))
 
 
 __all__ = ["ingest"]

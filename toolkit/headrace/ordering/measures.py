@@ -21,12 +21,15 @@ PROCESSING = Measure(
 )  # fmt: skip
 """The paper's processing latency; `LATENCY` is end to end, from the arrival of the tuple."""
 LOAD = Measure("load", "microseconds of work", "Work of each worker.", "counter", by="worker", exported="worker_load")
+TAKEN = Measure("taken", "tuples", "Tuples that each stage has run.", "counter", by="stage", shown="column")
 BACKLOG = Measure("backlog", "tuples", "Tuples that wait before each stage.", by="stage")
 WAITING = Measure("waiting", "tuples", "Tuples in or behind each stage whose outputs are not passed on.", by="stage")
 AT_WORK = Measure("at_work", "workers", "Workers at each stage just now.", by="stage", label="workers")
 STAGE_TIME = Measure("stage_time", "microseconds of work", "Worker time of each stage.", "counter", by="stage", label="time")
 COST = Measure("cost", "ns per tuple", "What a tuple costs each stage, as learned lately.", by="stage", shown="column")
-SELECTIVITY = Measure("selectivity", "outputs per tuple", "Of each stage, since the start.", by="stage", shown="column")
+SELECTIVITY = Measure(
+    "selectivity", "outputs per tuple", "Outputs of a tuple at each stage, since the start.", by="stage", shown="column"
+)
 DELEGATED = Measure(
     "delegated", "tuples", "Tuples that one worker claimed and another one ran, since he had their bucket.", "counter",
     by="stage", shown="column",
@@ -46,6 +49,6 @@ STATE_BYTES = Measure("state_bytes", "bytes", "Memory of the stages' states.", s
 
 MEASURES = (
     PROCESSED, LATENCY, PROCESSING, ADDED, RESULTS, DECISIONS, FALLBACKS, IMBALANCE, STATE_BYTES, LOST_WAKEUPS, HOLDS_BACK,
-    WATERMARK_GAP, LOAD, *WORKER_TIME, BACKLOG, WAITING, AT_WORK, STAGE_TIME, COST, SELECTIVITY, DELEGATED,
+    WATERMARK_GAP, LOAD, *WORKER_TIME, TAKEN, BACKLOG, WAITING, AT_WORK, STAGE_TIME, COST, SELECTIVITY, DELEGATED,
 )  # fmt: skip
 """In the order in which histories show them."""

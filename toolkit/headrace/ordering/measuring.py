@@ -83,6 +83,7 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
         "busy_ns": busy.tolist(),
         "idle_ns": meter[:, worker_kernel.IDLE_NS].tolist(),
         "blocked_ns": (meter[:, worker_kernel.ROOM_NS] + meter[:, worker_kernel.BARRIER_NS]).tolist(),
+        "taken": by_stage(work[:, words.TUPLES].tolist()),
         "backlog": by_stage(tail - claimed for _, claimed, tail in at),
         "waiting": by_stage(claimed - drained for drained, claimed, _ in at),
         "at_work": by_stage(stage_cell(section, stage, words.WORKERS) for stage in range(len(names))),

@@ -5,7 +5,7 @@ compiled once for all pipelines; what a pipeline's functions do it calls by addr
 (`build`)::
 
     fill_rows(me, c, x, s, l, first, last)        columns of the input, into records of the first ring
-    run_stage(me, c, s, l, stage, first, last)    the function of a stage, on these records
+    run_stage(me, c, s, l)                        the function of stage l[STAGE], on records l[FIRST] to before l[LAST]
     end_stage(me, c, s, l, stage, position)       what it does at the end of the stream
     choose_own(me, c, s, l)                       the stage that a schedule of the user's takes
 
@@ -176,11 +176,11 @@ def run_worker(me, g, c, o, x, s, l):
         Directories of the stores.
     s : bundle
         The program's: state, strings.
-    l : int64[]
+    l : Words
         Private.
     """
     # Each kernel counts the references to its arrays, by atomics, and all workers those to `x` in one word.
-    x, l = borrowed(x), borrowed(l)
+    x = borrowed(x)
     while not stopped(c):
         if load_acquire(c.reading, me * CELL) == 0:
             turn(c.meter, me, PARKED_NS)

@@ -19,6 +19,7 @@ from headrace.memory.arena import COUNT, FIRST, HANDED_OUT, HEAD, allocate_arena
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import named
 from headrace.memory.maps_kernel import map_find
+from headrace.memory.own_words import own_words
 from headrace.ordering import words
 from headrace.ordering.binding import LITERALS, TEMPORARIES, TEXT_FIELDS, Bound, BoundStage, bind_policy
 from headrace.ordering.control import PipelineArrays
@@ -113,7 +114,7 @@ class Program:
 
     def private(self) -> np.ndarray:
         """A worker's own words."""
-        return np.zeros(words.PRIVATE_WORDS, np.int64)
+        return own_words(words.PRIVATE_WORDS)
 
     def state_bytes(self) -> int:
         """Bytes of the states."""

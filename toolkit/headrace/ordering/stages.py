@@ -14,6 +14,7 @@ from headrace.errors import NotSupportedError, ParameterError, SchemaError
 from headrace.expressions import Expression
 from headrace.ingress.columns import is_scalar, is_text, plain_type
 from headrace.names import instead
+from headrace.ordering.ranges import check_ranges
 from headrace.plan.checks import check_columns
 from headrace.windows import Duration
 
@@ -39,6 +40,8 @@ class Stage:
     by : str
         Key of a partitioned one.
     buckets : int
+    ranges : tuple of int
+        Where the buckets begin, but for the first one; empty where keys are hashed.
     end : callable, optional
     forget : duration, optional
         A key of a partitioned stage that was not seen for longer is as new.
@@ -51,6 +54,7 @@ class Stage:
     state: Mapping[str, StateField] = field(default_factory=dict)
     by: str = ""
     buckets: int = 0
+    ranges: tuple[int, ...] = ()
     end: Callable | None = None
     forget: Duration | None = None
 
@@ -73,6 +77,8 @@ class Stage:
             kind = plain_type(schema.field(self.by).type)
             if pa.types.is_floating(kind) or not (is_scalar(kind) or is_text(kind)):
                 raise SchemaError(f"partitioned(by={self.by!r}): the column is {kind}; a key is an integer, a bool or a string")
+            if self.ranges and not pa.types.is_integer(kind):
+                raise SchemaError(f"partitioned(by={self.by!r}, ranges=): the column is {kind}; only integers have ranges")
         if self.kind == "filter":
             return schema
         taken = [name for name in self.emits if name == event_time]
@@ -124,15 +130,21 @@ def make_stage(kind: str, function: Any, taken: Sequence[str], **given: Any) -> 
     base, number = name, 2
     while name in taken:
         name, number = f"{base}{number}", number + 1
-    buckets, by, end = given.get("buckets", 0), given.get("by", ""), given.get("end")
+    buckets, by, end, ranges = given.get("buckets", 0), given.get("by", ""), given.get("end"), ()
     if kind == "partitioned":
         if not isinstance(by, str):
             raise ParameterError(f"partitioned(by={by!r}): give the name of a column")
+        if given.get("ranges") is not None:
+            ranges = check_ranges(given["ranges"])
+            if buckets is not None:
+                raise ParameterError(f"buckets={buckets!r}: ranges= says how many there are; leave one of them out")
+            buckets = len(ranges) + 1
+        buckets = DEFAULT_BUCKETS if buckets is None else buckets
         if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= MOST_BUCKETS:
             raise ParameterError(f"buckets={buckets!r}: give a whole number from 1 to {MOST_BUCKETS:,}")
     if end is not None and not callable(end):
         raise ParameterError(f"end={end!r}: give a function end(state, emit)")
-    return Stage(kind, name, function, emits, read_state(given.get("state")), by, buckets, end, given.get("forget"))
+    return Stage(kind, name, function, emits, read_state(given.get("state")), by, buckets, ranges, end, given.get("forget"))
 
 
 def find_stage(name: str, stages: Sequence[Stage], use: str) -> int:

@@ -37,11 +37,12 @@ from headrace.memory.atomics import view_f64, view_i64, view_u8
 from headrace.memory.arena import release
 from headrace.memory.maps_kernel import entry, map_put, map_remove
 from headrace.memory.atomics import load_relaxed
+from headrace.memory.words import copy_words
 from headrace.ordering.buffer_kernel import cell, grow_output, record_of, slot_of
 from headrace.ordering.schedule_kernel import cost, is_schedulable, selectivity, worklist
 from headrace.ordering.words import (
-    AT, BEGUN, BUCKET, CHOOSING, MOST, NULL_KEY, NULLS, ORIGIN, OUT_AT, OUT_BLOCK, OUT_LIMIT, POSITION, REF, SLOT_WORDS,
-    TS, WORKERS,
+    AT, BEGUN, BUCKET, CHOOSING, FIRST, LAST, MOST, NULL_KEY, NULLS, ORIGIN, OUT_AT, OUT_BLOCK, OUT_LIMIT, POSITION, REF,
+    SLOT_WORDS, STAGE, TS, WORKERS,
 )
 from headrace.ordering.work_kernel import NO_MEMORY
 from headrace.workers.worker_kernel import fail, stopped
@@ -80,8 +81,7 @@ def keep_{number}(c, l, r):
         at = grow_output(c, l, {stride})
         if at < 0:
             raise MemoryError(NO_MEMORY)
-    for word in range({stride}):
-        c.arena[at + word] = c.ring[r + word]
+    copy_words(c.arena, at, c.ring, r, {stride})
     l[OUT_AT] = at + {stride}
 
 """

@@ -40,7 +40,8 @@ DRAINING. LATEST: event time of the record appended last, of a stage that needs 
     QUEUES,  # how workers share a partitioned stage
     REORDER,  # who drains: NONBLOCKING or LOCKED
     NEEDS_TIME,  # event times must not go back
-) = range(14)
+    RANGES,  # the first of its boundaries in `bounds`, + 1; 0: keys are hashed into its buckets
+) = range(15)
 SHAPE_WORDS = 16
 
 STATELESS, PARTITIONED, STATEFUL = range(3)
@@ -69,8 +70,9 @@ MOST_BATCH = 256
 DECISIONS, FALLBACKS, SLICES = range(FIRST_COUNTER, FIRST_COUNTER + 3)
 
 # Columns of `work`, of each worker and stage.
-TUPLES, OUTPUTS, SPENT_NS, DELEGATED, BATCHES = range(5)
+TUPLES, OUTPUTS, SPENT_NS, DELEGATED, BATCHES, SIZE = range(6)
 WORK_WORDS = 8
+"""SIZE: the class of a block that would have held what came of the last claim."""
 
 # Columns of `known`, of each stage: what is learned online, and of the last row when the window began.
 COST, WINDOW_NS, TAKEN, MADE = range(4)
@@ -80,9 +82,12 @@ COST_UNIT = 64
 
 # A worker's private words.
 (
+    # What was just written apart and is read together would wait for the memory: STAGE, FIRST, LAST do not touch.
     STAGE,  # at work
     POSITION,  # of the record at work
+    FIRST,  # of the records that its function is called for
     OUT_AT,  # where in the arena the next output goes
+    LAST,  # behind them
     OUT_LIMIT,
     OUT_BLOCK,
     OUT_CLASS,
@@ -90,7 +95,7 @@ COST_UNIT = 64
     TURN,  # where it begins to look for a bucket
     CHOOSING,  # the stage about which the user's own policy is asked, + 1; 0: nobody is
     PROGRAM,  # the addresses of the program's entries, in the order of `build`
-) = range(10)
+) = range(12)
 PROGRAM_ENTRIES = 8
 BUCKETS_COPIED = PROGRAM + PROGRAM_ENTRIES
 TICKETS_COPIED = BUCKETS_COPIED + MOST_BATCH

@@ -5,7 +5,9 @@ How workers share a partitioned stage (section 4 of the paper)::
     HYBRID        a master queue, the ring, and a queue for each bucket. Who claims records
                   adds 1 to CLAIMED of each one's bucket. If that was 0 he runs the bucket,
                   from its queue, until the count is 0 again; else whoever runs it does this
-                  one for him, and he goes on to the next
+                  one for him, and he goes on to the next. Records of his claim that he runs
+                  one after another have one output, in the slot of the first of them; those
+                  of others, and his own behind one that somebody else runs, have their own
     BY_PARTITION  a worker takes a bucket that nobody has, and runs what waits there
     SHARED        a worker runs what he claims, and waits where the bucket's turn is not his
 
@@ -13,12 +15,16 @@ Invariants  I1  records are claimed once: HEAD moves by compare_exchange, or its
                 alone at the stage (STATEFUL: WORKERS lets one in)
             I2  a bucket is run by one worker at a time, in the order of its queue
             I3  SERVED of a bucket is written by who runs it
+            I4  a worker has one output open at a time; he closes it before he runs a record
+                that does not follow the one before it
 Ordering    H1 the buckets of the records are copied, H2 compare_exchange HEAD, H3 fetch_add
             CLAIMED + 1; the runner: H4 SERVED and the queue are read, H5 the record is run, H6
             SERVED is written, H7 fetch_add CLAIMED - 1
                     a record may be run, drained and written over between H2 and H3 by a
                     delegate; so nothing of it is read after H2 (H1 before: TAIL has
-                    published it, and NEXT cannot pass HEAD, which H2 checks)
+                    published it, and NEXT cannot pass HEAD, which H2 checks), unless H3
+                    says that nobody runs the bucket, and H4 that this record is next: then
+                    it is the worker's until H7
                     H7 -> H3 of the next runner: he sees SERVED and the state of the keys
             of STATEFUL  fetch_add WORKERS + 1, fetch_add WORKERS - 1: the same
             of SHARED    store_release SERVED, load_acquire SERVED
@@ -59,9 +65,11 @@ from headrace.ordering.words import (
     COST_UNIT,
     DELEGATED,
     END_AT,
+    FIRST,
     HEAD,
     HYBRID,
     KIND,
+    LAST,
     MADE,
     MASK,
     MOST,
@@ -86,6 +94,8 @@ from headrace.ordering.words import (
 from headrace.workers.worker_kernel import stopped
 
 SPINS = 200
+COST_TUPLES = 256
+"""A visit with so many tuples counts for half of what is known of a stage's cost."""
 NO_MEMORY = "outputs that wait"
 """What a MemoryError of a kernel says if it is about these."""
 
@@ -109,18 +119,39 @@ def claim(c, l, stage, batch, copies):
 
 
 @kernel
-def run_records(me, c, s, l, stage, first, count):
-    """Run claimed records, outputs to the slot of the first one."""
-    if not open_output(c, l, stage, first):
+def begin_output(me, c, l, stage, serial):
+    """Open the slot of a record; what is run next gives its outputs there."""
+    if not open_output(me, c, l, stage, serial):
         raise MemoryError(NO_MEMORY)
-    l[STAGE] = stage
+
+
+@kernel
+def run_opened(me, c, s, l, stage, first, count):
+    """Run records; their outputs follow those that the open slot has."""
     if stage == 0:
         now = now_ns()
         for serial in range(first, first + count):
             c.ring[record_of(c, stage, serial) + BEGUN] = now
-    run_stage(me, c, s, l, stage, first, first + count)
-    close_output(me, c, l, stage, first, count)
-    c.work[me, stage, TUPLES] += count
+    l[STAGE] = stage
+    l[FIRST] = first
+    l[LAST] = first + count
+    run_stage(me, c, s, l)
+
+
+@kernel
+def end_output(me, c, l, stage, first, last):
+    """The records from `first` to before `last`, if there are any, are run."""
+    if first < last:
+        close_output(me, c, l, stage, first, last - first)
+        c.work[me, stage, TUPLES] += last - first
+
+
+@kernel
+def run_records(me, c, s, l, stage, first, count):
+    """Run claimed records, outputs to the slot of the first one."""
+    begin_output(me, c, l, stage, first)
+    run_opened(me, c, s, l, stage, first, count)
+    end_output(me, c, l, stage, first, first + count)
 
 
 @kernel
@@ -145,8 +176,7 @@ def take_stateful(me, c, o, s, l, stage, batch):
         run_records(me, c, s, l, stage, first, count)
     elif first == end and first < tail:
         store_release(c.stage, cell(stage, HEAD), first + 1)
-        if not open_output(c, l, stage, first):
-            raise MemoryError(NO_MEMORY)
+        begin_output(me, c, l, stage, first)
         l[STAGE] = stage
         l[POSITION] = -1
         end_stage(me, c, s, l, stage, first)
@@ -160,7 +190,7 @@ def take_stateful(me, c, o, s, l, stage, batch):
 
 @kernel
 def run_bucket(me, c, o, s, l, stage, bucket, batch):
-    """Run a bucket until all that was claimed of it is done. Records run."""
+    """Run a bucket until all that was claimed of it is done, each record with an output of its own. No output is open."""
     mask = c.form[stage, MASK]
     queue = c.form[stage, QUEUE] + (bucket - c.form[stage, BUCKETS]) * (mask + 1)
     at = bucket * BUCKET_WORDS
@@ -170,25 +200,40 @@ def run_bucket(me, c, o, s, l, stage, bucket, batch):
         serial = c.queue[queue + (served & mask)]
         run_records(me, c, s, l, stage, serial, 1)  # H5
         store_relaxed(c.bucket, at + SERVED, served + 1)  # H6
-        count += 1
         if fetch_add(c.bucket, at + CLAIMED, -1) == 1:  # H7
-            return count
+            return
+        count += 1
         if count % batch == 0:
             flush(c, o, stage)
 
 
 @kernel
 def take_hybrid(me, c, o, s, l, stage, batch):
-    """Claim a batch; run what nobody else will. Records run, of this claim or of others'."""
-    _, count = claim(c, l, stage, batch, True)
-    ran = 0
-    for k in range(count):
+    """Claim a batch; run what nobody else will. Records claimed."""
+    first, count = claim(c, l, stage, batch, True)
+    begun = first  # what was run since then is in the output that is open, if there is something
+    for serial in range(first, first + count):
+        k = serial - first
         bucket = l[BUCKETS_COPIED + k]
-        if fetch_add(c.bucket, bucket * BUCKET_WORDS + CLAIMED, 1) == 0:  # H3
-            ran += run_bucket(me, c, o, s, l, stage, bucket, batch)
+        at = bucket * BUCKET_WORDS
+        if fetch_add(c.bucket, at + CLAIMED, 1) == 0:  # H3
+            served = l[TICKETS_COPIED + k]
+            is_next = load_relaxed(c.bucket, at + SERVED) == served  # H4
+            if is_next:
+                if begun == serial:
+                    begin_output(me, c, l, stage, serial)
+                run_opened(me, c, s, l, stage, serial, 1)  # H5
+                store_relaxed(c.bucket, at + SERVED, served + 1)  # H6
+                if fetch_add(c.bucket, at + CLAIMED, -1) == 1:  # H7
+                    continue
+            end_output(me, c, l, stage, begun, serial + is_next)
+            run_bucket(me, c, o, s, l, stage, bucket, batch)
         else:
+            end_output(me, c, l, stage, begun, serial)
             c.work[me, stage, DELEGATED] += 1
+        begun = serial + 1
     if count > 0:
+        end_output(me, c, l, stage, begun, first + count)
         flush(c, o, stage)
     return count
 
@@ -262,19 +307,31 @@ def take(me, c, o, s, l, stage, batch):
 
 
 @kernel
+def learn_cost(c, stage, spent_ns, taken):
+    """Let a visit count for as much as it has tuples: one for a tuple or two is mostly claim, drain and clock."""
+    if taken > 0:
+        seen = spent_ns * COST_UNIT // taken
+        before = load_relaxed(c.known[stage], COST)
+        store_relaxed(c.known[stage], COST, seen if before == 0 else before + (seen - before) * taken // (taken + COST_TUPLES))
+
+
+@kernel
 def work(me, c, o, s, l, stage, batch):
     """Be a worker of a stage for a time slice, or until it has nothing to do. Records run."""
     if fetch_add(c.stage, cell(stage, WORKERS), 1) >= c.form[stage, MOST]:
         fetch_add(c.stage, cell(stage, WORKERS), -1)
         return 0
-    begun = now_ns()
+    begun = until = now_ns()
     total = 0
     taken, made = c.work[me, stage, TUPLES], c.work[me, stage, OUTPUTS]
     while True:
         count = take(me, c, o, s, l, stage, batch)
         total += count
         now = now_ns()
-        if count == 0 or now - begun >= c.tuning[TIME_SLICE] or stopped(c):
+        if count == 0:
+            break
+        until = now  # what finds nothing is no part of a tuple's cost
+        if now - begun >= c.tuning[TIME_SLICE] or stopped(c):
             break
     fetch_add(c.stage, cell(stage, WORKERS), -1)
     if total > 0:
@@ -284,9 +341,7 @@ def work(me, c, o, s, l, stage, batch):
         taken = c.work[me, stage, TUPLES] - taken
         fetch_add(c.known[stage], TAKEN, taken)
         fetch_add(c.known[stage], MADE, c.work[me, stage, OUTPUTS] - made)
-        seen = (now - begun) * COST_UNIT // max(1, taken)
-        before = load_relaxed(c.known[stage], COST)
-        store_relaxed(c.known[stage], COST, seen if before == 0 else before + (seen - before) // 8)
+        learn_cost(c, stage, until - begun, taken)
     return total
 
 

@@ -7,7 +7,7 @@ knows no engine.
 ``sections``           what an engine gives to a run, and the run to an engine
 ``collected_section``  a section of one operator: workers, result rings, a collector
 ``gated_section``      one of these, whose sources meet in a gate
-``handle``             what a user holds: `QueryRun`, `OperatorHandle`, `start`
+``handle``             what a user holds: `QueryRun`, `OperatorHandle`, `StageHandle`, `start`
 ``run``                a query being run: wired up, started, ended, measured
 ``described``          what a run and its operators say of themselves
 ``options``            what `start` may be told about a run of any engine
@@ -19,6 +19,7 @@ knows no engine.
 ``player``             following a rate schedule without drift
 ``consumers``          where results go: the sink, the inlets that follow
 ``immediate``          controls that take effect at once
+``at_once``            changes of an engine whose workers ask before everything they do
 ``changes``            one state machine for every change while running
 ``steering``           an operator's changes, and the controllers attached to it
 ``late``               the warning about rows that were dropped as late

@@ -31,7 +31,7 @@ from headrace.errors import (
 )
 from headrace.metrics.bottleneck import Bottleneck, bottleneck
 from headrace.metrics.history import History
-from headrace.metrics.snapshot import Metrics, OperatorMetrics
+from headrace.metrics.snapshot import Metrics, OperatorMetrics, StageMetrics
 from headrace.names import explains_arguments, instead, missing_attribute
 from headrace.plan.nodes import OperatorNode, Query
 from headrace.rates import RateSchedule, schedule_of
@@ -231,7 +231,17 @@ class QueryRun(Summarised):
         return [*dict.fromkeys(found), (sections[self._query.output.name].operators[-1], None)]
 
     def __getitem__(self, name: str) -> OperatorHandle:
-        return OperatorHandle(self, self._operator(name))
+        if name in self._operators:
+            return OperatorHandle(self, self._operators[name])
+        stages = [stage for operator in self._operators for stage in self[operator].stages.values()]
+        found = [stage for stage in stages if stage.name == name]
+        if len(found) > 1:
+            ways = " or ".join(f"run[{stage.operator!r}].stages[{name!r}]" for stage in found)
+            raise UnknownNameError(f"run[{name!r}]: {len(found)} operators have a stage of this name; give {ways}")
+        if not found:
+            there = list(dict.fromkeys([*self._operators, *(stage.name for stage in stages)]))
+            raise UnknownNameError(f"run[{name!r}]: {instead(name, there, 'the operators', '{}')}")
+        return found[0]
 
     def _operator(self, name: str) -> OperatorSteering:
         if name not in self._operators:
@@ -559,6 +569,12 @@ class OperatorHandle(Summarised):
         """Take a snapshot of this operator."""
         return self._run.metrics().operators[self._operator.name]
 
+    @property
+    def stages(self) -> dict[str, StageHandle]:
+        """Its stages by name, in the order in which tuples pass them; empty of an operator that has none."""
+        names = self._run.metrics().operators[self._operator.name].stages
+        return {name: StageHandle(self._run, self._operator, name) for name in names}
+
     def spans(self, seconds: float = 1.0) -> pd.DataFrame:
         """Give what each thread did lately: a timeline.
 
@@ -581,7 +597,7 @@ class OperatorHandle(Summarised):
         until_ns = execution.ended_ns or time.monotonic_ns()
         since_ns = until_ns - round(seconds * 1e9)
         origin_ns = execution.first_tuple_ns
-        found = self._operator.section.spans(self.name, since_ns, until_ns)
+        found = self._operator.section.spans(self._operator.name, since_ns, until_ns)
         rows = [
             (span.worker, span.state, (max(since_ns, span.begin_ns) - origin_ns) / 1e9, (span.end_ns - origin_ns) / 1e9)
             for span in found
@@ -595,6 +611,35 @@ class OperatorHandle(Summarised):
         if name not in extras:
             raise missing_attribute(self, name, {extra: f".{extra}" for extra in extras} | _OF_METRICS)
         return extras[name]
+
+
+class StageHandle(OperatorHandle):
+    """A stage of an operator: ``run["stage"]``, or ``run["operator"].stages["stage"]``.
+
+    Its metrics are its own. What is in force, and what can be changed, is its operator's, whose workers take whatever
+    stage needs them.
+    """
+
+    def __init__(self, run: QueryRun, operator: OperatorSteering, stage: str):
+        super().__init__(run, operator)
+        self._stage = stage
+
+    def _summary(self) -> list[tuple[str, str]]:
+        return [("stage", self._stage), *((label.replace("name", "of"), text) for label, text in super()._summary())]
+
+    @property
+    def name(self) -> str:
+        """What the query calls the stage."""
+        return self._stage
+
+    @property
+    def operator(self) -> str:
+        """Name of the operator whose stage it is."""
+        return self._operator.name
+
+    def metrics(self) -> StageMetrics:  # type: ignore[override]  # what it has is another thing to measure
+        """Take a snapshot of this stage."""
+        return super().metrics().stages[self._stage]
 
 
 def _mapping_of(operator: OperatorSteering) -> Mapping:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from headrace.ordering.specification import OrderedSpec
-from headrace.ordering.stages import DEFAULT_BUCKETS, Stage, make_stage
+from headrace.ordering.stages import Stage, make_stage
 from headrace.plan.nodes import Node, check_result, operator_node
 from headrace.windows import Duration
 
@@ -74,7 +74,8 @@ class Staged:
         by: str,
         state: Mapping[str, Any],
         emits: Mapping[str, Any],
-        buckets: int = DEFAULT_BUCKETS,
+        buckets: int | None = None,
+        ranges: Sequence[int] | None = None,
         forget: Duration | None = None,
         name: str | None = None,
     ) -> Self:
@@ -92,7 +93,10 @@ class Staged:
             Columns of the results beside the event time; any number for each tuple. ``emit(ts=...)`` gives another event
             time than the tuple's.
         buckets : int
-            Keys are hashed into so many; as many workers may be at the stage.
+            Keys are hashed into so many, 100 by default; as many workers may be at the stage.
+        ranges : sequence of int, optional
+            In place of hashed buckets, ranges of integer keys, each run by one worker at a time: boundaries that rise, each
+            the first key of a range; keys below the first of them are a range, too. `hr.ranges_of` takes them from a sample.
         forget : duration, optional
             A key that was not seen for longer than this, in event time, is as new, and what it held is given back. Times
             must not go back before such a stage.
@@ -100,7 +104,7 @@ class Staged:
             Of the stage.
         """
         return self._and(
-            "partitioned", function, by=by, state=state, emits=emits, buckets=buckets, forget=forget, name=name
+            "partitioned", function, by=by, state=state, emits=emits, buckets=buckets, ranges=ranges, forget=forget, name=name
         )
 
     def stateful(

@@ -13,7 +13,7 @@ from headrace.control.requests import Request
 from headrace.errors import NotSupportedError, ParameterError
 from headrace.transactions.control import MOST_PUNCTUATION
 
-TRIED = ("chains", "lock", "mvlk", "partition", "serial")
+TRIED = ("chains", "lock", "mvlk", "partition", "speculative", "serial")
 """All schemes but ``none``, whose results are wrong."""
 LEAST_PUNCTUATION = 32
 _STEP = 4
@@ -44,7 +44,8 @@ class AdaptiveScheme:
     A scheme's speed is the number of events it executes in a second in which there is input, so that it can be told while
     input comes slowly. It is tried again when the speed has changed, when the threads have, and every `again_s` seconds.
     With one thread there is nothing to choose: one executor runs events in their order, whatever the scheme.
-    ``start(scheme="adaptive")`` attaches one.
+    ``start(scheme="adaptive")`` attaches one that knows which schemes can run the functions: where keys depend on what is read,
+    it tries "speculative" and "serial".
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from headrace.control.mapping import Mapping
 from headrace.errors import ParameterError
 from headrace.names import instead
 from headrace.runtime.options import RunOptions, check_named, largest_count, pool_size, read_changes, whole
-from headrace.transactions.adaptive import AdaptiveScheme
+from headrace.transactions.adaptive import TRIED, AdaptiveScheme
 from headrace.transactions.control import CHAIN_KINDS, MOST_PUNCTUATION, SCHEMES, SHARINGS, Configuration
 from headrace.transactions.reconfiguration import in_turn
 from headrace.transactions.snapshots import parse_every
@@ -134,13 +134,13 @@ class TransactionOptions:
         """Raise `ParameterError` if an option names an operator that is not there."""
         check_named("threads", self._threads, operators)
 
-    def attach(self, operator: str) -> None:
-        """Have a controller choose the scheme, if that is what was asked for; the user's own one goes before it."""
+    def attach(self, operator: str, fitting: Sequence[str]) -> None:
+        """Have a controller choose among schemes that fit, if that is what was asked for; the user's own one goes before it."""
         if self._run is not None:
             asked = self._run.controllers
             users = asked.pop(None, None) or asked.pop(operator, None)
             before = users if isinstance(users, Sequence) else [] if users is None else [users]
-            asked[operator] = [*before, AdaptiveScheme()]
+            asked[operator] = [*before, AdaptiveScheme([scheme for scheme in TRIED if scheme in fitting])]
 
     @property
     def adapts(self) -> bool:

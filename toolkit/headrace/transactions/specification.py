@@ -82,9 +82,11 @@ class TransactSpec:
 
     def section(self, node: OperatorNode, branches: list[Branch], options: TransactionOptions) -> TransactionSection:
         """Make the part of a run that computes it."""
+        from headrace.transactions.fitting import fitting
         from headrace.transactions.section import TransactionSection
 
-        options.attach(node.name)
+        bound = self.bind(branches[0].schema, branches[0].event_time)
+        options.attach(node.name, fitting(bound))
         return TransactionSection(node, branches, options)
 
     def describe(self, unit: str = "") -> str:
