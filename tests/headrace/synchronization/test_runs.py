@@ -1,7 +1,7 @@
 """Programs run by plans: what one event after another gives, whoever runs what.
 
 Property    outputs, in their order, are those of a loop over all events by (event time, input, position), for any plan,
-            number of leaves and threads, heartbeat and planned change of threads
+            number of leaves and threads, heartbeat, planned change of threads and change of the plan
 Oracle      loops in plain Python, one for each program
 Cannot see  interleavings of the machine's that did not happen
 """
@@ -145,6 +145,46 @@ def test_property_outputs_are_those_of_one_event_after_another(seed):
     assert metrics.balance.faults == ()
     assert metrics.lost_wakeups == 0
     assert len(run.changes) == len(options.get("reconfigure", ()))
+
+
+def streams_of(inputs):
+    """How many streams each tag has."""
+    return {
+        name: len(given) if isinstance(given, list) else given.streams
+        for names, given in inputs.items()
+        for name in (names if isinstance(names, tuple) else (names,))
+    }
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_property_no_event_is_lost_or_repeated_when_the_plan_changes(seed):
+    rng = random.Random(seed)
+    program, inputs, expected = (window_case, counter_case)[seed % 2](rng)
+    with program.start(inputs, threads=rng.randint(1, 4), max_threads=4, heartbeat=rng.choice([1, 7, 1024]), rate=20_000) as run:
+        for _ in range(rng.choice([1, 5, 20])):
+            if run.state != "running":  # the input was shorter
+                break
+            plan = program.plan(streams_of(inputs), leaves=rng.choice([1, 2, 3, 8]), by=rng.choice(["appendix", "chain", "flat"]))
+            run.reconfigure(plan=plan, threads=rng.choice([None, rng.randint(1, 4)]))
+        assert run.wait(120)
+        assert run.to_arrow().to_pylist() == expected
+        assert run.metrics().operators["program"].balance.faults == ()
+
+
+def test_a_plan_that_changes_is_recorded_and_a_wrong_one_is_refused():
+    program = hr.program(**WINDOW)
+    inputs = {"value": [pa.table({"ts": range(2_000), "x": [1] * 2_000})] * 2, "barrier": pa.table({"ts": [1_999]})}
+    streams = streams_of({**inputs, "barrier": [1]})
+    with program.start(inputs, threads=2, rate=2_000) as run:
+        with pytest.raises(ParameterError, match="no node owns"):
+            run.reconfigure(plan=program.plan({"value": 1, "barrier": 1}))
+        with pytest.raises(ParameterError, match="give a plan"):
+            run.reconfigure(plan="flat")
+        change = run.reconfigure(plan=program.plan(streams, leaves=1))
+        assert change.wait(60)
+        assert run["program"].plan.leaves == program.plan(streams, leaves=1).leaves
+        assert run.wait(120)
+        assert run.to_arrow().to_pylist() == [{"ts": 1_999, "sum": 4_000}]
 
 
 def test_sixty_four_leaves_on_two_threads():

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-from headrace.metrics.by_worker import coefficient_of_variation, max_over_mean
+from headrace.metrics.by_worker import load_peak, load_variation
 from headrace.metrics.measures import (
     ADDED,
     HOLDS_BACK,
     LATENCY,
     LOAD,
+    LOST_WAKEUPS,
     PROCESSED,
     RESULTS,
     WATERMARK_GAP,
     WORKER_TIME,
     Measure,
 )
-from headrace.metrics.snapshot import OperatorMetrics
-
-
-def _loads(now: OperatorMetrics, then: OperatorMetrics | None) -> list[int]:
-    """What the loads of the active workers have grown by."""
-    new, old = now.values["load"], [0] * now.max_threads if then is None else then.values["load"]
-    return [new[worker] - old[worker] for worker in now.members]
-
-
-def _variation(now: OperatorMetrics, then: OperatorMetrics | None) -> float:
-    return coefficient_of_variation(_loads(now, then))
-
-
-def _peak(now: OperatorMetrics, then: OperatorMetrics | None) -> float:
-    return max_over_mean(_loads(now, then))
-
 
 UPDATES = Measure(
     "updates", "updates", "Updates of window instances; of a join: stored tuples gone over.", "counter",
@@ -42,12 +27,12 @@ COMPARISONS = Measure(
 
 IMBALANCE_CV = Measure(
     "imbalance_cv", "fraction", "Coefficient of variation of the instances' loads, a fraction.", label="imbalance (cv)",
-    shown="figure", between=_variation,
+    shown="figure", between=load_variation,
 )  # fmt: skip
 """In a snapshot of each configuration by itself, weighted by the load that came in its time."""
 IMBALANCE_MAX_MEAN = Measure(
     "imbalance_max_mean", "ratio", "Largest load over the mean of all instances.", shown="column",
-    between=_peak,
+    between=load_peak,
 )  # fmt: skip
 
 DEPTH_MS = Measure(
@@ -63,11 +48,6 @@ STATE_BYTES = Measure("state_bytes", "bytes", "Estimated memory of the state.", 
 FILTERED = Measure("filtered", "rows", "Rows that filters took out.", "counter", shown="column")
 NULL_KEYS = Measure("null_keys", "keys", "Null keys ignored by policy.", "counter", shown="column")
 """Their tuples were added all the same."""
-LOST_WAKEUPS = Measure(
-    "lost_wakeups", "sleeps",
-    "Sleeps that only the time-out ended although the wake-up was due; it should stay 0.", "counter", shown="column",
-)  # fmt: skip
-"""Of its sources for room and of its collector for results. Anything but 0 is a mistake in the engine, and costs time only."""
 
 BUCKET_LOAD = Measure("bucket_load", "updates", "Load of each of the mapping's 1,024 buckets.", "counter", by="bucket")
 """By sampling (`headrace.elastic.loads`); in sum never more than `load`, and less by half a millisecond's work of each

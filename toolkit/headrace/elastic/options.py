@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.control.mapping import MOST_INSTANCES, Mapping, is_whole
+from headrace.control.mapping import Mapping, is_whole
 from headrace.elastic.configuration import Configuration, check_threads, resolve
 from headrace.errors import ParameterError
 from headrace.gates.variants import check_gate
 from headrace.progress import END_OF_TIME
-from headrace.runtime.options import RunOptions, check_named
+from headrace.runtime.options import RunOptions, check_named, pool_size, whole
 
 DEFAULT_CAPACITY = 1 << 14
 DEFAULT_BOUND_NS = 1_000_000
@@ -60,26 +59,17 @@ class ElasticOptions:
     ):
         if mode not in ("vsn", "sn"):
             raise ParameterError(f'mode={mode!r}: give "vsn" or "sn"')
-        for label, value, least, most in (
-            ("capacity", capacity, 1, MOST_CAPACITY),
-            ("bound_ns", bound_ns, 0, MOST_BOUND_NS),
-            ("max_keys", max_keys, 1, MOST_KEYS),
-            ("max_state", max_state, LEAST_STATE, MOST_STATE),
-        ):
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-                raise ParameterError(f"{label}={value!r}: give a whole number from {least} to {most}")
+        self.capacity = whole("capacity", capacity, 1, MOST_CAPACITY)
+        self.bound_ns = whole("bound_ns", bound_ns, 0, MOST_BOUND_NS)
+        self.max_keys = whole("max_keys", max_keys, 1, MOST_KEYS)
+        self.max_state = whole("max_state", max_state, LEAST_STATE, MOST_STATE)
         check_gate(gate)
         self.debug = run is not None and run.debug
         self.gate, self.mode = gate, mode
-        self.capacity, self.bound_ns, self.max_keys, self.max_state = capacity, bound_ns, max_keys, max_state
         self._threads = threads if isinstance(threads, dict) else {None: threads}
         changes = _pairs(reconfigure)
-        if max_threads is None:
-            wanted = [*self._threads.values(), *(t for _, t in changes)]
-            max_threads = max([os.cpu_count() or 1, *(largest_named(t) for t in wanted)])
-        if isinstance(max_threads, bool) or not isinstance(max_threads, int) or not 1 <= max_threads <= MOST_INSTANCES:
-            raise ParameterError(f"max_threads={max_threads!r}: give a whole number from 1 to {MOST_INSTANCES}")
-        self.max_threads = max_threads
+        named = [*self._threads.values(), *(wished for _, wished in changes)]
+        self.max_threads = pool_size(max_threads, map(largest_named, named))
         self._mapping = mapping
         self._planned: list[tuple[int, Configuration]] = []
         last = 0
@@ -89,7 +79,7 @@ class ElasticOptions:
                     f"reconfigure=[({at!r}, {wished!r})]: give tuple counts as whole numbers, rising from {last} and"
                     f" below 2**62"
                 )
-            members = check_threads(wished, max_threads)
+            members = check_threads(wished, self.max_threads)
             self._planned.append((int(at), Configuration(members, Mapping.even(members))))
             last = int(at)
 

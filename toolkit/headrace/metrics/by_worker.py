@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,22 @@ def max_over_mean(loads: Sequence[float] | np.ndarray) -> float:
     each = list(loads) if not isinstance(loads, np.ndarray) else loads.tolist()
     mean = sum(each) / len(each) if each else 0.0
     return max(each) / mean if mean > 0 else 1.0
+
+
+def load_variation(now: Any, then: Any) -> float:
+    """`coefficient_of_variation` of what came between two `OperatorMetrics`, as of `Measure.between`."""
+    return coefficient_of_variation(_loads(now, then))
+
+
+def load_peak(now: Any, then: Any) -> float:
+    """`max_over_mean` of the same."""
+    return max_over_mean(_loads(now, then))
+
+
+def _loads(now: Any, then: Any) -> list[int]:
+    """What the loads of the active workers have grown by; `then` is None at the beginning."""
+    new, old = now.values["load"], [0] * now.max_threads if then is None else then.values["load"]
+    return [new[worker] - old[worker] for worker in now.members]
 
 
 def shares_of(spent: np.ndarray) -> np.ndarray:

@@ -179,6 +179,12 @@ BLOCKED = Measure(
 WORKER_TIME = (BUSY, IDLE, BLOCKED)
 """How each worker spent the time it was active, what it does just now included."""
 
+LOST_WAKEUPS = Measure(
+    "lost_wakeups", "sleeps",
+    "Sleeps that only the time-out ended although the wake-up was due; it should stay 0.", "counter", shown="column",
+)  # fmt: skip
+"""Of its sources for room and of its collector for results. Anything but 0 is a mistake in the engine, and costs time only."""
+
 WATERMARK_GAP = Measure(
     "watermark_gap", "units of event time", "Event time behind the furthest source.",
     by="source", label="gap", shown="column",

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from headrace.metrics.by_worker import coefficient_of_variation
+from headrace.metrics.by_worker import load_variation
 from headrace.metrics.measures import (
     ADDED,
     HOLDS_BACK,
     LATENCY,
+    LOST_WAKEUPS,
     PROCESSED,
     RESULTS,
     WATERMARK_GAP,
     WORKER_TIME,
     Measure,
 )
-from headrace.metrics.snapshot import OperatorMetrics
-
-
-def _loads(now: OperatorMetrics, then: OperatorMetrics | None) -> list[int]:
-    new, old = now.values["load"], [0] * now.max_threads if then is None else then.values["load"]
-    return [new[worker] - old[worker] for worker in now.members]
-
 
 PROCESSING = Measure(
     "processing", "ns", "From the first stage to the exit, of results, since the start.", "histogram",
@@ -49,13 +43,9 @@ FALLBACKS = Measure(
 )  # fmt: skip
 IMBALANCE = Measure(
     "imbalance_cv", "fraction", "Coefficient of variation of the workers' working time.", label="imbalance (cv)",
-    shown="figure", between=lambda now, then: coefficient_of_variation(_loads(now, then)),
+    shown="figure", between=load_variation,
 )  # fmt: skip
 STATE_BYTES = Measure("state_bytes", "bytes", "Memory of the stages' states.", shown="column")
-LOST_WAKEUPS = Measure(
-    "lost_wakeups", "sleeps", "Sleeps that only the time-out ended although the wake-up was due; it should stay 0.", "counter",
-    shown="column",
-)  # fmt: skip
 
 MEASURES = (
     PROCESSED, LATENCY, PROCESSING, ADDED, RESULTS, DECISIONS, FALLBACKS, IMBALANCE, STATE_BYTES, LOST_WAKEUPS, HOLDS_BACK,

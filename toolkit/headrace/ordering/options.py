@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from headrace.control.mapping import MOST_INSTANCES, is_whole
 from headrace.errors import ParameterError
 from headrace.names import instead
 from headrace.ordering.control import OWN_POLICY, QUEUE_KINDS, REORDERS, SCHEDULES, Configuration
 from headrace.ordering.words import MOST_BATCH
-from headrace.progress import END_OF_TIME
-from headrace.runtime.options import RunOptions, check_named
+from headrace.runtime.options import RunOptions, check_named, largest_count, pool_size, read_changes, whole
 from headrace.windows import parse_seconds
 
 DEFAULT_SCHEDULE = "ct"
@@ -87,11 +84,9 @@ class OrderedOptions:
         schedule = OWN_POLICY if self.policy is not None else schedule
         self._threads = threads if isinstance(threads, dict) else {None: threads}
         self.debug = run is not None and run.debug
-        changes = _changes(reconfigure)
-        if max_threads is None:
-            wanted = [*self._threads.values(), *(wish.get("threads", 1) for _, wish in changes)]
-            max_threads = max([os.cpu_count() or 1, *(int(t) for t in wanted if is_whole(t))])
-        self.max_threads = whole("max_threads", max_threads, 1, MOST_INSTANCES)
+        self._planned = read_changes(reconfigure, _PLANNED, '{"schedule": "lp"}')
+        named = [*self._threads.values(), *(wish.get("threads", 1) for _, wish in self._planned)]
+        self.max_threads = pool_size(max_threads, named)
         for name, value, known in (("queues", queues, QUEUE_KINDS), ("reorder", reorder, REORDERS)):
             if value not in known:
                 raise ParameterError(f"{name}={value!r}: {instead(value, tuple(known), f'the kinds of {name}')}")
@@ -108,20 +103,11 @@ class OrderedOptions:
             whole("least_before", least_before, 1, MOST_CAPACITY),
         )
         self.max_state = whole("max_state", max_state, 1 << 12, 1 << 44)
-        most = max(self._threads.values(), key=lambda count: int(count) if is_whole(count) else 0, default=1)
-        self._first = self.checked({"threads": most, "schedule": schedule, "batch": batch})
+        self._first = self.checked({"threads": largest_count(self._threads.values()), "schedule": schedule, "batch": batch})
         for count in self._threads.values():
             whole("threads", count, 1, self.max_threads)
-        self._planned = changes
-        last = 0
-        for at, wish in changes:
-            if not is_whole(at) or not last <= at < END_OF_TIME:
-                raise ParameterError(f"reconfigure=[({at!r}, {wish!r})]: give row counts as whole numbers, rising from {last}")
-            for name in wish:
-                if name not in _PLANNED:
-                    raise ParameterError(f"reconfigure=[({at!r}, {wish!r})]: {instead(name, _PLANNED, 'the controls')}")
+        for _, wish in self._planned:
             self.checked({"threads": 1, "schedule": schedule, "batch": batch, **wish})
-            last = int(at)
 
     def checked(self, wish: Mapping[str, Any]) -> Configuration:
         """Return a full configuration; `ParameterError` naming what cannot be had."""
@@ -153,8 +139,8 @@ class OrderedOptions:
         """(row, configuration), rising."""
         found, present = [], self.initial(operator)
         for at, wish in self._planned:
-            present = self.checked({name: getattr(present, name) for name in _PLANNED} | dict(wish))
-            found.append((int(at), present))
+            present = self.checked({name: getattr(present, name) for name in _PLANNED} | wish)
+            found.append((at, present))
         return found
 
 
@@ -175,20 +161,3 @@ def check_schedule(schedule: Any, names: Sequence[str], max_threads: int) -> Non
             f"schedule={dict(schedule)!r}: allots {sum(schedule.values())} workers, and there are {max_threads}: pass"
             f" max_threads= as well, or allot fewer"
         )
-
-
-def whole(name: str, value: Any, least: int, most: int) -> int:
-    """A whole number within bounds, or `ParameterError`."""
-    if not is_whole(value) or not least <= value <= most:
-        raise ParameterError(f"{name}={value!r}: give a whole number from {least:,} to {most:,}")
-    return int(value)
-
-
-def _changes(reconfigure: Any) -> list[tuple[int, Mapping[str, Any]]]:
-    try:
-        return [(at, wish if isinstance(wish, Mapping) else {"threads": wish}) for at, wish in reconfigure]
-    except (TypeError, ValueError):
-        raise ParameterError(
-            f"reconfigure={reconfigure!r}: give a list of (row, threads), such as [(1000, 4)], or of (row, dict), such as"
-            f' [(1000, {{"schedule": "lp"}})]'
-        ) from None

@@ -92,7 +92,7 @@ class Program:
             "temporaries": np.zeros(self.workers * TEMPORARIES * HEAD, np.int64),
         }
         if self.texts is not None:
-            fields |= zip((*TEXT_FIELDS, "text_held"), (*self.texts.arrays, self.texts.points, self.texts.held), strict=True)
+            fields |= zip(TEXT_FIELDS, (*self.texts.arrays, self.texts.points), strict=True)
             fields[LITERALS] = self.texts.keep(self.bound.literals).astype(np.int64)
         return named(**fields)
 

@@ -13,9 +13,10 @@ from headrace.ordering.control import (
     PipelineArrays,
     write_configuration,
 )
-from headrace.ordering.options import check_schedule, whole
+from headrace.ordering.options import check_schedule
 from headrace.ordering.words import MOST_BATCH
 from headrace.runtime.at_once import AtOnce
+from headrace.runtime.options import whole
 from headrace.runtime.sections import Capabilities, Control
 
 

@@ -13,7 +13,6 @@ from headrace.codegen.state import StateField, read_emits, read_state
 from headrace.errors import NotSupportedError, ParameterError, SchemaError
 from headrace.expressions import Expression
 from headrace.ingress.columns import is_scalar, is_text, plain_type
-from headrace.names import instead
 from headrace.ordering.ranges import check_ranges
 from headrace.plan.checks import check_columns
 from headrace.windows import Duration
@@ -145,17 +144,3 @@ def make_stage(kind: str, function: Any, taken: Sequence[str], **given: Any) -> 
     if end is not None and not callable(end):
         raise ParameterError(f"end={end!r}: give a function end(state, emit)")
     return Stage(kind, name, function, emits, read_state(given.get("state")), by, buckets, ranges, end, given.get("forget"))
-
-
-def find_stage(name: str, stages: Sequence[Stage], use: str) -> int:
-    """The number of a stage.
-
-    Raises
-    ------
-    ParameterError
-        There is none of this name.
-    """
-    names = [stage.name for stage in stages]
-    if name not in names:
-        raise ParameterError(f"{use}: {instead(name, names, 'the stages')}")
-    return names.index(name)

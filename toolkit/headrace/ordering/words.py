@@ -91,11 +91,10 @@ COST_UNIT = 64
     OUT_LIMIT,
     OUT_BLOCK,
     OUT_CLASS,
-    ACTIVATION,
     TURN,  # where it begins to look for a bucket
     CHOOSING,  # the stage about which the user's own policy is asked, + 1; 0: nobody is
     PROGRAM,  # the addresses of the program's entries, in the order of `build`
-) = range(12)
+) = range(11)
 PROGRAM_ENTRIES = 8
 BUCKETS_COPIED = PROGRAM + PROGRAM_ENTRIES
 TICKETS_COPIED = BUCKETS_COPIED + MOST_BATCH

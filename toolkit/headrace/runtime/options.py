@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import inspect
 import numbers
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from headrace.control.control_loop import DEFAULT_INTERVAL_S, LEAST_INTERVAL_S, deciders_of
 from headrace.control.damping import check_seconds
+from headrace.control.mapping import MOST_INSTANCES, is_whole
 from headrace.errors import ArgumentError, ParameterError
 from headrace.metrics.history import DEFAULT_EVERY_S
 from headrace.names import instead, no_argument
+from headrace.progress import END_OF_TIME
 from headrace.rates import RateSchedule, schedule_of
 
 PassedTime = Sequence[tuple[str, int, int, int]]
@@ -83,6 +86,65 @@ def check_named(option: str, named: Iterable[str | None], operators: Sequence[st
     for name in named:
         if name is not None and name not in operators:
             raise ParameterError(f"{option}={{{name!r}: ...}}: {instead(name, operators, 'the operators', '{}')}")
+
+
+def whole(name: str, value: Any, least: int, most: int) -> int:
+    """Return a whole number within bounds, or raise `ParameterError`.
+
+    Examples
+    --------
+    >>> whole("batch", 10, 1, 256)
+    10
+    """
+    if not is_whole(value) or not least <= value <= most:
+        raise ParameterError(f"{name}={value!r}: give a whole number from {least:,} to {most:,}")
+    return int(value)
+
+
+def read_changes(reconfigure: Any, controls: Sequence[str], example: str) -> list[tuple[int, dict[str, Any]]]:
+    """Read ``reconfigure=``: changes before rows, rising, each a number of threads or control -> value.
+
+    Parameters
+    ----------
+    reconfigure : sequence of (row, threads or dict)
+    controls : sequence of str
+        What may change; the values are checked by who knows them.
+    example : str
+        A dict as a user would write it.
+
+    Examples
+    --------
+    >>> read_changes([(1000, 4), (2000, {"batch": 8})], ("threads", "batch"), '{"batch": 8}')
+    [(1000, {'threads': 4}), (2000, {'batch': 8})]
+    """
+    try:
+        changes = [(at, dict(wish) if isinstance(wish, Mapping) else {"threads": wish}) for at, wish in reconfigure]
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"reconfigure={reconfigure!r}: give a list of (row, threads), such as [(1000, 4)], or of (row, dict), such as"
+            f" [(1000, {example})]"
+        ) from None
+    last = 0
+    for at, wish in changes:
+        if not is_whole(at) or not last <= at < END_OF_TIME:
+            raise ParameterError(f"reconfigure=[({at!r}, {wish!r})]: give row counts as whole numbers, rising from {last}")
+        for name in wish:
+            if name not in controls:
+                raise ParameterError(f"reconfigure=[({at!r}, {wish!r})]: {instead(name, controls, 'the controls')}")
+        last = int(at)
+    return [(int(at), wish) for at, wish in changes]
+
+
+def largest_count(counts: Iterable[Any]) -> Any:
+    """Return the largest number of threads among these, as given; what is no number is checked elsewhere."""
+    return max(counts, key=lambda count: int(count) if is_whole(count) else 0, default=1)
+
+
+def pool_size(max_threads: Any, counts: Iterable[Any]) -> int:
+    """Return how many threads there are to be: by default one for each core, or as many as are named anywhere."""
+    if max_threads is None:
+        max_threads = max([os.cpu_count() or 1, *(int(count) for count in counts if is_whole(count))])
+    return whole("max_threads", max_threads, 1, MOST_INSTANCES)
 
 
 def checked_options(

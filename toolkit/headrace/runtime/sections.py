@@ -44,8 +44,8 @@ class Control:
 
     Parameters
     ----------
-    kind : {"count", "mapping", "choice", "number"}
-        A whole number of workers, a `headrace.Mapping`, one of `choices`, or a number.
+    kind : {"count", "mapping", "choice", "number", "plan"}
+        A whole number of workers, a `headrace.Mapping`, one of `choices`, a number, or a `headrace.Plan`.
     title : str
         What it is, in a few words.
     least, most : float

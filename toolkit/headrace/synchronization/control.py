@@ -134,6 +134,7 @@ def allocate(
 def write_plan(c: PlanArrays, layout: Layout, tags: Sequence[str]) -> None:
     """Write down a plan, all of whose state is at its root: nobody runs, no input publishes, and queues are empty."""
     places, queues = layout.places, layout.queues
+    c.node[words.STATE :: words.NODE_CELLS * CELL] = words.AT_REST  # of leaves of a plan before, too: nobody takes one
     c.shape[[words.NODES, words.LEAVES, words.QUEUES, words.ROOT]] = (
         len(places), len(layout.leaves), len(queues), len(places) - 1
     )  # fmt: skip

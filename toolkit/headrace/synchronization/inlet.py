@@ -18,6 +18,9 @@ from headrace.synchronization import mailbox_kernel, words
 from headrace.synchronization.control import PlanArrays
 from headrace.synchronization.inputs import Router
 
+TAGS = "\0tags"
+"""The store's column of implementation tags, where an input has several; no column of an input is called so."""
+
 
 class MailboxInlet(GateInlet):
     """One input of a program: a `headrace.runtime.sections.Inlet`.
@@ -58,8 +61,10 @@ class MailboxInlet(GateInlet):
         self._held_queues: np.ndarray | None = None
 
     def hold(self, piece: EncodedBatch) -> None:
-        """Store rows."""
+        """Store rows, and which implementation tag each has: they may wait longer than a plan is in force."""
         self._tags = self._router.route(piece.columns, len(piece.ts))
+        if TAGS in self.store.names:
+            piece.columns[TAGS] = self._tags, None
         super().hold(piece)
         self._held_queues = None
 
@@ -81,6 +86,10 @@ class MailboxInlet(GateInlet):
     def close(self, patient: bool) -> bool:
         """No row will follow."""
         return self.promise(END_OF_TIME, patient)
+
+    def tags_of(self, rows: np.ndarray) -> np.ndarray:
+        """int64[n]: for rows that are kept, their numbers among the input's implementation tags."""
+        return self.store.column(TAGS, rows)[0] if TAGS in self.store.names else np.zeros(len(rows), np.int64)
 
     @property
     def mark(self) -> int:

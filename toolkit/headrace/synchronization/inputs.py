@@ -98,7 +98,7 @@ class Router:
         self._given, self._texts, self._name = given, texts, name
         self._tags = [bound.program.tags[tag] for tag in given.tags]
         self._firsts = np.cumsum([0, *(tag.parts * given.streams for tag in self._tags)])
-        self._is_single = len(self._tags) == 1 and self._tags[0].by is None and given.streams == 1
+        self.is_single = len(self._tags) == 1 and self._tags[0].by is None and given.streams == 1
         self._rows = 0
 
     def columns(self, bound: Bound) -> dict[str, Column]:
@@ -121,7 +121,7 @@ class Router:
         SchemaError
             A row whose tag is none of them, or with a null where the tag, key or stream should be.
         """
-        if self._is_single:
+        if self.is_single:
             return np.zeros(count, np.int64)
         which = self._tag_numbers(columns, count)
         found = self._firsts[which]

@@ -89,6 +89,7 @@ from headrace.synchronization.words import (
 CAPACITY = 1 << 16
 """Events of an input that may wait in queues."""
 ROOM_WAIT_NS = 2_000_000
+LOST_NS = 1_000_000_000
 
 
 @kernel
@@ -202,10 +203,12 @@ def add_or_wait(c, i, ts, queues, start, count, first_row, heartbeat, stop):
     taken = add(c, i, ts, queues, start, count, first_row, heartbeat)
     if taken == 0 and count > 0:
         ticket = prepare(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)  # S1
+        before = room_for(c, i)
         taken = add(c, i, ts, queues, start, count, first_row, heartbeat)  # S2
         if taken == 0 and load_acquire(stop, 0) == 0:
             timed_out = doze(c.signals, SPACE_EVENT, ticket, ROOM_WAIT_NS)  # S3
-            if timed_out and room_for(c, i) > CAPACITY // 2 and load_acquire(c.signals, SPACE_EVENT) == ticket:
+            # Who made room may not have come as far as G2 yet; if he has not for long, the wake-up was lost.
+            if timed_out and room_for(c, i) != before and doze(c.signals, SPACE_EVENT, ticket, LOST_NS):
                 fetch_add(c.words, LOST_WAKEUPS, 1)
         cancel(c.words, SPACE_WAITING)
     return taken

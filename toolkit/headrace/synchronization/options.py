@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from headrace.control.mapping import MOST_INSTANCES, is_whole
 from headrace.errors import ParameterError
 from headrace.names import instead
-from headrace.progress import END_OF_TIME
-from headrace.runtime.options import RunOptions, check_named
+from headrace.runtime.options import RunOptions, check_named, pool_size, read_changes, whole
 from headrace.synchronization.control import Configuration
 from headrace.synchronization.plans import MOST_LEAVES, Plan
 
@@ -62,26 +59,17 @@ class ProgramOptions:
     ):
         self._threads = threads if isinstance(threads, dict) else {None: threads}
         self.debug = run is not None and run.debug
-        changes = _changes(reconfigure)
-        if max_threads is None:
-            wanted = [*self._threads.values(), *(count for _, count in changes)]
-            max_threads = max([os.cpu_count() or 1, *(int(t) for t in wanted if is_whole(t))])
-        self.max_threads = _whole("max_threads", max_threads, 1, MOST_INSTANCES)
-        for count in self._threads.values():
-            _whole("threads", count, 1, self.max_threads)
+        self._planned = [(at, wish["threads"]) for at, wish in read_changes(reconfigure, ("threads",), '{"threads": 4}')]
+        counts = [*self._threads.values(), *(count for _, count in self._planned)]
+        self.max_threads = pool_size(max_threads, counts)
+        for count in counts:
+            whole("threads", count, 1, self.max_threads)
         if not isinstance(plan, Plan) and plan not in PLANS:
             raise ParameterError(f"plan={plan!r}: give a plan of Program.plan(), or {instead(plan, PLANS, 'the kinds')}")
         self.plan = plan
-        self.leaves = min(self.max_threads, MOST_LEAVES) if leaves is None else _whole("leaves", leaves, 1, MOST_LEAVES)
-        self.heartbeat = _whole("heartbeat", heartbeat, 1, MOST_HEARTBEAT)
-        self.max_state = _whole("max_state", max_state, 1 << 12, 1 << 44)
-        last = 0
-        for at, count in changes:
-            if not is_whole(at) or not last <= at < END_OF_TIME:
-                raise ParameterError(f"reconfigure=[({at!r}, {count!r})]: give row counts as whole numbers, rising from {last}")
-            _whole("threads", count, 1, self.max_threads)
-            last = int(at)
-        self._planned = changes
+        self.leaves = min(self.max_threads, MOST_LEAVES) if leaves is None else whole("leaves", leaves, 1, MOST_LEAVES)
+        self.heartbeat = whole("heartbeat", heartbeat, 1, MOST_HEARTBEAT)
+        self.max_state = whole("max_state", max_state, 1 << 12, 1 << 44)
 
     def check_operators(self, operators: Sequence[str]) -> None:
         """Raise `ParameterError` if an option names an operator that is not there."""
@@ -93,19 +81,4 @@ class ProgramOptions:
 
     def planned(self, plan: Plan) -> list[tuple[int, Configuration]]:
         """(row, configuration), rising."""
-        return [(int(at), Configuration(int(count), plan)) for at, count in self._planned]
-
-
-def _whole(name: str, value: Any, least: int, most: int) -> int:
-    if not is_whole(value) or not least <= value <= most:
-        raise ParameterError(f"{name}={value!r}: give a whole number from {least:,} to {most:,}")
-    return int(value)
-
-
-def _changes(reconfigure: Any) -> list[tuple[int, Any]]:
-    try:
-        return [(at, wish["threads"] if isinstance(wish, Mapping) else wish) for at, wish in reconfigure]
-    except (TypeError, ValueError, KeyError):
-        raise ParameterError(
-            f"reconfigure={reconfigure!r}: give a list of (row, threads), such as [(1000, 4)]"
-        ) from None
+        return [(at, Configuration(int(count), plan)) for at, count in self._planned]

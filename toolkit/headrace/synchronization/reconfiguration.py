@@ -1,11 +1,12 @@
-"""Reconfiguring a program: threads move among leaves between events, without a join."""
+"""Reconfiguring a program: threads move among leaves between events; another plan needs a join of everything."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from headrace.errors import ReconfigurationError
+from headrace.errors import ParameterError, ReconfigurationError
 from headrace.runtime.at_once import AtOnce
 from headrace.runtime.sections import Capabilities, Control
 from headrace.synchronization.control import (
@@ -14,6 +15,7 @@ from headrace.synchronization.control import (
     PlanArrays,
     write_configuration,
 )
+from headrace.synchronization.plans import Plan
 
 
 class Reconfiguration(AtOnce):
@@ -28,16 +30,30 @@ class Reconfiguration(AtOnce):
         Row 0.
     planned : sequence of (row of the input, Configuration)
         Rows 1, 2, ...
+    check : callable
+        Returns a plan if it is valid for the program and its inputs; else raises `ParameterError`.
+    replan : callable
+        Lets a plan be in force; False if it has to be asked again.
     """
 
     def __init__(
-        self, control: PlanArrays, max_threads: int, initial: Configuration, planned: Sequence[tuple[int, Configuration]]
+        self,
+        control: PlanArrays,
+        max_threads: int,
+        initial: Configuration,
+        planned: Sequence[tuple[int, Configuration]],
+        check: Callable[[Plan], Plan],
+        replan: Callable[[Plan], bool],
     ):
         self.capabilities = Capabilities(
-            {"threads": Control("count", "workers that run leaves", 1, max_threads)},
+            {
+                "threads": Control("count", "workers that run leaves", 1, max_threads),
+                "plan": Control("plan", "who processes which tags, and who joins whom"),
+            },
             {"mapping": "which keys belong to which leaf is said by the plan"},
         )
-        self._max_threads = max_threads
+        self._max_threads, self._check, self._replan = max_threads, check, replan
+        self._plan = initial.plan
 
         def write(row: int, configuration: Configuration) -> None:
             write_configuration(control, row, configuration)
@@ -46,19 +62,41 @@ class Reconfiguration(AtOnce):
 
     def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
         """Complete a wish against the newest configuration known."""
-        threads = wish.get("threads")
-        if threads is None:
-            raise ReconfigurationError("reconfigure(): give threads=")
+        plan, threads = wish.get("plan"), wish.get("threads")
+        if plan is None and threads is None:
+            raise ReconfigurationError("reconfigure(): give threads= or plan=")
+        threads = newest.threads if threads is None else threads
         if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= self._max_threads:
             raise ReconfigurationError(
                 f"threads={threads!r}: give a whole number from 1 to max_threads={self._max_threads}; start the run with a"
                 f" larger max_threads= to go beyond"
             )
-        return Configuration(threads, newest.plan)
+        if plan is None:
+            return Configuration(threads, newest.plan)
+        if not isinstance(plan, Plan):
+            raise ParameterError(f"plan={plan!r}: give a plan, as of Program.plan()")
+        return Configuration(threads, self._check(plan))
+
+    @property
+    def current(self) -> Configuration:
+        """The configuration in force: planned ones say threads, under whatever plan."""
+        return replace(super().current, plan=self._plan)
+
+    def place(self, target: Configuration) -> int | None:
+        """Let it be in force: another plan once everything is joined, threads at once."""
+        if target.plan != self._plan:
+            if not self._replan(target.plan):
+                return None
+            self._plan = target.plan
+        return super().place(target)
 
     def describe(self, configuration: Configuration) -> dict[str, Any]:
         """Control -> value."""
-        return {"threads": configuration.threads, "members": tuple(range(configuration.threads))}
+        return {
+            "threads": configuration.threads,
+            "members": tuple(range(configuration.threads)),
+            "plan": f"{len(configuration.plan.leaves)} leaves",
+        }
 
 
 __all__ = ["Reconfiguration"]

@@ -6,7 +6,8 @@ workers, parked unless active, and one collector.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,15 +25,17 @@ from headrace.progress import END_OF_TIME
 from headrace.runtime.collected_section import CollectedSection
 from headrace.runtime.sections import Moment
 from headrace.synchronization import control, mailbox_kernel, words
+from headrace.synchronization.binding import Bound, Column
 from headrace.synchronization.build import Built
-from headrace.synchronization.inlet import MailboxInlet
-from headrace.synchronization.inputs import Router, read_streams
+from headrace.synchronization.inlet import TAGS, MailboxInlet
+from headrace.synchronization.inputs import Input, Router, read_streams
 from headrace.synchronization.layout import lay_out
 from headrace.synchronization.measuring import counted_by_queue, measure, passed_by_queue
 from headrace.synchronization.optimizing import make_plan
 from headrace.synchronization.options import ProgramOptions
 from headrace.synchronization.plans import Plan
 from headrace.synchronization.reconfiguration import Reconfiguration
+from headrace.synchronization.replanning import Replanning
 from headrace.synchronization.results import ProgramResults
 from headrace.synchronization.states import States
 from headrace.synchronization.template import STATE_FULL, generate
@@ -51,28 +54,35 @@ class ProgramSection(CollectedSection):
         self.options, self.max_threads, self._debug = options, options.max_threads, options.debug
         self.bound = bound = spec.bind(options.debug)
         given = [spec.inputs[branch.side] for branch in branches]
-        self._tags = [one.implementation_tags(spec.program) for one in given]
-        plan = self._plan_of(options, read_streams(spec.inputs, spec.program))
+        self.tags_by_input = [one.implementation_tags(spec.program) for one in given]
+        streams = read_streams(spec.inputs, spec.program)
+        plan = self._plan_of(options, streams)
         # The columns of a store are known from what its rows are asked, before there are strings.
         columns = [Router(one, bound, None, "").columns(bound) for one in given]
+        stored = [self._stored(own, one, bound) for own, one in zip(columns, given, strict=True)]
         asks_texts = any(column.kind == "string" for own in columns for column in own.values())
         self.states = States(
-            bound, self.max_threads, [list(own) for own in columns], [one.tags for one in given], options.max_state, asks_texts
+            bound, self.max_threads, [list(own) for own in stored], [one.tags for one in given], options.max_state, asks_texts
         )
         self.program = self.states
-        self.layout = lay_out(plan, spec.program, self._tags)
+        self.layout = lay_out(plan, spec.program, self.tags_by_input)
+        self.plan_lock = threading.Lock()
+        """Held while the plan is changed, and while what depends on it is measured."""
+        self.passed_before = 0
+        """Events processed under plans that are in force no more."""
         initial, planned = options.initial(self.name, plan), options.planned(plan)
-        queues = sum(min(len(tags), len(one.tags) * control.MOST_NODES) for tags, one in zip(self._tags, given, strict=True))
+        most = [len(one.tags) * control.MOST_NODES for one in given]
+        queues = sum(map(min, most, map(len, self.tags_by_input)))
         self.control = control.allocate(
-            self.max_threads, [directory_width(len(c)) for c in columns], [branch.side == 0 for branch in branches], queues,
+            self.max_threads, [directory_width(len(own)) for own in stored], [branch.side == 0 for branch in branches], queues,
             len(bound.emits), OUTPUT_CAPACITY, len(planned),
         )  # fmt: skip
         self.out = rings.allocate(self.max_threads + 1, OUTPUT_CAPACITY, self.control.meter)
-        self.directories = allocate_directories(len(branches), max(map(len, columns)))
+        self.directories = allocate_directories(len(branches), max(map(len, stored)))
         self.inlets = [
-            self._make_inlet(number, branch, Router(one, bound, self.states.texts, branch.source), {
-                name: np.dtype(column.dtype) for name, column in columns[number].items()
-            }, [name for name, column in columns[number].items() if column.kind == "string"])
+            self._make_inlet(
+                number, branch, Router(one, bound, self.states.texts, branch.source), columns[number], stored[number]
+            )
             for number, (branch, one) in enumerate(zip(branches, given, strict=True))
         ]  # fmt: skip
         self._write_plan()
@@ -84,7 +94,11 @@ class ProgramSection(CollectedSection):
         for worker in range(initial.threads):
             for ring in (self.out.primary, self.out.a, self.out.b, self.out.at, *self.control.out):
                 touch(ring[worker])
-        self.reconfiguration = Reconfiguration(self.control, self.max_threads, initial, planned)
+        self._replanning = Replanning(self)
+        self.reconfiguration = Reconfiguration(
+            self.control, self.max_threads, initial, planned, lambda plan: plan.check(spec.program, streams),
+            self._replanning.change,
+        )  # fmt: skip
         self.finisher = ProgramResults(node.schema, spec.program.emits, bound.optional, self.states.texts)
         self._built: Built | None = None
 
@@ -96,6 +110,12 @@ class ProgramSection(CollectedSection):
         by = "appendix" if options.plan == "auto" else options.plan
         return make_plan(program, streams, leaves=leaves, by=by)
 
+    @staticmethod
+    def _stored(columns: Mapping[str, Column], given: Input, bound: Bound) -> dict[str, np.dtype]:
+        """What the store of an input keeps."""
+        found = {name: np.dtype(column.dtype) for name, column in columns.items()}
+        return found if Router(given, bound, None, "").is_single else found | {TAGS: np.dtype(np.int64)}
+
     def _write_plan(self) -> None:
         """Let a plan be in force, all of whose state is at its root."""
         control.write_plan(self.control, self.layout, list(self.bound.program.tags))
@@ -105,8 +125,9 @@ class ProgramSection(CollectedSection):
             inlet.redirect(np.array(route, np.int32))
 
     def _make_inlet(
-        self, number: int, branch: Branch, router: Router, columns: dict[str, np.dtype], texts: list[str]
+        self, number: int, branch: Branch, router: Router, columns: Mapping[str, Column], stored: dict[str, np.dtype]
     ) -> MailboxInlet:
+        texts = [name for name, column in columns.items() if column.kind == "string"]
         known: Any = {} if self.states.texts is None else dict.fromkeys(texts, self.states.texts)
 
         def make_encoder(await_keys: Callable[[list[int]], bool]) -> Encoder:
@@ -115,7 +136,7 @@ class ProgramSection(CollectedSection):
                 carry=[], time_unit=branch.time_unit, window_size=0, source=branch.source, await_keys=await_keys,
             )  # fmt: skip
 
-        store = Store(columns, False, self.directories[number])
+        store = Store(stored, False, self.directories[number])
         stop = self.control.words[worker_kernel.STOP :]
         return MailboxInlet(branch, self.control, number, store, router, make_encoder, self.options.heartbeat, stop)
 
@@ -147,6 +168,7 @@ class ProgramSection(CollectedSection):
         ):
             compile_now(function, arguments)
         self.reconfiguration.compile()
+        self._replanning.compile()
 
     def work(self, arguments: tuple) -> None:
         """Run the loop of a worker."""
@@ -201,7 +223,7 @@ class ProgramSection(CollectedSection):
 
     def passed_tuples(self, members: list[int]) -> tuple[int, int, int]:
         """Events that are processed."""
-        passed = sum(passed_by_queue(self))
+        passed = self.passed_before + sum(passed_by_queue(self))
         return passed, passed, passed
 
     def faults_at_end(self, members: list[int], added: int) -> list[str]:
@@ -211,7 +233,8 @@ class ProgramSection(CollectedSection):
 
     def metrics(self, operator: str, moment: Moment) -> OperatorMetrics:
         """Take a snapshot; see `measuring.measure`."""
-        return measure(self, moment)
+        with self.plan_lock:
+            return measure(self, moment)
 
 
 __all__ = ["ProgramSection"]

@@ -103,6 +103,15 @@ class States:
             else:
                 arena[place + at] = int(field.first or 0)
 
+    def move(self, before: int, after: int) -> None:
+        """Bring the state of one node to another one, which has none."""
+        if before == after:
+            return
+        arena, count = self.bundle.arena, words_of(self.bound.program.state)
+        here, there = int(self.bundle.places[before]), int(self.bundle.places[after])
+        arena[there : there + count] = arena[here : here + count]
+        arena[here : here + count] = 0
+
     def write_plan(self, layout: Layout) -> None:
         """Write down which tags there are from each node on down."""
         s, tags = self.bundle, list(self.bound.program.tags)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from headrace.metrics.by_worker import coefficient_of_variation
+from headrace.metrics.by_worker import load_variation
 from headrace.metrics.measures import (
     ADDED,
     HOLDS_BACK,
     LATENCY,
+    LOST_WAKEUPS,
     PROCESSED,
     RESULTS,
     WATERMARK_GAP,
@@ -19,11 +20,6 @@ from headrace.metrics.snapshot import OperatorMetrics
 def _versions_held(now: OperatorMetrics, then: OperatorMetrics | None) -> float:
     versions, batches = (now.values[name] - (then.values[name] if then is not None else 0) for name in ("versions", "batches"))
     return versions / batches if batches > 0 else 0.0
-
-
-def _loads(now: OperatorMetrics, then: OperatorMetrics | None) -> list[int]:
-    new, old = now.values["load"], [0] * now.max_threads if then is None else then.values["load"]
-    return [new[worker] - old[worker] for worker in now.members]
 
 
 TRANSACTIONS = Measure(
@@ -58,7 +54,7 @@ BATCHES = Measure("batches", "batches", "Punctuations so far.", "counter", rate=
 PUNCTUATION = Measure("punctuation", "events", "Events between two punctuations, at most.", shown="column")
 IMBALANCE = Measure(
     "imbalance_cv", "fraction", "Coefficient of variation of the executors' working time.", label="imbalance (cv)",
-    shown="figure", between=lambda now, then: coefficient_of_variation(_loads(now, then)),
+    shown="figure", between=load_variation,
 )  # fmt: skip
 CHAINS = Measure(
     "chains", "chains", "How many rows had so many operations in one batch: 1, 2 to 3, 4 to 7, ...", "counter", by="size",
@@ -75,10 +71,6 @@ VERSIONS_HELD = Measure(
 )  # fmt: skip
 """TStream, section IV-C: N * m of the N * m * s bytes; `explain()` gives s."""
 STATE_BYTES = Measure("state_bytes", "bytes", "Memory of the tables' rows.", shown="column")
-LOST_WAKEUPS = Measure(
-    "lost_wakeups", "sleeps", "Sleeps that only the time-out ended although the wake-up was due; it should stay 0.", "counter",
-    shown="column",
-)  # fmt: skip
 
 USEFUL = Measure(
     "useful_ns", "ns", "Running transactions.", "counter", by="worker", part_of="breakdown", label="useful", shown="plot"

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from headrace.control.mapping import MOST_INSTANCES, Mapping, is_whole
+from headrace.control.mapping import Mapping
 from headrace.errors import ParameterError
 from headrace.names import instead
-from headrace.progress import END_OF_TIME
-from headrace.runtime.options import RunOptions, check_named
+from headrace.runtime.options import RunOptions, check_named, largest_count, pool_size, read_changes, whole
 from headrace.transactions.adaptive import TRIED, AdaptiveScheme
 from headrace.transactions.control import CHAIN_KINDS, MOST_PUNCTUATION, SCHEMES, SHARINGS, Configuration
 from headrace.transactions.reconfiguration import in_turn
@@ -91,39 +89,29 @@ class TransactionOptions:
         self.unsafe = unsafe
         self.debug = run is not None and run.debug
         self.max_delay_ns = round(1e9 * parse_seconds(max_delay, "max_delay"))
-        changes = _changes(reconfigure)
-        if max_threads is None:
-            wanted = [*self._threads.values(), *(wish.get("threads", 1) for _, wish in changes)]
-            max_threads = max([os.cpu_count() or 1, *(int(t) for t in wanted if is_whole(t))])
-        self.max_threads = _whole("max_threads", max_threads, 1, MOST_INSTANCES)
-        self.max_operations = 0 if max_operations is None else _whole("max_operations", max_operations, 1, 1 << 30)
-        self.max_state = _whole("max_state", max_state, 1 << 12, 1 << 44)
+        self._planned = read_changes(reconfigure, _PLANNED, '{"scheme": "lock"}')
+        named = [*self._threads.values(), *(wish.get("threads", 1) for _, wish in self._planned)]
+        self.max_threads = pool_size(max_threads, named)
+        self.max_operations = 0 if max_operations is None else whole("max_operations", max_operations, 1, 1 << 30)
+        self.max_state = whole("max_state", max_state, 1 << 12, 1 << 44)
         self.snapshot_every = parse_every(snapshot_every)
         if chains not in CHAIN_KINDS:
             raise ParameterError(f"chains={chains!r}: {instead(chains, CHAIN_KINDS, 'the ways to make chains')}")
         self.has_skip_lists = chains == "skiplist"
-        most = max(self._threads.values(), key=lambda count: int(count) if is_whole(count) else 0, default=1)
         self._first = self.checked({
-            "threads": most, "scheme": scheme, "sharing": sharing, "punctuation": punctuation, "mapping": None,
+            "threads": largest_count(self._threads.values()), "scheme": scheme, "sharing": sharing,
+            "punctuation": punctuation, "mapping": None,
         })  # fmt: skip
         self._mapping = mapping
         for count in self._threads.values():
-            _whole("threads", count, 1, self.max_threads)
+            whole("threads", count, 1, self.max_threads)
             self.checked({name: getattr(self._first, name) for name in _PLANNED} | {"threads": count, "mapping": mapping})
-        self._planned: list[tuple[int, Dict[str, Any]]] = changes
-        last = 0
-        for at, wish in changes:
-            if not is_whole(at) or not last <= at < END_OF_TIME:
-                raise ParameterError(f"reconfigure=[({at!r}, {wish!r})]: give row counts as whole numbers, rising from {last}")
-            for name in wish:
-                if name not in _PLANNED:
-                    raise ParameterError(f"reconfigure=[({at!r}, {wish!r})]: {instead(name, _PLANNED, 'the controls')}")
+        for _, wish in self._planned:
             self.checked({**dict.fromkeys(_PLANNED, 1), "scheme": scheme, "sharing": sharing, "mapping": None, **wish})
-            last = int(at)
 
     def checked(self, wish: Dict[str, Any]) -> Configuration:
         """Return a full configuration; `ParameterError` naming what cannot be had."""
-        threads = _whole("threads", wish["threads"], 1, self.max_threads)
+        threads = whole("threads", wish["threads"], 1, self.max_threads)
         scheme, sharing, mapping = wish["scheme"], wish["sharing"], wish["mapping"]
         if scheme not in SCHEMES:
             raise ParameterError(f"scheme={scheme!r}: {instead(scheme, (*SCHEMES, ADAPTIVE), 'the schemes')}")
@@ -140,7 +128,7 @@ class TransactionOptions:
             raise ParameterError(f"mapping={mapping!r}: give a headrace.Mapping")
         elif max(mapping.owners) >= threads:
             raise ParameterError(f"mapping: executor {max(mapping.owners)} owns buckets, and there are {threads} threads")
-        return Configuration(threads, scheme, sharing, _whole("punctuation", wish["punctuation"], 1, MOST_PUNCTUATION), mapping)
+        return Configuration(threads, scheme, sharing, whole("punctuation", wish["punctuation"], 1, MOST_PUNCTUATION), mapping)
 
     def check_operators(self, operators: Sequence[str]) -> None:
         """Raise `ParameterError` if an option names an operator that is not there."""
@@ -171,22 +159,6 @@ class TransactionOptions:
         found, present = [], self.initial(operator)
         for at, wish in self._planned:
             mapping = None if "threads" in wish else present.mapping
-            present = self.checked({name: getattr(present, name) for name in _PLANNED} | {"mapping": mapping} | dict(wish))
-            found.append((int(at), present))
+            present = self.checked({name: getattr(present, name) for name in _PLANNED} | {"mapping": mapping} | wish)
+            found.append((at, present))
         return found
-
-
-def _whole(name: str, value: Any, least: int, most: int) -> int:
-    if not is_whole(value) or not least <= value <= most:
-        raise ParameterError(f"{name}={value!r}: give a whole number from {least:,} to {most:,}")
-    return int(value)
-
-
-def _changes(reconfigure: Any) -> list[tuple[int, Dict[str, Any]]]:
-    try:
-        return [(at, wish if isinstance(wish, Dict) else {"threads": wish}) for at, wish in reconfigure]
-    except (TypeError, ValueError):
-        raise ParameterError(
-            f"reconfigure={reconfigure!r}: give a list of (row, threads), such as [(1000, 4)], or of (row, dict), such as"
-            f' [(1000, {{"scheme": "lock"}})]'
-        ) from None

@@ -1,0 +1,142 @@
+"""Another plan while a program runs: everything is joined, events that wait change their mailboxes, the new plan forks.
+
+Order       R1 RESTS := 1: leaves come to rest whatever they may process (`tree_kernel`), and who brings the last one
+            to rest joins everything and says HELD; R2 no input gives rows (its `lock`), and nobody
+            promises results (PROMISING); R3 the plan, mailboxes and places of states are written;
+            R4 PROMISING and the locks are given back; R5 RESTS := 0, and who holds forks
+                    between R1 and R5 no leaf is READY, so no worker reads what R3 writes
+            The events processed so far need not be a prefix in time, since independent tags are not
+            ordered; they are closed under dependence, which is all that the rule asks.
+Progress    A mailbox has room for so many runs. Where the new plan would need more, the old one goes on, and it is
+            tried again.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from typing import Any, Protocol
+
+import numpy as np
+
+from headrace.ingress.store import CHUNK, CHUNK_SHIFT
+from headrace.kernel import compile_now, kernel
+from headrace.memory.atomics import CELL, exchange, pause
+from headrace.memory.cells import publish_cell, read_cell
+from headrace.memory.event_count import signal
+from headrace.synchronization import control, words
+from headrace.synchronization.layout import Layout, lay_out
+
+
+class Replanned(Protocol):
+    """What is asked of a program that runs; see `headrace.synchronization.section.ProgramSection`."""
+
+    control: Any
+    layout: Layout
+    states: Any
+    inlets: Any
+    plan_lock: Any
+    passed_before: int
+    tags_by_input: Any
+
+
+@kernel
+def begin_promising(words_, at):
+    """Wait for PROMISING, and take it."""
+    while exchange(words_, at, 1) != 0:
+        pause()
+
+
+class Replanning:
+    """Changes the plan of a section."""
+
+    def __init__(self, section: Replanned):
+        self._section = section
+
+    def compile(self) -> None:
+        """Compile what is called while the stream runs."""
+        compile_now(begin_promising, (self._section.control.words, 0))
+
+    def change(self, plan: Any) -> bool:
+        """Let a valid plan be in force. False if not everything is at rest yet: ask again."""
+        section = self._section
+        shared = section.control.words
+        if read_cell(shared, words.OVER):  # nothing is left that the plan could process
+            self._let_go()
+            return True
+        if not read_cell(shared, words.RESTS):
+            publish_cell(shared, words.RESTS, 1)  # R1
+            signal(shared, words.DATA_WAITING, section.control.signals, words.DATA_EVENT)
+        if not read_cell(shared, words.HELD):
+            return False
+        layout = lay_out(plan, section.states.bound.program, section.tags_by_input)
+        with ExitStack() as held:  # R2
+            for inlet in section.inlets:
+                held.enter_context(inlet.lock)
+            held.enter_context(section.plan_lock)
+            begin_promising(shared, words.PROMISING)
+            try:
+                done = self._write(layout)  # R3
+            finally:
+                publish_cell(shared, words.PROMISING, 0)  # R4
+        self._let_go()  # R5
+        return done
+
+    def _let_go(self) -> None:
+        publish_cell(self._section.control.words, words.HELD, 0)
+        publish_cell(self._section.control.words, words.RESTS, 0)
+
+    def _write(self, layout: Layout) -> bool:
+        section = self._section
+        waiting = [self._waiting(number) for number in range(len(section.inlets))]
+        runs = [self._runs(number, rows, layout) for number, rows in enumerate(waiting)]
+        if any(len(own) > words.RUNS for each in runs for own in each.values()):
+            return False
+        section.passed_before += sum(self._cells(words.PASSED))
+        root = len(section.layout.places) - 1
+        control.write_plan(section.control, layout, list(section.states.bound.program.tags))
+        section.states.write_plan(layout)
+        section.states.move(root, len(layout.places) - 1)
+        section.layout = layout
+        for number, (inlet, each) in enumerate(zip(section.inlets, runs, strict=True)):
+            inlet.redirect(np.array(layout.routes[number], np.int32))
+            for queue, own in each.items():
+                self._fill(number, queue, own)
+        return True
+
+    def _cells(self, what: int) -> list[int]:
+        queues = len(self._section.layout.queues)
+        return [int(read_cell(self._section.control.queue, q * words.QUEUE_CELLS * CELL + what)) for q in range(queues)]
+
+    def _waiting(self, number: int) -> np.ndarray:
+        """int64[n]: rows of an input that no node has processed, rising."""
+        c, layout, parts = self._section.control, self._section.layout, [np.empty(0, np.int64)]
+        for q in layout.queues_from(number):
+            cell = q * words.QUEUE_CELLS * CELL
+            head, tail, at = int(c.queue[cell + words.HEAD]), int(c.queue[cell + words.PENDING]), int(c.queue[cell + words.AT])
+            for run in range(head, tail):
+                place = (q * words.RUNS + (run & (words.RUNS - 1))) * words.RUN_WORDS
+                first = int(c.runs[place + words.FIRST]) + (at if run == head else 0)
+                parts.append(np.arange(first, int(c.runs[place + words.END])))
+        return np.sort(np.concatenate(parts))
+
+    def _runs(self, number: int, rows: np.ndarray, layout: Layout) -> dict[int, np.ndarray]:
+        """By new queue, its runs: int64[n, 2] of first rows and ends."""
+        queues = np.array(layout.routes[number], np.int64)[self._section.inlets[number].tags_of(rows)]
+        begins = np.flatnonzero((np.diff(rows, prepend=-2) != 1) | (np.diff(queues, prepend=-1) != 0))
+        firsts, lasts = rows[begins], rows[np.append(begins[1:], len(rows))[: len(begins)] - 1] if len(rows) else rows
+        return {int(q): np.stack([firsts, lasts + 1], axis=1)[queues[begins] == q] for q in np.unique(queues)}
+
+    def _fill(self, number: int, queue: int, own: np.ndarray) -> None:
+        """Put runs into an empty mailbox."""
+        c, store, now = self._section.control, self._section.inlets[number].store, time.monotonic_ns()
+        for run, (first, end) in enumerate(own.tolist()):
+            place = (queue * words.RUNS + run) * words.RUN_WORDS
+            ts = int(store.chunks[first >> CHUNK_SHIFT].ts[first & (CHUNK - 1)])
+            c.runs[place : place + words.RUN_WORDS] = first, end, ts, now
+        cell = queue * words.QUEUE_CELLS * CELL
+        c.queue[cell + words.TAIL] = c.queue[cell + words.PENDING] = len(own)
+        c.queue[cell + words.COUNTED] = int((own[:, 1] - own[:, 0]).sum())
+
+
+__all__ = ["Replanning"]
