@@ -52,6 +52,7 @@ Running:
 ``plan_kernel``       what every worker does
 ``control``           what workers share, and configurations; ``words`` names its cells
 ``reconfiguration``   how a configuration is asked for
+``replanning``        another plan while it runs
 ``options``           what `start` may be told of this engine
 ``results``           from result records to rows
 ``measures``          what is measured, declared once
