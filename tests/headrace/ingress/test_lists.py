@@ -23,7 +23,7 @@ from headrace.ingress.encode import Encoder
 from headrace.ingress.lists import element_dtype, names_of, number_lists
 from headrace.ingress.store import CHUNK, Store, allocate_directories, directory_width
 from headrace.kernel import kernel
-from headrace.memory.atomics import view_i64, view_u8
+from headrace.memory.atomics import view_f64, view_i64, view_u8
 from headrace.references import tuple_reference
 from planted_mistakes import assert_found
 
@@ -41,7 +41,7 @@ def read_lists(x, refs, width, sizes, nulls, valid, elements):
         nulls[i] = view_i64(x[source, entry + store_kernel.values_at(2)], CHUNK)[at]
         mask = x[source, entry + store_kernel.validity_at(0)]
         valid[i] = 1 if mask == 0 else view_u8(mask, CHUNK)[at]
-        own = store_kernel.list_i64(address, sizes[i])
+        own = view_i64(address, sizes[i])
         for k in range(sizes[i]):
             elements[count + k] = own[k]
         count += sizes[i]
@@ -52,7 +52,7 @@ def read_lists(x, refs, width, sizes, nulls, valid, elements):
 def sum_of(address, size):
     """Add the elements of a list of floats."""
     total = 0.0
-    elements = store_kernel.list_f64(address, size)
+    elements = view_f64(address, size)
     for k in range(size):
         total += elements[k]
     return total

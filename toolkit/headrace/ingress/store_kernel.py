@@ -8,7 +8,8 @@ place within the chunk once for a run of tuples, and views what it needs there::
     ts = view_i64(x[source, entry + TS], CHUNK)
     ts[first]  # the event time of the tuple; those of the same chunk follow
 
-A list column is three columns in a row (`lists.names_of`): addresses, sizes, nulls.
+A list column is three columns in a row (`lists.names_of`): addresses, sizes, nulls; a row's elements are
+``view_i64(address, size)``, or view_f64 of floats, and are not to be written.
 
 See `store` for why what is found there may be read.
 """
@@ -17,7 +18,7 @@ import numpy as np
 
 from headrace.ingress.store import CHUNK, CHUNK_SHIFT, DIRECTORY_CHUNKS, FIRST_VALUE, OFFSETS
 from headrace.kernel import kernel
-from headrace.memory.atomics import view_f64, view_i32, view_i64
+from headrace.memory.atomics import view_i32
 from headrace.references import ROW_MASK, SOURCE_SHIFT
 
 
@@ -63,15 +64,3 @@ def keys_between(x, source, entry, first, last):
     """Where the keys of the tuples from place `first` to before `last` begin and end, where tuples have several."""
     offsets = view_i32(x[source, entry + OFFSETS], CHUNK + 1)
     return np.int64(offsets[first]), np.int64(offsets[last])
-
-
-@kernel
-def list_i64(address, size):
-    """The elements of a list of integers, of which a row has address and size; they are not to be written."""
-    return view_i64(address, size)
-
-
-@kernel
-def list_f64(address, size):
-    """The elements of a list of floats."""
-    return view_f64(address, size)

@@ -423,7 +423,7 @@ def event_fields(schema: pa.Schema, event_time: str) -> tuple[dict[str, Readable
         elif is_list(kind) and is_scalar(plain_type(kind.value_type)):
             dtype = element_dtype(kind).name
             readable[name] = Readable(column, dtype, "list")
-            view = {"float64": "list_f64"}.get(dtype, "list_i64")
+            view = {"float64": "view_f64"}.get(dtype, "view_i64")
             fields[name] = FieldBinding(f"whole_list({view}(c_{name}, z_{name}), h_{name})", valid=f"n_{name}")
             fields[nulls_of(name)] = FieldBinding(f"h_{name}", valid=f"n_{name}")
         elif is_text(kind):

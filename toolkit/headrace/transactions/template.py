@@ -27,7 +27,7 @@ from headrace.transactions.results import ring_field
 _IMPORTS = """
 from headrace.codegen.modules import compiled as kernel
 from headrace.ingress.store import CHUNK
-from headrace.ingress.store_kernel import list_f64, list_i64, locate, validity_at, values_at
+from headrace.ingress.store_kernel import locate, validity_at, values_at
 from headrace.memory.atomics import load_relaxed, view_f64, view_i64, view_u8
 from headrace.transactions.key_sets_kernel import SET_AT, begin_set, end_operations, end_set, note, note_operation
 from headrace.transactions.versions_kernel import place_of
