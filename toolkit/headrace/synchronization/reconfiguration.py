@@ -92,10 +92,11 @@ class Reconfiguration(AtOnce):
 
     def describe(self, configuration: Configuration) -> dict[str, Any]:
         """Control -> value."""
+        leaves = len(configuration.plan.leaves)
         return {
             "threads": configuration.threads,
             "members": tuple(range(configuration.threads)),
-            "plan": f"{len(configuration.plan.leaves)} leaves",
+            "plan": "1 leaf" if leaves == 1 else f"{leaves} leaves",
         }
 
 

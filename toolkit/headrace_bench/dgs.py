@@ -1,0 +1,159 @@
+"""Synchronization plans beside one loop: `headrace bench dgs`.
+
+The event window of the DGS paper (section 4.1): values of two streams, summed between barriers. Serial loops in the same
+process do the same over events that are in one order already, and over the inputs, which they have to merge; the program
+runs on one leaf, and on two with two threads, mailboxes and collector and all, from encoded columns in stores (`planned`).
+What a value costs is a column: 0 ns and 30 ns. Values between barriers go down to 1: then a join and a fork are what is
+measured.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import headrace as hr
+from headrace_bench.costly import worked
+from headrace_bench.dgs_kernel import merging, presorted
+from headrace_bench.planned import Planned
+from headrace_bench.rows import Row, median
+from headrace_bench.transacting import rounds_of
+
+STREAMS = 2
+COSTS_NS = (0, 30)
+BETWEEN = (10_000, 1_000, 100)
+"""Values between two barriers."""
+
+
+def add(state, e, emit):
+    state.sum += worked(e.x, e.rounds)
+
+
+def close(state, e, emit):
+    emit(sum=state.sum)
+    state.sum = 0
+
+
+def split(state, left, right, tags_left, tags_right):
+    if "barrier" in tags_right:
+        right.sum = state.sum
+    else:
+        left.sum = state.sum
+
+
+def merge(into, other):
+    into.sum += other.sum
+
+
+WINDOW = hr.program(
+    tags={"value": {"x": "int64", "rounds": "int64"}, "barrier": {}},
+    depends=[("barrier", "barrier"), ("barrier", "value")],
+    state={"sum": "int64"},
+    emits={"sum": "int64"},
+    update={"value": add, "barrier": close},
+    fork=split,
+    join=merge,
+)
+
+
+class Case:
+    """Events: value i of a stream at time ``i * STREAMS + stream``, a barrier behind each `between` values of all streams."""
+
+    def __init__(self, between: int, barriers: int, rounds: int):
+        count = between * barriers // STREAMS
+        rng = np.random.default_rng(1)
+        self.rounds = rounds
+        self.times = [np.arange(count) * STREAMS + stream for stream in range(STREAMS)]
+        self.values = [rng.integers(0, 100, count) for _ in range(STREAMS)]
+        self.barriers = np.arange(1, barriers + 1) * between - 1
+        every = np.concatenate([*self.times, self.barriers])
+        order = np.argsort(every, kind="stable")
+        self.x = np.concatenate([*self.values, np.zeros(barriers, np.int64)])[order]
+        self.is_barrier = (np.arange(every.size) >= count * STREAMS)[order]
+        self.inputs: dict[str, Any] = {
+            "value": [
+                pa.table({"ts": ts, "x": x, "rounds": np.full(count, rounds)})
+                for ts, x in zip(self.times, self.values, strict=True)
+            ],
+            "barrier": pa.table({"ts": self.barriers}),
+        }
+        self.events = every.size
+
+    def presorted(self) -> tuple[float, np.ndarray]:
+        """Seconds, and the sums."""
+        sums = np.zeros(self.barriers.size, np.int64)
+        begin = time.perf_counter()
+        presorted(self.is_barrier, self.x, self.rounds, sums)
+        return time.perf_counter() - begin, sums
+
+    def merging(self) -> tuple[float, np.ndarray]:
+        """Seconds, and the sums."""
+        sums = np.zeros(self.barriers.size, np.int64)
+        first = np.cumsum([0, *map(len, self.times)])
+        ts, x = np.concatenate(self.times), np.concatenate(self.values)
+        begin = time.perf_counter()
+        merging(ts, x, first, self.barriers, self.rounds, sums)
+        return time.perf_counter() - begin, sums
+
+    def planned(self, leaves: int) -> tuple[Planned, np.ndarray]:
+        """A run, and the sums."""
+        run = Planned(WINDOW, self.inputs, threads=leaves, leaves=leaves, max_threads=leaves).run()
+        return run, np.array([row["sum"] for row in run.rows])
+
+
+def measure(full: bool, tiny: bool = False) -> list[Row]:
+    """M events/s of each case, and nanoseconds of a join and a fork."""
+    repetitions = 1 if tiny else 11 if full else 7
+    rows: list[Row] = []
+    for cost in COSTS_NS[:1] if tiny else COSTS_NS:
+        for between in BETWEEN[-1:] if tiny else BETWEEN:
+            events = 2_000 if tiny else 8_000_000 if cost == 0 else 2_000_000
+            case = Case(between, events // between, rounds_of(cost) if cost else 0)
+            is_goal = between == BETWEEN[0] and cost == 0
+            rows += _window(case, f"{between:,} values a barrier, {cost} ns", repetitions, is_goal)
+    rows += _turns(Case(STREAMS, 100 if tiny else 100_000, 0), repetitions)
+    return rows
+
+
+def _window(case: Case, name: str, repetitions: int, is_goal: bool) -> list[Row]:
+    rates: dict[str, list[float]] = {}
+    for _ in range(repetitions + 1):
+        seconds, expected = case.presorted()
+        found = {"one loop, presorted": case.events / seconds}
+        seconds, sums = case.merging()
+        assert (sums == expected).all(), f"{name}: the merging loop differs"
+        found["one loop that merges"] = case.events / seconds
+        for leaves in (1, 2):
+            run, sums = case.planned(leaves)
+            assert sums.tolist() == expected.tolist(), f"{name}: {leaves} leaves differ"
+            found[f"{leaves} leaves"] = run.per_second
+        for label, rate in found.items():
+            rates.setdefault(label, []).append(rate / 1e6)
+    first, merged = (median(rates[label][1:] or rates[label]) for label in ("one loop, presorted", "one loop that merges"))
+    rows = [Row("dgs", f"{name}: {label}", median(each[1:] or each), "M events/s") for label, each in rates.items()]
+    for row in rows[2:]:
+        row.baseline, row.baseline_name = first, "presorted"
+    if is_goal:
+        rows[-1].goal, rows[-1].goal_is_ratio = 0.8, True
+        rows.append(
+            Row("dgs", f"{name}: 2 leaves, beside the loop that merges", rows[-1].value, "M events/s", goal=10.0,
+                baseline=merged, baseline_name="merging", goal_is_ratio=True)
+        )  # fmt: skip
+    return rows
+
+
+def _turns(case: Case, repetitions: int) -> list[Row]:
+    """A join and a fork at each barrier, with a value of each stream between."""
+    each = []
+    for _ in range(repetitions + 1):
+        run, sums = case.planned(2)
+        assert sums.tolist() == case.presorted()[1].tolist()
+        each.append(1e9 * run.seconds / max(1, run.joins))
+    took = median(each[1:] or each)
+    return [Row("dgs", "one value a stream and barrier: time of a barrier", took, "ns", better="lower", goal=200.0)]
+
+
+__all__ = ["measure"]

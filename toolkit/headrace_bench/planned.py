@@ -1,0 +1,142 @@
+"""A program over events that lie in the stores of its inputs: mailboxes and workers without ingress.
+
+All events are encoded and stored before the clock starts. Then a thread for each input puts them into mailboxes, as inlets
+do, the workers process them, and the collector takes the results; the clock stops when the last result has been promised.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.memory.cells import read_cell
+from headrace.progress import END_OF_TIME
+from headrace.synchronization import mailbox_kernel, words
+from headrace.synchronization.options import ProgramOptions
+from headrace.workers import worker_kernel
+from headrace.workers.pool import WorkerPool
+
+TIMEOUT_S = 300.0
+_MOMENT_S = 20e-6
+
+
+class Results:
+    """Keeps what the collector gives."""
+
+    def __init__(self) -> None:
+        self.batches: list[pa.RecordBatch] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.batches.append(batch)
+
+    def progress(self, watermark: int) -> None:
+        """Nobody waits for it."""
+
+    def close(self) -> None:
+        """The last batch is there."""
+
+
+class Planned:
+    """One run of a program.
+
+    Parameters
+    ----------
+    program : Program
+    inputs : dict
+        As of `Program.over`, of tables: one stream each.
+    **options
+        Of `start`.
+
+    Attributes
+    ----------
+    seconds : float
+        From the first event in a mailbox to the promise that there is no further result.
+    rows : list of dict
+        What came out.
+    joins : int
+    """
+
+    def __init__(self, program: Any, inputs: Mapping[str, Any], **options: Any):
+        query = program.over(inputs).plan()
+        node = query.output
+        self._errors: list[BaseException] = []
+        self._pool = WorkerPool(self._errors.append)
+        settings = ProgramOptions(None, **{"max_threads": options.get("threads", 1), **options})
+        branches = query.branches[node.name]
+        self.operator = operator = node.spec.section(node, branches, settings)
+        tables = [one for given in inputs.values() for one in (given if isinstance(given, list) else [given])]
+        self._given = [self._store(inlet, table) for inlet, table in zip(operator.inlets, tables, strict=True)]
+        self.events = sum(len(ts) for ts, _ in self._given)
+        self._results, self._heartbeat = Results(), settings.heartbeat
+        operator.prepare([self._results], self, is_last=True)
+        self._finished = threading.Event()
+
+    # -- as the run of its operator
+
+    def fail(self, error: BaseException) -> None:
+        """Keep what went wrong."""
+        self._errors.append(error)
+
+    def section_finished(self, section: Any) -> None:
+        """The collector is through."""
+        self._finished.set()
+
+    def _store(self, inlet: Any, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+        """Times of the events, and the queue of each."""
+        times = [np.zeros(0, np.int64)]
+        for batch in table.to_batches():
+            for piece in inlet.encode(batch):
+                inlet.hold(piece)
+                times.append(piece.ts)
+        ts = np.concatenate(times)
+        return ts, inlet.queues[inlet.tags_of(np.arange(len(ts)))].astype(np.int32)
+
+    # -- a run
+
+    def run(self) -> Planned:
+        """Process all events; ends all threads."""
+        operator, c = self.operator, self.operator.control
+        operator.set_spins(worker_kernel.spins_for(operator.active))
+        try:
+            for task in operator.tasks():
+                self._pool.start(task.name, task.body)
+            feeders = [threading.Thread(target=self._feed, args=(number,)) for number in range(len(self._given))]
+            begin = time.perf_counter()
+            for feeder in feeders:
+                feeder.start()
+            limit = time.monotonic() + TIMEOUT_S
+            while not read_cell(c.words, words.OVER):
+                if self._errors:
+                    raise self._errors[0]
+                assert time.monotonic() < limit, f"the program did not come to its end within {TIMEOUT_S:.0f} s"
+                time.sleep(_MOMENT_S)
+            self.seconds = time.perf_counter() - begin
+            assert self._finished.wait(TIMEOUT_S), "the collector did not come to its end"
+            for feeder in feeders:
+                feeder.join()
+        finally:
+            operator.stop()
+            self._pool.wait(2.0)
+        self.joins = int(c.work[:, words.JOINS].sum())
+        self.rows = pa.Table.from_batches(self._results.batches, operator.node.schema).to_pylist()
+        return self
+
+    def _feed(self, number: int) -> None:
+        c, (ts, queues), done = self.operator.control, self._given[number], 0
+        while done < len(ts) and not self._errors:
+            arguments = (c, number, ts, queues, done, len(ts) - done, done, self._heartbeat, c.words)
+            done += mailbox_kernel.add_or_wait(*arguments)
+        mailbox_kernel.promise(c, number, END_OF_TIME)
+
+    @property
+    def per_second(self) -> float:
+        """Events a second."""
+        return self.events / self.seconds
+
+
+__all__ = ["Planned"]
