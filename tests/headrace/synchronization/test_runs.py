@@ -6,7 +6,9 @@ Oracle      loops in plain Python, one for each program
 Cannot see  interleavings of the machine's that did not happen
 """
 
+import itertools
 import random
+import threading
 
 import pyarrow as pa
 import pytest
@@ -84,7 +86,7 @@ def rising(rng, count, span):
     return sorted(rng.randint(0, span) for _ in range(count))
 
 
-def window_case(rng):
+def window_case(rng, as_given=lambda table: table):
     streams, count = rng.randint(1, 4), rng.choice([0, 3, 50, 2_000])
     values = [
         [(ts, rng.randint(-50, 50)) for ts in rising(rng, count, count // rng.choice([1, 3, 10]) + 3)] for _ in range(streams)
@@ -104,10 +106,10 @@ def window_case(rng):
     schema = pa.schema([("ts", pa.int64()), ("x", pa.int64())])
     tables = [pa.Table.from_pylist([{"ts": ts, "x": x} for ts, x in own], schema) for own in values]
     ends = [pa.table({"ts": pa.array(own, pa.int64())}) for own in barriers]
-    return hr.program(**WINDOW), {"value": tables, "barrier": ends}, expected
+    return hr.program(**WINDOW), {"value": [as_given(tables[0]), *tables[1:]], "barrier": ends}, expected
 
 
-def counter_case(rng):
+def counter_case(rng, as_given=lambda table: table):
     count, keys = rng.choice([0, 5, 300, 3_000]), rng.choice([1, 3, 20])
     as_text = rng.random() < 0.5
     name = (lambda key: f"page {key}") if as_text else (lambda key: key)
@@ -124,7 +126,7 @@ def counter_case(rng):
     kind = pa.string() if as_text else pa.int64()
     schema = pa.schema([("ts", pa.int64()), ("key", kind), ("kind", pa.string()), ("by", pa.int64())])
     table = pa.Table.from_pylist(rows, schema)
-    given = hr.streams(table, rng.randint(1, 5), by=rng.choice([None, "by"]), tag="kind")
+    given = hr.streams(as_given(table), rng.randint(1, 5), by=rng.choice([None, "by"]), tag="kind")
     return counter("string" if as_text else "int64"), {("inc", "reset"): given}, expected
 
 
@@ -156,16 +158,37 @@ def streams_of(inputs):
     }
 
 
+class Held:
+    """A table that is given in so many parts, each when it is let go: the run cannot end before."""
+
+    def __init__(self, parts):
+        self._parts, self._next = parts, threading.Semaphore(0)
+
+    def __call__(self, table):
+        return hr.stream(pa.RecordBatchReader.from_batches(table.schema, self._batches(table)), event_time="ts")
+
+    def _batches(self, table):
+        ends = [table.num_rows * part // self._parts for part in range(self._parts + 1)]
+        for begin, end in itertools.pairwise(ends):
+            assert self._next.acquire(timeout=120)
+            yield from table.slice(begin, end - begin).to_batches()
+
+    def let_go(self):
+        self._next.release()
+
+
 @pytest.mark.parametrize("seed", range(16))
 def test_property_no_event_is_lost_or_repeated_when_the_plan_changes(seed):
     rng = random.Random(seed)
-    program, inputs, expected = (window_case, counter_case)[seed % 2](rng)
-    with program.start(inputs, threads=rng.randint(1, 4), max_threads=4, heartbeat=rng.choice([1, 7, 1024]), rate=20_000) as run:
-        for _ in range(rng.choice([1, 5, 20])):
-            if run.state != "running":  # the input was shorter
-                break
+    changes = rng.choice([1, 5, 20])
+    held = Held(changes + 1)
+    program, inputs, expected = (window_case, counter_case)[seed % 2](rng, held)
+    with program.start(inputs, threads=rng.randint(1, 4), max_threads=4, heartbeat=rng.choice([1, 7, 1024])) as run:
+        for _ in range(changes):
             plan = program.plan(streams_of(inputs), leaves=rng.choice([1, 2, 3, 8]), by=rng.choice(["appendix", "chain", "flat"]))
+            held.let_go()
             run.reconfigure(plan=plan, threads=rng.choice([None, rng.randint(1, 4)]))
+        held.let_go()
         assert run.wait(120)
         assert run.to_arrow().to_pylist() == expected
         assert run.metrics().operators["program"].balance.faults == ()
@@ -173,9 +196,11 @@ def test_property_no_event_is_lost_or_repeated_when_the_plan_changes(seed):
 
 def test_a_plan_that_changes_is_recorded_and_a_wrong_one_is_refused():
     program = hr.program(**WINDOW)
-    inputs = {"value": [pa.table({"ts": range(2_000), "x": [1] * 2_000})] * 2, "barrier": pa.table({"ts": [1_999]})}
-    streams = streams_of({**inputs, "barrier": [1]})
-    with program.start(inputs, threads=2, rate=2_000) as run:
+    held, streams = Held(2), {"value": 2, "barrier": 1}
+    table = pa.table({"ts": range(2_000), "x": [1] * 2_000})
+    inputs = {"value": [held(table), table], "barrier": pa.table({"ts": [1_999]})}
+    with program.start(inputs, threads=2) as run:
+        held.let_go()
         with pytest.raises(ParameterError, match="no node owns"):
             run.reconfigure(plan=program.plan({"value": 1, "barrier": 1}))
         with pytest.raises(ParameterError, match="give a plan"):
@@ -183,6 +208,7 @@ def test_a_plan_that_changes_is_recorded_and_a_wrong_one_is_refused():
         change = run.reconfigure(plan=program.plan(streams, leaves=1))
         assert change.wait(60)
         assert run["program"].plan.leaves == program.plan(streams, leaves=1).leaves
+        held.let_go()
         assert run.wait(120)
         assert run.to_arrow().to_pylist() == [{"ts": 1_999, "sum": 4_000}]
 
