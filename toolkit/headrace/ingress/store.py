@@ -208,6 +208,10 @@ class Store:
         """Memory of the chunks that are kept; of keys, one for each row."""
         return len(self.chunks) * CHUNK * (12 + sum(dtype.itemsize for dtype in self.dtypes))
 
+    def ts_of(self, row: int) -> int:
+        """The event time of a live row."""
+        return int(self.chunks[row >> CHUNK_SHIFT].ts[row & (CHUNK - 1)])
+
     def column(self, name: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Gather a kernel column of live rows (with its validity)."""
         index = self.names.index(name)

@@ -111,7 +111,10 @@ class Program(programs.Program):
         ...     emit(sum=state.sum)
         ...     state.sum = 0
         >>> def split(state, left, right, tags_left, tags_right):
-        ...     left.sum = state.sum
+        ...     if "barrier" in tags_right:
+        ...         right.sum = state.sum
+        ...     else:
+        ...         left.sum = state.sum
         >>> def merge(into, other):
         ...     into.sum += other.sum
         >>> window = hr.program(

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.errors import SchemaError
-from headrace.ingress.columns import is_text, plain_type, value_dtype
+from headrace.ingress.columns import is_scalar, is_text, plain_type, value_dtype
 from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.names import instead
 from headrace.plan.checks import check_columns
@@ -51,6 +51,23 @@ class Input:
             for stream in range(self.streams)
         ]
 
+    def is_single(self, program: Definition) -> bool:
+        """Whether all its rows are of one implementation tag."""
+        return len(self.tags) == 1 and program.tags[self.tags[0]].by is None and self.streams == 1
+
+    def columns(self, bound: Bound) -> dict[str, Column]:
+        """What its store has to keep: what updates read, and what says which implementation tag a row has."""
+        found = {column.name: column for one in bound.tags if one.tag.name in self.tags for column in one.columns}
+        for name in self.tags:
+            tag = bound.program.tags[name]
+            if tag.by is not None:
+                found.setdefault(tag.by, Column(tag.by, seen_as(tag.columns[tag.by])))
+        if self.tag_column is not None:
+            found.setdefault(self.tag_column, Column(self.tag_column, "string"))
+        if self.stream_column is not None:
+            found.setdefault(self.stream_column, Column(self.stream_column, "int64"))
+        return found
+
     def check(self, program: Definition, schema: pa.Schema, use: str) -> None:
         """Raise `SchemaError` for columns that are not there, or of another kind than the program says."""
         for name in self.tags:
@@ -75,10 +92,9 @@ class Input:
 
 
 def _number_kind(kind: pa.DataType) -> str:
-    try:
-        dtype = np.dtype(value_dtype(kind))
-    except Exception:
+    if not is_scalar(kind):
         return "nothing a function can read"
+    dtype = value_dtype(kind)
     return "bool" if dtype == np.uint8 else "float64" if dtype.kind == "f" else "int64"
 
 
@@ -98,20 +114,8 @@ class Router:
         self._given, self._texts, self._name = given, texts, name
         self._tags = [bound.program.tags[tag] for tag in given.tags]
         self._firsts = np.cumsum([0, *(tag.parts * given.streams for tag in self._tags)])
-        self.is_single = len(self._tags) == 1 and self._tags[0].by is None and given.streams == 1
+        self._is_single = given.is_single(bound.program)
         self._rows = 0
-
-    def columns(self, bound: Bound) -> dict[str, Column]:
-        """What the input's store has to keep: what updates read, and what is asked here."""
-        found = {c.name: c for one in bound.tags if one.tag.name in self._given.tags for c in one.columns}
-        for tag in self._tags:
-            if tag.by is not None:
-                found.setdefault(tag.by, Column(tag.by, seen_as(tag.columns[tag.by])))
-        if self._given.tag_column is not None:
-            found.setdefault(self._given.tag_column, Column(self._given.tag_column, "string"))
-        if self._given.stream_column is not None:
-            found.setdefault(self._given.stream_column, Column(self._given.stream_column, "int64"))
-        return found
 
     def route(self, columns: Mapping[str, tuple[np.ndarray, np.ndarray | None]], count: int) -> np.ndarray:
         """int64[n]: for each row its number among the input's implementation tags.
@@ -121,7 +125,7 @@ class Router:
         SchemaError
             A row whose tag is none of them, or with a null where the tag, key or stream should be.
         """
-        if self.is_single:
+        if self._is_single:
             return np.zeros(count, np.int64)
         which = self._tag_numbers(columns, count)
         found = self._firsts[which]

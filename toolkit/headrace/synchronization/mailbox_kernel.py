@@ -33,8 +33,8 @@ Ordering    F1 runs are written, F2 store_release TAIL of every queue written to
 Progress    Before a feeder waits for room it publishes what it wrote (F2, F3): the event of smallest rank
             that is in any queue is below every FRONTIER of inputs that wait, so it may be processed (I4).
             Memory is bounded by `CAPACITY` events of each input, and `RUNS` runs of each queue.
-Source      Kallas, Niksic, Stanford and Alur, "DiffStream/Flumina: stream processing with dependency-guided
-            synchronization", section 3.4; heartbeats are FRONTIER
+Source      Kallas, Niksic, Stanford and Alur, "Stream Processing with Dependency-Guided Synchronization",
+            section 3.4; heartbeats are FRONTIER
 Checked     tests/headrace/synchronization
 """
 

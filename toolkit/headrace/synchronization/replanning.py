@@ -19,7 +19,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from headrace.ingress.store import CHUNK, CHUNK_SHIFT
 from headrace.kernel import compile_now, kernel
 from headrace.memory.atomics import CELL, exchange, pause
 from headrace.memory.cells import publish_cell, read_cell
@@ -132,8 +131,7 @@ class Replanning:
         c, store, now = self._section.control, self._section.inlets[number].store, time.monotonic_ns()
         for run, (first, end) in enumerate(own.tolist()):
             place = (queue * words.RUNS + run) * words.RUN_WORDS
-            ts = int(store.chunks[first >> CHUNK_SHIFT].ts[first & (CHUNK - 1)])
-            c.runs[place : place + words.RUN_WORDS] = first, end, ts, now
+            c.runs[place : place + words.RUN_WORDS] = first, end, store.ts_of(first), now
         cell = queue * words.QUEUE_CELLS * CELL
         c.queue[cell + words.TAIL] = c.queue[cell + words.PENDING] = len(own)
         c.queue[cell + words.COUNTED] = int((own[:, 1] - own[:, 0]).sum())

@@ -25,7 +25,7 @@ from headrace.progress import END_OF_TIME
 from headrace.runtime.collected_section import CollectedSection
 from headrace.runtime.sections import Moment
 from headrace.synchronization import control, mailbox_kernel, words
-from headrace.synchronization.binding import Bound, Column
+from headrace.synchronization.binding import Column
 from headrace.synchronization.build import Built
 from headrace.synchronization.inlet import TAGS, MailboxInlet
 from headrace.synchronization.inputs import Input, Router, read_streams
@@ -58,8 +58,8 @@ class ProgramSection(CollectedSection):
         streams = read_streams(spec.inputs, spec.program)
         plan = self._plan_of(options, streams)
         # The columns of a store are known from what its rows are asked, before there are strings.
-        columns = [Router(one, bound, None, "").columns(bound) for one in given]
-        stored = [self._stored(own, one, bound) for own, one in zip(columns, given, strict=True)]
+        columns = [one.columns(bound) for one in given]
+        stored = [self._stored(one) for one in given]
         asks_texts = any(column.kind == "string" for own in columns for column in own.values())
         self.states = States(
             bound, self.max_threads, [list(own) for own in stored], [one.tags for one in given], options.max_state, asks_texts
@@ -110,11 +110,10 @@ class ProgramSection(CollectedSection):
         by = "appendix" if options.plan == "auto" else options.plan
         return make_plan(program, streams, leaves=leaves, by=by)
 
-    @staticmethod
-    def _stored(columns: Mapping[str, Column], given: Input, bound: Bound) -> dict[str, np.dtype]:
+    def _stored(self, given: Input) -> dict[str, np.dtype]:
         """What the store of an input keeps."""
-        found = {name: np.dtype(column.dtype) for name, column in columns.items()}
-        return found if Router(given, bound, None, "").is_single else found | {TAGS: np.dtype(np.int64)}
+        found = {name: np.dtype(column.dtype) for name, column in given.columns(self.bound).items()}
+        return found if given.is_single(self.bound.program) else found | {TAGS: np.dtype(np.int64)}
 
     def _write_plan(self) -> None:
         """Let a plan be in force, all of whose state is at its root."""

@@ -183,7 +183,7 @@ class States:
     def _event(self, columns: Sequence[Any], store: Store, row: int) -> dict[str, Any]:
         """An event as plain Python has it."""
         at = np.array([row])
-        event: dict[str, Any] = {"ts": int(store.chunks[row >> 14].ts[row & ((1 << 14) - 1)])}
+        event: dict[str, Any] = {"ts": store.ts_of(row)}
         for column in columns:
             values, valid = store.column(column.name, at)
             event[column.name] = None if valid is not None and not valid[0] else self._value(values, column.kind)

@@ -12,7 +12,8 @@ by who runs a node, and to set the leaves free again is always possible.
 
 Invariants  I1  a node's state, and HEAD and AT of its queues, belong to who runs it; while a node is run,
                 those above are not
-            I2  a node with JOINED has the whole state of what is below it, and nothing below has any
+            I2  what has JOINED, and is below nothing that has, has the whole state of what is below it, and nothing
+                below has any; what is below such a node and has JOINED gets its part back when that one forks
             I3  RESTING of a node is the number of its children that are at rest
 Ordering    N1 state, HEAD, AT are written, N2 STATE of the leaf := AT_REST, N3 fetch_add RESTING + 1;
             the second one, who sees 2, runs the node: N1 -> N3 -> N3 of the second

@@ -61,8 +61,8 @@ TREE_WORDS = 8
 # Cells of `node`, of each node.
 STATE, RESTING, JOINED = 0, CELL, 2 * CELL
 NODE_CELLS = 3
-"""STATE of a leaf: what it does. RESTING of an inner node: how many of its children are at rest. JOINED: the node has the
-state of all below; of a leaf always."""
+"""STATE of a leaf: what it does. RESTING of an inner node: how many of its children are at rest. JOINED of an inner node:
+the states of all below are in it, or in the topmost node above it that has JOINED too."""
 READY, RUNNING, AT_REST = range(3)
 
 # Cells of `shape`: constants while a plan is in force.

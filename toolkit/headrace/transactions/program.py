@@ -18,7 +18,7 @@ from headrace.errors import FunctionError, HeadraceError
 from headrace.ingress.keys import KeyDictionary
 from headrace.ingress.lists import names_of
 from headrace.ingress.ordered_texts import OrderedTexts
-from headrace.ingress.store import CHUNK_SHIFT, Store
+from headrace.ingress.store import Store
 from headrace.ingress.times import time_text
 from headrace.memory.arena import HEAD
 from headrace.memory.bundle import named
@@ -177,8 +177,7 @@ class Program:
             if first <= row < first + batch.num_rows:
                 columns = map(_as_numbers, batch.slice(row - first, 1).columns)
                 whole = dict(zip(map(python_name, batch.schema.names), (column[0].as_py() for column in columns), strict=True))
-        chunk = store.chunks[row >> CHUNK_SHIFT]
-        ts = int(chunk.ts[row & (chunk.ts.size - 1)])
+        ts = store.ts_of(row)
         return whole | {python_name(self._event_time): ts, "ts": ts}
 
 

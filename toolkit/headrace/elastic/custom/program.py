@@ -35,7 +35,7 @@ from headrace.ingress.key_sources import make_dictionary
 from headrace.ingress.keys import KeyLimitError, id_capacity
 from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.ingress.sorting import distinct
-from headrace.ingress.store import CHUNK_SHIFT, Store
+from headrace.ingress.store import Store
 from headrace.memory import stored
 from headrace.memory.arena import COUNT, FIRST, used_bytes
 from headrace.memory.cells import reserved
@@ -378,8 +378,7 @@ class CustomProgram(Program):
         for first, _, batch in list(stores[source].payload):
             if first <= row < first + batch.num_rows:
                 whole = batch.slice(row - first, 1).to_pylist()[0]
-        chunk = stores[source].chunks[row >> CHUNK_SHIFT]
-        ts = int(chunk.ts[row & (chunk.ts.size - 1)])
+        ts = stores[source].ts_of(row)
         absent = dict.fromkeys(self.bound.columns)
         return {"input": side} | absent | whole | values | {python_name(self._times[side]): ts, "ts": ts}
 
