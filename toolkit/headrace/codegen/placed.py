@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from headrace.codegen.bindings import Binding, ContainerBinding, FieldBinding
 from headrace.codegen.kinds import Array, Kind, cells_of, scalar
 from headrace.codegen.state import StateField
@@ -82,6 +84,28 @@ def beginning(state: State, k: str = "k") -> list[str]:
             text = "1"
         lines.append(f"{cell(kind, f'{k} + {offset}')} = {text}")
     return lines
+
+
+def write_first_values(state: State, arena: np.ndarray, place: int) -> None:
+    """Make first values of zeros, in the arena itself.
+
+    Parameters
+    ----------
+    state : mapping of str to StateField
+    arena : int64[n]
+    place : int
+        The state's first word.
+    """
+    for name, offset in offsets(state).items():
+        kind, first = state[name].kind, state[name].first
+        if not isinstance(kind, str) or kind == "string":
+            continue
+        if kind == "float64":
+            arena.view(np.float64)[place + offset] = first
+        elif kind == "float32":
+            arena.view(np.float32)[2 * (place + offset)] = first
+        else:
+            arena[place + offset] = int(first or 0)
 
 
 def ending(state: State, k: str = "k", owner: str = "owner") -> list[str]:

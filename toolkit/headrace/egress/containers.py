@@ -7,16 +7,20 @@ then the words of its value), lie one after another.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from headrace.codegen.kinds import Array, Container, Kind, MapOf, Record, SetOf, arrow_of, scalar
+from headrace.codegen.kinds import Array, Container, Kind, MapOf, Record, SetOf, arrow_of, cells_of, scalar
+from headrace.codegen.placed import offsets
+from headrace.codegen.state import StateField
 from headrace.errors import OverflowInputError
 from headrace.expressions.rows import cast
 from headrace.ingress.columns import as_arrow
 from headrace.ingress.keys import KeyDictionary
+from headrace.memory.arena import COUNT, FIRST
 from headrace.reference.containers import first_value
 
 _MOST_ELEMENTS = 2**31 - 1
@@ -127,3 +131,43 @@ def _shown(words: np.ndarray, kind: str, texts: KeyDictionary | None) -> list[An
     known = scalar(kind)
     assert known is not None
     return words.tolist() if pa.types.is_temporal(known.arrow) else _values(words, kind, texts).to_pylist()
+
+
+def word_object(word: np.ndarray, kind: str, texts: KeyDictionary | None) -> Any:
+    """A word as functions see it, as Python's own.
+
+    Parameters
+    ----------
+    word : int64[1], float64[1] or uint8[1]
+    kind : str
+        What functions see of it: "int64", "float64", "bool" or "string".
+    texts : KeyDictionary or None
+        Of strings, if there are any.
+    """
+    if kind == "string":
+        assert texts is not None
+        (strings,) = texts.decode(word.astype(np.int64))
+        return strings[0].as_py()
+    if kind.startswith("float"):
+        return float(word.view(np.float64)[0])
+    return bool(word[0]) if kind == "bool" else int(word[0])
+
+
+def state_objects(state: Mapping[str, StateField], arena: np.ndarray, place: int, texts: KeyDictionary | None) -> dict[str, Any]:
+    """The fields of a state that lies in words of an arena (`codegen.placed`), as Python's own objects."""
+    fields: dict[str, Any] = {}
+    for name, offset in offsets(state).items():
+        kind, at = state[name].kind, place + offset
+        if isinstance(kind, Array):
+            fields[name] = as_object(arena[at : at + cells_of(kind)], kind, texts)
+        elif not isinstance(kind, str):
+            start, count = int(arena[at + FIRST]), int(arena[at + COUNT])
+            fields[name] = as_object(arena[start : start + count * stride_of(kind)], kind, texts)
+        else:
+            known = scalar(kind)
+            assert known is not None
+            if known.in_functions == "float32":
+                fields[name] = float(arena.view(np.float32)[2 * at])
+            else:
+                fields[name] = word_object(arena[at : at + 1], known.in_functions, texts)
+    return fields

@@ -47,7 +47,7 @@ from headrace.memory.atomics import (
     store_relaxed,
     store_release,
 )
-from headrace.memory.event_count import cancel, prepare, signal, sleep
+from headrace.memory.event_count import signal
 from headrace.elastic.loads import LOAD_EVERY_NS, note_load, settle_load
 from headrace.elastic.epochs import (
     BARRIER,
@@ -72,6 +72,7 @@ from headrace.workers.worker_kernel import (
     IDLE_NS,
     PARKED_NS,
     SPIN,
+    await_stop,
     park,
     stopped,
     turn,
@@ -265,13 +266,7 @@ def run_instance(me, g, c, o, x, s, l, buffer):
                 c.meter[me, OUTPUTS] = l[HEAD]
                 turn(c.meter, me, PARKED_NS)
                 fetch_add(c.words, FINISHED, 1)
-                while not stopped(c):
-                    # Over: nothing can follow. Wait for STOP like a parked worker.
-                    ticket = prepare(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
-                    if stopped(c):
-                        cancel(c.words, BARRIER_WAITING)
-                        break
-                    sleep(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT, ticket, 1_000_000_000)
+                await_stop(me, c)
                 break
             if advance_time(me, g, c, o, x, s, l, buffer, ts) < 0:
                 break

@@ -16,11 +16,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.codegen.bindings import Binding, ContainerBinding, FieldBinding, Memory, Texts, Unreadable
+from headrace.codegen import placed
+from headrace.codegen.bindings import Binding, FieldBinding, Memory, Texts, Unreadable
 from headrace.codegen.capture import CapturedFunction, capture
 from headrace.codegen.functions import GeneratedFunction, specialise
-from headrace.codegen.kinds import Kind, cells_of, scalar
-from headrace.codegen.state import StateField
+from headrace.codegen.kinds import Kind
 from headrace.codegen.text import attributes
 from headrace.egress.containers import holds_text
 from headrace.ingress.columns import is_scalar, is_text, plain_type, value_dtype
@@ -75,12 +75,10 @@ class BoundStage:
     """They are the input's."""
     function: GeneratedFunction
     end: GeneratedFunction | None
-    offsets: dict[str, int]
-    """Field of the state -> its first word."""
 
     @property
     def state_words(self) -> int:
-        return sum(cells_of(one.kind) for one in self.stage.state.values())
+        return placed.words_of(self.stage.state)
 
     @property
     def entry_words(self) -> int:
@@ -186,7 +184,7 @@ def bind(stages: Sequence[Stage], schema: pa.Schema, event_time: str, debug: boo
             fields, nullable = _emitted_fields(columns, event_time), False
         function = writing.function(number, stage, columns, fields)
         end = writing.end(number, stage) if stage.end is not None else None
-        one = BoundStage(stage, columns, nullable, function, end, _offsets(stage.state))
+        one = BoundStage(stage, columns, nullable, function, end)
         found.append(one)
         columns = one.emitted
     kinds: list[Kind] = [column.kind for one in found for column in (*one.columns, *one.emitted)]
@@ -234,38 +232,6 @@ def _emitted_fields(columns: Sequence[Column], event_time: str) -> dict[str, Bin
     return fields | {event_time: FieldBinding("ts"), "ts": FieldBinding("ts")}
 
 
-def _offsets(state: Mapping[str, StateField]) -> dict[str, int]:
-    offsets, at = {}, 0
-    for name, one in state.items():
-        offsets[name] = at
-        at += cells_of(one.kind)
-    return offsets
-
-
-def state_cell(kind: str, offset: int) -> str:
-    """The word of a field of the state at `k`, in the array that has it as it is."""
-    if kind == "float64":
-        return f"s.arena_f[k + {offset}]"
-    return f"s.arena_h[2 * (k + {offset})]" if kind == "float32" else f"s.arena[k + {offset}]"
-
-
-def _state_fields(stage: Stage) -> dict[str, Binding]:
-    """What ``state`` has: words from `k` on."""
-    fields: dict[str, Binding] = {}
-    for name, offset in _offsets(stage.state).items():
-        kind = stage.state[name].kind
-        if not isinstance(kind, str):
-            fields[name] = ContainerBinding(kind, "s.arena", f"k + {offset}", "owner")
-            continue
-        known = scalar(kind)
-        assert known is not None
-        seen = known.in_functions
-        cell = state_cell(seen, offset)
-        value = f"{cell} != 0" if seen == "bool" else f"np.float64({cell})" if seen == "float32" else cell
-        fields[name] = FieldBinding(value, cell, kind if kind in ("string", "bool") or seen == kind else seen)
-    return fields
-
-
 POLICY_FIELDS = {
     "backlog": "worklist(c, stage)",
     "behind": "(worklist(c, stage + 1) if stage + 1 < c.form.shape[0] else 0)",
@@ -304,7 +270,7 @@ class _Writing:
     ) -> GeneratedFunction:
         """What a stage does with a record."""
         captured = _captured(stage.function)
-        bindings: dict[str, Any] = {"t": fields} | ({"state": _state_fields(stage)} if stage.is_kept else {})
+        bindings: dict[str, Any] = {"t": fields} | ({"state": placed.bindings(stage.state)} if stage.is_kept else {})
         values = [f"{part}_{one.name}" for one in columns for part in ("c", "n")]
         emits: dict[str, Any] = {}
         if stage.kind == "filter":
@@ -329,7 +295,7 @@ class _Writing:
             _captured(stage.end),
             name=f"end_{number}",
             arguments=("state", "emit"),
-            bindings={"state": _state_fields(stage)},
+            bindings={"state": placed.bindings(stage.state)},
             parameters=KERNEL_WORDS,
             **_emission(number, stage, has_time=True),
             **self._options,

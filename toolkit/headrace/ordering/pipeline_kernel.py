@@ -42,13 +42,12 @@ from headrace.ordering.words import (
 )
 from headrace.workers.changes_kernel import CONFIG
 from headrace.workers.worker_kernel import (
-    BARRIER_EVENT,
-    BARRIER_WAITING,
     BUSY_NS,
     IDLE_NS,
     PARKED_NS,
     ROOM_NS,
     SPIN,
+    await_stop,
     park,
     stopped,
     turn,
@@ -119,18 +118,6 @@ def await_work(me, g, c, o):
         timeout = FLIGHT_WAIT_NS if is_in_flight(c) else IDLE_WAIT_NS
         sleep(g.words, READERS_WAITING, g.event, DATA_EVENT, ticket, timeout)
     turn(c.meter, me, BUSY_NS)
-
-
-@kernel
-def await_stop(me, c):
-    """Everything is done: wait for STOP like a parked worker."""
-    turn(c.meter, me, PARKED_NS)
-    while not stopped(c):
-        ticket = prepare(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
-        if stopped(c):
-            cancel(c.words, BARRIER_WAITING)
-            break
-        sleep(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT, ticket, 1_000_000_000)
 
 
 @kernel

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.codegen.functions import explain_failure, translate_error
-from headrace.codegen.kinds import Array, cells_of, scalar
+from headrace.codegen.placed import write_first_values
 from headrace.codegen.text import python_name
-from headrace.egress.containers import as_object, stride_of
+from headrace.egress.containers import state_objects, word_object
 from headrace.errors import DisorderError, FunctionError, HeadraceError, SchemaError
 from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.ingress.times import time_text
-from headrace.memory.arena import COUNT, FIRST, HANDED_OUT, HEAD, allocate_arena, used_bytes
+from headrace.memory.arena import HANDED_OUT, HEAD, allocate_arena, used_bytes
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import named
 from headrace.memory.maps_kernel import map_find
@@ -78,7 +78,7 @@ class Program:
             if one.stage.kind == "stateful":
                 places[number] = arena[HANDED_OUT] + CELL
                 arena[HANDED_OUT] += -(-one.state_words // CELL) * CELL
-                self._begin(arena, int(places[number]), one)
+                write_first_values(one.stage.state, arena, int(places[number]))
         fields = {
             "arena": arena,
             "arena_f": arena.view(np.float64),
@@ -98,19 +98,6 @@ class Program:
 
     def _forget_after(self, stage: Stage) -> int:
         return 0 if stage.forget is None else parse_duration(stage.forget, self.node.unit, "forget")
-
-    def _begin(self, arena: np.ndarray, place: int, one: BoundStage) -> None:
-        """Write the first values of a state."""
-        for name, field in one.stage.state.items():
-            if not isinstance(field.kind, str) or field.kind == "string":
-                continue
-            at = place + one.offsets[name]
-            if field.kind == "float64":
-                arena.view(np.float64)[at] = field.first
-            elif field.kind == "float32":
-                arena.view(np.float32)[2 * at] = field.first
-            else:
-                arena[at] = int(field.first or 0)
 
     def private(self) -> np.ndarray:
         """A worker's own words."""
@@ -187,41 +174,15 @@ class Program:
         for index, column in enumerate(one.columns):
             is_null = one.nullable and int(found[words.NULLS]) >> index & 1
             value = found[words.FIRST_COLUMN + index : words.FIRST_COLUMN + index + 1]
-            row[column.name] = None if is_null else self._value(value, column.kind)
+            row[column.name] = None if is_null else word_object(value, column.kind, self.texts)
         return {python_name(self.event_time): ts, "ts": ts} | row
-
-    def _value(self, word: np.ndarray, kind: str) -> Any:
-        """A word as functions see it."""
-        if kind == "string":
-            assert self.texts is not None
-            (strings,) = self.texts.decode(word.astype(np.int64))
-            return strings[0].as_py()
-        if kind.startswith("float"):
-            return float(word.view(np.float64)[0])
-        return bool(word[0]) if kind == "bool" else int(word[0])
 
     def _state_of(self, one: BoundStage, number: int, row: dict[str, Any]) -> dict[str, Any]:
         """The state as it is in memory: the failed call may have changed some of it."""
         place = int(self.state.stage_state[number])
         if one.stage.kind == "partitioned":
             place = self._place_of_key(one, number, row)
-        fields: dict[str, Any] = {}
-        arena = self.state.arena
-        for name, field in one.stage.state.items():
-            at = place + one.offsets[name]
-            if isinstance(field.kind, Array):
-                fields[name] = as_object(arena[at : at + cells_of(field.kind)], field.kind, self.texts)
-            elif not isinstance(field.kind, str):
-                start, count = int(arena[at + FIRST]), int(arena[at + COUNT])
-                fields[name] = as_object(arena[start : start + count * stride_of(field.kind)], field.kind, self.texts)
-            else:
-                known = scalar(field.kind)
-                assert known is not None
-                if known.in_functions == "float32":
-                    fields[name] = float(arena.view(np.float32)[2 * at])
-                else:
-                    fields[name] = self._value(arena[at : at + 1], known.in_functions)
-        return fields
+        return state_objects(one.stage.state, self.state.arena, place, self.texts)
 
     def _place_of_key(self, one: BoundStage, number: int, row: dict[str, Any]) -> int:
         """Where the state of a record's key is."""

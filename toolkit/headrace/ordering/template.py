@@ -21,11 +21,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headrace.codegen.functions import GeneratedFunction
-from headrace.codegen.kinds import Array
+from headrace.codegen.placed import beginning, ending
 from headrace.codegen.text import indent
 from headrace.ingress.store import directory_width
 from headrace.memory.arena import CLASSES, HEAD
-from headrace.ordering.binding import Bound, BoundStage, Column, state_cell
+from headrace.ordering.binding import Bound, BoundStage, Column
 from headrace.ordering.words import FIRST_COLUMN
 
 _IMPORTS = """
@@ -104,8 +104,7 @@ def state_{number}(s, bucket, key):
 _FORGETFUL = """
 @kernel
 def clear_{number}(s, owner, k):
-    for word in range(k, k + {state_words}):
-        s.arena[word] = 0
+{ending}
 
 
 @kernel
@@ -289,7 +288,7 @@ def _stage_text(number: int, one: BoundStage) -> str:
             values=indent("\n".join(values), 1).rstrip("\n"),
         )  # fmt: skip
     if stage.is_kept:
-        text += _BEGIN.format(number=number, values=indent("\n".join(_first_values(one)) or "pass", 1).rstrip("\n"))
+        text += _BEGIN.format(number=number, values=indent("\n".join(beginning(one.stage.state)) or "pass", 1).rstrip("\n"))
     if stage.kind == "partitioned":
         text += _STATE.format(number=number, head=HEAD, classes=CLASSES, words=one.entry_words, full=STATE_FULL)
         if stage.forget is not None:
@@ -310,16 +309,10 @@ def _stage_text(number: int, one: BoundStage) -> str:
 
 def _forgetful_text(number: int, one: BoundStage) -> str:
     """Write how keys are forgotten: what their containers hold is given back first."""
-    text = _FORGETFUL.format(
-        number=number, head=HEAD, classes=CLASSES, words=one.entry_words, state_words=one.state_words
-    )
-    held = [
-        f"    release(s.arena_free, s.arena, owner, s.arena, k + {one.offsets[name]})"
-        for name, field in one.stage.state.items()
-        if not isinstance(field.kind, str | Array)
-    ]
-    head = f"def clear_{number}(s, owner, k):\n"
-    return text.replace(head, head + "".join(line + "\n" for line in held))
+    return _FORGETFUL.format(
+        number=number, head=HEAD, classes=CLASSES, words=one.entry_words, state_words=one.state_words,
+        ending=indent("\n".join(ending(one.stage.state)), 1).rstrip("\n"),
+    )  # fmt: skip
 
 
 def _call_text(number: int, one: BoundStage, out_stride: int) -> str:
@@ -345,24 +338,6 @@ def _stored(column: Column, index: int) -> str:
     if column.is_float:
         return f"c.arena_f[{place}] = {value}"
     return f"c.arena[{place}] = 1 if {value} else 0" if column.kind == "bool" else f"c.arena[{place}] = {value}"
-
-
-def _first_values(one: BoundStage) -> list[str]:
-    """What a state is at first, where that is not zeros."""
-    lines = []
-    for name, field in one.stage.state.items():
-        if not isinstance(field.kind, str) or field.kind == "string" or not field.first:
-            continue
-        value = float(field.first)
-        text = repr(field.first)
-        if value != value:
-            text = "np.nan"
-        elif value in (float("inf"), float("-inf")):
-            text = "np.inf" if value > 0 else "-np.inf"
-        elif field.kind == "bool":
-            text = "1"
-        lines.append(f"{state_cell(field.kind, one.offsets[name])} = {text}")
-    return lines
 
 
 def _fill_text(first: BoundStage, value_columns: Sequence[str]) -> str:

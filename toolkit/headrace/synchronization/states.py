@@ -10,13 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.codegen.functions import explain_failure, translate_error
-from headrace.codegen.kinds import Array, Kind, cells_of, scalar
-from headrace.codegen.placed import offsets, words_of
-from headrace.egress.containers import as_object, stride_of
+from headrace.codegen.placed import words_of, write_first_values
+from headrace.egress.containers import state_objects, word_object
 from headrace.errors import FunctionError, HeadraceError
 from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.ingress.store import Store
-from headrace.memory.arena import COUNT, FIRST, HANDED_OUT, HEAD, allocate_arena, used_bytes
+from headrace.memory.arena import HANDED_OUT, HEAD, allocate_arena, used_bytes
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import named
 from headrace.synchronization import words
@@ -90,18 +89,7 @@ class States:
 
     def begin(self, layout: Layout) -> None:
         """Write the first state, at the root of a plan."""
-        place = int(self.bundle.places[len(layout.places) - 1])
-        arena = self.bundle.arena
-        for name, at in offsets(self.bound.program.state).items():
-            field = self.bound.program.state[name]
-            if not isinstance(field.kind, str) or field.kind == "string":
-                continue
-            if field.kind == "float64":
-                arena.view(np.float64)[place + at] = field.first
-            elif field.kind == "float32":
-                arena.view(np.float32)[2 * (place + at)] = field.first
-            else:
-                arena[place + at] = int(field.first or 0)
+        write_first_values(self.bound.program.state, self.bundle.arena, int(self.bundle.places[len(layout.places) - 1]))
 
     def move(self, before: int, after: int) -> None:
         """Bring the state of one node to another one, which has none."""
@@ -186,38 +174,12 @@ class States:
         event: dict[str, Any] = {"ts": store.ts_of(row)}
         for column in columns:
             values, valid = store.column(column.name, at)
-            event[column.name] = None if valid is not None and not valid[0] else self._value(values, column.kind)
+            event[column.name] = None if valid is not None and not valid[0] else word_object(values, column.kind, self.texts)
         return event
-
-    def _value(self, word: np.ndarray, kind: str) -> Any:
-        """A word as functions see it."""
-        if kind == "string":
-            assert self.texts is not None
-            (strings,) = self.texts.decode(word.astype(np.int64))
-            return strings[0].as_py()
-        if kind.startswith("float"):
-            return float(word.view(np.float64)[0])
-        return bool(word[0]) if kind == "bool" else int(word[0])
 
     def _state_of(self, node: int) -> dict[str, Any]:
         """A state as it is in memory: a failed call may have changed some of it."""
-        program, arena, fields = self.bound.program, self.bundle.arena, {}
-        for name, offset in offsets(program.state).items():
-            kind: Kind = program.state[name].kind
-            at = int(self.bundle.places[node]) + offset
-            if isinstance(kind, Array):
-                fields[name] = as_object(arena[at : at + cells_of(kind)], kind, self.texts)
-            elif not isinstance(kind, str):
-                start, count = int(arena[at + FIRST]), int(arena[at + COUNT])
-                fields[name] = as_object(arena[start : start + count * stride_of(kind)], kind, self.texts)
-            else:
-                known = scalar(kind)
-                assert known is not None
-                if known.in_functions == "float32":
-                    fields[name] = float(arena.view(np.float32)[2 * at])
-                else:
-                    fields[name] = self._value(arena[at : at + 1], known.in_functions)
-        return fields
+        return state_objects(self.bound.program.state, self.bundle.arena, int(self.bundle.places[node]), self.texts)
 
 
 __all__ = ["States"]

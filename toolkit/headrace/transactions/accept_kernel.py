@@ -70,14 +70,13 @@ from headrace.transactions.words import (
     WATERMARK,
 )
 from headrace.workers.worker_kernel import (
-    BARRIER_EVENT,
-    BARRIER_WAITING,
     BUSY_NS,
     IDLE_NS,
     PARKED_NS,
     SPIN,
     WATCH_EVENT,
     WATCHER_WAITING,
+    await_stop,
     stopped,
     turn,
 )
@@ -253,12 +252,7 @@ def end_of_input(me, c, o, l):
     turn(c.meter, me, PARKED_NS)
     fetch_add(c.words, FINISHED, 1)
     signal(c.words, WATCHER_WAITING, c.event, WATCH_EVENT)
-    while not stopped(c):
-        ticket = prepare(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
-        if stopped(c):
-            cancel(c.words, BARRIER_WAITING)
-            break
-        sleep(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT, ticket, 1_000_000_000)
+    await_stop(me, c)
 
 
 __all__ = ["end_of_input", "punctuate"]
