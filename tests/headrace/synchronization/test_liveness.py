@@ -16,37 +16,11 @@ import pytest
 import headrace as hr
 from headrace.errors import FunctionError, OverflowInputError
 from headrace.synchronization.mailbox_kernel import CAPACITY
+from support.event_window import WINDOW, add, close
 from support.workloads import eventually
 
 HANG_S = 120
 
-
-def add(state, e, emit):
-    state.sum += e.x
-
-
-def close(state, e, emit):
-    emit(sum=state.sum)
-    state.sum = 0
-
-
-def split(state, left, right, tags_left, tags_right):
-    left.sum = state.sum
-
-
-def merge(into, other):
-    into.sum += other.sum
-
-
-WINDOW = {
-    "tags": {"value": {"x": "int64"}, "barrier": {}},
-    "depends": [("barrier", "barrier"), ("barrier", "value")],
-    "state": {"sum": "int64"},
-    "emits": {"sum": "int64"},
-    "update": {"value": add, "barrier": close},
-    "fork": split,
-    "join": merge,
-}
 VALUES, TIMES = pa.schema({"ts": pa.int64(), "x": pa.int64()}), pa.schema({"ts": pa.int64()})
 
 

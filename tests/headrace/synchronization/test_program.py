@@ -17,34 +17,8 @@ import headrace as hr
 from headrace.errors import ArgumentError, NotSupportedError, ParameterError, UnknownNameError
 from headrace.synchronization.definition import dependent, independent
 from headrace.synchronization.tags import ImplementationTag, TagSet, part_of
+from support.event_window import WINDOW, add, close, merge, split
 
-
-def add(state, e, emit):
-    state.sum += e.x
-
-
-def close(state, e, emit):
-    emit(sum=state.sum)
-    state.sum = 0
-
-
-def split(state, left, right, tags_left, tags_right):
-    left.sum = state.sum
-
-
-def merge(into, other):
-    into.sum += other.sum
-
-
-WINDOW = {
-    "tags": {"value": {"x": "int64"}, "barrier": {}},
-    "depends": [("barrier", "barrier"), ("barrier", "value")],
-    "state": {"sum": "int64"},
-    "emits": {"sum": "int64"},
-    "update": {"value": add, "barrier": close},
-    "fork": split,
-    "join": merge,
-}
 INC, RESET = hr.tag("inc", by="key", parts=8), hr.tag("reset", by="key", parts=8)
 COUNTER = {
     "tags": {INC: {"key": "int64"}, RESET: {"key": "int64"}, "stop": {}},

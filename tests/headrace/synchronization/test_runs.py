@@ -15,36 +15,16 @@ import pytest
 
 import headrace as hr
 from headrace.errors import FunctionError, ParameterError, RunFailedError, SchemaError, UnknownNameError
+from support import event_window
 
 
-def add(state, e, emit):
+def add_and_tell(state, e, emit):
     state.sum += e.x
     if e.x % 5 == 0:
         emit(sum=e.x)
 
 
-def close(state, e, emit):
-    emit(sum=state.sum)
-    state.sum = 0
-
-
-def split(state, left, right, tags_left, tags_right):
-    left.sum = state.sum
-
-
-def merge(into, other):
-    into.sum += other.sum
-
-
-WINDOW = {
-    "tags": {"value": {"x": "int64"}, "barrier": {}},
-    "depends": [("barrier", "barrier"), ("barrier", "value")],
-    "state": {"sum": "int64"},
-    "emits": {"sum": "int64"},
-    "update": {"value": add, "barrier": close},
-    "fork": split,
-    "join": merge,
-}
+WINDOW = {**event_window.WINDOW, "update": {"value": add_and_tell, "barrier": event_window.close}}
 
 
 def inc(state, e, emit):
@@ -266,7 +246,7 @@ def broken(state, e, emit):
 
 
 def test_a_function_that_raises_is_named_with_its_event():
-    program = hr.program(**{**WINDOW, "update": {"value": broken, "barrier": close}})
+    program = hr.program(**{**WINDOW, "update": {"value": broken, "barrier": event_window.close}})
     values = pa.table({"ts": [1, 2, 3], "x": [5, 0, 1]})
     with pytest.raises((FunctionError, RunFailedError), match="ZeroDivisionError") as caught:
         program.over({"value": values, "barrier": pa.table({"ts": [9]})}).to_arrow(threads=2)
