@@ -20,7 +20,7 @@ OWN    the most urgent one, as a function of the user's says (`template`, choose
 =====  =================================================================================
 
 Source      Prasaad, Ramalingam and Rajan, section 6
-Checked     tests/headrace/ordering/test_schedules.py
+Checked     tests/headrace/ordering
 """
 
 from headrace.kernel import kernel

@@ -32,7 +32,9 @@ Ordering    F1 runs are written, F2 store_release TAIL of every queue written to
                     of the two fences one is first: S2 sees the room, or G3 sees who waits
 Progress    Before a feeder waits for room it publishes what it wrote (F2, F3): the event of smallest rank
             that is in any queue is below every FRONTIER of inputs that wait, so it may be processed (I4).
-            Memory is bounded by `CAPACITY` events of each input, and `RUNS` runs of each queue.
+            What waits is bounded, by `CAPACITY` events of each input and `RUNS` runs of each queue. What is kept is
+            not: rows lie in the store until none before them in time waits, so while one event has to wait, later
+            ones of its input that do not depend on it pass, and their rows and results stay.
 Source      Kallas, Niksic, Stanford and Alur, "Stream Processing with Dependency-Guided Synchronization",
             section 3.4; heartbeats are FRONTIER
 Checked     tests/headrace/synchronization
