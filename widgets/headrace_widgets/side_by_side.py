@@ -67,8 +67,7 @@ class SideBySide(LiveView):
             name: columns for i in range(2) for name, columns in ((f"series{i}", SERIES), (f"changes{i}", CHANGES))
         })  # fmt: skip
         self.words = w.HTML()
-        steering = [one.widget for one in self.settings.values()]
-        steering += [self.rate.widget] if self.rate.is_there else []
+        steering = [*(one.widget for one in self.settings.values()), self.rate.widget]
         head = w.Box([self.words, self.stop]).add_class("headrace-head")
         bar = w.Box(steering).add_class("headrace-steering")
         self.widget = w.VBox([head, bar, self.messages.problem, self.connection, self.messages.code, self.plot])

@@ -10,9 +10,9 @@ from headrace.metrics.measures import Measure
 from headrace_widgets import palette
 from headrace_widgets.columns import element_word, heading_of, key_of, unit_of
 from headrace_widgets.panels.panel import Scene, compact_legend, largest, time_figure
-from headrace_widgets.units import axis_format, axis_label, in_words
+from headrace_widgets.units import OF_A_CORE, axis_format, axis_label, in_words
 
-_LEAST = {"fraction": 0.01, "ms": 0.1, "bytes": 1_024.0}
+_LEAST = {"fraction": 0.01, "ms": 0.1, "bytes": 1_024.0, OF_A_CORE: 0.1}
 
 
 class Lines:
