@@ -223,7 +223,8 @@ def _stages(now: OperatorMetrics, then: OperatorMetrics | None) -> list[Node]:
                 short = long = in_words(value / 1e6, OF_A_CORE)
             else:
                 per = "/s" if measure.kind == "counter" else ""
-                short = in_words(value, measure.unit if measure.unit in ("ns", "ms", "bytes") else "") + per
+                unit = measure.unit.removesuffix(" per tuple")
+                short = in_words(value, unit if unit in ("ns", "ms", "bytes") else "") + per
                 long = in_words(value, measure.unit) + per
             lines.append(f"{measure.word} {short}")
             about.append(f"{measure.title.rstrip('.')}: {long}")

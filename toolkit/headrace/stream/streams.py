@@ -57,6 +57,14 @@ _AGGREGATES = (
     "collect_list", "collect_set", "median", "quantile", "mode", "top",
 )  # fmt: skip
 _WINDOWED = ".window(size, advance)"
+WINDOW_WORDS = {
+    "width": "size", "slide": "advance", "step": "advance", "every": "advance", "hop": "advance",
+    "tz": "zone", "timezone": "zone", "time_zone": "zone",
+} | dict.fromkeys(
+    ("session", "gap"),
+    "windows have a fixed size; keep a session as a state that says when its user was seen last, in"
+    " stream.ordered().partitioned(f, by=..., state=...)",
+)  # fmt: skip
 
 
 class Stream(Summarised):
@@ -240,7 +248,7 @@ class Stream(Summarised):
         check_output_names([self._node.event_time, *names], "key_by()")
         return KeyedStream(self._node, names, keys, nulls)
 
-    @explains_arguments(width="size", slide="advance", step="advance", every="advance", hop="advance")
+    @explains_arguments(**WINDOW_WORDS)
     def window(
         self, size: Duration, advance: Duration | None = None, instances: str = "multi", zone: str | None = None
     ) -> WindowedStream:
@@ -700,7 +708,7 @@ class KeyedStream(Summarised):
         first = dict.fromkeys([*_RUNNING, *_OTHER_NAMES], ".window(...).aggregate(...) first")
         raise missing_attribute(self, name, stateful | dict.fromkeys(_WINDOWS, _WINDOWED) | first)
 
-    @explains_arguments(width="size", slide="advance", step="advance", every="advance", hop="advance")
+    @explains_arguments(**WINDOW_WORDS)
     def window(
         self, size: Duration, advance: Duration | None = None, instances: str = "multi", zone: str | None = None
     ) -> WindowedStream:
@@ -766,6 +774,8 @@ class WindowedStream(Summarised):
         {'ts': [60, 60], 'tag': ['a', 'b'], 'n': [2, 1]}
         """
         keyed, node = self._keyed, self._keyed._node
+        if not isinstance(name, str):
+            raise ParameterError(f"aggregate({name!r}): give each result a name, as in aggregate(n=hr.count(), most=hr.max('v'))")
         if not aggregates:
             raise ParameterError("aggregate(): give at least one, as in aggregate(n=hr.count())")
         for result, aggregate in aggregates.items():
