@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 OF_A_CORE = "fraction of a core"
-AXIS_FORMATS = {"fraction": "0.[0]%", OF_A_CORE: "0.[0]%", "bytes": "0.[0]b"}
+AXIS_FORMATS = {"fraction": "0.[0]%", OF_A_CORE: "0.[0]%", "bytes": "0.[0]d"}
 """Unit -> Bokeh's format of the labels of an axis; `AXIS_FORMAT` for the others."""
 AXIS_FORMAT = "0.[0]a"
 
