@@ -88,7 +88,7 @@ from headrace.expressions import (
 from headrace.names import missing_from_module
 from headrace.ordering.ranges import ranges_of
 from headrace.runtime.registry import runs, stop_all
-from headrace.stream import Stream, inputs, program, stream, streams
+from headrace.stream import Stream, inputs, program, stream, streams, together
 from headrace.synchronization.plan_nodes import PlanNode
 from headrace.synchronization.plans import Plan
 from headrace.synchronization.tags import tag
@@ -146,6 +146,7 @@ __all__ = [
     "sum",
     "table",
     "tag",
+    "together",
     "top",
     "words",
 ]

@@ -520,7 +520,7 @@ class Stream(Summarised):
 
     def plan(self) -> Query:
         """Return the validated query: its operators, upstream first, and what leads into each (`headrace.plan`)."""
-        return plan(self._node, ForwardSpec())
+        return plan({"": self._node}, ForwardSpec())
 
     def start(self, **options: Any):
         """Start the query, and return its run at once.
@@ -542,7 +542,8 @@ class Stream(Summarised):
             Changes planned beforehand, each before the tuple of that number (from 0) of the merged input. Where an engine has
             more to change, a dict in place of the threads: ``(1000, {"scheme": "lock"})``, ``(1000, {"batch": 1})``.
         sink : sink or function of record batches
-            Where results go, such as ``hr.parquet(path)``; by default they are collected, for ``run.to_arrow()``.
+            Where results go, such as ``hr.parquet(path)``; by default they are collected, for ``run.to_arrow()``. Of several
+            results (`headrace.together`) a dict: name -> sink.
         rate : float or schedule of `headrace.rates`
             Tuples per second and source, to pace the input; `run.rate` changes it. By default as fast as possible.
         controller : controller, or dict of operator name to one
