@@ -42,7 +42,9 @@ def numbered(text):
     found = set()
     for row in re.findall(r"^\| ([^|]+) \|", text, re.M):
         for kind, first, last in re.findall(r"(\w+?)s? ([\dIVXABC.]+)(?: to (?:\w+ )?(\d+))?", row):
-            found.update((kind, str(n)) for n in (range(int(first), int(last) + 1) if last and first.isdigit() else [first.rstrip(".")]))
+            is_range = last and first.isdigit()
+            numbers = range(int(first), int(last) + 1) if is_range else [first.rstrip(".")]
+            found.update((kind, str(number)) for number in numbers)
     return found
 
 

@@ -19,7 +19,7 @@ def ends(t, emit):
         if t.dest != "nowhere":
             emit(t.dest)
             emit(t.dest)
-        for stop in range(t.miles % 3):
+        for _ in range(t.miles % 3):
             emit("between")
 
 

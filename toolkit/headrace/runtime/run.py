@@ -412,10 +412,11 @@ def _shared_readers(feeds: Sequence[Feed]) -> dict[Feed, Reader]:
 
 def _sink_of(output: Output, given: Any) -> Sink:
     """Where one of the results goes: of a dict, what it says."""
-    sink = given.get(output.name) if isinstance(given, dict) else given
-    if sink is None:
+    chosen: Any = given.get(output.name) if isinstance(given, dict) else given
+    if chosen is None:
         return CollectSink()
-    return FunctionSink(sink) if callable(sink) and not hasattr(sink, "write") else sink
+    sink: Sink = FunctionSink(chosen) if callable(chosen) and not hasattr(chosen, "write") else chosen
+    return sink
 
 
 def _check_sinks(sinks: dict[str, Sink], query: Query) -> None:
