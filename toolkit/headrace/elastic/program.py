@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -48,8 +47,6 @@ class Program:
     """Window instances a key may have at once; the first field of the state is non-zero where one is."""
     latest_is_ready = False
     """The tuple that makes a result ready is the latest one in it."""
-    texts: Mapping[str, KeyDictionary] = MappingProxyType({})
-    """Text columns whose strings kernels know by id."""
     time_value = ""
     """Name of the value column that is the event time in the stream's unit, where kernels read it."""
 
@@ -65,6 +62,10 @@ class Program:
 
     def narrow_values_of(self, side: int) -> Sequence[str]:
         return ()
+
+    def texts_of(self, side: int) -> Mapping[str, KeyDictionary]:
+        """Text columns whose strings kernels know by id: name -> what knows them."""
+        return {}
 
     def forms_of(self, side: int) -> Mapping[str, tuple[str, int]]:
         """Values that are no columns: name -> (column, divisor); what is not divisible is null."""

@@ -26,7 +26,6 @@ from headrace.references import BUCKETS
 from headrace.workers import worker_kernel
 
 _COLLECTING = ("collect_list", "collect_set", "quantile", "mode", "top")
-_LEAST_RECYCLED = 1 << 14
 """Ids of fewer strings are not worth recycling."""
 
 
@@ -55,7 +54,7 @@ class AggregateProgram(Program):
         aggregates = tuple(self._aggregate(wanted) for _, wanted in spec.aggregates)
         self.shape = AggregateShape(aggregates, slots, self.multi_key, len(names), spec.window.zone is not None)
         layout = self._layout = Layout(self.shape)
-        self.texts = {}
+        self.texts: dict[str, KeyDictionary] = {}
         for column, name in enumerate(names):
             if is_text(self._kinds[name]):
                 if column in layout.texts:
@@ -63,7 +62,6 @@ class AggregateProgram(Program):
                 else:
                     self.texts[name] = KeyDictionary(("string",), 1, options.max_keys)
                 self.texts[name].set_types([self._kinds[name]])
-        self._recycle_at = dict.fromkeys(self.texts, _LEAST_RECYCLED)
         self.result_fields = list(layout.results)
         self.list_fields = [(layout.out_value[number], count) for number, count in layout.out_count.items()]
         self._max_state = options.max_state
@@ -109,20 +107,20 @@ class AggregateProgram(Program):
             self._max_state // 8,
         )
 
+    def texts_of(self, side):
+        return self.texts
+
     def finisher(self, stores):
         outputs = template.output_columns(self.shape)
         texts = [self.texts.get(wanted.column or "") for _, wanted in self.spec.aggregates]
         return AggregateResults(self._schema, self.dictionary, len(self.spec.key_names), outputs, texts)
 
     def release(self, watermark):
-        for name, dictionary in self.texts.items():
-            if watermark == END_OF_TIME:
-                continue
+        if watermark == END_OF_TIME:
+            return
+        for dictionary in self.texts.values():
             # Every window that holds ts ended by ts + WS.
-            dictionary.horizon = watermark - self.window_size + 1
-            if dictionary.size > self._recycle_at[name]:
-                dictionary.recycle(dictionary.horizon)
-                self._recycle_at[name] = max(_LEAST_RECYCLED, 2 * dictionary.size)
+            dictionary.expire(watermark - self.window_size + 1)
 
     def private(self, worker):
         words = np.zeros(PRIVATE_WORDS, np.int64)

@@ -44,7 +44,6 @@ from headrace.progress import END_OF_TIME
 from headrace.references import BUCKETS, ROW_MASK, SOURCE_SHIFT
 from headrace.workers import worker_kernel
 
-_LEAST_RECYCLED = 1 << 14
 """Ids of fewer strings are not worth recycling."""
 _MOST_SHOWN = 20
 """Elements of a container, in an error."""
@@ -81,12 +80,12 @@ class CustomProgram(Program):
         self.value_columns = max(map(len, self._read))
         literals = self.bound.literals
         self._texts = OrderedTexts(options.max_keys) if literals else None
-        self._recycle_at = _LEAST_RECYCLED
+        self._text_columns: dict[str, OrderedTexts] = {}
         if self._texts is not None:
             self._texts.set_types([pa.string()])
             self._texts.keep(literals)
             named = [(a, column) for read in self._read for a, column in read.items()]
-            self.texts = {column: self._texts for a, column in named if self.bound.columns[a].kind == "string"}
+            self._text_columns = {column: self._texts for a, column in named if self.bound.columns[a].kind == "string"}
         self._multi_key = [
             bool(keys) and not (spec.nulls == "error" and all(key.is_single for key in keys))
             for keys in spec.keys
@@ -144,6 +143,9 @@ class CustomProgram(Program):
     def values_of(self, side):
         return list(self._read[side].values())
 
+    def texts_of(self, side):
+        return self._text_columns
+
     def carried_of(self, side):
         return self._carried[side]
 
@@ -183,10 +185,7 @@ class CustomProgram(Program):
         if texts is None or watermark == END_OF_TIME:
             return
         # Every window that holds ts ended by ts + WS.
-        texts.horizon = watermark - self._held_for + 1
-        if texts.size > self._recycle_at:
-            texts.recycle(texts.horizon)
-            self._recycle_at = max(_LEAST_RECYCLED, 2 * texts.size)
+        texts.expire(watermark - self._held_for + 1)
 
     def text(self):
         return generate(self.shape)
