@@ -28,7 +28,7 @@ SETTINGS = settings(max_examples=16, deadline=None, derandomize=True)
 LIMIT = 200
 WORDS = ["", "a", "b", "B", "ab", "é", "日本", "z" * 11, "z" * 11 + "a", "\U0001f600"]
 TEXTS = st.none() | st.sampled_from(WORDS)
-LEFT = {"name": pa.string(), "kind": pa.dictionary(pa.int8(), pa.string()), "n": pa.int32()}
+LEFT = {"name": pa.string(), "kind": pa.dictionary(pa.int16(), pa.string()), "n": pa.int32()}
 RIGHT = {"word": pa.large_string(), "sort": pa.string(), "n": pa.int32()}
 RULE = pa.schema({"ts": pa.int64(), **LEFT}), pa.schema({"ts": pa.int64(), **RIGHT})
 
@@ -151,7 +151,7 @@ def test_planted_mistakes_are_seen(mistake, monkeypatch):
     planted_init = OrderedTexts.__init__
     monkeypatch.setattr(OrderedTexts, "__init__", init)
     mistake(monkeypatch)
-    with pytest.raises((AssertionError, HeadraceError, pa.ArrowInvalid, KeyError)):
+    with pytest.raises((AssertionError, HeadraceError, KeyError)):
         for _ in range(6):  # by how far the source is ahead: a single run may not show it
             assert_passing()
 

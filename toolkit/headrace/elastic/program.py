@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from headrace.elastic import epochs
+from headrace.elastic.failures import AT_A_BARRIER
 from headrace.elastic.instance_loop import PRIVATE_WORDS
 from headrace.errors import HeadraceError, RunFailedError
 from headrace.ingress.key_sources import KeySource
@@ -129,6 +130,13 @@ class Program:
     def time_text(self, ts: int) -> str:
         """Return an event time of a result as an error shows it."""
         return time_text(ts, self.node.schema.field(self.node.event_time).type)
+
+    def windows_text(self, failure: np.ndarray) -> str:
+        """Return which windows a worker's failure is about."""
+        ts = int(failure[worker_kernel.FAILURE_TS])
+        if ts == AT_A_BARRIER:
+            return "the windows that moved to another instance"
+        return f"the windows open at event time {self.time_text(ts)}"
 
     def explain(self, failure: np.ndarray, stores: list[Store], state: Any) -> HeadraceError:
         """Turn a worker's failure record into an error."""

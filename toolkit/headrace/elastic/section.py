@@ -190,6 +190,11 @@ class ElasticSection(GatedSection):
         """Run the loop of an instance."""
         self.module.run(*arguments)
 
+    def let_go(self) -> None:
+        """Cut what refers back to it."""
+        super().let_go()
+        vars(self.reconfiguration).pop("_transfer_of", None)
+
     def extras(self) -> dict[str, Any]:
         """``hot_keys``, where there are keys."""
         return {} if self.dictionary is None else {"hot_keys": self.hot_keys}

@@ -677,6 +677,7 @@ SPARSE = 16
 _CODES_FROM = np.uint64(0)
 
 _LEAST_RECYCLED = 1 << 14
+"""Fewer ids are not worth recycling."""
 _BEFORE_ALL = FREE + 1
 _NO_TIMES = np.zeros(0, np.int64)
 _DEFAULT_TYPES = {"string": pa.string(), "int": pa.int64(), "float": pa.float64()}

@@ -19,14 +19,14 @@ from headrace.ingress.columns import is_text, plain_type, value_dtype
 from headrace.ingress.key_sources import make_dictionary
 from headrace.ingress.keys import KeyDictionary, id_capacity
 from headrace.ingress.ordered_texts import OrderedTexts
-from headrace.memory.arena import ARENA_WORDS, used_bytes
+from headrace.memory.arena import used_bytes
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME
 from headrace.references import BUCKETS
 from headrace.workers import worker_kernel
 
-_COLLECTING = ("collect_list", "collect_set", "quantile", "mode", "top")
-"""Ids of fewer strings are not worth recycling."""
+_COLLECTING = ("collect_list", "collect_set", "quantile", "mode", "top", "count_distinct")
+"""Aggregates whose state grows with the values."""
 
 
 class AggregateProgram(Program):
@@ -132,10 +132,17 @@ class AggregateProgram(Program):
         return id_limit * self.shape.slots * template.bytes_per_place(self.shape)
 
     def arena_bytes(self, state):
-        return used_bytes(*(getattr(state, name) for name in self._layout.arena)) if self._layout.heads else 0
+        layout = self._layout
+        return used_bytes(*(getattr(state, name) for name in layout.arena)) if layout.heads or layout.sets else 0
 
     def explain(self, failure, stores, state):
         code = int(failure[worker_kernel.FAILURE_CODE])
+        if code == failures.STATE_FULL:
+            keeping = [f"{name}={wanted!r}" for name, wanted in self.spec.aggregates if wanted.kind in _COLLECTING]
+            return OverflowInputError(
+                f"{', '.join(keeping)}: the values that {self.windows_text(failure)} keep do not fit into"
+                f" max_state={self._max_state} bytes; use smaller windows, or pass a larger max_state="
+            )
         ts = self.time_text(int(failure[worker_kernel.FAILURE_TS]))
         if code == failures.SUM_OVERFLOW:
             sums = [f"{name}={wanted!r}" for name, wanted in self.spec.aggregates if wanted.kind == "sum"]
@@ -146,17 +153,6 @@ class AggregateProgram(Program):
         if code == failures.COUNT_OVERFLOW:
             return AggregateOverflowError(
                 f"the window that ends at {ts} holds more than 2**32 tuples; use a smaller size="
-            )
-        if code == failures.DISTINCT_FULL:
-            return OverflowInputError(
-                f"count_distinct: the windows open at event time {ts} hold more different values than fit into"
-                f" {8 * ARENA_WORDS >> 30} GiB of addresses; use smaller windows"
-            )
-        if code == failures.STATE_FULL:
-            keeping = [f"{name}={wanted!r}" for name, wanted in self.spec.aggregates if wanted.kind in _COLLECTING]
-            return OverflowInputError(
-                f"{', '.join(keeping)}: the values that the windows open at event time {ts} keep do not fit into"
-                f" max_state={self._max_state} bytes; use smaller windows, or pass a larger max_state="
             )
         return super().explain(failure, stores, state)
 
