@@ -82,6 +82,7 @@ _MAY_RAISE = re.compile(
     r"|\bkept_(?!float|bits|key_bits|less|lesser|greater|count|has|find|or|entry|sum|discard)\w"
     r"|\bchecked_(?!int64|float64|float32|bool|truth|negative|magnitude|invert)"
 )
+_DECORATORS = ("compiled", "compiled_user", "compiled_user_bounded", "compiled_user_within")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STEPS_TO_EXPLAIN = 1_000_000
 """Lines a failed function may run in the interpreter before we stop looking for the reason."""
@@ -264,10 +265,8 @@ def specialise(
         imports.append(f"from headrace.codegen.python_numbers import {', '.join(sorted(written.number_checks))}")
     if written.kept:
         imports.append(f"from headrace.codegen.containers.kernel import {', '.join(sorted(written.kept))}")
-    if decorator in ("compiled", "compiled_user"):
-        imports.append(f"from headrace.codegen.modules import {decorator}")
-    if decorator == "compiled_user" and any("@compiled_user_bounded" in chunk for chunk in written.chunks):
-        imports.append("from headrace.codegen.modules import compiled_user_bounded")
+    decorators = {decorator, *(chunk.partition("\n")[0].removeprefix("@") for chunk in written.chunks)}
+    imports += [f"from headrace.codegen.modules import {each}" for each in _DECORATORS if each in decorators]
     return GeneratedFunction(
         name=name,
         parameters=tuple(parameters),

@@ -174,8 +174,10 @@ class _Function(KeptValues):
             origin[new.lineno] = old.lineno
         written = self.written
         decorator = self.plan.decorator
-        if decorator == "compiled_user" and self.has_indices:
+        if decorator.startswith("compiled_user") and self.has_indices:
             decorator = "compiled_user_bounded"
+        elif decorator == "compiled_user_within" and self.name != self.plan.name:
+            decorator = "compiled_user"  # a helper may have several callers
         lines = [f"@{decorator}"] if decorator else []
         written.lines += [None] * len(lines)
         for number, line in enumerate(text.split("\n"), start=1):

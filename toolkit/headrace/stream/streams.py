@@ -293,7 +293,7 @@ class Stream(Summarised):
             Pairs match when their event times are less than this apart; as in `window`.
         where : predicate or function, optional
             ``hr.band("x", "a", 10) & hr.band("y", "b", 10)``, or a compiled
-            Python function ``lambda l, r: ...``. It reads numbers and bools,
+            Python function ``lambda l, r: ...``. It reads numbers, bools and strings,
             timestamps and durations as integers in the unit of their column,
             and the event times as ``l.ts`` and ``r.ts``, integers in the
             stream's unit; what else differs from Python is in `operator`.

@@ -123,7 +123,7 @@ def kept_place(heads, at, i):
     return place
 
 
-@kernel
+@kernel(often=True)
 def kept_append(free, arena, lists, heads, at, word):
     if list_append(free, arena, lists, heads, at, word) < 0:
         raise MemoryError
@@ -271,12 +271,12 @@ def kept_array_find(words, place, size, word, is_float):
 # -- maps and sets
 
 
-@kernel
+@kernel(often=True)
 def kept_has(arena, heads, at, key, width):
     return map_find(arena, heads, at, key, width) >= 0
 
 
-@kernel
+@kernel(often=True)
 def kept_value(arena, heads, at, key, width):
     """Where the value of a key is."""
     found = map_find(arena, heads, at, key, width)
@@ -285,7 +285,7 @@ def kept_value(arena, heads, at, key, width):
     return found + 1
 
 
-@kernel
+@kernel(often=True)
 def kept_made(free, arena, lists, heads, at, key, width):
     """Where the value of a key is; of zeros, if the key is new."""
     found = map_put(free, arena, lists, heads, at, key, width)
@@ -344,7 +344,7 @@ def kept_discard(free, arena, lists, heads, at, key, width):
     map_remove(free, arena, lists, heads, at, key, width)
 
 
-@kernel
+@kernel(often=True)
 def kept_add(free, arena, lists, heads, at, key):
     if map_put(free, arena, lists, heads, at, key, 0) < 0:
         raise MemoryError
