@@ -18,8 +18,10 @@ import pyarrow as pa
 from headrace.codegen.bindings import Binding, FieldBinding, Memory, Opened, Texts, Unreadable
 from headrace.codegen.capture import CapturedFunction
 from headrace.codegen.functions import GeneratedFunction, specialise
+from headrace.codegen.inference import TEXTS
 from headrace.codegen.kinds import Kind, scalar
 from headrace.codegen.text import attributes
+from headrace.egress.containers import holds_text
 from headrace.errors import FunctionError
 from headrace.ingress.columns import is_list, is_scalar, is_text, plain_type, value_dtype
 from headrace.ingress.lists import element_dtype
@@ -58,11 +60,19 @@ class Readable:
     dtype: str
     """As the store holds it; of a list, its elements."""
     kind: str
-    """int64, float64, bool or string, as functions see it, or "list"."""
+    """int64, float64, bool or string, as functions see it, or "list"; "texts" is a list of strings."""
+
+    @property
+    def is_list(self) -> bool:
+        return self.kind in ("list", "texts")
+
+    @property
+    def holds_text(self) -> bool:
+        return self.kind in ("string", "texts")
 
     @property
     def parts(self) -> tuple[str, ...]:
-        return PARTS["list" if self.kind == "list" else "scalar"]
+        return PARTS["list" if self.is_list else "scalar"]
 
 
 @dataclass
@@ -131,7 +141,7 @@ def bind(
         With the line of what cannot be compiled.
     """
     readable, fields = event_fields(schema, event_time)
-    lists = [name for name, column in readable.items() if column.kind == "list"]
+    lists = [name for name, column in readable.items() if column.is_list]
     lowered = [lower(function, list(emits), lists) for function in functions]
     tables = list({id(row.table): row.table for each in lowered for row in each.rows.values()}.values())
     for each in lowered:
@@ -160,8 +170,9 @@ def bind(
     names = [name for name in readable if name in read or nulls_of(name) in read]
     runs, keys, taken, columns = written(names)
     speculative = [writing.run(number, each, columns, speculates=True) for number, each in enumerate(lowered)]
-    kinds = [readable[name].kind for name in names] + [kind for kind in emits.values() if isinstance(kind, str)]
-    has_texts = len(texts.literals) > 1 or "string" in kinds or any(table.is_text for table in tables)
+    kept = [*emits.values(), *(kind for table in tables for kind in table.columns.values())]
+    has_texts = len(texts.literals) > 1 or any(readable[name].holds_text for name in names)
+    has_texts = has_texts or any(table.is_text for table in tables) or any(map(holds_text, kept))
     used = {name: readable[name] for name in names}
     literals = texts.literals if has_texts else []
     return Bound(lowered, splits, tables, used, runs, speculative, keys, taken, literals, has_texts, undetermined)
@@ -190,9 +201,10 @@ def _check_keys(lowered: Lowered, readable: Mapping[str, Readable]) -> None:
         kind = readable[key.attr].kind if key.attr in readable else ""
         table = lowered.rows[name].table
         wanted = "string" if table.is_text else "int64"
-        fix = {"list": "loop over it", "float64": "cast it to int64 before", "bool": "cast it to int64 before"}.get(kind)
+        fixes = dict.fromkeys(("list", "texts"), "loop over it") | dict.fromkeys(("float64", "bool"), "cast it to int64 before")
+        fix = fixes.get(kind)
         if fix is not None:
-            what = "a list" if kind == "list" else f"of type {kind}"
+            what = "a list" if kind in ("list", "texts") else f"of type {kind}"
             raise lowered.captured.error(
                 f"{name}: {ast.unparse(key)} is {what}, and the keys of {table.name} are {wanted}: {fix}", node
             )
@@ -328,7 +340,8 @@ class _Writing:
         found: dict[str, Binding] = {}
         for column, number in one.saved:
             kind, cell = one.row.table.columns[column], f"s.{kept_field(site, number)}[{at}]"
-            found[f"{column}@{number}"] = FieldBinding(f"{cell} != 0" if kind == "bool" else cell, cell)
+            read = f"{cell} != 0" if kind == "bool" else cell
+            found[f"{column}@{number}"] = FieldBinding(read, cell, "string" if kind == "string" else None)
         return found
 
     # -- rows
@@ -420,11 +433,13 @@ def event_fields(schema: pa.Schema, event_time: str) -> tuple[dict[str, Readable
         kind = plain_type(schema.field(column).type)
         if column == event_time:
             fields[name] = FieldBinding("ts")
-        elif is_list(kind) and is_scalar(plain_type(kind.value_type)):
-            dtype = element_dtype(kind).name
-            readable[name] = Readable(column, dtype, "list")
+        elif is_list(kind) and (is_scalar(plain_type(kind.value_type)) or is_text(plain_type(kind.value_type))):
+            dtype, holds_strings = element_dtype(kind).name, is_text(plain_type(kind.value_type))
+            readable[name] = Readable(column, dtype, "texts" if holds_strings else "list")
             view = {"float64": "view_f64"}.get(dtype, "view_i64")
-            fields[name] = FieldBinding(f"whole_list({view}(c_{name}, z_{name}), h_{name})", valid=f"n_{name}")
+            fields[name] = FieldBinding(
+                f"whole_list({view}(c_{name}, z_{name}), h_{name})", kind=TEXTS if holds_strings else None, valid=f"n_{name}"
+            )
             fields[nulls_of(name)] = FieldBinding(f"h_{name}", valid=f"n_{name}")
         elif is_text(kind):
             readable[name] = Readable(column, "int64", "string")

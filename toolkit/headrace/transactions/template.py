@@ -388,13 +388,13 @@ def _column(name: str, readable: Readable, value_columns: Sequence[str]) -> list
     index = value_columns.index(readable.column)
     view = {"float64": "view_f64", "uint8": "view_u8"}.get(readable.dtype, "view_i64")
     lines = [
-        f"c_{name} = {'view_i64' if readable.kind == 'list' else view}(x[source, entry + values_at({index})], CHUNK)[at]",
+        f"c_{name} = {'view_i64' if readable.is_list else view}(x[source, entry + values_at({index})], CHUNK)[at]",
         f"valid_{name} = x[source, entry + validity_at({index})]",
         f"n_{name} = valid_{name} == 0 or view_u8(valid_{name}, CHUNK)[at] != 0",
     ]
     if readable.kind == "bool":
         lines[0] += " != 0"
-    if readable.kind == "list":
+    if readable.is_list:
         for part, suffix in (("z", ".size"), ("h", ".nulls")):
             place = value_columns.index(readable.column + suffix)
             lines.append(f"{part}_{name} = view_i64(x[source, entry + values_at({place})], CHUNK)[at]")
