@@ -30,6 +30,7 @@ from headrace.transactions import layout
 from headrace.transactions.determined import name_keys
 from headrace.transactions.lowering import EMITTED, MASK, Lowered, Row, lower
 from headrace.transactions.nulls import nulls_of
+from headrace.transactions.overwriting import overwrites
 from headrace.transactions.splitting import KEPT, TURN, Site, Split, sites_of, split
 from headrace.transactions.tables import Table
 from headrace.transactions.words import MOST_SITES
@@ -87,12 +88,15 @@ class Taken:
         By site, counted over all functions.
     sites : list of (int, Site)
         With the number of their function.
+    overwriting : list
+        By site, as of `overwriting.overwrites`.
     """
 
     names: list[GeneratedFunction]
     posts: list[GeneratedFunction]
     units: dict[int, GeneratedFunction]
     sites: list[tuple[int, Site]]
+    overwriting: list[list[str] | None]
 
     @property
     def whole(self) -> set[int]:
@@ -147,7 +151,7 @@ def bind(
     for each in lowered:
         _check_keys(each, readable)
     texts = Texts(*(f"s.{name}" for name in TEXT_FIELDS), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT])
-    writing = _Writing(tables, emits, fields, texts)
+    writing = _Writing(tables, emits, readable, fields, texts)
     undetermined = _undetermined(lowered)
     splits = [split(each) for each in lowered]
 
@@ -235,8 +239,11 @@ def memory_of(kind: str) -> str:
 class _Writing:
     """Rewrites the functions of one operator."""
 
-    def __init__(self, tables: list[Table], emits: Mapping[str, Kind], fields: dict[str, Binding], texts: Texts):
-        self._tables, self._emits, self._fields, self._texts = tables, emits, fields, texts
+    def __init__(
+        self, tables: list[Table], emits: Mapping[str, Kind], readable: Mapping[str, Readable], fields: dict[str, Binding],
+        texts: Texts,
+    ):  # fmt: skip
+        self._tables, self._emits, self._readable, self._fields, self._texts = tables, emits, readable, fields, texts
 
     # -- whole
 
@@ -284,6 +291,8 @@ class _Writing:
         if len(sites) > MOST_SITES:
             raise FunctionError(f"they find rows at {len(sites)} places, more than {MOST_SITES}")
         names, posts = [], []
+        overwriting = [self._overwrites(one, splits[number]) for number, one in sites]
+        noted = [self._noted(number, site, one, overwriting[site]) for site, (number, one) in enumerate(sites)]
         units = {
             site: self._unit(site, number, one, splits[number], columns)
             for site, (number, one) in enumerate(sites)
@@ -292,10 +301,7 @@ class _Writing:
         for number, each in enumerate(splits):
             own = [(site, one) for site, (of, one) in enumerate(sites) if of == number]
             assert each.name is not None and each.post is not None
-            rows = {
-                one.row.name: Opened(self._role(one.row), self._noted(number, site, one), _kind_of_key(one.row))
-                for site, one in own
-            }
+            rows = {one.row.name: Opened(self._role(one.row), noted[site], _kind_of_key(one.row)) for site, one in own}
             turns = tuple(f"{TURNS}{one.row.number}" for _, one in own if one.loops)
             bindings: dict[str, Any] = {"e": self._fields} | {row.role: {} for row in rows.values()}
             given = (*turns, *columns)
@@ -306,7 +312,11 @@ class _Writing:
             named = {EMITTED: "state emitted"}
             given = (NEXT_OPERATION, *columns)
             posts.append(self._specialised(f"post_{number}", each.post, given, bindings, rows, named, "any"))
-        return Taken(names, posts, units, sites)
+        return Taken(names, posts, units, sites, overwriting)
+
+    def _overwrites(self, one: Site, of: Split) -> list[str] | None:
+        assert of.lowered is not None
+        return overwrites(one, of.lowered.captured.parameters[0], self._readable)
 
     def _unit(self, site: int, number: int, one: Site, of: Split, columns: tuple[str, ...]) -> GeneratedFunction:
         """What one operation does, in its row's chain."""
@@ -325,10 +335,11 @@ class _Writing:
         named = {KEPT: "state kept", TURN: TURN}
         return self._specialised(f"unit_{site}", unit, ("o", "slot", "turn", *columns), bindings, rows, named, None)
 
-    def _noted(self, number: int, site: int, one: Site) -> str:
+    def _noted(self, number: int, site: int, one: Site, nullable: list[str] | None) -> str:
         record = f"s.table_first[{self._tables.index(one.row.table)}] + row_{one.row.number}"
         turn = f"{TURNS}{one.row.number}" if one.loops else "0"
-        text = f"note_operation(c, me, {record}, i << EVENT_SHIFT | {turn} << TURN_SHIFT | {site})\n"
+        is_there = "False" if nullable is None else " and ".join(f"n_{name}" for name in nullable) or "True"
+        text = f"note_operation(c, me, {record}, i << EVENT_SHIFT | {turn} << TURN_SHIFT | {site}, {is_there})\n"
         if one.loops:
             text += f"{turn} = {turn} + 1\n"
         if not one.is_unit:

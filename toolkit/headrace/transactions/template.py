@@ -29,6 +29,7 @@ from headrace.codegen.modules import compiled as kernel
 from headrace.ingress.store import CHUNK
 from headrace.ingress.store_kernel import locate, validity_at, values_at
 from headrace.memory.atomics import load_relaxed, view_f64, view_i64, view_u8
+from headrace.transactions.combining_kernel import combine
 from headrace.transactions.key_sets_kernel import SET_AT, begin_set, end_operations, end_set, note, note_operation
 from headrace.transactions.versions_kernel import place_of
 from headrace.transactions.words import CAUSE, COUNT, EVENT_SHIFT, MOST_SITES, MOST_TURNS, TURN_SHIFT, VERSIONED
@@ -177,6 +178,7 @@ def prepare_operations(me, c, x, s, l, first, last):
 {names}
         if not end_operations(c, me, i):
             return i
+{combine}
     return last
 
 
@@ -343,6 +345,7 @@ def _operations_text(bound: Bound, value_columns: Sequence[str], check: str) -> 
     return _pasted([*whole, *taken.names, *taken.units.values(), *taken.posts]) + _OPERATIONS.format(
         name_columns=_columns(bound, taken.names, value_columns, 2),
         names=indent("\n".join(names), 2).rstrip("\n"),
+        combine="        combine(c, me, c.set_at[i])" if any(each is not None for each in taken.overwriting) else "",
         unit_columns=_columns(bound, [*taken.units.values(), *whole], value_columns, 3),
         units=indent("\n".join(units) or "pass", 2).rstrip("\n"),
         post_columns=_columns(bound, taken.posts, value_columns, 1),

@@ -93,6 +93,8 @@ FILLING_WORDS = 32
     ABORTS,
     ALONE,  # events that were executed in place, behind a part that was curtailed
 ) = range(16, 28)
+COMBINING, COMBINED, LEFT_BEFORE, REST = range(28, 32)
+"""Columns of `filling` of whoever leaves out what is overwritten (`combining_kernel`)."""
 PIECE = 256
 """Operations of chains that an executor lines up at a time, behind those of all slices in `entries`."""
 LENGTH_CLASSES = 64
