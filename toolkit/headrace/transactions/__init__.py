@@ -15,6 +15,7 @@ From a function to kernels:
 ``splitting``         from that, operations on single rows, where none depends on another one
 ``overwriting``       which of them only the last one of several need be done
 ``explained``         which of these it is, in words
+``event_columns``     what functions read of the event
 ``binding``           what names stand for in kernels, and the rewritten functions
 ``template``          the text of one operator's kernels (``undo_kernel``)
 ``build``             that text, and the loop that calls it

@@ -6,19 +6,16 @@ column of the event or an element of a list that is looped over, of the column's
 reject, and nobody asks for what the row was. A sum is none, even of integers: with a batch added up beforehand an
 overflow would show at another event, or not at all.
 
-Source      TStream, section VI-E, on what one hot key does to chains; the remedy is ours.
+Source      ours: one hot row bounds what chains can do, whoever builds them.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from headrace.transactions.event_columns import Readable
 from headrace.transactions.splitting import TURN, Site
-
-if TYPE_CHECKING:
-    from headrace.transactions.binding import Readable
 
 _CONSTANTS = {bool: "bool", int: "int64", float: "float64", str: "string"}
 _ELEMENTS = {"list": "", "texts": "string"}

@@ -145,7 +145,7 @@ class Table:
             raise Rejected
         if key not in rows:
             if self.unknown == "error":
-                raise KeyError(f"{self.name} has no key {key!r}")
+                raise KeyError(f"{self.name} has no key {key!r}: put it in, or make the table with unknown='reject' or 'insert'")
             rows[key] = {name: first_value(kind) for name, kind in self.columns.items()}
         return Row(self, rows[key])
 

@@ -21,7 +21,8 @@ from headrace.codegen.included import included
 from headrace.codegen.text import indent
 from headrace.ingress.store import directory_width
 from headrace.transactions import layout, undo_kernel
-from headrace.transactions.binding import TURNS, Bound, Readable, event_field, mask_field
+from headrace.transactions.binding import TURNS, Bound, event_field, mask_field
+from headrace.transactions.event_columns import Readable
 from headrace.transactions.results import ring_field
 
 _IMPORTS = """
