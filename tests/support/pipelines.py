@@ -74,11 +74,21 @@ def has_all(t):
     return t.text is not None and t.x is not None and t.flag is not None
 
 
+def tell(state, emit):
+    emit(ts=(state.hour + 1) * 10, sum=state.sum)
+
+
+def at_once(emit, x):
+    emit(sum=x)
+
+
 def hour_over(state, t, emit):
     hour = t.ts // 10
     if state.open and hour > state.hour:
-        emit(ts=(state.hour + 1) * 10, sum=state.sum)
+        tell(state, emit)
         state.sum = 0
+    if t.x % 100 == 0:
+        at_once(emit, t.x)
     state.open = True
     state.hour = hour
     state.sum += t.x
@@ -86,7 +96,7 @@ def hour_over(state, t, emit):
 
 def last_hour(state, emit):
     if state.open:
-        emit(ts=(state.hour + 1) * 10, sum=state.sum)
+        tell(state, emit)
 
 
 def chained(state, t, emit):
