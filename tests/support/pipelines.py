@@ -110,6 +110,40 @@ def chained_text(state, t, emit):
     emit(key=len(state.all), n=state.n)
 
 
+def labels(t, emit):
+    emit(text=t.text, x=t.x, flag=t.flag)
+    if t.x % 5 == 0:
+        emit(text="every fifth", x=t.x + 1, flag=True)
+
+
+def is_old(t):
+    return t.count > 1
+
+
+def newest(state, t, emit):
+    state.last[t.text] = t.distinct
+    state.texts.append(t.first)
+    if len(state.texts) > 4:
+        state.texts.pop(0)
+        total = 0
+        for distinct in state.last.values():
+            total += distinct
+        emit(text=state.texts[0], other=t.text, total=total)
+
+
+def leftover(state, emit):
+    for text in state.texts:
+        emit(ts=2_000_000, text=text, other="", total=len(state.last))
+
+
+def meetings(state, t, emit):
+    state.others.add(t.other)
+    state.recent[state.n % 3] = t.total
+    state.n += 1
+    for other in state.others:
+        emit(text=t.text, other=other, n=state.n, before=state.recent[state.n % 3])
+
+
 @dataclass(frozen=True)
 class Shape:
     """A chain: (kind, function, arguments) of each stage."""
@@ -175,6 +209,20 @@ SHAPES = {
         "by": "distinct", "buckets": 2, "forget": 6, "state": {"n": 7, "all": hr.list_of("int64")},
         "emits": {"key": "int64", "n": "int64"},
     }))),
+    "strings through five stages": Shape((
+        ("filter", has_all, {}),
+        ("flat_map", labels, {"emits": {"text": "string", "x": "int64", "flag": "bool"}}),
+        ("partitioned", words, {"by": "text", "buckets": 2, **_WORDS}),
+        ("filter", is_old, {}),
+        ("stateful", newest, {
+            "state": {"last": hr.map_of("string", "int64"), "texts": hr.list_of("string")},
+            "emits": {"text": "string", "other": "string", "total": "int64"}, "end": leftover,
+        }),
+        ("partitioned", meetings, {
+            "by": "text", "state": {"others": hr.set_of("string"), "recent": hr.array("int64", 3), "n": "int64"},
+            "emits": {"text": "string", "other": "string", "n": "int64", "before": "int64"},
+        }),
+    )),
     "six stages": Shape((
         ("filter", whole, {}),
         ("map", twice, {"emits": _PAIR | {"y": "float64"}}),

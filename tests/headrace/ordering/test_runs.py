@@ -5,6 +5,7 @@ them. Liveness: rings of two records, one hot key, a stage that drops everything
 workers than cores; each run ends. Cannot see: how fast.
 """
 
+import threading
 import time
 
 import numpy as np
@@ -23,6 +24,8 @@ from headrace.errors import (
     SchemaError,
     UnknownNameError,
 )
+from headrace.ordering import words
+from headrace.ordering.measuring import stage_cell
 from support.pipelines import (
     SHAPES,
     gap,
@@ -36,6 +39,7 @@ from support.pipelines import (
     twice,
     whole,
 )
+from support.workloads import Steered, eventually
 
 PAIR = {"key": "int64", "v": "int64"}
 HANG_S = 120
@@ -179,7 +183,7 @@ def test_planned_changes_are_recorded_with_their_rows():
 def slow_one(t, emit):
     if t.x == 7:
         n = 0
-        for i in range(20_000_000):
+        for i in range(100_000_000):  # a tenth of a second
             n += i ^ t.x
         emit(v=n)
     else:
@@ -223,6 +227,46 @@ def test_one_slow_tuple():
     table = pa.table({"ts": list(range(2000)), "x": [7 if i == 50 else i % 5 for i in range(2000)]})
     stream = hr.stream(table, event_time="ts").ordered().flat_map(slow_one, emits={"v": "int64"})
     assert stream.to_arrow(threads=4, max_threads=4, capacity=16, batch=1)["v"].to_pylist()[:3] == [0, 1, 2]
+
+
+def slow(stream):
+    return stream.ordered().flat_map(slow_one, emits={"v": "int64"})
+
+
+def dropped(stream):
+    return stream.ordered().filter(whole).flat_map(thousand, emits={"v": "int64"}).filter(nothing)
+
+
+@pytest.mark.parametrize(
+    ("chain", "keys", "capacity"),
+    [
+        pytest.param(SHAPES["six stages"].on, 50, 2, id="rings of two"),
+        pytest.param(SHAPES["six stages"].on, 1, 64, id="one hot key"),
+        pytest.param(SHAPES["nothing left"].on, 50, 64, id="all dropped"),
+        pytest.param(dropped, 50, 2, id="a thousand of each"),
+        pytest.param(slow, 50, 4, id="slow tuples"),
+    ],
+)
+def test_backlog_is_bounded_and_stop_answers(chain, keys, capacity):
+    """The input has not ended: whatever waits, waits in rings of a known size, and the run can be stopped."""
+    table = rows_of(20_000, keys=keys)
+    source = Steered(table, [table.num_rows])
+    run = chain(hr.stream(source, event_time="ts")).start(threads=4, max_threads=4, capacity=capacity, sink=hr.discard())
+    (operator,) = (run[name] for name in run.operators)
+    source.let()
+    eventually(lambda: operator.metrics().processed > 0)
+    (section,) = run._execution.sections.values()
+    for _ in range(100):
+        for stage in range(len(operator.stages)):
+            tail = stage_cell(section, stage, words.TAIL)  # first: what leaves between the two looks makes it less, not more
+            assert tail - stage_cell(section, stage, words.NEXT) <= capacity, stage
+        time.sleep(0.001)
+    stopping = threading.Thread(target=run.stop)
+    stopping.start()
+    stopping.join(HANG_S)
+    assert not stopping.is_alive() and run.state == "stopped"
+    left = [thread.name for thread in threading.enumerate() if operator.name in thread.name]
+    assert [name for name in left if not name.endswith("reader")] == [], "but for who waits in the source, its threads have ended"
 
 
 # -- bad input
@@ -315,7 +359,7 @@ STREAM = hr.stream(pa.table({"ts": [1], "x": [1.5], "v": [1], "key": [1]}), even
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "words"),
+    ("call", "error", "said"),
     [
         (lambda: STREAM.filter(hr.col("v") > 1), ParameterError, "use expressions before ordered"),
         (lambda: STREAM.flat_map(twice), ParameterError, "name what it emits"),
@@ -331,13 +375,13 @@ STREAM = hr.stream(pa.table({"ts": [1], "x": [1.5], "v": [1], "key": [1]}), even
         (lambda: STREAM.partitioned(gap, by="key", state={}, emits=PAIR, forget="soon"), HeadraceError, "forget"),
     ],
 )
-def test_stages_that_cannot_be(call, error, words):
-    with pytest.raises(error, match=words):
+def test_stages_that_cannot_be(call, error, said):
+    with pytest.raises(error, match=said):
         call()
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "said"),
     [
         ({"schedule": "fifo"}, "schedule='fifo'.*qst"),
         ({"schedule": {"nope": 1}}, "nope"),
@@ -353,8 +397,8 @@ def test_stages_that_cannot_be(call, error, words):
         ({"gate": "log"}, "gate='log': a pipeline has one reader"),
     ],
 )
-def test_options_that_cannot_be(options, words):
-    with pytest.raises((ParameterError, TypeError), match=words):
+def test_options_that_cannot_be(options, said):
+    with pytest.raises((ParameterError, TypeError), match=said):
         STREAM.filter(is_v).to_arrow(**options)
 
 
