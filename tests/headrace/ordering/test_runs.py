@@ -249,7 +249,7 @@ def dropped(stream):
 )
 def test_backlog_is_bounded_and_stop_answers(chain, keys, capacity):
     """The input has not ended: whatever waits, waits in rings of a known size, and the run can be stopped."""
-    table = rows_of(20_000, keys=keys)
+    table = rows_of(20_000, keys=keys).drop_null()
     source = Steered(table, [table.num_rows])
     run = chain(hr.stream(source, event_time="ts")).start(threads=4, max_threads=4, capacity=capacity, sink=hr.discard())
     (operator,) = (run[name] for name in run.operators)
