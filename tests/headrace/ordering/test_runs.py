@@ -286,6 +286,71 @@ def test_a_function_that_fails_names_tuple_stage_and_line():
     assert pipeline(rows_of(10)).to_arrow().num_rows >= 0  # the engine is usable afterwards
 
 
+def fails_late(state, t, emit):
+    state.n += 1
+    emit(n=100 // (t.x - 999_999))
+
+
+@pytest.mark.slow
+def test_a_function_that_fails_on_the_millionth_tuple():
+    """What came before it and had left the pipeline is there, nothing else, and the same query runs again."""
+    table = pa.table({"ts": np.arange(1_001_000), "x": np.arange(1_001_000)})
+
+    def on(rows):
+        return hr.stream(rows, event_time="ts").ordered().stateful(fails_late, state={"n": 0}, emits={"n": "int64"})
+
+    came = []
+    with pytest.raises(FunctionError, match="fails_late: ZeroDivisionError") as caught:
+        on(table).start(threads=2, sink=came.append).wait()
+    assert caught.value.tuple["x"] == 999_999
+    found = pa.Table.from_batches(came)
+    expected = 100 // (np.arange(found.num_rows) - 999_999)
+    assert found.num_rows < 999_999 and np.array_equal(found["n"].to_numpy(), expected)
+    assert on(table.slice(0, 1_000)).to_arrow(threads=2).num_rows == 1_000
+
+
+def once_or_twice(t, emit):
+    emit(v=t.x)
+    if t.x == 40:
+        emit(v=-t.x)
+
+
+def test_a_map_that_emits_twice_says_so():
+    table = pa.table({"ts": list(range(100)), "x": list(range(100))})
+    with pytest.raises(FunctionError, match=r"once_or_twice: map\(\) takes .*: flat_map\(\) takes any number \(") as caught:
+        hr.stream(table, event_time="ts").ordered().map(once_or_twice, emits={"v": "int64"}).to_arrow()
+    assert caught.value.tuple["x"] == 40
+
+
+def test_wishes_that_cannot_be_change_nothing():
+    """Each is refused with what there is; the run goes on as it was."""
+    table = rows_of(3_000)
+    source = Steered(table, [1_000])
+    with pipeline(source).start(threads=2, max_threads=3) as run:
+        source.let()
+        eventually(lambda: run.metrics().tuples_in > 0)
+        for wish, said in (
+            ({"threads": 9}, "threads=9: give a whole number from 1 to max_threads=3"),
+            ({"schedule": "fifo"}, "schedule='fifo'.*'qst', 'lp', 'et', 'ct'"),
+            ({"schedule": {"nope": 1}}, "nope.*whole, spread, gap, is_large, running"),
+            ({"schedule": longest}, "schedule="),
+            ({"queues": "shared"}, r"queues=.*no such control; .*threads, schedule, batch"),
+            ({"batch": 0}, "batch=0: give a whole number from 1 to 256"),
+            ({"mapping": [1]}, "mapping.*no worker owns keys"),
+            ({}, "give threads=, schedule= or batch="),
+        ):
+            with pytest.raises((HeadraceError, TypeError), match=said):
+                run.reconfigure(**wish)
+        source.let_all()
+        run.wait()
+    assert run.to_arrow().to_pylist() == SHAPES["figure 1"].expected([table])
+    assert [change for change in run.changes if change.outcome != "failed"] == []
+
+
+def longest(stage):
+    return stage.backlog
+
+
 def undecided(stage):
     return 1 // (stage.position - 1)
 
@@ -371,6 +436,10 @@ STREAM = hr.stream(pa.table({"ts": [1], "x": [1.5], "v": [1], "key": [1]}), even
         (lambda: STREAM.partitioned(gap, by="key", state={}, emits=PAIR, buckets=0), ParameterError, "buckets=0"),
         (lambda: STREAM.stateful(running, state={}, emits=PAIR, end=3), ParameterError, "end=3"),
         (lambda: STREAM.filter(is_large), FunctionError, "gap"),
+        (lambda: STREAM.filter(is_v, end=last_hour), ParameterError, r"filter\(end=.*the arguments are condition=, name="),
+        (lambda: STREAM.flat_map(twice, emits=PAIR, end=last_hour), ParameterError, r"flat_map\(end="),
+        (lambda: STREAM.partitioned(gap, by="key", state={}, emits=PAIR, bucket=3), ParameterError, "did you mean buckets=?"),
+        (lambda: STREAM.partitioned(gap, by=["key"], state={}, emits=PAIR), ParameterError, r"by=\['key'\]: give the name"),
         (lambda: STREAM.stateful(hour_over, state={"sum": 0}, emits={"sum": "int64"}, end=last_hour), FunctionError, "hour"),
         (lambda: STREAM.partitioned(gap, by="key", state={}, emits=PAIR, forget="soon"), HeadraceError, "forget"),
     ],

@@ -26,7 +26,7 @@ from headrace.ordering.binding import LITERALS, TEMPORARIES, TEXT_FIELDS, Bound,
 from headrace.ordering.control import PipelineArrays
 from headrace.ordering.held_texts import holds_texts
 from headrace.ordering.stages import Stage
-from headrace.ordering.template import LEAST_LOOKED_FOR
+from headrace.ordering.template import LEAST_LOOKED_FOR, NOT_ONCE
 from headrace.plan.nodes import Branch, OperatorNode, StreamType
 from headrace.progress import END_OF_TIME
 from headrace.windows import parse_duration
@@ -165,6 +165,8 @@ class Program:
         emits = [*stage.emits, "ts"] if stage.emits else None
         explained = explain_failure(function, roles, given(), emits, error, given)
         where = f"{stage.name}: "
+        if str(error) == NOT_ONCE:  # in plain Python it may emit as often as it likes
+            explained = FunctionError(where + NOT_ONCE, explained.function, explained.file, explained.line, row)
         if not str(explained.args[0]).startswith(where):
             explained = FunctionError(where + str(explained.args[0]), explained.function, explained.file, explained.line, row)
         kind = self.node.schema.field(0).type

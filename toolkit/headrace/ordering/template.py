@@ -178,8 +178,10 @@ _ONE = """
 before = l[OUT_AT] - l[OUT_BLOCK]
 {call}
 if l[OUT_AT] - l[OUT_BLOCK] - before != {stride}:
-    raise ValueError("map() takes a function that emits once for each tuple; this one did not")
+    raise ValueError({not_once!r})
 """
+NOT_ONCE = "map() takes a function that emits once for each tuple, and for this one it did not: flat_map() takes any number"
+"""What a ValueError of a kernel says if it is about that."""
 
 _FILL = """
 @kernel
@@ -323,7 +325,7 @@ def _call_text(number: int, one: BoundStage, out_stride: int) -> str:
     if one.stage.kind == "filter":
         return f"if {call}:\n    keep_{number}(c, l, r)"
     if one.stage.kind == "map":
-        return _ONE.format(call=call, stride=out_stride).strip("\n")
+        return _ONE.format(call=call, stride=out_stride, not_once=NOT_ONCE).strip("\n")
     if one.stage.kind == "partitioned":
         find, time = ("state", "") if one.stage.forget is None else ("recent_state", ", ts")
         text = _OF_KEY.format(number=number, classes=CLASSES, key=one.key, find=find, time=time).strip("\n") + "\n" + call
