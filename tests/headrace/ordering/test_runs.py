@@ -26,6 +26,10 @@ from headrace.errors import (
 )
 from headrace.ordering import words
 from headrace.ordering.measuring import stage_cell
+from headrace.reference import ordering as reference
+from headrace.reference.aggregates import aggregate
+from headrace.reference.keys import column
+from headrace.windows import Window
 from support.pipelines import (
     SHAPES,
     gap,
@@ -61,17 +65,22 @@ def test_example_an_aggregate_follows_and_precedes():
     spread_rows = hr.stream(table, event_time="ts").ordered().filter(whole).flat_map(spread, emits=PAIR)
     counts = spread_rows.key_by("key").window(50).aggregate(n=hr.count(), v=hr.sum("v"))
     back = counts.ordered().stateful(total_of, state={"total": 0}, emits={"total": "int64"})
-    expected, total = [], 0
-    groups = {}
-    for row in spread_rows.to_arrow().to_pylist():
-        at = (row["ts"] // 50 + 1) * 50, row["key"]
-        n, v = groups.get(at, (0, 0))
-        groups[at] = n + 1, v + row["v"]
-    for (ts, _), (n, v) in sorted(groups.items()):
-        total += n + v
-        expected.append({"ts": ts, "total": total})
-    found = back.to_arrow(threads=2, max_threads=3)
-    assert found.to_pylist() == expected
+    first = reference.ordered([timed(table.to_pylist())], [reference.Filter(whole), reference.FlatMap(spread, PAIR)])
+    windows = aggregate([timed(first)], Window.parse(50, 50, "ms"), column("key"), {"n": ("count", None), "v": ("sum", "v")})
+    second = [(row.ts, {"key": row.key, **row.values}) for row in windows]
+    expected = reference.ordered([second], [reference.Stateful(total_of, {"total": 0}, ["total"])])
+    assert len(expected) > 100
+    for options in (
+        {"threads": 1},
+        {"threads": 2, "max_threads": 3},
+        {"threads": {"spread": 3, "total_of": 1}, "max_threads": 3, "batch": 1, "capacity": 4, "schedule": "lp", "queues": "shared"},
+    ):
+        assert back.to_arrow(**options).to_pylist() == expected, options
+
+
+def timed(rows):
+    """Rows as a source of the reference."""
+    return [(row["ts"], row) for row in rows]
 
 
 def total_of(state, t, emit):
