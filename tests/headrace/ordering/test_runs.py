@@ -73,7 +73,7 @@ def test_example_an_aggregate_follows_and_precedes():
     for options in (
         {"threads": 1},
         {"threads": 2, "max_threads": 3},
-        {"threads": {"spread": 3, "total_of": 1}, "max_threads": 3, "batch": 1, "capacity": 4, "schedule": "lp", "queues": "shared"},
+        {"threads": {"spread": 3, "total_of": 1}, "max_threads": 3, "batch": 1, "capacity": 4, "schedule": "lp"},
     ):
         assert back.to_arrow(**options).to_pylist() == expected, options
 
