@@ -229,6 +229,8 @@ class Plan:
     values: Mapping[str, str | Unreadable]
     emits: Mapping[str, Kind | None] | None
     emit: str
+    left_out: Mapping[str, str]
+    """The last fields of an emission, given by name only -> what stands for one that is not given."""
     parameters: tuple[str, ...]
     poll: str | None
     returns: str | None

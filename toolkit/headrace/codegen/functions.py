@@ -152,6 +152,7 @@ def specialise(
     parameters: tuple[str, ...],
     emits: Mapping[str, Any] | Iterable[str] | None = None,
     emit: str = "emit({values})",
+    left_out: Mapping[str, str] | None = None,
     poll: str | None = None,
     returns: str | None = None,
     decorator: str = "compiled_user",
@@ -189,6 +190,8 @@ def specialise(
     emit : str
         Statement(s) for an emission; ``{values}`` stands for all values in
         order, ``{0}`` for the first one, ``{chars}`` for that of the field chars.
+    left_out : dict, optional
+        The last of these fields, which are given by name only -> expression that stands for one that is left out.
     poll : str or None
         Condition, tested at the head of each loop that may be long; where it
         holds, the function returns, or raises RuntimeError if it owes a value.
@@ -243,6 +246,7 @@ def specialise(
         values=values,
         emits=emits,
         emit=emit,
+        left_out=dict(left_out or {}),
         parameters=tuple(parameters),
         poll=poll,
         returns=returns,

@@ -728,8 +728,9 @@ class _Function(KeptValues):
             raise self._error(f"{name} is not available here", node)
         if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
             raise self._error(f"{name}(*...) or {name}(**...): give each output field by name", node)
-        names = ", ".join(fields)
-        if len(node.args) > len(fields):
+        in_place = [field_ for field_ in fields if field_ not in self.plan.left_out]
+        names = ", ".join(in_place)
+        if len(node.args) > len(in_place):
             raise self._error(f"{name} gives {len(node.args)} values: the output fields are {names}", node)
         given: dict[str, ast.expr] = dict(zip(fields, node.args, strict=False))
         for keyword in node.keywords:
@@ -742,7 +743,7 @@ class _Function(KeptValues):
             if keyword.arg in given:
                 raise self._error(f"{name}({keyword.arg}=...): the field is given twice", keyword.value)
             given[keyword.arg] = keyword.value
-        missing = [field_ for field_ in fields if field_ not in given]
+        missing = [field_ for field_ in in_place if field_ not in given]
         if missing:
             absent = ", ".join(missing)
             raise self._error(f"{name}(...): {absent} is missing; the output fields are {names}", node)
@@ -758,7 +759,8 @@ class _Function(KeptValues):
                     value = self._checked(kind, value)
             values[field_] = self._temporary("emit")
             statements.append(ast.Assign([ast.Name(values[field_], ast.Store())], value))
-        in_order = [values[field_] for field_ in fields]
+        in_order = [values[field_] if field_ in given else self.plan.left_out[field_] for field_ in fields]
+        values |= {field_: self.plan.left_out[field_] for field_ in fields if field_ not in given}
         text = self.plan.emit.format(*in_order, **(values | {"values": ", ".join(in_order)}))
         statements += ast.parse(text).body
         for statement in statements:

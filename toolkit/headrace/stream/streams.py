@@ -420,7 +420,8 @@ class Stream(Summarised):
         Returns
         -------
         OrderedStream
-            `start` takes ``threads max_threads schedule queues reorder batch capacity`` for it.
+            `start` takes ``threads max_threads schedule queues reorder batch capacity`` for it. ``run["gap"]`` is the stage of
+            that name at run time: its cost, selectivity, backlog, workers now.
 
         Examples
         --------
