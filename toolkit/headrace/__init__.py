@@ -91,7 +91,7 @@ from headrace.runtime.registry import runs, stop_all
 from headrace.stream import Stream, inputs, program, stream, streams
 from headrace.synchronization.plan_nodes import PlanNode
 from headrace.synchronization.plans import Plan
-from headrace.synchronization.tags import tag
+from headrace.synchronization.tags import every, tag
 from headrace.transactions.tables import column, table
 
 __version__ = "0.1.0"
@@ -115,6 +115,7 @@ __all__ = [
     "discard",
     "each",
     "equal",
+    "every",
     "first",
     "hashtags",
     "inputs",
