@@ -24,6 +24,7 @@ application          operator                             what it shows
 ``pageview``         a program: views, updates by page    a state that is replicated
 ``modelfraud``       a program: transactions, rules       both of it
 ``keycounter``       a program: inc, reset by key         keys that do not wait for each other
+``smarthome``        a program: loads by house, ticks     ends of slices that event time makes
 ===================  ===================================  =========================================
 
 Each file reads like the operator's definition in the paper and names its
@@ -49,6 +50,7 @@ from headrace.apps import (
     paircount,
     scalejoin,
     sl,
+    smarthome,
     sold_together,
     tp,
     viewed_before,
@@ -69,7 +71,7 @@ _MODULES = (
     wordcount, paircount, longest, forward, scalejoin, hedge, flights,
     gs, sl, ob, tp,
     sold_together, viewed_together, viewed_before, abandoned, declining, mobility,
-    eventwindow, pageview, modelfraud, keycounter,
+    eventwindow, pageview, modelfraud, keycounter, smarthome,
 )  # fmt: skip
 
 APPS: dict[str, App] = _Apps((module.APP.name, module.APP) for module in _MODULES)

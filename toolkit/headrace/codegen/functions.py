@@ -160,6 +160,7 @@ def specialise(
     kinds: Mapping[str, Any] | None = None,
     rows: Mapping[str, Opened] | None = None,
     named: Mapping[str, str] | None = None,
+    ends: tuple[str, ...] = (),
 ) -> GeneratedFunction:
     """Rewrite a user function for a kernel.
 
@@ -208,6 +209,9 @@ def specialise(
         Names in the function that stand for rows of tables -> how a row is found, once a key is assigned to the name.
     named : dict, optional
         Names in the function, beside its parameters, that stand for something with fields -> role.
+    ends : tuple of str, optional
+        Roles of states that end with the call: assigning a container of one to a field of its kind hands it over, without
+        a copy, where the function does not use it again.
 
     Raises
     ------
@@ -253,6 +257,7 @@ def specialise(
         rows=dict(rows or {}),
         named=dict(named or {}),
         asked=asked,
+        ends=tuple(ends),
     )
     written = rewrite(captured, tuple(arguments), plan)
     imports = ["import math", "import numpy as np"]
