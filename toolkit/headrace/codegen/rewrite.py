@@ -36,7 +36,7 @@ from headrace.codegen.containers.loops import KeptValues
 from headrace.codegen.containers.places import Place
 from headrace.codegen.inference import Inference, is_container
 from headrace.codegen.kinds import scalar
-from headrace.codegen.uses import most_uses
+from headrace.codegen.uses import given_away
 from headrace.names import closest, instead
 
 _OPERATIONS = {
@@ -115,7 +115,7 @@ class _Function(KeptValues):
         self.inference = Inference(captured, roles, self.plan, given)
         # A helper does not see what its caller does with a state afterwards.
         is_helper = self.name != self.plan.name
-        self.most_uses = {} if is_helper else most_uses(captured.node.body, roles, self.plan.ends)
+        self.given_away = {} if is_helper else given_away(captured.node.body, roles, self.plan.ends)
         loops = [node for node in ast.walk(captured.node) if isinstance(node, ast.For)]
         # Variables of loops over stored tuples: they stand for a tuple inside the loop, and for nothing outside.
         self.loop_variables = {

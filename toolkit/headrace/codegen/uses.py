@@ -1,70 +1,73 @@
-"""How often a function uses a field of a state on one way through it, at most."""
+"""Which containers of a state a function only gives away: assigned as a whole, and not used elsewhere on the same way through it."""
 
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Iterable, Mapping
 
-AGAIN = 2
-"""Anything above 1: more than once."""
-
-Uses = Counter[tuple[str, str]]
+Uses = set[tuple[str, str]]
 
 
-def most_uses(body: Iterable[ast.AST], roles: Mapping[str, str], of: Iterable[str]) -> dict[tuple[str, str], int]:
-    """Count the uses of each field.
+def given_away(body: Iterable[ast.stmt], roles: Mapping[str, str], of: Iterable[str]) -> dict[int, ast.Attribute]:
+    """Find what is assigned from fields of some states, and not used besides.
 
     Parameters
     ----------
-    body : iterable of ast.AST
+    body : iterable of ast.stmt
         Statements, one after another.
     roles : mapping of str to str
         Name in the function -> role.
     of : iterable of str
-        Roles whose fields are counted.
+        Roles of states.
 
     Returns
     -------
-    dict of (role, field) to int
-        Of two branches the one that uses it more often; in a loop, more than once. A state that is used as a whole, given to
-        a helper for one, has no field that is known: it is left out, with all of its fields.
+    dict of int to ast.Attribute
+        The values of such assignments, by identity. A way takes one branch of two, and goes through a loop again and again;
+        a state that is used as a whole, given to a helper for one, has no field that is used once.
 
     Examples
     --------
-    >>> body = ast.parse("if x:\\n    a.m = s.m\\nelse:\\n    b.m = s.m\\nfor i in s.n: pass").body
-    >>> most_uses(body, {"s": "state"}, ["state"])
-    {('state', 'm'): 1, ('state', 'n'): 2}
+    >>> body = ast.parse("if x:\\n    a.m = s.m\\nelse:\\n    for i in s.m: pass\\na.n = s.n\\nb.n = s.n").body
+    >>> [ast.unparse(one) for one in given_away(body, {"s": "state"}, ["state"]).values()]
+    ['s.m']
     """
     names = {name: role for name, role in roles.items() if role in set(of)}
-    body = list(body)
-    fields = [node for one in body for node in ast.walk(one) if isinstance(node, ast.Attribute)]
-    within = {id(node.value) for node in fields}
-    alone = {
-        names[node.id]
-        for one in body
-        for node in ast.walk(one)
-        if isinstance(node, ast.Name) and node.id in names and id(node) not in within
-    }
-    return {key: count for key, count in _of_all(body, names).items() if key[0] not in alone}
-
-
-def _of_all(nodes: Iterable[ast.AST], names: Mapping[str, str]) -> Uses:
-    total: Uses = Counter()
-    for node in nodes:
-        total.update(_of_one(node, names))
-    return total
-
-
-def _of_one(node: ast.AST, names: Mapping[str, str]) -> Uses:
-    if isinstance(node, ast.If):
-        return _of_one(node.test, names) + (_of_all(node.body, names) | _of_all(node.orelse, names))
-    found = _of_all(ast.iter_child_nodes(node), names)
-    if isinstance(node, ast.For | ast.While):
-        return Counter({key: max(AGAIN, count) for key, count in found.items()})
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in names:
-        found[names[node.value.id], node.attr] += 1
+    found: dict[int, ast.Attribute] = {}
+    if names:
+        _search(list(body), names, set(), found)
     return found
 
 
-__all__ = ["most_uses"]
+def _search(body: list[ast.stmt], names: Mapping[str, str], elsewhere: Uses, found: dict[int, ast.Attribute]) -> None:
+    """Look through statements of a way on which `elsewhere` is used too."""
+    uses = [_uses(one, names) for one in body]
+    for at, one in enumerate(body):
+        others = elsewhere.union(*uses[:at], *uses[at + 1 :])
+        if isinstance(one, ast.If):
+            others |= _uses(one.test, names)
+            _search(one.body, names, others, found)
+            _search(one.orelse, names, others, found)
+        elif isinstance(one, ast.Assign) and isinstance(one.value, ast.Attribute):
+            (key, *_) = uses[at] or [None]
+            if key is not None and not others & {key, (key[0], "")} and len(uses[at]) == 1:
+                found[id(one.value)] = one.value
+
+
+def _uses(node: ast.AST, names: Mapping[str, str]) -> Uses:
+    """Role and field of what is used; the field of a whole state is ""."""
+    fields = [
+        each
+        for each in ast.walk(node)
+        if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and each.value.id in names
+    ]
+    within = {id(each.value) for each in fields}
+    whole = [
+        each for each in ast.walk(node) if isinstance(each, ast.Name) and each.id in names and id(each) not in within
+    ]
+    return {(names[each.value.id], each.attr) for each in fields if isinstance(each.value, ast.Name)} | {
+        (names[each.id], "") for each in whole
+    }
+
+
+__all__ = ["given_away"]

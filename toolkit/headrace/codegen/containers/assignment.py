@@ -60,11 +60,11 @@ class Assignment(Calls):
         source = self._place(value) if isinstance(value, ast.Attribute) else None
         if source is None or source.role not in self.plan.ends or source.kind != target.kind or isinstance(source.kind, Array):
             return None
-        if self.most_uses.get((source.role, source.field), 2) > 1:
+        if id(value) not in self.given_away:
             if isinstance(source.kind, ListOf):
                 return None  # a copy, as anywhere
             text = ast.unparse(value)
-            raise self._error(f"{text} is handed over, and used elsewhere on the same way; use a loop that copies it", value)
+            raise self._error(f"{text} would be handed over, and is used besides; copy it in a loop", value)
         self._note_write(source)
         return source
 

@@ -49,8 +49,8 @@ class Places(ast.NodeTransformer):
     names: dict[str, str]
     roles: dict[str, str]
     places: dict[str, Place]
-    most_uses: dict[tuple[str | None, str | None], int]
-    """Role and field of what may be handed over -> how often it is used on one way through the function, at most."""
+    given_away: dict[int, ast.Attribute]
+    """Containers of states that end with the call which are assigned, and not used again."""
     _is_message = False
     """Within ``raise``: strings are texts for people."""
 
