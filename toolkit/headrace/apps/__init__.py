@@ -24,6 +24,7 @@ application          operator                             what it shows
 ``pageview``         a program: views, updates by page    a state that is replicated
 ``modelfraud``       a program: transactions, rules       both of it
 ``keycounter``       a program: inc, reset by key         keys that do not wait for each other
+``outlier``          a program: connections, requests     candidates, confirmed by the joined model
 ``smarthome``        a program: loads by house, ticks     ends of slices that event time makes
 ===================  ===================================  =========================================
 
@@ -46,6 +47,7 @@ from headrace.apps import (
     mobility,
     modelfraud,
     ob,
+    outlier,
     pageview,
     paircount,
     scalejoin,
@@ -71,7 +73,7 @@ _MODULES = (
     wordcount, paircount, longest, forward, scalejoin, hedge, flights,
     gs, sl, ob, tp,
     sold_together, viewed_together, viewed_before, abandoned, declining, mobility,
-    eventwindow, pageview, modelfraud, keycounter, smarthome,
+    eventwindow, pageview, modelfraud, keycounter, outlier, smarthome,
 )  # fmt: skip
 
 APPS: dict[str, App] = _Apps((module.APP.name, module.APP) for module in _MODULES)

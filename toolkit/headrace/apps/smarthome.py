@@ -26,15 +26,16 @@ A, B = 1_103_515_245, 1_664_525
 
 SUMS = hr.map_of(
     "int64",
-    hr.record(level="int64", house="int64", household="int64", plug="int64", slot="int64", total="float64", count="int64"),
+    hr.record(of="int64", house="int64", household="int64", plug="int64", total="float64", count="int64"),
 )
-"""Of loads in the slice, slot 0; or of averages in a slice of the day. Ids below the level are 0."""
+"""Of loads in the slice, where `of` is the level; of averages it is the level, and `LEVELS` for each slice of the day before.
+Ids below the level are 0."""
 
 
-def number_of(level, house, household, plug, slot):
+def number_of(of, house, household, plug):
     """The number that a key ought to have, below 2**62."""
-    p = (level + LEVELS * slot) % P
-    q = (level + LEVELS * slot) % Q
+    p = of % P
+    q = of % Q
     p = (p * A + house % P) % P
     q = (q * B + house % Q) % Q
     p = (p * A + household % P) % P
@@ -44,35 +45,34 @@ def number_of(level, house, household, plug, slot):
     return (p << 31) + q
 
 
-def place_in(sums, level, house, household, plug, slot):
+def place_in(sums, of, house, household, plug):
     """The number that a key has, or gets."""
-    at = number_of(level, house, household, plug, slot)
+    at = number_of(of, house, household, plug)
     while at in sums and not (
-        sums[at].house == house and sums[at].household == household and sums[at].plug == plug
-        and sums[at].level == level and sums[at].slot == slot
-    ):  # fmt: skip
+        sums[at].house == house and sums[at].household == household and sums[at].plug == plug and sums[at].of == of
+    ):
         at += 1
     return at
 
 
-def add_to(sums, level, house, household, plug, slot, total, count):
+def add_to(sums, of, house, household, plug, total, count):
     """Add to the sum of a key."""
-    at = place_in(sums, level, house, household, plug, slot)
+    at = place_in(sums, of, house, household, plug)
     if at not in sums:
-        sums[at].level = level
+        sums[at].of = of
         sums[at].house = house
         sums[at].household = household
         sums[at].plug = plug
-        sums[at].slot = slot
     sums[at].total += total
     sums[at].count += count
 
 
 def load(state, e, emit):
     """A reading: it counts for its house, for its household and for its plug."""
-    add_to(state.loads, 0, e.house, 0, 0, 0, e.load, 1)
-    add_to(state.loads, 1, e.house, e.household, 0, 0, e.load, 1)
-    add_to(state.loads, 2, e.house, e.household, e.plug, 0, e.load, 1)
+    for level in range(LEVELS):
+        household = e.household if level > 0 else 0
+        plug = e.plug if level > 1 else 0
+        add_to(state.loads, level, e.house, household, plug, e.load, 1)
 
 
 def bring_in_order(state):
@@ -91,7 +91,7 @@ def bring_in_order(state):
             elif by == 2:
                 value = state.loads[at].house
             else:
-                value = state.loads[at].level
+                value = state.loads[at].of
             if value in state.chains:
                 state.following[state.chains[value].last] = i
             else:
@@ -119,17 +119,17 @@ def split(state, left, right, tags_left, tags_right):
         left.averages = state.averages
         for _, one in state.loads.items():
             if ("load", one.house) in tags_right:
-                add_to(right.loads, one.level, one.house, one.household, one.plug, one.slot, one.total, one.count)
+                add_to(right.loads, one.of, one.house, one.household, one.plug, one.total, one.count)
             else:
-                add_to(left.loads, one.level, one.house, one.household, one.plug, one.slot, one.total, one.count)
+                add_to(left.loads, one.of, one.house, one.household, one.plug, one.total, one.count)
 
 
 def merge(into, other):
-    """Each key has been on one side only."""
+    """Each key has been on one side only, and so have the averages."""
     for _, one in other.loads.items():
-        add_to(into.loads, one.level, one.house, one.household, one.plug, one.slot, one.total, one.count)
-    for _, one in other.averages.items():
-        add_to(into.averages, one.level, one.house, one.household, one.plug, one.slot, one.total, one.count)
+        add_to(into.loads, one.of, one.house, one.household, one.plug, one.total, one.count)
+    if len(into.averages) == 0:
+        into.averages = other.averages
 
 
 def program(slice: Duration = "1h", unit: str = DEFAULT_TIME_UNIT) -> Program:
@@ -137,21 +137,22 @@ def program(slice: Duration = "1h", unit: str = DEFAULT_TIME_UNIT) -> Program:
     width, day = parse_duration(slice, unit, "--slice"), parse_duration("1d", unit)
     if width == 0 or day % width:
         raise ParameterError(f"--slice {slice}: a day is not a whole number of them; give one that divides a day, as 1h or 15min")
-    slots = day // width
 
     def end(state, e, emit):
-        slot = (e.ts // width - 1) % slots
+        # As e.every says, not a constant: one program compiles for slices of any length.
+        slots = day // e.every
+        slot = (e.ts // e.every - 1) % slots
         later = (slot + 2) % slots
         bring_in_order(state)
         for k in range(len(state.ordered)):
             at = state.ordered[k]
-            level = state.loads[at].level
+            level = state.loads[at].of
             house = state.loads[at].house
             household = state.loads[at].household
             plug = state.loads[at].plug
             average = state.loads[at].total / state.loads[at].count
             prediction = average
-            known = place_in(state.averages, level, house, household, plug, later)
+            known = place_in(state.averages, level + LEVELS * later, house, household, plug)
             if known in state.averages:
                 prediction = (average + state.averages[known].total / state.averages[known].count) / 2
             if prediction != prediction:
@@ -162,7 +163,7 @@ def program(slice: Duration = "1h", unit: str = DEFAULT_TIME_UNIT) -> Program:
                 emit(level="household", house=house, household=household, prediction=prediction)
             else:
                 emit(level="plug", house=house, household=household, plug=plug, prediction=prediction)
-            add_to(state.averages, level, house, household, plug, slot, average, 1)
+            add_to(state.averages, level + LEVELS * slot, house, household, plug, average, 1)
         state.ordered.clear()
         state.loads.clear()
 

@@ -180,6 +180,7 @@ class _Cases:
         if tag.every is not None:  # at the end of a slice, of which something may have come
             width = parse_duration(tag.every, TIMESTAMP_UNIT)
             self.ts = (self.ts // width + 1) * width
+            return Event(self.ts, of, {"every": width})
         payload = {name: self.random.choice(self.values.get(name) or _values_of(kind)) for name, kind in tag.columns.items()}
         if tag.by is not None:
             payload[tag.by] = self.random.choice(self.keys[of.tag][of.part])

@@ -13,7 +13,7 @@ from headrace.errors import NotSupportedError, ParameterError, UnknownNameError
 from headrace.names import explains_arguments, instead
 from headrace.synchronization.checking import EXAMPLES, Checked, check
 from headrace.synchronization.definition import Definition
-from headrace.synchronization.tags import Every, Tag, tag
+from headrace.synchronization.tags import PERIODIC, Every, Tag, tag
 
 if TYPE_CHECKING:
     from headrace.synchronization.plans import Plan
@@ -282,7 +282,7 @@ def _read_tags(given: Any) -> dict[str, Tag]:
         if isinstance(columns, Every):
             if one.by is not None:
                 raise ParameterError(f"tags: {one.name!r} is periodic, and its events have no key; leave out by={one.by!r}")
-            tags[one.name] = Tag(one.name, every=columns.duration)
+            tags[one.name] = Tag(one.name, columns=PERIODIC, every=columns.duration)
         else:
             tags[one.name] = Tag(one.name, one.by, one.parts, _read_columns(one, columns))
     if all(one.every is not None for one in tags.values()):

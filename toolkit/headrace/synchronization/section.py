@@ -87,7 +87,7 @@ class ProgramSection(CollectedSection):
         self.widths = [
             parse_duration(tag.every, branches[0].time_unit, tag.name) for tag in spec.program.periodic.values()
         ]
-        self.ticks = [self._make_ticks(number, width) for number, width in enumerate(self.widths)]
+        self.ticks = [self._make_ticks(number, width, stored[number]) for number, width in enumerate(self.widths)]
         stop, numbers = self.control.words[worker_kernel.STOP :], range(len(ticks), len(given))
         ticker = Ticker(self.control, self.ticks, numbers, stop) if ticks else None
         self.inlets = [
@@ -140,8 +140,8 @@ class ProgramSection(CollectedSection):
         """What gives events, by the number of the input: ticks, and then what the run feeds."""
         return [*self.ticks, *self.inlets]
 
-    def _make_ticks(self, number: int, width: int) -> TickInput:
-        store = Store({}, False, self.directories[number])
+    def _make_ticks(self, number: int, width: int, stored: dict[str, np.dtype]) -> TickInput:
+        store = Store(stored, False, self.directories[number])
         stop = self.control.words[worker_kernel.STOP :]
         return TickInput(self.control, number, width, store, self.options.heartbeat, stop)
 

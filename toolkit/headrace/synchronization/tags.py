@@ -50,7 +50,7 @@ class Tag:
 
     def __str__(self) -> str:
         if self.every is not None:
-            return f"{self.name}() every {self.every}"
+            return f"{self.name} every {self.every}"
         columns = ", ".join(f"{name}: {kind}" for name, kind in self.columns.items())
         by = "" if self.by is None else f" by {self.by} in {self.parts}"
         return f"{self.name}({columns}){by}"
@@ -107,9 +107,10 @@ def every(duration: Duration) -> Every:
     """Say that event time makes a tag's events, in place of its columns in `hr.program`.
 
     Time is cut into slices ``[k * duration, (k + 1) * duration)``, k any integer. A slice in which any input has an event
-    ends with one event of the tag, a *tick*, whose ``ts`` is the slice's right boundary: after all events of the slice,
-    and before all others of that ts. The last one comes when the inputs have ended. An empty slice has none, so a gap of
-    years costs nothing: what a program would do at each boundary it can do at the next tick, which knows its time.
+    ends with one event of the tag, a *tick*, whose ``ts`` is the slice's right boundary and whose ``every`` is the duration,
+    in the inputs' time unit. It comes after all events of the slice, and before all others of that ts; the last one when
+    the inputs have ended. An empty slice has none, so a gap of years costs nothing: what a program would do at each
+    boundary it can do at the next tick, which knows its time.
 
     Parameters
     ----------
@@ -141,6 +142,10 @@ def every(duration: Duration) -> Every:
     if parse_duration(duration, "ns", "every") == 0:
         raise ParameterError(f"every({duration!r}): give a duration above 0, such as '1h'")
     return Every(duration)
+
+
+PERIODIC = {"every": "int64"}
+"""What a tick carries beside its time."""
 
 
 class ImplementationTag(NamedTuple):

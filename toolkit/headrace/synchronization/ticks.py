@@ -42,7 +42,7 @@ class TickInput:
     width : int
         Of a slice, in the inputs' time unit.
     store : Store
-        Without columns.
+        With what ticks carry, if it is read.
     heartbeat : int
         Ticks between two publications.
     stop_word : int64[...]
@@ -87,7 +87,7 @@ class TickInput:
                 ready = sorted(ts for ts in self._due if ts <= reached)  # T2
                 self._due.difference_update(ready)
                 self._held, self._at = np.array(ready, np.int64), 0
-                self._first_row = self.store.append(self._held, None, None, {}, None)
+                self._first_row = self.store.append(self._held, None, None, self._columns(), None)
             while self._at < len(self._held):
                 taken = self._add(patient)
                 self._at += taken
@@ -98,6 +98,9 @@ class TickInput:
                 self.promised = min(END_OF_TIME, (reached // self.width + 1) * self.width)  # T3
                 mailbox_kernel.promise(self._control, self.number, self.promised)
             return not self.is_waiting
+
+    def _columns(self) -> dict[str, tuple[np.ndarray, None]]:
+        return {name: (np.full(len(self._held), self.width), None) for name in self.store.names}
 
     def _add(self, patient: bool) -> int:
         count = len(self._held) - self._at
