@@ -21,8 +21,9 @@ from headrace.windows import Duration
 MOST = (1 << 63) - 1
 TEXTS = {"protocol": "string", "service": "string", "flag": "string"}
 NUMBERS = {"duration": "int64", "src_bytes": "int64", "dst_bytes": "int64"}
-SUMS = 1 + 2 * len(NUMBERS)
-"""How many connections; for each number the sum of its magnitudes, and of their squares."""
+RARITIES, SUMS = len(TEXTS), 1 + 2 * len(NUMBERS)
+"""Of a value, how many have it as protocol, service, flag. Of all connections, how many there are, and for each number the
+sums of its magnitudes and of their squares."""
 
 
 def magnitude(x):
@@ -95,7 +96,7 @@ def connect(state, e, emit):
 def request(state, e, emit):
     """The end of a slice: all that was counted is the model, and tells which candidates are outliers."""
     for value, counts in state.new.items():
-        for attribute in range(len(TEXTS)):
+        for attribute in range(RARITIES):
             state.known[value][attribute] += counts[attribute]
     state.new.clear()
     for at in range(SUMS):
@@ -117,7 +118,7 @@ def request(state, e, emit):
 def split(state, left, right, tags_left, tags_right):
     """The model goes to both; what was counted since to one of them, to where a request may come."""
     for value, counts in state.known.items():
-        for attribute in range(len(TEXTS)):
+        for attribute in range(RARITIES):
             left.known[value][attribute] = counts[attribute]
             right.known[value][attribute] = counts[attribute]
     is_right = "request" in tags_right
@@ -143,7 +144,7 @@ def merge(into, other):
         for at in range(SUMS):
             into.known_sums[at] = other.known_sums[at]
     for value, counts in other.new.items():
-        for attribute in range(len(TEXTS)):
+        for attribute in range(RARITIES):
             into.new[value][attribute] += counts[attribute]
     for at in range(SUMS):
         into.new_sums[at] += other.new_sums[at]

@@ -155,6 +155,10 @@ class _Function(KeptValues):
         body = self._block(self.captured.node.body)
         if self.returns not in (None, "helper") and not _always_returns(body):
             raise self.captured.error("must return a value on every path")
+        if self.name != self.plan.name:
+            # A helper is passed what it uses alone: Numba knows no calls of more than 30 arguments.
+            used = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
+            self.passes = tuple(name for name in self.passes if name in used)
         parameters = [*self.passes, *(self.names[p] for p in self.own)]
         definition = ast.parse(f"def {self.name}({', '.join(parameters)}): pass").body[0]
         assert isinstance(definition, ast.FunctionDef)
