@@ -125,26 +125,34 @@ def outlier(sources: Sequence[Source], every: Duration = "10min", unit: str = DE
     if width < 1:
         raise ParameterError(f"every={every!r}: give a duration above 0")
     texts, numbers = ("protocol", "service", "flag"), ("duration", "src_bytes", "dst_bytes")
-    known: list[dict[str, Any]] = []
     of_slice: list[tuple[int, dict[str, Any]]] = []
     rows: list[Payload] = []
+    # The model: how many connections, how many with each value, sums of magnitudes and of their squares.
+    n = 0
+    counts: dict[tuple[str, str], int] = {}
+    totals, squares = dict.fromkeys(numbers, 0), dict.fromkeys(numbers, 0)
 
-    def score(e: dict[str, Any], model: Sequence[dict[str, Any]]) -> int:
-        n = len(model)
-        unusual = sum(sum(other[name] == e[name] for other in model) * RARE < n for name in texts)
+    def score(e: dict[str, Any]) -> int:
+        unusual = sum(counts.get((name, e[name]), 0) * RARE < n for name in texts)
         for name in numbers:
-            of_all = [_magnitude(other[name]) for other in model]
-            total, squares = float(sum(of_all)), float(sum(m * m for m in of_all))
+            total = float(totals[name])
             off = n * float(_magnitude(e[name])) - total
-            unusual += off * off > DEVIATIONS * DEVIATIONS * max(0.0, n * squares - total * total)
+            unusual += off * off > DEVIATIONS * DEVIATIONS * max(0.0, n * float(squares[name]) - total * total)
         return unusual
 
     def close(index: int) -> None:
-        candidates = [(row, e) for row, e in of_slice if not known or score(e, known) >= LEAST_SCORE]
-        known.extend(e for _, e in of_slice)
+        nonlocal n
+        candidates = [(row, e) for row, e in of_slice if n == 0 or score(e) >= LEAST_SCORE]
+        for _, e in of_slice:
+            n += 1
+            for name in texts:
+                counts[name, e[name]] = counts.get((name, e[name]), 0) + 1
+            for name in numbers:
+                totals[name] += _magnitude(e[name])
+                squares[name] += _magnitude(e[name]) ** 2
         of_slice.clear()
         for row, e in candidates:
-            if (found := score(e, known)) >= LEAST_SCORE:
+            if (found := score(e)) >= LEAST_SCORE:
                 told = {name: e[name] for name in (*texts, *numbers)}
                 rows.append({"ts": (index + 1) * width, "row": row, **told, "score": found})
 

@@ -84,9 +84,7 @@ class ProgramSection(CollectedSection):
         )  # fmt: skip
         self.out = rings.allocate(self.max_threads + 1, OUTPUT_CAPACITY, self.control.meter)
         self.directories = allocate_directories(len(given), max(map(len, stored)))
-        self.widths = [
-            parse_duration(tag.every, branches[0].time_unit, tag.name) for tag in spec.program.periodic.values()
-        ]
+        self.widths = [parse_duration(tag.every, node.unit, name) for name, tag in spec.program.periodic.items()]
         self.ticks = [self._make_ticks(number, width, stored[number]) for number, width in enumerate(self.widths)]
         stop, numbers = self.control.words[worker_kernel.STOP :], range(len(ticks), len(given))
         ticker = Ticker(self.control, self.ticks, numbers, stop) if ticks else None
