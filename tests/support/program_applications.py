@@ -197,12 +197,13 @@ def _by_house() -> list[Row]:
         return [{"tag": "load", "parts": parts, "streams": streams}]
 
     end = [{"tag": "end"}]
+    halves = ("0-40", "41-62")
     few, others = _node(loads("0-20, 63")), _node(loads("21-62"))
     return [
         {"roots": [_node(loads("0-63") + end)]},
         {"roots": [_node(end, few, others)]},
         {"roots": [_node(end + loads("0-20, 63"), _node([], others, _node([])), _node([]))]},
-        {"roots": [_node(end, _node(loads("0-62", 1), _node(loads("0-40", "0, 2")), _node(loads("41-62", "0, 2"))), _node(loads(63)))]},
+        {"roots": [_node(end, _node(loads("0-62", 1), *(_node(loads(own, "0, 2")) for own in halves)), _node(loads(63)))]},
     ]
 
 

@@ -158,7 +158,7 @@ _ELSEWHERE = {
     **{name: f"headrace_datasets.{name}" for name in ("tweets", "trades", "joins", "linear_road", "flights")},
     **{name: f"headrace_datasets.{name}" for name in ("gs", "sl", "ob", "tp", "position_reports")},
     **{name: f"headrace_datasets.{name}" for name in ("clicks", "store_sales", "calls", "item_sales", "item_categories")},
-    **{name: f"headrace_datasets.{name}" for name in ("eventwindow", "pageviews", "frauds", "keycounts", "plugs")},
+    **{name: f"headrace_datasets.{name}" for name in ("eventwindow", "pageviews", "frauds", "keycounts", "plugs", "connections")},
     **{name: f"import headrace.{name}" for name in ("apps", "report", "errors")},
     "percentile": "hr.quantile", "collect": "hr.collect_list", "unique": "hr.collect_set",
     **dict.fromkeys(("topk", "top_k", "nlargest", "max_by", "arg_max"), "hr.top(k, column, by=...)"),

@@ -20,7 +20,8 @@ from headrace.reference import synchronization as reference
 
 def away(text):
     """What a function's body gives away of s."""
-    return sorted(ast.unparse(one) for one in given_away(ast.parse(textwrap.dedent(text)).body, {"s": "state"}, ["state"]).values())
+    found = given_away(ast.parse(textwrap.dedent(text)).body, {"s": "state"}, ["state"])
+    return sorted(map(ast.unparse, found.values()))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,7 @@ def program(fork=split, join=merge):
 
 
 def test_agree_what_is_given_away_is_there_and_given_back():
-    values = [[(ts, {"key": ts * 7919 % (501 + k)}) for ts in range(0, 4_000)] for k in range(3)]
+    values = [[(ts, {"key": ts * 7919 % (501 + k)}) for ts in range(4_000)] for k in range(3)]
     ends = [(ts, {}) for ts in range(0, 4_000, 40)]
     tables = [pa.table({"ts": [ts for ts, _ in rows], "key": [e["key"] for _, e in rows]}) for rows in values]
     expected = reference.run(program(), [*(("value", rows) for rows in values), ("end", ends)])

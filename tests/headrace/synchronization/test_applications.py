@@ -73,6 +73,7 @@ def counters(draw, program=keycounter.PROGRAM):
 DAY_MS, HOUR_MS = 86_400_000, 3_600_000
 IDS = st.sampled_from([-1, 0, 2**31 - 1, 2**63 - 1])
 LOADS = st.sampled_from([0.0, -0.0, 0.1, 0.2, 0.3, 1e17, -4.0, math.nan, math.inf])
+BY_HOUSE, OUTLIERS = smarthome.program("8h"), outlier.program(8 * HOUR_MS)
 ENDS = st.sampled_from([0, 0, 1, 8 * HOUR_MS, 8 * HOUR_MS - 1, DAY_MS, 400 * DAY_MS])
 
 
@@ -82,14 +83,15 @@ def with_ticks(program, inputs):
 
 
 @st.composite
-def loads(draw, program=smarthome.program("8h")):
-    rows = timed(draw, st.fixed_dictionaries({"house": IDS, "household": IDS, "plug": IDS, "load": LOADS, "stream": STREAM}), ENDS)
+def loads(draw, program=BY_HOUSE):
+    columns = {**dict.fromkeys(("house", "household", "plug"), IDS), "load": LOADS, "stream": STREAM}
+    rows = timed(draw, st.fixed_dictionaries(columns), ENDS)
     inputs = with_ticks(program, [as_input(program, "load", rows)])
     return program, inputs, functools.partial(apps.smarthome, slice="8h"), ([rows],)
 
 
 @st.composite
-def connections(draw, program=outlier.program(8 * HOUR_MS)):
+def connections(draw, program=OUTLIERS):
     few, sizes = st.sampled_from(["a", "b", ""]), st.sampled_from([0, 1, 5, -1, 2**63 - 1, -(2**63)])
     columns = {**dict.fromkeys(outlier.TEXTS, few), **dict.fromkeys(outlier.NUMBERS, sizes), "stream": STREAM}
     rows = [(ts, e | {"row": row}) for row, (ts, e) in enumerate(timed(draw, st.fixed_dictionaries(columns), ENDS))]
@@ -124,7 +126,8 @@ def test_oracle_programs_and_their_diagrams(cases, data, seed):
     expected = outcome(application, *sources)
     assert same(outcome(run, program, inputs), expected)
     events = merged(inputs)
-    tags = sorted({event.tag for event in events} | {program.tag_of(name, {"key": 0, "page": 0, "house": 0}) for name in program.tags})
+    any_key = {"key": 0, "page": 0, "house": 0}
+    tags = sorted({event.tag for event in events} | {program.tag_of(name, any_key) for name in program.tags})
     for one in range(DIAGRAMS):
         diagram = drawn(events, tags, lambda a, b: dependent(program, a, b), random.Random(seed + one))
         assert same(outcome(evaluate, program, diagram, program.seen), expected)

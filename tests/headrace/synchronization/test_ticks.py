@@ -180,7 +180,7 @@ def test_example_durations_that_cannot_be(duration):
 
 
 def _program(tags):
-    return hr.program(tags=tags, emits={"n": "int64"}, update={name: tell for name in ("a", "b")})
+    return hr.program(tags=tags, emits={"n": "int64"}, update=dict.fromkeys(("a", "b"), tell))
 
 
 def test_example_programs_that_cannot_be():

@@ -100,7 +100,7 @@ def bring_in_order(state):
             state.following.append(-1)
         state.before = state.ordered
         state.ordered.clear()
-        for _, chain in state.chains.items():
+        for chain in state.chains.values():
             i = chain.first
             while i >= 0:
                 state.ordered.append(state.before[i])
@@ -117,7 +117,7 @@ def split(state, left, right, tags_left, tags_right):
         right.loads = state.loads
     else:
         left.averages = state.averages
-        for _, one in state.loads.items():
+        for one in state.loads.values():
             if ("load", one.house) in tags_right:
                 add_to(right.loads, one.of, one.house, one.household, one.plug, one.total, one.count)
             else:
@@ -126,7 +126,7 @@ def split(state, left, right, tags_left, tags_right):
 
 def merge(into, other):
     """Each key has been on one side only, and so have the averages."""
-    for _, one in other.loads.items():
+    for one in other.loads.values():
         add_to(into.loads, one.of, one.house, one.household, one.plug, one.total, one.count)
     if len(into.averages) == 0:
         into.averages = other.averages

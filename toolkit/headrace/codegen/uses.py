@@ -1,4 +1,4 @@
-"""Which containers of a state a function only gives away: assigned as a whole, and not used elsewhere on the same way through it."""
+"""Which containers of a state a function gives away: assigned as a whole, and not used besides on any way through it."""
 
 from __future__ import annotations
 

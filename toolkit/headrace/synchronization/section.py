@@ -78,7 +78,7 @@ class ProgramSection(CollectedSection):
         most = [len(one.tags) * control.MOST_NODES for one in given]
         queues = sum(map(min, most, map(len, self.tags_by_input)))
         self.control = control.allocate(
-            self.max_threads, [directory_width(len(own)) for own in stored], 
+            self.max_threads, [directory_width(len(own)) for own in stored],
             [*[False] * len(ticks), *(branch.side == 0 for branch in branches)], queues,
             len(bound.emits), OUTPUT_CAPACITY, len(planned),
         )  # fmt: skip
@@ -153,7 +153,8 @@ class ProgramSection(CollectedSection):
         def make_encoder(await_keys: Callable[[list[int]], bool]) -> Encoder:
             return Encoder(
                 schema=branch.schema, event_time=branch.event_time, keys=(), dictionary=None, values=list(columns), texts=known,
-                carry=[], time_unit=branch.time_unit, window_size=max(self.widths, default=0), source=branch.source, await_keys=await_keys,
+                carry=[], time_unit=branch.time_unit, window_size=max(self.widths, default=0), source=branch.source,
+                await_keys=await_keys,
             )  # fmt: skip
 
         store = Store(stored, False, self.directories[number])

@@ -142,7 +142,8 @@ class Ticker:
                 return True  # who goes on later asks himself
             with self._lock:
                 reached = self._reached()
-                is_done = all([reached == MIN_TIME or one.give(reached, patient) for one in self._ticks])
+                given = [reached == MIN_TIME or one.give(reached, patient) for one in self._ticks]  # of all, whatever has room
+            is_done = all(given)
             if is_done or not patient or read_cell(self._stop_word, 0):
                 return is_done
 
