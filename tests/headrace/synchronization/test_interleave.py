@@ -69,6 +69,18 @@ def collect(c, o, s):
         pause()
 
 
+def replan(c, s, times):
+    """Who changes the plan, so many times: here to what it is."""
+    for _ in range(times):
+        while not ask_to_hold(c):
+            if load_acquire(c.words, OVER) != 0 or stopped(c):
+                let_go(c)
+                return
+            pause()
+        assert max(s.state[:-1], default=-1) < 0 <= s.state[-1], f"no state at the root alone: {s.state}"
+        let_go(c)
+
+
 # -- what updates, forks and joins do, for `given`
 
 
@@ -117,7 +129,8 @@ CONSTANTS = {
 
 def kernels(*planted, **constants):
     return Kernels(
-        LOOP, programs=[feed, collect], planted=[IN_TWO_STEPS, *planted], shared=("runs",), constants={**CONSTANTS, **constants},
+        LOOP, programs=[feed, collect, replan], planted=[IN_TWO_STEPS, *planted], shared=("runs",),
+        constants={**CONSTANTS, **constants},
         given={
             "view_i64": lambda times, size: times, "find_row": find_row, "write_row": write_row, "fork_node": fork_node,
             "join_node": join_node,
@@ -140,7 +153,7 @@ def node(tags, *children):
     return PlanNode([(tag[0], 0, int(tag[1])) for tag in tags.split()], children)
 
 
-def case(k, relation, tree, inputs, *, workers=2, heartbeat=1, threads=(), plan_at=(), may_rest_in_vain=True):
+def case(k, relation, tree, inputs, *, workers=2, heartbeat=1, threads=(), plan_at=(), may_rest_in_vain=True, replans=0):
     """Inputs are lists of (ts, tag), tags as in the tree; `threads` at first, then from each of `plan_at` on; else all."""
     relation, plan = Relation(relation), Plan([tree] if isinstance(tree, PlanNode) else tree)
     names = sorted({tag.tag for tag in plan.tags})
@@ -205,6 +218,8 @@ def case(k, relation, tree, inputs, *, workers=2, heartbeat=1, threads=(), plan_
         threads_ = [k.feed(c, i, s, heartbeat) for i in range(len(inputs))]
         threads_ += [k.run_worker(me, c, o, x, s, [0] * 20) for me in range(workers)]
         threads_.append(k.collect(c, o, s))
+        if replans:
+            threads_.append(k.replan(c, s, replans))
 
         def check():
             assert s.rows == results, f"rows {s.rows}, wanted {results}"
@@ -242,6 +257,8 @@ CASES = {
     "a full mailbox": ("vv", node("v0"), [[(t, "v0") for t in range(7)]], {"workers": 1}),
     "threads change": (*WINDOW, THREE, {"workers": 3, "threads": [1, 3, 1, 2], "plan_at": [1, 3, 5]}),
     "a change at the end": (*WINDOW, THREE, {"threads": [2, 1], "plan_at": [99]}),
+    "plans change": (*WINDOW, THREE, {"replans": 3}),
+    "plans change, in levels": (*LEVELS, [*THREE, [(3, "w0")], [(2, "u0")]], {"workers": 3, "replans": 2}),
 }  # fmt: skip
 
 
@@ -374,6 +391,21 @@ PLANTED = {
     "who parks wakes nobody": (
         "threads change", ASLEEP, SC,
         (LOOP, "            signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)  # W4\n", ""),
+    ),
+    "who holds waits until nobody asks": (
+        "plans change", ASLEEP, SC,
+        (TREE, "    while load_acquire(c.words, HELD) != 0 and not stopped(c):  # H4\n",
+         "    while load_acquire(c.words, RESTS) != 0 and not stopped(c):  # H4\n"),
+    ),
+    "who holds is let go while rest is asked for": (
+        "plans change", ASLEEP, SC,
+        (TREE, "    store_release(c.words, RESTS, 0)  # H3\n    store_release(c.words, HELD, 0)  # H4\n",
+         "    store_release(c.words, HELD, 0)\n    store_release(c.words, RESTS, 0)\n"),
+    ),
+    "who holds forks when the run stops": (
+        "plans change", "at the root alone", SC,
+        (TREE, "    if not stopped(c):\n        fork_below(me, c, s, l, c.shape[ROOT])\n",
+         "    fork_below(me, c, s, l, c.shape[ROOT])\n"),
     ),
     "who sleeps does not look before": (
         "a full mailbox", ASLEEP, SC,

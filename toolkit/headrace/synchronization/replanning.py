@@ -3,7 +3,7 @@
 Order       R1 RESTS := 1: leaves come to rest whatever they may process (`tree_kernel`), and who brings the last one
             to rest joins everything and says HELD; R2 no input gives rows (its `lock`), and nobody
             promises results (PROMISING); R3 the plan, mailboxes and places of states are written;
-            R4 PROMISING and the locks are given back; R5 RESTS := 0, and who holds forks
+            R4 PROMISING and the locks are given back; R5 `let_go`, and who holds forks
                     between R1 and R5 no leaf is READY, so no worker reads what R3 writes
             The events processed so far need not be a prefix in time, since independent tags are not
             ordered; they are closed under dependence, which is all that the rule asks.
@@ -22,9 +22,9 @@ import numpy as np
 from headrace.kernel import compile_now, kernel
 from headrace.memory.atomics import CELL, exchange, pause
 from headrace.memory.cells import publish_cell, read_cell
-from headrace.memory.event_count import signal
 from headrace.synchronization import control, words
 from headrace.synchronization.layout import Layout, lay_out
+from headrace.synchronization.tree_kernel import ask_to_hold, let_go
 
 
 class Replanned(Protocol):
@@ -57,18 +57,17 @@ class Replanning:
     def compile(self) -> None:
         """Compile what is called while the stream runs."""
         compile_now(begin_promising, (self._section.control.words, 0))
+        compile_now(ask_to_hold, (self._section.control,))
+        compile_now(let_go, (self._section.control,))
 
     def change(self, plan: Any) -> bool:
         """Let a valid plan be in force. False if not everything is at rest yet: ask again."""
         section = self._section
         shared = section.control.words
         if read_cell(shared, words.OVER):  # nothing is left that the plan could process
-            self._let_go()
+            let_go(section.control)
             return True
-        if not read_cell(shared, words.RESTS):
-            publish_cell(shared, words.RESTS, 1)  # R1
-            signal(shared, words.DATA_WAITING, section.control.signals, words.DATA_EVENT)
-        if not read_cell(shared, words.HELD):
+        if not ask_to_hold(section.control):  # R1
             return False
         layout = lay_out(plan, section.states.bound.program, section.tags_by_input)
         with ExitStack() as held:  # R2
@@ -80,12 +79,8 @@ class Replanning:
                 done = self._write(layout)  # R3
             finally:
                 publish_cell(shared, words.PROMISING, 0)  # R4
-        self._let_go()  # R5
+        let_go(section.control)  # R5
         return done
-
-    def _let_go(self) -> None:
-        publish_cell(self._section.control.words, words.HELD, 0)
-        publish_cell(self._section.control.words, words.RESTS, 0)
 
     def _write(self, layout: Layout) -> bool:
         section = self._section

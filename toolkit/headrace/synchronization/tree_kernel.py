@@ -17,8 +17,11 @@ Invariants  I1  a node's state, and HEAD and AT of its queues, belong to who run
             I3  RESTING of a node is the number of its children that are at rest
 Ordering    N1 state, HEAD, AT are written, N2 STATE of the leaf := AT_REST, N3 fetch_add RESTING + 1;
             the second one, who sees 2, runs the node: N1 -> N3 -> N3 of the second
-            H1 everything is at rest and joined, H2 store_release HELD; whoever changes the plan reads HELD, writes
-            what is constant while a plan is in force, and H3 stores RESTS := 0, which the thread that holds reads
+            H1 everything is at rest and joined, H2 store_release HELD := 1; whoever changes the plan reads HELD,
+            writes what is constant while a plan is in force, and H3 store_release RESTS := 0, H4 HELD := 0, which
+            the thread that holds reads
+                    it waits for HELD, which nobody else sets, and not for RESTS, which may be asked for again before
+                    it looks; RESTS falls first, or leaves that are set free would come to rest for nobody
             T1 states are forked, RESTING := 0, T2 store_release STATE := READY; K1 compare_exchange
             STATE READY -> RUNNING takes a leaf: T1 -> T2 -> K1. A leaf that is put back is READY by
             store_release too
@@ -263,12 +266,30 @@ def run_node(me, c, o, x, s, l, n):
 
 @kernel
 def hold(me, c, s, l, n):
-    """Everything is at rest: join it, and wait until the plan is another one."""
+    """Everything is at rest: join it, and wait until the plan is another one. A run that stops leaves it joined, for whoever
+    reads it meanwhile."""
     join_below(me, c, s, l, n)
     store_release(c.words, HELD, 1)  # H2
-    while load_acquire(c.words, RESTS) != 0 and not stopped(c):  # H3
+    while load_acquire(c.words, HELD) != 0 and not stopped(c):  # H4
         nanosleep(HELD_NAP_NS)
-    fork_below(me, c, s, l, c.shape[ROOT])
+    if not stopped(c):
+        fork_below(me, c, s, l, c.shape[ROOT])
+
+
+@kernel
+def ask_to_hold(c):
+    """Have everything joined; for whoever changes the plan. True once it is."""
+    if load_relaxed(c.words, RESTS) == 0:
+        store_release(c.words, RESTS, 1)
+        signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)
+    return load_acquire(c.words, HELD) != 0
+
+
+@kernel
+def let_go(c):
+    """The plan may be another one: go on."""
+    store_release(c.words, RESTS, 0)  # H3
+    store_release(c.words, HELD, 0)  # H4
 
 
 @kernel
@@ -305,4 +326,4 @@ def rest(me, c, o, x, s, l, leaf):
     return total
 
 
-__all__ = ["fork_below", "node_cell", "rest", "run_node", "wanted_above"]
+__all__ = ["ask_to_hold", "fork_below", "let_go", "node_cell", "rest", "run_node", "wanted_above"]
