@@ -153,4 +153,4 @@ def test_connections_are_like_the_sample():
     assert (made["duration"] == 0).mean() == pytest.approx((real["duration"] == 0).mean(), abs=0.01)
     for name in ("src_bytes", "dst_bytes"):
         for at in (0.25, 0.5, 0.75, 0.9):
-            assert made[name].quantile(at) == pytest.approx(real[name].quantile(at), rel=0.25), (name, at)
+            assert made[name].quantile(at) == pytest.approx(real[name].quantile(at), rel=0.3), (name, at)

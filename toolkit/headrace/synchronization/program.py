@@ -213,7 +213,8 @@ def program(
         ``fork(state, left, right, tags_left, tags_right)`` reads a state and writes two new ones, which then process
         independent events: ``"barrier" in tags_left`` says whether events of this tag will come left,
         ``("inc", key) in tags_left`` of a tag with keys. ``join(into, other)`` adds the second to the first. Without
-        them the program runs on one leaf.
+        them the program runs on one leaf. A list, set or map of ``state`` or of ``other`` that is assigned as a whole, and
+        not used besides, as in ``left.counts = state.counts``, is handed over without a copy.
     name : str, optional
 
     Returns
