@@ -219,7 +219,8 @@ def test_example_inputs_that_cannot_be(name, tables, text, refused):
     assert text in refused(*_command(name, tables))
 
 
-LOADS = pa.table({"ts": [-1, 0, 3_600_000], **dict.fromkeys(("house", "household", "plug"), [1, 1, 1]), "load": [1.5, 2.5, 4.0]})
+ONES = [1, 1, 1]
+LOADS = pa.table({"ts": [-1, 0, 3_600_000], "house": ONES, "household": ONES, "plug": ONES, "load": [1.5, 2.5, 4.0]})
 
 
 @pytest.mark.parametrize(
