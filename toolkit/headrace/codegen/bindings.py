@@ -246,6 +246,8 @@ class Plan:
     """Names in the function that stand for something with fields, beside its parameters -> role."""
     asked: Mapping[str, Membership] = field(default_factory=dict)
     """Role of a parameter that is only asked what is in it."""
+    ends: tuple[str, ...] = ()
+    """Roles of states that end with the call, whose containers may be handed over."""
 
     def words(self) -> set[str]:
         """Names that locals must not take."""

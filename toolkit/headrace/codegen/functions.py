@@ -162,6 +162,7 @@ def specialise(
     kinds: Mapping[str, Any] | None = None,
     rows: Mapping[str, Opened] | None = None,
     named: Mapping[str, str] | None = None,
+    ends: tuple[str, ...] = (),
 ) -> GeneratedFunction:
     """Rewrite a user function for a kernel.
 
@@ -212,6 +213,9 @@ def specialise(
         Names in the function that stand for rows of tables -> how a row is found, once a key is assigned to the name.
     named : dict, optional
         Names in the function, beside its parameters, that stand for something with fields -> role.
+    ends : tuple of str, optional
+        Roles of states that end with the call: assigning a container of one to a field of its kind hands it over, without
+        a copy, where the function does not use it again.
 
     Raises
     ------
@@ -258,6 +262,7 @@ def specialise(
         rows=dict(rows or {}),
         named=dict(named or {}),
         asked=asked,
+        ends=tuple(ends),
     )
     written = rewrite(captured, tuple(arguments), plan)
     imports = ["import math", "import numpy as np"]

@@ -36,6 +36,7 @@ from headrace.codegen.containers.loops import KeptValues
 from headrace.codegen.containers.places import Place
 from headrace.codegen.inference import Inference, is_container
 from headrace.codegen.kinds import scalar
+from headrace.codegen.uses import given_away
 from headrace.names import closest, instead
 
 _OPERATIONS = {
@@ -112,6 +113,9 @@ class _Function(KeptValues):
         self.temporaries: Counter[str] = Counter()
         self.places: dict[str, Place] = dict(places)
         self.inference = Inference(captured, roles, self.plan, given)
+        # A helper does not see what its caller does with a state afterwards.
+        is_helper = self.name != self.plan.name
+        self.given_away = {} if is_helper else given_away(captured.node.body, roles, self.plan.ends)
         loops = [node for node in ast.walk(captured.node) if isinstance(node, ast.For)]
         # Variables of loops over stored tuples: they stand for a tuple inside the loop, and for nothing outside.
         self.loop_variables = {
@@ -151,6 +155,10 @@ class _Function(KeptValues):
         body = self._block(self.captured.node.body)
         if self.returns not in (None, "helper") and not _always_returns(body):
             raise self.captured.error("must return a value on every path")
+        if self.name != self.plan.name:
+            # A helper is passed what it uses alone: Numba knows no calls of more than 30 arguments.
+            used = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
+            self.passes = tuple(name for name in self.passes if name in used)
         parameters = [*self.passes, *(self.names[p] for p in self.own)]
         definition = ast.parse(f"def {self.name}({', '.join(parameters)}): pass").body[0]
         assert isinstance(definition, ast.FunctionDef)
