@@ -134,8 +134,8 @@ class ProgramSection(CollectedSection):
             inlet.redirect(np.array(route, np.int32))
 
     @property
-    def feeders(self) -> list[TickInput | MailboxInlet]:
-        """What gives events, by the number of the input: ticks, and then what the run feeds."""
+    def feeders(self) -> list[Any]:
+        """What gives events, by the number of the input: each `TickInput`, and then each `MailboxInlet` that the run feeds."""
         return [*self.ticks, *self.inlets]
 
     def _make_ticks(self, number: int, width: int, stored: dict[str, np.dtype]) -> TickInput:
