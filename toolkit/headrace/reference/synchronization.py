@@ -133,7 +133,7 @@ def ticked(inputs: Listed[Input], every: Mapping[AnyTag, int]) -> list[Input]:
     >>> ticked([("value", [(-1, {}), (4, {}), (5, {}), (23, {})])], {"tick": 5})[0]
     ('tick', [(0, {'every': 5}), (5, {'every': 5}), (10, {'every': 5}), (25, {'every': 5})])
     """
-    times = {row[0] for given in inputs for row in (given[1] if isinstance(given, tuple) else given)}
+    times = {row[0] for given in inputs for row in _with_tags(given)}
     ends = {tag: sorted({(ts // width + 1) * width for ts in times}) for tag, width in every.items()}
     return [*((tag, [(ts, {"every": every[tag]}) for ts in own]) for tag, own in ends.items()), *inputs]
 
