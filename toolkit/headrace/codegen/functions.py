@@ -152,6 +152,7 @@ def specialise(
     parameters: tuple[str, ...],
     emits: Mapping[str, Any] | Iterable[str] | None = None,
     emit: str = "emit({values})",
+    left_out: Mapping[str, str] | None = None,
     poll: str | None = None,
     returns: str | None = None,
     decorator: str = "compiled_user",
@@ -161,6 +162,7 @@ def specialise(
     kinds: Mapping[str, Any] | None = None,
     rows: Mapping[str, Opened] | None = None,
     named: Mapping[str, str] | None = None,
+    ends: tuple[str, ...] = (),
 ) -> GeneratedFunction:
     """Rewrite a user function for a kernel.
 
@@ -189,6 +191,8 @@ def specialise(
     emit : str
         Statement(s) for an emission; ``{values}`` stands for all values in
         order, ``{0}`` for the first one, ``{chars}`` for that of the field chars.
+    left_out : dict, optional
+        The last of these fields, which are given by name only -> expression that stands for one that is left out.
     poll : str or None
         Condition, tested at the head of each loop that may be long; where it
         holds, the function returns, or raises RuntimeError if it owes a value.
@@ -209,6 +213,9 @@ def specialise(
         Names in the function that stand for rows of tables -> how a row is found, once a key is assigned to the name.
     named : dict, optional
         Names in the function, beside its parameters, that stand for something with fields -> role.
+    ends : tuple of str, optional
+        Roles of states that end with the call: assigning a container of one to a field of its kind hands it over, without
+        a copy, where the function does not use it again.
 
     Raises
     ------
@@ -243,6 +250,7 @@ def specialise(
         values=values,
         emits=emits,
         emit=emit,
+        left_out=dict(left_out or {}),
         parameters=tuple(parameters),
         poll=poll,
         returns=returns,
@@ -254,6 +262,7 @@ def specialise(
         rows=dict(rows or {}),
         named=dict(named or {}),
         asked=asked,
+        ends=tuple(ends),
     )
     written = rewrite(captured, tuple(arguments), plan)
     imports = ["import math", "import numpy as np"]

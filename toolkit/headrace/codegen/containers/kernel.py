@@ -13,7 +13,7 @@ may be left out.
 import numpy as np
 
 from headrace.kernel import kernel
-from headrace.memory.arena import COUNT, STATE, release
+from headrace.memory.arena import COUNT, HEAD, STATE, release
 from headrace.memory.lists_kernel import (
     list_append,
     list_copy,
@@ -74,6 +74,15 @@ def kept_greater(prefixes, addresses, lengths, a, b):
 @kernel
 def kept_count(heads, at):
     return heads[at + COUNT]
+
+
+@kernel
+def kept_hand_over(free, arena, lists, heads, at, given_heads, given_at):
+    """Give what a container holds to another place of its kind, whose own is given back; nothing is copied."""
+    release(free, arena, lists, heads, at)
+    for word in range(HEAD):
+        heads[at + word] = given_heads[given_at + word]
+        given_heads[given_at + word] = 0
 
 
 @kernel
