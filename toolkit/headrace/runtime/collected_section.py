@@ -20,7 +20,6 @@ from headrace.kernel import compile_now
 from headrace.memory.cells import publish_cell, read_cell
 from headrace.metrics.latency import LatencyHistogram
 from headrace.runtime.feeding import Stopped
-from headrace.runtime.gate_inlet import GateInlet
 from headrace.runtime.sections import RunContext, Section, Task
 from headrace.workers import spans, worker_kernel
 from headrace.workers.spans import counters
@@ -44,7 +43,6 @@ class CollectedSection(Section, Protocol):
     """What makes rows of result records."""
     result_lists: Sequence[tuple[int, int]] = ()
     """Pairs of result columns that hold lists, as of `Collector`."""
-    inlets: Sequence[GateInlet]
     collector: Collector | None = None
     _run: RunContext
 
@@ -134,7 +132,8 @@ class CollectedSection(Section, Protocol):
 
     def let_go(self) -> None:
         """Cut what refers back to it."""
-        for inlet in self.inlets:
+        inlets: Any = self.inlets
+        for inlet in inlets:
             inlet.let_go()
         vars(self.collector).clear()
 

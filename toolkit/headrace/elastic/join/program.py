@@ -232,7 +232,7 @@ class JoinProgram(Program):
         return self._forms[side]
 
     def texts_of(self, side):
-        return dict.fromkeys(self._text_columns[side], self._texts)
+        return {} if self._texts is None else dict.fromkeys(self._text_columns[side], self._texts)
 
     def release(self, watermark):
         if self._texts is not None and watermark != END_OF_TIME:
