@@ -42,7 +42,7 @@ class Node:
     Parameters
     ----------
     key : str
-    kind : {"source", "gate", "operator", "stage", "results"}
+    kind : {"source", "gate", "operator", "stage", "results", "plan"}
     title : str
     about : str
         For whoever rests the mouse there.
@@ -77,6 +77,9 @@ class Edge:
     is_pressed: bool = False
     places: tuple[float, ...] = ()
     """x and y of its beginning and end."""
+    about: str = "waits for room: back-pressure"
+    """Of one that is pressed."""
+    has_tip: bool = True
 
 
 def picture(
