@@ -155,17 +155,17 @@ def test_example_an_operator_without_a_plan_is_refused():
 
 @pytest.mark.slow
 def test_agree_a_run_whose_rates_change():
-    """A barrier behind every second value, then behind every 20,000th: it moves to one leaf, then to two. Nothing is lost."""
-    often, rare, each = 20_000, 200_000, 20_000
+    """Four barriers behind every second value, then one behind every 2,000th: it moves to one leaf, then to two. Nothing is lost."""
+    often, rare, each = 40_000, 200_000, 2_000
     count = often + rare
     tables = [pa.table({"ts": np.arange(count) * 2 + s, "x": np.arange(count) % 7 - s}) for s in range(2)]
-    ends = np.concatenate([np.arange(often) * 2 + 1, np.arange(2 * often + each - 1, 2 * count, each)])
+    ends = np.concatenate([np.repeat(np.arange(often) * 2 + 1, 4), np.arange(2 * often + each - 1, 2 * count, each)])
     sums, x = [], np.stack([table["x"].to_numpy() for table in tables], axis=1).ravel()
     for begin, end in zip([0, *(ends[:-1] + 1)], ends + 1, strict=True):
         sums.append(int(x[begin:end].sum()))
     held = Steered(tables[0], [500] * (count // 500))
     given = {"value": [hr.stream(iter(held), event_time="ts"), tables[1]], "barrier": pa.table({"ts": ends})}
-    controller = hr.controllers.AdaptivePlan(leaves=2, span_s=0.1, after_s=0.1, cooldown_s=0.2)
+    controller = hr.controllers.AdaptivePlan(leaves=2, span_s=0.4, after_s=0.1, cooldown_s=0.2)
     with PROGRAM.start(given, plan="flat", leaves=2, threads=2, max_threads=2) as run:
         loop = run.control(controller, interval_s=0.05)
         let, looked = 0, 0

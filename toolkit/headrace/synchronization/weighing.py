@@ -1,8 +1,9 @@
 """Rates and costs of a program that runs, from its counters: what the optimizers by rates are given.
 
 Rates are those of the last seconds. What an event costs is the worker time of the leaves that own its tag over the events
-they processed; of several intervals the least, since a worker that looks for events in vain is counted too. What is left
-of an inner node's time, its own events taken off, is what its joins cost; a fork is taken to cost as much.
+they processed; of several intervals the least, since a worker that looks for events in vain is counted too. An inner
+node's time is that of its joins and of its own events, which are taken to cost what those of leaves do, and no more than
+half of it; a fork is taken to cost what a join does.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Weighing:
         self._looks: deque[tuple[float, np.ndarray]] = deque()
         self._last: tuple[Plan, Mapping[str, Any]] | None = None
         self._update: dict[str, float] = {}
+        self._above: dict[str, float] = {}
         self._join: float | None = None
 
     def add(self, at_s: float, plan: Plan, values: Mapping[str, Any]) -> None:
@@ -77,11 +79,14 @@ class Weighing:
             if events >= LEAST_EVENTS:
                 cost = sum(spent_ns[name] for name in leaves) / events
                 self._update[tag] = min(cost, self._update.get(tag, cost))
-        inner = [one.name for one in plan.nodes if one.leaf < 0]
-        joins = sum(grown["node_joins"][name] for name in inner)
+        inner = [one for one in plan.nodes if one.leaf < 0]
+        joins, events = (sum(grown[what][one.name] for one in inner) for what in ("node_joins", "events"))
         if joins >= LEAST_JOINS:
-            updates = sum(grown["events"][name] for name in inner) * self._mean()
-            left = max(0.0, sum(spent_ns[name] for name in inner) - updates) / joins
+            spent = sum(spent_ns[one.name] for one in inner)
+            update = min(self._mean(), spent / events / 2) if events else 0.0
+            for one in inner:
+                self._above |= {tag.tag: min(update, self._above.get(tag.tag, update)) for tag in one.node.tags}
+            left = (spent - events * update) / joins
             self._join = left if self._join is None else min(left, self._join)
 
     def _mean(self) -> float:
@@ -105,7 +110,8 @@ class Weighing:
         """What functions take; the model's defaults where nothing was measured."""
         names = dict.fromkeys(tag.tag for tag in self.tags)
         join = Costs().join if self._join is None else self._join
-        return Costs({name: self._update.get(name, self._mean()) for name in names}, join, join)
+        known = self._above | self._update
+        return Costs({name: known.get(name, self._mean()) for name in names}, join, join)
 
 
 __all__ = ["Weighing"]
