@@ -88,9 +88,9 @@ def test_example_nothing_is_cut_off_outside_or_covered(visit, theme):
     try:
         for width in (1_600, 1_000):
             visit.resize(width)
+            visit.shot(f"plan-{theme.lower()}-{width}")
             assert problems(visit) == (), f"{width} px"
             assert visit.dashboard.locator(".headrace-tree").evaluate(OUT_OF_ITS_BOX) == [], f"{width} px"
-            visit.shot(f"plan-{theme.lower()}-{width}")
     finally:
         visit.resize(1_600)
         if theme == "Dark":

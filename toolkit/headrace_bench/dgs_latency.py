@@ -43,7 +43,7 @@ class Events:
         self.streams, self.per_second, self.between = streams, per_second, between
         self.inputs: dict[str, Any] = {
             "value": [
-                pa.table({"ts": self.ts[s::streams], "x": self.x[s::streams], "rounds": np.zeros(len(self.ts[s::streams]), np.int64)})
+                pa.table({"ts": self.ts[s::streams], "x": self.x[s::streams], "rounds": np.zeros(count, np.int64)[s::streams]})
                 for s in range(streams)
             ],
             "barrier": pa.table({"ts": self.ends}),
