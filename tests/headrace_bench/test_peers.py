@@ -80,6 +80,12 @@ def works(tmp_path_factory):
             folder / "forward",
         ),
         "band join": band_join.band(*near_sides(), folder / "band"),
+        "event window": programs.event_window(
+            programs.value_rows(2_000), programs.barrier_rows(2_000, between=15), folder / "window"
+        ),
+        "page-view join": programs.page_view_join(
+            programs.view_rows(2_000), programs.update_rows(2_000, between=15), folder / "pageview"
+        ),
     }
 
 
@@ -95,6 +101,8 @@ def reference_rows(work):
         sources = [[(row["ts"], row) for row in table.to_pylist()] for table in work.tables]
         rows = reference_join(sources[:1], sources[1:], work.size, near)
         return [{"ts": row.ts, "left": row.left["left"], "right": row.right["right"]} for row in rows]
+    if work.is_program:
+        return program_rows(work)
     (table,) = work.tables
     source = [(row.pop("ts"), row) for row in table.to_pylist()]
     if work.name == "aggregate":
@@ -107,12 +115,23 @@ def reference_rows(work):
     return [{"ts": row.ts, key: row.key, **row.values} for row in rows]
 
 
+def program_rows(work):
+    left, right = ([(row["ts"], row) for row in table.to_pylist()] for table in work.tables)
+    if work.name == "event window":
+        return synchronization_apps.eventwindow([[(ts, {"x": row["value"]}) for ts, row in left]], [[(ts, {}) for ts, _ in right]])
+    views = [(ts, {"page": row["key"], "user": row["value"]}) for ts, row in left]
+    updates = [(ts, {"page": row["key"], "info": -row["value"]}) for ts, row in right]
+    found = synchronization_apps.pageview([views], [updates])
+    return [{**row, "user": -1 if row["user"] is None else row["user"]} for row in found]
+
+
 WINDOWED = ["aggregate", "word count", "pair count"]
 STREAMED = [*WINDOWED, "band join"]
 NAMES = [*WINDOWED, "forward", "band join"]
+PROGRAMS = ["event window", "page-view join"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *PROGRAMS])
 def test_oracle_the_loop_gives_the_reference(works, name):
     work = works[name]
     rows = reference_rows(work)
@@ -134,6 +153,17 @@ def test_agree_ours_and_batch(works, name):
     rows = contest.rows_of(works[name], results)
     assert all(row.value > 0 for row in rows) and rows[2].baseline_name.startswith("plain loop")
     assert rows[1].case.endswith("processor time") and rows[1].unit in ("ns/row", "ns/tweet") and rows[1].better == "lower"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_agree_programs_on_plans(works, name):
+    results = compete(works[name], [ours.Loop(), ours.Planned(1), ours.Planned(2)], 1)
+    assert [result.failure for result in results] == [""] * 3
+    rows = contest.rows_of(works[name], results)
+    assert all(row.value > 0 for row in rows) and rows[2].baseline_name.startswith("plain loop")
+    (refused,) = compete(works[name], [on_flink.Flink(2, "expert", may_install=False)], 1)
+    assert refused.failure == "not run: the sequential version is one subtask"
 
 
 @pytest.mark.campaign  # a minute and a half
@@ -163,6 +193,11 @@ def test_agree_spark(works, spark, monkeypatch):
         ("band join", "stock", 2),
         ("band join", "expert", 1),
         ("band join", "expert", 2),
+        ("event window", "stock", 1),
+        ("event window", "stock", 2),
+        ("event window", "expert", 1),
+        ("page-view join", "stock", 2),
+        ("page-view join", "expert", 1),
     ],
 )
 def test_agree_flink_where_it_is_installed(works, name, version, threads):

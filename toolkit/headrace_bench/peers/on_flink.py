@@ -32,6 +32,8 @@ WORKLOADS = {
     "pair count": "pairs",
     "forward": "forward",
     "band join": "band",
+    "event window": "window",
+    "page-view join": "pageview",
 }
 HEAP = ("-Xms512m", "-Xmx2g", "-XX:+UseParallelGC")
 OPENED = ("java.lang", "java.util", "java.time", "java.util.concurrent")
@@ -63,6 +65,8 @@ class Flink(Contestant):
             raise NotRun("no job is written for it")
         if work.name == "forward" and self.threads > 1:
             raise NotRun("one order is made by one subtask; with both sources that is three threads already")
+        if work.is_program and self.version == "expert" and self.threads > 1:
+            raise NotRun("the sequential version is one subtask")
         self._command = installed(self._may_install)
 
     def start(self) -> None:
