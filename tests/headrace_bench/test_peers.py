@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import headrace_bench as bench
+from headrace.reference import synchronization_apps
 from headrace.reference.aggregates import aggregate as reference_aggregate
 from headrace.reference.joins import join as reference_join
 from headrace.reference.keys import column, each
@@ -32,6 +33,7 @@ from headrace_bench.peers import (
     on_polars,
     on_spark,
     ours,
+    programs,
     rescale,
     summary,
     workloads,
@@ -118,7 +120,8 @@ def reference_rows(work):
 def program_rows(work):
     left, right = ([(row["ts"], row) for row in table.to_pylist()] for table in work.tables)
     if work.name == "event window":
-        return synchronization_apps.eventwindow([[(ts, {"x": row["value"]}) for ts, row in left]], [[(ts, {}) for ts, _ in right]])
+        values = [(ts, {"x": row["value"], "stream": 0}) for ts, row in left]
+        return synchronization_apps.eventwindow([values], [[(ts, {}) for ts, _ in right]])
     views = [(ts, {"page": row["key"], "user": row["value"]}) for ts, row in left]
     updates = [(ts, {"page": row["key"], "info": -row["value"]}) for ts, row in right]
     found = synchronization_apps.pageview([views], [updates])

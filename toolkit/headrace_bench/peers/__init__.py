@@ -64,9 +64,10 @@ TEXT = (
     " none is twice in a tweet. Flink's jobs know that keys of the aggregate are small numbers, as the loop does."
     " Comparisons of the band join are those that a join of all pairs makes for the same result. Our SN mode, our"
     " `all pairs`, the loop and Flink's `expert` make them; our index skips most, and so do the others by joining on"
-    " cells of the banded column, written into their queries by hand. The event window and the page-view join are programs on plans"
-    " of as many leaves as threads; Flink's `stock` broadcasts the barriers to the values' subtasks, which sum in keyed state, and"
-    " joins by key; its `expert` is the sequential version, one subtask that merges both inputs in order."
+    " cells of the banded column, written into their queries by hand. The event window and the page-view join are"
+    " programs on plans of as many leaves as threads; Flink's `stock` broadcasts the barriers to the subtasks of the"
+    " values, which sum in keyed state, and joins by key; its `expert` is the sequential version, one subtask that"
+    " merges both inputs in order."
 )
 
 
