@@ -31,6 +31,7 @@ class Measured(Booked, Protocol):
     layout: Any
     reconfiguration: Any
     collector: Any
+    feeders: Any
     work_before: Any
     input_before: Any
     tag_counts: Any
@@ -133,8 +134,8 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
         "backlog": by_node(backlog),
         "node_time": by_node((under_plan[:, words.SPENT_NS] // 1_000).tolist()),
         "node_joins": by_node(under_plan[:, words.JOINS].tolist()),
-        "waits_for": by_node(waits(control, layout, [inlet.store for inlet in section.inlets])),
-        "tag_events": section.tag_counts.look([inlet.came for inlet in section.inlets], passed_by_input(section)),
+        "waits_for": by_node(waits(control, layout, [inlet.store for inlet in section.feeders])),
+        "tag_events": section.tag_counts.look([inlet.came for inlet in section.feeders], passed_by_input(section)),
     }
     return OperatorMetrics(
         section.name, len(members), section.max_threads, members, moment.seconds, balance, MEASURES, values,

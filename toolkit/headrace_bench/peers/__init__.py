@@ -9,6 +9,7 @@ needs and has not is said in its row, and so is a failure.
 ``workloads``      input files, the plain loop, what the result is
 ``band_join``      one workload more: sides, the plain loop
 ``programs``       two more: the event window and the page-view join, as programs on plans
+``sessions``       and one for ordered pipelines
 ``sizes``          which workloads, and how large
 ``contest``        contestants, taking turns, rows
 ``ours``           ours as a user calls it, VSN and SN; the engine alone; the plain loop
@@ -67,7 +68,9 @@ TEXT = (
     " cells of the banded column, written into their queries by hand. The event window and the page-view join are"
     " programs on plans of as many leaves as threads; Flink's `stock` broadcasts the barriers to the subtasks of the"
     " values, which sum in keyed state, and joins by key; its `expert` is the sequential version, one subtask that"
-    " merges both inputs in order."
+    " merges both inputs in order. Sessions are an ordered pipeline of ours; Flink has a"
+    " keyed process function, and behind it one subtask that puts what it closes in order; a streaming query of Spark puts no"
+    " rows in order, so there it is a batch, as in DuckDB."
 )
 
 
@@ -76,14 +79,19 @@ def contestants(work: Work, tiny: bool = False) -> list[Contestant]:
     from headrace_bench.peers.on_duckdb import DuckDB
     from headrace_bench.peers.on_flink import Flink
     from headrace_bench.peers.on_polars import Polars
-    from headrace_bench.peers.on_spark import Spark
-    from headrace_bench.peers.ours import Engine, Loop, Ours, Planned
+    from headrace_bench.peers.on_spark import Spark, SparkBatch
+    from headrace_bench.peers.ours import Engine, Loop, Ordered, Ours, Planned
 
     if work.is_program:
         if tiny:
             return [Loop(), Planned(1), Planned(2), Flink(1, "stock", may_install=False)]
         flinks = [Flink(threads, version) for version in ("stock", "expert") for threads in (1, 2)]
         return [Loop(), Planned(1), Planned(2), *flinks]
+    if work.name == "sessions":
+        ordered: list[Contestant] = [Loop(), Ordered(1), Ordered(2)]
+        if tiny:
+            return [*ordered, DuckDB(1), Flink(1, "stock", may_install=False)]
+        return [*ordered, *(kind(n) for kind in (_stock, SparkBatch, DuckDB) for n in (1, 2))]
     all_pairs = work.name == "band join"
     if tiny:
         return [
@@ -104,6 +112,12 @@ def contestants(work: Work, tiny: bool = False) -> list[Contestant]:
     for kind in (Spark, DuckDB, Polars):
         peers += [kind(1), kind(2)]
     return peers
+
+
+def _stock(threads: int) -> Contestant:
+    from headrace_bench.peers.on_flink import Flink
+
+    return Flink(threads, "stock")
 
 
 def measure(full: bool, tiny: bool = False) -> Experiment:

@@ -44,6 +44,7 @@ final class Jobs {
             case "forward" -> Forward.build(env, version);
             case "window", "pageview" -> Programs.build(env, workload, version, parallelism);
             case "band" -> Band.build(env, version, size);
+            case "sessions" -> Sessions.build(env);
             default -> windows(env, workload, version, parallelism, perSecond);
         }
     }
