@@ -171,7 +171,7 @@ class ProgramSection(CollectedSection):
             inlet.redirect(np.array(route, np.int32))
 
     @property
-    def feeders(self) -> list[TickInput | MailboxInlet]:
+    def feeders(self) -> list[Any]:
         """What gives events, by the number of the input: ticks, and then what the run feeds."""
         return [*self.ticks, *self.inlets]
 
