@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import headrace_bench as bench
+from headrace.reference import synchronization_apps
 from headrace.reference.aggregates import aggregate as reference_aggregate
 from headrace.reference.joins import join as reference_join
 from headrace.reference.keys import column, each
@@ -33,6 +34,7 @@ from headrace_bench.peers import (
     on_polars,
     on_spark,
     ours,
+    programs,
     rescale,
     sessions,
     summary,
@@ -82,6 +84,12 @@ def works(tmp_path_factory):
             folder / "forward",
         ),
         "band join": band_join.band(*near_sides(), folder / "band"),
+        "event window": programs.event_window(
+            programs.value_rows(2_000), programs.barrier_rows(2_000, between=15), folder / "window"
+        ),
+        "page-view join": programs.page_view_join(
+            programs.view_rows(2_000), programs.update_rows(2_000, between=15), folder / "pageview"
+        ),
         "sessions": sessions.sessions(sessions.clicks_of(20_000), folder / "sessions"),
     }
 
@@ -102,6 +110,8 @@ def reference_rows(work):
         sources = [[(row["ts"], row) for row in table.to_pylist()] for table in work.tables]
         rows = reference_join(sources[:1], sources[1:], work.size, near)
         return [{"ts": row.ts, "left": row.left["left"], "right": row.right["right"]} for row in rows]
+    if work.is_program:
+        return program_rows(work)
     (table,) = work.tables
     source = [(row.pop("ts"), row) for row in table.to_pylist()]
     if work.name == "aggregate":
@@ -114,13 +124,25 @@ def reference_rows(work):
     return [{"ts": row.ts, key: row.key, **row.values} for row in rows]
 
 
+def program_rows(work):
+    left, right = ([(row["ts"], row) for row in table.to_pylist()] for table in work.tables)
+    if work.name == "event window":
+        values = [(ts, {"x": row["value"], "stream": 0}) for ts, row in left]
+        return synchronization_apps.eventwindow([values], [[(ts, {}) for ts, _ in right]])
+    views = [(ts, {"page": row["key"], "user": row["value"]}) for ts, row in left]
+    updates = [(ts, {"page": row["key"], "info": -row["value"]}) for ts, row in right]
+    found = synchronization_apps.pageview([views], [updates])
+    return [{**row, "user": -1 if row["user"] is None else row["user"]} for row in found]
+
+
 WINDOWED = ["aggregate", "word count", "pair count"]
 STREAMED = [*WINDOWED, "band join"]
 NAMES = [*WINDOWED, "forward", "band join"]
+PROGRAMS = ["event window", "page-view join"]
 ORDERED = ("forward", "sessions")
 
 
-@pytest.mark.parametrize("name", [*NAMES, "sessions"])
+@pytest.mark.parametrize("name", [*NAMES, *PROGRAMS, "sessions"])
 def test_oracle_the_loop_gives_the_reference(works, name):
     work = works[name]
     rows = reference_rows(work)
@@ -142,6 +164,17 @@ def test_agree_ours_and_batch(works, name):
     rows = contest.rows_of(works[name], results)
     assert all(row.value > 0 for row in rows) and rows[2].baseline_name.startswith("plain loop")
     assert rows[1].case.endswith("processor time") and rows[1].unit in ("ns/row", "ns/tweet") and rows[1].better == "lower"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_agree_programs_on_plans(works, name):
+    results = compete(works[name], [ours.Loop(), ours.Planned(1), ours.Planned(2)], 1)
+    assert [result.failure for result in results] == [""] * 3
+    rows = contest.rows_of(works[name], results)
+    assert all(row.value > 0 for row in rows) and rows[2].baseline_name.startswith("plain loop")
+    (refused,) = compete(works[name], [on_flink.Flink(2, "expert", may_install=False)], 1)
+    assert refused.failure == "not run: the sequential version is one subtask"
 
 
 @pytest.mark.slow
@@ -187,6 +220,11 @@ def test_agree_spark(works, spark, monkeypatch):
         ("band join", "stock", 2),
         ("band join", "expert", 1),
         ("band join", "expert", 2),
+        ("event window", "stock", 1),
+        ("event window", "stock", 2),
+        ("event window", "expert", 1),
+        ("page-view join", "stock", 2),
+        ("page-view join", "expert", 1),
         ("sessions", "stock", 1),
         ("sessions", "stock", 2),
     ],

@@ -58,11 +58,11 @@ class Change:
     _settled: threading.Event = field(default_factory=threading.Event, repr=False)
 
     def describe(self) -> str:
-        """Say what changes: the controls whose values are plain, and differ."""
+        """Say what changes: the controls whose values are plain, or have a `word` as a plan has, and differ."""
         parts = [
             f"{name} {self.before.get(name)} → {value}"
             for name, value in self.after.items()
-            if isinstance(value, (int, float, str)) and self.before.get(name) != value
+            if (isinstance(value, (int, float, str)) or hasattr(value, "word")) and self.before.get(name) != value
         ]
         if self.buckets_moved and not parts:
             parts = [f"{self.buckets_moved:,} key buckets move"]

@@ -5,6 +5,7 @@
     LoadBalancer   the key mapping only, when loads are uneven
     Schedule       given sizes at given times
     AdaptiveScheme the scheme of transactions, by trying
+    AdaptivePlan   the synchronization plan, by measured rates and costs
 
 A controller of your own is a function, or an object with `decide`, that is given
 an `Observation` and returns a `Request` or None::
@@ -31,9 +32,11 @@ from headrace.control.observation import Observation
 from headrace.control.quality import Quality
 from headrace.control.requests import Controller, Request
 from headrace.names import missing_from_module
+from headrace.synchronization.adaptive import AdaptivePlan
 from headrace.transactions.adaptive import AdaptiveScheme
 
 __all__ = [
+    "AdaptivePlan",
     "AdaptiveScheme",
     "ControlLoop",
     "Controller",

@@ -4,7 +4,9 @@ The event window of the DGS paper (section 4.1): values of two streams, summed b
 process do the same over events that are in one order already, and over the inputs, which they have to merge; the program
 runs on one leaf, and on two with two threads, mailboxes and collector and all, from encoded columns in stores (`planned`).
 What a value costs is a column: 0 ns and 30 ns. Values between barriers go down to 1: then a join and a fork are what is
-measured.
+measured. For more leaves than there are cores, throughput is predicted, by the optimizers' model with the costs measured
+here; so is that of two leaves, beside its measurement. `dgs_latency` has latencies, plan against plan, and changes of the plan;
+`dgs_apps` page views and frauds.
 """
 
 from __future__ import annotations
@@ -15,48 +17,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-import headrace as hr
-from headrace_bench.costly import worked
+from headrace_bench import dgs_apps, dgs_latency
 from headrace_bench.dgs_kernel import merging, presorted
+from headrace_bench.event_window import STREAMS, WINDOW
 from headrace_bench.planned import Planned
 from headrace_bench.rows import Row, median
 from headrace_bench.transacting import rounds_of
 
-STREAMS = 2
 COSTS_NS = (0, 30)
-BETWEEN = (10_000, 1_000, 100)
-"""Values between two barriers."""
-
-
-def add(state, e, emit):
-    state.sum += worked(e.x, e.rounds)
-
-
-def close(state, e, emit):
-    emit(sum=state.sum)
-    state.sum = 0
-
-
-def split(state, left, right, tags_left, tags_right):
-    if "barrier" in tags_right:
-        right.sum = state.sum
-    else:
-        left.sum = state.sum
-
-
-def merge(into, other):
-    into.sum += other.sum
-
-
-WINDOW = hr.program(
-    tags={"value": {"x": "int64", "rounds": "int64"}, "barrier": {}},
-    depends=[("barrier", "barrier"), ("barrier", "value")],
-    state={"sum": "int64"},
-    emits={"sum": "int64"},
-    update={"value": add, "barrier": close},
-    fork=split,
-    join=merge,
-)
+BETWEEN = (10_000, 100_000, 1_000, 100)
+"""Values between two barriers; the first has the goals."""
+BEYOND = (4, 8, 16)
+"""Leaves for which throughput is predicted: more than there are cores here."""
 
 
 class Case:
@@ -114,8 +86,10 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
             case = Case(between, events // between, rounds_of(cost) if cost else 0)
             is_goal = between == BETWEEN[0] and cost == 0
             rows += _window(case, f"{between:,} values a barrier, {cost} ns", repetitions, is_goal)
-    rows += _turns(Case(STREAMS, 100 if tiny else 100_000, 0), repetitions)
-    return rows
+    turns = _turns(Case(STREAMS, 100 if tiny else 100_000, 0), repetitions)
+    predicted = _predicted(rows, turns[0].value)
+    sizes = (full, tiny)
+    return [*rows, *turns, *predicted, *dgs_apps.measure(*sizes), *dgs_latency.measure(*sizes)]
 
 
 def _window(case: Case, name: str, repetitions: int, is_goal: bool) -> list[Row]:
@@ -154,6 +128,26 @@ def _turns(case: Case, repetitions: int) -> list[Row]:
         each.append(1e9 * run.seconds / max(1, run.joins))
     took = median(each[1:] or each)
     return [Row("dgs", "one value a stream and barrier: time of a barrier", took, "ns", better="lower", goal=200.0)]
+
+
+def _predicted(measured: list[Row], turn_ns: float) -> list[Row]:
+    """Events per second by the model: of an update the cost on one leaf, of a join and a fork that of a barrier."""
+    one_leaf = {row.case.removesuffix(": 1 leaves"): row.value for row in measured if row.case.endswith(": 1 leaves")}
+    two_leaves = {row.case.removesuffix(": 2 leaves"): row.value for row in measured if row.case.endswith(": 2 leaves")}
+    rows = []
+    for name, alone in one_leaf.items():
+        between = int(name.partition(" ")[0].replace(",", ""))
+        costs = {"update": 1e3 / alone, "fork": turn_ns / 2, "join": turn_ns / 2}
+        for leaves in (2, *BEYOND):
+            streams = {"value": leaves, "barrier": 1}
+            plan = WINDOW.plan(streams, leaves=leaves, rates={"value": between, "barrier": 1}, costs=costs, by="appendix")
+            assert plan.predicted is not None
+            rate = plan.predicted / 1e6
+            row = Row("dgs", f"{name}: {leaves} leaves, predicted", rate, "M events/s", note="predicted, not measured")
+            if leaves == 2:
+                row.baseline, row.baseline_name = two_leaves[name], "measured"
+            rows.append(row)
+    return rows
 
 
 __all__ = ["measure"]

@@ -56,8 +56,8 @@ class Planned:
     ----------
     seconds : float
         From the first event in a mailbox to the promise that there is no further result.
-    rows : list of dict
-        What came out.
+    table : Table
+        What came out; `rows` has it as a list of dicts.
     joins : int
     """
 
@@ -123,8 +123,13 @@ class Planned:
             operator.stop()
             self._pool.wait(2.0)
         self.joins = int(c.work[:, words.JOINS].sum())
-        self.rows = pa.Table.from_batches(self._results.batches, operator.node.schema).to_pylist()
+        self.table = pa.Table.from_batches(self._results.batches, operator.node.schema)
         return self
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """What came out."""
+        return self.table.to_pylist()
 
     def _feed(self, number: int) -> None:
         c, (ts, queues), done = self.operator.control, self._given[number], 0

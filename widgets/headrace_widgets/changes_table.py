@@ -188,11 +188,13 @@ def _safe(value: Any) -> Any:
 
 
 def settings_of(change: Any) -> dict[str, Any]:
-    """What it set beside the threads that are listed and the mapping: controls with plain values."""
+    """What it set beside the threads that are listed and the mapping: controls with plain values, and a plan as JSON."""
     return {
-        name: value
+        name: value.to_json() if hasattr(value, "to_json") else value
         for name, value in change.after.items()
-        if (name != "threads" or not change.members) and isinstance(value, (int, float, str)) and change.before.get(name) != value
+        if (name != "threads" or not change.members)
+        and (isinstance(value, (int, float, str)) or hasattr(value, "to_json"))
+        and change.before.get(name) != value
     }
 
 

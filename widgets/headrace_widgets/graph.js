@@ -63,17 +63,17 @@ function render({ model, el }) {
   el.classList.add("headrace-graph");
   const choose = (operator) => model.send({ kind: "choose", operator });
   const draw = () => {
-    const { nodes = [], edges = [], width = 0, height = 0 } = model.get("drawing");
+    const { nodes = [], edges = [], width = 0, height = 0, label = "Operators of the run" } = model.get("drawing");
     const colours = model.get("colours");
     const focused = el.contains(document.activeElement) ? document.activeElement.dataset.key : null;
-    const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": "Operators of the run" });
+    const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": label });
     svg.style.minWidth = `${LEAST_SCALE * width}px`;
-    for (const { places: [x, y, to, at], is_pressed } of edges) {
+    for (const { places: [x, y, to, at], is_pressed, about, has_tip } of edges) {
       const look = is_pressed ? { stroke: colours.blocked, "stroke-width": 4 } : {};
       const middle = (x + to) / 2;
       const arrow = make("path", { class: "headrace-edge", d: `M${x},${y} C${middle},${y} ${middle},${at} ${to},${at}`, ...look }, svg);
-      if (is_pressed) make("title", {}, arrow, "waits for room: back-pressure");
-      make("path", { class: "headrace-tip", d: `M${to - 3},${at - 5} l8,5 l-8,5 z` }, svg);
+      if (is_pressed) make("title", {}, arrow, about);
+      if (has_tip) make("path", { class: "headrace-tip", d: `M${to - 3},${at - 5} l8,5 l-8,5 z` }, svg);
     }
     for (const node of nodes) box(svg, node, model.get("chosen"), colours, choose);
     el.replaceChildren(svg);

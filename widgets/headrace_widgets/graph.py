@@ -45,7 +45,7 @@ class Node:
     Parameters
     ----------
     key : str
-    kind : {"source", "gate", "operator", "stage", "results"}
+    kind : {"source", "gate", "operator", "stage", "results", "plan"}
     title : str
     about : str
         For whoever rests the mouse there.
@@ -80,6 +80,9 @@ class Edge:
     is_pressed: bool = False
     places: tuple[float, ...] = ()
     """x and y of its beginning and end."""
+    about: str = "waits for room: back-pressure"
+    """Of one that is pressed."""
+    has_tip: bool = True
 
 
 def picture(

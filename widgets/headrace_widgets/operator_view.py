@@ -21,6 +21,7 @@ from headrace_widgets.mapping_panel import MappingPanel
 from headrace_widgets.messages import Messages
 from headrace_widgets.numbers_row import NumbersRow
 from headrace_widgets.panels import Scene, known_panels, other_panels
+from headrace_widgets.plan_panel import PlanPanel
 from headrace_widgets.plots import Plots, TimeView
 from headrace_widgets.target import Target
 from headrace_widgets.text_measures import TextMeasures
@@ -55,6 +56,8 @@ class OperatorView:
         The controls that have a value: by name.
     mapping : MappingPanel or None
         None where the key mapping cannot be changed.
+    plan : PlanPanel or None
+        None where there is no plan that can be changed.
     text_measures : TextMeasures
     absent : HTML
         Which controls it has not, and why; empty where it has all.
@@ -83,6 +86,7 @@ class OperatorView:
         self.burst = BurstControl(target, messages, self.rate)
         has_mapping = "mapping" in target.controls
         self.mapping = MappingPanel(target, metrics, messages) if has_mapping else None
+        self.plan = PlanPanel(target) if any(one.kind == "plan" for one in target.controls.values()) else None
         self.controller = ControllerPanel(target, feed, messages, controllers)
         self.hot_keys = HotKeys(target, messages)
         self.timeline = Timeline(target, metrics.max_threads, messages)
@@ -98,6 +102,8 @@ class OperatorView:
         ]
         if mapping := self.mapping:
             self.seldom.append(lambda metrics, _: mapping.update(metrics.operators[name]))
+        if plan := self.plan:
+            self.seldom.append(lambda metrics, _: plan.update(metrics.operators[name]))
         if self.text_measures.is_there:
             self.seldom.append(lambda metrics, _: self.text_measures.show(metrics.operators[name]))
 
@@ -135,6 +141,7 @@ class OperatorView:
             messages.code,
             history,
             self.numbers.widget,
+            *([self.plan.widget] if self.plan else []),
             self.plots.widget,
             *([self.timeline.widget] if self.timeline.is_there else []),
             *([self.text_measures.widget] if self.text_measures.is_there else []),
@@ -151,5 +158,7 @@ class OperatorView:
             configuration = self.target.configuration
             for name, setting in self.settings.items():
                 setting.show(configuration[name])
+        if self.plan and self._feed.metrics is not None:
+            self.plan.look(self._feed.metrics.operators[self._name])
         self.plots.mark(changes)
         self.plots.update()

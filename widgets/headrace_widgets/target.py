@@ -13,7 +13,7 @@ class Control(Protocol):
     """Something that can be changed at an operator, as the run describes it."""
 
     kind: str
-    """"count", "number", "choice" or "mapping"."""
+    """"count", "number", "choice", "plan" or "mapping"."""
     title: str
     least: float
     most: float

@@ -132,3 +132,33 @@ def test_example_thousands_of_tags(leaves):
     plan = program.plan(streams, leaves=leaves, rates=speed).check(program, streams)
     assert len(plan.leaves) == leaves
     assert plan.predicted >= 0.8 * leaves * 1e8
+
+
+def test_example_a_delay_by_hand():
+    """The barrier waits for two levels of joins, and all of it in a queue: 10 x 205 + 215 ns of each second are taken.
+
+    node 0  barrier 10/s        2 levels x 60, and its own 5
+    ├─ leaf 0  value 20/s
+    └─ node 2  nothing
+       ├─ leaf 1  value 20/s
+       └─ leaf 2  value 20/s
+    """
+    leaves = [PlanNode([("value", 0, stream)]) for stream in range(3)]
+    root = PlanNode([("barrier", 0, 0)], (leaves[0], PlanNode((), leaves[1:])))
+    speed = {Tag("barrier", 0, 0): 10.0} | {Tag("value", 0, stream): 20.0 for stream in range(3)}
+    model = Model(speed, Costs(update=5, fork=40, join=60), threads=3)
+    busy = 20 * 5 + 10 * (5 + 2 * 100)
+    assert model.delay_ns([root]) == pytest.approx((5 + 2 * 60) / (1 - busy / 1e9))
+    assert Model(speed, Costs(update=3e7), threads=3).delay_ns([root]) == float("inf")
+
+
+def test_example_the_optimizer_for_latency_joins_less_where_there_is_time():
+    """At a hundredth of what two leaves take, one leaf answers sooner; near what one leaf takes, two do."""
+    options = {"leaves": 2, "costs": {"update": 100, "fork": 300, "join": 300}}
+    streams = {"value": 2, "barrier": 1}
+    slow, fast = {"value": 1e5, "barrier": 100}, {"value": 9.9e6, "barrier": 100}
+    assert len(WINDOW.plan(streams, rates=slow, by="rates", **options).leaves) == 2
+    assert len(WINDOW.plan(streams, rates=slow, by="latency", **options).leaves) == 1
+    assert len(WINDOW.plan(streams, rates=fast, by="latency", **options).leaves) == 2
+    beyond = {"value": 9e7, "barrier": 100}
+    assert len(WINDOW.plan(streams, rates=beyond, by="latency", **options).leaves) == 2

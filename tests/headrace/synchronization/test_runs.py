@@ -183,11 +183,15 @@ def test_a_plan_that_changes_is_recorded_and_a_wrong_one_is_refused():
         held.let_go()
         with pytest.raises(ParameterError, match="no node owns"):
             run.reconfigure(plan=program.plan({"value": 1, "barrier": 1}))
-        with pytest.raises(ParameterError, match="give a plan"):
-            run.reconfigure(plan="flat")
+        with pytest.raises(ParameterError, match="did you mean 'flat'"):
+            run.reconfigure(plan="flad")
         change = run.reconfigure(plan=program.plan(streams, leaves=1))
-        assert change.wait(60)
-        assert run["program"].plan.leaves == program.plan(streams, leaves=1).leaves
+        assert change.wait(60).describe() == "plan 2 leaves (auto) → 1 leaf (appendix)"
+        assert run["program"].plan == program.plan(streams, leaves=1)
+        change = run.reconfigure(plan=program.plan(streams, leaves=4, by="chain").to_json())
+        assert change.wait(60).describe() == "plan 1 leaf (appendix) → 4 leaves"
+        run.reconfigure(plan="flat").wait(60)
+        assert run["program"].plan == program.plan(streams, leaves=2, by="flat")
         held.let_go()
         assert run.wait(120)
         assert run.to_arrow().to_pylist() == [{"ts": 1_999, "sum": 4_000}]

@@ -109,6 +109,8 @@ class Observation:
         All that is in force at the operator: control -> value.
     measured : dict of str to float or str
         What the engine measures in all, by column of `History.to_pandas`: rates of the interval, quantiles, gauges.
+    counted : dict of str to object
+        By measure that there is one of for each node or tag: its value at the end of the interval, as in a snapshot.
     watermark : int
         Event time reached (`headrace.progress.MIN_TIME`: not known), and `window_size` (WS; 0: no windows), both in
         the stream's time unit.
@@ -145,6 +147,7 @@ class Observation:
     latency_p99_ms: float = math.nan
     configuration: Dictionary[str, Any] = field(default_factory=dict)
     measured: Dictionary[str, Any] = field(default_factory=dict)
+    counted: Dictionary[str, Any] = field(default_factory=dict)
     watermark: int = 0
     window_size: int = 0
     is_changing: bool = False
@@ -242,6 +245,7 @@ def observe(before: Reading, now: Reading, origin_ns: int, is_changing: bool = F
         latency_p99_ms=measured.get("latency_p99_ms", math.nan),
         configuration=now.configuration,
         measured=measured,
+        counted={measure.name: new.values[measure.name] for measure in new.measures if measure.by in ("node", "tag")},
         watermark=new.values.get("watermark", MIN_TIME),
         window_size=now.window_size,
         is_changing=is_changing,

@@ -15,7 +15,7 @@ from typing import Any
 from headrace.errors import ParameterError
 
 KINDS = ("counter", "gauge", "histogram", "text")
-BY = (None, "worker", "source", "bucket", "stage", "node", "size")
+BY = (None, "worker", "source", "bucket", "stage", "node", "tag", "size")
 SHOWN = ("snapshot", "column", "figure", "plot")
 """How far a measure goes; each includes those before it."""
 
@@ -44,7 +44,7 @@ class Measure:
     kind : {"gauge", "counter", "histogram", "text"}
         A counter only grows. A histogram is of durations in nanoseconds: its value is the counts of a
         `LatencyHistogram`, int64[1024], or None where nothing can be counted. A text is a few words, or None.
-    by : {None, "worker", "source", "bucket", "stage", "node", "size"}
+    by : {None, "worker", "source", "bucket", "stage", "node", "tag", "size"}
         There is one number for each of these: a list, by "source" a dict by name. None: one in all. By "size": how many
         there were of each size, a dict by the least of a class, which reaches to the next one's: {1: 7, 2: 0, 4: 3}.
     rate : str

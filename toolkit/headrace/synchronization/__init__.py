@@ -54,9 +54,12 @@ Running:
 ``control``           what workers share, and configurations; ``words`` names its cells
 ``reconfiguration``   how a configuration is asked for
 ``replanning``        another plan while it runs
+``weighing``          rates and costs, from the counters of one that runs
+``adaptive``          a better plan when rates change: a controller
 ``options``           what `start` may be told of this engine
 ``results``           from result records to rows
 ``measures``          what is measured, declared once
 ``measuring``         from the workers' counters to a snapshot
+``waiting``           who waits for whom
 ====================  ======================================================================
 """

@@ -62,6 +62,8 @@ class MailboxInlet(GateInlet):
         """Held while rows are given; whoever changes the plan takes it."""
         self.queues = np.zeros(0, np.int32)
         """int32[k]: queue of each of the input's implementation tags."""
+        self.came = np.zeros(router.tags, np.int64)
+        """int64[k]: rows of each of them that are, or were, in mailboxes; replaced as a whole."""
         self._tags = np.zeros(0, np.int64)
         self._held_queues: np.ndarray | None = None
 
@@ -91,8 +93,12 @@ class MailboxInlet(GateInlet):
                 self._held_queues = self.queues[self._tags].astype(np.int32)
             rows = (ts, self._held_queues, start, stop - start, self._first_row + start)
             if patient:
-                return mailbox_kernel.add_or_wait(self._control, self.number, *rows, self._heartbeat, self._stop_word)
-            return mailbox_kernel.add(self._control, self.number, *rows, self._heartbeat)
+                taken = mailbox_kernel.add_or_wait(self._control, self.number, *rows, self._heartbeat, self._stop_word)
+            else:
+                taken = mailbox_kernel.add(self._control, self.number, *rows, self._heartbeat)
+        if taken:
+            self.came = self.came + np.bincount(self._tags[start : start + taken], minlength=len(self.came))
+        return taken
 
     def promise(self, ts: int, patient: bool) -> bool:
         """No later row will be earlier than `ts`: a heartbeat."""

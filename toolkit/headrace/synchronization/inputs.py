@@ -117,6 +117,11 @@ class Router:
         self._is_single = given.is_single(bound.program)
         self._rows = 0
 
+    @property
+    def tags(self) -> int:
+        """How many implementation tags there are."""
+        return int(self._firsts[-1])
+
     def route(self, columns: Mapping[str, tuple[np.ndarray, np.ndarray | None]], count: int) -> np.ndarray:
         """int64[n]: for each row its number among the input's implementation tags.
 

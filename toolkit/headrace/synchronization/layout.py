@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -9,6 +10,8 @@ from headrace.synchronization.definition import Definition
 from headrace.synchronization.plan_nodes import PlanNode
 from headrace.synchronization.plans import Plan
 from headrace.synchronization.tags import ImplementationTag
+
+TOP = "top"
 
 
 @dataclass
@@ -21,6 +24,8 @@ class Place:
     right: int = -1
     below: int = 0
     """The nodes below, and the node, are `below` to its own number."""
+    name: str = TOP
+    """As the plan's drawing has it; "top" of a node that only joins several roots."""
 
     @property
     def is_leaf(self) -> bool:
@@ -64,10 +69,10 @@ class Layout:
 
     @property
     def names(self) -> list[str]:
-        """A name for each node, in postorder: leaves are counted from the left, inner nodes from the root on."""
-        leaves = iter(range(len(self.places)))
-        inner = iter(reversed(range(len(self.places) - len(self.leaves))))
-        return [f"leaf {next(leaves)}" if place.is_leaf else f"node {next(inner)}" for place in self.places]
+        """A name for each node, in postorder; of several that only join roots each its own."""
+        tops = itertools.count(1)
+        several = sum(place.name == TOP for place in self.places) > 1
+        return [f"{TOP} {next(tops)}" if several and place.name == TOP else place.name for place in self.places]
 
     def queues_of(self, node: int) -> list[int]:
         """Those of a node."""
@@ -94,9 +99,10 @@ def lay_out(plan: Plan, program: Definition, inputs: Sequence[Sequence[Implement
         Of each input those that its rows may have.
     """
     places: list[Place] = []
-    roots = [_add(root, places) for root in plan.roots]
+    names = (one.name for one in plan.nodes)
+    roots = [_add(root, places, names) for root in plan.roots]
     while len(roots) > 1:  # the forest becomes one tree
-        roots = [*roots[2:], _join(places, (), roots[0], roots[1])]
+        roots = [*roots[2:], _join(places, (), TOP, roots[0], roots[1])]
     places = _in_postorder(places, roots[0])
     owner = {tag: number for number, place in enumerate(places) for tag in place.tags}
     queues: list[Queue] = []
@@ -115,16 +121,17 @@ def lay_out(plan: Plan, program: Definition, inputs: Sequence[Sequence[Implement
     return Layout(places, queues, routes, _dependents(program, places, queues))
 
 
-def _add(node: PlanNode, places: list[Place]) -> int:
+def _add(node: PlanNode, places: list[Place], names: Iterator[str]) -> int:
+    name = next(names)  # in preorder, as a plan lists its nodes
     if not node.children:
-        places.append(Place(tuple(node.tags)))
+        places.append(Place(tuple(node.tags), name=name))
         return len(places) - 1
-    left, right = (_add(child, places) for child in node.children)
-    return _join(places, tuple(node.tags), left, right)
+    left, right = (_add(child, places, names) for child in node.children)
+    return _join(places, tuple(node.tags), name, left, right)
 
 
-def _join(places: list[Place], tags: tuple[ImplementationTag, ...], left: int, right: int) -> int:
-    places.append(Place(tags, left=left, right=right))
+def _join(places: list[Place], tags: tuple[ImplementationTag, ...], name: str, left: int, right: int) -> int:
+    places.append(Place(tags, left=left, right=right, name=name))
     return len(places) - 1
 
 
@@ -134,11 +141,11 @@ def _in_postorder(places: list[Place], root: int) -> list[Place]:
     def visit(number: int) -> int:
         place = places[number]
         if place.is_leaf:
-            ordered.append(Place(place.tags, below=len(ordered)))
+            ordered.append(Place(place.tags, below=len(ordered), name=place.name))
             return len(ordered) - 1
         below = len(ordered)
         left, right = visit(place.left), visit(place.right)
-        ordered.append(Place(place.tags, left=left, right=right, below=below))
+        ordered.append(Place(place.tags, left=left, right=right, below=below, name=place.name))
         ordered[left].parent = ordered[right].parent = len(ordered) - 1
         return len(ordered) - 1
 

@@ -16,9 +16,23 @@ from headrace.metrics.measures import (
 )
 
 LOAD = Measure("load", "microseconds of work", "Work of each worker.", "counter", by="worker", exported="worker_load")
-EVENTS = Measure("events", "events", "Events that each node has processed.", "counter", by="stage", label="events")
-BACKLOG = Measure("backlog", "events", "Events that wait in each node's mailboxes.", by="stage")
-NODE_TIME = Measure("node_time", "microseconds of work", "Worker time of each node.", "counter", by="stage", label="time")
+# Of nodes there are others when the plan changes: what is theirs is as of now, and the plan's drawing shows it.
+EVENTS = Measure("events", "events", "Events that each node has processed under this plan.", by="node", shown="snapshot")
+BACKLOG = Measure("backlog", "events", "Events that wait in each node's mailboxes.", by="node", shown="snapshot")
+NODE_TIME = Measure(
+    "node_time", "microseconds of work", "Worker time of each node under this plan.", by="node", shown="snapshot"
+)  # fmt: skip
+NODE_JOINS = Measure(
+    "node_joins", "joins", "How often each node's children were joined under this plan.", by="node", shown="snapshot"
+)  # fmt: skip
+WAITS_FOR = Measure(
+    "waits_for", "", "Whom each node waits for just now: another node, an input by its tags, or a thread.", "text", by="node",
+    shown="snapshot",
+)  # fmt: skip
+TAG_EVENTS = Measure(
+    "tag_events", "events", "Events of each implementation tag that were processed; of those of one input, as they came.",
+    "counter", by="tag", shown="snapshot",
+)  # fmt: skip
 JOINS = Measure("joins", "joins", "How often states were joined.", "counter", rate="joins_per_s", shown="column")
 FORKS = Measure("forks", "forks", "How often a state was forked.", "counter", shown="column")
 RESTS_IN_VAIN = Measure(
@@ -33,6 +47,6 @@ STATE_BYTES = Measure("state_bytes", "bytes", "Memory of the nodes' states.", sh
 
 MEASURES = (
     PROCESSED, LATENCY, ADDED, RESULTS, JOINS, FORKS, RESTS_IN_VAIN, IMBALANCE, STATE_BYTES, LOST_WAKEUPS, HOLDS_BACK,
-    WATERMARK_GAP, LOAD, *WORKER_TIME, EVENTS, BACKLOG, NODE_TIME,
+    WATERMARK_GAP, LOAD, *WORKER_TIME, EVENTS, BACKLOG, NODE_TIME, NODE_JOINS, WAITS_FOR, TAG_EVENTS,
 )  # fmt: skip
 """In the order in which histories show them."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
+
+import numpy as np
 
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cells
@@ -12,6 +15,8 @@ from headrace.runtime.gate_books import Booked, take_balance, watermark_gaps
 from headrace.runtime.sections import Moment
 from headrace.synchronization import words
 from headrace.synchronization.measures import MEASURES
+from headrace.synchronization.tags import ImplementationTag
+from headrace.synchronization.waiting import waits
 from headrace.workers import worker_kernel
 from headrace.workers.spans import times
 
@@ -26,6 +31,10 @@ class Measured(Booked, Protocol):
     layout: Any
     reconfiguration: Any
     collector: Any
+    feeders: Any
+    work_before: Any
+    input_before: Any
+    tag_counts: Any
 
     @property
     def results(self) -> int: ...
@@ -40,6 +49,47 @@ def passed_by_queue(section: Measured) -> list[int]:
 def counted_by_queue(section: Measured) -> list[int]:
     """Events of each queue so far."""
     return read_cells(section.control.queue[words.COUNTED :], words.QUEUE_CELLS * CELL)[: len(section.layout.queues)].tolist()
+
+
+class TagCounts:
+    """Counts the events of each implementation tag that were processed.
+
+    Workers count by mailbox, which has all tags' events of one input that a node owns under one name; among the tags of an
+    input they are shared out as they came since the look before. Inputs run ahead of each other, by as much as mailboxes
+    hold: what came is no measure of what comes in a second of stream.
+
+    Parameters
+    ----------
+    tags : sequence of ImplementationTag
+        All there are.
+    by_input : sequence of sequence of ImplementationTag
+        Of each input those that its rows may have.
+    """
+
+    def __init__(self, tags: Sequence[ImplementationTag], by_input: Sequence[Sequence[ImplementationTag]]):
+        number = {tag: i for i, tag in enumerate(tags)}
+        self._places = [np.array([number[tag] for tag in own], np.int64) for own in by_input]
+        self._came = [np.zeros(len(own), np.int64) for own in by_input]
+        self._passed = np.zeros(len(by_input), np.int64)
+        self._total = np.zeros(len(tags))
+
+    def look(self, came: Sequence[np.ndarray], passed: np.ndarray) -> list[int]:
+        """Take what came of each input's tags and what is processed of each input, since the start; return the counts."""
+        for i, places in enumerate(self._places):
+            grown = came[i] - self._came[i]
+            shares = grown if grown.any() else came[i]
+            if shares.any():
+                np.add.at(self._total, places, (passed[i] - self._passed[i]) * shares / shares.sum())
+        self._came, self._passed = list(came), passed
+        return np.rint(self._total).astype(np.int64).tolist()
+
+
+def passed_by_input(section: Measured) -> np.ndarray:
+    """int64[inputs]: events of each that are processed."""
+    found = section.input_before.copy()
+    for queue, passed in zip(section.layout.queues, passed_by_queue(section), strict=True):
+        found[queue.input] += passed
+    return found
 
 
 def measure(section: Measured, moment: Moment) -> OperatorMetrics:
@@ -57,6 +107,8 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
     backlog = [0] * len(names)
     for queue, passed, counted in zip(layout.queues, passed_by_queue(section), counted_by_queue(section), strict=True):
         backlog[queue.node] += max(0, counted - passed)
+
+    under_plan = work - section.work_before
 
     def by_node(values: Any) -> dict[str, Any]:
         return dict(zip(names, values, strict=False))
@@ -78,9 +130,12 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
         "busy_ns": busy.tolist(),
         "idle_ns": meter[:, worker_kernel.IDLE_NS].tolist(),
         "blocked_ns": (meter[:, worker_kernel.ROOM_NS] + meter[:, worker_kernel.BARRIER_NS]).tolist(),
-        "events": by_node(work[:, words.EVENTS].tolist()),
+        "events": by_node(under_plan[:, words.EVENTS].tolist()),
         "backlog": by_node(backlog),
-        "node_time": by_node((work[:, words.SPENT_NS] // 1_000).tolist()),
+        "node_time": by_node((under_plan[:, words.SPENT_NS] // 1_000).tolist()),
+        "node_joins": by_node(under_plan[:, words.JOINS].tolist()),
+        "waits_for": by_node(waits(control, layout, [inlet.store for inlet in section.feeders])),
+        "tag_events": section.tag_counts.look([inlet.came for inlet in section.feeders], passed_by_input(section)),
     }
     return OperatorMetrics(
         section.name, len(members), section.max_threads, members, moment.seconds, balance, MEASURES, values,
@@ -88,4 +143,4 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
     )  # fmt: skip
 
 
-__all__ = ["counted_by_queue", "measure", "passed_by_queue"]
+__all__ = ["TagCounts", "counted_by_queue", "measure", "passed_by_input", "passed_by_queue"]

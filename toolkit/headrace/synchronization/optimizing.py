@@ -6,6 +6,7 @@ pieces that do not depend on each other (`taken_apart`). Leaves are then shared 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +25,9 @@ from headrace.synchronization.prediction import Model, read_costs
 from headrace.synchronization.rates import read_rates
 from headrace.synchronization.tags import ImplementationTag
 
-WAYS = ("rates", "appendix", "chain", "flat", "best")
+WAYS = ("rates", "latency", "appendix", "chain", "flat", "best")
+BY_RATES = ("rates", "latency", "best")
+"""Those that weigh rates and costs."""
 
 Rates = Mapping[ImplementationTag, float]
 
@@ -46,8 +49,8 @@ def make_plan(
         _check_whole("threads", threads, 4096)
     tags = implementation_tags(program, streams_of(inputs) | dict.fromkeys(program.periodic, 1))
     known = None if rates is None else read_rates(program, tags, rates)
-    if by == "best" and known is None:
-        raise ParameterError("plan(by='best'): the best by what is not said; give rates=, events per second of each tag")
+    if by in ("best", "latency") and known is None:
+        raise ParameterError(f"plan(by={by!r}): the best by what is not said; give rates=, events per second of each tag")
     if program.fork is None:
         leaves = 1
     graph = Dependence(program)
@@ -56,16 +59,20 @@ def make_plan(
     if by in ("chain", "flat"):
         roots = (chain if by == "chain" else flat)(graph, roots, leaves)
     if known is None:
-        return Plan(roots)
+        return Plan(roots, by="appendix" if by in BY_RATES else by, program=program)
     model = Model(known, read_costs(program, costs), leaves if threads is None else threads)
     if by == "best":
         roots = without_idle_roots(best(graph, tags, model, leaves))
-    elif by == "rates":
+    elif by in BY_RATES:
         # What Appendix B makes with fewer leaves is looked at too: joins may cost more than a leaf spares.
         others = [appendix(pieces, number) for number in leaf_counts(leaves)[:-1]]
         found = [roots, *others, *(without_idle_roots(tree) for tree in by_rates(graph, tags, model, leaves))]
-        roots = max(found, key=lambda one: model.events_per_second(one) or 0.0)
-    return Plan(roots, known, model.events_per_second(roots))
+        if by == "latency":
+            # A plan that cannot keep up has no delay that stands still: then the one that does most.
+            roots = min(found, key=lambda one: (model.delay_ns(one), -(model.events_per_second(one) or math.inf)))
+        else:
+            roots = max(found, key=lambda one: model.events_per_second(one) or 0.0)
+    return Plan(roots, known, model.events_per_second(roots), by, program)
 
 
 def _check_whole(label: str, given: Any, most: int) -> None:
@@ -81,6 +88,14 @@ def streams_of(inputs: Mapping[str, Any]) -> dict[str, int]:
         name: given if isinstance(given, int) else len(given) if isinstance(given, list | tuple) else 1
         for name, given in inputs.items()
     }
+
+
+def streams_in(plan: Plan) -> dict[str, int]:
+    """Count the streams of each tag that a plan owns."""
+    found: dict[str, int] = {}
+    for tag in plan.tags:
+        found[tag.tag] = max(found.get(tag.tag, 0), tag.stream + 1)
+    return found
 
 
 @dataclass(frozen=True)

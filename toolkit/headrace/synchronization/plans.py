@@ -67,6 +67,10 @@ class Plan:
         What it was made for, to be drawn.
     predicted : float, optional
         Events per second, of all tags, at which it is busy all the time.
+    by : str, optional
+        Who made it, as `Program.plan` calls its ways; None: somebody by hand.
+    program : Program, optional
+        For which it was made, or is in force.
 
     Raises
     ------
@@ -88,6 +92,8 @@ class Plan:
     roots: tuple[PlanNode, ...]
     rates: Mapping[ImplementationTag, float] | None = field(default=None, compare=False)
     predicted: float | None = field(default=None, compare=False)
+    by: str | None = field(default=None, compare=False)
+    program: Definition | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         roots = (self.roots,) if isinstance(self.roots, PlanNode) else tuple(self.roots)
@@ -111,6 +117,22 @@ class Plan:
     def tags(self) -> list[ImplementationTag]:
         """All that its nodes own."""
         return [tag for one in self.nodes for tag in one.node.tags]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What each node owns, in words, in the order of `nodes`; "" where it is nothing."""
+        there = self.tags
+        return tuple(tags_text(one.node.tags, there) if one.node.tags else "" for one in self.nodes)
+
+    @property
+    def word(self) -> str:
+        """What records of changes call it."""
+        leaves = len(self.leaves)
+        said = "1 leaf" if leaves == 1 else f"{leaves} leaves"
+        return said if self.by is None else f"{said} ({self.by})"
+
+    def __str__(self) -> str:
+        return self.word
 
     def to_json(self) -> str:
         """Write it: the tree, not what it was made for."""

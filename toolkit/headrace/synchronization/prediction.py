@@ -11,6 +11,11 @@ and fork counted, has to fit into the threads there are. A plan is busy all the 
 
     sum of rates / max(busy(root), work / threads)
 
+The delay of an event that stops others is what it takes to bring everything below together, and its update; that of a
+leaf's event is its update. Both grow as a plan comes near to being busy all the time, as in a queue::
+
+    delay(node) = (height x join + update) / (1 - busy(root))
+
 What the model leaves out: that leaves take turns in having much to do between two joins (it takes the mean), how long
 a thread needs to wake up, memory, and the order of the output.
 """
@@ -130,6 +135,7 @@ class Model:
 
     def __init__(self, rates: Mapping[ImplementationTag, float], costs: Costs, threads: int):
         self.rates, self.threads = rates, threads
+        self.costs = costs
         self._updates = {tag: rate * costs.of(tag) for tag, rate in rates.items()}
         self._round_trip = costs.fork + costs.join
 
@@ -166,3 +172,23 @@ class Model:
         loads = [self.of(root) for root in roots]
         spent = self.seconds(max(load.busy for load in loads), sum(load.work for load in loads))
         return sum(self.rates.values()) / spent * 1e9 if spent else None
+
+    def delay_ns(self, roots: Sequence[PlanNode]) -> float:
+        """How long the events of the node wait that wait the longest, on average; infinite where a plan cannot keep up.
+
+        Examples
+        --------
+        >>> value, barrier = ImplementationTag("value", 0, 0), ImplementationTag("barrier", 0, 0)
+        >>> model = Model({value: 5e6, barrier: 1.0}, Costs(update=100.0), threads=1)
+        >>> round(model.delay_ns([PlanNode([value, barrier])]))
+        200
+        """
+        loads = [self.of(root) for root in roots]
+        busy = self.seconds(max(load.busy for load in loads), sum(load.work for load in loads)) / 1e9
+        return math.inf if busy >= 1 else max(map(self._longest, roots)) / (1 - busy)
+
+    def _longest(self, node: PlanNode) -> float:
+        """Nanoseconds that an event of a node, or of one below it, takes if nothing is in its way."""
+        own = max((self.costs.of(tag) for tag in node.tags if self.rates[tag]), default=-math.inf)
+        below = [self._longest(child) for child in node.children]
+        return max([own + self.of(node).height * self.costs.join, *below, 0.0])

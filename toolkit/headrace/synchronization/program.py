@@ -54,12 +54,13 @@ class Program(Definition):
             Events per second: name of a tag -> a number, shared evenly by its parts and streams, or a list of one number
             a stream; or (tag, part, stream) -> a number. Without them all come equally often, and of tags that are
             equally rare the one goes up on which the most others depend.
-        by : {"rates", "appendix", "chain", "flat", "best"}
+        by : {"rates", "latency", "appendix", "chain", "flat", "best"}
             "appendix": the rarest tags go up until the others fall apart (the paper's Appendix B). Its leaves on a chain
             of inner nodes, one at each: "chain". On a balanced tree of which only the root owns tags: "flat". These two
             have exactly as many leaves as asked for, some of them empty where there is less to share out. "rates" weighs
-            rates and costs, and has fewer leaves where more would not pay; without rates it is "appendix". "best" tries
-            all plans there are, for at most 10 implementation tags.
+            rates and costs, and has fewer leaves where more would not pay; without rates it is "appendix". "latency"
+            weighs them too, and takes the plan in which an event waits the least at these rates, while it can keep up:
+            rates are per second then, not ratios. "best" tries all plans there are, for at most 10 implementation tags.
         costs : dict, optional
             Nanoseconds that the functions take: "update" (a number, or tag -> number), "fork", "join".
         threads : int, optional

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from headrace.errors import ParameterError, ReconfigurationError
+from headrace.errors import ReconfigurationError
 from headrace.runtime.at_once import AtOnce
 from headrace.runtime.sections import Capabilities, Control
 from headrace.synchronization.control import (
@@ -15,7 +15,11 @@ from headrace.synchronization.control import (
     PlanArrays,
     write_configuration,
 )
+from headrace.synchronization.options import PLANS
 from headrace.synchronization.plans import Plan
+
+WAYS = (*PLANS, "rates", "latency")
+"""To make a plan while a program runs: those of `start`, and by the rates and costs measured lately."""
 
 
 class Reconfiguration(AtOnce):
@@ -30,8 +34,8 @@ class Reconfiguration(AtOnce):
         Row 0.
     planned : sequence of (row of the input, Configuration)
         Rows 1, 2, ...
-    check : callable
-        Returns a plan if it is valid for the program and its inputs; else raises `ParameterError`.
+    read_plan : callable
+        Returns the plan that is asked for, by itself, as JSON or by the way to make it; else raises `ParameterError`.
     replan : callable
         Lets a plan be in force; False if it has to be asked again.
     """
@@ -42,18 +46,19 @@ class Reconfiguration(AtOnce):
         max_threads: int,
         initial: Configuration,
         planned: Sequence[tuple[int, Configuration]],
-        check: Callable[[Plan], Plan],
+        read_plan: Callable[[Any], Plan],
         replan: Callable[[Plan], bool],
     ):
         self.capabilities = Capabilities(
             {
                 "threads": Control("count", "workers that run leaves", 1, max_threads),
-                "plan": Control("plan", "who processes which tags, and who joins whom"),
+                "plan": Control("plan", "who processes which tags, and who joins whom", choices=WAYS),
             },
             {"mapping": "which keys belong to which leaf is said by the plan"},
         )
-        self._max_threads, self._check, self._replan = max_threads, check, replan
+        self._max_threads, self._read_plan, self._replan = max_threads, read_plan, replan
         self._plan = initial.plan
+        self._seen = initial
 
         def write(row: int, configuration: Configuration) -> None:
             write_configuration(control, row, configuration)
@@ -73,14 +78,15 @@ class Reconfiguration(AtOnce):
             )
         if plan is None:
             return Configuration(threads, newest.plan)
-        if not isinstance(plan, Plan):
-            raise ParameterError(f"plan={plan!r}: give a plan, as of Program.plan()")
-        return Configuration(threads, self._check(plan))
+        return Configuration(threads, self._read_plan(plan))
 
     @property
     def current(self) -> Configuration:
-        """The configuration in force: planned ones say threads, under whatever plan."""
-        return replace(super().current, plan=self._plan)
+        """The configuration in force, the same object for as long as it is: planned ones say threads, under whatever plan."""
+        found, seen = super().current, self._seen
+        if seen.threads != found.threads or seen.plan is not self._plan:
+            seen = self._seen = replace(found, plan=self._plan)
+        return seen
 
     def place(self, target: Configuration) -> int | None:
         """Let it be in force: another plan once everything is joined, threads at once."""
@@ -92,11 +98,10 @@ class Reconfiguration(AtOnce):
 
     def describe(self, configuration: Configuration) -> dict[str, Any]:
         """Control -> value."""
-        leaves = len(configuration.plan.leaves)
         return {
             "threads": configuration.threads,
             "members": tuple(range(configuration.threads)),
-            "plan": "1 leaf" if leaves == 1 else f"{leaves} leaves",
+            "plan": configuration.plan,
         }
 
 

@@ -21,9 +21,10 @@ import numpy as np
 
 from headrace.kernel import compile_now, kernel
 from headrace.memory.atomics import CELL, exchange, pause
-from headrace.memory.cells import publish_cell, read_cell
+from headrace.memory.cells import publish_cell, read_cell, read_cells
 from headrace.synchronization import control, words
 from headrace.synchronization.layout import Layout, lay_out
+from headrace.synchronization.measuring import passed_by_input
 from headrace.synchronization.tree_kernel import ask_to_hold, let_go
 
 
@@ -36,6 +37,8 @@ class Replanned(Protocol):
     feeders: Any
     plan_lock: Any
     passed_before: int
+    input_before: Any
+    work_before: Any
     tags_by_input: Any
 
     def passed_rows(self) -> int: ...
@@ -89,10 +92,12 @@ class Replanning:
         if any(len(own) > words.RUNS for each in runs for own in each.values()):
             return False
         section.passed_before += section.passed_rows()
+        section.input_before = passed_by_input(section)
         root = len(section.layout.places) - 1
         control.write_plan(section.control, layout, list(section.states.bound.program.tags))
         section.states.write_plan(layout)
         section.states.move(root, len(layout.places) - 1)
+        section.work_before = read_cells(section.control.work, 1)
         section.layout = layout
         for number, (inlet, each) in enumerate(zip(section.feeders, runs, strict=True)):
             inlet.redirect(np.array(layout.routes[number], np.int32))

@@ -7,19 +7,22 @@ workers, parked unless active, and one collector.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from headrace.egress import rings
-from headrace.errors import HeadraceError, OverflowInputError, RunFailedError
+from headrace.errors import HeadraceError, OverflowInputError, ParameterError, RunFailedError
 from headrace.ingress.encode import Encoder
 from headrace.ingress.store import Store, allocate_directories, directory_width
 from headrace.kernel import compile_now
 from headrace.memory.cells import read_cell, touch
 from headrace.memory.event_count import signal
 from headrace.metrics.snapshot import OperatorMetrics
+from headrace.names import instead
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME
 from headrace.runtime.collected_section import CollectedSection
@@ -30,20 +33,23 @@ from headrace.synchronization.build import Built
 from headrace.synchronization.inlet import TAGS, MailboxInlet
 from headrace.synchronization.inputs import Input, Router, read_streams, tick_inputs
 from headrace.synchronization.layout import lay_out
-from headrace.synchronization.measuring import counted_by_queue, measure, passed_by_queue
-from headrace.synchronization.optimizing import make_plan
+from headrace.synchronization.measuring import TagCounts, counted_by_queue, measure, passed_by_queue
+from headrace.synchronization.optimizing import BY_RATES, make_plan
 from headrace.synchronization.options import ProgramOptions
-from headrace.synchronization.plans import Plan
-from headrace.synchronization.reconfiguration import Reconfiguration
+from headrace.synchronization.plans import Plan, implementation_tags
+from headrace.synchronization.reconfiguration import WAYS, Reconfiguration
 from headrace.synchronization.replanning import Replanning
 from headrace.synchronization.results import ProgramResults
 from headrace.synchronization.states import States
 from headrace.synchronization.template import STATE_FULL, generate
 from headrace.synchronization.ticks import Ticker, TickInput
+from headrace.synchronization.weighing import Weighing
 from headrace.windows import parse_duration
 from headrace.workers import worker_kernel
 
 OUTPUT_CAPACITY = 1 << 14
+RATES_S = 2.0
+"""Over which rates are taken for a plan that is asked for by them."""
 
 
 class ProgramSection(CollectedSection):
@@ -60,6 +66,7 @@ class ProgramSection(CollectedSection):
         given = [*ticks, *(spec.inputs[branch.side] for branch in branches)]
         self.tags_by_input = [one.implementation_tags(spec.program) for one in given]
         streams = read_streams(spec.inputs, spec.program)
+        self._streams = streams
         plan = self._plan_of(options, streams)
         # The columns of a store are known from what its rows are asked, before there are strings.
         columns = [one.columns(bound) for one in given]
@@ -74,6 +81,11 @@ class ProgramSection(CollectedSection):
         """Held while the plan is changed, and while what depends on it is measured."""
         self.passed_before = 0
         """Events that inputs brought, processed under plans that are in force no more."""
+        self.all_tags = implementation_tags(spec.program, streams)
+        self.weighing = Weighing(self.all_tags, RATES_S)
+        self.tag_counts = TagCounts(self.all_tags, self.tags_by_input)
+        self.input_before = np.zeros(len(given), np.int64)
+        """Events of each input processed under plans that are in force no more."""
         initial, planned = options.initial(self.name, plan), options.planned(plan)
         most = [len(one.tags) * control.MOST_NODES for one in given]
         queues = sum(map(min, most, map(len, self.tags_by_input)))
@@ -82,6 +94,8 @@ class ProgramSection(CollectedSection):
             [*[False] * len(ticks), *(branch.side == 0 for branch in branches)], queues,
             len(bound.emits), OUTPUT_CAPACITY, len(planned),
         )  # fmt: skip
+        self.work_before = np.zeros_like(self.control.work)
+        """What nodes had done under the plans before, by the number of the node."""
         self.out = rings.allocate(self.max_threads + 1, OUTPUT_CAPACITY, self.control.meter)
         self.directories = allocate_directories(len(given), max(map(len, stored)))
         self.widths = [parse_duration(tag.every, node.unit, name) for name, tag in spec.program.periodic.items()]
@@ -106,8 +120,7 @@ class ProgramSection(CollectedSection):
                 touch(ring[worker])
         self._replanning = Replanning(self)
         self.reconfiguration = Reconfiguration(
-            self.control, self.max_threads, initial, planned, lambda plan: plan.check(spec.program, streams),
-            self._replanning.change,
+            self.control, self.max_threads, initial, planned, self._plan_asked_for, self._replanning.change,
         )  # fmt: skip
         self.finisher = ProgramResults(node.schema, spec.program.emits, bound.optional, self.states.texts)
         self._built: Built | None = None
@@ -115,10 +128,34 @@ class ProgramSection(CollectedSection):
     def _plan_of(self, options: ProgramOptions, streams: dict[str, int]) -> Plan:
         program = self.bound.program
         if isinstance(options.plan, Plan):
-            return options.plan.check(program, streams)
-        leaves = 1 if program.fork is None else options.leaves
-        by = "appendix" if options.plan == "auto" else options.plan
-        return make_plan(program, streams, leaves=leaves, by=by)
+            return replace(options.plan.check(program, streams), program=program)
+        return self._made_by(options.plan)
+
+    def _made_by(self, way: str) -> Plan:
+        """A plan for the inputs, by the way of that name; those by rates weigh what was measured lately."""
+        program = self.bound.program
+        leaves = 1 if program.fork is None else self.options.leaves
+        if way not in BY_RATES:
+            made = make_plan(program, self._streams, leaves=leaves, by="appendix" if way == "auto" else way)
+            return replace(made, by=way, program=program)
+        with self.plan_lock:
+            rates, costs = self.weighing.rates, self.weighing.costs
+        if not any(rates.values()):
+            raise ParameterError(f"plan={way!r}: no events came in the last {RATES_S:g} s, so there are no rates to weigh")
+        threads = self.reconfiguration.current.threads
+        return make_plan(program, self._streams, leaves, rates, way, costs, threads)
+
+    def _plan_asked_for(self, given: Any) -> Plan:
+        """Read what `reconfigure` is given for a plan."""
+        if isinstance(given, str) and given.lstrip().startswith("{"):
+            given = Plan.from_json(given)
+        if isinstance(given, Plan):
+            return replace(given.check(self.bound.program, self._streams), program=self.bound.program)
+        if given not in WAYS:
+            raise ParameterError(
+                f"plan={given!r:.60}: give a plan, as of Program.plan(), its JSON, or {instead(given, WAYS, 'the ways')}"
+            )
+        return self._made_by(given)
 
     def _stored(self, given: Input) -> dict[str, np.dtype]:
         """What the store of an input keeps."""
@@ -260,7 +297,10 @@ class ProgramSection(CollectedSection):
     def metrics(self, operator: str, moment: Moment) -> OperatorMetrics:
         """Take a snapshot; see `measuring.measure`."""
         with self.plan_lock:
-            return measure(self, moment)
+            taken = measure(self, moment)
+            if not moment.is_finished:
+                self.weighing.add(time.monotonic(), self.reconfiguration.current.plan, taken.values)
+            return taken
 
 
 __all__ = ["ProgramSection"]

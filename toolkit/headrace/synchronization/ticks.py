@@ -62,6 +62,11 @@ class TickInput:
         self._held, self._at, self._first_row = np.zeros(0, np.int64), 0, 0
         self._queue = 0
 
+    @property
+    def came(self) -> np.ndarray:
+        """int64[1]: ticks that are, or were, in mailboxes."""
+        return np.array([self._first_row + self._at], np.int64)
+
     def redirect(self, queues: np.ndarray) -> None:
         """Another plan: ticks that come from now on go elsewhere. With `lock`."""
         self._queue = int(queues[0])

@@ -8,6 +8,7 @@ needs and has not is said in its row, and so is a failure.
 =================  ==============================================================
 ``workloads``      input files, the plain loop, what the result is
 ``band_join``      one workload more: sides, the plain loop
+``programs``       two more: the event window and the page-view join, as programs on plans
 ``sessions``       and one for ordered pipelines
 ``sizes``          which workloads, and how large
 ``contest``        contestants, taking turns, rows
@@ -64,7 +65,10 @@ TEXT = (
     " none is twice in a tweet. Flink's jobs know that keys of the aggregate are small numbers, as the loop does."
     " Comparisons of the band join are those that a join of all pairs makes for the same result. Our SN mode, our"
     " `all pairs`, the loop and Flink's `expert` make them; our index skips most, and so do the others by joining on"
-    " cells of the banded column, written into their queries by hand. Sessions are an ordered pipeline of ours; Flink has a"
+    " cells of the banded column, written into their queries by hand. The event window and the page-view join are"
+    " programs on plans of as many leaves as threads; Flink's `stock` broadcasts the barriers to the subtasks of the"
+    " values, which sum in keyed state, and joins by key; its `expert` is the sequential version, one subtask that"
+    " merges both inputs in order. Sessions are an ordered pipeline of ours; Flink has a"
     " keyed process function, and behind it one subtask that puts what it closes in order; a streaming query of Spark puts no"
     " rows in order, so there it is a batch, as in DuckDB."
 )
@@ -76,8 +80,13 @@ def contestants(work: Work, tiny: bool = False) -> list[Contestant]:
     from headrace_bench.peers.on_flink import Flink
     from headrace_bench.peers.on_polars import Polars
     from headrace_bench.peers.on_spark import Spark, SparkBatch
-    from headrace_bench.peers.ours import Engine, Loop, Ordered, Ours
+    from headrace_bench.peers.ours import Engine, Loop, Ordered, Ours, Planned
 
+    if work.is_program:
+        if tiny:
+            return [Loop(), Planned(1), Planned(2), Flink(1, "stock", may_install=False)]
+        flinks = [Flink(threads, version) for version in ("stock", "expert") for threads in (1, 2)]
+        return [Loop(), Planned(1), Planned(2), *flinks]
     if work.name == "sessions":
         ordered: list[Contestant] = [Loop(), Ordered(1), Ordered(2)]
         if tiny:

@@ -33,6 +33,8 @@ WORKLOADS = {
     "pair count": "pairs",
     "forward": "forward",
     "band join": "band",
+    "event window": "window",
+    "page-view join": "pageview",
     "sessions": "sessions",
 }
 HEAP = ("-Xms512m", "-Xmx2g", "-XX:+UseParallelGC")
@@ -67,6 +69,8 @@ class Flink(Contestant):
             raise NotRun("no expert's job is written for it")
         if work.name == "forward" and self.threads > 1:
             raise NotRun("one order is made by one subtask; with both sources that is three threads already")
+        if work.is_program and self.version == "expert" and self.threads > 1:
+            raise NotRun("the sequential version is one subtask")
         self._command = installed(self._may_install)
 
     def start(self) -> None:

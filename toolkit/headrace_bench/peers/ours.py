@@ -68,6 +68,26 @@ class Ours(Contestant):
         return Answer(taken.seconds, folded.digest, folded.rows, taken.cpu_s), operator
 
 
+class Planned(Contestant):
+    """Ours for programs: as many leaves, streams and threads as asked for; the clock runs as for `Ours`."""
+
+    def __init__(self, threads: int):
+        super().__init__(f"headrace {hr.__version__} plan", threads, "ours", "the Arrow table")
+
+    def load(self, work: Work) -> None:
+        self._work = work
+
+    def run(self) -> Answer:
+        work, threads = self._work, self.threads
+        folded = Folded(work.columns, work.is_ordered)
+        watch = Watch()
+        query = work.query(*(hr.stream(table, event_time="ts") for table in work.tables), streams=threads)
+        with query.start(threads=threads, max_threads=threads, leaves=threads, sink=folded.write) as run:
+            run.wait()
+        taken = watch.taken()
+        return Answer(taken.seconds, folded.digest, folded.rows, taken.cpu_s)
+
+
 class Ordered(Ours):
     """The same of an ordered pipeline, whose workers share all stages."""
 

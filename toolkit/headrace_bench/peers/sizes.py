@@ -8,6 +8,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from headrace_bench.peers.band_join import band, sides
+from headrace_bench.peers.programs import (
+    barrier_rows,
+    event_window,
+    page_view_join,
+    update_rows,
+    value_rows,
+    view_rows,
+)
 from headrace_bench.peers.sessions import clicks_of, sessions
 from headrace_bench.peers.workloads import (
     ROWS_PER_SPAN,
@@ -57,6 +65,8 @@ def make_works(folder: Path, full: bool, tiny: bool) -> Sequence[Callable[[], tu
             keyed_rows(rows // 4, per_span=per_span, seed=8),
         ),
         join,
+        lambda: both("window", event_window, value_rows(rows // 4), barrier_rows(rows // 4)),
+        lambda: both("pageview", page_view_join, view_rows(rows // 8), update_rows(rows // 8)),
         lambda: both("sessions", sessions, clicks_of(clicks)),
     ]
     if full:

@@ -65,6 +65,8 @@ class Work:
         WS of a join, in ms.
     row : str
         What one row of the input is.
+    is_program : bool
+        Ours is a program on a plan.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Work:
     amount: float = 0.0
     size: int = 0
     row: str = "row"
+    is_program: bool = False
     tuples: int = field(init=False)
     """Rows of the input."""
     rows: int = field(init=False)

@@ -9,11 +9,12 @@ import ipywidgets as w
 from headrace_widgets.controls.choice import ChoiceControl
 from headrace_widgets.controls.count import CountControl
 from headrace_widgets.controls.number import NumberControl
+from headrace_widgets.controls.plan import PlanControl
 from headrace_widgets.controls.setting import Setting
 from headrace_widgets.messages import Messages
 from headrace_widgets.target import Target
 
-KINDS = {"count": CountControl, "choice": ChoiceControl, "number": NumberControl}
+KINDS = {"count": CountControl, "choice": ChoiceControl, "number": NumberControl, "plan": PlanControl}
 ELSEWHERE = ("mapping",)
 """Kinds that have a panel of their own."""
 

@@ -34,7 +34,7 @@ final class Columns {
             Path files = folder.resolve(Integer.toString(source));
             ts[source] = longs(files.resolve("ts.bin"));
             switch (workload) {
-                case "aggregate", "forward" -> {
+                case "aggregate", "forward", "window", "pageview" -> {
                     keys[source] = narrow(longs(files.resolve("key.bin")));
                     values[source] = longs(files.resolve("value.bin"));
                 }

@@ -42,6 +42,7 @@ final class Jobs {
             long perSecond) {
         switch (workload) {
             case "forward" -> Forward.build(env, version);
+            case "window", "pageview" -> Programs.build(env, workload, version, parallelism);
             case "band" -> Band.build(env, version, size);
             case "sessions" -> Sessions.build(env);
             default -> windows(env, workload, version, parallelism, perSecond);

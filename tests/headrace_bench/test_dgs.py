@@ -1,0 +1,42 @@
+"""Method: what `bench dgs` compares plans with, beside the plain definitions; and a result that is wrong, which it must not time.
+
+Property: the loops give what `headrace.reference` does, and a run whose results differ in one place is not the same.
+Oracle: the reference. Cannot see: whether the figures mean what they say.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from headrace_bench import dgs_apps
+from headrace_bench.dgs_latency import Events
+
+
+def test_oracle_the_loops_give_the_reference(monkeypatch):
+    dgs_apps.check_reference()
+    loop = dgs_apps.frauds
+    monkeypatch.setattr(dgs_apps, "frauds", lambda *given: loop(*given) - 1)
+    with pytest.raises(AssertionError, match="frauds: the loop differs"):
+        dgs_apps.check_reference()
+
+
+def test_example_one_other_value_is_not_the_same():
+    expected = [np.array([1, 2, 3]), np.array([4, 5, 6])]
+    table = pa.table({"ts": [0, 1, 2], "kind": expected[0], "value": expected[1]})
+    assert dgs_apps.same(SimpleNamespace(table=table), expected)
+    for column in range(2):
+        changed = [each.copy() for each in expected]
+        changed[column][1] += 1
+        assert not dgs_apps.same(SimpleNamespace(table=table), changed)
+    assert not dgs_apps.same(SimpleNamespace(table=table.slice(1)), expected)
+
+
+def test_example_the_plain_sums_are_what_runs_are_checked_with():
+    events = Events(3, 1_000, 10, 0.1)
+    x = np.concatenate([table["x"].to_numpy() for table in events.inputs["value"]])
+    assert sum(events.sums) == x.sum() and len(events.sums) == events.inputs["barrier"].num_rows == 10
+    events.check(SimpleNamespace(table=pa.table({"sum": events.sums})), "right")
+    with pytest.raises(AssertionError, match="other sums"):
+        events.check(SimpleNamespace(table=pa.table({"sum": events.sums[::-1]})), "wrong")

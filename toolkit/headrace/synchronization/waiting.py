@@ -1,0 +1,107 @@
+"""Who waits for whom, just now, by what anybody may read: states of the leaves, and where mailboxes and inputs stand.
+
+A look while others work: each number was true a moment ago. What is told is what would hold if all of them were of one
+moment; a look in a thousand may name somebody who has just come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.ingress.store import Store
+from headrace.memory.atomics import CELL
+from headrace.memory.cells import read_cell, read_cells
+from headrace.progress import MIN_TIME
+from headrace.synchronization import words
+from headrace.synchronization.layout import Layout
+from headrace.synchronization.tag_ranges import tags_text
+
+A_THREAD = "a thread"
+"""For that a leaf waits which has events it may process, and that nobody runs."""
+
+
+def waits(control: Any, layout: Layout, stores: Sequence[Store]) -> list[str]:
+    """Tell, of each node, whom it waits for.
+
+    Parameters
+    ----------
+    control : PlanArrays
+    layout : Layout
+        In force.
+    stores : sequence of Store
+        Of the inputs.
+
+    Returns
+    -------
+    list of str
+        Name of a node, that has to process something or to come to rest; or of an input, by its tags, which has to bring
+        something or to promise that it will not; or "a thread"; "" of a node that works, or has nothing to do.
+    """
+    queues, cells = layout.queues, words.QUEUE_CELLS * CELL
+    frontier = read_cells(control.input[words.FRONTIER :], words.INPUT_CELLS * CELL)
+    head, at, tail, done = (
+        read_cells(control.queue[cell:], cells)[: len(queues)] for cell in (words.HEAD, words.AT, words.TAIL, words.DONE_TS)
+    )
+    is_there = head < tail
+    first = [
+        max(int(done[q]), _first_ts(control, stores[queue.input], q, int(head[q]), int(at[q]))) if is_there[q]
+        else int(frontier[queue.input])
+        for q, queue in enumerate(queues)
+    ]  # fmt: skip
+    states = read_cells(control.node[words.STATE :], words.NODE_CELLS * CELL)
+    own = [[q for q in layout.queues_of(node) if is_there[q]] for node in range(len(layout.places))]
+
+    def rank(q: int) -> tuple[int, int]:
+        return first[q], queues[q].input
+
+    def holds_back(node: int) -> str | None:
+        """Who, or what, has to come before the node's first event; None: nobody."""
+        q = min(own[node], key=rank)
+        other = min(layout.dependents[q], key=rank, default=None)
+        if other is None or rank(other) >= rank(q):
+            return None
+        if is_there[other]:
+            return layout.names[queues[other].node]
+        return tags_text([tag for tag in layout.places[queues[other].node].tags if tag.tag == queues[other].tag])
+
+    def above(node: int) -> str:
+        """The nearest node above that has an event; the parent if none has."""
+        parent = layout.places[node].parent
+        at = parent
+        while at >= 0:
+            if own[at]:
+                return layout.names[at]
+            at = layout.places[at].parent
+        return layout.names[parent] if parent >= 0 else ""
+
+    def of(node: int) -> str:
+        place = layout.places[node]
+        if place.is_leaf:
+            if states[node] == words.RUNNING:
+                return ""
+            if states[node] == words.AT_REST:
+                return above(node)
+            return (holds_back(node) or A_THREAD) if own[node] else ""
+        if not own[node]:
+            return ""
+        held = holds_back(node)
+        below = (leaf for leaf in layout.leaves if place.below <= leaf <= node and states[leaf] != words.AT_REST)
+        restless = next(below, None)
+        return held or (layout.names[restless] if restless is not None else "")
+
+    return [of(node) for node in range(len(layout.places))]
+
+
+def _first_ts(control: Any, store: Store, q: int, head: int, at: int) -> int:
+    """Event time of a queue's first event: of the first run's, or of the one that is reached in it."""
+    run = (q * words.RUNS + (head & (words.RUNS - 1))) * words.RUN_WORDS
+    if not at:
+        return read_cell(control.runs, run + words.FIRST_TS)
+    try:
+        return store.ts_of(read_cell(control.runs, run + words.FIRST) + at)
+    except KeyError:  # processed and freed meanwhile
+        return MIN_TIME
+
+
+__all__ = ["A_THREAD", "waits"]

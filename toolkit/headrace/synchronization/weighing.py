@@ -1,0 +1,117 @@
+"""Rates and costs of a program that runs, from its counters: what the optimizers by rates are given.
+
+Rates are those of the last seconds. What an event costs is the worker time of the leaves that own its tag over the events
+they processed; of several intervals the least, since a worker that looks for events in vain is counted too. An inner
+node's time is that of its joins and of its own events, which are taken to cost what those of leaves do, and no more than
+half of it; a fork is taken to cost what a join does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace.synchronization.plans import Plan
+from headrace.synchronization.prediction import Costs
+from headrace.synchronization.tags import ImplementationTag
+
+LEAST_EVENTS, LEAST_JOINS = 500, 20
+"""In an interval from which a cost is taken."""
+
+
+class Weighing:
+    """What is known of rates and costs; fed with one snapshot after another.
+
+    Parameters
+    ----------
+    tags : sequence of ImplementationTag
+        All there are, in the order in which snapshots count them.
+    span_s : float
+        Over which rates are taken.
+    """
+
+    def __init__(self, tags: Sequence[ImplementationTag], span_s: float):
+        self.tags, self.span_s = list(tags), span_s
+        self._looks: deque[tuple[float, np.ndarray]] = deque()
+        self._last: tuple[Plan, Mapping[str, Any]] | None = None
+        self._update: dict[str, float] = {}
+        self._above: dict[str, float] = {}
+        self._join: float | None = None
+
+    def add(self, at_s: float, plan: Plan, values: Mapping[str, Any]) -> None:
+        """Take a snapshot.
+
+        Parameters
+        ----------
+        at_s : float
+        plan : Plan
+            In force.
+        values : mapping
+            ``tag_events``; and by node ``events``, ``node_time`` and ``node_joins``.
+        """
+        counts = np.asarray(values["tag_events"], np.int64)
+        while len(self._looks) > 1 and at_s - self._looks[1][0] >= self.span_s:
+            self._looks.popleft()
+        self._looks.append((at_s, counts))
+        before, self._last = self._last, (plan, values)
+        if before is not None and before[0] == plan:
+            self._learn(plan, values, before[1])
+
+    def _learn(self, plan: Plan, now: Mapping[str, Any], then: Mapping[str, Any]) -> None:
+        names = [one.name for one in plan.nodes]
+        if any(name not in now["events"] or name not in then["events"] for name in names):
+            return  # the plan changed between the two readings
+        grown = {
+            what: {name: now[what][name] - then[what][name] for name in names} for what in ("events", "node_time", "node_joins")
+        }
+        if min(min(each.values()) for each in grown.values()) < 0:
+            return
+        spent_ns = {name: 1e3 * micros for name, micros in grown["node_time"].items()}
+        owners: dict[str, list[str]] = {}
+        for one in plan.leaves:
+            for tag in {tag.tag for tag in one.node.tags}:
+                owners.setdefault(tag, []).append(one.name)
+        for tag, leaves in owners.items():
+            events = sum(grown["events"][name] for name in leaves)
+            if events >= LEAST_EVENTS:
+                cost = sum(spent_ns[name] for name in leaves) / events
+                self._update[tag] = min(cost, self._update.get(tag, cost))
+        inner = [one for one in plan.nodes if one.leaf < 0]
+        joins, events = (sum(grown[what][one.name] for one in inner) for what in ("node_joins", "events"))
+        if joins >= LEAST_JOINS:
+            spent = sum(spent_ns[one.name] for one in inner)
+            update = min(self._mean(), spent / events / 2) if events else 0.0
+            for one in inner:
+                self._above |= {tag.tag: min(update, self._above.get(tag.tag, update)) for tag in one.node.tags}
+            left = (spent - events * update) / joins
+            self._join = left if self._join is None else min(left, self._join)
+
+    def _mean(self) -> float:
+        return sum(self._update.values()) / len(self._update) if self._update else float(Costs().update)  # type: ignore[arg-type]
+
+    @property
+    def seconds(self) -> float:
+        """Between the first and the last snapshot that count."""
+        return self._looks[-1][0] - self._looks[0][0] if self._looks else 0.0
+
+    @property
+    def rates(self) -> dict[ImplementationTag, float]:
+        """Events per second of each implementation tag; 0 of all before there are two snapshots."""
+        if self.seconds <= 0:
+            return dict.fromkeys(self.tags, 0.0)
+        grown = (self._looks[-1][1] - self._looks[0][1]) / self.seconds
+        return dict(zip(self.tags, grown.tolist(), strict=True))
+
+    @property
+    def costs(self) -> Costs:
+        """What functions take; the model's defaults where nothing was measured."""
+        names = dict.fromkeys(tag.tag for tag in self.tags)
+        join = Costs().join if self._join is None else self._join
+        known = self._above | self._update
+        return Costs({name: known.get(name, self._mean()) for name in names}, join, join)
+
+
+__all__ = ["Weighing"]

@@ -1,0 +1,218 @@
+"""Page views and frauds on plans, beside one loop over all events in their order: a part of `headrace bench dgs` (Figures 4, 8).
+
+The programs are those of the applications, but that an event takes ``rounds`` dependent steps (`costly`), and that what is
+emitted are numbers. Views are of two hot pages, dealt out to streams; transactions come in streams; an update or a rule follows
+10,000 of them. The results are those of the loop, which at a small size are those of `headrace.reference`.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import headrace as hr
+from headrace.reference import synchronization_apps as reference
+from headrace_bench.costly import worked
+from headrace_bench.dgs_apps_kernel import frauds, joined
+from headrace_bench.planned import Planned
+from headrace_bench.rows import Row, median
+from headrace_bench.transacting import rounds_of
+
+STREAMS = 2
+BETWEEN = 10_000
+PAGES = 2
+COSTS_NS = (0, 30, 100)
+LEAST_NS = 30
+"""Of an event, from which the goal holds."""
+GOAL = 1.5
+
+
+def view(state, e, emit):
+    emit(page=worked(e.page, e.rounds), user=e.user, info=state.info.get(e.page, 0))
+
+
+def update(state, e, emit):
+    emit(page=e.page, user=-1, info=state.info.get(e.page, 0))
+    state.info[e.page] = e.info
+
+
+def replicate_pages(state, left, right, tags_left, tags_right):
+    for page, info in state.info.items():
+        is_right = ("view", page) in tags_right or ("update", page) in tags_right
+        if is_right:
+            right.info[page] = info
+        if not is_right or ("view", page) in tags_left:
+            left.info[page] = info
+
+
+def unite(into, other):
+    for page, info in other.info.items():
+        into.info[page] = info
+
+
+PAGE_VIEWS = hr.program(
+    name="pageview",
+    tags={
+        hr.tag("view", by="page", parts=PAGES): {"page": "int64", "user": "int64", "rounds": "int64"},
+        hr.tag("update", by="page", parts=PAGES): {"page": "int64", "info": "int64"},
+    },
+    depends=[("update", "update"), ("update", "view")],
+    state={"info": hr.map_of("int64", "int64")},
+    emits={"page": "int64", "user": "int64", "info": "int64"},
+    update={"view": view, "update": update},
+    fork=replicate_pages,
+    join=unite,
+)
+
+
+def check(state, e, emit):
+    value = worked(e.value, e.rounds)
+    if value % 1_000 == state.model:
+        emit(kind=0, value=value)
+    state.sum += value
+
+
+def renew(state, e, emit):
+    emit(kind=1, value=state.sum)
+    state.model = (state.sum + e.value) % 1_000
+    state.rules += 1
+    state.sum = 0
+
+
+def replicate_model(state, left, right, tags_left, tags_right):
+    left.model = state.model
+    left.rules = state.rules
+    right.model = state.model
+    right.rules = state.rules
+    if "rule" in tags_right:
+        right.sum = state.sum
+    else:
+        left.sum = state.sum
+
+
+def merge(into, other):
+    if other.rules > into.rules:
+        into.model = other.model
+        into.rules = other.rules
+    into.sum += other.sum
+
+
+FRAUDS = hr.program(
+    name="modelfraud",
+    tags={"transaction": {"value": "int64", "rounds": "int64"}, "rule": {"value": "int64"}},
+    depends=[("rule", "rule"), ("rule", "transaction")],
+    state={"sum": "int64", "model": "int64", "rules": "int64"},
+    emits={"kind": "int64", "value": "int64"},
+    update={"transaction": check, "rule": renew},
+    fork=replicate_model,
+    join=merge,
+)
+
+
+class Case:
+    """Two tables of a side each: events of `STREAMS` inputs at times of their own, then the rare ones, which depend on them."""
+
+    def __init__(self, name: str, count: int, rounds: int):
+        count = count // BETWEEN * BETWEEN or count // STREAMS * STREAMS
+        between = min(BETWEEN, count // 2)
+        rng = np.random.default_rng(3)
+        self.name, self.rounds = name, rounds
+        ts, ends = np.arange(count), np.arange(between - 1, count, between)
+        self.is_rare = np.zeros(count + ends.size, bool)
+        self.is_rare[np.searchsorted(ts, ends, side="right") + np.arange(ends.size)] = True
+        if name == "page views":
+            left = {"page": rng.integers(0, PAGES, count), "user": rng.integers(0, 10_000, count)}
+            right = {"page": rng.integers(0, PAGES, ends.size), "info": rng.integers(1, 100_000, ends.size)}
+            self.program, tags, self.loop = PAGE_VIEWS, ("view", "update"), joined
+            columns = (("page", "page"), ("user", "info"))
+        else:
+            left = {"value": rng.integers(0, 100_000, count)}
+            right = {"value": rng.integers(0, 100_000, ends.size)}
+            self.program, tags, self.loop = FRAUDS, ("transaction", "rule"), frauds
+            columns = (("value", "value"),)
+        self.left, self.right = {"ts": ts, **left}, {"ts": ends, **right}
+        self.merged = [self._merged(left[a], right[b]) for a, b in columns]
+        table = pa.table(self.left | {"rounds": np.full(count, rounds)})
+        self.inputs: dict[str, Any] = {
+            tags[0]: [table.take(pa.array(np.arange(s, count, STREAMS))) for s in range(STREAMS)], tags[1]: pa.table(self.right),
+        }  # fmt: skip
+        self.events = self.is_rare.size
+
+    def _merged(self, often: np.ndarray, rare: np.ndarray) -> np.ndarray:
+        every = np.zeros(self.is_rare.size, np.int64)
+        every[~self.is_rare], every[self.is_rare] = often, rare
+        return every
+
+    def serial(self) -> tuple[float, list[np.ndarray]]:
+        """Seconds of the loop, and what came out, by column."""
+        out = np.zeros((3, self.events), np.int64)
+        begin = perf_counter()
+        count = self.loop(self.is_rare, *self.merged, self.rounds, out)
+        seconds = perf_counter() - begin
+        return seconds, list(out[:, :count])
+
+    def planned(self, leaves: int) -> Planned:
+        """A run."""
+        return Planned(self.program, self.inputs, threads=leaves, leaves=leaves, max_threads=leaves).run()
+
+
+def same(run: Planned, expected: list[np.ndarray]) -> bool:
+    """Whether a run gave what the loop did."""
+    columns = run.table.column_names[1:]
+    return all(
+        np.array_equal(run.table[name].to_numpy(), wanted) for name, wanted in zip(columns, expected, strict=False)
+    )
+
+
+def check_reference() -> None:
+    """The loops give what the plain definitions do; they are what plans are compared with."""
+    views = Case("page views", 2_000, 0)
+    found = reference.pageview(_rows(views.left), _rows(views.right))
+    wanted = [(row["page"], -1 if row["user"] is None else row["user"], row["info"]) for row in found]
+    assert [tuple(row) for row in np.array(views.serial()[1]).T.tolist()] == wanted, "page views: the loop differs"
+    checked = Case("frauds", 4_000, 0)
+    found = reference.modelfraud(_rows(checked.left), _rows(checked.right))
+    kinds = [(int(row["kind"] == "rule"), row["value"]) for row in found]
+    assert [tuple(row[:2]) for row in np.array(checked.serial()[1]).T.tolist()] == kinds, "frauds: the loop differs"
+
+
+def _rows(columns: dict[str, np.ndarray]) -> list[list[tuple[int, dict[str, int]]]]:
+    """One input as the reference has it."""
+    names = [name for name in columns if name != "ts"]
+    values = zip(*(columns[name].tolist() for name in names), strict=True)
+    return [[(ts, dict(zip(names, row, strict=True))) for ts, row in zip(columns["ts"].tolist(), values, strict=True)]]
+
+
+def measure(full: bool, tiny: bool = False) -> list[Row]:
+    """M events/s of each program, on one leaf and on two, beside the loop."""
+    check_reference()
+    repetitions = 1 if tiny else 7 if full else 3
+    rows = []
+    for name in ("page views", "frauds"):
+        for cost in COSTS_NS[:1] if tiny else COSTS_NS:
+            events = 2_000 if tiny else 4_000_000 if full else 1_000_000
+            rows += _rows_of(Case(name, events, rounds_of(cost) if cost else 0), f"{name}, {cost} ns", repetitions, cost)
+    return rows
+
+
+def _rows_of(case: Case, name: str, repetitions: int, cost: int) -> list[Row]:
+    rates: dict[str, list[float]] = {"one loop, presorted": [], "1 leaf": [], "2 leaves": []}
+    for _ in range(repetitions + 1):
+        seconds, expected = case.serial()
+        rates["one loop, presorted"].append(case.events / seconds / 1e6)
+        for leaves, label in ((1, "1 leaf"), (2, "2 leaves")):
+            run = case.planned(leaves)
+            assert same(run, expected), f"{name}: {label} differ"
+            rates[label].append(run.per_second / 1e6)
+    rows = [Row("dgs", f"{name}: {label}", median(each[1:] or each), "M events/s") for label, each in rates.items()]
+    for row in rows[1:]:
+        row.baseline, row.baseline_name = rows[0].value, "presorted"
+    if cost >= LEAST_NS:
+        rows[-1].goal, rows[-1].goal_is_ratio = GOAL, True
+    return rows
+
+
+__all__ = ["check_reference", "measure"]

@@ -1,0 +1,41 @@
+"""Page views and frauds as one loop over events that are in their order already."""
+
+import numpy as np
+
+from headrace.kernel import kernel
+from headrace_bench.dgs_kernel import steps
+
+
+@kernel
+def joined(is_rare, page, what, rounds, out):
+    """Views with what is known of their page; `what` is the user of a view, the info of an update. How many results."""
+    info = np.zeros(1024, np.int64)
+    for i in range(page.size):
+        out[0, i] = page[i] if is_rare[i] else steps(page[i], rounds)
+        out[1, i] = -1 if is_rare[i] else what[i]
+        out[2, i] = info[page[i]]
+        if is_rare[i]:
+            info[page[i]] = what[i]
+    return page.size
+
+
+@kernel
+def frauds(is_rare, value, rounds, out):
+    """Transactions that the model of the last rule takes for frauds, and rules with the sum before them. How many results."""
+    total, model, count = np.int64(0), np.int64(0), 0
+    for i in range(value.size):
+        if is_rare[i]:
+            out[0, count], out[1, count] = 1, total
+            count += 1
+            model = (total + value[i]) % 1000
+            total = np.int64(0)
+        else:
+            x = steps(value[i], rounds)
+            if x % 1000 == model:
+                out[0, count], out[1, count] = 0, x
+                count += 1
+            total += x
+    return count
+
+
+__all__ = ["frauds", "joined"]

@@ -1,0 +1,166 @@
+"""Latency of plans, plan against plan, and changes of the plan: a part of `headrace bench dgs` (Appendix D, Figure 10).
+
+The event window at a pace: over the heartbeats of the barriers' input, over the depth of the plan (a chain is as deep as it
+has leaves, a flat tree is not), and the optimizer for latency beside the one for throughput, at a slow and a fast rate, each
+with the delay that its model predicts. Then the same events as fast as they go, by plans of all shapes; and runs whose plan
+changes back and forth at half of the rate they reach. All results are those of the plain sums.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import headrace as hr
+from headrace_bench.event_window import WINDOW
+from headrace_bench.paced import Paced
+from headrace_bench.planned import Planned
+from headrace_bench.rows import Row, median
+
+UNITS = 1_000_000
+"""Of event time in a second."""
+BEATS = (0, 1, 10, 100, 1_000)
+"""Heartbeats between two barriers."""
+LEAVES = (2, 4, 8, 16)
+SHAPES = ("appendix", "chain", "flat", "rates", "latency")
+CHANGE_MS = 1.0
+COSTS = {"update": 30, "fork": 100, "join": 100}
+"""Nanoseconds, for the optimizers: what is known before a run."""
+
+
+class Events:
+    """Values of so many streams at one rate, a barrier behind each `between` of all, over so many seconds."""
+
+    def __init__(self, streams: int, per_second: float, between: int, seconds: float):
+        count = max(between, int(per_second * seconds) // between * between)
+        self.ts = np.arange(count) * int(UNITS / per_second)
+        self.x = np.random.default_rng(1).integers(0, 100, count)
+        self.ends = self.ts[between - 1 :: between]
+        self.sums = self.x.reshape(-1, between).sum(axis=1).tolist()
+        self.streams, self.per_second, self.between = streams, per_second, between
+        self.inputs: dict[str, Any] = {
+            "value": [
+                pa.table({"ts": self.ts[s::streams], "x": self.x[s::streams], "rounds": np.zeros(count, np.int64)[s::streams]})
+                for s in range(streams)
+            ],
+            "barrier": pa.table({"ts": self.ends}),
+        }
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """Events per second of each tag."""
+        return {"value": self.per_second, "barrier": self.per_second / self.between}
+
+    def plan(self, leaves: int, by: str, threads: int) -> Any:
+        """A plan of `Program.plan`."""
+        streams = {"value": self.streams, "barrier": 1}
+        return WINDOW.plan(streams, leaves=leaves, by=by, rates=self.rates, costs=COSTS, threads=threads)
+
+    def check(self, run: Planned, what: str) -> None:
+        """Compare with the plain sums."""
+        assert run.table["sum"].to_pylist() == self.sums, f"{what}: other sums"
+
+
+def measure(full: bool, tiny: bool = False) -> list[Row]:
+    """Milliseconds of latency, M events/s by plan, and milliseconds of a change."""
+    repetitions, seconds = (1, 0.05) if tiny else (5, 2.0) if full else (3, 0.5)
+    return [
+        *_over_heartbeats(repetitions, seconds, BEATS[::2] if tiny else BEATS),
+        *_over_depth(repetitions, seconds, LEAVES[:1] if tiny else LEAVES),
+        *_optimizers(repetitions, seconds, tiny),
+        *_shapes(repetitions, tiny),
+        *_changes(5 if tiny else 101 if full else 41, tiny),
+    ]
+
+
+def _latency(events: Events, plan: Any, beats: int, repetitions: int, name: str) -> list[Row]:
+    found: dict[str, list[float]] = {"p50": [], "p99": []}
+    for _ in range(repetitions):
+        run = Paced(WINDOW, events.inputs, UNITS, beats, plan=plan, threads=2, max_threads=2).run()
+        events.check(run, name)
+        for part, values in found.items():
+            values.append(run.latency_ms[part])
+    return [Row("dgs", f"{name}, {part}", median(values), "ms", better="lower") for part, values in found.items()]
+
+
+def _over_heartbeats(repetitions: int, seconds: float, beats: tuple[int, ...]) -> list[Row]:
+    events = Events(2, 100_000, 1_000, seconds)
+    plan = events.plan(2, "appendix", 2)
+    return [
+        row for each in beats for row in _latency(events, plan, each, repetitions, f"latency, {each:,} heartbeats a barrier")
+    ]
+
+
+def _over_depth(repetitions: int, seconds: float, leaves: tuple[int, ...]) -> list[Row]:
+    rows = []
+    for number in leaves:
+        events = Events(number, 100_000, 1_000, seconds)
+        for by in ("flat", "chain"):
+            plan = events.plan(number, by, 2)
+            depth = max(one.depth for one in plan.nodes)
+            rows += _latency(events, plan, 10, repetitions, f"latency, {by} plan of {number} leaves, depth {depth}")
+    return rows
+
+
+def _optimizers(repetitions: int, seconds: float, tiny: bool) -> list[Row]:
+    rows = []
+    for per_second, word in ((20_000, "20 k"), *(() if tiny else ((500_000, "500 k"),))):
+        events = Events(4, per_second, 1_000, seconds)
+        for by in ("rates", "latency"):
+            plan = events.plan(4, by, 2)
+            leaves = f"{len(plan.leaves)} {'leaf' if len(plan.leaves) == 1 else 'leaves'}"
+            rows += _latency(events, plan, 10, repetitions, f"latency, {word} values/s, optimizer for {by}: {leaves}")
+    return rows
+
+
+def _shapes(repetitions: int, tiny: bool) -> list[Row]:
+    """All events at once; the prediction is of the optimizers' model with the costs they were given."""
+    rows = []
+    for between in (1_000,) if tiny else (10_000, 1_000, 100):
+        events = Events(8, 1_000_000, between, 0.01 if tiny else 2.0)
+        for by in SHAPES:
+            plan, rates = events.plan(8, by, 2), []
+            for _ in range(repetitions):
+                run = Planned(WINDOW, events.inputs, plan=plan, threads=2, max_threads=2).run()
+                events.check(run, by)
+                rates.append(run.per_second / 1e6)
+            word = f"{len(plan.leaves)} {'leaf' if len(plan.leaves) == 1 else 'leaves'}"
+            row = Row("dgs", f"8 streams, {between:,} values a barrier: plan by {by}, {word}", median(rates), "M events/s")
+            row.baseline, row.baseline_name = (plan.predicted or float("nan")) / 1e6, "predicted"
+            rows.append(row)
+    return rows
+
+
+def _changes(count: int, tiny: bool) -> list[Row]:
+    """Milliseconds from the call of `reconfigure` until another plan is in force."""
+    events = Events(2, 1_000_000, 1_000, 0.1 if tiny else 8.0)
+    with WINDOW.start(events.inputs, plan="auto", leaves=2, threads=2, max_threads=2) as run:
+        begin = time.perf_counter()
+        assert run.wait(300)
+        most = 2 * len(events.ts) / max(1e-9, time.perf_counter() - begin) / 3  # of all three inputs
+        assert run.to_arrow()["sum"].to_pylist() == events.sums
+    plans = [events.plan(leaves, "appendix", 2) for leaves in (1, 2)]
+    took: list[float] = []
+    # Half of what the run reached: the event time's own pace, so many times.
+    pace = hr.rates.recorded(speed=most / 2 / events.per_second * UNITS / 1_000)  # its integers count as milliseconds
+    with WINDOW.start(events.inputs, plan=plans[1], threads=2, max_threads=2, rate=pace) as run:
+        while len(took) < count and run.state == "running":
+            change = run.reconfigure(plan=plans[len(took) % 2]).wait(60)
+            if change.outcome != "done":
+                break
+            took.append(change.ms)
+            time.sleep(0.01)
+        run.rate = None
+        assert run.wait(300)
+        assert run.to_arrow()["sum"].to_pylist() == events.sums, "other sums under plans that change"
+    assert took, "no change of the plan was done before the input ended"
+    return [
+        Row("dgs", "change of the plan at half load, p50", median(took), "ms", better="lower", goal=CHANGE_MS),
+        Row("dgs", "change of the plan at half load, p99", float(np.quantile(took, 0.99)), "ms", better="lower"),
+    ]
+
+
+__all__ = ["measure"]

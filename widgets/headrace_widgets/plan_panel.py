@@ -1,0 +1,65 @@
+"""The plan of a program, live: its tree, with what each node does. Which one is in force is chosen beside the threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ipywidgets as w
+
+from headrace.metrics.snapshot import OperatorMetrics
+from headrace_widgets import plan_tree
+from headrace_widgets.graph_widget import GraphWidget
+from headrace_widgets.target import Target
+from headrace_widgets.units import in_words
+
+TITLE = "Plan: who owns which events, who joins whom; the bar is load, and waiting for others"
+
+
+class PlanPanel:
+    """The tree of an operator that has a `plan`.
+
+    Parameters
+    ----------
+    target : Target
+    """
+
+    def __init__(self, target: Target):
+        self._target = target
+        self.tree = GraphWidget(lambda _: None)
+        self.tree.add_class("headrace-tree")
+        self.words = w.HTML().add_class("headrace-note")
+        title = w.HTML(f'<div class="headrace-panel-title">{TITLE}</div>')
+        self.widget = w.VBox([title, self.tree, self.words]).add_class("headrace-plan-panel")
+        self._waits = plan_tree.Waits()
+        self._drawn: OperatorMetrics | None = None
+        self._plan: Any = None
+
+    def look(self, metrics: OperatorMetrics) -> None:
+        """See who waits for whom."""
+        self._waits.add(metrics.values.get("waits_for", {}))
+
+    def update(self, metrics: OperatorMetrics) -> None:
+        """Draw what there is now."""
+        plan = self._target.handle.plan
+        names = {one.name for one in plan.nodes}
+        if not names <= set(metrics.values.get("events", names)):
+            return  # a snapshot of the plan before
+        then = self._drawn if plan is self._plan else None
+        self.tree.drawing = plan_tree.picture(plan, metrics, then, self._waits)
+        text = self._text(plan, metrics, then)
+        if self.words.value != text:
+            self.words.value = text
+        self._drawn, self._plan = metrics, plan
+
+    def _text(self, plan: Any, now: OperatorMetrics, then: OperatorMetrics | None) -> str:
+        seconds = 0.0 if then is None else now.seconds - then.seconds
+        said = [f"{plan.word[0].upper()}{plan.word[1:]} in force"]
+        if then is not None and seconds > 0:
+            said.append(f"{in_words((now.processed - then.processed) / seconds, 'events')}/s")
+            said.append(f"{in_words((now.joins - then.joins) / seconds, 'joins')}/s")
+        if plan.predicted is not None:
+            said.append(f"{in_words(plan.predicted, 'events')}/s predicted as the most")
+        return f"{'; '.join(said)}."
+
+
+__all__ = ["PlanPanel"]

@@ -1,0 +1,152 @@
+"""A synchronization plan as a picture of what its nodes do: who owns what, how busy each is, and who waits for whom.
+
+Drawn by `graph_widget`, from the plan and from what the engine measures by node; roots on the left. What is not measured is
+left out. Places are in pixels, from the upper left.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from headrace.metrics.snapshot import OperatorMetrics
+from headrace_widgets.graph import Bar, Edge, Node
+from headrace_widgets.units import in_words
+
+WIDTH, GAP, SPACE, LINE, HEAD = 236, 46, 8, 15, 34
+"""Of a box; between columns and between boxes of a column; height of a line, and of a title and a bar."""
+MOST_LINES = 16
+"""Leaves up to which a box says everything; of more, what they own and how busy they are."""
+LOOKS = 12
+"""Over which it is counted who waits for whom."""
+MUCH = 0.5
+"""Share of the looks from which a branch on which somebody waits is marked."""
+
+
+class Waits:
+    """Counts at the last looks who waited for whom."""
+
+    def __init__(self) -> None:
+        self._looks: deque[Mapping[str, str]] = deque(maxlen=LOOKS)
+
+    def add(self, waits: Mapping[str, str]) -> None:
+        """Take one look; those under another plan are forgotten."""
+        if self._looks and self._looks[-1].keys() != waits.keys():
+            self._looks.clear()
+        self._looks.append(waits)
+
+    def of(self, node: str) -> tuple[str, float]:
+        """For whom a node waited most often, and at which share of the looks; ("", 0.0) if for nobody."""
+        found = Counter(look[node] for look in self._looks if look.get(node))
+        if not found:
+            return "", 0.0
+        whom, count = found.most_common(1)[0]
+        return whom, count / len(self._looks)
+
+
+def picture(plan: Any, now: OperatorMetrics, then: OperatorMetrics | None, waits: Waits) -> dict[str, Any]:
+    """Draw a plan.
+
+    Parameters
+    ----------
+    plan : Plan
+        In force.
+    now, then : OperatorMetrics
+        Rates are of the time between; without `then` there are none.
+    waits : Waits
+
+    Returns
+    -------
+    dict
+        As of `headrace_widgets.graph.picture`.
+    """
+    placed, labels = plan.nodes, plan.labels
+    is_brief = len(plan.leaves) > MOST_LINES
+    seconds = 0.0 if then is None else now.seconds - then.seconds
+    columns = 1 + max((one.depth for one in placed if one.leaf < 0), default=-1)
+    rows: dict[int, float] = {}
+    below: dict[int, list[float]] = {}
+    nodes: list[Node] = []
+    lines = 1 if is_brief else 4
+    height = HEAD + LINE * lines
+    for one, label in zip(reversed(placed), reversed(labels), strict=True):
+        rows[one.index] = float(one.leaf) if one.leaf >= 0 else sum(below[one.index]) / len(below[one.index])
+        below.setdefault(one.parent, []).append(rows[one.index])
+        column = columns if one.leaf >= 0 else one.depth
+        node = _node(one, label, now, then, seconds, waits)
+        node.lines = node.lines[:lines]
+        node.column, node.width, node.height = column, WIDTH, HEAD + LINE * len(node.lines)
+        node.x = 4 + column * (WIDTH + GAP)
+        node.y = 4 + rows[one.index] * (height + SPACE) + (height - node.height) / 2
+        nodes.insert(0, node)
+    marked = _marked(placed, waits)
+    edges = [_edge(nodes[one.parent], nodes[one.index], marked.get(one.index, "")) for one in placed if one.parent >= 0]
+    return {
+        "nodes": [asdict(node) for node in nodes], "edges": [asdict(edge) for edge in edges], "label": "Plan of the program",
+        "width": 8 + columns * (WIDTH + GAP) + WIDTH, "height": 8 + len(plan.leaves) * (height + SPACE) - SPACE,
+    }  # fmt: skip
+
+
+def _node(
+    one: Any, label: str, now: OperatorMetrics, then: OperatorMetrics | None, seconds: float, waits: Waits
+) -> Node:
+    name = one.name
+    rate = {what: _gained(now, then, what, name, seconds) for what in ("events", "node_joins", "node_time")}
+    busy = None if rate["node_time"] is None else min(1.0, rate["node_time"] / 1e6)
+    whom, share = waits.of(name)
+    own = label or ("nothing" if one.leaf >= 0 else "")
+    state = getattr(one.node, "state", None)
+    if isinstance(state, str) and state:
+        own = f"{own}; state {state}" if own else f"state {state}"
+    lines = [own] if own else []
+    said = [] if rate["events"] is None or not label else [f"{in_words(rate['events'], '')}/s"]
+    if busy is not None:
+        said.append(f"{busy:.0%} of a core")
+    if said:
+        lines.append(", ".join(said))
+    if one.leaf < 0:
+        lines.append("joins ?" if rate["node_joins"] is None else f"joins {in_words(rate['node_joins'], '')}/s")
+    elif backlog := now.values.get("backlog", {}).get(name):
+        lines.append(f"{in_words(backlog, '')} events wait here")
+    if share:
+        lines.append(f"waits for {whom} ({share:.0%})")
+    about = "; ".join([name, *lines]) + (f" of the last {LOOKS} looks" if share else "")
+    return Node(f"plan {name}", "plan", name, about, lines, [Bar("", busy or 0.0, min(share, 1 - (busy or 0.0)), about)])
+
+
+def _gained(now: OperatorMetrics, then: OperatorMetrics | None, what: str, name: str, seconds: float) -> float | None:
+    """What a node did each second; None if that cannot be told: of another plan, or too short."""
+    after = now.values.get(what, {}).get(name)
+    before = None if then is None else then.values.get(what, {}).get(name)
+    if after is None or before is None or after < before or seconds <= 0:
+        return None
+    return (after - before) / seconds
+
+
+def _marked(placed: Sequence[Any], waits: Waits) -> dict[int, str]:
+    """By node the branch above which somebody waits on, with who: all between him and the one he waits for."""
+    by_name = {one.name: one for one in placed}
+    marked: dict[int, str] = {}
+    for one in placed:
+        whom, share = waits.of(one.name)
+        other = by_name.get(whom)
+        if other is None or share < MUCH:
+            continue
+        ends = [one, other]
+        while ends[0] is not ends[1]:
+            deeper = max(ends, key=lambda end: end.depth)
+            if deeper.parent < 0:
+                break  # of two trees
+            marked.setdefault(deeper.index, f"{one.name} waits for {whom}")
+            ends[ends.index(deeper)] = placed[deeper.parent]
+    return marked
+
+
+def _edge(above: Node, below: Node, about: str) -> Edge:
+    places = above.x + above.width, above.y + above.height / 2, below.x, below.y + below.height / 2
+    return Edge(above.key, below.key, bool(about), places, about, has_tip=False)
+
+
+__all__ = ["LOOKS", "Waits", "picture"]
