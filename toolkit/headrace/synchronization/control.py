@@ -12,7 +12,7 @@ from headrace.egress import rings
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells, publish_cell, reserved
-from headrace.progress import MIN_TIME
+from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.synchronization import words
 from headrace.synchronization.layout import Layout
 from headrace.workers.changes_kernel import THREADS
@@ -37,6 +37,15 @@ class Configuration:
 
     threads: int
     plan: Any
+
+
+class Planned(NamedTuple):
+    """A configuration that comes into force before a row of the merged input, and what of it was asked for."""
+
+    at: int
+    configuration: Configuration
+    replans: bool
+    says_threads: bool
 
 
 @by_reference
@@ -74,7 +83,7 @@ class PlanArrays(NamedTuple):
 
 
 def allocate(
-    max_threads: int, widths: Sequence[int], counts: Sequence[bool], queues: int, columns: int, capacity: int, planned: int = 0
+    max_threads: int, widths: Sequence[int], queues: int, columns: int, capacity: int, planned: int = 0
 ) -> PlanArrays:
     """Allocate with nobody active, and no plan.
 
@@ -83,8 +92,6 @@ def allocate(
     max_threads : int
     widths : sequence of int
         Of each input's directory entries.
-    counts : sequence of bool
-        Whether planned changes count the input's rows.
     queues : int
         The most that any plan has.
     columns : int
@@ -95,7 +102,7 @@ def allocate(
         Configurations 1 to `planned` come into force before rows.
     """
     given = np.zeros((len(widths), words.GIVEN_WORDS), np.int64)
-    given[:, words.WIDTH], given[:, words.COUNTS] = widths, counts
+    given[:, words.WIDTH] = widths
     inputs = padded_cells(len(widths) * words.INPUT_CELLS)
     for number in range(len(widths)):
         inputs[number * words.INPUT_CELLS * CELL + words.FRONTIER] = MIN_TIME
@@ -170,14 +177,21 @@ def write_configuration(c: PlanArrays, row: int, configuration: Configuration) -
     c.rows[row, THREADS] = configuration.threads
 
 
-def plan_configuration(c: PlanArrays, index: int, at: int, configuration: Configuration) -> None:
-    """Have configuration row ``index + 1`` come into force before row `at` of the counted inputs; `at` must not fall."""
+def plan_configuration(c: PlanArrays, index: int, at: int, configuration: Configuration, replans: bool) -> None:
+    """Have configuration row ``index + 1`` come into force before row `at` of the merged input; `at` must not fall."""
     write_configuration(c, index + 1, configuration)
+    c.rows[index + 1, words.REPLANS] = replans
     c.plan_at[index], c.plan_row[index] = at, index + 1
 
 
-def activate(c: PlanArrays, out: Any) -> None:
-    """Make the workers of configuration 0 active, before any of them runs."""
+def activate(c: PlanArrays, out: Any, is_ordered: bool = True) -> None:
+    """Make the workers of configuration 0 active, before any of them runs.
+
+    Results are released up to what is promised. Where their order does not matter, all are promised from the start, but
+    that there will be no more.
+    """
     for worker in range(int(c.rows[0, THREADS])):
         publish_cell(c.reading, worker * CELL, 1)
-    rings.start_mark(out, len(c.reading) // CELL, MIN_TIME, MIN_TIME)
+    rings.start_mark(out, len(c.reading) // CELL, MIN_TIME if is_ordered else END_OF_TIME - 1, MIN_TIME)
+    if not is_ordered:
+        c.words[words.RELEASED] = words.NEVER

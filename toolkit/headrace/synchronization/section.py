@@ -7,23 +7,23 @@ workers, parked unless active, and one collector.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from headrace.egress import rings
-from headrace.errors import HeadraceError, OverflowInputError, RunFailedError
+from headrace.egress.collector import Consumer
+from headrace.errors import HeadraceError, NotSupportedError, OverflowInputError, RunFailedError
 from headrace.ingress.encode import Encoder
 from headrace.ingress.store import Store, allocate_directories, directory_width
 from headrace.kernel import compile_now
-from headrace.memory.cells import read_cell, touch
+from headrace.memory.cells import publish_cell, read_cell, touch
 from headrace.memory.event_count import signal
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace.plan.nodes import Branch, OperatorNode
-from headrace.progress import END_OF_TIME
 from headrace.runtime.collected_section import CollectedSection
-from headrace.runtime.sections import Moment
+from headrace.runtime.sections import Moment, RunContext
 from headrace.synchronization import control, mailbox_kernel, words
 from headrace.synchronization.binding import Column
 from headrace.synchronization.build import Built
@@ -56,7 +56,7 @@ class ProgramSection(CollectedSection):
         given = [spec.inputs[branch.side] for branch in branches]
         self.tags_by_input = [one.implementation_tags(spec.program) for one in given]
         streams = read_streams(spec.inputs, spec.program)
-        plan = self._plan_of(options, streams)
+        plan = self._plan_of(options, streams, options.plan)
         # The columns of a store are known from what its rows are asked, before there are strings.
         columns = [one.columns(bound) for one in given]
         stored = [self._stored(one) for one in given]
@@ -70,12 +70,12 @@ class ProgramSection(CollectedSection):
         """Held while the plan is changed, and while what depends on it is measured."""
         self.passed_before = 0
         """Events processed under plans that are in force no more."""
-        initial, planned = options.initial(self.name, plan), options.planned(plan)
+        initial = options.initial(self.name, plan)
+        planned = options.planned(initial, lambda given: self._plan_of(options, streams, given))
         most = [len(one.tags) * control.MOST_NODES for one in given]
         queues = sum(map(min, most, map(len, self.tags_by_input)))
         self.control = control.allocate(
-            self.max_threads, [directory_width(len(own)) for own in stored], [branch.side == 0 for branch in branches], queues,
-            len(bound.emits), OUTPUT_CAPACITY, len(planned),
+            self.max_threads, [directory_width(len(own)) for own in stored], queues, len(bound.emits), OUTPUT_CAPACITY, len(planned),
         )  # fmt: skip
         self.out = rings.allocate(self.max_threads + 1, OUTPUT_CAPACITY, self.control.meter)
         self.directories = allocate_directories(len(branches), max(map(len, stored)))
@@ -87,9 +87,9 @@ class ProgramSection(CollectedSection):
         ]  # fmt: skip
         self._write_plan()
         control.write_configuration(self.control, 0, initial)
-        for index, (at, configuration) in enumerate(planned):
-            control.plan_configuration(self.control, index, at, configuration)
-        control.activate(self.control, self.out)
+        for index, one in enumerate(planned):
+            control.plan_configuration(self.control, index, one.at, one.configuration, one.replans)
+        control.activate(self.control, self.out, options.is_ordered)
         self._private = [self.states.private() for _ in range(self.max_threads)]
         for worker in range(initial.threads):
             for ring in (self.out.primary, self.out.a, self.out.b, self.out.at, *self.control.out):
@@ -99,15 +99,15 @@ class ProgramSection(CollectedSection):
             self.control, self.max_threads, initial, planned, lambda plan: plan.check(spec.program, streams),
             self._replanning.change,
         )  # fmt: skip
-        self.finisher = ProgramResults(node.schema, spec.program.emits, bound.optional, self.states.texts)
+        self.finisher = ProgramResults(node.schema, spec.program.emits, bound.optional, self.states.texts, options.is_ordered)
         self._built: Built | None = None
 
-    def _plan_of(self, options: ProgramOptions, streams: dict[str, int]) -> Plan:
+    def _plan_of(self, options: ProgramOptions, streams: dict[str, int], given: Plan | str) -> Plan:
         program = self.bound.program
-        if isinstance(options.plan, Plan):
-            return options.plan.check(program, streams)
+        if isinstance(given, Plan):
+            return given.check(program, streams)
         leaves = 1 if program.fork is None else options.leaves
-        by = "appendix" if options.plan == "auto" else options.plan
+        by = "appendix" if given == "auto" else given
         return make_plan(program, streams, leaves=leaves, by=by)
 
     def _stored(self, given: Input) -> dict[str, np.dtype]:
@@ -163,6 +163,7 @@ class ProgramSection(CollectedSection):
             (mailbox_kernel.add, add),
             (mailbox_kernel.add_or_wait, (*add, c.words)),
             (mailbox_kernel.promise, (c, zero, zero)),
+            (mailbox_kernel.first_kept, (c, zero)),
             (signal, (c.words, zero, c.signals, zero)),
         ):
             compile_now(function, arguments)
@@ -190,10 +191,21 @@ class ProgramSection(CollectedSection):
         """What a worker reported: nothing that users can cause."""
         return RunFailedError(f"a worker failed with code {int(reported[worker_kernel.FAILURE_CODE])}; please report this")
 
+    def prepare(self, consumers: Sequence[Consumer], run: RunContext, is_last: bool) -> None:
+        """Compile everything, and make the collector; nothing runs yet."""
+        if not (is_last or self.options.is_ordered):
+            raise NotSupportedError(
+                f"order='none': the operator after {self.name} needs its input in the order of time; leave order= out, or let"
+                f" {self.name} be the last one"
+            )
+        super().prepare(consumers, run, is_last)
+
     def release(self, watermark: int) -> None:
-        """Free rows that are processed."""
-        for inlet in self.inlets:
-            inlet.store.release(watermark + 1 if watermark < END_OF_TIME else watermark)
+        """Results are released: inputs may go on that were ahead of others. Rows are freed by the inlets."""
+        c = self.control
+        if self.options.is_ordered:
+            publish_cell(c.words, words.RELEASED, self.results)  # B2
+            signal(c.words, words.SPACE_WAITING, c.signals, words.SPACE_EVENT)  # G2, G3 of `mailbox_kernel`
 
     def stop(self) -> None:
         super().stop()

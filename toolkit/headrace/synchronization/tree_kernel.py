@@ -96,6 +96,7 @@ from headrace.synchronization.words import (
     RESTING,
     RESTS,
     RESTS_IN_VAIN,
+    RESULTS,
     RIGHT,
     ROOT,
     SPENT_NS,
@@ -160,10 +161,13 @@ def process(me, c, o, x, s, l, n, q, end):
     begin = c.runs[at + FIRST] + c.queue[queue_cell(q, AT)]
     l[ARRIVED] = c.runs[at + PUBLISHED]
     l[KIND], l[NUMBER] = UPDATE, number
+    results = l[OUT_HEAD]
     run_rows(me, c, o, x, s, l, n, number, i, begin, end)
     l[KIND] = 0
     if l[OUT_HEAD] != load_relaxed(o.head, me * CELL):
         publish(o, me, l[OUT_HEAD], MIN_TIME, MIN_TIME)  # M1, M2
+    if l[OUT_HEAD] != results:
+        fetch_add(c.words, RESULTS, l[OUT_HEAD] - results)  # B1
     last = view_i64(x[i, entry_of(end - 1, c.given[i, WIDTH]) + TS], CHUNK)[place_of(end - 1)]
     pass_rows(c, x, q, end, last)  # M3
     c.work[n, EVENTS] += end - begin
