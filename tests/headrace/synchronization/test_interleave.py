@@ -49,6 +49,8 @@ def feed(c, i, s, heartbeat):
         done += taken
         first = min((row for row in range(done) if row not in s.done[i]), default=done)
         assert done - first <= SPAN, f"{done - first} rows of input {i} are kept"
+    if i in s.promises:
+        promise(c, i, s.promises[i])
     promise(c, i, END_OF_TIME)
 
 
@@ -192,7 +194,7 @@ def node(tags, *children):
 
 def case(
     k, relation, tree, inputs, *, workers=2, heartbeat=1, threads=(), plan_at=(), may_rest_in_vain=True, replans=0,
-    ordered=True, replans_at=(),
+    ordered=True, replans_at=(), promises=None,
 ):  # fmt: skip
     """Inputs are lists of (ts, tag), tags as in the tree; `threads` at first, then from each of `plan_at` on; else all."""
     relation, plan = Relation(relation), Plan([tree] if isinstance(tree, PlanNode) else tree)
@@ -256,6 +258,7 @@ def case(
         s = SimpleNamespace(
             state=state, held=[0] * workers, rows=[], tails=[0] * (workers + 1), ts=ts, bits=bits, wanted=wanted, queues=routed,
             out_head=k.OUT_HEAD, ordered=ordered, most_held=0, kept=[list(times) for times in ts], done=[set() for _ in inputs],
+            promises=promises or {},
         )  # fmt: skip
         x = [[times] for times in s.kept]
         threads_ = [k.feed(c, i, s, heartbeat) for i in range(len(inputs))]
@@ -314,6 +317,9 @@ CASES = {
     "results wait for who lags": ("", node("", node("a0"), node("b0")), [
         [(t, "a0") for t in range(9)], [(3, "b0"), (5, "b0"), (6, "b0")],
     ], {"heartbeat": 2}),
+    "an input is not ahead any more": ("", node("", node("a0"), node("b0")), [
+        [(5, "a0")] * 9, [(1, "b0")],
+    ], {"promises": {1: 2}}),
     "plans are planned": (*WINDOW, THREE, {"threads": [2, 2, 1, 2], "plan_at": [2, 3, 5], "replans_at": (2, 5)}),
     "a plan is planned at the end": (*WINDOW, THREE, {"threads": [2, 2], "plan_at": [6], "replans_at": (6,)}),
     "plans change": (*WINDOW, THREE, {"replans": 3}),
@@ -397,7 +403,7 @@ PLANTED = {
     ),
     "nobody says that there is room": (
         "full mailboxes", ASLEEP, SC,
-        (MAILBOX, "    signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)\n", ""),
+        (MAILBOX, " + end - begin)\n    signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)\n", " + end - begin)\n"),
     ),
     "nobody looks again before waiting for room": (
         "a full mailbox", ASLEEP, SC,
@@ -485,7 +491,7 @@ PLANTED = {
         (MAILBOX, "        if load_acquire(c.input, input_cell(other, FRONTIER)) < frontier:\n", "        if True:\n"),
     ),
     "nobody says that an input is not ahead any more": (
-        "results wait for who lags", ASLEEP, SC,
+        "an input is not ahead any more", ASLEEP, SC,
         (MAILBOX, "        news = True\n        signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)\n", "        news = True\n"),
     ),
     "nobody says that rows are counted": (
@@ -500,10 +506,6 @@ PLANTED = {
     "rows are counted that an earlier one may precede": (
         "threads change, far behind", "before its row", SC,
         (MAILBOX, "            found = rows_below(c, x, i, row, end, ts, place)\n", "            found = end\n"),
-    ),
-    "at the end planned changes of the plan are waited for": (
-        "a plan is planned at the end", "planned changes|deadlock|no end|too long|longest", SC,
-        (LOOP, "        if c.rows[row, REPLANS] != 0 and not over:\n", "        if c.rows[row, REPLANS] != 0:\n"),
     ),
     "who sleeps does not look before": (
         "a full mailbox", ASLEEP, SC,

@@ -31,6 +31,7 @@ Plans:
 ``by_rates``          a plan by measured rates and costs; ``exhaustive`` is the best there is
 ``prediction``        how many events per second a plan can take
 ``dependence``        the graph of implementation tags: what is connected, what falls apart
+``state_types``       which type of state each node has
 ``rates``             how often events of each tag come
 ====================  ======================================================================
 

@@ -28,8 +28,10 @@ from headrace.reference.synchronization import (
     copied,
     first_state,
     follow,
+    fork_of,
     forked,
     joined,
+    type_of,
     updated,
 )
 from headrace.synchronization.definition import Definition, dependent, independent
@@ -143,7 +145,9 @@ def both_sides(program: Definition, case: Case) -> Sides:
     state = reached(program, case)
     if case.law == "C2":
         as_it_was = Outcome(content(program, state))
-        return Sides(_outcome(program, lambda: (joined(program, *apart(program, case, state)), [])), as_it_was)
+        return Sides(
+            _outcome(program, lambda: (joined(program, *apart(program, case, state), type_of(state)), [])), as_it_was
+        )
     if case.law == "C3":
         first, second = case.events
         return Sides(
@@ -156,10 +160,10 @@ def both_sides(program: Definition, case: Case) -> Sides:
     def update_and_join() -> tuple[State, list[Any]]:
         wires = copied(program, left), copied(program, right)
         outputs = updated(program, wires[case.is_right], event)
-        return joined(program, *wires), [outputs]
+        return joined(program, *wires, type_of(state)), [outputs]
 
     def join_and_update() -> tuple[State, list[Any]]:
-        both = joined(program, left, right)
+        both = joined(program, left, right, type_of(state))
         return both, [updated(program, both, event)]
 
     return Sides(_outcome(program, update_and_join), _outcome(program, join_and_update))
@@ -197,8 +201,47 @@ def _compared(one: Any, other: Any) -> str:
 # -- what a case may be ---------------------------------------------------------------------------------------
 
 
+def has_types(program: Definition, case: Case) -> bool:
+    """Whether every wire has a type of state that may process its events; always so where there is one type."""
+    if len(program.types) == 1:
+        return True
+    of = next(iter(program.types))
+    for descent in case.descents:
+        signature = fork_of(program, of, *descent.sides)
+        if signature is None or not _is_typed(program, of, descent.before):
+            return False
+        of = signature[1 + descent.is_right]
+    names = [event.tag[0] for event in case.events]
+    if not _is_typed(program, of, case.before) or not program.may_process(of, names):
+        return False
+    if case.law == "C3":
+        return True
+    signature = fork_of(program, of, case.left.tags, case.right.tags)
+    return (
+        signature is not None
+        and _is_typed(program, signature[1], case.left.diagram)
+        and _is_typed(program, signature[2], case.right.diagram)
+        and program.may_process(signature[1 + case.is_right], names)
+    )
+
+
+def _is_typed(program: Definition, of: str, diagram: Diagram) -> bool:
+    if isinstance(diagram, Update):
+        return program.may_process(of, [diagram.event.tag[0]])
+    if isinstance(diagram, Sequence):
+        return all(_is_typed(program, of, part) for part in diagram.parts)
+    signature = fork_of(program, of, diagram.left_tags, diagram.right_tags)
+    return (
+        signature is not None
+        and _is_typed(program, signature[1], diagram.left)
+        and _is_typed(program, signature[2], diagram.right)
+    )
+
+
 def is_valid(program: Definition, case: Case, tags: Collection[ImplementationTag]) -> bool:
     """Whether every wire processes what it may, and parallel wires what is independent."""
+    if not has_types(program, case):
+        return False
     for descent in case.descents:
         if not (_fits(program, descent.before, tags) and _is_fork(program, *descent.sides, tags)):
             return False

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from headrace.synchronization.definition import Definition
-from headrace.synchronization.plan_nodes import PlanNode
+from headrace.synchronization.plan_nodes import PlanNode, one_tree
 from headrace.synchronization.plans import Plan
+from headrace.synchronization.state_types import matched
 from headrace.synchronization.tags import ImplementationTag
 
 
@@ -19,6 +20,8 @@ class Place:
     parent: int = -1
     left: int = -1
     right: int = -1
+    state: int = 0
+    """The number of its state's type."""
     below: int = 0
     """The nodes below, and the node, are `below` to its own number."""
 
@@ -93,11 +96,13 @@ def lay_out(plan: Plan, program: Definition, inputs: Sequence[Sequence[Implement
     inputs : sequence of sequence of ImplementationTag
         Of each input those that its rows may have.
     """
+    root = one_tree(plan.roots)
+    types = list(program.types)
+    if len(types) > 1:
+        root = matched(program, root)
+        assert root is not None, "the plan is valid"
     places: list[Place] = []
-    roots = [_add(root, places) for root in plan.roots]
-    while len(roots) > 1:  # the forest becomes one tree
-        roots = [*roots[2:], _join(places, (), roots[0], roots[1])]
-    places = _in_postorder(places, roots[0])
+    _add(root, types, places)
     owner = {tag: number for number, place in enumerate(places) for tag in place.tags}
     queues: list[Queue] = []
     routes: list[list[int]] = []
@@ -115,35 +120,16 @@ def lay_out(plan: Plan, program: Definition, inputs: Sequence[Sequence[Implement
     return Layout(places, queues, routes, _dependents(program, places, queues))
 
 
-def _add(node: PlanNode, places: list[Place]) -> int:
-    if not node.children:
-        places.append(Place(tuple(node.tags)))
-        return len(places) - 1
-    left, right = (_add(child, places) for child in node.children)
-    return _join(places, tuple(node.tags), left, right)
-
-
-def _join(places: list[Place], tags: tuple[ImplementationTag, ...], left: int, right: int) -> int:
-    places.append(Place(tags, left=left, right=right))
+def _add(node: PlanNode, types: Sequence[str], places: list[Place]) -> int:
+    """Add a node after those below it; its number."""
+    below = len(places)
+    children = [_add(child, types, places) for child in node.children]
+    left, right = children or (-1, -1)
+    for child in children:
+        places[child].parent = len(places)
+    state = 0 if node.state is None else types.index(node.state)
+    places.append(Place(tuple(node.tags), left=left, right=right, state=state, below=below))
     return len(places) - 1
-
-
-def _in_postorder(places: list[Place], root: int) -> list[Place]:
-    ordered: list[Place] = []
-
-    def visit(number: int) -> int:
-        place = places[number]
-        if place.is_leaf:
-            ordered.append(Place(place.tags, below=len(ordered)))
-            return len(ordered) - 1
-        below = len(ordered)
-        left, right = visit(place.left), visit(place.right)
-        ordered.append(Place(place.tags, left=left, right=right, below=below))
-        ordered[left].parent = ordered[right].parent = len(ordered) - 1
-        return len(ordered) - 1
-
-    visit(root)
-    return ordered
 
 
 def _dependents(program: Definition, places: Sequence[Place], queues: Sequence[Queue]) -> list[list[int]]:

@@ -25,6 +25,8 @@ _ROLES = {
     "fork": ("state", "left", "right", "tags_left", "tags_right"),
     "join": ("into", "other"),
 }
+_TYPED_JOIN = ("into", "left", "right")
+"""Of a program with several types of state."""
 _COLUMN_KINDS = "int64, float64, bool, string, timestamp[us]"
 
 
@@ -155,7 +157,10 @@ class Program(Definition):
         return check(self, seed, examples, values)
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}: {field.kind}" for name, field in self.state.items())
+        fields = "; ".join(
+            (f"{of} of " if of else "") + (", ".join(f"{name}: {field.kind}" for name, field in own.items()) or "none")
+            for of, own in self.types.items()
+        )
         emits = ", ".join(f"{name}: {kind}" for name, kind in self.emits.items())
         # Of two tags that depend on each other, the pair in the order of the tags.
         order = list(self.tags)
@@ -163,7 +168,7 @@ class Program(Definition):
         said = ", ".join(f"{a} and {b}" for a, b in pairs) or "nothing"
         completed = "".join(f"; {a} on {b} too, since dependence is symmetric" for a, b in self.completed)
         return (
-            f"<Program {self.name!r}: tags {', '.join(map(str, self.tags.values()))}; state {fields or 'none'}; emits {emits};"
+            f"<Program {self.name!r}: tags {', '.join(map(str, self.tags.values()))}; state {fields}; emits {emits};"
             f" depend on each other: {said}{completed}>"
         )
 
@@ -179,12 +184,14 @@ class TagPart(NamedTuple):
 def program(
     *,
     tags: Mapping[str | Tag, Mapping[str, Any]],
-    update: Mapping[str, Callable],
+    update: Mapping[str, Callable | Mapping[str, Callable]],
     emits: Mapping[str, Any],
     depends: Iterable[tuple[str, str]] | Callable[[Any, Any], bool] = (),
     state: Mapping[str, Any] | None = None,
-    fork: Callable | None = None,
-    join: Callable | None = None,
+    states: Mapping[str, Mapping[str, Any]] | None = None,
+    processes: Mapping[str, Iterable[str]] | None = None,
+    fork: Callable | Mapping[tuple[str, str, str], Callable] | None = None,
+    join: Callable | Mapping[tuple[str, str, str], Callable] | None = None,
     name: str = "program",
 ) -> Program:
     """Say what a sequential computation is, which of its events depend on each other, and how its state splits.
@@ -208,11 +215,20 @@ def program(
         two tags with keys means: of one part. A function is given tags with ``name`` and ``part``, and may compare parts.
     state : dict, optional
         Fields of the state: name -> kind or first value, as of `hr.operator`.
+    states : dict, optional
+        In place of `state`, several types of it: name -> fields. The first is what everything is joined to: the sequential
+        program is that of its functions, and it may process every tag.
+    processes : dict, optional
+        Type of state -> names of the tags that it may process; all, where it is left out. A tag's update may then be a
+        dict, type -> function.
     fork, join : functions, optional
         ``fork(state, left, right, tags_left, tags_right)`` reads a state and writes two new ones, which then process
         independent events: ``"barrier" in tags_left`` says whether events of this tag will come left,
         ``("inc", key) in tags_left`` of a tag with keys. ``join(into, other)`` adds the second to the first. Without
-        them the program runs on one leaf.
+        them the program runs on one leaf. With several types of state they are dicts, from the types of a state and of
+        the left and the right one it is forked into to ``fork(state, left, right, tags_left, tags_right)`` and
+        ``join(into, left, right)``, whose `into` is new. Which type each node of a plan has is found out (the second phase
+        of Appendix B), the forks that are given first are preferred, or said by ``hr.PlanNode(tags, children, state=)``.
     name : str, optional
 
     Returns
@@ -253,17 +269,49 @@ def program(
     ...     update={"value": add, "barrier": close}, fork=split, join=merge)
     >>> window.depends("value", "value"), window.depends("value", "barrier"), window.completed
     (False, True, (('value', 'barrier'),))
+
+    With a type of state for what only sums up, which knows nothing of barriers:
+
+    >>> def halve(state, left, right, tags_left, tags_right):
+    ...     left.sum = state.sum
+    >>> def together(into, left, right):
+    ...     into.sum = left.sum + right.sum
+    >>> ways = [("all", "part", "part"), ("part", "part", "part")]
+    >>> typed = hr.program(
+    ...     tags={"value": {"x": "int64"}, "barrier": {}}, depends=[("barrier", "barrier"), ("barrier", "value")],
+    ...     states={"all": {"sum": "int64"}, "part": {"sum": "int64"}}, processes={"part": ["value"]}, emits={"sum": "int64"},
+    ...     update={"value": add, "barrier": close}, fork=dict.fromkeys(ways, halve), join=dict.fromkeys(ways, together))
+    >>> typed.plan({"value": 2, "barrier": 1})
+    node 0 (all)  barrier
+    ├─ leaf 0 (part)  value (stream 0)
+    └─ leaf 1 (part)  value (stream 1)
     """
     read_tags = _read_tags(tags)
     if not isinstance(name, str) or not name.isidentifier():
         raise ParameterError(f"program(name={name!r}): give a name, as Python has them")
+    if states is not None:
+        if state is not None:
+            raise ParameterError("program(state=..., states=...): give one of them; one type of state is state=")
+        given = _read_states(states, processes, fork, join, update, read_tags)
+        dependence, completed = _read_depends(depends, read_tags)
+        first = next(iter(given["states"].values()))
+        return Program(
+            name, read_tags, first, _read_emits(emits), fork=None, join=None, completed=completed, dependence=dependence, **given
+        )
+    if processes is not None:
+        raise ParameterError("program(processes=...) says what types of state may process; give them too, as states=")
     functions = _read_update(update, read_tags)
+    for one, function in functions.items():
+        if isinstance(function, Mapping):
+            raise ParameterError(f"update: {one}={{...}}: a dict is for several types of state; give them too, as states=")
     if (fork is None) != (join is None):
         given, missing = ("fork", "join") if join is None else ("join", "fork")
         raise ParameterError(
             f"program({given}=...) without {missing}=: what is forked is joined again; give both, or none of them for one leaf"
         )
     for label, function in (("fork", fork), ("join", join)):
+        if isinstance(function, Mapping):
+            raise ParameterError(f"program({label}={{...}}): a dict is for several types of state; give them too, as states=")
         if function is not None:
             _check_function(label, function, label)
     dependence, completed = _read_depends(depends, read_tags)
@@ -313,12 +361,107 @@ def _read_update(given: Any, tags: Mapping[str, Tag]) -> dict[str, Callable]:
     for name in tags:
         if name not in given:
             raise ParameterError(f"update: tag {name!r} has no function; give update={{{name!r}: f}} with f(state, e, emit)")
-        _check_function(f"update: {name}", given[name], "update")
+        if not isinstance(given[name], Mapping):
+            _check_function(f"update: {name}", given[name], "update")
     return {name: given[name] for name in tags}
 
 
+def _read_states(
+    states: Any, processes: Any, fork: Any, join: Any, update: Any, tags: Mapping[str, Tag]
+) -> dict[str, dict[Any, Any]]:
+    """Read what a program with several types of state has of its own, by the names of `Definition`."""
+    if not isinstance(states, Mapping) or len(states) < 2:
+        raise ParameterError(
+            f'program(states={states!r}): give several types of state and their fields, as in {{"all": {{"sum": "int64"}}, "part":'
+            f' {{"sum": "int64"}}}}; one type is state='
+        )
+    for of in states:
+        if not isinstance(of, str) or not of.isidentifier():
+            raise ParameterError(f"states: {of!r}: give a type of state a name, as Python has them")
+    fields = {of: read_state(own) for of, own in states.items()}
+    may = _read_processes(processes, fields, tags)
+    functions: dict[str, dict[str, Callable]] = {}
+    for name, given in _read_update(update, tags).items():
+        allowed = [of for of in fields if name in may[of]]
+        if isinstance(given, Mapping):
+            for of in given:
+                _check_type(f"update: {name}", of, fields)
+                if of not in allowed:
+                    raise ParameterError(f"update: {name} has a function for {of!r}, which may not process it; see processes=")
+        functions[name] = {}
+        for of in allowed:
+            if isinstance(given, Mapping) and of not in given:
+                raise ParameterError(
+                    f"update: {name} has no function for {of!r}, which may process it; give one, or leave {name!r} out of"
+                    f" processes={{{of!r}: [...]}}"
+                )
+            functions[name][of] = given[of] if isinstance(given, Mapping) else given
+            _check_function(f"update: {name}", functions[name][of], "update")
+    forks, joins = (_read_typed(label, given, fields) for label, given in (("fork", fork), ("join", join)))
+    for one, other, missing in ((forks, joins, "join"), (joins, forks, "fork")):
+        for signature in one:
+            if signature not in other:
+                raise ParameterError(
+                    f"{missing}: there is none for {signature!r}; what is forked is joined again: give {missing}={{{signature!r}: f}}"
+                )
+    reachable = {next(iter(fields))}
+    while more := {to for of, *sides in forks for to in sides if of in reachable} - reachable:
+        reachable |= more
+    for of in fields:
+        if of not in reachable:
+            raise ParameterError(
+                f"states: nobody can reach {of!r}: no forks lead from {next(iter(fields))!r} to it; give one, or leave it out"
+            )
+    return {"update": functions, "states": fields, "processes": may, "forks": forks, "joins": joins}
+
+
+def _read_processes(given: Any, fields: Mapping[str, Any], tags: Mapping[str, Tag]) -> dict[str, frozenset[str]]:
+    if given is not None and not isinstance(given, Mapping):
+        raise ParameterError(f'program(processes={given!r}): give types of state and tags, as in {{"part": ["value"]}}')
+    may = dict.fromkeys(fields, frozenset(tags))
+    for of, names in (given or {}).items():
+        _check_type("processes", of, fields)
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise ParameterError(f'processes: {of}={names!r}: give a list of tags, as in ["value"]')
+        may[of] = frozenset(names)
+        for name in may[of]:
+            if name not in tags:
+                raise UnknownNameError(f"processes: {of}: there is no tag {name!r}; {instead(name, tags, 'the tags')}")
+    first = next(iter(fields))
+    for name in tags:
+        if name not in may[first]:
+            raise ParameterError(
+                f"processes: {first!r}, the first of states=, may not process {name!r}: everything is joined to it, so it"
+                f" processes every tag; add {name!r}, or give another type first"
+            )
+    return may
+
+
+def _check_type(where: str, of: Any, fields: Mapping[str, Any]) -> None:
+    if of not in fields:
+        raise UnknownNameError(f"{where}: there is no type of state {of!r}; {instead(of, fields, 'the types')}")
+
+
+def _read_typed(label: str, given: Any, fields: Mapping[str, Any]) -> dict[tuple[str, str, str], Callable]:
+    """Read forks or joins by types."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ParameterError(
+            f"program({label}={given!r}): of several types of state, give a dict of the types above, left and right:"
+            f' {{("all", "part", "part"): f}}'
+        )
+    for signature, function in given.items():
+        if not isinstance(signature, tuple) or len(signature) != 3:
+            raise ParameterError(f'{label}: {signature!r}: give the types above, left and right, as in ("all", "part", "part")')
+        for of in signature:
+            _check_type(label, of, fields)
+        _check_function(f"{label}: {signature}", function, "fork" if label == "fork" else "typed join")
+    return dict(given)
+
+
 def _check_function(where: str, function: Any, role: str) -> None:
-    roles = _ROLES[role]
+    roles = _TYPED_JOIN if role == "typed join" else _ROLES[role]
     if not callable(function):
         raise ParameterError(f"{where}={function!r}: give a function ({', '.join(roles)})")
     try:

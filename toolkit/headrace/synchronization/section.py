@@ -106,7 +106,7 @@ class ProgramSection(CollectedSection):
         program = self.bound.program
         if isinstance(given, Plan):
             return given.check(program, streams)
-        leaves = 1 if program.fork is None else options.leaves
+        leaves = options.leaves if program.can_fork else 1
         by = "appendix" if given == "auto" else given
         return make_plan(program, streams, leaves=leaves, by=by)
 
