@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace.codegen.functions import explain_failure, translate_error
+from headrace.codegen.functions import NOT_IN_PYTHON, explain_failure, translate_error
 from headrace.codegen.placed import words_of, write_first_values
 from headrace.egress.containers import state_objects, word_object
 from headrace.errors import FunctionError, HeadraceError
@@ -25,6 +25,7 @@ from headrace.synchronization.layout import Layout, Place
 from headrace.synchronization.tags import TagSet
 
 MAX_TEXTS = 1 << 24
+_LEFT = "the state that the failed call left, which it may have changed before"
 
 
 class States:
@@ -128,20 +129,22 @@ class States:
     def explain_exception(
         self, error: Exception, private: np.ndarray, layout: Layout, stores: Sequence[Store]
     ) -> HeadraceError | None:
-        """A user function raised: call it again in plain Python, on the event and the states it found."""
+        """A user function raised: call it again in plain Python, on the event and the states as it left them.
+
+        What they were before the call is not kept: that would cost a copy for each event. So the second call may do
+        something else, and where it does the message says so.
+        """
         kind, number, program = int(private[words.KIND]), int(private[words.NUMBER]), self.bound.program
         function: Callable | None
         if kind == words.UPDATE:
             one = self.bound.tags[number]
             source, row = int(private[words.SOURCE]), int(private[words.POSITION])
-            at = self._node_of(layout, source, one.tag.name)
+            at = int(private[words.AT_NODE])
             name, function, roles = one.tag.name, self._update_at(one.tag.name, at), ("state", "e", "emit")
             event = self._event(one.columns, stores[source], row)
 
             def given() -> dict[str, Any]:
-                # Whose node it is is not kept; the function sees first values where its state cannot be found.
-                node = self._node_of(layout, source, one.tag.name)
-                return {"state": self._state_of(node), "e": dict(event)}
+                return {"state": self._state_of(at), "e": dict(event)}
 
         elif kind == words.FORK:
             place = layout.places[number]
@@ -169,9 +172,11 @@ class States:
             return None
         assert function is not None
         explained = explain_failure(function, roles, given(), list(program.emits) if kind == words.UPDATE else None, error, given)
-        text = str(explained.args[0])
-        if text.startswith(f"{name}: "):
-            return explained
+        text, raised = str(explained.args[0]).removeprefix(f"{name}: "), type(error).__name__
+        if text.startswith(NOT_IN_PYTHON):
+            text += f". That call in plain Python was on {_LEFT}"
+        elif not text.startswith(raised):
+            text = f"{raised}; called again in plain Python, on {_LEFT}, it has another error: {text}"
         return FunctionError(f"{name}: {text}", explained.function, explained.file, explained.line, explained.tuple)
 
     def _update_at(self, tag: str, node: int) -> Callable:
@@ -182,9 +187,6 @@ class States:
         """The types of a node's state and of its children's."""
         types = list(self.bound.program.types)
         return types[place.state], types[layout.places[place.left].state], types[layout.places[place.right].state]
-
-    def _node_of(self, layout: Layout, source: int, tag: str) -> int:
-        return next(queue.node for queue in layout.queues if queue.input == source and queue.tag == tag)
 
     def _event(self, columns: Sequence[Any], store: Store, row: int) -> dict[str, Any]:
         """An event as plain Python has it."""

@@ -65,6 +65,7 @@ from headrace.synchronization.mailbox_kernel import (
 from headrace.synchronization.words import (
     ARRIVED,
     AT,
+    AT_NODE,
     AT_REST,
     BELOW,
     DATA_EVENT,
@@ -160,7 +161,7 @@ def process(me, c, o, x, s, l, n, q, end):
     at = run_of(q, c.queue[queue_cell(q, HEAD)])
     begin = c.runs[at + FIRST] + c.queue[queue_cell(q, AT)]
     l[ARRIVED] = c.runs[at + PUBLISHED]
-    l[KIND], l[NUMBER] = UPDATE, number
+    l[KIND], l[NUMBER], l[AT_NODE] = UPDATE, number, n
     results = l[OUT_HEAD]
     run_rows(me, c, o, x, s, l, n, number, i, begin, end)
     l[KIND] = 0

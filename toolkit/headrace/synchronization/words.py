@@ -96,8 +96,9 @@ SLICES_RUN, RESTS_IN_VAIN = range(FIRST_COUNTER, FIRST_COUNTER + 2)
     COUNT,  # results of the event at work
     ARRIVED,  # when the run at work was published
     NEXT_LEAF,  # where the next look for a leaf begins
+    AT_NODE,  # whose state an update has
     PROGRAM,  # the addresses of the program's entries, in the order of `build`
-) = range(9)
+) = range(10)
 PROGRAM_ENTRIES = 8
 PRIVATE_WORDS = PROGRAM + PROGRAM_ENTRIES
 NO_FUNCTION, UPDATE, FORK, JOIN = range(4)
