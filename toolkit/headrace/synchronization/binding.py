@@ -87,6 +87,11 @@ class Bound:
     has_texts: bool = False
 
     @property
+    def by_entry(self) -> list[str]:
+        """Tags whose events take, at a node above others, the entries of their own key alone."""
+        return [one.tag.name for one in self.tags if self.forks and self.program.is_by_entry(one.tag.name)]
+
+    @property
     def emits(self) -> dict[str, Kind]:
         """The columns of results: outputs, then flags."""
         return emitted_columns(self.program, self.optional)
@@ -246,6 +251,8 @@ def _bind_tag(
 
     everything = tuple(f"{part}_{column.name}" for column in columns for part in ("c", "m"))
     read = {name for of in updates for name in write(of, everything).reads.get("e", ())}
+    if program.is_by_entry(tag.name):
+        read.add(tag.by or "")
     used = tuple(column for column in columns if column.name in read)
     given = tuple(f"{part}_{column.name}" for column in used for part in ("c", "m"))
     return BoundTag(tag, {of: write(of, given) for of in updates}, used)

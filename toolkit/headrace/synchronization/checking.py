@@ -53,6 +53,8 @@ def check(
     cases = _Cases(program, random.Random(seed), _read_values(program, values))
     # One law after the other: what breaks several is told by the one that is the easiest to see through.
     laws = ("C2", "C3", "C1") if program.can_fork else ("C3",)
+    if program.by is not None and program.can_fork:
+        laws = (*laws, "C4")
     held = dict.fromkeys(laws, 0)
     tried, failure, rounded = 0, "", None
     for law in (law for law in laws for _ in range(examples)):
@@ -161,6 +163,10 @@ class _Cases:
             return Case(law, case.descents, case.before, Side(left), Side(right))
         while not (left or right):
             left, right = self._sides(tags)
+        if law == "C4":
+            keyed = tuple(tag for tag in tags if self.program.is_by_entry(tag.tag))
+            sides = Side(left, self._history(left, 3)), Side(right, self._history(right, 3))
+            return Case(law, case.descents, case.before, *sides, (self._event(keyed),)) if keyed else None
         is_right = not left or (bool(right) and self.random.random() < 0.5)
         sides = Side(left, self._history(left, 3)), Side(right, self._history(right, 3))
         return Case(law, case.descents, case.before, *sides, (self._event(sides[is_right].tags),), is_right)

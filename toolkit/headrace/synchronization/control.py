@@ -138,8 +138,11 @@ def allocate(
     )
 
 
-def write_plan(c: PlanArrays, layout: Layout, tags: Sequence[str]) -> None:
-    """Write down a plan, all of whose state is at its root: nobody runs, no input publishes, and queues are empty."""
+def write_plan(c: PlanArrays, layout: Layout, tags: Sequence[str], by_entry: Sequence[str] = ()) -> None:
+    """Write down a plan, all of whose state is at its root: nobody runs, no input publishes, and queues are empty.
+
+    Events of tags in `by_entry` take the entries of their own key alone.
+    """
     places, queues = layout.places, layout.queues
     c.node[words.STATE :: words.NODE_CELLS * CELL] = words.AT_REST  # of leaves of a plan before, too: nobody takes one
     c.shape[[words.NODES, words.LEAVES, words.QUEUES, words.ROOT]] = (
@@ -160,8 +163,9 @@ def write_plan(c: PlanArrays, layout: Layout, tags: Sequence[str]) -> None:
     for number, queue in enumerate(queues):
         dependents = layout.dependents[number]
         c.dependents[at : at + len(dependents)] = dependents
-        c.form[number, : words.END_DEPENDENT + 1] = (
-            queue.input, queue.node, tags.index(queue.tag), at, at + len(dependents)
+        tag = tags.index(queue.tag)
+        c.form[number, : words.ENTRY_TAG + 1] = (
+            queue.input, queue.node, tag, at, at + len(dependents), len(tags) + tag if queue.tag in by_entry else -1
         )  # fmt: skip
         at += len(dependents)
         cell = number * words.QUEUE_CELLS * CELL

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.codegen.kinds import Kind
+from headrace.codegen.kinds import Kind, MapOf
 from headrace.codegen.state import StateField
 from headrace.reference.synchronization import Signature, state_types
 from headrace.synchronization.tags import ImplementationTag, Tag, TagSet, part_of
@@ -57,6 +57,15 @@ class Definition:
     def types(self) -> Mapping[str, Mapping[str, StateField]]:
         """The types of state and their fields; one without a name if there is no more."""
         return state_types(self)
+
+    @property
+    def by(self) -> str | None:
+        """The column whose keys the whole state is by: all its fields are ``hr.map_of(..., by=)``; None if it is not."""
+        return next((field.kind.by for field in self.state.values() if isinstance(field.kind, MapOf)), None)
+
+    def is_by_entry(self, name: str) -> bool:
+        """Whether an event of a tag needs the entries of its own key alone."""
+        return self.by is not None and self.tags[name].by == self.by
 
     @property
     def can_fork(self) -> bool:

@@ -4,6 +4,7 @@ C1    for states a, b that came of a fork for the tags p1 and p2, and an event o
       after the join, with the same outputs; and the same for an event of p2 (the mirrored law). As printed, for any two
       states, it would refuse the paper's own event window: only what a fork may leave behind counts
 C2    joining what was just forked gives the state back, whatever it was forked for
+C4    of a state by key: updating what the event's key has, joined of both sides, and giving it back is updating after the join
 C3    two events that do not depend on each other may change places: the same state, and of each event the same outputs
 
 A `Case` says how a state is reached from the first one, through updates, forks and joins, and which law is tried there.
@@ -157,6 +158,10 @@ def both_sides(program: Definition, case: Case) -> Sides:
     left, right = apart(program, case, state)
     (event,) = case.events
 
+    def by_entry() -> tuple[State, list[Any]]:
+        sides, outputs = _updated_by_entry(program, case, left, right, event)
+        return joined(program, *sides, type_of(state)), [outputs]
+
     def update_and_join() -> tuple[State, list[Any]]:
         wires = copied(program, left), copied(program, right)
         outputs = updated(program, wires[case.is_right], event)
@@ -166,7 +171,43 @@ def both_sides(program: Definition, case: Case) -> Sides:
         both = joined(program, left, right, type_of(state))
         return both, [updated(program, both, event)]
 
+    if case.law == "C4":
+        return Sides(_outcome(program, by_entry), _outcome(program, join_and_update))
     return Sides(_outcome(program, update_and_join), _outcome(program, join_and_update))
+
+
+def _updated_by_entry(
+    program: Definition, case: Case, left: State, right: State, event: Event
+) -> tuple[tuple[State, State], list[Any]]:
+    """Update what an event's key has on two wires, and leave all other entries where they are."""
+    key = event.payload[program.by or ""]
+    sides = copied(program, left), copied(program, right)
+    entries = [first_state(program), first_state(program)]
+    for side, entry in zip(sides, entries, strict=True):
+        _move_entry(program, key, side, entry)
+    has_left, has_right = (any(content(program, entry).values()) for entry in entries)
+    both = joined(program, *entries) if has_left and has_right else entries[has_right]
+    outputs = updated(program, both, event)
+    for name, held in content(program, both).items():
+        if set(held) - {key}:
+            raise LookupError(f"it touches other entries of {name} than that of its own key {key!r}")
+    seen = program.seen(case.left.tags), program.seen(case.right.tags)
+    needs_left, needs_right = (
+        any((name, key) in tags if program.is_by_entry(name) else name in tags for name in tags) for tags in seen
+    )
+    parts = forked(program, both, *seen) if needs_left and needs_right else [first_state(program)] * 2
+    if not (needs_left and needs_right):
+        parts = (parts[0], both) if needs_right else (both, parts[1])
+    for side, part in zip(sides, parts, strict=True):
+        _move_entry(program, key, part, side)
+    return sides, outputs
+
+
+def _move_entry(program: Definition, key: Any, giver: State, taker: State) -> None:
+    for name in program.state:
+        if key in getattr(giver, name):
+            getattr(taker, name)[key] = getattr(giver, name)[key]
+            getattr(giver, name).pop(key)
 
 
 def _in_order(program: Definition, state: State, *events: Event, swapped: bool = False) -> tuple[State, list[Any]]:
@@ -251,8 +292,12 @@ def is_valid(program: Definition, case: Case, tags: Collection[ImplementationTag
     if case.law == "C3":
         first, second = (event.tag for event in case.events)
         return first in tags and second in tags and independent(program, first, second)
+    if case.law == "C4" and not all(event.tag in tags and program.is_by_entry(event.tag[0]) for event in case.events):
+        return False
     if not _fits(program, Parallel(case.left.tags, case.right.tags, case.left.diagram, case.right.diagram), tags):
         return False
+    if case.law == "C4":
+        return True
     return all(event.tag in (case.right if case.is_right else case.left).tags for event in case.events)
 
 

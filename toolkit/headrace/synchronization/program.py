@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from headrace.codegen.kinds import Kind, scalar
+from headrace.codegen.kinds import Kind, MapOf, scalar
 from headrace.codegen.state import named_by_python, read_emits, read_state
 from headrace.errors import NotSupportedError, ParameterError, UnknownNameError
 from headrace.names import explains_arguments, instead
@@ -102,7 +102,7 @@ class Program(Definition):
 
         States are those that plans can reach, through updates, forks and joins from the first one. C1: updating and then
         joining is joining and then updating, on either side. C2: joining what was forked gives it back. C3: events that
-        do not depend on each other may change places.
+        do not depend on each other may change places. C4, of a state by key: an event's own entry is all that it needs.
 
         Parameters
         ----------
@@ -214,7 +214,11 @@ def program(
         is symmetric: what is said of (a, b) holds of (b, a), and `Program.completed` tells what was added. A pair of
         two tags with keys means: of one part. A function is given tags with ``name`` and ``part``, and may compare parts.
     state : dict, optional
-        Fields of the state: name -> kind or first value, as of `hr.operator`.
+        Fields of the state: name -> kind or first value, as of `hr.operator`. Where all of them are
+        ``hr.map_of(..., by="key")``, and "key" is the key of tags, an event of such a tag joins, at a node above others, the
+        entries of its own key alone, by `join` where both sides have one, and gives them back, by `fork` where both sides
+        may process that key; all other entries stay where they are. Updates of these tags then touch no other entry,
+        which `check` tries (C4).
     states : dict, optional
         In place of `state`, several types of it: name -> fields. The first is what everything is joined to: the sequential
         program is that of its functions, and it may process every tag.
@@ -315,7 +319,38 @@ def program(
         if function is not None:
             _check_function(label, function, label)
     dependence, completed = _read_depends(depends, read_tags)
-    return Program(name, read_tags, read_state(state), _read_emits(emits), functions, fork, join, completed, dependence)
+    fields = read_state(state, has_keyed_tags=True)
+    _check_by(fields, read_tags)
+    return Program(name, read_tags, fields, _read_emits(emits), functions, fork, join, completed, dependence)
+
+
+def _check_by(fields: Mapping[str, Any], tags: Mapping[str, Tag]) -> None:
+    """Refuse a state of which only a part is by the key of tags."""
+    by = {name: field.kind.by for name, field in fields.items() if isinstance(field.kind, MapOf) and field.kind.by is not None}
+    if not by:
+        return
+    name, column = next(iter(by.items()))
+    for other, field in fields.items():
+        if by.get(other) != column:
+            raise ParameterError(
+                f"state: {name} is by {column!r} and {other} is not: entries are handed over one by one only where all of the"
+                f" state is by one key; give every field by={column!r}, or none"
+            )
+        keyed = [tag for tag in tags.values() if tag.by == column]
+        if not keyed:
+            raise ParameterError(
+                f"state: {other}={field.kind!r}: no tag has the key {column!r}; give one, hr.tag('name', by={column!r}), or leave"
+                f" by= out"
+            )
+        kind = seen_kind(keyed[0].columns[column])
+        if seen_kind(field.kind.key) != kind:
+            raise ParameterError(f"state: {other}={field.kind!r}: the key of {keyed[0].name} is {kind}; give the map that kind")
+
+
+def seen_kind(kind: str) -> str:
+    """What functions see of a kind of key."""
+    known = scalar(kind)
+    return kind if known is None else known.in_functions
 
 
 def _read_tags(given: Any) -> dict[str, Tag]:

@@ -103,7 +103,7 @@ class Replanning:
             return False
         section.passed_before += sum(self._cells(words.PASSED))
         root = len(section.layout.places) - 1
-        control.write_plan(section.control, layout, list(section.states.bound.program.tags))
+        control.write_plan(section.control, layout, list(section.states.bound.program.tags), section.states.bound.by_entry)
         section.states.write_plan(layout)
         section.states.move(root, len(layout.places) - 1)
         section.layout = layout

@@ -117,7 +117,7 @@ class ProgramSection(CollectedSection):
 
     def _write_plan(self) -> None:
         """Let a plan be in force, all of whose state is at its root."""
-        control.write_plan(self.control, self.layout, list(self.bound.program.tags))
+        control.write_plan(self.control, self.layout, list(self.bound.program.tags), self.bound.by_entry)
         self.states.write_plan(self.layout)
         self.states.begin(self.layout)
         for inlet, route in zip(self.inlets, self.layout.routes, strict=True):
@@ -179,6 +179,12 @@ class ProgramSection(CollectedSection):
         """What a user function's exception in a worker means."""
         if isinstance(error, HeadraceError):
             return error
+        if type(error) is LookupError and self.bound.by_entry:
+            tag = self.bound.tags[int(self._private[worker][words.NUMBER])].tag
+            return RunFailedError(
+                f"{self.name}: {tag.name}: its function makes other entries than that of the event's own {tag.by}, and all of the"
+                f" state is by={tag.by!r}; let it touch its own alone (program.check() shows where), or leave by= out of the state"
+            )
         if isinstance(error, MemoryError):
             return OverflowInputError(
                 f"{self.name}: {STATE_FULL} take more than max_state={self.options.max_state} bytes; pass a larger max_state=, or"

@@ -56,10 +56,10 @@ class States:
             self.texts.set_types([pa.string()])
             self.texts.keep(bound.literals)
         self._types = list(bound.program.types.values())
-        free, arena = allocate_arena(MOST_NODES + workers, max_state // 8)
+        free, arena = allocate_arena(2 * MOST_NODES + workers, max_state // 8)
         stride = max(CELL, -(-max(map(words_of, self._types)) // CELL) * CELL)
         first = int(arena[HANDED_OUT]) + CELL
-        arena[HANDED_OUT] += MOST_NODES * stride
+        arena[HANDED_OUT] += 2 * MOST_NODES * stride
         parts = sum(one.tag.parts for one in bound.tags)
         fields = {
             "arena": arena,
@@ -68,6 +68,8 @@ class States:
             "arena_free": free,
             "nodes": np.array([MOST_NODES], np.int64),
             "places": first + stride * np.arange(MOST_NODES, dtype=np.int64),
+            "entry_places": first + stride * (MOST_NODES + np.arange(MOST_NODES, dtype=np.int64)),
+            "roles": np.zeros(MOST_NODES, np.int64),
             "types": np.zeros(MOST_NODES, np.int64),
             "tags_below": np.zeros((MOST_NODES, len(bound.tags)), np.int64),
             "parts_below": np.zeros((MOST_NODES, parts), np.int64),

@@ -15,6 +15,8 @@ Invariants  I1  a node's state, and HEAD and AT of its queues, belong to who run
             I2  what has JOINED, and is below nothing that has, has the whole state of what is below it, and nothing
                 below has any; what is below such a node and has JOINED gets its part back when that one forks
             I3  RESTING of a node is the number of its children that are at rest
+            I4  who runs a node that has not JOINED may, in place of joining what is below, take entries out of the states
+                there and put them back: all below is at rest, and its states are where I2 says
 Ordering    N1 state, HEAD, AT are written, N2 STATE of the leaf := AT_REST, N3 fetch_add RESTING + 1;
             the second one, who sees 2, runs the node: N1 -> N3 -> N3 of the second
             H1 everything is at rest and joined, H2 store_release HELD := 1; whoever changes the plan reads HELD,
@@ -73,6 +75,7 @@ from headrace.synchronization.words import (
     END,
     END_DEPENDENT,
     END_OWN,
+    ENTRY_TAG,
     EVENTS,
     FIRST,
     FIRST_DEPENDENT,
@@ -154,8 +157,8 @@ def next_queue(c, x, n):
 
 
 @kernel
-def process(me, c, o, x, s, l, n, q, end):
-    """Run the function of a queue's tag on its events before row `end`, all of one chunk."""
+def process(me, c, o, x, s, l, n, q, end, tag):
+    """Run the function of a queue's tag on its events before row `end`, all of one chunk; `tag` says on which state."""
     i = c.form[q, INPUT]
     number = c.form[q, TAG]
     at = run_of(q, c.queue[queue_cell(q, HEAD)])
@@ -163,7 +166,7 @@ def process(me, c, o, x, s, l, n, q, end):
     l[ARRIVED] = c.runs[at + PUBLISHED]
     l[KIND], l[NUMBER], l[AT_NODE] = UPDATE, number, n
     results = l[OUT_HEAD]
-    run_rows(me, c, o, x, s, l, n, number, i, begin, end)
+    run_rows(me, c, o, x, s, l, n, tag, i, begin, end)
     l[KIND] = 0
     if l[OUT_HEAD] != load_relaxed(o.head, me * CELL):
         publish(o, me, l[OUT_HEAD], MIN_TIME, MIN_TIME)  # M1, M2
@@ -261,9 +264,13 @@ def run_node(me, c, o, x, s, l, n):
         q, end = next_queue(c, x, n)
         if q < 0:
             break
+        tag = c.form[q, TAG]
         if c.tree[n, LEFT] >= 0:
-            join_below(me, c, s, l, n)
-        total += process(me, c, o, x, s, l, n, q, end)
+            if c.form[q, ENTRY_TAG] >= 0 and c.node[node_cell(n, JOINED)] == 0:
+                tag = c.form[q, ENTRY_TAG]  # I4
+            else:
+                join_below(me, c, s, l, n)
+        total += process(me, c, o, x, s, l, n, q, end, tag)
         if c.tree[n, LEFT] < 0 and total >= LEAST_LEAVE:
             break
     return total

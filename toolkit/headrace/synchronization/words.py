@@ -49,8 +49,9 @@ COUNTED = PENDING + 1
 """Events written into the queue; beside PENDING, of the feeder."""
 
 # Columns of `form`, of each queue: constants while a plan is in force.
-INPUT, NODE, TAG, FIRST_DEPENDENT, END_DEPENDENT = range(5)
+INPUT, NODE, TAG, FIRST_DEPENDENT, END_DEPENDENT, ENTRY_TAG = range(6)
 FORM_WORDS = 8
+"""ENTRY_TAG: what stands for the tag where its events take the entries of their own key alone; -1 if they do not."""
 
 # Words of a run: rows FIRST to END - 1 of the input, the ts of the first one, when it was published.
 FIRST, END, FIRST_TS, PUBLISHED = range(4)
@@ -80,7 +81,7 @@ ROW_WORDS = 8
 """REPLANS: it comes with another plan, and a worker alone does not install it."""
 
 # Columns of `work`, of each node: what was done there, written by who runs it.
-EVENTS, JOINS, FORKS, SPENT_NS, SLICES = range(5)
+EVENTS, JOINS, FORKS, SPENT_NS, SLICES, COPIED, SPARED = range(7)
 WORK_WORDS = 16
 
 # Columns of `meter`, after the workers' times.
