@@ -112,9 +112,26 @@ def replan_due(c, s):
 # -- what updates, forks and joins do, for `given`
 
 
-def find_row(s, n, me):
-    assert s.state[n] >= 0, f"no state: an update at node {n}"
-    s.held[me] = s.state[n]
+def find_row(c, s, n, me, alone):
+    """On the node's state; or, of an event that takes its own entry alone, on those of all below that hold any."""
+    s.places[me] = [n] if not alone else holders(c, n)
+    assert s.places[me] and all(s.state[m] >= 0 for m in s.places[me]), f"no state: an update at node {n}"
+    s.found[me] = [s.state[m] for m in s.places[me]]
+    s.held[me] = 0
+    for m in s.places[me]:
+        s.held[me] |= s.state[m]
+
+
+def holders(c, n):
+    """Where the state is of what is below a node: as `entries` finds them."""
+    below, left, cells, joined = 3, 1, 3, 2
+    found, m = [], n - 1
+    while m >= c.tree[n][below]:
+        if c.tree[m][left] < 0 or c.node[m * cells + joined] != 0:
+            found.append(m)
+            m = c.tree[m][below]
+        m -= 1
+    return found
 
 
 def write_row(o, s, l, n, me, i, row):
@@ -123,7 +140,8 @@ def write_row(o, s, l, n, me, i, row):
     o.primary[me][at], o.a[me][at] = s.ts[i][row], (i << SOURCE_SHIFT) | row
     o.b[me][at] = s.held[me] & s.wanted[i][row]
     l[s.out_head] += 1
-    s.state[n] = s.held[me] | s.bits[i][row]
+    for m, found in zip(s.places[me], s.found[me], strict=True):  # what it changes goes to all sides, as a fork would have it
+        s.state[m] = found | s.bits[i][row]
     s.done[i].add(row)
 
 
@@ -152,8 +170,8 @@ NOT_EARLY = (LOOP, "        install(c, row)\n        planned += 1\n",
              "        find_row_of_change(c, x, c.plan_at[planned], over)\n        install(c, row)\n        planned += 1\n")  # fmt: skip
 IN_TWO_STEPS = (
     TREE,
-    "    run_rows(me, c, o, x, s, l, n, number, i, begin, end)\n",
-    "    for row in range(begin, end):\n        find_row(s, n, me)\n        cut()\n"
+    "    run_rows(me, c, o, x, s, l, n, tag, i, begin, end)\n",
+    "    for row in range(begin, end):\n        find_row(c, s, n, me, tag != number)\n        cut()\n"
     "        write_row(o, s, l, n, me, i, row)\n",
 )
 """Others may run between what an update reads of its state and what it writes."""
@@ -180,6 +198,8 @@ def kernels(*planted, **constants):
 class Relation:
     """Which tags depend on each other, written as pairs of letters; all that `layout` asks of a program."""
 
+    types = {"": {}}  # noqa: RUF012
+
     def __init__(self, pairs):
         self._pairs = {frozenset(pair) for pair in pairs.split()}
 
@@ -194,7 +214,7 @@ def node(tags, *children):
 
 def case(
     k, relation, tree, inputs, *, workers=2, heartbeat=1, threads=(), plan_at=(), may_rest_in_vain=True, replans=0,
-    ordered=True, replans_at=(), promises=None,
+    ordered=True, replans_at=(), promises=None, entries="",
 ):  # fmt: skip
     """Inputs are lists of (ts, tag), tags as in the tree; `threads` at first, then from each of `plan_at` on; else all."""
     relation, plan = Relation(relation), Plan([tree] if isinstance(tree, PlanNode) else tree)
@@ -220,7 +240,8 @@ def case(
     for q, queue in enumerate(queues):
         first = len(control.dependents)
         control.dependents.extend(layout.dependents[q])
-        control.form.append([queue.input, queue.node, names.index(queue.tag), first, len(control.dependents)])
+        control.form.append([queue.input, queue.node, names.index(queue.tag), first, len(control.dependents),
+                             len(names) if queue.tag in entries else -1])  # fmt: skip
         control.queue[q * cells + k.DONE_TS] = MIN_TIME
     for n, place in enumerate(places):
         first = len(control.owned)
@@ -256,7 +277,7 @@ def case(
         state = [NOTHING] * len(places)
         state[-1] = 0
         s = SimpleNamespace(
-            state=state, held=[0] * workers, rows=[], tails=[0] * (workers + 1), ts=ts, bits=bits, wanted=wanted, queues=routed,
+            state=state, held=[0] * workers, found=[[] for _ in range(workers)], places=[[] for _ in range(workers)], rows=[], tails=[0] * (workers + 1), ts=ts, bits=bits, wanted=wanted, queues=routed,
             out_head=k.OUT_HEAD, ordered=ordered, most_held=0, kept=[list(times) for times in ts], done=[set() for _ in inputs],
             promises=promises or {},
         )  # fmt: skip
@@ -320,6 +341,12 @@ CASES = {
     "an input is not ahead any more": ("", node("", node("a0"), node("b0")), [
         [(5, "a0")] * 9, [(1, "b0")],
     ], {"promises": {1: 2}}),
+    "entries alone": (*WINDOW, THREE, {"entries": "b"}),
+    "entries alone, in levels": (*LEVELS, [*THREE, [(3, "w0"), (4, "w0")], [(2, "u0"), (3, "u0")]], {"entries": "b"}),
+    "entries alone, and all": ("vb bb vw bw ww", node("b0 w0", node("v0"), node("v1")), [
+        [(1, "v0"), (6, "v0")], [(2, "v1"), (5, "v1")], [(2, "b0"), (4, "w0"), (4, "b0"), (7, "b0")],
+    ], {"entries": "b", "heartbeat": 2}),
+    "plans change, with entries alone": (*LEVELS, [*THREE, [(3, "w0")], [(2, "u0")]], {"entries": "bw", "replans": 2}),
     "plans are planned": (*WINDOW, THREE, {"threads": [2, 2, 1, 2], "plan_at": [2, 3, 5], "replans_at": (2, 5)}),
     "a plan is planned at the end": (*WINDOW, THREE, {"threads": [2, 2], "plan_at": [6], "replans_at": (6,)}),
     "plans change": (*WINDOW, THREE, {"replans": 3}),
@@ -473,6 +500,16 @@ PLANTED = {
         "plans change", "at the root alone", SC,
         (TREE, "    if not stopped(c):\n        fork_below(me, c, s, l, c.shape[ROOT])\n",
          "    fork_below(me, c, s, l, c.shape[ROOT])\n"),
+    ),
+    "entries are taken from below a joined node": (
+        "entries alone, and all", NO_STATE, SC,
+        (TREE, "            if c.form[q, ENTRY_TAG] >= 0 and c.node[node_cell(n, JOINED)] == 0:\n",
+         "            if c.form[q, ENTRY_TAG] >= 0:\n"),
+    ),
+    "entries are taken while leaves run": (
+        "entries alone", f"{ROWS}|{NO_STATE}", SC,
+        (TREE, "        if fetch_add(c.node, node_cell(above, RESTING), 1) == 0:  # N3\n",
+         "        if fetch_add(c.node, node_cell(above, RESTING), 1) > 2:  # N3\n"),
     ),
     "what is kept has no bound": (
         "one waits, others pass, two at a time", "rows of input 0 are kept", SC,
