@@ -34,7 +34,7 @@ def update(state, e, emit):
 
 def total(state, e, emit):
     n = 0
-    for _, one in state.views.items():
+    for one in state.views.values():
         n += one.n
     emit(n=n)
 
@@ -170,7 +170,10 @@ def looks_at_another(state, e, emit):
 
 @pytest.mark.parametrize(
     ("tag", "function", "words"),
-    [("update", also_of_another, "touches other entries of views"), ("update", looks_at_another, "C4 fails: updating the entries")],
+    [
+        ("update", also_of_another, "touches other entries of views"),
+        ("update", looks_at_another, "C4 fails: updating the entries"),
+    ],
 )
 def test_a_function_that_is_not_by_key_is_refused_by_check(tag, function, words):
     functions = {"view": view, "update": update, "total": total, tag: function}
@@ -204,6 +207,8 @@ def test_what_cannot_be_meant_is_refused(state, words):
 
 def test_by_means_nothing_to_other_engines():
     with pytest.raises(ParameterError, match=r"by= is the key of a program's tags; leave it out here"):
-        hr.operator(state={"m": hr.map_of("int64", "int64", by="page")}, emits={"n": "int64"}, output=lambda key, state, emit: None)
+        hr.operator(
+            state={"m": hr.map_of("int64", "int64", by="page")}, emits={"n": "int64"}, output=lambda key, state, emit: None
+        )
     with pytest.raises(ParameterError, match="map_of: by=3: give the name of a column"):
         hr.map_of("int64", "int64", by=3)

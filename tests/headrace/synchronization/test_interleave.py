@@ -167,7 +167,8 @@ def find_row_of_change(c, x, at, over):
 
 
 NOT_EARLY = (LOOP, "        install(c, row)\n        planned += 1\n",
-             "        find_row_of_change(c, x, c.plan_at[planned], over)\n        install(c, row)\n        planned += 1\n")  # fmt: skip
+             "        find_row_of_change(c, x, c.plan_at[planned], over)\n        install(c, row)\n"
+             "        planned += 1\n")  # fmt: skip
 IN_TWO_STEPS = (
     TREE,
     "    run_rows(me, c, o, x, s, l, n, tag, i, begin, end)\n",
@@ -229,7 +230,8 @@ def case(
         failure=[0] * 16, reading=[int(me < threads[0]) for me in range(workers)], input=[0] * (k.INPUT_CELLS * len(inputs)),
         given=[], queue=[0] * (cells * len(queues)), runs=[0] * (len(queues) * k.RUNS * k.RUN_WORDS), out=[], out_f=[],
         work=[[0] * 8 for _ in places], shape=[len(places), len(layout.leaves), len(queues), len(places) - 1], tree=[],
-        node=[], leaves=layout.leaves, form=[], dependents=[], owned=[], rows=[[count, int(at in replans_at)] for at, count in zip([-1, *plan_at], threads, strict=True)],
+        node=[], leaves=layout.leaves, form=[], dependents=[], owned=[],
+        rows=[[count, int(at in replans_at)] for at, count in zip([-1, *plan_at], threads, strict=True)],
         plan_at=[*plan_at, NEVER], plan_row=list(range(1, len(threads))) + [0], met_at=[0] * 8, done_at=[0] * 8,
         installed=[[0, 0] for _ in range(8)],
     )  # fmt: skip
@@ -277,7 +279,8 @@ def case(
         state = [NOTHING] * len(places)
         state[-1] = 0
         s = SimpleNamespace(
-            state=state, held=[0] * workers, found=[[] for _ in range(workers)], places=[[] for _ in range(workers)], rows=[], tails=[0] * (workers + 1), ts=ts, bits=bits, wanted=wanted, queues=routed,
+            state=state, held=[0] * workers, found=[[] for _ in range(workers)], places=[[] for _ in range(workers)],
+            rows=[], tails=[0] * (workers + 1), ts=ts, bits=bits, wanted=wanted, queues=routed,
             out_head=k.OUT_HEAD, ordered=ordered, most_held=0, kept=[list(times) for times in ts], done=[set() for _ in inputs],
             promises=promises or {},
         )  # fmt: skip
@@ -529,12 +532,14 @@ PLANTED = {
     ),
     "nobody says that an input is not ahead any more": (
         "an input is not ahead any more", ASLEEP, SC,
-        (MAILBOX, "        news = True\n        signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)\n", "        news = True\n"),
+        (MAILBOX, "        news = True\n        signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)\n",
+         "        news = True\n"),
     ),
     "nobody says that rows are counted": (
         "threads change, far behind", ASLEEP, SC,
         (MAILBOX, "    if moved:\n        signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)\n", ""),
-        (LOOP, "        signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)  # rows are not kept for this any more\n", "        pass\n"),
+        (LOOP, "        signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)  # rows are not kept for this any more\n",
+         "        pass\n"),
     ),
     "who sleeps does not count before": (
         "threads change, far behind", ASLEEP, SC,

@@ -212,7 +212,7 @@ def counts_down_twice(state, e, emit):
     ("update", "words"),
     [
         (counts_down, r"value: failed when compiled with ZeroDivisionError.*was on the state that the failed call left"),
-        (counts_down_twice, r"value: ZeroDivisionError; called again in plain Python, on the state that the failed call left.*Over"),
+        (counts_down_twice, r"value: ZeroDivisionError; called again in plain Python, on the state that the failed call.*Over"),
     ],
 )
 def test_a_second_call_that_does_something_else_is_no_explanation(update, words):

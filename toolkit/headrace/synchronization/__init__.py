@@ -5,6 +5,7 @@ the result does not depend on the plan (Kallas et al., "Stream Processing with D
 
 ====================  ======================================================================
 ``program``           `hr.program`: what a user writes, read and checked
+``reading``           its parts, read and checked
 ``definition``        what it says: tags, state, functions, which tags depend on each other
 ``tags``              `hr.tag`; implementation tags, and the sets of them that a fork sees
 ``parts_kernel``      which part of a keyed tag a key belongs to

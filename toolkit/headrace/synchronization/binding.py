@@ -138,7 +138,9 @@ def bind(program: Definition, debug: bool = False) -> Bound:
     options = {"poll": "stopped(c)", "debug": True, "texts": texts, "memory": memory}
     updates = {
         name: {
-            number: capture(program.update_of(name, of)) for number, of in enumerate(program.types) if program.may_process(of, [name])
+            number: capture(program.update_of(name, of))
+            for number, of in enumerate(program.types)
+            if program.may_process(of, [name])
         }
         for name in program.tags
     }

@@ -14,7 +14,17 @@ from headrace.names import instead
 from headrace.reference.synchronization import Diagram, Event, drawn, drawn_sides
 from headrace.synchronization.counterexamples import Counterexample
 from headrace.synchronization.definition import Definition, dependent, independent
-from headrace.synchronization.laws import DIFFERENT, ROUNDING, Case, Descent, Side, Tags, both_sides, has_types, is_valid
+from headrace.synchronization.laws import (
+    DIFFERENT,
+    ROUNDING,
+    Case,
+    Descent,
+    Side,
+    Tags,
+    both_sides,
+    has_types,
+    is_valid,
+)
 from headrace.synchronization.shrinking import smallest
 from headrace.synchronization.tags import ImplementationTag, Tag, part_of
 

@@ -72,7 +72,7 @@ def make_plan(
         # What Appendix B makes with fewer leaves is looked at too: joins may cost more than a leaf spares.
         others = [appendix(pieces, number) for number in leaf_counts(leaves)[:-1]]
         found = [roots, *others, *(without_idle_roots(tree) for tree in by_rates(graph, tags, model, leaves))]
-        typed = [one for one in map(lambda trees: with_types(program, trees), found) if one is not None]
+        typed = [one for one in (with_types(program, trees) for trees in found) if one is not None]
         roots = max(typed, key=lambda one: model.events_per_second(one) or 0.0)
     return Plan(roots, known, model.events_per_second(roots))
 

@@ -72,7 +72,7 @@ IDLE_WAIT_NS = 20_000_000
 
 @kernel
 def change(c, x, over):
-    """Let the planned changes be in force whose row of the merged input has come, unless somebody else does; all, if it is over."""
+    """Let the planned changes be in force whose row of the merged input has come, unless somebody else does; all, if `over`."""
     if load_relaxed(c.words, PLANNED) >= c.plan_at.size - 1 or exchange(c.words, PLANNING, 1) != 0:
         return
     rows = NEVER if over else merged_rows(c, x)

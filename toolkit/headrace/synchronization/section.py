@@ -75,7 +75,8 @@ class ProgramSection(CollectedSection):
         most = [len(one.tags) * control.MOST_NODES for one in given]
         queues = sum(map(min, most, map(len, self.tags_by_input)))
         self.control = control.allocate(
-            self.max_threads, [directory_width(len(own)) for own in stored], queues, len(bound.emits), OUTPUT_CAPACITY, len(planned),
+            self.max_threads, [directory_width(len(own)) for own in stored], queues, len(bound.emits), OUTPUT_CAPACITY,
+            len(planned),
         )  # fmt: skip
         self.out = rings.allocate(self.max_threads + 1, OUTPUT_CAPACITY, self.control.meter)
         self.directories = allocate_directories(len(branches), max(map(len, stored)))
@@ -182,8 +183,8 @@ class ProgramSection(CollectedSection):
         if type(error) is LookupError and self.bound.by_entry:
             tag = self.bound.tags[int(self._private[worker][words.NUMBER])].tag
             return RunFailedError(
-                f"{self.name}: {tag.name}: its function makes other entries than that of the event's own {tag.by}, and all of the"
-                f" state is by={tag.by!r}; let it touch its own alone (program.check() shows where), or leave by= out of the state"
+                f"{self.name}: {tag.name}: its function makes other entries than that of the event's own {tag.by}, and all of"
+                f" the state is by={tag.by!r}; let it touch its own alone (program.check() shows where), or leave by= out"
             )
         if isinstance(error, MemoryError):
             return OverflowInputError(

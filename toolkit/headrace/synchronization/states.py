@@ -201,7 +201,8 @@ class States:
 
     def _state_of(self, node: int) -> dict[str, Any]:
         """A state as it is in memory: a failed call may have changed some of it."""
-        return state_objects(self._types[int(self.bundle.types[node])], self.bundle.arena, int(self.bundle.places[node]), self.texts)
+        s = self.bundle
+        return state_objects(self._types[int(s.types[node])], s.arena, int(s.places[node]), self.texts)
 
 
 __all__ = ["States"]
