@@ -100,9 +100,7 @@ def replan_due(c, s):
                 pause()
             if load_acquire(c.words, PLANNED) < due:
                 assert max(s.state[:-1], default=-1) < 0 <= s.state[-1], f"no state at the root alone: {s.state}"
-                install(c, c.plan_row[due - 1])
-                store_release(c.words, PLANNED, due)
-                signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)
+                come_into_force(c, due)
             exchange(c.words, PROMISING, 0)
             let_go(c)
         pause()
@@ -513,6 +511,10 @@ PLANTED = {
         "entries alone", f"{ROWS}|{NO_STATE}", SC,
         (TREE, "        if fetch_add(c.node, node_cell(above, RESTING), 1) == 0:  # N3\n",
          "        if fetch_add(c.node, node_cell(above, RESTING), 1) > 2:  # N3\n"),
+    ),
+    "a plan comes into force while rows are counted": (
+        "plans are planned", f"{GONE}|{ASLEEP}|planned changes", SC,
+        (LOOP, "    while exchange(c.words, PLANNING, 1) != 0:  # D2\n        pause()\n", ""),
     ),
     "what is kept has no bound": (
         "one waits, others pass, two at a time", "rows of input 0 are kept", SC,

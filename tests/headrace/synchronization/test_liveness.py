@@ -205,7 +205,7 @@ def counts_down_twice(state, e, emit):
     if state.sum == -3:
         state.sum += 10 // (state.sum + 3)
     elif state.sum < -3:
-        state.sum = 2**62 * 4
+        state.sum = 2**62 * (e.x + 3)
 
 
 @pytest.mark.parametrize(

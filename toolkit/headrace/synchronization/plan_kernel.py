@@ -15,9 +15,10 @@ Progress    Nobody waits while there is a leaf that is free and has something to
 Changes     A planned change comes once its row of the merged input is certain (`merged_rows`), which one worker at a time
             finds out, under PLANNING; who finds it taken relies on the other one to look again before he sleeps, after he
             said that he waits. Threads are changed there and then. Another plan needs everything at rest, so the worker
-            only says that it is DUE, and goes no further (D1 store_release DUE); who replans (`replanning`) writes
-            PLANNED then, which no worker does while that change is due. At the end of input nothing is left that a plan
-            could process: who finds the end lets what is planned be in force, with PROMISING, without which nobody replans.
+            only says that it is DUE, and goes no further (D1 store_release DUE); who replans writes PLANNED then, which
+            no worker does while that change is due, and takes PLANNING for it (D2): who counts rows reads some that need not
+            be kept once PLANNED says that nothing is left. At the end of input nothing is left that a plan could process: who
+            finds the end lets what is planned be in force, with PROMISING, without which nobody replans.
 Promises    What results there may still be is promised for all workers at once, under PROMISING, in the
             last ring, which has no records (M3, P1 to P4 of `mailbox_kernel`).
 Checked     tests/headrace/synchronization
@@ -87,6 +88,17 @@ def change(c, x, over):
         store_release(c.words, PLANNED, planned)
     if c.plan_at[planned] == NEVER:
         signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)  # rows are not kept for this any more
+    exchange(c.words, PLANNING, 0)
+
+
+@kernel
+def come_into_force(c, due):
+    """Let a planned change of the plan be in force, which is made: for whoever replans."""
+    while exchange(c.words, PLANNING, 1) != 0:  # D2
+        pause()
+    install(c, c.plan_row[due - 1])
+    store_release(c.words, PLANNED, due)
+    signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)  # rows may not be kept for planned changes any more
     exchange(c.words, PLANNING, 0)
 
 
@@ -201,4 +213,4 @@ def run_worker(me, c, o, x, s, l):
     return 0
 
 
-__all__ = ["run_worker"]
+__all__ = ["come_into_force", "run_worker"]

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from headrace.errors import ParameterError, ReconfigurationError
-from headrace.memory.cells import publish_cell, read_cell
-from headrace.memory.event_count import signal
+from headrace.kernel import compile_now
+from headrace.memory.cells import read_cell
 from headrace.runtime.at_once import AtOnce
 from headrace.runtime.sections import Capabilities, Completion, Control
 from headrace.synchronization import words
@@ -23,8 +23,8 @@ from headrace.synchronization.control import (
     Planned,
     write_configuration,
 )
+from headrace.synchronization.plan_kernel import come_into_force
 from headrace.synchronization.plans import Plan
-from headrace.workers.changes_kernel import install
 
 
 class Reconfiguration(AtOnce):
@@ -144,9 +144,12 @@ class Reconfiguration(AtOnce):
             self._rows[row] = configuration
         self._plan = one.configuration.plan
         self._made.add(index)
-        install(control, row)
-        publish_cell(control.words, words.PLANNED, index + 1)
-        signal(control.words, words.SPACE_WAITING, control.signals, words.SPACE_EVENT)
+        come_into_force(control, index + 1)
+
+    def compile(self) -> None:
+        """Compile what Python calls while the stream runs."""
+        super().compile()
+        compile_now(come_into_force, (self._control, 1))
 
     def describe(self, configuration: Configuration) -> dict[str, Any]:
         """Control -> value."""
