@@ -236,7 +236,7 @@ def case(
     for i in range(len(inputs)):
         mine = layout.queues_from(i)
         control.input[i * k.INPUT_CELLS + k.FRONTIER] = MIN_TIME
-        control.given.append([1, mine[0], mine[-1] + 1])  # a directory of one address: TS
+        control.given.append([1, mine[0], mine[-1] + 1, 1])  # a directory of one address: TS
     for q, queue in enumerate(queues):
         first = len(control.dependents)
         control.dependents.extend(layout.dependents[q])

@@ -170,6 +170,7 @@ def _bind_forks(program: Definition, options: Mapping[str, Any]) -> list[BoundFo
             arguments=("state", "state_other"),
             bindings={"state": bindings(program.state), "state_other": bindings(program.state, "k_other", "owner_other")},
             parameters=JOIN_WORDS,
+            ends=("state_other",),
             **options,
         )
         return [BoundFork((0, 0, 0), fork, join)]
@@ -186,6 +187,7 @@ def _bind_forks(program: Definition, options: Mapping[str, Any]) -> list[BoundFo
                 "state_right": bindings(right, "k_right", "owner_right"),
             },
             parameters=TYPED_JOIN_WORDS,
+            ends=("state_left", "state_right"),
             **options,
         )
         fork = _bind_fork(program, f"user_fork_{number}", function, fields, options)
@@ -208,6 +210,7 @@ def _bind_fork(
             "tags_right": _membership(program, "right"),
         },
         parameters=FORK_WORDS,
+        ends=("state",),
         **options,
     )
 

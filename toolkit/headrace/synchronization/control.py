@@ -83,7 +83,7 @@ class PlanArrays(NamedTuple):
 
 
 def allocate(
-    max_threads: int, widths: Sequence[int], queues: int, columns: int, capacity: int, planned: int = 0
+    max_threads: int, widths: Sequence[int], counts: Sequence[bool], queues: int, columns: int, capacity: int, planned: int = 0
 ) -> PlanArrays:
     """Allocate with nobody active, and no plan.
 
@@ -92,6 +92,8 @@ def allocate(
     max_threads : int
     widths : sequence of int
         Of each input's directory entries.
+    counts : sequence of bool
+        Whether planned changes count the input's rows.
     queues : int
         The most that any plan has.
     columns : int
@@ -102,7 +104,7 @@ def allocate(
         Configurations 1 to `planned` come into force before rows.
     """
     given = np.zeros((len(widths), words.GIVEN_WORDS), np.int64)
-    given[:, words.WIDTH] = widths
+    given[:, words.WIDTH], given[:, words.COUNTS] = widths, counts
     inputs = padded_cells(len(widths) * words.INPUT_CELLS)
     for number in range(len(widths)):
         inputs[number * words.INPUT_CELLS * CELL + words.FRONTIER] = MIN_TIME

@@ -74,6 +74,7 @@ from headrace.synchronization.words import (
     ADMITTED,
     AT,
     COUNTED,
+    COUNTS,
     DATA_EVENT,
     DATA_WAITING,
     DONE_TS,
@@ -386,7 +387,8 @@ def merged_rows(c, x):
                 break
             row, moved = found, True
         store_release(c.input, input_cell(i, MERGED), row)
-        total += row
+        if c.given[i, COUNTS] != 0:
+            total += row
     if moved:
         signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)
     return total

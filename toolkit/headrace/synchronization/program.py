@@ -20,7 +20,7 @@ from headrace.synchronization.reading import (
     read_tags,
     read_update,
 )
-from headrace.synchronization.tags import Tag
+from headrace.synchronization.tags import Every, Tag
 
 if TYPE_CHECKING:
     from headrace.synchronization.plans import Plan
@@ -171,7 +171,7 @@ class Program(Definition):
 @explains_arguments(init="state", emit="emits", outputs="emits", on="update", updates="update", dependencies="depends")
 def program(
     *,
-    tags: Mapping[str | Tag, Mapping[str, Any]],
+    tags: Mapping[str | Tag, Mapping[str, Any] | Every],
     update: Mapping[str, Callable | Mapping[str, Callable]],
     emits: Mapping[str, Any],
     depends: Iterable[tuple[str, str]] | Callable[[Any, Any], bool] = (),
@@ -191,7 +191,8 @@ def program(
     ----------
     tags : dict
         What kinds of events there are: name -> columns and their kinds ("int64", "float64", "bool", "string",
-        "timestamp[us]"). `hr.tag` in place of a name gives it a key.
+        "timestamp[us]"). `hr.tag` in place of a name gives it a key; `hr.every` in place of columns has event time make
+        its events.
     update : dict
         Name of each tag -> ``f(state, e, emit)``: e has the columns and ``e.ts``; ``emit(name=value, ...)`` makes an
         output at the event's time, as often as it is called; what it leaves out is null.
@@ -221,6 +222,8 @@ def program(
         the left and the right one it is forked into to ``fork(state, left, right, tags_left, tags_right)`` and
         ``join(into, left, right)``, whose `into` is new. Which type each node of a plan has is found out (the second phase
         of Appendix B), the forks that are given first are preferred, or said by ``hr.PlanNode(tags, children, state=)``.
+        A list, set or map of a state that ends here, assigned as a whole and not used besides, as in
+        ``left.counts = state.counts``, is handed over without a copy.
     name : str, optional
 
     Returns
@@ -311,5 +314,3 @@ def program(
     fields = read_state(state, has_keyed_tags=True)
     check_by(fields, known)
     return Program(name, known, fields, read_program_emits(emits), functions, fork, join, completed, dependence)
-
-

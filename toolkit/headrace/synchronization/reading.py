@@ -10,7 +10,7 @@ from headrace.codegen.kinds import Kind, MapOf, scalar
 from headrace.codegen.state import named_by_python, read_emits, read_state
 from headrace.errors import NotSupportedError, ParameterError, UnknownNameError
 from headrace.names import instead
-from headrace.synchronization.tags import Tag, tag
+from headrace.synchronization.tags import PERIODIC, Every, Tag, tag
 
 TIME = "ts"
 """What functions call the event time."""
@@ -68,7 +68,14 @@ def read_tags(given: Any) -> dict[str, Tag]:
         one = key if isinstance(key, Tag) else tag(key)
         if one.name in tags:
             raise ParameterError(f"tags: {one.name!r} is there twice; give them names of their own")
-        tags[one.name] = Tag(one.name, one.by, one.parts, _read_columns(one, columns))
+        if isinstance(columns, Every):
+            if one.by is not None:
+                raise ParameterError(f"tags: {one.name!r} is periodic, and its events have no key; leave out by={one.by!r}")
+            tags[one.name] = Tag(one.name, columns=PERIODIC, every=columns.duration)
+        else:
+            tags[one.name] = Tag(one.name, one.by, one.parts, _read_columns(one, columns))
+    if all(one.every is not None for one in tags.values()):
+        raise ParameterError(f"program(tags={given!r}): nothing would come; name a tag whose events come from an input")
     return tags
 
 

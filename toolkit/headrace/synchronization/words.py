@@ -34,9 +34,10 @@ read, together: by the input's feeder, and by who looks whether more may come. M
 is certain, by who installs planned changes; while there are such."""
 
 # Columns of `given`, of each input: constants of the run.
-WIDTH, FIRST_QUEUE, END_QUEUE = range(3)
+WIDTH, FIRST_QUEUE, END_QUEUE, COUNTS = range(4)
 GIVEN_WORDS = 8
-"""WIDTH of an entry of its store's directory. FIRST_QUEUE to END_QUEUE its queues."""
+"""WIDTH of an entry of its store's directory. FIRST_QUEUE to END_QUEUE its queues. COUNTS: planned changes
+count its rows; not those that event time makes."""
 
 # Cells of `queue`, of each queue.
 TAIL, PENDING, HEAD, DONE_TS, PASSED = (k * CELL for k in range(5))
