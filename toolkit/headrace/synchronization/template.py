@@ -119,8 +119,11 @@ def fork_states(me, c, s, l, n, left, right):
     k_right, owner_right = s.places[right], right * {classes}
     begin_state(s, k_left)
     begin_state(s, k_right)
-    c.work[n, COPIED] += state_bytes_of(s, k)
+    together = state_bytes_of(s, k)
     user_fork(me, c, s, l, k, owner, k_left, owner_left, k_right, owner_right, left, right)
+    copied = state_bytes_of(s, k)  # what was handed over as a whole is not there any more
+    c.work[n, COPIED] += copied
+    c.work[n, SPARED] += together - copied
     end_state(s, owner, k)
     return np.int64(0)
 
@@ -129,12 +132,14 @@ def fork_states(me, c, s, l, n, left, right):
 def join_states(me, c, s, l, n, left, right):
     k, owner = s.places[n], n * {classes}
     k_left, k_other, owner_other = s.places[left], s.places[right], right * {classes}
-    c.work[n, SPARED] += state_bytes_of(s, k_left)
-    c.work[n, COPIED] += state_bytes_of(s, k_other)
+    together = state_bytes_of(s, k_left) + state_bytes_of(s, k_other)
     for word in range({words}):
         s.arena[k + word] = s.arena[k_left + word]
         s.arena[k_left + word] = 0
     user_join(me, c, s, l, k, owner, k_other, owner_other)
+    copied = state_bytes_of(s, k_other)
+    c.work[n, COPIED] += copied
+    c.work[n, SPARED] += together - copied
     end_state(s, owner_other, k_other)
     return np.int64(0)
 
