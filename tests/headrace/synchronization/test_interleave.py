@@ -39,12 +39,18 @@ Shared = namedtuple("Shared", PlanArrays._fields)
 
 
 def feed(c, i, s, heartbeat):
-    """An input: its rows in turn, then the end."""
+    """An input: its rows in turn, then the end. What is not kept is gone."""
     rows = s.ts[i]
     done = 0
     while done < len(rows) and not stopped(c):
+        kept = first_kept(c, i)
+        s.kept[i][:kept] = [GONE] * kept
         taken = add_or_wait(c, i, rows, s.queues[i], done, len(rows) - done, done, heartbeat, c.words)
         done += taken
+        first = min((row for row in range(done) if row not in s.done[i]), default=done)
+        assert done - first <= SPAN, f"{done - first} rows of input {i} are kept"
+    if i in s.promises:
+        promise(c, i, s.promises[i])
     promise(c, i, END_OF_TIME)
 
 
@@ -62,6 +68,10 @@ def collect(c, o, s):
         held.sort()
         while held and held[0][0] <= bound:
             s.rows.append(held.pop(0))
+            s.most_held = max(s.most_held, len(held))
+        if s.ordered and load_relaxed(c.words, RELEASED) != len(s.rows):
+            store_release(c.words, RELEASED, len(s.rows))  # B2
+            signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)
         if bound == END_OF_TIME:
             stop_workers(c)
             signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)
@@ -81,12 +91,45 @@ def replan(c, s, times):
         let_go(c)
 
 
+def replan_due(c, s):
+    """Who makes planned changes of the plan, as `Reconfiguration` does: here to what it is."""
+    while load_acquire(c.words, OVER) == 0 and not stopped(c):
+        due = load_acquire(c.words, DUE)
+        if due > load_acquire(c.words, PLANNED) and ask_to_hold(c):
+            while exchange(c.words, PROMISING, 1) != 0:
+                pause()
+            if load_acquire(c.words, PLANNED) < due:
+                assert max(s.state[:-1], default=-1) < 0 <= s.state[-1], f"no state at the root alone: {s.state}"
+                come_into_force(c, due)
+            exchange(c.words, PROMISING, 0)
+            let_go(c)
+        pause()
+    let_go(c)
+
+
 # -- what updates, forks and joins do, for `given`
 
 
-def find_row(s, n, me):
-    assert s.state[n] >= 0, f"no state: an update at node {n}"
-    s.held[me] = s.state[n]
+def find_row(c, s, n, me, alone):
+    """On the node's state; or, of an event that takes its own entry alone, on those of all below that hold any."""
+    s.places[me] = [n] if not alone else holders(c, n)
+    assert s.places[me] and all(s.state[m] >= 0 for m in s.places[me]), f"no state: an update at node {n}"
+    s.found[me] = [s.state[m] for m in s.places[me]]
+    s.held[me] = 0
+    for m in s.places[me]:
+        s.held[me] |= s.state[m]
+
+
+def holders(c, n):
+    """Where the state is of what is below a node: as `entries` finds them."""
+    below, left, cells, joined = 3, 1, 3, 2
+    found, m = [], n - 1
+    while m >= c.tree[n][below]:
+        if c.tree[m][left] < 0 or c.node[m * cells + joined] != 0:
+            found.append(m)
+            m = c.tree[m][below]
+        m -= 1
+    return found
 
 
 def write_row(o, s, l, n, me, i, row):
@@ -95,7 +138,9 @@ def write_row(o, s, l, n, me, i, row):
     o.primary[me][at], o.a[me][at] = s.ts[i][row], (i << SOURCE_SHIFT) | row
     o.b[me][at] = s.held[me] & s.wanted[i][row]
     l[s.out_head] += 1
-    s.state[n] = s.held[me] | s.bits[i][row]
+    for m, found in zip(s.places[me], s.found[me], strict=True):  # what it changes goes to all sides, as a fork would have it
+        s.state[m] = found | s.bits[i][row]
+    s.done[i].add(row)
 
 
 def fork_node(me, c, s, l, n, left, right):
@@ -111,35 +156,48 @@ def join_node(me, c, s, l, n, left, right):
     s.state[left] = s.state[right] = NOTHING
 
 
+def find_row_of_change(c, x, at, over):
+    """A planned change is not early: so many rows have come that no later one can precede."""
+    ends = [c.input[i * CONSTANTS["INPUT_CELLS"] + 1] for i in range(len(c.given))]
+    bound = min((c.input[i * CONSTANTS["INPUT_CELLS"]], i, end) for i, end in enumerate(ends))
+    came = sum(ts is None or (ts, i, row) < bound for i, end in enumerate(ends) for row, ts in enumerate(x[i][0][:end]))
+    assert over or came >= at, f"a change after {came} rows, before its row {at}"
+
+
+NOT_EARLY = (LOOP, "        install(c, row)\n        planned += 1\n",
+             "        find_row_of_change(c, x, c.plan_at[planned], over)\n        install(c, row)\n"
+             "        planned += 1\n")  # fmt: skip
 IN_TWO_STEPS = (
     TREE,
-    "    run_rows(me, c, o, x, s, l, n, number, i, begin, end)\n",
-    "    for row in range(begin, end):\n        find_row(s, n, me)\n        cut()\n"
+    "    run_rows(me, c, o, x, s, l, n, tag, i, begin, end)\n",
+    "    for row in range(begin, end):\n        find_row(c, s, n, me, tag != number)\n        cut()\n"
     "        write_row(o, s, l, n, me, i, row)\n",
 )
 """Others may run between what an update reads of its state and what it writes."""
 
 CONSTANTS = {
     # A cell is one word here, so what lies beside one needs a place of its own.
-    "AT": 5, "COUNTED": 6, "QUEUE_CELLS": 7, "INPUT_CELLS": 2,
+    "AT": 5, "COUNTED": 6, "QUEUE_CELLS": 7, "MERGED": 2, "INPUT_CELLS": 3,
     "STATE": 0,  # of a node; workers' meters have another one, which nobody reads here
-    "CAPACITY": 4, "RUNS": 4, "ROWS_AT_A_TIME": 2, "LEAST_LEAVE": 2,
+    "CAPACITY": 4, "RUNS": 4, "ROWS_AT_A_TIME": 2, "LEAST_LEAVE": 2, "SPAN": 6, "MOST_RESULTS": 4,
 }  # fmt: skip
 
 
 def kernels(*planted, **constants):
     return Kernels(
-        LOOP, programs=[feed, collect, replan], planted=[IN_TWO_STEPS, *planted], shared=("runs",),
+        LOOP, programs=[feed, collect, replan, replan_due], planted=[IN_TWO_STEPS, NOT_EARLY, *planted], shared=("runs",),
         constants={**CONSTANTS, **constants},
         given={
             "view_i64": lambda times, size: times, "find_row": find_row, "write_row": write_row, "fork_node": fork_node,
-            "join_node": join_node,
+            "join_node": join_node, "GONE": None, "find_row_of_change": find_row_of_change,
         },
     )  # fmt: skip
 
 
 class Relation:
     """Which tags depend on each other, written as pairs of letters; all that `layout` asks of a program."""
+
+    types = {"": {}}  # noqa: RUF012
 
     def __init__(self, pairs):
         self._pairs = {frozenset(pair) for pair in pairs.split()}
@@ -153,7 +211,10 @@ def node(tags, *children):
     return PlanNode([(tag[0], 0, int(tag[1])) for tag in tags.split()], children)
 
 
-def case(k, relation, tree, inputs, *, workers=2, heartbeat=1, threads=(), plan_at=(), may_rest_in_vain=True, replans=0):
+def case(
+    k, relation, tree, inputs, *, workers=2, heartbeat=1, threads=(), plan_at=(), may_rest_in_vain=True, replans=0,
+    ordered=True, replans_at=(), promises=None, entries="",
+):  # fmt: skip
     """Inputs are lists of (ts, tag), tags as in the tree; `threads` at first, then from each of `plan_at` on; else all."""
     relation, plan = Relation(relation), Plan([tree] if isinstance(tree, PlanNode) else tree)
     names = sorted({tag.tag for tag in plan.tags})
@@ -163,11 +224,12 @@ def case(k, relation, tree, inputs, *, workers=2, heartbeat=1, threads=(), plan_
     places, queues = layout.places, layout.queues
     cells = k.QUEUE_CELLS
     control = Shared(
-        words=[0] * 40, event=[0] * (k.PARK_EVENT + 32 * workers), signals=[0] * 64, meter=[[0] * 16 for _ in range(workers)],
+        words=[0] * 48, event=[0] * (k.PARK_EVENT + 32 * workers), signals=[0] * 64, meter=[[0] * 16 for _ in range(workers)],
         failure=[0] * 16, reading=[int(me < threads[0]) for me in range(workers)], input=[0] * (k.INPUT_CELLS * len(inputs)),
         given=[], queue=[0] * (cells * len(queues)), runs=[0] * (len(queues) * k.RUNS * k.RUN_WORDS), out=[], out_f=[],
         work=[[0] * 8 for _ in places], shape=[len(places), len(layout.leaves), len(queues), len(places) - 1], tree=[],
-        node=[], leaves=layout.leaves, form=[], dependents=[], owned=[], rows=[[count] for count in threads],
+        node=[], leaves=layout.leaves, form=[], dependents=[], owned=[],
+        rows=[[count, int(at in replans_at)] for at, count in zip([-1, *plan_at], threads, strict=True)],
         plan_at=[*plan_at, NEVER], plan_row=list(range(1, len(threads))) + [0], met_at=[0] * 8, done_at=[0] * 8,
         installed=[[0, 0] for _ in range(8)],
     )  # fmt: skip
@@ -178,7 +240,8 @@ def case(k, relation, tree, inputs, *, workers=2, heartbeat=1, threads=(), plan_
     for q, queue in enumerate(queues):
         first = len(control.dependents)
         control.dependents.extend(layout.dependents[q])
-        control.form.append([queue.input, queue.node, names.index(queue.tag), first, len(control.dependents)])
+        control.form.append([queue.input, queue.node, names.index(queue.tag), first, len(control.dependents),
+                             len(names) if queue.tag in entries else -1])  # fmt: skip
         control.queue[q * cells + k.DONE_TS] = MIN_TIME
     for n, place in enumerate(places):
         first = len(control.owned)
@@ -208,21 +271,29 @@ def case(k, relation, tree, inputs, *, workers=2, heartbeat=1, threads=(), plan_
 
     def build():
         c, o = copied(control), copied(out)
+        if not ordered:
+            c.words[k.RELEASED] = NEVER
+            o.mark[-1] = END_OF_TIME - 1
         state = [NOTHING] * len(places)
         state[-1] = 0
         s = SimpleNamespace(
-            state=state, held=[0] * workers, rows=[], tails=[0] * (workers + 1), ts=ts, bits=bits, wanted=wanted, queues=routed,
-            out_head=k.OUT_HEAD,
+            state=state, held=[0] * workers, found=[[] for _ in range(workers)], places=[[] for _ in range(workers)],
+            rows=[], tails=[0] * (workers + 1), ts=ts, bits=bits, wanted=wanted, queues=routed,
+            out_head=k.OUT_HEAD, ordered=ordered, most_held=0, kept=[list(times) for times in ts], done=[set() for _ in inputs],
+            promises=promises or {},
         )  # fmt: skip
-        x = [[times] for times in ts]
+        x = [[times] for times in s.kept]
         threads_ = [k.feed(c, i, s, heartbeat) for i in range(len(inputs))]
         threads_ += [k.run_worker(me, c, o, x, s, [0] * 20) for me in range(workers)]
         threads_.append(k.collect(c, o, s))
         if replans:
             threads_.append(k.replan(c, s, replans))
+        if replans_at:
+            threads_.append(k.replan_due(c, s))
 
         def check():
-            assert s.rows == results, f"rows {s.rows}, wanted {results}"
+            rows = s.rows if ordered else sorted(s.rows)
+            assert rows == results, f"rows {rows}, wanted {results}"
             in_vain = sum(row[k.RESTS_IN_VAIN] for row in c.meter)
             assert may_rest_in_vain or in_vain == 0, f"leaves rested {in_vain} times in vain"
             assert c.words[k.PLANNED] == len(plan_at), f"planned changes: {c.words[k.PLANNED]} of {len(plan_at)}"
@@ -239,6 +310,9 @@ LEVELS = ("vb bb bw vw uw", node("w0", node("b0", node("v0"), node("v1")), node(
 MIXED = ("ac cb be", node("c0 e0", node("a0"), node("b0")))
 CROSSED = [[(1, "a0"), (4, "a0")], [(3, "b0"), (9, "b0")], [(2, "c0"), (8, "c0")], [(5, "e0"), (6, "e0")]]
 """What a leaf rests for, an `e`, need not be the next event above: a `c` comes, waits for an `a`, and the leaf rests."""
+APART = ("xb", node("", node("x0 b0"), node("y0")))
+WAITING = [[(1, "x0"), *((t, "y0") for t in range(2, 12)), (12, "x0")], [(1, "b0"), (5, "b0"), (11, "b0")]]
+"""While an `x` waits for what may come of `b`, events pass that do not depend on it, and their results wait."""
 TIES = [(1, "v0"), (1, "b0"), (1, "v0"), (1, "b0"), (1, "b0"), (1, "v0")]
 CASES = {
     "a window": (*WINDOW, THREE, {"may_rest_in_vain": False}),
@@ -257,6 +331,25 @@ CASES = {
     "a full mailbox": ("vv", node("v0"), [[(t, "v0") for t in range(7)]], {"workers": 1}),
     "threads change": (*WINDOW, THREE, {"workers": 3, "threads": [1, 3, 1, 2], "plan_at": [1, 3, 5]}),
     "a change at the end": (*WINDOW, THREE, {"threads": [2, 1], "plan_at": [99]}),
+    "one waits, others pass": (*APART, WAITING, {}),
+    "one waits, others pass, two at a time": (*APART, WAITING, {"heartbeat": 2, "workers": 3}),
+    "in any order": (*APART, WAITING, {"ordered": False}),
+    "a window in any order": (*WINDOW, THREE, {"ordered": False}),
+    "threads change, far behind": (*APART, WAITING, {"threads": [2, 1, 2], "plan_at": [9, 13], "ordered": False}),
+    "results wait for who lags": ("", node("", node("a0"), node("b0")), [
+        [(t, "a0") for t in range(9)], [(3, "b0"), (5, "b0"), (6, "b0")],
+    ], {"heartbeat": 2}),
+    "an input is not ahead any more": ("", node("", node("a0"), node("b0")), [
+        [(5, "a0")] * 9, [(1, "b0")],
+    ], {"promises": {1: 2}}),
+    "entries alone": (*WINDOW, THREE, {"entries": "b"}),
+    "entries alone, in levels": (*LEVELS, [*THREE, [(3, "w0"), (4, "w0")], [(2, "u0"), (3, "u0")]], {"entries": "b"}),
+    "entries alone, and all": ("vb bb vw bw ww", node("b0 w0", node("v0"), node("v1")), [
+        [(1, "v0"), (6, "v0")], [(2, "v1"), (5, "v1")], [(2, "b0"), (4, "w0"), (4, "b0"), (7, "b0")],
+    ], {"entries": "b", "heartbeat": 2}),
+    "plans change, with entries alone": (*LEVELS, [*THREE, [(3, "w0")], [(2, "u0")]], {"entries": "bw", "replans": 2}),
+    "plans are planned": (*WINDOW, THREE, {"threads": [2, 2, 1, 2], "plan_at": [2, 3, 5], "replans_at": (2, 5)}),
+    "a plan is planned at the end": (*WINDOW, THREE, {"threads": [2, 2], "plan_at": [6], "replans_at": (6,)}),
     "plans change": (*WINDOW, THREE, {"replans": 3}),
     "plans change, in levels": (*LEVELS, [*THREE, [(3, "w0")], [(2, "u0")]], {"workers": 3, "replans": 2}),
 }  # fmt: skip
@@ -284,6 +377,8 @@ def test_interleave_one_leaf_in_all_schedules_with_one_preemption(memory):
 ROWS = r"rows \["
 ASLEEP = "deadlock"
 NO_STATE = "no state|writes over"
+GONE = "TypeError"
+"""A row that is not kept was read."""
 
 PLANTED = {
     "the frontier is published before the tails": (
@@ -336,7 +431,7 @@ PLANTED = {
     ),
     "nobody says that there is room": (
         "full mailboxes", ASLEEP, SC,
-        (MAILBOX, "    signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)\n", ""),
+        (MAILBOX, " + end - begin)\n    signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)\n", " + end - begin)\n"),
     ),
     "nobody looks again before waiting for room": (
         "a full mailbox", ASLEEP, SC,
@@ -406,6 +501,55 @@ PLANTED = {
         "plans change", "at the root alone", SC,
         (TREE, "    if not stopped(c):\n        fork_below(me, c, s, l, c.shape[ROOT])\n",
          "    fork_below(me, c, s, l, c.shape[ROOT])\n"),
+    ),
+    "entries are taken from below a joined node": (
+        "entries alone, and all", NO_STATE, SC,
+        (TREE, "            if c.form[q, ENTRY_TAG] >= 0 and c.node[node_cell(n, JOINED)] == 0:\n",
+         "            if c.form[q, ENTRY_TAG] >= 0:\n"),
+    ),
+    "entries are taken while leaves run": (
+        "entries alone", f"{ROWS}|{NO_STATE}", SC,
+        (TREE, "        if fetch_add(c.node, node_cell(above, RESTING), 1) == 0:  # N3\n",
+         "        if fetch_add(c.node, node_cell(above, RESTING), 1) > 2:  # N3\n"),
+    ),
+    "a plan comes into force while rows are counted": (
+        "plans are planned", f"{GONE}|{ASLEEP}|planned changes", SC,
+        (LOOP, "    while exchange(c.words, PLANNING, 1) != 0:  # D2\n        pause()\n", ""),
+    ),
+    "what is kept has no bound": (
+        "one waits, others pass, two at a time", "rows of input 0 are kept", SC,
+        (MAILBOX, "    return min(CAPACITY - waiting, SPAN - kept)\n", "    return CAPACITY - waiting\n"),
+    ),
+    "rows are freed that came after the last one that was processed": (
+        "one waits, others pass", GONE, SC,
+        (MAILBOX, "            row = min(row, c.runs[run_of(q, head) + FIRST])\n", "            pass\n"),
+    ),
+    "rows are freed that a planned change counts": (
+        "threads change, far behind", GONE, SC,
+        (MAILBOX, "        row = min(row, load_acquire(c.input, input_cell(i, MERGED)))  # K4\n", "        pass\n"),
+    ),
+    "all inputs wait for results to be released": (
+        "one waits, others pass", ASLEEP, SC,
+        (MAILBOX, "        if load_acquire(c.input, input_cell(other, FRONTIER)) < frontier:\n", "        if True:\n"),
+    ),
+    "nobody says that an input is not ahead any more": (
+        "an input is not ahead any more", ASLEEP, SC,
+        (MAILBOX, "        news = True\n        signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)\n",
+         "        news = True\n"),
+    ),
+    "nobody says that rows are counted": (
+        "threads change, far behind", ASLEEP, SC,
+        (MAILBOX, "    if moved:\n        signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)\n", ""),
+        (LOOP, "        signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)  # rows are not kept for this any more\n",
+         "        pass\n"),
+    ),
+    "who sleeps does not count before": (
+        "threads change, far behind", ASLEEP, SC,
+        (LOOP, "    change(c, x, False)\n    found = look_around", "    found = look_around"),
+    ),
+    "rows are counted that an earlier one may precede": (
+        "threads change, far behind", "before its row", SC,
+        (MAILBOX, "            found = rows_below(c, x, i, row, end, ts, place)\n", "            found = end\n"),
     ),
     "who sleeps does not look before": (
         "a full mailbox", ASLEEP, SC,

@@ -194,6 +194,34 @@ def test_a_function_that_fails_is_named_with_its_line_and_event(changed, words):
     assert window().over(inputs).to_arrow()["sum"].to_pylist() == [4, 4]
 
 
+def counts_down(state, e, emit):
+    state.sum -= 1
+    if state.sum == -3:
+        state.sum += 10 // (state.sum + 3)
+
+
+def counts_down_twice(state, e, emit):
+    state.sum -= 1
+    if state.sum == -3:
+        state.sum += 10 // (state.sum + 3)
+    elif state.sum < -3:
+        state.sum = 2**62 * (e.x + 3)
+
+
+@pytest.mark.parametrize(
+    ("update", "words"),
+    [
+        (counts_down, r"value: failed when compiled with ZeroDivisionError.*was on the state that the failed call left"),
+        (counts_down_twice, r"value: ZeroDivisionError; called again in plain Python, on the state that the failed call.*Over"),
+    ],
+)
+def test_a_second_call_that_does_something_else_is_no_explanation(update, words):
+    """The state before the call is not kept, and the message does not pretend that it is."""
+    program = window(update={"value": update, "barrier": close})
+    with pytest.raises(FunctionError, match=words):
+        program.over({"value": values(range(5)), "barrier": barriers([])}).to_arrow()
+
+
 def hoard(state, e, emit):
     state.all.append(e.x)
 

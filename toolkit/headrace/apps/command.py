@@ -160,7 +160,7 @@ def run(request: Request) -> dict[str, Any]:
         query = app.build(*inputs.given, **app.parameters(given))
         # A self-join is fed the stream twice, and counts its tuples so.
         feeds = 2 if app.is_self_join else 1
-        planned = [(feeds * math.ceil(share * inputs.counted), count) for share, count in schedule]
+        planned = [(feeds * math.ceil(share * inputs.rows), count) for share, count in schedule]
         own = {name: value for name in ENGINE_OPTIONS[app.engine] if (value := getattr(request, name)) is not None}
         if app.engine == "ordering":
             own["batch"] = claim_of(request)

@@ -34,8 +34,6 @@ class Inputs:
     rows: int
     sources: int
     tables: list[pa.Table]
-    counted: int
-    """Rows that shares of the input are of: all, but of a program those of its left input."""
     deal: Deal | None = None
     """Of a program, the streams of its left input."""
 
@@ -92,8 +90,7 @@ def open_inputs(
         opened.append(_sources(reader, 1 if app.tags else source_count or 1, batch_rows))
     streams = [stream(readers, event_time="ts") for readers in opened]
     rows = sum(reader.rows for readers in opened for reader in readers)
-    counted = sum(reader.rows for reader in opened[0]) if app.tags else rows
-    return Inputs(streams, rows, sum(map(len, opened)), tables, counted, deal)
+    return Inputs(streams, rows, sum(map(len, opened)), tables, deal)
 
 
 def _columns(schema: pa.Schema) -> str:

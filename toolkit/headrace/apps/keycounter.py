@@ -45,7 +45,7 @@ PROGRAM = hr.program(
         hr.tag("reset", by="key", parts=PARTS): {"key": "int64"},
     },
     depends=[("inc", "reset"), ("reset", "reset")],
-    state={"counts": hr.map_of("int64", "int64")},
+    state={"counts": hr.map_of("int64", "int64", by="key")},
     emits={"key": "int64", "count": "int64"},
     update={"inc": increment, "reset": reset},
     fork=split,

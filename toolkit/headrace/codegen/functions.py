@@ -68,6 +68,7 @@ __all__ = [
     "GeneratedFunction",
     "ListBinding",
     "Memory",
+    "NOT_IN_PYTHON",
     "Texts",
     "Unreadable",
     "call_plain",
@@ -77,6 +78,8 @@ __all__ = [
     "translate_error",
 ]
 
+NOT_IN_PYTHON = "failed when compiled with"
+"""How the message begins where plain Python does not fail."""
 _MAY_RAISE = re.compile(
     r"[/%]|\*\*|\bmath\.|\bnp\.(?!int64\(|float64\()|\braise\b|\bwhile\b|\bfor\b|@compiled_user_bounded"
     r"|\bkept_(?!float|bits|key_bits|less|lesser|greater|count|has|find|or|entry|sum|discard)\w"
@@ -538,7 +541,7 @@ def explain_failure(
     code = getattr(function, "py_func", function).__code__
     reason = f"{type(cause).__name__}: {cause}" if cause is not None else "an error"
     text = (
-        f"failed when compiled with {reason}, though not in plain Python: an integer beyond int64 or int32, "
+        f"{NOT_IN_PYTHON} {reason}, though not in plain Python: an integer beyond int64 or int32, "
         f"a null or an index out of bounds are different there"
     )
     if any(isinstance(part, list | dict | set) for part in _fields_of(values.get("state")).values()):

@@ -153,9 +153,11 @@ class MapOf:
 
     key: str
     value: str | Array | Record
+    by: str | None = None
 
     def __repr__(self) -> str:
-        return f"map_of({self.key!r}, {self.value!r})"
+        by = "" if self.by is None else f", by={self.by!r}"
+        return f"map_of({self.key!r}, {self.value!r}{by})"
 
     @property
     def width(self) -> int:
@@ -259,7 +261,7 @@ def set_of(kind: str) -> SetOf:
     return SetOf(_scalar("set_of", "kind", kind))
 
 
-def map_of(key: str, value: str | Array | Record) -> MapOf:
+def map_of(key: str, value: str | Array | Record, by: str | None = None) -> MapOf:
     """A map as a field of a state, empty at first; a loop over it goes in the order of its keys.
 
     Parameters
@@ -269,11 +271,16 @@ def map_of(key: str, value: str | Array | Record) -> MapOf:
     value : str, Array or Record
         Of its values. With a scalar kind a key that is not there raises KeyError, as in a dict; an array or a record
         comes to be, of zeros, where ``state.m[key]`` first reads it, as in a defaultdict.
+    by : str, optional
+        Of a program (`hr.program`): the column that is the key of its tags. An event of such a tag needs the entry of
+        its own key alone, so that entries are handed over one by one, and those of other keys stay where they are.
     """
     _scalar("map_of", "key", key)
     if not isinstance(value, Array | Record):
         _scalar("map_of", "value", value)
-    return MapOf(key, value)
+    if by is not None and (not isinstance(by, str) or not by.isidentifier()):
+        raise ParameterError(f"map_of: by={by!r}: give the name of a column, the key of a program's tags")
+    return MapOf(key, value, by)
 
 
 def _scalar(maker: str, label: str, kind: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.codegen.kinds import Kind, kinds_text, read_kind, scalar
+from headrace.codegen.kinds import Kind, MapOf, kinds_text, read_kind, scalar
 from headrace.codegen.text import python_name
 from headrace.errors import ParameterError
 
@@ -22,8 +22,14 @@ class StateField:
     first: int | float | bool | str | None
 
 
-def read_state(given: Mapping[str, Any] | None) -> dict[str, StateField]:
+def read_state(given: Mapping[str, Any] | None, has_keyed_tags: bool = False) -> dict[str, StateField]:
     """Read ``state=``: name -> kind, or first value, which says the kind too.
+
+    Parameters
+    ----------
+    given : mapping
+    has_keyed_tags : bool
+        Whether ``hr.map_of(..., by=)`` means something.
 
     Raises
     ------
@@ -36,7 +42,11 @@ def read_state(given: Mapping[str, Any] | None) -> dict[str, StateField]:
     {'n': StateField(kind='int32', first=0), 'least': StateField(kind='float64', first=2.5)}
     """
     _check_mapping("state", given)
-    return {name: _state_field(name, value) for name, value in named_by_python("state", given).items()}
+    read = {name: _state_field(name, value) for name, value in named_by_python("state", given).items()}
+    for name, field in read.items():
+        if not has_keyed_tags and isinstance(field.kind, MapOf) and field.kind.by is not None:
+            raise ParameterError(f"state: {name}={field.kind!r}: by= is the key of a program's tags; leave it out here")
+    return read
 
 
 def read_emits(given: Mapping[str, Any] | None) -> dict[str, Kind]:

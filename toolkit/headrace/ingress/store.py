@@ -187,21 +187,29 @@ class Store:
         current = self.rows >> CHUNK_SHIFT
         while self.first_chunk < current:
             chunk = self.chunks.get(self.first_chunk)
-            if chunk is None:
-                self.first_chunk += 1
-                continue
-            if chunk.last_ts >= horizon:
+            if chunk is not None and chunk.last_ts >= horizon:
                 break
-            del self.chunks[self.first_chunk]
-            self.first_chunk += 1
-            chunk.retired.clear()
-            chunk.validity = [None for _ in self.dtypes]
-            if len(self._spare) < 8:
-                self._spare.append(chunk)
+            self._free_first()
         while self.payload and self.payload[0][1] < horizon:
             self.payload.popleft()
         while self._elements and self._elements[0][0] < horizon:
             self._elements.popleft()
+
+    def release_rows(self, row: int) -> None:
+        """Free every chunk that has only rows before this one, of a store without payload and addresses."""
+        while self.first_chunk < row >> CHUNK_SHIFT:
+            self._free_first()
+
+    def _free_first(self) -> None:
+        """Free the first chunk, if there is one under its number."""
+        chunk = self.chunks.pop(self.first_chunk, None)
+        self.first_chunk += 1
+        if chunk is None:
+            return
+        chunk.retired.clear()
+        chunk.validity = [None for _ in self.dtypes]
+        if len(self._spare) < 8:
+            self._spare.append(chunk)
 
     @property
     def held_bytes(self) -> int:

@@ -3,7 +3,9 @@
 `run` is the sequential specification: one event after another, in the order (event time, input, position in that input).
 `evaluate` is Definition 2.2, independent of it: a wire diagram in which states are forked, updated on parallel wires and
 joined. By Theorem 2.4 both give the same outputs if the program is consistent. A program is anything that has `state`,
-`emits`, `update`, `fork` and `join`, as `hr.program` returns.
+`emits`, `update`, `fork` and `join`, as `hr.program` returns. One with several types of state has `states` (the first is
+that of a root), `processes` (which tags each may), `forks` and `joins` by the types of a wire and of its two sides, and in
+`update`, for each tag, a function for each type that may process it.
 
 >>> from types import SimpleNamespace
 >>> def add(state, e, emit):
@@ -73,6 +75,20 @@ class Program(Protocol):
     def fork(self) -> Callable | None: ...
     @property
     def join(self) -> Callable | None: ...
+
+
+Signature = tuple[str, str, str]
+"""Types of state: of a wire, of the left and of the right one that it is forked into."""
+
+
+class Typed(State):
+    """A state that knows its type."""
+
+    __slots__ = ("__type",)
+
+    def __init__(self, fields: Mapping[str, Any], of: str):
+        super().__init__(fields)
+        object.__setattr__(self, "_Typed__type", of)
 
 
 class Event(NamedTuple):
@@ -153,9 +169,33 @@ def name_of(tag: AnyTag) -> str:
     return tag if isinstance(tag, str) else tag[0]
 
 
-def first_state(program: Program) -> State:
-    """Return the state before any event."""
-    return State({name: _first(field) for name, field in program.state.items()})
+def state_types(program: Program) -> Mapping[str, Mapping[str, Any]]:
+    """Return the types of state and their fields, that of a root first; one without a name if there is no more."""
+    return getattr(program, "states", None) or {"": program.state}
+
+
+def type_of(state: State) -> str:
+    """Return the type of a state."""
+    return object.__getattribute__(state, "_Typed__type")
+
+
+def first_state(program: Program, of: str | None = None) -> State:
+    """Return the state before any event, of a type: that of a root if not said otherwise."""
+    types = state_types(program)
+    of = next(iter(types)) if of is None else of
+    return Typed({name: _first(field) for name, field in types[of].items()}, of)
+
+
+def fork_of(program: Program, of: str, left: Collection[AnyTag], right: Collection[AnyTag]) -> Signature | None:
+    """Choose how a state of a type is forked: by the first fork whose sides may process these tags; None if there is none."""
+    if len(state_types(program)) == 1:
+        return None if program.fork is None else (of, of, of)
+    names = [{name_of(tag) for tag in side} for side in (left, right)]
+    typed: Any = program
+    for signature in typed.forks:
+        if signature[0] == of and all(own <= {*typed.processes[to]} for own, to in zip(names, signature[1:], strict=True)):
+            return signature
+    return None
 
 
 def _first(field: Any) -> Any:
@@ -174,29 +214,42 @@ def updated(program: Program, state: State, event: Event) -> list[Payload]:
             raise ParameterError("emit(ts=...): an output has the event time of its event")
         out.emit(**values)
 
-    program.update[name_of(event.tag)](state, SimpleNamespace(**event.payload | {"ts": event.ts}), emit)
+    function: Any = program.update[name_of(event.tag)]
+    if isinstance(function, Mapping):
+        if type_of(state) not in function:
+            raise ParameterError(f"a state of type {type_of(state)!r} may not process {name_of(event.tag)!r}")
+        function = function[type_of(state)]
+    function(state, SimpleNamespace(**event.payload | {"ts": event.ts}), emit)
     return [{"ts": ts} | payload for ts, payload in out.emitted]
 
 
 def forked(program: Program, state: State, left: Any, right: Any) -> tuple[State, State]:
     """Fork a state for two sets of tags, as the fork sees them; the state stays as it is."""
-    assert program.fork is not None
-    sides = first_state(program), first_state(program)
-    program.fork(copied(program, state), *sides, left, right)
+    signature = fork_of(program, type_of(state), left, right)
+    if signature is None:
+        raise ParameterError(f"there is no fork of a state of type {type_of(state)!r} for {left!r} and {right!r}")
+    sides = first_state(program, signature[1]), first_state(program, signature[2])
+    function: Any = program.fork if len(state_types(program)) == 1 else cast(Any, program).forks[signature]
+    function(copied(program, state), *sides, left, right)
     return copied(program, sides[0]), copied(program, sides[1])
 
 
-def joined(program: Program, left: State, right: State) -> State:
-    """Join two states; they stay as they are."""
+def joined(program: Program, left: State, right: State, into: str | None = None) -> State:
+    """Join two states, to one of a type; they stay as they are."""
+    if len(state_types(program)) > 1:
+        assert into is not None
+        both = first_state(program, into)
+        cast(Any, program).joins[into, type_of(left), type_of(right)](both, copied(program, left), copied(program, right))
+        return copied(program, both)
     assert program.join is not None
-    into = copied(program, left)
-    program.join(into, copied(program, right))
-    return copied(program, into)
+    both = copied(program, left)
+    program.join(both, copied(program, right))
+    return copied(program, both)
 
 
 def copied(program: Program, state: State) -> State:
     """Copy a state, with containers of its own."""
-    copy = first_state(program)
+    copy = first_state(program, type_of(state))
     for name, value in content(program, state).items():
         setattr(copy, name, value)
     return copy
@@ -204,7 +257,7 @@ def copied(program: Program, state: State) -> State:
 
 def content(program: Program, state: State) -> dict[str, Any]:
     """Return what a state holds, by field; later changes do not reach it."""
-    return {name: deepcopy(getattr(state, name)) for name in program.state}
+    return {name: deepcopy(getattr(state, name)) for name in state_types(program)[type_of(state)]}
 
 
 # -- wire diagrams --------------------------------------------------------------------------------------------
@@ -272,7 +325,7 @@ def follow(program: Program, state: State, diagram: Diagram, see: See, outputs: 
         left, right = forked(program, state, see(diagram.left_tags), see(diagram.right_tags))
         left = follow(program, left, diagram.left, see, outputs)
         right = follow(program, right, diagram.right, see, outputs)
-        state = joined(program, left, right)
+        state = joined(program, left, right, type_of(state))
     return state
 
 

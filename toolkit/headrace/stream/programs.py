@@ -95,8 +95,10 @@ class Program(programs.Program):
             As of `over`.
         **options
             ``threads``, ``max_threads``, ``plan`` (a `Plan`, "auto", "chain", "flat"), ``leaves``, ``heartbeat`` (events
-            between two moments at which others hear how far an input is), ``reconfigure``, ``max_state``, and those that
-            every run has: see `Stream.start`.
+            between two moments at which others hear how far an input is), ``order`` ("events"; "none": each output at once,
+            in any order, so that a silent input holds back what depends on it and nothing else), ``reconfigure`` (changes
+            before rows of the merged input: ``[(1000, 4), (5000, {"plan": plan})]``), ``max_state``, and those that every
+            run has: see `Stream.start`.
 
         Returns
         -------

@@ -5,6 +5,7 @@ the result does not depend on the plan (Kallas et al., "Stream Processing with D
 
 ====================  ======================================================================
 ``program``           `hr.program`: what a user writes, read and checked
+``reading``           its parts, read and checked
 ``definition``        what it says: tags, state, functions, which tags depend on each other
 ``tags``              `hr.tag`; implementation tags, and the sets of them that a fork sees
 ``parts_kernel``      which part of a keyed tag a key belongs to
@@ -31,6 +32,7 @@ Plans:
 ``by_rates``          a plan by measured rates and costs; ``exhaustive`` is the best there is
 ``prediction``        how many events per second a plan can take
 ``dependence``        the graph of implementation tags: what is connected, what falls apart
+``state_types``       which type of state each node has
 ``rates``             how often events of each tag come
 ====================  ======================================================================
 
@@ -42,6 +44,7 @@ Running:
 ``binding``           what names stand for in kernels, and the rewritten functions
 ``emissions``         what an emission leaves out
 ``template``          the text of one program's kernels
+``entries``           its part that hands entries of keyed maps over one by one
 ``build``             that text, and the loop that calls it
 ``section``           a program at run time
 ``states``            a state for each node, and why a call of a function failed

@@ -6,7 +6,7 @@ words of an arena (`codegen.placed`), one for each node of the plan.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from headrace.codegen.capture import CapturedFunction, capture
 from headrace.codegen.functions import GeneratedFunction, specialise
 from headrace.codegen.kinds import Kind, scalar
 from headrace.codegen.placed import bindings
+from headrace.codegen.state import StateField
 from headrace.egress.containers import holds_text
 from headrace.memory.arena import CLASSES, HEAD
 from headrace.synchronization.definition import Definition
@@ -25,6 +26,8 @@ EVENT_WORDS = ("me", "c", "o", "s", "l", "k", "owner", "i", "row", "at", "ts")
 """Parameters of an update: the state at `k`, whose free lists begin at `owner`; row `row` of input `i`, at `at` of its chunk."""
 FORK_WORDS = ("me", "c", "s", "l", "k", "owner", "k_left", "owner_left", "k_right", "owner_right", "left", "right")
 JOIN_WORDS = ("me", "c", "s", "l", "k", "owner", "k_other", "owner_other")
+TYPED_JOIN_WORDS = FORK_WORDS[:-2]
+"""Of several types of state: the state at `k` is a new one."""
 NO_TEXT = ""
 """The first literal, so its id is 0."""
 TEXT_FIELDS = ("text_prefixes", "text_addresses", "text_lengths", "text_points")
@@ -55,11 +58,20 @@ class Column:
 
 @dataclass
 class BoundTag:
-    """A tag, and its update rewritten."""
+    """A tag, and its update rewritten: by the number of the state's type, for those that may process it."""
 
     tag: Tag
-    update: GeneratedFunction
+    updates: dict[int, GeneratedFunction]
     columns: tuple[Column, ...]
+
+
+@dataclass
+class BoundFork:
+    """A fork and a join, rewritten, and the numbers of the types of state they are for: above, left, right."""
+
+    types: tuple[int, int, int]
+    fork: GeneratedFunction
+    join: GeneratedFunction
 
 
 @dataclass
@@ -68,12 +80,16 @@ class Bound:
 
     program: Definition
     tags: list[BoundTag]
-    fork: GeneratedFunction | None
-    join: GeneratedFunction | None
+    forks: list[BoundFork]
     optional: tuple[str, ...] = ()
     """Outputs that some emission leaves out; each has a flag, in a column after those of all outputs."""
     literals: list[str] = field(default_factory=list)
     has_texts: bool = False
+
+    @property
+    def by_entry(self) -> list[str]:
+        """Tags whose events take, at a node above others, the entries of their own key alone."""
+        return [one.tag.name for one in self.tags if self.forks and self.program.is_by_entry(one.tag.name)]
 
     @property
     def emits(self) -> dict[str, Kind]:
@@ -83,7 +99,8 @@ class Bound:
     @property
     def generated(self) -> list[GeneratedFunction]:
         """All functions, for errors of the compiler."""
-        return [f for f in (*(one.update for one in self.tags), self.fork, self.join) if f is not None]
+        updates = [function for one in self.tags for function in one.updates.values()]
+        return [*updates, *(function for one in self.forks for function in (one.fork, one.join))]
 
     def columns_at(self, number: int) -> int:
         """Where the columns of a tag begin among those of all."""
@@ -119,30 +136,34 @@ def bind(program: Definition, debug: bool = False) -> Bound:
     )
     # An integer that leaves its range ends the run, with or without `debug`: no result is silently wrong.
     options = {"poll": "stopped(c)", "debug": True, "texts": texts, "memory": memory}
-    updates = {name: capture(function) for name, function in program.update.items()}
-    optional = fields_left_out(updates.values(), program.emits)
+    updates = {
+        name: {
+            number: capture(program.update_of(name, of))
+            for number, of in enumerate(program.types)
+            if program.may_process(of, [name])
+        }
+        for name in program.tags
+    }
+    optional = fields_left_out([one for each in updates.values() for one in each.values()], program.emits)
     emits = emitted_columns(program, optional)
     tags = [
-        _bind_tag(program, number, one, completed(updates[one.name], program.emits, optional), emits, options)
-        for number, one in enumerate(program.tags.values())
-    ]
-    fork = join = None
-    if program.fork is not None and program.join is not None:
-        fork = specialise(
-            program.fork,
-            name="user_fork",
-            arguments=("state", "state_left", "state_right", "tags_left", "tags_right"),
-            bindings={
-                "state": bindings(program.state),
-                "state_left": bindings(program.state, "k_left", "owner_left"),
-                "state_right": bindings(program.state, "k_right", "owner_right"),
-                "tags_left": _membership(program, "left"),
-                "tags_right": _membership(program, "right"),
-            },
-            parameters=FORK_WORDS,
-            ends=("state",),
-            **options,
+        _bind_tag(
+            program, number, one, {of: completed(update, program.emits, optional) for of, update in updates[one.name].items()},
+            emits, options,
         )
+        for number, one in enumerate(program.tags.values())
+    ]  # fmt: skip
+    forks = _bind_forks(program, options)
+    kinds: list[Kind] = [kind for one in program.tags.values() for kind in one.columns.values()]
+    kinds += [*program.emits.values(), *(one.kind for fields in program.types.values() for one in fields.values())]
+    has_texts = len(texts.literals) > 1 or any(map(holds_text, kinds))
+    return Bound(program, tags, forks, optional, list(texts.literals) if has_texts else [], has_texts)
+
+
+def _bind_forks(program: Definition, options: Mapping[str, Any]) -> list[BoundFork]:
+    """Rewrite forks and joins, by the types of state they are for."""
+    if program.fork is not None and program.join is not None:
+        fork = _bind_fork(program, "user_fork", program.fork, (program.state,) * 3, options)
         join = specialise(
             program.join,
             name="user_join",
@@ -152,10 +173,46 @@ def bind(program: Definition, debug: bool = False) -> Bound:
             ends=("state_other",),
             **options,
         )
-    kinds: list[Kind] = [kind for one in program.tags.values() for kind in one.columns.values()]
-    kinds += [*program.emits.values(), *(one.kind for one in program.state.values())]
-    has_texts = len(texts.literals) > 1 or any(map(holds_text, kinds))
-    return Bound(program, tags, fork, join, optional, list(texts.literals) if has_texts else [], has_texts)
+        return [BoundFork((0, 0, 0), fork, join)]
+    numbers, found = list(program.types), []
+    for number, (signature, function) in enumerate(program.forks.items()):
+        above, left, right = fields = tuple(program.types[of] for of in signature)
+        join = specialise(
+            program.joins[signature],
+            name=f"user_join_{number}",
+            arguments=("state", "state_left", "state_right"),
+            bindings={
+                "state": bindings(above),
+                "state_left": bindings(left, "k_left", "owner_left"),
+                "state_right": bindings(right, "k_right", "owner_right"),
+            },
+            parameters=TYPED_JOIN_WORDS,
+            ends=("state_left", "state_right"),
+            **options,
+        )
+        fork = _bind_fork(program, f"user_fork_{number}", function, fields, options)
+        found.append(BoundFork(tuple(numbers.index(of) for of in signature), fork, join))
+    return found
+
+
+def _bind_fork(
+    program: Definition, name: str, function: Callable, fields: Sequence[Mapping[str, StateField]], options: Mapping[str, Any]
+) -> GeneratedFunction:
+    return specialise(
+        function,
+        name=name,
+        arguments=("state", "state_left", "state_right", "tags_left", "tags_right"),
+        bindings={
+            "state": bindings(fields[0]),
+            "state_left": bindings(fields[1], "k_left", "owner_left"),
+            "state_right": bindings(fields[2], "k_right", "owner_right"),
+            "tags_left": _membership(program, "left"),
+            "tags_right": _membership(program, "right"),
+        },
+        parameters=FORK_WORDS,
+        ends=("state",),
+        **options,
+    )
 
 
 def seen_as(kind: str) -> str:
@@ -171,8 +228,9 @@ def emitted_columns(program: Definition, optional: Sequence[str]) -> dict[str, K
 
 
 def _bind_tag(
-    program: Definition, number: int, tag: Tag, update: CapturedFunction, emits: Mapping[str, Kind], options: Mapping[str, Any]
-) -> BoundTag:
+    program: Definition, number: int, tag: Tag, updates: Mapping[int, CapturedFunction], emits: Mapping[str, Kind],
+    options: Mapping[str, Any],
+) -> BoundTag:  # fmt: skip
     columns = [Column(name, seen_as(kind)) for name, kind in tag.columns.items()]
     fields: dict[str, Binding] = {"ts": FieldBinding("ts")}
     for column in columns:
@@ -182,12 +240,14 @@ def _bind_tag(
         fields[column.name] = FieldBinding(f"{read} != 0" if column.kind == "bool" else read, kind=kind, valid=valid)
     places = "".join(f", {{{place}}}" for place in range(len(emits)))
 
-    def write(values: tuple[str, ...]) -> GeneratedFunction:
+    types = list(program.types.values())
+
+    def write(of: int, values: tuple[str, ...]) -> GeneratedFunction:
         return specialise(
-            update,
-            name=f"user_{number}",
+            updates[of],
+            name=f"user_{number}" if len(types) == 1 else f"user_{number}_{of}",
             arguments=("state", "e", "emit"),
-            bindings={"state": bindings(program.state), "e": fields},
+            bindings={"state": bindings(types[of]), "e": fields},
             parameters=(*EVENT_WORDS, *values),
             emits=emits,
             emit=f"give(me, c, o, l, i, row, ts{places})",
@@ -195,9 +255,12 @@ def _bind_tag(
         )
 
     everything = tuple(f"{part}_{column.name}" for column in columns for part in ("c", "m"))
-    read = write(everything).reads.get("e", ())
+    read = {name for of in updates for name in write(of, everything).reads.get("e", ())}
+    if program.is_by_entry(tag.name):
+        read.add(tag.by or "")
     used = tuple(column for column in columns if column.name in read)
-    return BoundTag(tag, write(tuple(f"{part}_{column.name}" for column in used for part in ("c", "m"))), used)
+    given = tuple(f"{part}_{column.name}" for column in used for part in ("c", "m"))
+    return BoundTag(tag, {of: write(of, given) for of in updates}, used)
 
 
 def _membership(program: Definition, side: str) -> Membership:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,17 @@ from headrace.names import instead
 from headrace.reference.synchronization import Diagram, Event, drawn, drawn_sides
 from headrace.synchronization.counterexamples import Counterexample
 from headrace.synchronization.definition import Definition, dependent, independent
-from headrace.synchronization.laws import DIFFERENT, ROUNDING, Case, Descent, Side, Tags, both_sides, is_valid
+from headrace.synchronization.laws import (
+    DIFFERENT,
+    ROUNDING,
+    Case,
+    Descent,
+    Side,
+    Tags,
+    both_sides,
+    has_types,
+    is_valid,
+)
 from headrace.synchronization.shrinking import smallest
 from headrace.synchronization.tags import ImplementationTag, Tag, part_of
 from headrace.windows import TIMESTAMP_UNIT, parse_duration
@@ -23,6 +33,8 @@ EXAMPLES = 300
 """Cases of each law, if not said otherwise."""
 _STREAMS = 2
 """Of each tag."""
+_TRIALS = 200
+"""To draw a case whose wires have types of state that fit."""
 _INTEGERS = (0, 1, 2, 3, -1, -2, 5, 10, 999, 1_000, -1_000, 1 << 33)
 _VALUES: dict[str, tuple] = {
     "float64": (0.0, 0.5, 1.0, -1.5, 0.1, 0.2, 0.3, 0.7, 10.1),
@@ -51,11 +63,14 @@ def check(
         raise ParameterError(f"check(examples={examples!r}): give a whole number of cases, 1 or more")
     cases = _Cases(program, random.Random(seed), _read_values(program, values))
     # One law after the other: what breaks several is told by the one that is the easiest to see through.
-    laws = ("C2", "C3", "C1") if program.fork is not None else ("C3",)
+    laws = ("C2", "C3", "C1") if program.can_fork else ("C3",)
+    if program.by is not None and program.can_fork:
+        laws = (*laws, "C4")
     held = dict.fromkeys(laws, 0)
     tried, failure, rounded = 0, "", None
     for law in (law for law in laws for _ in range(examples)):
-        case = cases.draw(law)
+        case = cases.draw_typed(law)
+        program = cases.program
         if case is None:
             continue
         tried += 1
@@ -127,11 +142,24 @@ class _Cases:
             for stream in range(_STREAMS)
         )
 
+    def draw_typed(self, law: str) -> Case | None:
+        """Draw a case whose wires have types of state; of several forks that would do each is the first one at times."""
+        if len(self.program.types) == 1:
+            return self.draw(law)
+        signatures = list(self.program.forks)
+        self.random.shuffle(signatures)
+        self.program = replace(self.program, forks={one: self.program.forks[one] for one in signatures})
+        for _ in range(_TRIALS):
+            case = self.draw(law)
+            if case is not None and has_types(self.program, case):
+                return case
+        return None
+
     def draw(self, law: str) -> Case | None:
         """Draw a case of a law; None if it says nothing of the wire that was drawn."""
         self.ts = 0
         tags, descents = self.tags, []
-        while self.program.fork is not None and len(descents) < 2 and self.random.random() < 0.4:
+        while self.program.can_fork and len(descents) < 2 and self.random.random() < 0.4:
             sides = self._sides(tags)
             is_right = not sides[0] or (bool(sides[1]) and self.random.random() < 0.5)
             if not sides[is_right]:
@@ -146,6 +174,10 @@ class _Cases:
             return Case(law, case.descents, case.before, Side(left), Side(right))
         while not (left or right):
             left, right = self._sides(tags)
+        if law == "C4":
+            keyed = tuple(tag for tag in tags if self.program.is_by_entry(tag.tag))
+            sides = Side(left, self._history(left, 3)), Side(right, self._history(right, 3))
+            return Case(law, case.descents, case.before, *sides, (self._event(keyed),)) if keyed else None
         is_right = not left or (bool(right) and self.random.random() < 0.5)
         sides = Side(left, self._history(left, 3)), Side(right, self._history(right, 3))
         return Case(law, case.descents, case.before, *sides, (self._event(sides[is_right].tags),), is_right)
@@ -163,7 +195,7 @@ class _Cases:
 
     def _history(self, tags: Tags, most: int) -> Diagram:
         events = [self._event(tags) for _ in range(self.random.randrange(most + 1))] if tags else []
-        return drawn(events, tags, self._depends, self.random, 2 if self.program.fork is not None else 0)
+        return drawn(events, tags, self._depends, self.random, 2 if self.program.can_fork else 0)
 
     def _depends(self, a: ImplementationTag, b: ImplementationTag) -> bool:
         return dependent(self.program, a, b)

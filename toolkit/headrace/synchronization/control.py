@@ -12,7 +12,7 @@ from headrace.egress import rings
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells, publish_cell, reserved
-from headrace.progress import MIN_TIME
+from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.synchronization import words
 from headrace.synchronization.layout import Layout
 from headrace.workers.changes_kernel import THREADS
@@ -37,6 +37,15 @@ class Configuration:
 
     threads: int
     plan: Any
+
+
+class Planned(NamedTuple):
+    """A configuration that comes into force before a row of the merged input, and what of it was asked for."""
+
+    at: int
+    configuration: Configuration
+    replans: bool
+    says_threads: bool
 
 
 @by_reference
@@ -131,8 +140,11 @@ def allocate(
     )
 
 
-def write_plan(c: PlanArrays, layout: Layout, tags: Sequence[str]) -> None:
-    """Write down a plan, all of whose state is at its root: nobody runs, no input publishes, and queues are empty."""
+def write_plan(c: PlanArrays, layout: Layout, tags: Sequence[str], by_entry: Sequence[str] = ()) -> None:
+    """Write down a plan, all of whose state is at its root: nobody runs, no input publishes, and queues are empty.
+
+    Events of tags in `by_entry` take the entries of their own key alone.
+    """
     places, queues = layout.places, layout.queues
     c.node[words.STATE :: words.NODE_CELLS * CELL] = words.AT_REST  # of leaves of a plan before, too: nobody takes one
     c.shape[[words.NODES, words.LEAVES, words.QUEUES, words.ROOT]] = (
@@ -153,8 +165,9 @@ def write_plan(c: PlanArrays, layout: Layout, tags: Sequence[str]) -> None:
     for number, queue in enumerate(queues):
         dependents = layout.dependents[number]
         c.dependents[at : at + len(dependents)] = dependents
-        c.form[number, : words.END_DEPENDENT + 1] = (
-            queue.input, queue.node, tags.index(queue.tag), at, at + len(dependents)
+        tag = tags.index(queue.tag)
+        c.form[number, : words.ENTRY_TAG + 1] = (
+            queue.input, queue.node, tag, at, at + len(dependents), len(tags) + tag if queue.tag in by_entry else -1
         )  # fmt: skip
         at += len(dependents)
         cell = number * words.QUEUE_CELLS * CELL
@@ -170,14 +183,21 @@ def write_configuration(c: PlanArrays, row: int, configuration: Configuration) -
     c.rows[row, THREADS] = configuration.threads
 
 
-def plan_configuration(c: PlanArrays, index: int, at: int, configuration: Configuration) -> None:
-    """Have configuration row ``index + 1`` come into force before row `at` of the counted inputs; `at` must not fall."""
+def plan_configuration(c: PlanArrays, index: int, at: int, configuration: Configuration, replans: bool) -> None:
+    """Have configuration row ``index + 1`` come into force before row `at` of the merged input; `at` must not fall."""
     write_configuration(c, index + 1, configuration)
+    c.rows[index + 1, words.REPLANS] = replans
     c.plan_at[index], c.plan_row[index] = at, index + 1
 
 
-def activate(c: PlanArrays, out: Any) -> None:
-    """Make the workers of configuration 0 active, before any of them runs."""
+def activate(c: PlanArrays, out: Any, is_ordered: bool = True) -> None:
+    """Make the workers of configuration 0 active, before any of them runs.
+
+    Results are released up to what is promised. Where their order does not matter, all are promised from the start, but
+    that there will be no more.
+    """
     for worker in range(int(c.rows[0, THREADS])):
         publish_cell(c.reading, worker * CELL, 1)
-    rings.start_mark(out, len(c.reading) // CELL, MIN_TIME, MIN_TIME)
+    rings.start_mark(out, len(c.reading) // CELL, MIN_TIME if is_ordered else END_OF_TIME - 1, MIN_TIME)
+    if not is_ordered:
+        c.words[words.RELEASED] = words.NEVER

@@ -67,6 +67,9 @@ class Counterexample:
         elif self.case.law == "C2":
             text = "C2 fails: the join of a fork is not the state that was forked"
             remedy = "fork must keep everything, once or in a way that join undoes"
+        elif self.case.law == "C4":
+            text = f"C4 fails: updating the entries of its key alone with {tags} is not updating everything"
+            remedy = "what this event needs, and changes, must be the entry of its own key; else leave by= out of the state"
         else:
             text = f"C3 fails: {tags} change the state or what is emitted if they change places"
             remedy = "make these tags depend on each other"
@@ -109,6 +112,12 @@ class Counterexample:
             lines += self._wire([], sides.other)
             return lines
         event = self._event(case.events[0])
+        if case.law == "C4":
+            lines += ["", "join, update"]
+            lines += self._fork(*before, [event], sides.other)
+            lines += ["the entries of its key alone"]
+            lines += self._fork(*before, [event], sides.one)
+            return lines
         with_event = [*before]
         with_event[case.is_right] = [*before[case.is_right], event]
         left, right = map(self._content, apart(self.program, case, state))

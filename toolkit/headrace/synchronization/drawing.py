@@ -39,7 +39,8 @@ def plan_text(nodes: Sequence[Placed], rates: Rates = None, predicted: float | N
     last = _last_children(nodes)
     lines = []
     for one in nodes:
-        line = f"{_branch(one, nodes, last)}{one.name}  {tags_text(one.node.tags, tags)}"
+        of = "" if one.node.state is None else f" ({one.node.state})"
+        line = f"{_branch(one, nodes, last)}{one.name}{of}  {tags_text(one.node.tags, tags)}"
         if rates is not None and one.node.tags:
             line += f"  {rate_text(rate_of(one, rates))}"
         lines.append(line)

@@ -72,6 +72,9 @@ class MailboxInlet(GateInlet):
         self._tags = self._router.route(piece.columns, len(piece.ts))
         if TAGS in self.store.names:
             piece.columns[TAGS] = self._tags, None
+        with self.lock:
+            kept = mailbox_kernel.first_kept(self._control, self.number)
+        self.store.release_rows(kept)  # K2
         super().hold(piece)
         self._held_queues = None
         if self._ticker is not None:

@@ -4,6 +4,7 @@ C1    for states a, b that came of a fork for the tags p1 and p2, and an event o
       after the join, with the same outputs; and the same for an event of p2 (the mirrored law). As printed, for any two
       states, it would refuse the paper's own event window: only what a fork may leave behind counts
 C2    joining what was just forked gives the state back, whatever it was forked for
+C4    of a state by key: updating what the event's key has, joined of both sides, and giving it back is updating after the join
 C3    two events that do not depend on each other may change places: the same state, and of each event the same outputs
 
 A `Case` says how a state is reached from the first one, through updates, forks and joins, and which law is tried there.
@@ -28,8 +29,10 @@ from headrace.reference.synchronization import (
     copied,
     first_state,
     follow,
+    fork_of,
     forked,
     joined,
+    type_of,
     updated,
 )
 from headrace.synchronization.definition import Definition, dependent, independent
@@ -143,7 +146,9 @@ def both_sides(program: Definition, case: Case) -> Sides:
     state = reached(program, case)
     if case.law == "C2":
         as_it_was = Outcome(content(program, state))
-        return Sides(_outcome(program, lambda: (joined(program, *apart(program, case, state)), [])), as_it_was)
+        return Sides(
+            _outcome(program, lambda: (joined(program, *apart(program, case, state), type_of(state)), [])), as_it_was
+        )
     if case.law == "C3":
         first, second = case.events
         return Sides(
@@ -153,16 +158,56 @@ def both_sides(program: Definition, case: Case) -> Sides:
     left, right = apart(program, case, state)
     (event,) = case.events
 
+    def by_entry() -> tuple[State, list[Any]]:
+        sides, outputs = _updated_by_entry(program, case, left, right, event)
+        return joined(program, *sides, type_of(state)), [outputs]
+
     def update_and_join() -> tuple[State, list[Any]]:
         wires = copied(program, left), copied(program, right)
         outputs = updated(program, wires[case.is_right], event)
-        return joined(program, *wires), [outputs]
+        return joined(program, *wires, type_of(state)), [outputs]
 
     def join_and_update() -> tuple[State, list[Any]]:
-        both = joined(program, left, right)
+        both = joined(program, left, right, type_of(state))
         return both, [updated(program, both, event)]
 
+    if case.law == "C4":
+        return Sides(_outcome(program, by_entry), _outcome(program, join_and_update))
     return Sides(_outcome(program, update_and_join), _outcome(program, join_and_update))
+
+
+def _updated_by_entry(
+    program: Definition, case: Case, left: State, right: State, event: Event
+) -> tuple[tuple[State, State], list[Any]]:
+    """Update what an event's key has on two wires, and leave all other entries where they are."""
+    key = event.payload[program.by or ""]
+    sides = copied(program, left), copied(program, right)
+    entries = [first_state(program), first_state(program)]
+    for side, entry in zip(sides, entries, strict=True):
+        _move_entry(program, key, side, entry)
+    has_left, has_right = (any(content(program, entry).values()) for entry in entries)
+    both = joined(program, *entries) if has_left and has_right else entries[has_right]
+    outputs = updated(program, both, event)
+    for name, held in content(program, both).items():
+        if set(held) - {key}:
+            raise LookupError(f"it touches other entries of {name} than that of its own key {key!r}")
+    seen = program.seen(case.left.tags), program.seen(case.right.tags)
+    needs_left, needs_right = (
+        any((name, key) in tags if program.is_by_entry(name) else name in tags for name in tags) for tags in seen
+    )
+    parts = forked(program, both, *seen) if needs_left and needs_right else [first_state(program)] * 2
+    if not (needs_left and needs_right):
+        parts = (parts[0], both) if needs_right else (both, parts[1])
+    for side, part in zip(sides, parts, strict=True):
+        _move_entry(program, key, part, side)
+    return sides, outputs
+
+
+def _move_entry(program: Definition, key: Any, giver: State, taker: State) -> None:
+    for name in program.state:
+        if key in getattr(giver, name):
+            getattr(taker, name)[key] = getattr(giver, name)[key]
+            getattr(giver, name).pop(key)
 
 
 def _in_order(program: Definition, state: State, *events: Event, swapped: bool = False) -> tuple[State, list[Any]]:
@@ -197,8 +242,47 @@ def _compared(one: Any, other: Any) -> str:
 # -- what a case may be ---------------------------------------------------------------------------------------
 
 
+def has_types(program: Definition, case: Case) -> bool:
+    """Whether every wire has a type of state that may process its events; always so where there is one type."""
+    if len(program.types) == 1:
+        return True
+    of = next(iter(program.types))
+    for descent in case.descents:
+        signature = fork_of(program, of, *descent.sides)
+        if signature is None or not _is_typed(program, of, descent.before):
+            return False
+        of = signature[1 + descent.is_right]
+    names = [event.tag[0] for event in case.events]
+    if not _is_typed(program, of, case.before) or not program.may_process(of, names):
+        return False
+    if case.law == "C3":
+        return True
+    signature = fork_of(program, of, case.left.tags, case.right.tags)
+    return (
+        signature is not None
+        and _is_typed(program, signature[1], case.left.diagram)
+        and _is_typed(program, signature[2], case.right.diagram)
+        and program.may_process(signature[1 + case.is_right], names)
+    )
+
+
+def _is_typed(program: Definition, of: str, diagram: Diagram) -> bool:
+    if isinstance(diagram, Update):
+        return program.may_process(of, [diagram.event.tag[0]])
+    if isinstance(diagram, Sequence):
+        return all(_is_typed(program, of, part) for part in diagram.parts)
+    signature = fork_of(program, of, diagram.left_tags, diagram.right_tags)
+    return (
+        signature is not None
+        and _is_typed(program, signature[1], diagram.left)
+        and _is_typed(program, signature[2], diagram.right)
+    )
+
+
 def is_valid(program: Definition, case: Case, tags: Collection[ImplementationTag]) -> bool:
     """Whether every wire processes what it may, and parallel wires what is independent."""
+    if not has_types(program, case):
+        return False
     for descent in case.descents:
         if not (_fits(program, descent.before, tags) and _is_fork(program, *descent.sides, tags)):
             return False
@@ -208,8 +292,12 @@ def is_valid(program: Definition, case: Case, tags: Collection[ImplementationTag
     if case.law == "C3":
         first, second = (event.tag for event in case.events)
         return first in tags and second in tags and independent(program, first, second)
+    if case.law == "C4" and not all(event.tag in tags and program.is_by_entry(event.tag[0]) for event in case.events):
+        return False
     if not _fits(program, Parallel(case.left.tags, case.right.tags, case.left.diagram, case.right.diagram), tags):
         return False
+    if case.law == "C4":
+        return True
     return all(event.tag in (case.right if case.is_right else case.left).tags for event in case.events)
 
 

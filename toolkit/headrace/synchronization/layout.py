@@ -7,11 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from headrace.synchronization.definition import Definition
-from headrace.synchronization.plan_nodes import PlanNode
+from headrace.synchronization.plan_nodes import PlanNode, one_tree
 from headrace.synchronization.plans import Plan
+from headrace.synchronization.state_types import matched
 from headrace.synchronization.tags import ImplementationTag
 
 TOP = "top"
+Named = tuple[str, list["Named"]]
+"""The name of a node, and what is below it."""
 
 
 @dataclass
@@ -22,6 +25,8 @@ class Place:
     parent: int = -1
     left: int = -1
     right: int = -1
+    state: int = 0
+    """The number of its state's type."""
     below: int = 0
     """The nodes below, and the node, are `below` to its own number."""
     name: str = TOP
@@ -98,12 +103,13 @@ def lay_out(plan: Plan, program: Definition, inputs: Sequence[Sequence[Implement
     inputs : sequence of sequence of ImplementationTag
         Of each input those that its rows may have.
     """
+    root = one_tree(plan.roots)
+    types = list(program.types)
+    if len(types) > 1:
+        root = matched(program, root)
+        assert root is not None, "the plan is valid"
     places: list[Place] = []
-    names = (one.name for one in plan.nodes)
-    roots = [_add(root, places, names) for root in plan.roots]
-    while len(roots) > 1:  # the forest becomes one tree
-        roots = [*roots[2:], _join(places, (), TOP, roots[0], roots[1])]
-    places = _in_postorder(places, roots[0])
+    _add(root, types, places, _named(plan))
     owner = {tag: number for number, place in enumerate(places) for tag in place.tags}
     queues: list[Queue] = []
     routes: list[list[int]] = []
@@ -121,36 +127,30 @@ def lay_out(plan: Plan, program: Definition, inputs: Sequence[Sequence[Implement
     return Layout(places, queues, routes, _dependents(program, places, queues))
 
 
-def _add(node: PlanNode, places: list[Place], names: Iterator[str]) -> int:
-    name = next(names)  # in preorder, as a plan lists its nodes
-    if not node.children:
-        places.append(Place(tuple(node.tags), name=name))
-        return len(places) - 1
-    left, right = (_add(child, places, names) for child in node.children)
-    return _join(places, tuple(node.tags), name, left, right)
+def _named(plan: Plan) -> Named:
+    """What the plan's drawing calls its nodes, as one tree; see `one_tree`."""
+    names = (one.name for one in plan.nodes)  # in preorder
+
+    def named(node: PlanNode) -> Named:
+        return next(names), [named(child) for child in node.children]
+
+    trees = [named(root) for root in plan.roots]
+    while len(trees) > 1:
+        trees = [*trees[2:], (TOP, trees[:2])]
+    return trees[0]
 
 
-def _join(places: list[Place], tags: tuple[ImplementationTag, ...], name: str, left: int, right: int) -> int:
-    places.append(Place(tags, left=left, right=right, name=name))
+def _add(node: PlanNode, types: Sequence[str], places: list[Place], named: Named) -> int:
+    """Add a node after those below it; its number."""
+    below = len(places)
+    name, names = named
+    children = [_add(child, types, places, each) for child, each in zip(node.children, names, strict=True)]
+    left, right = children or (-1, -1)
+    for child in children:
+        places[child].parent = len(places)
+    state = 0 if node.state is None else types.index(node.state)
+    places.append(Place(tuple(node.tags), left=left, right=right, state=state, below=below, name=name))
     return len(places) - 1
-
-
-def _in_postorder(places: list[Place], root: int) -> list[Place]:
-    ordered: list[Place] = []
-
-    def visit(number: int) -> int:
-        place = places[number]
-        if place.is_leaf:
-            ordered.append(Place(place.tags, below=len(ordered), name=place.name))
-            return len(ordered) - 1
-        below = len(ordered)
-        left, right = visit(place.left), visit(place.right)
-        ordered.append(Place(place.tags, left=left, right=right, below=below, name=place.name))
-        ordered[left].parent = ordered[right].parent = len(ordered) - 1
-        return len(ordered) - 1
-
-    visit(root)
-    return ordered
 
 
 def _dependents(program: Definition, places: Sequence[Place], queues: Sequence[Queue]) -> list[list[int]]:

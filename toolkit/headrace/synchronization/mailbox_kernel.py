@@ -17,6 +17,8 @@ Invariants  I1  the runs of a queue are in the order of rows, and so of ranks
             I4  the event of smallest rank of all that are in queues may be processed, as soon as every
                 FRONTIER is beyond it: progress needs no more than that the inputs go on
             I5  rows of an input are numbered from 0 in the order they are given: those published are below ADMITTED
+            I6  rows of an input that lie in the store begin with its first one that is not processed, or whose place
+                among all inputs a planned change still asks for (`first_kept`): nobody reads earlier ones
 Ordering    F1 runs are written, F2 store_release TAIL of every queue written to, then ADMITTED, F3 store_release
             FRONTIER; L0 load_acquire ADMITTED, L1 load_acquire FRONTIER, L2 load_acquire TAIL
                     who sees a frontier sees all events before it in the queues: an empty queue has none. Tails
@@ -27,14 +29,27 @@ Ordering    F1 runs are written, F2 store_release TAIL of every queue written to
                     a queue that P2 and P3 find empty had, when L1 was read, no event below FRONTIER that
                     is not processed; else none below DONE_TS. So what is promised to the collector
                     is never ahead of a result that is not written
-            S1 SPACE_WAITING += 1 (`prepare`: a fence), S2 try again, S3 sleep; G1 HEAD moves, G2 fence,
-            G3 SPACE_WAITING is read (`signal`)
+            S1 SPACE_WAITING += 1 (`prepare`: a fence), S2 try again, S3 sleep; G1 HEAD, a FRONTIER, RELEASED or
+            MERGED moves, G2 fence, G3 SPACE_WAITING is read (`signal`)
                     of the two fences one is first: S2 sees the room, or G3 sees who waits
-Progress    Before a feeder waits for room it publishes what it wrote (F2, F3): the event of smallest rank
-            that is in any queue is below every FRONTIER of inputs that wait, so it may be processed (I4).
-            What waits is bounded, by `CAPACITY` events of each input and `RUNS` runs of each queue. What is kept is
-            not: rows lie in the store until none before them in time waits, so while one event has to wait, later
-            ones of its input that do not depend on it pass, and their rows and results stay.
+            K1 load_acquire HEAD of an input's queues, K2 rows before the first run's are freed, by the feeder,
+            who alone writes runs                   M3 -> K1: who read a row is done with it
+            K3 load_acquire PLANNED, K4 MERGED      who counts reads rows from MERGED on, which only grows, and
+                                                    none once PLANNED says that nothing is left
+            B1 fetch_add RESULTS, before M3; B2 RELEASED
+                    what is processed has its results counted, so those held back are no more than counted
+Bounded     What waits, by `CAPACITY` events of each input and `RUNS` runs of each queue. What is kept: by `SPAN` rows of
+            each input from its first one that is kept on (I6), so that one event that has to wait lets that many
+            later ones of its input pass; and by `MOST_RESULTS` results held back (of the order of events only), beyond
+            which an input waits unless its FRONTIER is the smallest.
+Progress    Before a feeder waits for room it publishes what it wrote (F2, F3). Inputs do not wait for each other in a
+            circle. Let e be the event of smallest rank in any queue. An input that waits for room in queues, or
+            for its span, has an event in a queue, of rank >= e, so its own next one is beyond e. One that waits for
+            results to be released has a FRONTIER above the smallest of all; whose that is does not wait so. If that
+            one is below e it has no event in a queue: nothing is kept of it, nothing waits, it may go on, and if it
+            is silent its silence is what the order of results waits for. Else e is below all that may come, and is
+            processed (I4). If there is no event in any queue, the input of smallest FRONTIER has all its rows
+            MERGED, and may go on. Each of these moves says so (G1 to G3).
 Source      Kallas, Niksic, Stanford and Alur, "Stream Processing with Dependency-Guided Synchronization",
             section 3.4; heartbeats are FRONTIER
 Checked     tests/headrace/synchronization
@@ -75,11 +90,15 @@ from headrace.synchronization.words import (
     INPUT,
     INPUT_CELLS,
     LOST_WAKEUPS,
+    MERGED,
     PASSED,
     PENDING,
+    PLANNED,
     PUBLISHED,
     QUEUE_CELLS,
     QUEUES,
+    RELEASED,
+    RESULTS,
     RUN_WORDS,
     RUNS,
     SPACE_EVENT,
@@ -90,6 +109,10 @@ from headrace.synchronization.words import (
 
 CAPACITY = 1 << 16
 """Events of an input that may wait in queues."""
+SPAN = 1 << 20
+"""Rows of an input that may be kept, from the first one that is not processed on."""
+MOST_RESULTS = 1 << 20
+"""Results that may wait for their turn before inputs wait that are ahead of others."""
 ROOM_WAIT_NS = 2_000_000
 LOST_NS = 1_000_000_000
 
@@ -125,17 +148,45 @@ def publish_events(c, i, ts, count):
     if ts > load_relaxed(c.input, input_cell(i, FRONTIER)):
         store_release(c.input, input_cell(i, FRONTIER), ts)  # F3
         news = True
+        signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)
     if news:
         signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)
 
 
 @kernel
+def first_kept(c, i):
+    """The first row of the input that is still needed. The feeder's, or with his lock."""
+    row = load_relaxed(c.input, input_cell(i, ADMITTED))
+    for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
+        head = load_acquire(c.queue, queue_cell(q, HEAD))  # K1
+        if head < c.queue[queue_cell(q, PENDING)]:
+            row = min(row, c.runs[run_of(q, head) + FIRST])
+    if load_acquire(c.words, PLANNED) < c.plan_at.size - 1:  # K3
+        row = min(row, load_acquire(c.input, input_cell(i, MERGED)))  # K4
+    return row
+
+
+@kernel
+def is_ahead(c, i):
+    """Whether another input's next event may have a smaller ts."""
+    frontier = load_relaxed(c.input, input_cell(i, FRONTIER))
+    for other in range(c.given.shape[0]):
+        if load_acquire(c.input, input_cell(other, FRONTIER)) < frontier:
+            return True
+    return False
+
+
+@kernel
 def room_for(c, i):
-    """Events of the input that its queues have room for."""
+    """Events of the input that there is room for, in its queues, in its store, and for their results."""
+    released = load_acquire(c.words, RELEASED)
+    if load_acquire(c.words, RESULTS) - released > MOST_RESULTS and is_ahead(c, i):
+        return 0
     waiting = 0
     for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
         waiting += c.queue[queue_cell(q, COUNTED)] - load_acquire(c.queue, queue_cell(q, PASSED))
-    return CAPACITY - waiting
+    kept = load_relaxed(c.input, input_cell(i, ADMITTED)) - first_kept(c, i)
+    return min(CAPACITY - waiting, SPAN - kept)
 
 
 @kernel
@@ -210,7 +261,7 @@ def add_or_wait(c, i, ts, queues, start, count, first_row, heartbeat, stop):
         if taken == 0 and load_acquire(stop, 0) == 0:
             timed_out = doze(c.signals, SPACE_EVENT, ticket, ROOM_WAIT_NS)  # S3
             # Who made room may not have come as far as G2 yet; if he has not for long, the wake-up was lost.
-            if timed_out and room_for(c, i) != before and doze(c.signals, SPACE_EVENT, ticket, LOST_NS):
+            if timed_out and room_for(c, i) > before and doze(c.signals, SPACE_EVENT, ticket, LOST_NS):
                 fetch_add(c.words, LOST_WAKEUPS, 1)
         cancel(c.words, SPACE_WAITING)
     return taken
@@ -317,12 +368,29 @@ def earliest(c):
 
 
 @kernel
-def counted_rows(c):
-    """Events published of the inputs whose rows planned changes count."""
-    total = 0
+def merged_rows(c, x):
+    """Rows of all inputs that no later one can precede: the beginning of the merged input. Who has PLANNING."""
+    ts, place = END_OF_TIME, (1 << 62)
     for i in range(c.given.shape[0]):
+        row = load_acquire(c.input, input_cell(i, ADMITTED))  # L0
+        frontier = load_acquire(c.input, input_cell(i, FRONTIER))  # L1
+        if is_below(frontier, (i << SOURCE_SHIFT) | row, ts, place):
+            ts, place = frontier, (i << SOURCE_SHIFT) | row
+    total, moved = 0, False
+    for i in range(c.given.shape[0]):
+        # Read after all frontiers: whatever comes beyond this row is not below them.
+        end = load_acquire(c.input, input_cell(i, ADMITTED))
+        row = load_relaxed(c.input, input_cell(i, MERGED))
+        while row < end:
+            found = rows_below(c, x, i, row, end, ts, place)
+            if found == row:
+                break
+            row, moved = found, True
+        store_release(c.input, input_cell(i, MERGED), row)
         if c.given[i, COUNTS] != 0:
-            total += load_acquire(c.input, input_cell(i, ADMITTED))
+            total += row
+    if moved:
+        signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)
     return total
 
 
@@ -330,11 +398,12 @@ __all__ = [
     "CAPACITY",
     "add",
     "add_or_wait",
-    "counted_rows",
     "earliest",
+    "first_kept",
     "first_of",
     "is_below",
     "limit_of",
+    "merged_rows",
     "pass_rows",
     "promise",
     "queue_cell",

@@ -35,6 +35,13 @@ TAG_EVENTS = Measure(
 )  # fmt: skip
 JOINS = Measure("joins", "joins", "How often states were joined.", "counter", rate="joins_per_s", shown="column")
 FORKS = Measure("forks", "forks", "How often a state was forked.", "counter", shown="column")
+COPIED = Measure(
+    "copied_bytes", "bytes", "Bytes of states that forks and joins have moved.", "counter", rate="copied_bytes_per_s",
+)  # fmt: skip
+SPARED = Measure(
+    "spared_bytes", "bytes",
+    "Bytes of states that stayed where they were: joined in place, or of other keys than that of the event.", "counter",
+)  # fmt: skip
 RESTS_IN_VAIN = Measure(
     "rests_in_vain", "rests", "How often leaves came to rest for an event that could not be processed yet.", "counter",
     shown="column",
@@ -46,7 +53,7 @@ IMBALANCE = Measure(
 STATE_BYTES = Measure("state_bytes", "bytes", "Memory of the nodes' states.", shown="column")
 
 MEASURES = (
-    PROCESSED, LATENCY, ADDED, RESULTS, JOINS, FORKS, RESTS_IN_VAIN, IMBALANCE, STATE_BYTES, LOST_WAKEUPS, HOLDS_BACK,
-    WATERMARK_GAP, LOAD, *WORKER_TIME, EVENTS, BACKLOG, NODE_TIME, NODE_JOINS, WAITS_FOR, TAG_EVENTS,
+    PROCESSED, LATENCY, ADDED, RESULTS, JOINS, FORKS, COPIED, SPARED, RESTS_IN_VAIN, IMBALANCE, STATE_BYTES,
+    LOST_WAKEUPS, HOLDS_BACK, WATERMARK_GAP, LOAD, *WORKER_TIME, EVENTS, BACKLOG, NODE_TIME, NODE_JOINS, WAITS_FOR, TAG_EVENTS,
 )  # fmt: skip
 """In the order in which histories show them."""

@@ -120,6 +120,8 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
         "results": section.results,
         "joins": int(work[:, words.JOINS].sum()),
         "forks": int(work[:, words.FORKS].sum()),
+        "copied_bytes": int(work[:, words.COPIED].sum()),
+        "spared_bytes": int(work[:, words.SPARED].sum()),
         "rests_in_vain": int(meter[:, words.RESTS_IN_VAIN].sum()),
         "imbalance_cv": coefficient_of_variation(busy[members]),
         "state_bytes": section.states.state_bytes(),

@@ -1,7 +1,8 @@
 """Plans for a program: which optimizer makes them; Appendix B's, and two fixed shapes of the tree.
 
 The graph of implementation tags is taken apart by its rarest tags: they go to a node above, and what is left is in
-pieces that do not depend on each other (`taken_apart`). Leaves are then shared out among the pieces, by their rates.
+pieces that do not depend on each other (`taken_apart`). Leaves are then shared out among the pieces, by their rates; and
+where a program has several types of state the tree is matched to them (`state_types`), with fewer leaves where it must.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from headrace.synchronization.plan_nodes import PlanNode
 from headrace.synchronization.plans import Plan, implementation_tags
 from headrace.synchronization.prediction import Model, read_costs
 from headrace.synchronization.rates import read_rates
+from headrace.synchronization.state_types import with_types
 from headrace.synchronization.tags import ImplementationTag
 
 WAYS = ("rates", "latency", "appendix", "chain", "flat", "best")
@@ -51,28 +53,40 @@ def make_plan(
     known = None if rates is None else read_rates(program, tags, rates)
     if by in ("best", "latency") and known is None:
         raise ParameterError(f"plan(by={by!r}): the best by what is not said; give rates=, events per second of each tag")
-    if program.fork is None:
+    if not program.can_fork:
         leaves = 1
     graph = Dependence(program)
     pieces = taken_apart(graph, tags, dict.fromkeys(tags, 1.0) if known is None else known)
-    roots = appendix(pieces, leaves)
+    roots = _with_types(program, (appendix(pieces, number) for number in range(leaves, 0, -1)))
     if by in ("chain", "flat"):
-        roots = (chain if by == "chain" else flat)(graph, roots, leaves)
+        roots = (chain if by == "chain" else flat)(graph, appendix(pieces, leaves), leaves)
+        if (typed := with_types(program, roots)) is None:
+            raise ParameterError(
+                f"plan(by={by!r}, leaves={leaves}): the forks of {program.name} lead to no types of state that fit such a tree;"
+                f" give fewer leaves, another by=, or the program another fork"
+            )
+        roots = typed
     if known is None:
         return Plan(roots, by="appendix" if by in BY_RATES else by, program=program)
     model = Model(known, read_costs(program, costs), leaves if threads is None else threads)
     if by == "best":
-        roots = without_idle_roots(best(graph, tags, model, leaves))
+        roots = _with_types(program, [without_idle_roots(best(graph, tags, model, leaves)), roots])
     elif by in BY_RATES:
         # What Appendix B makes with fewer leaves is looked at too: joins may cost more than a leaf spares.
         others = [appendix(pieces, number) for number in leaf_counts(leaves)[:-1]]
         found = [roots, *others, *(without_idle_roots(tree) for tree in by_rates(graph, tags, model, leaves))]
+        typed = [one for one in (with_types(program, trees) for trees in found) if one is not None]
         if by == "latency":
             # A plan that cannot keep up has no delay that stands still: then the one that does most.
-            roots = min(found, key=lambda one: (model.delay_ns(one), -(model.events_per_second(one) or math.inf)))
+            roots = min(typed, key=lambda one: (model.delay_ns(one), -(model.events_per_second(one) or math.inf)))
         else:
-            roots = max(found, key=lambda one: model.events_per_second(one) or 0.0)
+            roots = max(typed, key=lambda one: model.events_per_second(one) or 0.0)
     return Plan(roots, known, model.events_per_second(roots), by, program)
+
+
+def _with_types(program: Definition, plans: Iterable[Sequence[PlanNode]]) -> tuple[PlanNode, ...]:
+    """The first of some plans whose nodes can have types of state; of one leaf there is always one."""
+    return next(typed for typed in (with_types(program, roots) for roots in plans) if typed is not None)
 
 
 def _check_whole(label: str, given: Any, most: int) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from headrace.errors import ParameterError
 from headrace.names import instead
 from headrace.runtime.options import RunOptions, check_named, pool_size, read_changes, whole
-from headrace.synchronization.control import Configuration
+from headrace.synchronization.control import Configuration, Planned
 from headrace.synchronization.plans import MOST_LEAVES, Plan
 
 PLANS = ("auto", "chain", "flat")
+ORDERS = ("events", "none")
 DEFAULT_HEARTBEAT = 1024
 MOST_HEARTBEAT = 1 << 16
 DEFAULT_MAX_STATE = 1 << 35
@@ -33,8 +34,12 @@ class ProgramOptions:
         The most that a plan which is made here may have; `max_threads` by default.
     heartbeat : int
         Events of an input between two moments at which the others hear how far it is.
-    reconfigure : sequence of (row, threads)
-        Changes before rows of the first input: ``(1000, 4)``.
+    reconfigure : sequence of (row, threads or dict)
+        Changes before rows of the merged input, all inputs in the order of events: ``(1000, 4)``, ``(1000, {"plan": plan})``.
+        A change comes when it is certain which row that is: once no input can bring an earlier one.
+    order : {"events", "none"}
+        Outputs come in the order of their events, each once no earlier one can come; or each at once, in any order, so
+        that a silent input holds back what depends on it and nothing else.
     max_state : int
         Bytes that states may take.
     """
@@ -55,18 +60,23 @@ class ProgramOptions:
         leaves: int | None = None,
         heartbeat: int = DEFAULT_HEARTBEAT,
         reconfigure: Sequence[tuple[int, Any]] = (),
+        order: str = "events",
         max_state: int = DEFAULT_MAX_STATE,
     ):
         self._threads = threads if isinstance(threads, dict) else {None: threads}
         self.debug = run is not None and run.debug
-        self._planned = [(at, wish["threads"]) for at, wish in read_changes(reconfigure, ("threads",), '{"threads": 4}')]
-        counts = [*self._threads.values(), *(count for _, count in self._planned)]
+        self._planned = read_changes(reconfigure, ("threads", "plan"), '{"threads": 4}')
+        counts = [*self._threads.values(), *(wish["threads"] for _, wish in self._planned if "threads" in wish)]
         self.max_threads = pool_size(max_threads, counts)
         for count in counts:
             whole("threads", count, 1, self.max_threads)
-        if not isinstance(plan, Plan) and plan not in PLANS:
-            raise ParameterError(f"plan={plan!r}: give a plan of Program.plan(), or {instead(plan, PLANS, 'the kinds')}")
+        for given in (plan, *(wish["plan"] for _, wish in self._planned if "plan" in wish)):
+            if not isinstance(given, Plan) and given not in PLANS:
+                raise ParameterError(f"plan={given!r}: give a plan of Program.plan(), or {instead(given, PLANS, 'the kinds')}")
         self.plan = plan
+        if order not in ORDERS:
+            raise ParameterError(f"order={order!r}: {instead(order, ORDERS, 'the orders')}")
+        self.is_ordered = order == "events"
         self.leaves = min(self.max_threads, MOST_LEAVES) if leaves is None else whole("leaves", leaves, 1, MOST_LEAVES)
         self.heartbeat = whole("heartbeat", heartbeat, 1, MOST_HEARTBEAT)
         self.max_state = whole("max_state", max_state, 1 << 12, 1 << 44)
@@ -79,6 +89,11 @@ class ProgramOptions:
         """Configuration 0 of an operator."""
         return Configuration(int(self._threads.get(operator, self._threads.get(None, 1))), plan)
 
-    def planned(self, plan: Plan) -> list[tuple[int, Configuration]]:
-        """(row, configuration), rising."""
-        return [(at, Configuration(int(count), plan)) for at, count in self._planned]
+    def planned(self, initial: Configuration, plan_of: Callable[[Plan | str], Plan]) -> list[Planned]:
+        """Planned changes, each complete if nothing else changes before it; `plan_of` makes and checks a plan."""
+        found, last = [], initial
+        for at, wish in self._planned:
+            plan = plan_of(wish["plan"]) if "plan" in wish else last.plan
+            last = Configuration(int(wish.get("threads", last.threads)), plan)
+            found.append(Planned(at, last, "plan" in wish, "threads" in wish))
+        return found

@@ -1,7 +1,8 @@
 """Plans as JSON, to keep and to write by hand.
 
 A plan is an object with its roots; a node has tags, and no children or two. Tags are written in ranges, which say all
-pairs of their parts and streams; either is a number or a text of numbers and ranges, and 0 where it is left out::
+pairs of their parts and streams; either is a number or a text of numbers and ranges, and 0 where it is left out. A node
+may say the type of its state, ``"state": "part"``, where a program has several::
 
     {"roots": [
         {"tags": [{"tag": "barrier"}],
@@ -45,6 +46,8 @@ def _node_text(node: PlanNode, indent: str) -> str:
                 entry[label] = numbers[0] if len(numbers) == 1 else numbers_text(numbers)
         tags.append(json.dumps(entry))
     text = f'{indent}{{"tags": [{", ".join(tags)}]'
+    if node.state is not None:
+        text += f', "state": {json.dumps(node.state)}'
     if node.children:
         children = ",\n".join(_node_text(child, indent + "    ") for child in node.children)
         text += f', "children": [\n{children}\n{indent}]'
@@ -81,12 +84,12 @@ def _roots(given: Any) -> Iterator[PlanNode]:
 def _node(where: str, given: Any, depth: int) -> PlanNode:
     if depth >= MOST_LEAVES:
         raise ParameterError(f"{where}: deeper than {MOST_LEAVES - 1}, which no plan of {MOST_LEAVES} leaves is; leave nodes out")
-    members = _members(where, given, {"tags", "children"})
+    members = _members(where, given, {"tags", "children", "state"})
     tags = [tag for at, entry in _listed(members, where, "tags") for tag in _tags(at, entry)]
     children = [_node(at, child, depth + 1) for at, child in _listed(members, where, "children")]
     if len(children) not in (0, 2):
         raise ParameterError(f"{where}: {len(children)} in children: a leaf has none, and a node that forks has two")
-    return PlanNode(tags, children)
+    return PlanNode(tags, children, members.get("state"))
 
 
 def _tags(where: str, given: Any) -> Iterator[ImplementationTag]:

@@ -12,6 +12,13 @@ Progress    Nobody waits while there is a leaf that is free and has something to
             free (W1 to W3 and T2 to T4 of `tree_kernel`; F2, F3 of `mailbox_kernel`). Who passed over a leaf
             because another worker ran it relies on that one to look again: he does before he sleeps, and wakes the
             others before he parks (W4).
+Changes     A planned change comes once its row of the merged input is certain (`merged_rows`), which one worker at a time
+            finds out, under PLANNING; who finds it taken relies on the other one to look again before he sleeps, after he
+            said that he waits. Threads are changed there and then. Another plan needs everything at rest, so the worker
+            only says that it is DUE, and goes no further (D1 store_release DUE); who replans writes PLANNED then, which
+            no worker does while that change is due, and takes PLANNING for it (D2): who counts rows reads some that need not
+            be kept once PLANNED says that nothing is left. At the end of input nothing is left that a plan could process: who
+            finds the end lets what is planned be in force, with PROMISING, without which nobody replans.
 Promises    What results there may still be is promised for all workers at once, under PROMISING, in the
             last ring, which has no records (M3, P1 to P4 of `mailbox_kernel`).
 Checked     tests/headrace/synchronization
@@ -33,11 +40,12 @@ from headrace.memory.atomics import (
 )
 from headrace.memory.event_count import cancel, prepare, signal, sleep
 from headrace.progress import END_OF_TIME
-from headrace.synchronization.mailbox_kernel import counted_rows, earliest
+from headrace.synchronization.mailbox_kernel import earliest, merged_rows
 from headrace.synchronization.tree_kernel import fork_below, node_cell, rest, run_node, wanted_above
 from headrace.synchronization.words import (
     DATA_EVENT,
     DATA_WAITING,
+    DUE,
     LEAVES,
     NEVER,
     NEXT_LEAF,
@@ -46,10 +54,13 @@ from headrace.synchronization.words import (
     PLANNING,
     PROMISING,
     READY,
+    REPLANS,
     ROOT,
     RUNNING,
     SLICES,
     SLICES_RUN,
+    SPACE_EVENT,
+    SPACE_WAITING,
     SPENT_NS,
     STARTED,
     STATE,
@@ -61,20 +72,38 @@ IDLE_WAIT_NS = 20_000_000
 
 
 @kernel
-def change(c, rows):
-    """Let the planned changes that come before so many rows be in force, unless somebody else does."""
+def change(c, x, over):
+    """Let the planned changes be in force whose row of the merged input has come, unless somebody else does; all, if `over`."""
     if load_relaxed(c.words, PLANNED) >= c.plan_at.size - 1 or exchange(c.words, PLANNING, 1) != 0:
         return
-    planned = load_relaxed(c.words, PLANNED)
+    rows = NEVER if over else merged_rows(c, x)
+    planned = load_acquire(c.words, PLANNED)
     while c.plan_at[planned] != NEVER and c.plan_at[planned] <= rows:
-        install(c, c.plan_row[planned])
+        row = c.plan_row[planned]
+        if c.rows[row, REPLANS] != 0 and not over:
+            store_release(c.words, DUE, planned + 1)  # D1
+            break
+        install(c, row)
         planned += 1
         store_release(c.words, PLANNED, planned)
+    if c.plan_at[planned] == NEVER:
+        signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)  # rows are not kept for this any more
     exchange(c.words, PLANNING, 0)
 
 
 @kernel
-def promise_results(c, o):
+def come_into_force(c, due):
+    """Let a planned change of the plan be in force, which is made: for whoever replans."""
+    while exchange(c.words, PLANNING, 1) != 0:  # D2
+        pause()
+    install(c, c.plan_row[due - 1])
+    store_release(c.words, PLANNED, due)
+    signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)  # rows may not be kept for planned changes any more
+    exchange(c.words, PLANNING, 0)
+
+
+@kernel
+def promise_results(c, o, x):
     """Say up to which time there will be no more results; the end, if all is done."""
     spins = 0
     while exchange(c.words, PROMISING, 1) != 0:
@@ -86,7 +115,7 @@ def promise_results(c, o):
     last = o.mark.size // CELL - 1
     over = bound == END_OF_TIME
     while over and load_acquire(c.words, PLANNED) < c.plan_at.size - 1 and not stopped(c):
-        change(c, NEVER)  # no row reached them: they are applied all the same, before anybody hears of the end
+        change(c, x, True)  # no row reached them: they are applied all the same, before anybody hears of the end
         pause()  # another worker may be at it
     publish(o, last, 0, bound if over else bound - 1, bound if over else bound - 1)
     exchange(c.words, PROMISING, 0)
@@ -135,8 +164,9 @@ def await_events(me, c, o, x, s, l):
         pause()
     ticket = prepare(c.words, DATA_WAITING, c.signals, DATA_EVENT)  # W1
     turn(c.meter, me, BUSY_NS)
+    change(c, x, False)
     found = look_around(me, c, o, x, s, l)  # W2
-    promise_results(c, o)
+    promise_results(c, o, x)
     if found or stopped(c) or load_acquire(c.reading, me * CELL) == 0 or load_acquire(c.words, OVER) != 0:
         cancel(c.words, DATA_WAITING)
         return
@@ -174,13 +204,13 @@ def run_worker(me, c, o, x, s, l):
         elif load_acquire(c.words, OVER) != 0:
             await_stop(me, c)
         else:
-            change(c, counted_rows(c))
+            change(c, x, False)
             if look_around(me, c, o, x, s, l):
-                promise_results(c, o)
+                promise_results(c, o, x)
             else:
                 await_events(me, c, o, x, s, l)
     turn(c.meter, me, PARKED_NS)
     return 0
 
 
-__all__ = ["run_worker"]
+__all__ = ["come_into_force", "run_worker"]

@@ -19,6 +19,8 @@ class PlanNode:
         What it owns; kept in order.
     children : iterable of PlanNode
         None, or two: a leaf, or a node that joins and forks.
+    state : str, optional
+        The type of its state, of a program that has several; found out where it is not said.
 
     Examples
     --------
@@ -30,8 +32,11 @@ class PlanNode:
 
     tags: tuple[ImplementationTag, ...] = ()
     children: tuple[PlanNode, ...] = ()
+    state: str | None = None
 
-    def __init__(self, tags: Iterable[tuple[str, int, int]] = (), children: Iterable[PlanNode] = ()):
+    def __init__(
+        self, tags: Iterable[tuple[str, int, int]] = (), children: Iterable[PlanNode] = (), state: str | None = None
+    ):
         object.__setattr__(self, "tags", tuple(sorted(map(_read_tag, tags))))
         children = tuple(children)
         if any(not isinstance(child, PlanNode) for child in children):
@@ -42,6 +47,9 @@ class PlanNode:
                 f" and a node that forks has two"
             )
         object.__setattr__(self, "children", children)
+        if state is not None and not isinstance(state, str):
+            raise ParameterError(f"plan: state={state!r}: give the name of a type of state, or leave it out")
+        object.__setattr__(self, "state", state)
 
 
 def _read_tag(given: object) -> ImplementationTag:
@@ -79,6 +87,14 @@ class Placed:
     def name(self) -> str:
         """What drawings and messages call it."""
         return f"node {self.index}" if self.leaf < 0 else f"leaf {self.leaf}"
+
+
+def one_tree(roots: Sequence[PlanNode]) -> PlanNode:
+    """Make one tree of several, by nodes that own nothing."""
+    roots = list(roots)
+    while len(roots) > 1:
+        roots = [*roots[2:], PlanNode((), roots[:2])]
+    return roots[0]
 
 
 def placed(roots: Sequence[PlanNode]) -> Iterator[Placed]:

@@ -19,6 +19,7 @@ from headrace.synchronization.dependence import Dependence
 from headrace.synchronization.drawing import plan_svg, plan_text
 from headrace.synchronization.plan_json import MOST_LEAVES
 from headrace.synchronization.plan_nodes import Placed, PlanNode, placed
+from headrace.synchronization.state_types import check_types
 from headrace.synchronization.tag_ranges import tags_text
 from headrace.synchronization.tags import ImplementationTag
 
@@ -178,7 +179,8 @@ class Plan:
         ------
         ParameterError
             An implementation tag that nobody owns, that two own, or that is not there; dependent ones in nodes of which
-            none is above the other; several nodes of a program that does not say how to fork. Tags and nodes are named.
+            none is above the other; several nodes of a program that does not say how to fork; types of state that may not
+            process what is theirs. Tags and nodes are named.
 
         Notes
         -----
@@ -186,12 +188,13 @@ class Plan:
         """
         there = implementation_tags(program, tags) if isinstance(tags, Mapping) else list(tags)
         self._check_owners(program, there)
-        if len(self.nodes) > 1 and program.fork is None:
+        if len(self.nodes) > 1 and not program.can_fork:
             raise ParameterError(
                 f"plan: {len(self.nodes)} nodes: {program.name} has no fork and join, so its plan is one leaf;"
                 f" give program(fork=, join=), or leaves=1"
             )
         self._check_independence(Dependence(program), there)
+        check_types(program, self.roots)
         return self
 
     def _check_owners(self, program: Definition, there: list[ImplementationTag]) -> None:

@@ -1,4 +1,8 @@
-"""Reconfiguring a program: threads move among leaves between events; another plan needs a join of everything."""
+"""Reconfiguring a program: threads move among leaves between events; another plan needs a join of everything.
+
+A planned change of the plan is found to be DUE by a worker (`plan_kernel`), and made here: by the thread that follows
+changes, between two looks at what has come into force.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,20 @@ from dataclasses import replace
 from typing import Any
 
 from headrace.errors import ReconfigurationError
+from headrace.kernel import compile_now
+from headrace.memory.cells import read_cell
 from headrace.runtime.at_once import AtOnce
-from headrace.runtime.sections import Capabilities, Control
+from headrace.runtime.sections import Capabilities, Completion, Control
+from headrace.synchronization import words
 from headrace.synchronization.control import (
     SPARE_CONFIGURATIONS,
     Configuration,
     PlanArrays,
+    Planned,
     write_configuration,
 )
 from headrace.synchronization.options import PLANS
+from headrace.synchronization.plan_kernel import come_into_force
 from headrace.synchronization.plans import Plan
 
 WAYS = (*PLANS, "rates", "latency")
@@ -32,12 +41,13 @@ class Reconfiguration(AtOnce):
     max_threads : int
     initial : Configuration
         Row 0.
-    planned : sequence of (row of the input, Configuration)
+    planned : sequence of Planned
         Rows 1, 2, ...
     read_plan : callable
         Returns the plan that is asked for, by itself, as JSON or by the way to make it; else raises `ParameterError`.
     replan : callable
-        Lets a plan be in force; False if it has to be asked again.
+        Lets a plan be in force, with what else is to be asked and done, as `Replanning.change`; False if it has to be
+        asked again.
     """
 
     def __init__(
@@ -45,9 +55,9 @@ class Reconfiguration(AtOnce):
         control: PlanArrays,
         max_threads: int,
         initial: Configuration,
-        planned: Sequence[tuple[int, Configuration]],
+        planned: Sequence[Planned],
         read_plan: Callable[[Any], Plan],
-        replan: Callable[[Plan], bool],
+        replan: Callable[..., bool],
     ):
         self.capabilities = Capabilities(
             {
@@ -57,13 +67,19 @@ class Reconfiguration(AtOnce):
             {"mapping": "which keys belong to which leaf is said by the plan"},
         )
         self._max_threads, self._read_plan, self._replan = max_threads, read_plan, replan
-        self._plan = initial.plan
+        self._plan, self._wishes = initial.plan, planned
         self._seen = initial
+        self._is_replanning = False
+        """Whether rest was asked for, for the planned change that is due."""
+        self._shown = initial
+        """What the last change that was taken note of led to."""
+        self._taken, self._made = 0, set[int]()
+        """Planned changes that were taken note of, and those that were made here."""
 
         def write(row: int, configuration: Configuration) -> None:
             write_configuration(control, row, configuration)
 
-        super().__init__(control, initial, planned, write, SPARE_CONFIGURATIONS)
+        super().__init__(control, initial, [one[:2] for one in planned], write, SPARE_CONFIGURATIONS)
 
     def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
         """Complete a wish against the newest configuration known."""
@@ -95,6 +111,51 @@ class Reconfiguration(AtOnce):
                 return None
             self._plan = target.plan
         return super().place(target)
+
+    def completed(self) -> Completion | None:
+        """The next change nobody has taken note of; a planned one of the plan that is due is made first."""
+        self._make_due()
+        found = super().completed()
+        if found is None:
+            return None
+        after = found.after
+        if found.planned_at is not None:
+            index, self._taken = self._taken, self._taken + 1
+            if not self._wishes[index].replans:
+                after = replace(after, plan=self._shown.plan)
+            elif index not in self._made:  # the end of the input was first
+                self._plan = after.plan
+            found = found._replace(before=self._shown, after=after)
+        self._shown = after
+        return found
+
+    def _make_due(self) -> None:
+        """Make a planned change of the plan whose row has come, or stop asking for it."""
+        due = read_cell(self._control.words, words.DUE)
+        if not self._is_replanning and due <= read_cell(self._control.words, words.PLANNED):
+            return
+
+        def is_wanted() -> bool:
+            return read_cell(self._control.words, words.PLANNED) < due
+
+        plan = self._wishes[due - 1].configuration.plan
+        self._is_replanning = not self._replan(plan, is_wanted, lambda: self._make(due - 1))
+
+    def _make(self, index: int) -> None:
+        """Everything is at rest under another plan: let the planned change be in force."""
+        control, row, one = self._control, index + 1, self._wishes[index]
+        if not one.says_threads:
+            configuration = replace(one.configuration, threads=self.current.threads)
+            self._write(row, configuration)
+            self._rows[row] = configuration
+        self._plan = one.configuration.plan
+        self._made.add(index)
+        come_into_force(control, index + 1)
+
+    def compile(self) -> None:
+        """Compile what Python calls while the stream runs."""
+        super().compile()
+        compile_now(come_into_force, (self._control, 1))
 
     def describe(self, configuration: Configuration) -> dict[str, Any]:
         """Control -> value."""

@@ -14,6 +14,7 @@ Progress    A mailbox has room for so many runs. Where the new plan would need m
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, Protocol
 
@@ -63,8 +64,19 @@ class Replanning:
         compile_now(ask_to_hold, (self._section.control,))
         compile_now(let_go, (self._section.control,))
 
-    def change(self, plan: Any) -> bool:
-        """Let a valid plan be in force. False if not everything is at rest yet: ask again."""
+    def change(
+        self, plan: Any, is_wanted: Callable[[], bool] = lambda: True, then: Callable[[], None] = lambda: None
+    ) -> bool:
+        """Let a valid plan be in force. False if not everything is at rest yet: ask again.
+
+        Parameters
+        ----------
+        plan : Plan
+        is_wanted : callable
+            Asked before anything is written: of a planned change the end of the input may have come first.
+        then : callable
+            What belongs to the change; while no worker can find that the input is over.
+        """
         section = self._section
         shared = section.control.words
         if read_cell(shared, words.OVER):  # nothing is left that the plan could process
@@ -79,7 +91,10 @@ class Replanning:
             held.enter_context(section.plan_lock)
             begin_promising(shared, words.PROMISING)
             try:
-                done = self._write(layout)  # R3
+                if not is_wanted():
+                    done = True
+                elif done := self._write(layout):  # R3
+                    then()
             finally:
                 publish_cell(shared, words.PROMISING, 0)  # R4
         let_go(section.control)  # R5
@@ -94,7 +109,7 @@ class Replanning:
         section.passed_before += section.passed_rows()
         section.input_before = passed_by_input(section)
         root = len(section.layout.places) - 1
-        control.write_plan(section.control, layout, list(section.states.bound.program.tags))
+        control.write_plan(section.control, layout, list(section.states.bound.program.tags), section.states.bound.by_entry)
         section.states.write_plan(layout)
         section.states.move(root, len(layout.places) - 1)
         section.work_before = read_cells(section.control.work, 1)

@@ -1,4 +1,4 @@
-"""From result records to the rows of a program: in the order of the events that caused them."""
+"""From result records to the rows of a program: in the order of the events that caused them, or as they come."""
 
 from __future__ import annotations
 
@@ -27,12 +27,16 @@ class ProgramResults:
     optional : sequence of str
         Those that may be null; their flags follow the values.
     texts : KeyDictionary or None
+    is_ordered : bool
+        Else rows are in the order in which they are released.
     """
 
-    reads_b_and_c = True
-
-    def __init__(self, schema: pa.Schema, emits: Mapping[str, Kind], optional: Sequence[str], texts: KeyDictionary | None):
-        self.schema, self._texts = schema, texts
+    def __init__(
+        self, schema: pa.Schema, emits: Mapping[str, Kind], optional: Sequence[str], texts: KeyDictionary | None,
+        is_ordered: bool = True,
+    ):  # fmt: skip
+        self.schema, self._texts, self._is_ordered = schema, texts, is_ordered
+        self.reads_b_and_c = is_ordered
         self._are_floats = [str(kind).startswith("float") for kind in emits.values()]
         self._optional = [list(emits).index(name) for name in optional]
 
@@ -41,7 +45,8 @@ class ProgramResults:
             self._texts.compile_results()
 
     def finish(self, records: Records) -> pa.RecordBatch:
-        order = np.lexsort((records.b, records.a, records.primary))
+        # Of either order the rows are copied: what is released is written over.
+        order = np.lexsort((records.b, records.a, records.primary)) if self._is_ordered else np.arange(len(records))
         arrays = [restore_times(records.primary.take(order), self.schema.field(0).type)]
         count = len(self._are_floats)
         for field, words, is_float in zip(list(self.schema)[1:], records.values[:count], self._are_floats, strict=True):

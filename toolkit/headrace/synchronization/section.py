@@ -8,25 +8,31 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from headrace.egress import rings
-from headrace.errors import HeadraceError, OverflowInputError, ParameterError, RunFailedError
+from headrace.egress.collector import Consumer
+from headrace.errors import (
+    HeadraceError,
+    NotSupportedError,
+    OverflowInputError,
+    ParameterError,
+    RunFailedError,
+)
 from headrace.ingress.encode import Encoder
 from headrace.ingress.store import Store, allocate_directories, directory_width
 from headrace.kernel import compile_now
-from headrace.memory.cells import read_cell, touch
+from headrace.memory.cells import publish_cell, read_cell, touch
 from headrace.memory.event_count import signal
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace.names import instead
 from headrace.plan.nodes import Branch, OperatorNode
-from headrace.progress import END_OF_TIME
 from headrace.runtime.collected_section import CollectedSection
-from headrace.runtime.sections import Moment
+from headrace.runtime.sections import Moment, RunContext
 from headrace.synchronization import control, mailbox_kernel, words
 from headrace.synchronization.binding import Column
 from headrace.synchronization.build import Built
@@ -67,7 +73,7 @@ class ProgramSection(CollectedSection):
         self.tags_by_input = [one.implementation_tags(spec.program) for one in given]
         streams = read_streams(spec.inputs, spec.program)
         self._streams = streams
-        plan = self._plan_of(options, streams)
+        plan = self._plan_of(options.plan)
         # The columns of a store are known from what its rows are asked, before there are strings.
         columns = [one.columns(bound) for one in given]
         stored = [self._stored(one) for one in given]
@@ -86,13 +92,13 @@ class ProgramSection(CollectedSection):
         self.tag_counts = TagCounts(self.all_tags, self.tags_by_input)
         self.input_before = np.zeros(len(given), np.int64)
         """Events of each input processed under plans that are in force no more."""
-        initial, planned = options.initial(self.name, plan), options.planned(plan)
+        initial = options.initial(self.name, plan)
+        planned = options.planned(initial, self._plan_of)
         most = [len(one.tags) * control.MOST_NODES for one in given]
         queues = sum(map(min, most, map(len, self.tags_by_input)))
         self.control = control.allocate(
             self.max_threads, [directory_width(len(own)) for own in stored],
-            [*[False] * len(ticks), *(branch.side == 0 for branch in branches)], queues,
-            len(bound.emits), OUTPUT_CAPACITY, len(planned),
+            [*[False] * len(ticks), *[True] * len(branches)], queues, len(bound.emits), OUTPUT_CAPACITY, len(planned),
         )  # fmt: skip
         self.work_before = np.zeros_like(self.control.work)
         """What nodes had done under the plans before, by the number of the node."""
@@ -111,9 +117,9 @@ class ProgramSection(CollectedSection):
         ]  # fmt: skip
         self._write_plan()
         control.write_configuration(self.control, 0, initial)
-        for index, (at, configuration) in enumerate(planned):
-            control.plan_configuration(self.control, index, at, configuration)
-        control.activate(self.control, self.out)
+        for index, one in enumerate(planned):
+            control.plan_configuration(self.control, index, one.at, one.configuration, one.replans)
+        control.activate(self.control, self.out, options.is_ordered)
         self._private = [self.states.private() for _ in range(self.max_threads)]
         for worker in range(initial.threads):
             for ring in (self.out.primary, self.out.a, self.out.b, self.out.at, *self.control.out):
@@ -122,40 +128,34 @@ class ProgramSection(CollectedSection):
         self.reconfiguration = Reconfiguration(
             self.control, self.max_threads, initial, planned, self._plan_asked_for, self._replanning.change,
         )  # fmt: skip
-        self.finisher = ProgramResults(node.schema, spec.program.emits, bound.optional, self.states.texts)
+        self.finisher = ProgramResults(node.schema, spec.program.emits, bound.optional, self.states.texts, options.is_ordered)
         self._built: Built | None = None
 
-    def _plan_of(self, options: ProgramOptions, streams: dict[str, int]) -> Plan:
+    def _plan_of(self, given: Plan | str) -> Plan:
+        """A valid plan: that one, or one made for the inputs by a way; those by rates weigh what was measured lately."""
         program = self.bound.program
-        if isinstance(options.plan, Plan):
-            return replace(options.plan.check(program, streams), program=program)
-        return self._made_by(options.plan)
-
-    def _made_by(self, way: str) -> Plan:
-        """A plan for the inputs, by the way of that name; those by rates weigh what was measured lately."""
-        program = self.bound.program
-        leaves = 1 if program.fork is None else self.options.leaves
-        if way not in BY_RATES:
-            made = make_plan(program, self._streams, leaves=leaves, by="appendix" if way == "auto" else way)
-            return replace(made, by=way, program=program)
+        if isinstance(given, Plan):
+            return replace(given.check(program, self._streams), program=program)
+        leaves = self.options.leaves if program.can_fork else 1
+        if given not in BY_RATES:
+            made = make_plan(program, self._streams, leaves=leaves, by="appendix" if given == "auto" else given)
+            return replace(made, by=given, program=program)
         with self.plan_lock:
             rates, costs = self.weighing.rates, self.weighing.costs
         if not any(rates.values()):
-            raise ParameterError(f"plan={way!r}: no events came in the last {RATES_S:g} s, so there are no rates to weigh")
+            raise ParameterError(f"plan={given!r}: no events came in the last {RATES_S:g} s, so there are no rates to weigh")
         threads = self.reconfiguration.current.threads
-        return make_plan(program, self._streams, leaves, rates, way, costs, threads)
+        return make_plan(program, self._streams, leaves, rates, given, costs, threads)
 
     def _plan_asked_for(self, given: Any) -> Plan:
         """Read what `reconfigure` is given for a plan."""
         if isinstance(given, str) and given.lstrip().startswith("{"):
             given = Plan.from_json(given)
-        if isinstance(given, Plan):
-            return replace(given.check(self.bound.program, self._streams), program=self.bound.program)
-        if given not in WAYS:
+        if not isinstance(given, Plan) and given not in WAYS:
             raise ParameterError(
                 f"plan={given!r:.60}: give a plan, as of Program.plan(), its JSON, or {instead(given, WAYS, 'the ways')}"
             )
-        return self._made_by(given)
+        return self._plan_of(given)
 
     def _stored(self, given: Input) -> dict[str, np.dtype]:
         """What the store of an input keeps."""
@@ -164,7 +164,7 @@ class ProgramSection(CollectedSection):
 
     def _write_plan(self) -> None:
         """Let a plan be in force, all of whose state is at its root."""
-        control.write_plan(self.control, self.layout, list(self.bound.program.tags))
+        control.write_plan(self.control, self.layout, list(self.bound.program.tags), self.bound.by_entry)
         self.states.write_plan(self.layout)
         self.states.begin(self.layout)
         for inlet, route in zip(self.feeders, self.layout.routes, strict=True):
@@ -222,6 +222,7 @@ class ProgramSection(CollectedSection):
             (mailbox_kernel.add, add),
             (mailbox_kernel.add_or_wait, (*add, c.words)),
             (mailbox_kernel.promise, (c, zero, zero)),
+            (mailbox_kernel.first_kept, (c, zero)),
             (signal, (c.words, zero, c.signals, zero)),
         ):
             compile_now(function, arguments)
@@ -237,6 +238,12 @@ class ProgramSection(CollectedSection):
         """What a user function's exception in a worker means."""
         if isinstance(error, HeadraceError):
             return error
+        if type(error) is LookupError and self.bound.by_entry:
+            tag = self.bound.tags[int(self._private[worker][words.NUMBER])].tag
+            return RunFailedError(
+                f"{self.name}: {tag.name}: its function makes other entries than that of the event's own {tag.by}, and all of"
+                f" the state is by={tag.by!r}; let it touch its own alone (program.check() shows where), or leave by= out"
+            )
         if isinstance(error, MemoryError):
             return OverflowInputError(
                 f"{self.name}: {STATE_FULL} take more than max_state={self.options.max_state} bytes; pass a larger max_state=, or"
@@ -249,10 +256,21 @@ class ProgramSection(CollectedSection):
         """What a worker reported: nothing that users can cause."""
         return RunFailedError(f"a worker failed with code {int(reported[worker_kernel.FAILURE_CODE])}; please report this")
 
+    def prepare(self, consumers: Sequence[Consumer], run: RunContext, is_last: bool) -> None:
+        """Compile everything, and make the collector; nothing runs yet."""
+        if not (is_last or self.options.is_ordered):
+            raise NotSupportedError(
+                f"order='none': the operator after {self.name} needs its input in the order of time; leave order= out, or let"
+                f" {self.name} be the last one"
+            )
+        super().prepare(consumers, run, is_last)
+
     def release(self, watermark: int) -> None:
-        """Free rows that are processed."""
-        for inlet in self.feeders:
-            inlet.store.release(watermark + 1 if watermark < END_OF_TIME else watermark)
+        """Results are released: inputs may go on that were ahead of others. Rows are freed by the inlets."""
+        c = self.control
+        if self.options.is_ordered:
+            publish_cell(c.words, words.RELEASED, self.results)  # B2
+            signal(c.words, words.SPACE_WAITING, c.signals, words.SPACE_EVENT)  # G2, G3 of `mailbox_kernel`
 
     def stop(self) -> None:
         super().stop()

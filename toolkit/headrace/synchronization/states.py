@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace.codegen.functions import explain_failure, translate_error
+from headrace.codegen.functions import NOT_IN_PYTHON, explain_failure, translate_error
 from headrace.codegen.placed import words_of, write_first_values
 from headrace.egress.containers import state_objects, word_object
 from headrace.errors import FunctionError, HeadraceError
@@ -21,10 +21,11 @@ from headrace.memory.bundle import named
 from headrace.synchronization import words
 from headrace.synchronization.binding import LITERALS, TEMPORARIES, TEXT_FIELDS, Bound
 from headrace.synchronization.control import MOST_NODES
-from headrace.synchronization.layout import Layout
+from headrace.synchronization.layout import Layout, Place
 from headrace.synchronization.tags import TagSet
 
 MAX_TEXTS = 1 << 24
+_LEFT = "the state that the failed call left, which it may have changed before"
 
 
 class States:
@@ -54,11 +55,11 @@ class States:
         if self.texts is not None:
             self.texts.set_types([pa.string()])
             self.texts.keep(bound.literals)
-        state = bound.program.state
-        free, arena = allocate_arena(MOST_NODES + workers, max_state // 8)
-        stride = max(CELL, -(-words_of(state) // CELL) * CELL)
+        self._types = list(bound.program.types.values())
+        free, arena = allocate_arena(2 * MOST_NODES + workers, max_state // 8)
+        stride = max(CELL, -(-max(map(words_of, self._types)) // CELL) * CELL)
         first = int(arena[HANDED_OUT]) + CELL
-        arena[HANDED_OUT] += MOST_NODES * stride
+        arena[HANDED_OUT] += 2 * MOST_NODES * stride
         parts = sum(one.tag.parts for one in bound.tags)
         fields = {
             "arena": arena,
@@ -67,6 +68,9 @@ class States:
             "arena_free": free,
             "nodes": np.array([MOST_NODES], np.int64),
             "places": first + stride * np.arange(MOST_NODES, dtype=np.int64),
+            "entry_places": first + stride * (MOST_NODES + np.arange(MOST_NODES, dtype=np.int64)),
+            "roles": np.zeros(MOST_NODES, np.int64),
+            "types": np.zeros(MOST_NODES, np.int64),
             "tags_below": np.zeros((MOST_NODES, len(bound.tags)), np.int64),
             "parts_below": np.zeros((MOST_NODES, parts), np.int64),
             "column_at": self._columns_at(columns, tags),
@@ -95,7 +99,7 @@ class States:
         """Bring the state of one node to another one, which has none."""
         if before == after:
             return
-        arena, count = self.bundle.arena, words_of(self.bound.program.state)
+        arena, count = self.bundle.arena, words_of(self._types[0])
         here, there = int(self.bundle.places[before]), int(self.bundle.places[after])
         arena[there : there + count] = arena[here : here + count]
         arena[here : here + count] = 0
@@ -104,7 +108,8 @@ class States:
         """Write down which tags there are from each node on down."""
         s, tags = self.bundle, list(self.bound.program.tags)
         s.tags_below[:], s.parts_below[:] = 0, 0
-        for node in range(len(layout.places)):
+        for node, place in enumerate(layout.places):
+            s.types[node] = place.state
             for one in layout.tags_below(node):
                 s.tags_below[node, tags.index(one.tag)] = 1
                 s.parts_below[node, self.bound.parts_at(one.tag) + one.part] = 1
@@ -126,23 +131,28 @@ class States:
     def explain_exception(
         self, error: Exception, private: np.ndarray, layout: Layout, stores: Sequence[Store]
     ) -> HeadraceError | None:
-        """A user function raised: call it again in plain Python, on the event and the states it found."""
+        """A user function raised: call it again in plain Python, on the event and the states as it left them.
+
+        What they were before the call is not kept: that would cost a copy for each event. So the second call may do
+        something else, and where it does the message says so.
+        """
         kind, number, program = int(private[words.KIND]), int(private[words.NUMBER]), self.bound.program
         function: Callable | None
         if kind == words.UPDATE:
             one = self.bound.tags[number]
             source, row = int(private[words.SOURCE]), int(private[words.POSITION])
-            name, function, roles = one.tag.name, program.update[one.tag.name], ("state", "e", "emit")
+            at = int(private[words.AT_NODE])
+            name, function, roles = one.tag.name, self._update_at(one.tag.name, at), ("state", "e", "emit")
             event = self._event(one.columns, stores[source], row)
 
             def given() -> dict[str, Any]:
-                # Whose node it is is not kept; the function sees first values where its state cannot be found.
-                node = self._node_of(layout, source, one.tag.name)
-                return {"state": self._state_of(node), "e": dict(event)}
+                return {"state": self._state_of(at), "e": dict(event)}
 
         elif kind == words.FORK:
-            name, function, roles = "fork", program.fork, ("state", "left", "right", "tags_left", "tags_right")
             place = layout.places[number]
+            name, function, roles = "fork", program.fork, ("state", "left", "right", "tags_left", "tags_right")
+            if program.forks:
+                function = program.forks[self._signature(layout, place)]
 
             def given() -> dict[str, Any]:
                 sides = [TagSet(program.tags, layout.tags_below(side)) for side in (place.left, place.right)]
@@ -150,23 +160,35 @@ class States:
                 return dict(zip(roles, (*states, *sides), strict=True))
 
         elif kind == words.JOIN:
-            name, function, roles = "join", program.join, ("into", "other")
             place = layout.places[number]
+            name, function, roles = "join", program.join, ("into", "other")
+            nodes = (number, place.right)
+            if program.joins:
+                function, roles = program.joins[self._signature(layout, place)], ("into", "left", "right")
+                nodes = (number, place.left, place.right)
 
             def given() -> dict[str, Any]:
-                return {"into": self._state_of(number), "other": self._state_of(place.right)}
+                return dict(zip(roles, map(self._state_of, nodes), strict=True))
 
         else:
             return None
         assert function is not None
         explained = explain_failure(function, roles, given(), list(program.emits) if kind == words.UPDATE else None, error, given)
-        text = str(explained.args[0])
-        if text.startswith(f"{name}: "):
-            return explained
+        text, raised = str(explained.args[0]).removeprefix(f"{name}: "), type(error).__name__
+        if text.startswith(NOT_IN_PYTHON):
+            text += f". That call in plain Python was on {_LEFT}"
+        elif not text.startswith(raised):
+            text = f"{raised}; called again in plain Python, on {_LEFT}, it has another error: {text}"
         return FunctionError(f"{name}: {text}", explained.function, explained.file, explained.line, explained.tuple)
 
-    def _node_of(self, layout: Layout, source: int, tag: str) -> int:
-        return next(queue.node for queue in layout.queues if queue.input == source and queue.tag == tag)
+    def _update_at(self, tag: str, node: int) -> Callable:
+        """The function of a tag for the state of a node."""
+        return self.bound.program.update_of(tag, list(self.bound.program.types)[int(self.bundle.types[node])])
+
+    def _signature(self, layout: Layout, place: Place) -> tuple[str, str, str]:
+        """The types of a node's state and of its children's."""
+        types = list(self.bound.program.types)
+        return types[place.state], types[layout.places[place.left].state], types[layout.places[place.right].state]
 
     def _event(self, columns: Sequence[Any], store: Store, row: int) -> dict[str, Any]:
         """An event as plain Python has it."""
@@ -179,7 +201,8 @@ class States:
 
     def _state_of(self, node: int) -> dict[str, Any]:
         """A state as it is in memory: a failed call may have changed some of it."""
-        return state_objects(self.bound.program.state, self.bundle.arena, int(self.bundle.places[node]), self.texts)
+        s = self.bundle
+        return state_objects(self._types[int(s.types[node])], s.arena, int(s.places[node]), self.texts)
 
 
 __all__ = ["States"]

@@ -8,7 +8,7 @@ from no input: event time makes them (`every`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -237,6 +237,12 @@ class TagSet:
             raise ParameterError(f"{asked!r} in tags: {name!r} has no key; ask {name!r} in tags")
         (value,) = key
         return name in self._parts and part_of(value, known.parts) in self._parts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
 
     def __repr__(self) -> str:
         held = (name if self._tags[name].by is None else f"{name}{sorted(parts)}" for name, parts in self._parts.items())

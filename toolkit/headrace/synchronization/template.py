@@ -7,6 +7,7 @@ Fields of the bundle ``s``::
     arena_free                its free lists, by owner: nodes, then workers
     nodes                     how many nodes there may be
     places                    by node, the first word of its state
+    types                     by node, the number of its state's type
     tags_below, parts_below   by node, which tags, and which parts of them, the nodes from it on down have
     column_at                 by input, where in its store the columns of all tags are
     temporaries               heads of containers that last for one call
@@ -15,10 +16,16 @@ Fields of the bundle ``s``::
 
 from __future__ import annotations
 
-from headrace.codegen.placed import beginning, ending, words_of
+from collections.abc import Mapping
+
+from headrace.codegen.functions import GeneratedFunction
+from headrace.codegen.kinds import MapOf, SetOf, width_of
+from headrace.codegen.placed import beginning, ending, is_grown, offsets, words_of
+from headrace.codegen.state import StateField
 from headrace.codegen.text import indent
-from headrace.memory.arena import CLASSES
-from headrace.synchronization.binding import Bound, BoundTag
+from headrace.memory.arena import CLASSES, HEAD
+from headrace.synchronization.binding import TEMPORARIES, Bound, BoundTag
+from headrace.synchronization.entries import IMPORTS, entries_text, run_entry_text
 
 _IMPORTS = """
 from headrace.codegen.modules import compiled as kernel
@@ -29,6 +36,8 @@ from headrace.memory.arena import release
 from headrace.memory.atomics import view_f64, view_i64, view_u8
 from headrace.references import SOURCE_SHIFT
 from headrace.synchronization.parts_kernel import part_of_text, part_of_word
+from headrace.memory.arena import COUNT as ENTRIES
+from headrace.synchronization.words import COPIED, SPARED
 from headrace.synchronization.words import ARRIVED, COUNT, OUT_HEAD, POSITION, SOURCE, WIDTH
 from headrace.workers.worker_kernel import stopped
 
@@ -64,15 +73,20 @@ def give(me, c, o, l, i, row, ts{parameters}):
 
 _STATES = """
 @kernel
-def begin_state(s, k):
+def begin_state{of}(s, k):
 {beginning}
     return
 
 
 @kernel
-def end_state(s, owner, k):
+def end_state{of}(s, owner, k):
 {ending}
     return
+
+
+@kernel
+def state_bytes_of{of}(s, k):
+    return np.int64({bytes})
 
 """
 
@@ -90,7 +104,7 @@ def run_{number}(me, c, o, x, s, l, n, i, first, last):
             ts = times[at]
             l[POSITION] = row
             l[COUNT] = 0
-            user_{number}({arguments})
+            {update}({arguments})
             row += 1
             at += 1
     return np.int64(0)
@@ -105,7 +119,11 @@ def fork_states(me, c, s, l, n, left, right):
     k_right, owner_right = s.places[right], right * {classes}
     begin_state(s, k_left)
     begin_state(s, k_right)
+    together = state_bytes_of(s, k)
     user_fork(me, c, s, l, k, owner, k_left, owner_left, k_right, owner_right, left, right)
+    copied = state_bytes_of(s, k)  # what was handed over as a whole is not there any more
+    c.work[n, COPIED] += copied
+    c.work[n, SPARED] += together - copied
     end_state(s, owner, k)
     return np.int64(0)
 
@@ -114,14 +132,56 @@ def fork_states(me, c, s, l, n, left, right):
 def join_states(me, c, s, l, n, left, right):
     k, owner = s.places[n], n * {classes}
     k_left, k_other, owner_other = s.places[left], s.places[right], right * {classes}
+    together = state_bytes_of(s, k_left) + state_bytes_of(s, k_other)
     for word in range({words}):
         s.arena[k + word] = s.arena[k_left + word]
         s.arena[k_left + word] = 0
     user_join(me, c, s, l, k, owner, k_other, owner_other)
+    copied = state_bytes_of(s, k_other)
+    c.work[n, COPIED] += copied
+    c.work[n, SPARED] += together - copied
     end_state(s, owner_other, k_other)
     return np.int64(0)
 
 """
+
+_TYPED_FORKS = """
+@kernel
+def fork_states(me, c, s, l, n, left, right):
+    k, owner = s.places[n], n * {classes}
+    k_left, owner_left = s.places[left], left * {classes}
+    k_right, owner_right = s.places[right], right * {classes}
+    of, of_left, of_right = s.types[n], s.types[left], s.types[right]
+{forks}
+    return np.int64(0)
+
+
+@kernel
+def join_states(me, c, s, l, n, left, right):
+    k, owner = s.places[n], n * {classes}
+    k_left, owner_left = s.places[left], left * {classes}
+    k_right, owner_right = s.places[right], right * {classes}
+    of, of_left, of_right = s.types[n], s.types[left], s.types[right]
+{joins}
+    return np.int64(0)
+
+"""
+
+_TYPED_FORK = """if of == {0} and of_left == {1} and of_right == {2}:
+    begin_state_{1}(s, k_left)
+    begin_state_{2}(s, k_right)
+    c.work[n, COPIED] += state_bytes_of_{0}(s, k)
+    user_fork_{number}(me, c, s, l, k, owner, k_left, owner_left, k_right, owner_right, left, right)
+    end_state_{0}(s, owner, k)
+    return np.int64(0)"""
+
+_TYPED_JOIN = """if of == {0} and of_left == {1} and of_right == {2}:
+    begin_state_{0}(s, k)
+    c.work[n, COPIED] += state_bytes_of_{1}(s, k_left) + state_bytes_of_{2}(s, k_right)
+    user_join_{number}(me, c, s, l, k, owner, k_left, owner_left, k_right, owner_right)
+    end_state_{1}(s, owner_left, k_left)
+    end_state_{2}(s, owner_right, k_right)
+    return np.int64(0)"""
 
 _NO_FORK = """
 @kernel
@@ -148,39 +208,83 @@ def update_rows(me, c, o, x, s, l, n, tag, i, first, last):
 def generate(bound: Bound) -> str:
     """Write the program's part of the module: what `build` takes."""
     program = bound.program
-    words = words_of(program.state)
-    text = _IMPORTS + (_PART_OF_ID if bound.has_texts else "")
+    types = list(program.types.values())
+    is_typed = len(types) > 1
+    text = _IMPORTS + (IMPORTS if bound.by_entry else "") + (_PART_OF_ID if bound.has_texts else "")
     stored = [_stored(str(kind), at) for at, kind in enumerate(bound.emits.values())]
     text += _GIVE.format(
         parameters="".join(f", e_{at}" for at in range(len(bound.emits))), values=indent("\n".join(stored), 1).rstrip("\n")
     )
-    text += _STATES.format(
-        beginning=indent("\n".join(beginning(program.state)) or "pass", 1).rstrip("\n"),
-        ending=indent("\n".join(ending(program.state)) if words else "pass", 1).rstrip("\n"),
-    )
+    for of, fields in enumerate(types):
+        text += _STATES.format(
+            of=f"_{of}" if is_typed else "",
+            beginning=indent("\n".join(beginning(fields)) or "pass", 1).rstrip("\n"),
+            ending=indent("\n".join(ending(fields)) if words_of(fields) else "pass", 1).rstrip("\n"),
+            bytes=_bytes_text(fields),
+        )
     calls = []
     for number, one in enumerate(bound.tags):
-        text += _run_text(number, one, bound.columns_at(number))
-        calls += [f"if tag == {number}:", f"    return run_{number}(me, c, o, x, s, l, n, i, first, last)"]
-    for one in (bound.fork, bound.join):
-        text += "" if one is None else "\n" + one.preamble + one.source + "\n\n"
-    text += _NO_FORK if bound.fork is None else _FORK.format(classes=CLASSES, words=words)
-    return text + _DISPATCH.format(calls=indent("\n".join(calls), 1).rstrip("\n"))
+        if one.tag.name in bound.by_entry:
+            calls.append(f"if tag == {len(bound.tags) + number}:")
+            calls.append(f"    return run_entry_{number}(me, c, o, x, s, l, n, i, first, last)")
+        for of, update in one.updates.items():
+            name = f"{number}_{of}" if is_typed else f"{number}"
+            text += _run_text(name, one, update, bound.columns_at(number))
+            calls.append(f"if tag == {number} and s.types[n] == {of}:" if is_typed else f"if tag == {number}:")
+            calls.append(f"    return run_{name}(me, c, o, x, s, l, n, i, first, last)")
+    for one in bound.forks:
+        text += "".join("\n" + each.preamble + each.source + "\n\n" for each in (one.fork, one.join))
+    if bound.by_entry:
+        text += entries_text(bound, TEMPORARIES * HEAD)
+        for number, one in enumerate(bound.tags):
+            if one.tag.name in bound.by_entry:
+                text += run_entry_text(bound, number, one, _columns_text(one, bound.columns_at(number)))
+    return text + _forks_text(bound) + _DISPATCH.format(calls=indent("\n".join(calls), 1).rstrip("\n"))
 
 
-def _run_text(number: int, one: BoundTag, first_column: int) -> str:
+def _forks_text(bound: Bound) -> str:
+    """Fork and join of a node, whatever the types of its state and of its children's."""
+    if not bound.forks:
+        return _NO_FORK
+    types = list(bound.program.types.values())
+    if len(types) == 1:
+        return _FORK.format(classes=CLASSES, words=words_of(types[0]))
+    forks, joins = (
+        "\n".join(text.format(*one.types, number=number) for number, one in enumerate(bound.forks))
+        for text in (_TYPED_FORK, _TYPED_JOIN)
+    )
+    return _TYPED_FORKS.format(classes=CLASSES, forks=indent(forks, 1).rstrip("\n"), joins=indent(joins, 1).rstrip("\n"))
+
+
+def _run_text(name: str, one: BoundTag, update: GeneratedFunction, first_column: int) -> str:
+    return "\n" + update.preamble + update.source + "\n\n" + _RUN.format(
+        number=name,
+        update=f"user_{name}",
+        classes=CLASSES,
+        columns=_columns_text(one, first_column),
+        arguments=", ".join(update.parameters),
+    )
+
+
+def _columns_text(one: BoundTag, first_column: int) -> str:
+    """Where the columns of a tag are, in the chunk at hand."""
     lines = []
     for index, column in enumerate(one.columns):
         place = f"s.column_at[i, {first_column + index}]"
         view = {"float64": "view_f64", "uint8": "view_u8"}.get(column.dtype, "view_i64")
         lines.append(f"c_{column.name} = {view}(x[i, entry + values_at({place})], CHUNK)")
         lines.append(f"m_{column.name} = x[i, entry + validity_at({place})]")
-    return "\n" + one.update.preamble + one.update.source + "\n\n" + _RUN.format(
-        number=number,
-        classes=CLASSES,
-        columns=indent("\n".join(lines), 2).rstrip("\n"),
-        arguments=", ".join(one.update.parameters),
-    )
+    return indent("\n".join(lines), 2).rstrip("\n")
+
+
+def _bytes_text(fields: Mapping[str, StateField]) -> str:
+    """Bytes of a state, with what its containers hold."""
+    held = [
+        f"{width_of(one.kind) + isinstance(one.kind, MapOf | SetOf)} * s.arena[k + {offsets(fields)[name]} + ENTRIES]"
+        for name, one in fields.items()
+        if is_grown(one.kind)
+    ]
+    return f"8 * ({' + '.join([str(words_of(fields)), *held])})"
 
 
 def _stored(kind: str, at: int) -> str:

@@ -92,6 +92,7 @@ class TickInput:
                 ready = sorted(ts for ts in self._due if ts <= reached)  # T2
                 self._due.difference_update(ready)
                 self._held, self._at = np.array(ready, np.int64), 0
+                self.store.release_rows(mailbox_kernel.first_kept(self._control, self.number))  # K2 of `mailbox_kernel`
                 self._first_row = self.store.append(self._held, None, None, self._columns(), None)
             while self._at < len(self._held):
                 taken = self._add(patient)

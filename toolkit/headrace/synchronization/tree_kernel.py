@@ -15,6 +15,8 @@ Invariants  I1  a node's state, and HEAD and AT of its queues, belong to who run
             I2  what has JOINED, and is below nothing that has, has the whole state of what is below it, and nothing
                 below has any; what is below such a node and has JOINED gets its part back when that one forks
             I3  RESTING of a node is the number of its children that are at rest
+            I4  who runs a node that has not JOINED may, in place of joining what is below, take entries out of the states
+                there and put them back: all below is at rest, and its states are where I2 says
 Ordering    N1 state, HEAD, AT are written, N2 STATE of the leaf := AT_REST, N3 fetch_add RESTING + 1;
             the second one, who sees 2, runs the node: N1 -> N3 -> N3 of the second
             H1 everything is at rest and joined, H2 store_release HELD := 1; whoever changes the plan reads HELD,
@@ -65,6 +67,7 @@ from headrace.synchronization.mailbox_kernel import (
 from headrace.synchronization.words import (
     ARRIVED,
     AT,
+    AT_NODE,
     AT_REST,
     BELOW,
     DATA_EVENT,
@@ -72,6 +75,7 @@ from headrace.synchronization.words import (
     END,
     END_DEPENDENT,
     END_OWN,
+    ENTRY_TAG,
     EVENTS,
     FIRST,
     FIRST_DEPENDENT,
@@ -96,6 +100,7 @@ from headrace.synchronization.words import (
     RESTING,
     RESTS,
     RESTS_IN_VAIN,
+    RESULTS,
     RIGHT,
     ROOT,
     SPENT_NS,
@@ -152,18 +157,21 @@ def next_queue(c, x, n):
 
 
 @kernel
-def process(me, c, o, x, s, l, n, q, end):
-    """Run the function of a queue's tag on its events before row `end`, all of one chunk."""
+def process(me, c, o, x, s, l, n, q, end, tag):
+    """Run the function of a queue's tag on its events before row `end`, all of one chunk; `tag` says on which state."""
     i = c.form[q, INPUT]
     number = c.form[q, TAG]
     at = run_of(q, c.queue[queue_cell(q, HEAD)])
     begin = c.runs[at + FIRST] + c.queue[queue_cell(q, AT)]
     l[ARRIVED] = c.runs[at + PUBLISHED]
-    l[KIND], l[NUMBER] = UPDATE, number
-    run_rows(me, c, o, x, s, l, n, number, i, begin, end)
+    l[KIND], l[NUMBER], l[AT_NODE] = UPDATE, number, n
+    results = l[OUT_HEAD]
+    run_rows(me, c, o, x, s, l, n, tag, i, begin, end)
     l[KIND] = 0
     if l[OUT_HEAD] != load_relaxed(o.head, me * CELL):
         publish(o, me, l[OUT_HEAD], MIN_TIME, MIN_TIME)  # M1, M2
+    if l[OUT_HEAD] != results:
+        fetch_add(c.words, RESULTS, l[OUT_HEAD] - results)  # B1
     last = view_i64(x[i, entry_of(end - 1, c.given[i, WIDTH]) + TS], CHUNK)[place_of(end - 1)]
     pass_rows(c, x, q, end, last)  # M3
     c.work[n, EVENTS] += end - begin
@@ -256,9 +264,13 @@ def run_node(me, c, o, x, s, l, n):
         q, end = next_queue(c, x, n)
         if q < 0:
             break
+        tag = c.form[q, TAG]
         if c.tree[n, LEFT] >= 0:
-            join_below(me, c, s, l, n)
-        total += process(me, c, o, x, s, l, n, q, end)
+            if c.form[q, ENTRY_TAG] >= 0 and c.node[node_cell(n, JOINED)] == 0:
+                tag = c.form[q, ENTRY_TAG]  # I4
+            else:
+                join_below(me, c, s, l, n)
+        total += process(me, c, o, x, s, l, n, q, end, tag)
         if c.tree[n, LEFT] < 0 and total >= LEAST_LEAVE:
             break
     return total

@@ -17,21 +17,27 @@ SPACE_WAITING = (CHANGE_WORDS + 6) * CELL  # inputs that wait for room
 LOST_WAKEUPS = (CHANGE_WORDS + 7) * CELL  # see `mailbox_kernel`
 RESTS = (CHANGE_WORDS + 8) * CELL  # a leaf may rest for no event: everything is to be joined
 HELD = (CHANGE_WORDS + 9) * CELL  # it is: who changes the plan may begin
-WORD_COUNT = CHANGE_WORDS + 10
+RESULTS = (CHANGE_WORDS + 10) * CELL  # results written
+RELEASED = (CHANGE_WORDS + 11) * CELL  # results released, by the collector; NEVER if none is held back
+DUE = (CHANGE_WORDS + 12) * CELL  # planned changes so far, with one of the plan that is to come now
+WORD_COUNT = CHANGE_WORDS + 13
 
 # Indices into `signals`.
 DATA_EVENT, SPACE_EVENT = 0, 32
 
 # Cells of `input`, of each input.
 FRONTIER, ADMITTED = 0, 1
-INPUT_CELLS = 1
+MERGED = CELL
+INPUT_CELLS = 2
 """FRONTIER: no later event of the input has a smaller ts; ADMITTED: events published, rows 0 to ADMITTED - 1. Written, and
-read, together: by the input's feeder, and by who looks whether more may come."""
+read, together: by the input's feeder, and by who looks whether more may come. MERGED: rows whose place in the merged input
+is certain, by who installs planned changes; while there are such."""
 
 # Columns of `given`, of each input: constants of the run.
 WIDTH, FIRST_QUEUE, END_QUEUE, COUNTS = range(4)
 GIVEN_WORDS = 8
-"""WIDTH of an entry of its store's directory. FIRST_QUEUE to END_QUEUE its queues. COUNTS: planned changes count its rows."""
+"""WIDTH of an entry of its store's directory. FIRST_QUEUE to END_QUEUE its queues. COUNTS: planned changes
+count its rows; not those that event time makes."""
 
 # Cells of `queue`, of each queue.
 TAIL, PENDING, HEAD, DONE_TS, PASSED = (k * CELL for k in range(5))
@@ -44,8 +50,9 @@ COUNTED = PENDING + 1
 """Events written into the queue; beside PENDING, of the feeder."""
 
 # Columns of `form`, of each queue: constants while a plan is in force.
-INPUT, NODE, TAG, FIRST_DEPENDENT, END_DEPENDENT = range(5)
+INPUT, NODE, TAG, FIRST_DEPENDENT, END_DEPENDENT, ENTRY_TAG = range(6)
 FORM_WORDS = 8
+"""ENTRY_TAG: what stands for the tag where its events take the entries of their own key alone; -1 if they do not."""
 
 # Words of a run: rows FIRST to END - 1 of the input, the ts of the first one, when it was published.
 FIRST, END, FIRST_TS, PUBLISHED = range(4)
@@ -70,11 +77,12 @@ NODES, LEAVES, QUEUES, ROOT = range(4)
 SHAPE_WORDS = 8
 
 # Columns of `rows`, a configuration.
-THREADS = 0
+THREADS, REPLANS = range(2)
 ROW_WORDS = 8
+"""REPLANS: it comes with another plan, and a worker alone does not install it."""
 
 # Columns of `work`, of each node: what was done there, written by who runs it.
-EVENTS, JOINS, FORKS, SPENT_NS, SLICES = range(5)
+EVENTS, JOINS, FORKS, SPENT_NS, SLICES, COPIED, SPARED = range(7)
 WORK_WORDS = 16
 
 # Columns of `meter`, after the workers' times.
@@ -90,8 +98,9 @@ SLICES_RUN, RESTS_IN_VAIN = range(FIRST_COUNTER, FIRST_COUNTER + 2)
     COUNT,  # results of the event at work
     ARRIVED,  # when the run at work was published
     NEXT_LEAF,  # where the next look for a leaf begins
+    AT_NODE,  # whose state an update has
     PROGRAM,  # the addresses of the program's entries, in the order of `build`
-) = range(9)
+) = range(10)
 PROGRAM_ENTRIES = 8
 PRIVATE_WORDS = PROGRAM + PROGRAM_ENTRIES
 NO_FUNCTION, UPDATE, FORK, JOIN = range(4)
