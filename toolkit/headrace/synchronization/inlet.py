@@ -17,6 +17,7 @@ from headrace.runtime.gate_inlet import GateInlet, GateSource
 from headrace.synchronization import mailbox_kernel, words
 from headrace.synchronization.control import PlanArrays
 from headrace.synchronization.inputs import Router
+from headrace.synchronization.ticks import Ticker
 
 TAGS = "\0tags"
 """The store's column of implementation tags, where an input has several; no column of an input is called so."""
@@ -37,6 +38,8 @@ class MailboxInlet(GateInlet):
     heartbeat : int
         Rows between two publications.
     stop_word : int64[...]
+    ticker : Ticker or None
+        Of a program with periodic tags.
     """
 
     def __init__(
@@ -49,10 +52,12 @@ class MailboxInlet(GateInlet):
         make_encoder: Callable[[Callable[[list[int]], bool]], Encoder],
         heartbeat: int,
         stop_word: np.ndarray,
+        ticker: Ticker | None = None,
     ):
         source = GateSource(control, mailbox_kernel, number, stop_word)
         super().__init__(branch, source, store, make_encoder, lambda: self.books.added, lambda ids: None)
         self._control, self._router, self._heartbeat, self._stop_word = control, router, heartbeat, stop_word
+        self._ticker = ticker
         self.lock = threading.Lock()
         """Held while rows are given; whoever changes the plan takes it."""
         self.queues = np.zeros(0, np.int32)
@@ -67,9 +72,20 @@ class MailboxInlet(GateInlet):
             piece.columns[TAGS] = self._tags, None
         super().hold(piece)
         self._held_queues = None
+        if self._ticker is not None:
+            self._ticker.note(piece.ts)
 
     def offer(self, ts: np.ndarray, start: int, stop: int, patient: bool) -> int:
         """Put rows of the piece that is held into mailboxes; returns how many there was room for."""
+        if self._ticker is None:
+            return self._add(ts, start, stop, patient)
+        if not self._ticker.advance(patient):
+            return 0
+        taken = self._add(ts, start, stop, patient)
+        self._ticker.advance(False)
+        return taken
+
+    def _add(self, ts: np.ndarray, start: int, stop: int, patient: bool) -> int:
         with self.lock:
             if self._held_queues is None:
                 self._held_queues = self.queues[self._tags].astype(np.int32)
@@ -81,7 +97,8 @@ class MailboxInlet(GateInlet):
     def promise(self, ts: int, patient: bool) -> bool:
         """No later row will be earlier than `ts`: a heartbeat."""
         with self.lock:
-            return bool(mailbox_kernel.promise(self._control, self.number, ts))
+            is_noted = bool(mailbox_kernel.promise(self._control, self.number, ts))
+        return is_noted and (self._ticker is None or self._ticker.advance(patient))
 
     def close(self, patient: bool) -> bool:
         """No row will follow."""

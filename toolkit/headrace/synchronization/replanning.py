@@ -33,10 +33,12 @@ class Replanned(Protocol):
     control: Any
     layout: Layout
     states: Any
-    inlets: Any
+    feeders: Any
     plan_lock: Any
     passed_before: int
     tags_by_input: Any
+
+    def passed_rows(self) -> int: ...
 
 
 @kernel
@@ -69,7 +71,7 @@ class Replanning:
             return False
         layout = lay_out(plan, section.states.bound.program, section.tags_by_input)
         with ExitStack() as held:  # R2
-            for inlet in section.inlets:
+            for inlet in section.feeders:
                 held.enter_context(inlet.lock)
             held.enter_context(section.plan_lock)
             begin_promising(shared, words.PROMISING)
@@ -82,25 +84,21 @@ class Replanning:
 
     def _write(self, layout: Layout) -> bool:
         section = self._section
-        waiting = [self._waiting(number) for number in range(len(section.inlets))]
+        waiting = [self._waiting(number) for number in range(len(section.feeders))]
         runs = [self._runs(number, rows, layout) for number, rows in enumerate(waiting)]
         if any(len(own) > words.RUNS for each in runs for own in each.values()):
             return False
-        section.passed_before += sum(self._cells(words.PASSED))
+        section.passed_before += section.passed_rows()
         root = len(section.layout.places) - 1
         control.write_plan(section.control, layout, list(section.states.bound.program.tags))
         section.states.write_plan(layout)
         section.states.move(root, len(layout.places) - 1)
         section.layout = layout
-        for number, (inlet, each) in enumerate(zip(section.inlets, runs, strict=True)):
+        for number, (inlet, each) in enumerate(zip(section.feeders, runs, strict=True)):
             inlet.redirect(np.array(layout.routes[number], np.int32))
             for queue, own in each.items():
                 self._fill(number, queue, own)
         return True
-
-    def _cells(self, what: int) -> list[int]:
-        queues = len(self._section.layout.queues)
-        return [int(read_cell(self._section.control.queue, q * words.QUEUE_CELLS * CELL + what)) for q in range(queues)]
 
     def _waiting(self, number: int) -> np.ndarray:
         """int64[n]: rows of an input that no node has processed, rising."""
@@ -116,14 +114,14 @@ class Replanning:
 
     def _runs(self, number: int, rows: np.ndarray, layout: Layout) -> dict[int, np.ndarray]:
         """By new queue, its runs: int64[n, 2] of first rows and ends."""
-        queues = np.array(layout.routes[number], np.int64)[self._section.inlets[number].tags_of(rows)]
+        queues = np.array(layout.routes[number], np.int64)[self._section.feeders[number].tags_of(rows)]
         begins = np.flatnonzero((np.diff(rows, prepend=-2) != 1) | (np.diff(queues, prepend=-1) != 0))
         firsts, lasts = rows[begins], rows[np.append(begins[1:], len(rows))[: len(begins)] - 1] if len(rows) else rows
         return {int(q): np.stack([firsts, lasts + 1], axis=1)[queues[begins] == q] for q in np.unique(queues)}
 
     def _fill(self, number: int, queue: int, own: np.ndarray) -> None:
         """Put runs into an empty mailbox."""
-        c, store, now = self._section.control, self._section.inlets[number].store, time.monotonic_ns()
+        c, store, now = self._section.control, self._section.feeders[number].store, time.monotonic_ns()
         for run, (first, end) in enumerate(own.tolist()):
             place = (queue * words.RUNS + run) * words.RUN_WORDS
             c.runs[place : place + words.RUN_WORDS] = first, end, store.ts_of(first), now
