@@ -121,7 +121,7 @@ def test_methods(call, words):
 
 
 def test_datasets():
-    with pytest.raises(AttributeError, match="headrace_datasets has no 'tweet'; the datasets are calls, clicks, eventwindow"):
+    with pytest.raises(AttributeError, match="headrace_datasets has no 'tweet'; the datasets are calls, clicks, connections, eventwindow"):
         _ = headrace_datasets.tweet
 
 

@@ -333,7 +333,7 @@ def _over_threads(of: _Experiment, figure: str, what: str, case: Case) -> None:
     names = [(reorder, threads) for reorder in REORDERS for threads in range(1, of.most_threads + 1)]
     found = of.medians({f"{r}, {n}": partial(case.run, threads=n, reorder=r, batch=1) for r, n in names})
     alone = found[f"{next(iter(REORDERS))}, 1"][0]
-    counts = range(1, of.most_threads + 1)
+    counts = list(range(1, of.most_threads + 1))
     speedups, costs = [], []
     for reorder in REORDERS:
         rates = [found[f"{reorder}, {n}"][0] for n in counts]
