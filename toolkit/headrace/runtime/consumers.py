@@ -66,14 +66,14 @@ class Relay:
 
 
 class SinkConsumer:
-    """The end of the query: output steps, then the user's sink.
+    """The end of the query: output steps, what keeps results for checkpoints, then the user's sink.
 
     A sink is not asked to be safe for two threads: whoever aborts it while it
     takes a batch leaves that to the thread that is in it.
     """
 
-    def __init__(self, sink: Sink, steps):
-        self._sink, self._steps = sink, steps
+    def __init__(self, sink: Sink, steps, keep: Callable[[pa.RecordBatch], None] | None = None):
+        self._sink, self._steps, self._keep = sink, steps, keep
         self._in_use = threading.Lock()
         self._is_aborted = False
         self._is_over = False
@@ -89,7 +89,17 @@ class SinkConsumer:
             batch = step.apply(batch)
         if batch.num_rows:
             self.rows += batch.num_rows
-            self._use(self._sink.write, batch)
+            self._use(self._write, batch)
+
+    def _write(self, batch: pa.RecordBatch) -> None:
+        if self._keep is not None:
+            self._keep(batch)
+        self._sink.write(batch)
+
+    def replay(self, batch: pa.RecordBatch) -> None:
+        """Results that came out in an earlier run, which this one goes on from."""
+        self.rows += batch.num_rows
+        self._use(self._sink.write, batch)
 
     def progress(self, watermark: int) -> None:
         pass

@@ -32,6 +32,7 @@ from headrace.metrics.history import DEFAULT_EVERY_S, History
 from headrace.metrics.snapshot import Metrics
 from headrace.plan.nodes import OperatorNode, Query, SourceNode
 from headrace.runtime.changes import Changes
+from headrace.runtime.checkpointing import Checkpointing
 from headrace.runtime.consumers import Relay, SinkConsumer
 from headrace.runtime.feeding import Feed
 from headrace.runtime.options import RunOptions
@@ -97,10 +98,23 @@ class Execution:
         }
         options.check_operators(list(self.operators), list(sections))
         self._last = sections[query.output.name]
-        self._consumer = SinkConsumer(self.sink, [
-            step.for_run(self.stop_word, options.debug) for step in query.output_steps
-        ])
         _check_output(self.sink, query)
+        self.checkpointing: Checkpointing | None = None
+        if options.checkpoint is not None or options.resume is not None:
+            self.checkpointing = Checkpointing(sections, options, query.schema)
+        try:
+            self._begin()
+        except BaseException:
+            if self.checkpointing is not None:
+                self.checkpointing.end()
+            raise
+
+    # -- beginning
+
+    def _begin(self) -> None:
+        options, query = self.options, self.query
+        steps = [step.for_run(self.stop_word, options.debug) for step in query.output_steps]
+        self._consumer = SinkConsumer(self.sink, steps, self.checkpointing.keep if self.checkpointing else None)
         try:
             self.sink.open(query.schema)
         except HeadraceError:
@@ -110,12 +124,12 @@ class Execution:
             raise RunFailedError(f"the sink ({name}) cannot be opened: {type(error).__name__}: {error}") from error
         _executions.add(self)
         try:
+            if self.checkpointing is not None:
+                self.checkpointing.replay(self._consumer.replay)
             self._launch()
         except BaseException:
             self.stop()
             raise
-
-    # -- beginning
 
     def _launch(self) -> None:
         feeds = self._make_feeds()
@@ -137,6 +151,10 @@ class Execution:
         for name, controller in self.options.controllers.items():
             steered = self.costliest() if name is None else self.operators[name]
             self.controls.attach(steered, controller, interval_s=self.options.control_every)
+        if self.checkpointing is not None and self.checkpointing.is_taking:
+            checkpointing = self.checkpointing
+            checkpointing.start_counting()
+            self.pool.start("checkpoints", lambda: checkpointing.follow(self))
         for task in tasks_of(self.sources):
             self.pool.start(task.name, task.body)
         self.pool.start("keeper", self._keep)

@@ -53,6 +53,9 @@ Running:
 ``control``           what workers share, and configurations; ``words`` names its cells
 ``reconfiguration``   how a configuration is asked for
 ``replanning``        another plan while it runs
+``holding``           everything at rest, for that and for a checkpoint
+``cuts``              what a checkpoint of a program has: its state, and which rows are processed
+``resuming``          rows that are read again although they are processed
 ``options``           what `start` may be told of this engine
 ``results``           from result records to rows
 ``measures``          what is measured, declared once

@@ -13,13 +13,17 @@ from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
 from headrace.plan.nodes import Branch
 from headrace.progress import END_OF_TIME
+from headrace.runtime.allowance import Allowance
 from headrace.runtime.gate_inlet import GateInlet, GateSource
 from headrace.synchronization import mailbox_kernel, words
 from headrace.synchronization.control import PlanArrays
 from headrace.synchronization.inputs import Router
+from headrace.synchronization.resuming import Reread
 
 TAGS = "\0tags"
 """The store's column of implementation tags, where an input has several; no column of an input is called so."""
+
+ALLOWANCE_WAIT_S = 2e-3
 
 
 class MailboxInlet(GateInlet):
@@ -57,7 +61,12 @@ class MailboxInlet(GateInlet):
         """Held while rows are given; whoever changes the plan takes it."""
         self.queues = np.zeros(0, np.int32)
         """int32[k]: queue of each of the input's implementation tags."""
+        self.allowance = Allowance()
+        """From which rows that are not processed yet are taken."""
+        self.reread: Reread | None = None
+        """What it reads again, where the run takes checkpoints or goes on from one."""
         self._tags = np.zeros(0, np.int64)
+        self._processed: np.ndarray | None = None
         self._held_queues: np.ndarray | None = None
 
     def hold(self, piece: EncodedBatch) -> None:
@@ -65,14 +74,31 @@ class MailboxInlet(GateInlet):
         self._tags = self._router.route(piece.columns, len(piece.ts))
         if TAGS in self.store.names:
             piece.columns[TAGS] = self._tags, None
+        if self.reread is not None:
+            self._processed = self.reread.meet(piece.ts, self._tags, piece.columns)
         super().hold(piece)
         self._held_queues = None
 
     def offer(self, ts: np.ndarray, start: int, stop: int, patient: bool) -> int:
         """Put rows of the piece that is held into mailboxes; returns how many there was room for."""
+        processed = None if self._processed is None else self._processed[start:stop]
+        wanted = stop - start if processed is None else int(np.count_nonzero(~processed))
+        allowed = self.allowance.take(wanted, ALLOWANCE_WAIT_S if patient else 0.0)
+        if allowed < wanted:
+            stop = start + (allowed if processed is None else int(np.flatnonzero(~processed)[allowed]))
+        taken = self._add(ts, start, stop, patient) if stop > start else 0
+        passed_over = 0 if processed is None else int(np.count_nonzero(processed[:taken]))
+        if self.reread is not None:
+            self.reread.passed_over += passed_over
+        self.allowance.give_back(allowed - (taken - passed_over))
+        return taken
+
+    def _add(self, ts: np.ndarray, start: int, stop: int, patient: bool) -> int:
         with self.lock:
             if self._held_queues is None:
                 self._held_queues = self.queues[self._tags].astype(np.int32)
+                if self._processed is not None:
+                    self._held_queues[self._processed] = -1
             rows = (ts, self._held_queues, start, stop - start, self._first_row + start)
             if patient:
                 return mailbox_kernel.add_or_wait(self._control, self.number, *rows, self._heartbeat, self._stop_word)
@@ -85,6 +111,8 @@ class MailboxInlet(GateInlet):
 
     def close(self, patient: bool) -> bool:
         """No row will follow."""
+        if self.reread is not None:
+            self.reread.end()
         return self.promise(END_OF_TIME, patient)
 
     def tags_of(self, rows: np.ndarray) -> np.ndarray:

@@ -6,13 +6,13 @@ workers, parked unless active, and one collector.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from headrace.egress import rings
+from headrace.egress.collector import Consumer
 from headrace.errors import HeadraceError, OverflowInputError, RunFailedError
 from headrace.ingress.encode import Encoder
 from headrace.ingress.store import Store, allocate_directories, directory_width
@@ -27,6 +27,8 @@ from headrace.runtime.sections import Moment
 from headrace.synchronization import control, mailbox_kernel, words
 from headrace.synchronization.binding import Column
 from headrace.synchronization.build import Built
+from headrace.synchronization.cuts import ProgramCuts
+from headrace.synchronization.holding import Holding
 from headrace.synchronization.inlet import TAGS, MailboxInlet
 from headrace.synchronization.inputs import Input, Router, read_streams
 from headrace.synchronization.layout import lay_out
@@ -66,8 +68,6 @@ class ProgramSection(CollectedSection):
         )
         self.program = self.states
         self.layout = lay_out(plan, spec.program, self.tags_by_input)
-        self.plan_lock = threading.Lock()
-        """Held while the plan is changed, and while what depends on it is measured."""
         self.passed_before = 0
         """Events processed under plans that are in force no more."""
         initial, planned = options.initial(self.name, plan), options.planned(plan)
@@ -77,6 +77,7 @@ class ProgramSection(CollectedSection):
             self.max_threads, [directory_width(len(own)) for own in stored], [branch.side == 0 for branch in branches], queues,
             len(bound.emits), OUTPUT_CAPACITY, len(planned),
         )  # fmt: skip
+        self.holding = Holding(self.control)
         self.out = rings.allocate(self.max_threads + 1, OUTPUT_CAPACITY, self.control.meter)
         self.directories = allocate_directories(len(branches), max(map(len, stored)))
         self.inlets = [
@@ -100,7 +101,23 @@ class ProgramSection(CollectedSection):
             self._replanning.change,
         )  # fmt: skip
         self.finisher = ProgramResults(node.schema, spec.program.emits, bound.optional, self.states.texts)
+        self._cuts = ProgramCuts(self, given)
+        self._held_back: list[np.ndarray | None] | None = None
         self._built: Built | None = None
+
+    def checkpointed(self) -> ProgramCuts:
+        """What says what its state is, and which rows are processed."""
+        return self._cuts
+
+    def hold_back(self, columns: list[np.ndarray | None]) -> None:
+        """Begin with results that an earlier run held back."""
+        self._held_back = columns
+
+    def collect_into(self, consumers: Sequence[Consumer], is_last: bool = True) -> None:
+        super().collect_into(consumers, is_last)
+        assert self.collector is not None
+        if self._held_back is not None:
+            self.collector.hold_back(self._held_back)
 
     def _plan_of(self, options: ProgramOptions, streams: dict[str, int]) -> Plan:
         program = self.bound.program
@@ -167,7 +184,7 @@ class ProgramSection(CollectedSection):
         ):
             compile_now(function, arguments)
         self.reconfiguration.compile()
-        self._replanning.compile()
+        self.holding.compile()
 
     def work(self, arguments: tuple) -> None:
         """Run the loop of a worker."""
@@ -223,6 +240,7 @@ class ProgramSection(CollectedSection):
     def passed_tuples(self, members: list[int]) -> tuple[int, int, int]:
         """Events that are processed."""
         passed = self.passed_before + sum(passed_by_queue(self))
+        passed += sum(inlet.reread.passed_over for inlet in self.inlets if inlet.reread is not None)
         return passed, passed, passed
 
     def faults_at_end(self, members: list[int], added: int) -> list[str]:
@@ -232,7 +250,7 @@ class ProgramSection(CollectedSection):
 
     def metrics(self, operator: str, moment: Moment) -> OperatorMetrics:
         """Take a snapshot; see `measuring.measure`."""
-        with self.plan_lock:
+        with self.holding.lock:
             return measure(self, moment)
 
 

@@ -1,0 +1,67 @@
+"""How many rows the inputs of an operator may give before something is to happen: so it happens after so many rows, not later."""
+
+from __future__ import annotations
+
+import threading
+
+
+class Allowance:
+    """A number of rows that several inputs share; without a number, any.
+
+    Whoever gives rows takes them from it before, and gives back what there was no room for. Whoever waits for it to be used up
+    does what is to happen, and allows more.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._left: int | None = None
+
+    def begin(self, rows: int | None) -> None:
+        """Allow so many."""
+        with self._changed:
+            self._left = rows
+
+    def take(self, wanted: int, wait_s: float = 0.0) -> int:
+        """How many of them may be given now; if none, wait a moment until some may."""
+        with self._changed:
+            if self._left is None:
+                return wanted
+            if not self._left:
+                self._changed.notify_all()  # whoever waits for the end
+                if wait_s:
+                    self._changed.wait_for(lambda: self._left, wait_s)
+            taken = min(wanted, self._left)
+            self._left -= taken
+            return taken
+
+    def give_back(self, rows: int) -> None:
+        """So many were not given."""
+        with self._changed:
+            if self._left is not None and rows:
+                self._left += rows
+
+    def add(self, rows: int) -> None:
+        """Allow so many more."""
+        with self._changed:
+            if self._left is not None:
+                self._left += rows
+                self._changed.notify_all()
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether all are given, if only so many may be."""
+        return self._left == 0
+
+    def wake(self) -> None:
+        """Have whoever waits for its end look around."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def await_end(self, seconds: float) -> None:
+        """Wait until it is used up, or somebody wakes, or it is time."""
+        with self._changed:
+            if self._left != 0:
+                self._changed.wait(seconds)
+
+
+__all__ = ["Allowance"]

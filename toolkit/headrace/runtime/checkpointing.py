@@ -1,0 +1,234 @@
+"""Checkpoints of a run, and where it begins if it goes on from one.
+
+Order       C1 everything comes to rest; C2 what the section is at, and how far the results have come, is copied;
+            C3 the run goes on; C4 results are on disk; C5 the checkpoint is (`checkpoints.folder`)
+                    a checkpoint refers to the results up to C2, whatever came out between C2 and C4
+Progress    With `checkpoint_every` inputs wait when they have given so many rows, until C3. The next checkpoint waits for C5 of
+            this one: what is slower than the stream, the disk, slows it down, and no checkpoint is left out.
+Failure     What cannot be written ends the run: one that goes on without checkpoints is not what was asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from headrace.checkpoints.file_format import Contents
+from headrace.checkpoints.folder import Folder, read_checkpoint
+from headrace.checkpoints.results_log import Mark, ResultsLog, read_results
+from headrace.errors import CheckpointError, NotSupportedError
+from headrace.runtime.feeding import Stopped
+from headrace.runtime.options import RunOptions
+from headrace.runtime.sections import Checkpointed, Section
+
+_LOOK_S = 50e-6
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One that is on disk; a path, for ``resume=``.
+
+    Attributes
+    ----------
+    path : Path
+    number : int
+        Counted from 1.
+    events : int
+        Processed up to it.
+    results : int
+        Rows that had come out.
+    """
+
+    path: Path
+    number: int
+    events: int
+    results: int
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __repr__(self) -> str:
+        return f"<Checkpoint {self.number}: {self.events:,} events, {self.results:,} results, in {str(self.path)!r}>"
+
+
+class Running(Protocol):
+    """What is asked of a run."""
+
+    over: threading.Event
+
+
+def lacks_checkpoints(sections: Mapping[str, Section]) -> str:
+    """Why a query takes no checkpoints; "" if it does."""
+    each = list(sections.values())
+    if len(each) > 1:
+        return "a query of several operators takes no checkpoints: give the results of one to the other as a table"
+    return each[0].lacks_checkpoints if each[0].checkpointed() is None else ""
+
+
+class Checkpointing:
+    """What a run does for checkpoints.
+
+    Parameters
+    ----------
+    sections : dict of Section
+    options : RunOptions
+    schema : pa.Schema
+        Of the results.
+
+    Raises
+    ------
+    NotSupportedError
+        The query takes no checkpoints.
+    CheckpointError
+        What is to be resumed is damaged, or of another program.
+    OutputError
+        Checkpoints cannot be written where they should be.
+    """
+
+    def __init__(self, sections: Mapping[str, Section], options: RunOptions, schema: pa.Schema):
+        if why := lacks_checkpoints(sections):
+            name, value = ("resume", options.resume) if options.resume is not None else ("checkpoint", options.checkpoint)
+            raise NotSupportedError(f"{name}={str(value)!r}: {why}; leave it out")
+        (section,) = sections.values()
+        target = section.checkpointed()
+        assert target is not None
+        self._target: Checkpointed = target
+        self._options, self._schema = options, schema
+        self._requests: list[threading.Event] = []
+        self._number, self._mark, self._resumed = 0, Mark(), None
+        self.taken: list[Checkpoint] = []
+        """Those of this run, oldest first."""
+        self._folder: Folder | None = None
+        self._log: ResultsLog | None = None
+        if options.resume is not None:
+            self._resume(options.resume)
+        target.begin()
+        if options.checkpoint is not None:
+            self._begin(options.checkpoint)
+
+    def _resume(self, given: Any) -> None:
+        path, contents = read_checkpoint(given)
+        own, found = self._target.identity, contents.values["identity"]
+        for what, value in own.items():
+            if found.get(what) != value:
+                raise CheckpointError(
+                    f"resume={os.fspath(given)!r}: checkpoint {str(path)!r} is of {what} {found.get(what)}, and this is"
+                    f" {value}; resume what was started, or start it without resume"
+                )
+        self._resumed, self._number = path, contents.values["number"]
+        self._mark = Mark(**contents.values["results"])
+        self._target.restore(contents.part("cut"))
+
+    def _begin(self, given: Any) -> None:
+        self._folder = Folder(given)
+        before = None if self._resumed is None else self._resumed.parent
+        goes_on = before is not None and os.path.realpath(before) == os.path.realpath(given)
+        self._folder.begin(goes_on)
+        self._log = ResultsLog(self._folder.path, self._schema)
+        if before is None:
+            self._log.begin()
+            return
+        if goes_on:
+            self._folder.forget_after(self._number)
+        # What is kept is known to be whole before anything is written behind it.
+        for _ in read_results(before, self._mark, self._schema):
+            pass
+        self._log.begin(self._mark, before)
+
+    @property
+    def keep(self) -> Callable[[pa.RecordBatch], None] | None:
+        """Keeps results that come out; None where no checkpoints are taken."""
+        return None if self._log is None else self._log.write
+
+    def replay(self, write: Callable[[pa.RecordBatch], None]) -> None:
+        """Give the results that had come out before the checkpoint that is resumed, if they are wanted again."""
+        if self._resumed is not None and self._options.replay:
+            for batch in read_results(self._resumed.parent, self._mark, self._schema):
+                write(batch)
+
+    def end(self) -> None:
+        """Close the files."""
+        if self._log is not None:
+            self._log.end()
+        if self._folder is not None:
+            self._folder.end()
+
+    # -- taking them
+
+    @property
+    def is_taking(self) -> bool:
+        """Whether checkpoints are taken at all."""
+        return self._folder is not None
+
+    def request(self) -> threading.Event:
+        """Ask for a checkpoint; the event is set when it is on disk, the last of `taken`."""
+        done = threading.Event()
+        self._requests.append(done)
+        self._target.allowance.wake()
+        return done
+
+    def follow(self, run: Running) -> None:
+        """Body of the thread that takes checkpoints, to the end of the run."""
+        every, allowance = self._options.checkpoint_every, self._target.allowance
+        try:
+            while not run.over.is_set() and not self._target.is_over:
+                allowance.await_end(_POLL_S)
+                is_due = allowance.is_used_up
+                if not is_due and not self._requests:
+                    continue
+                with suppress(Stopped):
+                    self._take(run, is_due, every or 0)
+        finally:
+            self.end()
+
+    def start_counting(self) -> None:
+        """From now on inputs give so many rows, and wait for a checkpoint."""
+        if self.is_taking:
+            self._target.allowance.begin(self._options.checkpoint_every)
+
+    def _take(self, run: Running, is_due: bool, every: int) -> None:
+        target, log, requests = self._target, self._log, list(self._requests)
+        assert log is not None
+        try:
+            while not target.ask():  # C1
+                if run.over.is_set() or target.is_over:
+                    return
+                time.sleep(_LOOK_S)
+            with target.at_rest():
+                when = self._options.checkpoint_when
+                is_wanted = bool(requests) or when is None or bool(when(target.state()))
+                if is_wanted:
+                    contents, mark = self._contents(target.cut(), log.mark())  # C2
+        finally:
+            target.let_go()  # C3
+        if is_due:
+            target.allowance.add(every)
+        if is_wanted:
+            self._write(contents, mark)
+        for done in requests:
+            self._requests.remove(done)
+            done.set()
+
+    def _contents(self, cut: Contents, mark: Mark) -> tuple[Contents, Mark]:
+        found = Contents({"number": self._number + 1, "identity": dict(self._target.identity), "results": mark.as_values()})
+        found.put("cut", cut)
+        return found, mark
+
+    def _write(self, contents: Contents, mark: Mark) -> None:
+        assert self._log is not None and self._folder is not None
+        self._log.flush()  # C4
+        path = self._folder.write(self._number + 1, contents)  # C5
+        self._number += 1
+        self.taken.append(Checkpoint(path, self._number, contents.part("cut").values["events"], mark.rows))
+
+
+__all__ = ["Checkpoint", "Checkpointing", "lacks_checkpoints"]
