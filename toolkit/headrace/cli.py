@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
 MOST_SOURCES = 1024
 """Each has arrays of its own in the gate."""
+MOST_EVERY = 10**15
 GRACE_S = 0.7
 """After Ctrl-C, how long the orderly way out may take."""
 
@@ -98,6 +99,7 @@ def _option(read: Callable[[str], Any]) -> Callable[[str], Any]:
 def parser() -> argparse.ArgumentParser:
     """Make the parser of the whole command line."""
     from headrace.apps import APPS
+    from headrace.apps.command import DEFAULT_EVERY
     from headrace.control.mapping import MOST_INSTANCES
     from headrace.ingress.readers import MOST_BATCH_ROWS
     from headrace.ordering.control import QUEUE_KINDS, REORDERS, SCHEDULES
@@ -172,6 +174,12 @@ def parser() -> argparse.ArgumentParser:
     of_tags.add_argument("--leaves", type=_whole("leaves", MOST_LEAVES), metavar="N", help=most)
     between = f"events between two moments at which an input says how far it is (default {DEFAULT_HEARTBEAT})"
     of_tags.add_argument("--heartbeat", type=_whole("events", MOST_HEARTBEAT), metavar="N", help=between)
+    kept = "keep checkpoints, and the results up to each, in a folder"
+    of_tags.add_argument("--checkpoint", metavar="DIR", help=kept)
+    often = f"events between two checkpoints (default {DEFAULT_EVERY})"
+    of_tags.add_argument("--every", type=_whole("events", MOST_EVERY), metavar="N", help=often)
+    after = "go on from the newest checkpoint in a folder; the result is that of a run that nothing happened to"
+    of_tags.add_argument("--resume", metavar="DIR", help=after)
     own = run.add_argument_group("options of one application, or of several")
     for name, options in _own_options().items():
         apps_of: dict[str, list[str]] = {}

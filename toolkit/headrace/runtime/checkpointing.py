@@ -3,8 +3,10 @@
 Order       C1 everything comes to rest; C2 what the section is at, and how far the results have come, is copied;
             C3 the run goes on; C4 results are on disk; C5 the checkpoint is (`checkpoints.folder`)
                     a checkpoint refers to the results up to C2, whatever came out between C2 and C4
-Progress    With `checkpoint_every` inputs wait when they have given so many rows, until C3. The next checkpoint waits for C5 of
-            this one: what is slower than the stream, the disk, slows it down, and no checkpoint is left out.
+Progress    With `checkpoint_every` inputs wait when they have given so many rows. If as many are processed, as soon as nobody has
+            anything to do, they wait until C3; else they give as many as are missing: rows may wait for those
+            of another input. The next checkpoint waits for C5 of this one: what is slower than the stream, the disk,
+            slows it down, and no checkpoint is left out.
 Failure     What cannot be written ends the run: one that goes on without checkpoints is not what was asked for.
 """
 
@@ -30,6 +32,7 @@ from headrace.runtime.options import RunOptions
 from headrace.runtime.sections import Checkpointed, Section
 
 _LOOK_S = 50e-6
+_SETTLED_S = 0.05
 _POLL_S = 0.1
 
 
@@ -105,6 +108,8 @@ class Checkpointing:
         self._options, self._schema = options, schema
         self._requests: list[threading.Event] = []
         self._number, self._mark, self._resumed = 0, Mark(), None
+        self._last = 0
+        """Events processed up to the last one."""
         self.taken: list[Checkpoint] = []
         """Those of this run, oldest first."""
         self._folder: Folder | None = None
@@ -127,6 +132,7 @@ class Checkpointing:
         self._resumed, self._number = path, contents.values["number"]
         self._mark = Mark(**contents.values["results"])
         self._target.restore(contents.part("cut"))
+        self._last = self._target.processed
 
     def _begin(self, given: Any) -> None:
         self._folder = Folder(given)
@@ -178,17 +184,31 @@ class Checkpointing:
 
     def follow(self, run: Running) -> None:
         """Body of the thread that takes checkpoints, to the end of the run."""
-        every, allowance = self._options.checkpoint_every, self._target.allowance
+        every, allowance = self._options.checkpoint_every or 0, self._target.allowance
         try:
             while not run.over.is_set() and not self._target.is_over:
                 allowance.await_end(_POLL_S)
                 is_due = allowance.is_used_up
-                if not is_due and not self._requests:
-                    continue
-                with suppress(Stopped):
-                    self._take(run, is_due, every or 0)
+                if is_due and not self._requests:
+                    self._settle(run)
+                    missing = self._last + every - self._target.processed
+                    if missing > 0:
+                        allowance.add(missing)
+                        continue
+                if is_due or self._requests:
+                    with suppress(Stopped):
+                        self._take(run, is_due, every)
         finally:
             self.end()
+
+    def _settle(self, run: Running) -> None:
+        """Wait until nobody has anything to do, or for a while."""
+        end, processed = time.monotonic() + _SETTLED_S, -1
+        while not run.over.is_set() and time.monotonic() < end:
+            before, processed = processed, self._target.processed
+            if self._target.is_settled and processed == before:
+                return
+            time.sleep(_LOOK_S)
 
     def start_counting(self) -> None:
         """From now on inputs give so many rows, and wait for a checkpoint."""
@@ -206,6 +226,7 @@ class Checkpointing:
             with target.at_rest():
                 when = self._options.checkpoint_when
                 is_wanted = bool(requests) or when is None or bool(when(target.state()))
+                self._last = target.processed
                 if is_wanted:
                     contents, mark = self._contents(target.cut(), log.mark())  # C2
         finally:

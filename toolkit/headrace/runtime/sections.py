@@ -300,6 +300,16 @@ class Checkpointed(Protocol):
         """Whether all is processed, so that nothing will come to rest any more."""
         ...
 
+    @property
+    def processed(self) -> int:
+        """Events that are processed, those before the checkpoint it went on from included."""
+        ...
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all workers wait for events just now."""
+        ...
+
     def at_rest(self) -> AbstractContextManager[None]:
         """While it lasts, nothing moves: no row comes in, and no result goes out."""
         ...

@@ -31,6 +31,7 @@ from headrace.synchronization.definition import Definition
 from headrace.synchronization.holding import Holding
 from headrace.synchronization.inputs import Input
 from headrace.synchronization.layout import Layout
+from headrace.synchronization.measuring import passed_by_queue
 from headrace.synchronization.replanning import rows_waiting
 from headrace.synchronization.resuming import Frontier, Reread
 
@@ -47,8 +48,9 @@ class Cut(Protocol):
     inlets: Any
     holding: Holding
     collector: Any
-    finisher: Any
     bound: Any
+    passed_before: int
+    active: Any
 
     def hold_back(self, columns: list[np.ndarray | None]) -> None: ...
 
@@ -94,6 +96,18 @@ class ProgramCuts:
     def is_over(self) -> bool:
         """Whether every event is processed."""
         return self._section.holding.is_over
+
+    @property
+    def processed(self) -> int:
+        """Events that are processed."""
+        section = self._section
+        ahead = sum(one.processed for one in self._frontiers)
+        return ahead + section.passed_before + sum(passed_by_queue(section))
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all workers wait for events just now."""
+        return read_cell(self._section.control.words, words.DATA_WAITING) >= self._section.active
 
     @contextmanager
     def at_rest(self) -> Iterator[None]:
