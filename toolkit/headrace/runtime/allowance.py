@@ -9,30 +9,34 @@ class Allowance:
     """A number of rows that several inputs share; without a number, any.
 
     Whoever gives rows takes them from it before, and gives back what there was no room for. Whoever waits for it to be used up
-    does what is to happen, and allows more.
+    does what is to happen, and allows more: to all inputs, or to some that hold the others up.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._left: int | None = None
+        self._only: frozenset[int] | None = None
 
     def begin(self, rows: int | None) -> None:
         """Allow so many."""
         with self._changed:
             self._left = rows
 
-    def take(self, wanted: int, wait_s: float = 0.0) -> int:
-        """How many of them may be given now; if none, wait a moment until some may."""
+    def take(self, number: int, wanted: int, wait_s: float = 0.0) -> int:
+        """How many of them an input may give now; if none, wait a moment until it may give some."""
         with self._changed:
             if self._left is None:
                 return wanted
             if not self._left:
                 self._changed.notify_all()  # whoever waits for the end
-                if wait_s:
-                    self._changed.wait_for(lambda: self._left, wait_s)
-            taken = min(wanted, self._left)
+            if wait_s and wanted and not self._left_for(number):
+                self._changed.wait_for(lambda: self._left_for(number), wait_s)
+            taken = min(wanted, self._left_for(number))
             self._left -= taken
             return taken
+
+    def _left_for(self, number: int) -> int:
+        return (self._left or 0) if self._only is None or number in self._only else 0
 
     def give_back(self, rows: int) -> None:
         """So many were not given."""
@@ -46,6 +50,18 @@ class Allowance:
             if self._left is not None:
                 self._left += rows
                 self._changed.notify_all()
+
+    def restrict(self, only: frozenset[int] | None) -> None:
+        """Only these inputs may take any; None: all may."""
+        if only != self._only:
+            with self._changed:
+                self._only = only
+                self._changed.notify_all()
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether only some inputs may."""
+        return self._only is not None
 
     @property
     def is_used_up(self) -> bool:

@@ -4,8 +4,8 @@ Order       C1 everything comes to rest; C2 what the section is at, and how far 
             C3 the run goes on; C4 results are on disk; C5 the checkpoint is (`checkpoints.folder`)
                     a checkpoint refers to the results up to C2, whatever came out between C2 and C4
 Progress    With `checkpoint_every` inputs wait when they have given so many rows. If as many are processed, as soon as nobody has
-            anything to do, they wait until C3; else they give as many as are missing: rows may wait for those
-            of another input. The next checkpoint waits for C5 of this one: what is slower than the stream, the disk,
+            anything to do, they wait until C3. Else rows wait for those of inputs that are behind, and these give as many as
+            are missing; if they are silent, all do. The next checkpoint waits for C5 of this one: what is slower than the stream, the disk,
             slows it down, and no checkpoint is left out.
 Failure     What cannot be written ends the run: one that goes on without checkpoints is not what was asked for.
 """
@@ -33,6 +33,8 @@ from headrace.runtime.sections import Checkpointed, Section
 
 _LOOK_S = 50e-6
 _SETTLED_S = 0.05
+_BEHIND_S = 1e-3
+_SILENT_S = 0.02
 _POLL_S = 0.1
 
 
@@ -67,6 +69,8 @@ class Running(Protocol):
     """What is asked of a run."""
 
     over: threading.Event
+
+    def fail(self, error: BaseException) -> None: ...
 
 
 def lacks_checkpoints(sections: Mapping[str, Section]) -> str:
@@ -183,23 +187,34 @@ class Checkpointing:
         return done
 
     def follow(self, run: Running) -> None:
-        """Body of the thread that takes checkpoints, to the end of the run."""
-        every, allowance = self._options.checkpoint_every or 0, self._target.allowance
+        """Body of the thread that takes checkpoints; it closes the files when the run is over."""
         try:
-            while not run.over.is_set() and not self._target.is_over:
-                allowance.await_end(_POLL_S)
-                is_due = allowance.is_used_up
-                if is_due and not self._requests:
-                    self._settle(run)
-                    missing = self._last + every - self._target.processed
-                    if missing > 0:
-                        allowance.add(missing)
-                        continue
-                if is_due or self._requests:
-                    with suppress(Stopped):
-                        self._take(run, is_due, every)
+            self._take_them(run)
+        except BaseException as error:  # reported before the files are closed, which others write to
+            run.fail(error)
         finally:
+            run.over.wait()
             self.end()
+
+    def _take_them(self, run: Running) -> None:
+        every, allowance, since = self._options.checkpoint_every or 0, self._target.allowance, 0.0
+        while not run.over.is_set() and not self._target.is_over:
+            allowance.await_end(_BEHIND_S if allowance.is_restricted else _POLL_S)
+            is_due = allowance.is_used_up
+            if is_due and not self._requests:
+                self._settle(run)
+                missing = self._last + every - self._target.processed
+                if missing > 0:
+                    allowance.restrict(self._target.behind)
+                    allowance.add(missing)
+                    since = time.monotonic()
+                    continue
+            if is_due or self._requests:
+                with suppress(Stopped):
+                    self._take(run, is_due, every)
+            elif allowance.is_restricted:
+                is_silent = time.monotonic() - since > _SILENT_S
+                allowance.restrict(None if is_silent else self._target.behind)
 
     def _settle(self, run: Running) -> None:
         """Wait until nobody has anything to do, or for a while."""
@@ -232,6 +247,7 @@ class Checkpointing:
         finally:
             target.let_go()  # C3
         if is_due:
+            target.allowance.restrict(None)
             target.allowance.add(every)
         if is_wanted:
             self._write(contents, mark)

@@ -310,6 +310,11 @@ class Checkpointed(Protocol):
         """Whether all workers wait for events just now."""
         ...
 
+    @property
+    def behind(self) -> frozenset[int]:
+        """Inputs that are behind the others in time, which may wait for theirs."""
+        ...
+
     def at_rest(self) -> AbstractContextManager[None]:
         """While it lasts, nothing moves: no row comes in, and no result goes out."""
         ...

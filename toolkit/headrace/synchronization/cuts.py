@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Protocol
 
@@ -80,11 +81,10 @@ class ProgramCuts:
         """Have inputs take what they give from one allowance, and look at what they give."""
         section = self._section
         for number, (inlet, frontier) in enumerate(zip(section.inlets, self._frontiers, strict=True)):
-            strings = frozenset(
-                name for name, column in self._inputs[number].columns(section.bound).items() if column.kind == "string"
-            )
+            columns = replace(self._inputs[number], stream_column=None).columns(section.bound)
+            kinds = {name: column.kind for name, column in columns.items()}
             inlet.allowance = self.allowance
-            inlet.reread = Reread(frontier, section.states.texts, strings, inlet.branch.source)
+            inlet.reread = Reread(frontier, section.states.texts, kinds, inlet.branch.source)
 
     # -- taking one
 
@@ -108,6 +108,12 @@ class ProgramCuts:
     def is_settled(self) -> bool:
         """Whether all workers wait for events just now."""
         return read_cell(self._section.control.words, words.DATA_WAITING) >= self._section.active
+
+    @property
+    def behind(self) -> frozenset[int]:
+        """Inputs that are behind the others in time."""
+        marks = [inlet.mark for inlet in self._section.inlets]
+        return frozenset(number for number, mark in enumerate(marks) if mark == min(marks))
 
     @contextmanager
     def at_rest(self) -> Iterator[None]:

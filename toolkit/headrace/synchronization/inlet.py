@@ -75,7 +75,7 @@ class MailboxInlet(GateInlet):
         if TAGS in self.store.names:
             piece.columns[TAGS] = self._tags, None
         if self.reread is not None:
-            self._processed = self.reread.meet(piece.ts, self._tags, piece.columns)
+            self._processed = self.reread.meet(piece.ts, piece.columns)
         super().hold(piece)
         self._held_queues = None
 
@@ -83,7 +83,7 @@ class MailboxInlet(GateInlet):
         """Put rows of the piece that is held into mailboxes; returns how many there was room for."""
         processed = None if self._processed is None else self._processed[start:stop]
         wanted = stop - start if processed is None else int(np.count_nonzero(~processed))
-        allowed = self.allowance.take(wanted, ALLOWANCE_WAIT_S if patient else 0.0)
+        allowed = self.allowance.take(self.number, wanted, ALLOWANCE_WAIT_S if patient else 0.0)
         if allowed < wanted:
             stop = start + (allowed if processed is None else int(np.flatnonzero(~processed)[allowed]))
         taken = self._add(ts, start, stop, patient) if stop > start else 0

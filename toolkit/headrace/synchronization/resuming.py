@@ -63,23 +63,24 @@ class Reread:
     before : Frontier
         Of the checkpoint; of none, nothing is processed.
     texts : OrderedTexts or None
-    strings : sequence of str
-        Columns that hold strings.
+    columns : dict of str to str
+        Columns that say what an event is, and their kinds: not which stream it is of, which may be dealt out anew.
     name : str
         Of the input, for messages.
     """
 
-    def __init__(self, before: Frontier, texts: OrderedTexts | None, strings: frozenset[str], name: str):
-        self.before, self._texts, self._strings, self._name = before, texts, strings, name
+    def __init__(self, before: Frontier, texts: OrderedTexts | None, columns: Mapping[str, str], name: str):
+        self.before, self._texts, self._columns, self._name = before, texts, columns, name
         self.met = 0, 0
         """Rows met, and what they add up to."""
         self.passed_over = 0
 
-    def meet(self, ts: np.ndarray, tags: np.ndarray, columns: Mapping[str, tuple]) -> np.ndarray | None:
+    def meet(self, ts: np.ndarray, columns: Mapping[str, tuple]) -> np.ndarray | None:
         """Look at the next rows. bool[n]: which are processed; None: none of them."""
         (first, total), count = self.met, len(ts)
-        summed = {name: self._numbers(column) if name in self._strings else column for name, column in columns.items()}
-        summed |= {"\0ts": (ts, None)}
+        summed = {"\0ts": (ts, None)}
+        for name, kind in self._columns.items():
+            summed[name] = self._numbers(columns[name]) if kind == "string" else columns[name]
         end = self.before.summed
         if first < end <= first + count:
             if (total + content_sum(first, summed, 0, end - first)) & _MASK != self.before.total:
