@@ -71,7 +71,7 @@ def arm(point: str, number: int) -> None:
         seen["committed"] += 1
 
     def since_the_last(action: Any) -> Any:
-        return lambda *arguments: action(*arguments) if seen["committed"] == number - 1 else None
+        return lambda *arguments: action(*arguments) if seen["committed"] >= number - 1 else None
 
     around(Checkpointing, "_contents", before=count_cut)
     around(Folder, "write", after=count_commit)

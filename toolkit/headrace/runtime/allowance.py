@@ -8,13 +8,14 @@ import threading
 class Allowance:
     """A number of rows that several inputs share; without a number, any.
 
-    Whoever gives rows takes them from it before, and gives back what there was no room for. Whoever waits for it to be used up
+    Whoever gives rows takes them from it before, and says then how many there was no room for. Whoever waits for it to be used up
     does what is to happen, and allows more: to all inputs, or to some that hold the others up.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._left: int | None = None
+        self._giving = 0
         self._only: frozenset[int] | None = None
 
     def begin(self, rows: int | None) -> None:
@@ -27,22 +28,24 @@ class Allowance:
         with self._changed:
             if self._left is None:
                 return wanted
-            if not self._left:
-                self._changed.notify_all()  # whoever waits for the end
             if wait_s and wanted and not self._left_for(number):
                 self._changed.wait_for(lambda: self._left_for(number), wait_s)
             taken = min(wanted, self._left_for(number))
             self._left -= taken
+            self._giving += 1
             return taken
 
     def _left_for(self, number: int) -> int:
         return (self._left or 0) if self._only is None or number in self._only else 0
 
-    def give_back(self, rows: int) -> None:
-        """So many were not given."""
+    def given(self, back: int) -> None:
+        """What was taken is given, but for some rows that come back."""
         with self._changed:
-            if self._left is not None and rows:
-                self._left += rows
+            if self._left is not None:
+                self._left += back
+                self._giving -= 1
+                if not self._left:
+                    self._changed.notify_all()  # whoever waits for the end
 
     def add(self, rows: int) -> None:
         """Allow so many more."""
@@ -66,7 +69,8 @@ class Allowance:
     @property
     def is_used_up(self) -> bool:
         """Whether all are given, if only so many may be."""
-        return self._left == 0
+        with self._changed:
+            return self._left == 0 and not self._giving
 
     def wake(self) -> None:
         """Have whoever waits for its end look around."""
@@ -76,7 +80,7 @@ class Allowance:
     def await_end(self, seconds: float) -> None:
         """Wait until it is used up, or somebody wakes, or it is time."""
         with self._changed:
-            if self._left != 0:
+            if self._left != 0 or self._giving:
                 self._changed.wait(seconds)
 
 

@@ -32,7 +32,7 @@ from headrace.runtime.options import RunOptions
 from headrace.runtime.sections import Checkpointed, Section
 
 _LOOK_S = 50e-6
-_SETTLED_S = 0.05
+_SETTLED_S = 5.0
 _BEHIND_S = 1e-3
 _SILENT_S = 0.02
 _POLL_S = 0.1

@@ -130,7 +130,7 @@ class Program(programs.Program):
         """
         return self.over(inputs).start(**options)
 
-    def resume(self, checkpoint: Any, inputs: Mapping[Any, Any], **options: Any) -> Any:
+    def resume(self, checkpoint: Any, inputs: Mapping[Any, Any], /, **options: Any) -> Any:
         """Go on from a checkpoint, in another process, under any plan, with nothing lost and nothing twice.
 
         Parameters

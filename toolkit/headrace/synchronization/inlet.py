@@ -90,7 +90,7 @@ class MailboxInlet(GateInlet):
         passed_over = 0 if processed is None else int(np.count_nonzero(processed[:taken]))
         if self.reread is not None:
             self.reread.passed_over += passed_over
-        self.allowance.give_back(allowed - (taken - passed_over))
+        self.allowance.given(allowed - (taken - passed_over))
         return taken
 
     def _add(self, ts: np.ndarray, start: int, stop: int, patient: bool) -> int:
