@@ -302,6 +302,23 @@ def test_example_the_results_before_need_not_come_again(tmp_path):
     assert rest == expected_sums()[found.results :]
 
 
+def test_example_rows_that_are_read_again_are_not_paced(tmp_path):
+    values = {"value": VALUES[0].slice(0, 520), "barrier": BARRIERS.slice(0, 1)}
+    run = WINDOW.start(values, checkpoint=tmp_path / "kept", checkpoint_every=500)
+    rows = finished(run)
+    resumed = WINDOW.resume(tmp_path / "kept", values, rate=1_000)
+    assert finished(resumed) == rows
+    feeds = [source.feed for source in resumed._execution.sources]
+    assert sum(feed._known for feed in feeds) == run.checkpoints[-1].events >= 500
+    assert sum(feed.books.added for feed in feeds) == 521
+
+
+def test_what_the_clock_decides_is_refused(tmp_path):
+    idle = hr.stream(VALUES[0], event_time="ts", idle_after="1s")
+    with pytest.raises(ParameterError, match="idle_after=1.0 s lets the clock decide which rows are late"):
+        WINDOW.start({"value": idle, "barrier": BARRIERS}, checkpoint=tmp_path / "kept")
+
+
 def test_property_plans_may_change_and_checkpoints_be_taken_all_the_time(tmp_path):
     streams = {"value": 2, "barrier": 1}
     plans = [WINDOW.plan(streams, leaves=leaves, by=by) for leaves, by in ((1, "appendix"), (3, "chain"), (4, "flat"))]

@@ -26,13 +26,14 @@ import pyarrow as pa
 from headrace.checkpoints.file_format import Contents
 from headrace.checkpoints.folder import Folder, read_checkpoint
 from headrace.checkpoints.results_log import Mark, ResultsLog, read_results
-from headrace.errors import CheckpointError, NotSupportedError
+from headrace.errors import CheckpointError, NotSupportedError, ParameterError
+from headrace.plan.nodes import SourceNode
 from headrace.runtime.feeding import Stopped
 from headrace.runtime.options import RunOptions
-from headrace.runtime.sections import Checkpointed, Section
+from headrace.runtime.sections import Checkpointed, Inlet, Section
 
 _LOOK_S = 50e-6
-_SETTLED_S = 5.0
+_SETTLED_S = 0.05
 _BEHIND_S = 1e-3
 _SILENT_S = 0.02
 _POLL_S = 0.1
@@ -109,6 +110,8 @@ class Checkpointing:
         target = section.checkpointed()
         assert target is not None
         self._target: Checkpointed = target
+        for inlet in section.inlets:
+            _check_source(inlet)
         self._options, self._schema = options, schema
         self._requests: list[threading.Event] = []
         self._number, self._mark, self._resumed = 0, Mark(), None
@@ -116,6 +119,7 @@ class Checkpointing:
         """Events processed up to the last one."""
         self.taken: list[Checkpoint] = []
         """Those of this run, oldest first."""
+        self._is_followed, self._ended = False, threading.Event()
         self._folder: Folder | None = None
         self._log: ResultsLog | None = None
         if options.resume is not None:
@@ -195,6 +199,12 @@ class Checkpointing:
         finally:
             run.over.wait()
             self.end()
+            self._ended.set()
+
+    def await_end(self, seconds: float) -> None:
+        """Wait until what is being written is, and the folder is given back."""
+        if self.is_taking and self._is_followed:
+            self._ended.wait(seconds)
 
     def _take_them(self, run: Running) -> None:
         every, allowance, since = self._options.checkpoint_every or 0, self._target.allowance, 0.0
@@ -202,8 +212,7 @@ class Checkpointing:
             allowance.await_end(_BEHIND_S if allowance.is_restricted else _POLL_S)
             is_due = allowance.is_used_up
             if is_due and not self._requests:
-                self._settle(run)
-                missing = self._last + every - self._target.processed
+                missing = self._missing(run, every)
                 if missing > 0:
                     allowance.restrict(self._target.behind)
                     allowance.add(missing)
@@ -216,8 +225,18 @@ class Checkpointing:
                 is_silent = time.monotonic() - since > _SILENT_S
                 allowance.restrict(None if is_silent else self._target.behind)
 
+    def _missing(self, run: Running, every: int) -> int:
+        """How many events are missing until the next checkpoint, when all is processed that can be."""
+        target = self._target
+        while not run.over.is_set() and not target.is_over:
+            self._settle(run)
+            # Who is about to wait may have found something, or may not have heard of the last rows yet.
+            if (missing := self._last + every - target.processed) <= 0 or not self._is_any_left(run):
+                return missing
+        return 0
+
     def _settle(self, run: Running) -> None:
-        """Wait until nobody has anything to do, or for a while."""
+        """Wait until nobody seems to have anything to do, or for a while."""
         end, processed = time.monotonic() + _SETTLED_S, -1
         while not run.over.is_set() and time.monotonic() < end:
             before, processed = processed, self._target.processed
@@ -225,19 +244,38 @@ class Checkpointing:
                 return
             time.sleep(_LOOK_S)
 
+    def _is_any_left(self, run: Running) -> bool:
+        """Whether somebody could have something to do."""
+        try:
+            if not self._come_to_rest(run):
+                return False
+            with self._target.at_rest():
+                return self._target.is_any_left()
+        except Stopped:
+            return False
+        finally:
+            self._target.let_go()
+
+    def _come_to_rest(self, run: Running) -> bool:
+        """Have everything at rest; False if that is over."""
+        while not self._target.ask():
+            if run.over.is_set() or self._target.is_over:
+                return False
+            time.sleep(_LOOK_S)
+        return True
+
     def start_counting(self) -> None:
-        """From now on inputs give so many rows, and wait for a checkpoint."""
+        """From now on inputs give so many rows, and wait for a checkpoint; `follow` takes them."""
         if self.is_taking:
+            self._is_followed = True
             self._target.allowance.begin(self._options.checkpoint_every)
 
     def _take(self, run: Running, is_due: bool, every: int) -> None:
         target, log, requests = self._target, self._log, list(self._requests)
         assert log is not None
         try:
-            while not target.ask():  # C1
-                if run.over.is_set() or target.is_over:
-                    return
-                time.sleep(_LOOK_S)
+            if not self._come_to_rest(run):  # C1
+                return
             with target.at_rest():
                 when = self._options.checkpoint_when
                 is_wanted = bool(requests) or when is None or bool(when(target.state()))
@@ -249,7 +287,7 @@ class Checkpointing:
         if is_due:
             target.allowance.restrict(None)
             target.allowance.add(every)
-        if is_wanted:
+        if is_wanted and not run.over.is_set():
             self._write(contents, mark)
         for done in requests:
             self._requests.remove(done)
@@ -266,6 +304,16 @@ class Checkpointing:
         path = self._folder.write(self._number + 1, contents)  # C5
         self._number += 1
         self.taken.append(Checkpoint(path, self._number, contents.part("cut").values["events"], mark.rows))
+
+
+def _check_source(inlet: Inlet) -> None:
+    """Raise `ParameterError` for an input that would not be the same if it were read again."""
+    origin = inlet.branch.origin
+    if isinstance(origin, SourceNode) and origin.idle_after is not None:
+        raise ParameterError(
+            f"{inlet.branch.source}: idle_after={origin.idle_after} s lets the clock decide which rows are late, which a run that"
+            f" goes on from a checkpoint could not repeat; leave it out, or take no checkpoints"
+        )
 
 
 __all__ = ["Checkpoint", "Checkpointing", "lacks_checkpoints"]

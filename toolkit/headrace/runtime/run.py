@@ -45,6 +45,8 @@ from headrace.workers.pool import WorkerPool
 from headrace.workers.worker_kernel import spins_for
 
 STOP_SECONDS = 2.0
+CHECKPOINT_SECONDS = 30.0
+"""What is being written to a disk may take longer than threads need to stop."""
 STOPPED = "stop() was called"
 _ABANDONED = "nothing referred to it any more"
 _KEEPER_S = 0.1
@@ -153,8 +155,8 @@ class Execution:
             self.controls.attach(steered, controller, interval_s=self.options.control_every)
         if self.checkpointing is not None and self.checkpointing.is_taking:
             checkpointing = self.checkpointing
-            checkpointing.start_counting()
             self.pool.start("checkpoints", lambda: checkpointing.follow(self))
+            checkpointing.start_counting()
         for task in tasks_of(self.sources):
             self.pool.start(task.name, task.body)
         self.pool.start("keeper", self._keep)
@@ -305,6 +307,8 @@ class Execution:
             for section in self.sections.values():
                 section.stop()
         own = threading.current_thread().name
+        if self.checkpointing is not None:
+            self.checkpointing.await_end(CHECKPOINT_SECONDS)
 
         def is_users(name: str) -> bool:
             # In the user's iterator or the user's controller, or in this call.

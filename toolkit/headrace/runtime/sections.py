@@ -206,6 +206,8 @@ class Books:
     """How long the oldest of them has been due; NaN where nothing is ever due."""
     rate: Callable[[], float | None] = field(default=lambda: None)
     """Rows per second that the schedule gives now; None without one."""
+    known: Callable[[int], int] = field(default=lambda start: 0)
+    """How many rows of the piece that is held, from this one on, an earlier run has processed: no schedule paces them."""
     spent: TimeSpent = field(default_factory=feeding_time)
     """What the thread that feeds it does with its time."""
 
@@ -307,7 +309,11 @@ class Checkpointed(Protocol):
 
     @property
     def is_settled(self) -> bool:
-        """Whether all workers wait for events just now."""
+        """Whether all workers seem to wait for events just now."""
+        ...
+
+    def is_any_left(self) -> bool:
+        """Whether some event could be processed. While all is at rest."""
         ...
 
     @property

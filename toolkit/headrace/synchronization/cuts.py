@@ -22,6 +22,7 @@ from headrace.checkpoints.file_format import Contents
 from headrace.checkpoints.placed_state import SavedTexts, known_again, restore_state, save_state
 from headrace.codegen.written import checksum
 from headrace.egress.containers import state_objects
+from headrace.kernel import compile_now
 from headrace.memory.arena import CLASSES
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
@@ -35,6 +36,7 @@ from headrace.synchronization.layout import Layout
 from headrace.synchronization.measuring import passed_by_queue
 from headrace.synchronization.replanning import rows_waiting
 from headrace.synchronization.resuming import Frontier, Reread
+from headrace.synchronization.tree_kernel import is_any_left
 
 _HEADS = ("primary", "a", "b", "c", "at")
 _AT = 4
@@ -49,6 +51,7 @@ class Cut(Protocol):
     inlets: Any
     holding: Holding
     collector: Any
+    directories: Any
     bound: Any
     passed_before: int
     active: Any
@@ -80,11 +83,12 @@ class ProgramCuts:
     def begin(self) -> None:
         """Have inputs take what they give from one allowance, and look at what they give."""
         section = self._section
+        compile_now(is_any_left, (section.control, section.directories))
         for number, (inlet, frontier) in enumerate(zip(section.inlets, self._frontiers, strict=True)):
             columns = replace(self._inputs[number], stream_column=None).columns(section.bound)
             kinds = {name: column.kind for name, column in columns.items()}
             inlet.allowance = self.allowance
-            inlet.reread = Reread(frontier, section.states.texts, kinds, inlet.branch.source)
+            inlet.read_again(Reread(frontier, section.states.texts, kinds, inlet.branch.source))
 
     # -- taking one
 
@@ -106,8 +110,12 @@ class ProgramCuts:
 
     @property
     def is_settled(self) -> bool:
-        """Whether all workers wait for events just now."""
+        """Whether all workers wait for events, or are about to."""
         return read_cell(self._section.control.words, words.DATA_WAITING) >= self._section.active
+
+    def is_any_left(self) -> bool:
+        """Whether some event could be processed. While everything is at rest."""
+        return bool(is_any_left(self._section.control, self._section.directories))
 
     @property
     def behind(self) -> frozenset[int]:

@@ -79,6 +79,18 @@ class MailboxInlet(GateInlet):
         super().hold(piece)
         self._held_queues = None
 
+    def read_again(self, reread: Reread) -> None:
+        """Meet rows that an earlier run has processed, which are counted and passed over."""
+        self.reread = reread
+        self.books.known = self._known
+
+    def _known(self, start: int) -> int:
+        """How many rows of the piece that is held are processed, from this one on until one is not."""
+        if self._processed is None or not self._processed[start]:
+            return 0
+        rest = self._processed[start:]
+        return int(np.argmin(rest)) or len(rest)
+
     def offer(self, ts: np.ndarray, start: int, stop: int, patient: bool) -> int:
         """Put rows of the piece that is held into mailboxes; returns how many there was room for."""
         processed = None if self._processed is None else self._processed[start:stop]
