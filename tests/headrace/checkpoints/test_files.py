@@ -32,9 +32,8 @@ SCHEMA = pa.schema([("ts", pa.int64()), ("word", pa.string())])
 
 def some(number=0):
     found = Contents({"number": number, "names": ["a", "é"], "none": None})
-    found.arrays = {
-        "words": np.arange(number, number + 7) - 3, "floats": np.array([np.nan, -0.0, 1e300]), "no rows": np.zeros((0, 2), np.int64)
-    }
+    found.arrays = {"words": np.arange(number, number + 7) - 3, "floats": np.array([np.nan, -0.0, 1e300])}
+    found.arrays["no rows"] = np.zeros((0, 2), np.int64)
     found.put_texts("texts", ["", "é", "\ud800", "a\0b"])
     return found
 
@@ -88,7 +87,7 @@ def test_property_a_file_that_is_cut_or_changed_anywhere_is_refused(tmp_path):
 
 def test_a_checksum_that_nobody_looks_at_is_found(tmp_path):
     unchecked = "if hashlib.sha256(data[:-_DIGEST]).digest() != data[-_DIGEST:]:"
-    with planted(file_format, unchecked, "if False:"), pytest.raises(BaseException) as found:  # noqa: PT011
+    with planted(file_format, unchecked, "if False:"), pytest.raises(BaseException) as found:
         for data in damages():
             check_refuses(tmp_path / "checkpoint", data)
     assert not isinstance(found.value, CheckpointError)
@@ -275,7 +274,7 @@ def test_property_results_that_are_changed_or_missing_are_refused(tmp_path):
 
 def test_results_committed_without_their_checkpoint_are_found(tmp_path):
     """A log that goes on behind what came out after the checkpoint has results that no state belongs to."""
-    with planted(results_log, "file.truncate(after.bytes)", "file.seek(0, 2)"), pytest.raises(CheckpointError, match="damaged"):
+    with planted(results_log, "_file.truncate(after.bytes)", "_file.seek(0, 2)"), pytest.raises(CheckpointError, match="damaged"):
         test_example_results_are_those_up_to_the_mark(tmp_path)
 
 

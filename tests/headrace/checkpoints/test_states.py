@@ -29,7 +29,8 @@ STATE = read_state({
 INT, WORD = st.integers(-(2**63), 2**63 - 1), st.text("aé\0b", max_size=4)
 FLOAT = st.floats(width=32)
 VALUES = st.fixed_dictionaries({
-    "n": INT, "x": st.floats(), "y": FLOAT, "ok": st.booleans(), "word": WORD, "five": st.lists(st.floats(), min_size=5, max_size=5),
+    "n": INT, "x": st.floats(), "y": FLOAT, "ok": st.booleans(), "word": WORD,
+    "five": st.lists(st.floats(), min_size=5, max_size=5),
     "list": st.lists(WORD, max_size=40), "set": st.sets(INT | st.integers(0, 40), max_size=60),
     "map": st.dictionaries(WORD, st.tuples(INT, WORD), max_size=20),
 })  # fmt: skip

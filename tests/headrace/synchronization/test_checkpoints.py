@@ -116,12 +116,13 @@ PLAIN = {"value": VALUES, "barrier": BARRIERS}
 
 
 def expected_sums():
-    events = sorted(
-        [(ts, i, row, x) for i, table in enumerate(VALUES) for row, (ts, x) in enumerate(zip(*table.to_pydict().values(), strict=True))]
-        + [(ts, 2, row, None) for row, ts in enumerate(BARRIERS["ts"].to_pylist())]
-    )  # fmt: skip
+    events = [
+        (row["ts"], number, place, row.get("x"))
+        for number, table in enumerate([*VALUES, BARRIERS])
+        for place, row in enumerate(table.to_pylist())
+    ]
     total, found = 0, []
-    for ts, _, _, x in events:
+    for ts, _, _, x in sorted(events, key=lambda event: event[:3]):
         if x is None:
             found.append({"ts": ts, "sum": total})
         total = 0 if x is None else total + x
@@ -253,7 +254,9 @@ def first_seen(state, e, emit):
 
 WORDS = hr.program(
     tags={"word": {"word": "string"}}, depends=[("word", "word")],
-    state={"seen": hr.set_of("string"), "counts": hr.map_of("string", "int64"), "last": hr.list_of("string"), "previous": "string"},
+    state={
+        "seen": hr.set_of("string"), "counts": hr.map_of("string", "int64"), "last": hr.list_of("string"), "previous": "string"
+    },
     emits={"word": "string", "count": "int64", "different": "int64", "previous": "string"}, update={"word": first_seen},
 )  # fmt: skip
 

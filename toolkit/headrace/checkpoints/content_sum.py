@@ -16,15 +16,19 @@ _NOTHING = np.uint64(0x2545F4914F6CDD1D)
 _MASK = (1 << 64) - 1
 
 
-def content_sum(first: int, columns: Mapping[str, tuple[np.ndarray, np.ndarray | None]], start: int = 0, stop: int | None = None) -> int:
+Column = tuple[np.ndarray, np.ndarray | None]
+"""Values, and which of them are valid; None: all are."""
+
+
+def content_sum(first: int, columns: Mapping[str, Column], start: int = 0, stop: int | None = None) -> int:
     """Add rows up, modulo 2**64.
 
     Parameters
     ----------
     first : int
         Place of the first row of the columns.
-    columns : mapping of str to (values, valid)
-        Values of 8 bytes or less; the order of columns is that of their names. `valid` is None where all are.
+    columns : mapping of str to Column
+        Values of 8 bytes or less; the order of columns is that of their names.
     start, stop : int
         Rows of the columns that count.
 

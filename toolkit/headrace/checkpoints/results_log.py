@@ -13,6 +13,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -68,12 +69,12 @@ class ResultsLog:
         try:
             if after is not None and of is not None and of / NAME != self.path and after.bytes:
                 shutil.copyfile(of / NAME, self.path)
-            file = open(self.path, "r+b" if after is not None and after.bytes else "wb")
-            self._file = file
-            if after is not None and after.bytes:
-                for piece in _pieces(file, after.bytes):
+            goes_on = after is not None and after.bytes > 0
+            self._file = open(self.path, "r+b" if goes_on else "wb")  # noqa: SIM115 - `end` closes it
+            if after is not None and goes_on:
+                for piece in _pieces(self._file, after.bytes):
                     self._digest.update(piece)
-                file.truncate(after.bytes)
+                self._file.truncate(after.bytes)
                 self._rows, self._bytes = after.rows, after.bytes
         except OSError as error:
             raise cannot_write(self.path, error) from error
@@ -110,10 +111,8 @@ class ResultsLog:
     def end(self) -> None:
         """Close the file; nothing is said of what is behind the last mark."""
         if self._file is not None:
-            try:
+            with suppress(OSError):  # a full disk, which was said before
                 self._file.close()
-            except OSError:  # a full disk, which was said before
-                pass
             self._file = None
 
     def _put(self, data: Any) -> int:

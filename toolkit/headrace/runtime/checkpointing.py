@@ -5,8 +5,8 @@ Order       C1 everything comes to rest; C2 what the section is at, and how far 
                     a checkpoint refers to the results up to C2, whatever came out between C2 and C4
 Progress    With `checkpoint_every` inputs wait when they have given so many rows. If as many are processed, as soon as nobody has
             anything to do, they wait until C3. Else rows wait for those of inputs that are behind, and these give as many as
-            are missing; if they are silent, all do. The next checkpoint waits for C5 of this one: what is slower than the stream, the disk,
-            slows it down, and no checkpoint is left out.
+            are missing; if they are silent, all do. The next checkpoint waits for C5 of this one: what is slower
+            than the stream, the disk, slows it down, and no checkpoint is left out.
 Failure     What cannot be written ends the run: one that goes on without checkpoints is not what was asked for.
 """
 

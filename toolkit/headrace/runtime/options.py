@@ -72,17 +72,16 @@ class RunOptions:
         self._check_checkpoints()
 
     def _check_checkpoints(self) -> None:
-        for option, value in (("checkpoint_every", self.checkpoint_every), ("checkpoint_when", self.checkpoint_when)):
+        every, when = self.checkpoint_every, self.checkpoint_when
+        for option, value in (("checkpoint_every", every), ("checkpoint_when", when)):
             if value is not None and self.checkpoint is None:
                 raise ParameterError(f"{option}={value!r}: where are checkpoints to be kept? Give checkpoint= a folder")
-        if self.checkpoint_every is not None:
-            whole("checkpoint_every", self.checkpoint_every, 1, END_OF_TIME)
-        if self.checkpoint_when is not None and not callable(self.checkpoint_when):
-            raise ParameterError(f"checkpoint_when={self.checkpoint_when!r}: give a function of the state that returns a bool")
-        if self.checkpoint_when is not None and self.checkpoint_every is None:
-            raise ParameterError(
-                f"checkpoint_when={self.checkpoint_when!r}: how often is it to be asked? Give checkpoint_every= a number of events"
-            )
+        if every is not None:
+            whole("checkpoint_every", every, 1, END_OF_TIME)
+        if when is not None and not callable(when):
+            raise ParameterError(f"checkpoint_when={when!r}: give a function of the state that returns a bool")
+        if when is not None and every is None:
+            raise ParameterError(f"checkpoint_when={when!r}: how often is it to be asked? Give checkpoint_every= so many events")
 
     def check_operators(self, operators: Sequence[str], fed: Sequence[str]) -> None:
         """Raise `ParameterError` if an option names an operator that is not there, or has to name one.

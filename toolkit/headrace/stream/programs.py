@@ -95,8 +95,8 @@ class Program(programs.Program):
             As of `over`.
         **options
             ``threads``, ``max_threads``, ``plan`` (a `Plan`, "auto", "chain", "flat"), ``leaves``, ``heartbeat`` (events
-            between two moments at which others hear how far an input is), ``reconfigure``, ``max_state``, and those that
-            every run has: see `Stream.start`.
+            between two moments at which others hear how far an input is), ``reconfigure``, ``max_state``, ``checkpoint`` (a
+            folder), ``checkpoint_every``, ``checkpoint_when``, and those that every run has: see `Stream.start`.
 
         Returns
         -------

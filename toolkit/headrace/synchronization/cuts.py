@@ -191,9 +191,8 @@ class ProgramCuts:
         )  # fmt: skip
         for number, given in enumerate(contents.values["inputs"]):
             self._frontiers[number] = Frontier(rest=contents.arrays[f"rest {number}"], **given)
-        columns: list[np.ndarray | None] = []
-        for number in range(len(_HEADS) + len(section.bound.emits)):
-            columns.append(contents.arrays[f"held {number}"].copy())
+        count = len(_HEADS) + len(section.bound.emits)
+        columns: list[Any] = [contents.arrays[f"held {number}"].copy() for number in range(count)]
         for at in self._text_columns():
             columns[at] = ids[columns[at]]
         columns[_AT] = np.full(len(contents.arrays["held 0"]), time.monotonic_ns())
@@ -203,10 +202,9 @@ class ProgramCuts:
 def checksum_of(program: Definition) -> str:
     """What makes two programs the same one: functions, tags, state, outputs, dependence."""
     functions = {f"update {name}": function for name, function in program.update.items()}
-    for name, function in (("fork", program.fork), ("join", program.join)):
-        if function is not None:
-            functions[name] = function
-    tags = [(one.name, one.by, one.parts, sorted((name, str(kind)) for name, kind in one.columns.items())) for one in program.tags.values()]
+    also = {"fork": program.fork, "join": program.join}
+    functions |= {name: function for name, function in also.items() if function is not None}
+    tags = [(one.name, one.by, one.parts, sorted(one.columns.items())) for one in program.tags.values()]
     state = [(name, repr(one.kind), repr(one.first)) for name, one in program.state.items()]
     emits = [(name, repr(kind)) for name, kind in program.emits.items()]
     return checksum(functions, tags, state, emits, sorted(program.dependence.items()))
