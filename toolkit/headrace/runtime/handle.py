@@ -41,7 +41,7 @@ from headrace.runtime.checkpointing import Checkpoint, lacks_checkpoints
 from headrace.runtime.described import describe_operator, describe_run
 from headrace.runtime.late import depth_of_caller, late_rows_text
 from headrace.runtime.options import checked_options
-from headrace.runtime.run import STOPPED, Execution
+from headrace.runtime.run import CHECKPOINT_SECONDS, STOPPED, Execution
 from headrace.runtime.sections import Capabilities
 from headrace.runtime.steering import OperatorSteering
 from headrace.summary import Summarised
@@ -349,7 +349,11 @@ class QueryRun(Summarised):
     def checkpoints(self) -> list[Checkpoint]:
         """Those that this run has taken, oldest first; the two newest are on disk."""
         checkpointing = self._execution.checkpointing
-        return [] if checkpointing is None else list(checkpointing.taken)
+        if checkpointing is None:
+            return []
+        if self._execution.over.is_set():
+            checkpointing.await_end(CHECKPOINT_SECONDS)  # one may still be on its way to the disk
+        return list(checkpointing.taken)
 
     @explains_arguments(interval="interval_s", every="interval_s", hold="hold_s")
     def control(
