@@ -73,6 +73,7 @@ from headrace.expressions import (
     equal,
     first,
     hashtags,
+    keys,
     last,
     lit,
     max,
@@ -89,7 +90,7 @@ from headrace.expressions import (
 from headrace.names import missing_from_module
 from headrace.ordering.ranges import ranges_of
 from headrace.runtime.registry import runs, stop_all
-from headrace.stream import Stream, inputs, program, stream, streams
+from headrace.stream import Stream, inputs, program, stream, streams, together
 from headrace.synchronization.plan_nodes import PlanNode
 from headrace.synchronization.plans import Plan
 from headrace.synchronization.tags import tag
@@ -119,6 +120,7 @@ __all__ = [
     "first",
     "hashtags",
     "inputs",
+    "keys",
     "last",
     "list_of",
     "lit",
@@ -147,6 +149,7 @@ __all__ = [
     "sum",
     "table",
     "tag",
+    "together",
     "top",
     "words",
 ]

@@ -129,7 +129,8 @@ CONSTANTS = {
 
 def kernels(*planted, **constants):
     return Kernels(
-        LOOP, programs=[feed, collect, replan], planted=[IN_TWO_STEPS, *planted], shared=("runs",), constants={**CONSTANTS, **constants},
+        LOOP, programs=[feed, collect, replan], planted=[IN_TWO_STEPS, *planted], shared=("runs",),
+        constants={**CONSTANTS, **constants},
         given={
             "view_i64": lambda times, size: times, "find_row": find_row, "write_row": write_row, "fork_node": fork_node,
             "join_node": join_node,

@@ -1,4 +1,4 @@
-"""paircount: how many tuples contain each ordered pair of nearby words (STRETCH, Operator 14; Q2).
+"""paircount: how many tuples contain each ordered pair of nearby words (STRETCH, Operator 14; query Q1).
 
 f_MK = the pairs (W[i], W[j]) with i < j and j - i <= distance, each once; a word may pair with
 itself. With distance inf a tuple of n words has up to n(n-1)/2 keys: the heaviest multi-key of them.

@@ -174,6 +174,21 @@ class StatelessChain:
             batch = part.filter(batch) if isinstance(part, Expression) else part.apply(batch, self.stop)
         return batch
 
+    def lists(self, batch: pa.RecordBatch) -> pa.LargeListArray:
+        """What a chain of one flat_map with one column emits, as a list for each row.
+
+        Raises
+        ------
+        FunctionError, RunStoppedError
+            As of `apply`.
+        """
+        (loop,) = self._parts
+        assert isinstance(loop, _Loop)
+        (source, values), texts = loop.run(batch, self.stop)
+        (kind,) = loop.computed.values()
+        ends = np.searchsorted(source, np.arange(batch.num_rows + 1))  # rows come in their order
+        return pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), _as_column(values, kind, texts))
+
 
 # ------------------------------------------------------------------ one loop
 
@@ -440,6 +455,10 @@ class _Loop:
         return values if texts is None else values + texts.arrays
 
     def apply(self, batch: pa.RecordBatch, stop: np.ndarray) -> pa.RecordBatch:
+        return self._collect(batch, *self.run(batch, stop))
+
+    def run(self, batch: pa.RecordBatch, stop: np.ndarray) -> tuple[list[np.ndarray], BatchTexts | None]:
+        """Return the row of each result, what was computed for it, and the strings that this refers to."""
         if not batch.schema.equals(self.schema):
             raise SchemaError(
                 f"a batch has columns {batch.schema.to_string()!r}, and the stream has {self.schema.to_string()!r};"
@@ -465,7 +484,7 @@ class _Loop:
             if row < rows:
                 room = 2 * outputs[0].size + 1
                 outputs = [_enlarged(output, room) for output in outputs]
-        return self._collect(batch, [output[: control[_COUNT]] for output in outputs], texts)
+        return [output[: control[_COUNT]] for output in outputs], texts
 
     def _collect(self, batch: pa.RecordBatch, outputs: list[np.ndarray], texts: BatchTexts | None) -> pa.RecordBatch:
         source, *values = outputs

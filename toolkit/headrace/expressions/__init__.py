@@ -4,7 +4,7 @@
 evaluated by Arrow on whole batches before tuples reach the engine. The others
 are descriptions without behaviour, which the plan reads: `predicates` for joins
 (`band`, `equal`), `aggregates` (`count`, `max`, ...), `keys` (`each`, `words`,
-`hashtags`, `pairs`).
+`hashtags`, `pairs`, `keys`).
 """
 
 from headrace.expressions.aggregates import (
@@ -25,7 +25,7 @@ from headrace.expressions.aggregates import (
     top,
 )
 from headrace.expressions.columns import Expression, col, lit
-from headrace.expressions.keys import Each, Hashtags, Pairs, Words, each, hashtags, pairs, words
+from headrace.expressions.keys import Each, Hashtags, Keys, Pairs, Words, each, hashtags, keys, pairs, words
 from headrace.expressions.predicates import (
     AndPredicate,
     BandPredicate,
@@ -43,6 +43,7 @@ __all__ = [
     "EqualPredicate",
     "Expression",
     "Hashtags",
+    "Keys",
     "Pairs",
     "Predicate",
     "Words",
@@ -56,6 +57,7 @@ __all__ = [
     "equal",
     "first",
     "hashtags",
+    "keys",
     "last",
     "lit",
     "max",

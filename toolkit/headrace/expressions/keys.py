@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +39,46 @@ class Pairs:
 
     column: str
     distance: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Keys:
+    """Each value that a function of a tuple emits is a key."""
+
+    function: Callable
+    kind: str
+
+
+def keys(function: Callable, kind: str) -> Keys:
+    """Give a tuple the keys that a function of it emits, for ``key_by(place=hr.keys(places, "int64"))``.
+
+    Parameters
+    ----------
+    function : callable
+        ``f(t, emit)``: calls ``emit(key)`` for each key, which may be none; compiled, and run once a batch. It reads what
+        functions of `headrace.Stream.map` read. A key that it emits twice for a tuple counts once.
+    kind : str
+        Of the keys: "int64", "string", "bool", "timestamp[us]", ...
+
+    Notes
+    -----
+    STRETCH (Gulisano et al.), section 4.2 and Table I: f_MK, which gives a tuple's set of keys.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> def places(t, emit):
+    ...     emit(t.origin)
+    ...     if t.distance > 1000:
+    ...         emit(t.dest)
+    >>> flights = pa.table({"ts": [1, 2], "origin": ["JFK", "LGA"], "dest": ["LAX", "JFK"], "distance": [3983, 300]})
+    >>> by_place = hr.stream(flights, event_time="ts").key_by(place=hr.keys(places, "string"))
+    >>> by_place.window(10).aggregate(n=hr.count()).to_arrow().to_pydict()
+    {'ts': [10, 10, 10], 'place': ['JFK', 'LAX', 'LGA'], 'n': [1, 1, 1]}
+    """
+    if not callable(function):
+        raise ParameterError(f"keys({function!r}, {kind!r}): give a function f(t, emit) that emits each key")
+    return Keys(function, kind)
 
 
 def each(column: str) -> Each:

@@ -204,17 +204,43 @@ class Branch:
 
 
 @dataclass
-class Query:
-    """Operators in topological order, each with its branches."""
+class Output:
+    """One result of a query: an operator's, after steps.
 
-    operators: list[OperatorNode]
-    branches: dict[str, list[Branch]]
-    output_steps: tuple[Step, ...]
-    output: OperatorNode
+    Parameters
+    ----------
+    name : str
+        What the user calls it; of a query's only result, the operator's.
+    node : OperatorNode
+    steps : tuple of Step
+    """
+
+    name: str
+    node: OperatorNode
+    steps: tuple[Step, ...]
     schema: pa.Schema = field(init=False)
 
     def __post_init__(self):
-        schema = self.output.schema
-        for step in self.output_steps:
+        schema = self.node.schema
+        for step in self.steps:
             schema = step.result_schema(schema)
         self.schema = schema
+
+
+@dataclass
+class Query:
+    """Operators in topological order, each with its branches, and what results there are."""
+
+    operators: list[OperatorNode]
+    branches: dict[str, list[Branch]]
+    outputs: list[Output]
+
+    @property
+    def output(self) -> OperatorNode:
+        """Whose results the query's first result is."""
+        return self.outputs[0].node
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the first result."""
+        return self.outputs[0].schema

@@ -1,12 +1,15 @@
-"""From a tree of nodes to operators in topological order, each with its branches."""
+"""From nodes to operators in topological order, each with its branches."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from headrace.ingress.readers import numbered
 from headrace.plan.nodes import (
     Branch,
     Node,
     OperatorNode,
+    Output,
     Query,
     SourceNode,
     Spec,
@@ -17,25 +20,16 @@ from headrace.plan.nodes import (
 from headrace.plan.steps import Step, fused
 
 
-def plan(node: Node, forward: Spec) -> Query:
-    """Flatten a tree of nodes into operators and branches.
+def plan(ends: Mapping[str, Node], forward: Spec) -> Query:
+    """Flatten nodes into operators and branches. An operator that several ends lead back to is there once.
 
     Parameters
     ----------
-    node : Node
-        What the query ends in.
+    ends : dict
+        What the query ends in: name of a result -> its node. Of a query's only result the name may be "".
     forward : Spec
-        Of the operator that a query without one gets: it passes every tuple on, in merged order.
+        Of the operator that an end without one gets: it passes every tuple on, in merged order.
     """
-    steps: list[Step] = []
-    top = node
-    while isinstance(top, StepNode):
-        steps.append(top.step)
-        top = top.parent
-    if not isinstance(top, OperatorNode):
-        # A stateless query still runs on an engine: it forwards in merged order.
-        top = operator_node(forward, (node,))
-        steps = []
     operators: list[OperatorNode] = []
     branches: dict[str, list[Branch]] = {}
     names: dict[int, str] = {}
@@ -59,9 +53,26 @@ def plan(node: Node, forward: Spec) -> Query:
         operators.append(operator)
         branches[name] = mine
 
-    visit(top)
+    outputs = []
+    for name, node in ends.items():
+        top, steps = _top(node, forward)
+        visit(top)
+        outputs.append(Output(name or top.name, top, steps))
     _name_sources([branch for mine in branches.values() for branch in mine if isinstance(branch.origin, SourceNode)])
-    return Query(operators, branches, fused(steps[::-1]), top)
+    return Query(operators, branches, outputs)
+
+
+def _top(node: Node, forward: Spec) -> tuple[OperatorNode, tuple[Step, ...]]:
+    """The last operator before a node, and the steps that follow it."""
+    steps: list[Step] = []
+    top = node
+    while isinstance(top, StepNode):
+        steps.append(top.step)
+        top = top.parent
+    if not isinstance(top, OperatorNode):
+        # A stateless query still runs on an engine: it forwards in merged order.
+        return operator_node(forward, (node,)), ()
+    return top, fused(steps[::-1])
 
 
 def _name_sources(branches: list[Branch]) -> None:

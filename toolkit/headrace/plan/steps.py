@@ -108,6 +108,59 @@ class FunctionStep(Step):
         return step
 
 
+@dataclass(frozen=True, eq=False)
+class KeysStep(Step):
+    """Add a list column: the keys that a user function gives each tuple, the paper's f_MK.
+
+    Parameters
+    ----------
+    function : callable
+        ``f(t, emit)``, which emits each key; compiled.
+    kind : str
+        Of the keys.
+    column : str
+        Name of the list column.
+    source : pa.Schema
+        Of the batches.
+    event_time : str
+    """
+
+    function: Callable
+    kind: str
+    column: str
+    source: pa.Schema
+    event_time: str
+
+    @functools.cached_property
+    def chain(self) -> StatelessChain:
+        """The function, checked and compiled."""
+        return self._chain(False)
+
+    @functools.cached_property
+    def _emitted(self) -> str:
+        """What the emitted value is called, which no column is."""
+        return "key" + "_" * sum(name.startswith("key") for name in self.source.names)
+
+    def _chain(self, debug: bool) -> StatelessChain:
+        from headrace.codegen.stateless import FlatMap, StatelessChain
+
+        return StatelessChain([FlatMap(self.function, {self._emitted: self.kind})], self.source, self.event_time, debug)
+
+    def result_schema(self, schema):
+        kind = self.chain.schema.field(self._emitted).type
+        return schema.append(pa.field(self.column, pa.large_list(kind)))
+
+    def apply(self, batch):
+        return batch.append_column(self.column, self.chain.lists(batch))
+
+    def for_run(self, stop, debug=False):
+        chain = self._chain(True) if debug else copy.copy(self.chain)
+        chain.stop = stop
+        step = copy.copy(self)
+        step.__dict__["chain"] = chain
+        return step
+
+
 def function_step(
     kind: str, function: Callable, schema: pa.Schema, event_time: str, columns: Mapping[str, str]
 ) -> FunctionStep:

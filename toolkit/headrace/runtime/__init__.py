@@ -12,11 +12,13 @@ knows no engine.
 ``described``          what a run and its operators say of themselves
 ``options``            what `start` may be told about a run of any engine
 ``sources``            external sources: reading, encoding, feeding, many by few threads
+``shared_stream``      a stream that can be read once, for several operators
 ``input_rows``         which row of the input an error is about
 ``feeding``            the way into one inlet: steps, pace, room
 ``gate_inlet``         an inlet whose rows meet those of others in one order
 ``gate_books``         the books of an operator whose input is a gate
 ``player``             following a rate schedule without drift
+``results``            what a user holds of one result
 ``consumers``          where results go: the sink, the inlets that follow
 ``immediate``          controls that take effect at once
 ``at_once``            changes of an engine whose workers ask before everything they do

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from headrace.checkpoints.file_format import Contents
 from headrace.checkpoints.folder import Folder, read_checkpoint
 from headrace.checkpoints.results_log import Mark, ResultsLog, read_results
 from headrace.errors import CheckpointError, NotSupportedError, ParameterError
-from headrace.plan.nodes import SourceNode
+from headrace.plan.nodes import Output, SourceNode
 from headrace.runtime.feeding import Stopped
 from headrace.runtime.options import RunOptions
 from headrace.runtime.sections import Checkpointed, Inlet, Section
@@ -74,9 +74,11 @@ class Running(Protocol):
     def fail(self, error: BaseException) -> None: ...
 
 
-def lacks_checkpoints(sections: Mapping[str, Section]) -> str:
+def lacks_checkpoints(sections: Mapping[str, Section], outputs: Sequence[Output]) -> str:
     """Why a query takes no checkpoints; "" if it does."""
     each = list(sections.values())
+    if len(each) == 1 and len(outputs) > 1:
+        return "a run with several results takes no checkpoints: start one for each"
     if len(each) > 1:
         return "a query of several operators takes no checkpoints: give the results of one to the other as a table"
     return each[0].lacks_checkpoints if each[0].checkpointed() is None else ""
@@ -88,9 +90,8 @@ class Checkpointing:
     Parameters
     ----------
     sections : dict of Section
+    outputs : sequence of Output
     options : RunOptions
-    schema : pa.Schema
-        Of the results.
 
     Raises
     ------
@@ -102,8 +103,8 @@ class Checkpointing:
         Checkpoints cannot be written where they should be.
     """
 
-    def __init__(self, sections: Mapping[str, Section], options: RunOptions, schema: pa.Schema):
-        if why := lacks_checkpoints(sections):
+    def __init__(self, sections: Mapping[str, Section], outputs: Sequence[Output], options: RunOptions):
+        if why := lacks_checkpoints(sections, outputs):
             name, value = ("resume", options.resume) if options.resume is not None else ("checkpoint", options.checkpoint)
             raise NotSupportedError(f"{name}={str(value)!r}: {why}; leave it out")
         (section,) = sections.values()
@@ -112,7 +113,7 @@ class Checkpointing:
         self._target: Checkpointed = target
         for inlet in section.inlets:
             _check_source(inlet)
-        self._options, self._schema = options, schema
+        self._options, self._schema = options, outputs[0].schema
         self._requests: list[threading.Event] = []
         self._number, self._mark, self._resumed = 0, Mark(), None
         self._last = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,17 +66,22 @@ class Relay:
 
 
 class SinkConsumer:
-    """The end of the query: output steps, what keeps results for checkpoints, then the user's sink.
+    """An end of the query: output steps, what keeps results for checkpoints, then the user's sink.
 
     A sink is not asked to be safe for two threads: whoever aborts it while it
     takes a batch leaves that to the thread that is in it.
     """
 
-    def __init__(self, sink: Sink, steps, keep: Callable[[pa.RecordBatch], None] | None = None):
-        self._sink, self._steps, self._keep = sink, steps, keep
+    def __init__(
+        self, sink: Sink, steps: Sequence[Any], on_closed: Callable[[], None],
+        keep: Callable[[pa.RecordBatch], None] | None = None,
+    ):  # fmt: skip
+        self._sink, self._steps, self._on_closed, self._keep = sink, steps, on_closed, keep
         self._in_use = threading.Lock()
         self._is_aborted = False
         self._is_over = False
+        self.is_closed = False
+        """It has all results."""
         self.rows = 0
 
     @property
@@ -106,6 +111,8 @@ class SinkConsumer:
 
     def close(self) -> None:
         self._use(self._close)
+        self.is_closed = True
+        self._on_closed()
 
     def _close(self) -> None:
         self._sink.close()

@@ -19,7 +19,6 @@ from headrace.changes import Change
 from headrace.control.control_loop import DEFAULT_HOLD_S, DEFAULT_INTERVAL_S, ControlLoop
 from headrace.control.decisions import DecisionLog
 from headrace.control.mapping import Mapping
-from headrace.egress.sinks import CollectSink
 from headrace.errors import (
     HeadraceError,
     LateRowsWarning,
@@ -41,6 +40,7 @@ from headrace.runtime.checkpointing import Checkpoint, lacks_checkpoints
 from headrace.runtime.described import describe_operator, describe_run
 from headrace.runtime.late import depth_of_caller, late_rows_text
 from headrace.runtime.options import checked_options
+from headrace.runtime.results import Result
 from headrace.runtime.run import CHECKPOINT_SECONDS, STOPPED, Execution
 from headrace.runtime.sections import Capabilities
 from headrace.runtime.steering import OperatorSteering
@@ -53,7 +53,6 @@ _POLL_S = 0.1
 _OF_METRICS = {name: f".metrics().{name}" for name in ("added", "processed", "results", "balance", "latency_ms")}
 _MEANT = {
     "collect": ".to_arrow(), or .snapshot() while it runs",
-    "results": ".to_arrow(), or .snapshot() while it runs",
     "result": ".to_arrow(), or .snapshot() while it runs",
     "join": ".wait()",
     "cancel": ".stop()",
@@ -86,7 +85,7 @@ class QueryRun(Summarised):
         # What does not change, and does not refer to this object.
         self._query, self._options, self._pid = execution.query, execution.options, execution.pid
         self._operators, self._sources = execution.operators, execution.sources
-        self._controls, self._pool, self._sink = execution.controls, execution.pool, execution.sink
+        self._controls, self._pool = execution.controls, execution.pool
         self._has_warned = False
         weakref.finalize(self, execution.abandon).atexit = False  # at the exit the registry stops what is left
 
@@ -230,7 +229,8 @@ class QueryRun(Summarised):
             before = [sections[origin.name] for origin in origins if isinstance(origin, OperatorNode)]
             found += [(each.operators[-1], section.operators[0]) for each in before]
             found += zip(section.operators[:-1], section.operators[1:], strict=True)
-        return [*dict.fromkeys(found), (sections[self._query.output.name].operators[-1], None)]
+        ends = [(sections[output.node.name].operators[-1], None) for output in self._query.outputs]
+        return [*dict.fromkeys(found), *dict.fromkeys(ends)]
 
     def __getitem__(self, name: str) -> OperatorHandle:
         if name in self._operators:
@@ -256,7 +256,7 @@ class QueryRun(Summarised):
         each = [operator.capabilities for operator in self._operators.values()]
         there = {name: control for can in reversed(each) for name, control in can.items()}
         absent = {name: why for can in reversed(each) for name, why in can.absent.items() if name not in there}
-        if why := lacks_checkpoints(self._execution.sections):
+        if why := lacks_checkpoints(self._execution.sections, self._query.outputs):
             absent["checkpoint"] = why
         return Capabilities(there, absent)
 
@@ -332,7 +332,7 @@ class QueryRun(Summarised):
         """
         self._check_goes_on("checkpoint()")
         execution = self._execution
-        if why := lacks_checkpoints(execution.sections):
+        if why := lacks_checkpoints(execution.sections, self._query.outputs):
             raise NotSupportedError(f"checkpoint(): {why}")
         checkpointing = execution.checkpointing
         if checkpointing is None or not checkpointing.is_taking:
@@ -484,55 +484,74 @@ class QueryRun(Summarised):
 
         Of a failed or stopped run it gives what had come out before. Of a run of transactions it gives all their
         tables as of one punctuation instead (`snapshot_to_spark` its results so far); where several operators have
-        tables, ``run[name].snapshot()`` gives those of one.
+        tables, ``run[name].snapshot()`` gives those of one. Of several results `results` gives each.
         """
         registry.check_process(self._pid)
         extras = [operator.section.extras() for operator in self._execution.operators.values()]
         of_tables = [found["snapshot"] for found in extras if "snapshot" in found]
-        return of_tables[0]() if len(of_tables) == 1 else self._results()
+        return of_tables[0]() if len(of_tables) == 1 else self._result("snapshot").snapshot()
 
-    def _results(self) -> pa.Table:
-        """The results released so far."""
+    @property
+    def results(self) -> dict[str, Result]:
+        """Each result of the query by its name; a query's only one is called as its last operator.
+
+        Examples
+        --------
+        >>> import headrace as hr
+        >>> table = hr.stream(pa.table({"ts": [1, 2], "a": [5, 6]}), event_time="ts")
+        >>> with hr.together(all=table, large=table.filter(hr.col("a") > 5)).start() as run:
+        ...     done = run.wait()
+        ...     rows = {name: result.to_arrow().num_rows for name, result in run.results.items()}
+        >>> rows
+        {'all': 2, 'large': 1}
+        """
+        registry.check_process(self._pid)
+        sinks = self._execution.sinks
+        return {
+            output.name: Result(output, sinks[output.name], self._check_complete, self._look_at_results)
+            for output in self._query.outputs
+        }
+
+    def _result(self, call: str) -> Result:
+        """The only result."""
+        found = self.results
+        if len(found) > 1:
+            each = " or ".join(f"run.results[{name!r}].{call}()" for name in found)
+            raise NotSupportedError(f"{call}(): the run has {len(found)} results; write {each}")
+        return next(iter(found.values()))
+
+    def _look_at_results(self) -> None:
         if self._execution.over.is_set():
             self._warn_of_late_rows()
-        return self._collected().table()
 
-    def snapshot_to_spark(self, spark: Any):
-        """Return the results released so far as a DataFrame, in deterministic order."""
-        from headrace.spark.sink import to_dataframe
-
+    def _check_complete(self, call: str) -> None:
+        """Raise what made the run fail, or `RunStoppedError` unless it has come to the end of its input."""
         registry.check_process(self._pid)
-        return to_dataframe(spark, self._results())
-
-    def _collected(self) -> CollectSink:
-        if not isinstance(self._sink, CollectSink):
-            raise NotSupportedError("results went to the sink= given to start(); leave it out to collect them")
-        return self._sink
-
-    def to_arrow(self) -> pa.Table:
-        """Return the results of a finished run as an Arrow table."""
-        registry.check_process(self._pid)
-        sink = self._collected()
         self._raise_failure()
         if self.state == "stopped":
             raise RunStoppedError(
-                f"to_arrow(): the run was stopped before the end of its input: {self._execution.ended_by};"
+                f"{call}: the run was stopped before the end of its input: {self._execution.ended_by};"
                 f" run.snapshot() gives the results that had come out"
             )
         if self.state != "finished":
             raise RunStoppedError(f"the run is {self.state}: call wait() first, results are complete only then")
         self._warn_of_late_rows()
-        return sink.table()
+
+    def snapshot_to_spark(self, spark: Any):
+        """Return the results released so far as a DataFrame, in deterministic order."""
+        return self._result("snapshot_to_spark").snapshot_to_spark(spark)
+
+    def to_arrow(self) -> pa.Table:
+        """Return the results of a finished run as an Arrow table."""
+        return self._result("to_arrow").to_arrow()
 
     def to_pandas(self):
         """Return the results of a finished run as a pandas frame."""
-        return self.to_arrow().to_pandas()
+        return self._result("to_pandas").to_pandas()
 
     def to_spark(self, spark: Any):
         """Return the results of a finished run as a DataFrame, in deterministic order."""
-        from headrace.spark.sink import to_dataframe
-
-        return to_dataframe(spark, self.to_arrow())
+        return self._result("to_spark").to_spark(spark)
 
     def __reduce__(self):
         raise NotSupportedError(

@@ -52,11 +52,8 @@ class RunOptions:
         # What is longer no thread can wait for.
         if sample_every is not None and not (is_seconds and 0 < sample_every <= threading.TIMEOUT_MAX):
             raise ParameterError(f"sample_every={sample_every!r}: give seconds, above 0, or None for no history")
-        if not (sink is None or callable(sink) or all(hasattr(sink, name) for name in _SINK_METHODS)):
-            raise ParameterError(
-                f"sink={sink!r}: give hr.discard(), hr.parquet(path), hr.parquet_directory(path), a function of record"
-                f" batches, an object with {', '.join(_SINK_METHODS)}, or leave it out to collect the results"
-            )
+        for one in sink.values() if isinstance(sink, dict) else (sink,):
+            _check_sink(one)
         self.sample_every = sample_every
         self.controllers = _controllers(controller)
         self.control_every = control_every
@@ -83,6 +80,17 @@ class RunOptions:
         if when is not None and every is None:
             raise ParameterError(f"checkpoint_when={when!r}: how often is it to be asked? Give checkpoint_every= so many events")
 
+    def check_results(self, results: Sequence[str]) -> None:
+        """Raise `ParameterError` if `sink` names a result that is not there, or is one sink for several results."""
+        if isinstance(self.sink, dict):
+            for name in self.sink:
+                if name not in results:
+                    raise ParameterError(f"sink={{{name!r}: ...}}: {instead(name, results, 'the results', '{}')}")
+        elif self.sink is not None and len(results) > 1:
+            raise ParameterError(
+                f"sink={self.sink!r}: there are {len(results)} results; give a sink for each, sink={{{results[0]!r}: ...}}"
+            )
+
     def check_operators(self, operators: Sequence[str], fed: Sequence[str]) -> None:
         """Raise `ParameterError` if an option names an operator that is not there, or has to name one.
 
@@ -102,6 +110,14 @@ class RunOptions:
         for entry in self.passed_time or ():
             if entry[0] not in fed:
                 raise ParameterError(f"passed_time=[{entry!r}]: {instead(entry[0], fed, 'the operators', '{}')}")
+
+
+def _check_sink(sink: Any) -> None:
+    if not (sink is None or callable(sink) or all(hasattr(sink, name) for name in _SINK_METHODS)):
+        raise ParameterError(
+            f"sink={sink!r}: give hr.discard(), hr.parquet(path), hr.parquet_directory(path), a function of record"
+            f" batches, an object with {', '.join(_SINK_METHODS)}, or leave it out to collect the results"
+        )
 
 
 def check_named(option: str, named: Iterable[str | None], operators: Sequence[str]) -> None:

@@ -27,10 +27,11 @@ from headrace.egress.collector import Consumer
 from headrace.egress.sink import Sink
 from headrace.egress.sinks import CollectSink, FunctionSink
 from headrace.errors import HeadraceError, OutputError, RunFailedError, RunStoppedError
+from headrace.ingress.readers import Reader
 from headrace.memory.cells import padded_cells, publish_cell
 from headrace.metrics.history import DEFAULT_EVERY_S, History
 from headrace.metrics.snapshot import Metrics
-from headrace.plan.nodes import OperatorNode, Query, SourceNode
+from headrace.plan.nodes import OperatorNode, Output, Query, SourceNode
 from headrace.runtime.changes import Changes
 from headrace.runtime.checkpointing import Checkpointing
 from headrace.runtime.consumers import Relay, SinkConsumer
@@ -38,6 +39,7 @@ from headrace.runtime.feeding import Feed
 from headrace.runtime.options import RunOptions
 from headrace.runtime.player import Origin, Player
 from headrace.runtime.sections import Moment, Section
+from headrace.runtime.shared_stream import SharedStream
 from headrace.runtime.sources import Source, tasks_of
 from headrace.runtime.steering import THREAD_SUFFIX, Controls, OperatorSteering
 from headrace.windows import NANOSECONDS
@@ -89,8 +91,6 @@ class Execution:
         self.history = History(self.metrics, options.sample_every or DEFAULT_EVERY_S)
         self.pool = WorkerPool(self.fail)
         self.controls = Controls(self.pool.start, self.over.is_set)
-        sink = options.sink if options.sink is not None else CollectSink()
-        self.sink: Sink = FunctionSink(sink) if callable(sink) and not hasattr(sink, "write") else sink
         self.started_ns = time.monotonic_ns()
         self.ended_ns = 0
         self.operators = {
@@ -99,11 +99,14 @@ class Execution:
             for name in section.operators
         }
         options.check_operators(list(self.operators), list(sections))
-        self._last = sections[query.output.name]
-        _check_output(self.sink, query)
+        options.check_results([output.name for output in query.outputs])
+        self._unfinished = {output.node.name for output in query.outputs}
+        """Sections that have results of the query to give."""
+        self.sinks: dict[str, Sink] = {output.name: _sink_of(output, options.sink) for output in query.outputs}
+        _check_sinks(self.sinks, query)
         self.checkpointing: Checkpointing | None = None
         if options.checkpoint is not None or options.resume is not None:
-            self.checkpointing = Checkpointing(sections, options, query.schema)
+            self.checkpointing = Checkpointing(sections, query.outputs, options)
         try:
             self._begin()
         except BaseException:
@@ -114,20 +117,23 @@ class Execution:
     # -- beginning
 
     def _begin(self) -> None:
-        options, query = self.options, self.query
-        steps = [step.for_run(self.stop_word, options.debug) for step in query.output_steps]
-        self._consumer = SinkConsumer(self.sink, steps, self.checkpointing.keep if self.checkpointing else None)
-        try:
-            self.sink.open(query.schema)
-        except HeadraceError:
-            raise
-        except Exception as error:
-            name = type(self.sink).__name__
-            raise RunFailedError(f"the sink ({name}) cannot be opened: {type(error).__name__}: {error}") from error
+        checkpointing = self.checkpointing
+        keep = None if checkpointing is None else checkpointing.keep
+        self._consumers = {
+            output.name: SinkConsumer(
+                self.sinks[output.name],
+                [step.for_run(self.stop_word, self.options.debug) for step in output.steps],
+                self._finish_if_all_is_out,
+                keep,
+            )
+            for output in self.query.outputs
+        }
+        self._open_sinks()
         _executions.add(self)
         try:
-            if self.checkpointing is not None:
-                self.checkpointing.replay(self._consumer.replay)
+            if checkpointing is not None:
+                (only,) = self._consumers.values()
+                checkpointing.replay(only.replay)
             self._launch()
         except BaseException:
             self.stop()
@@ -137,8 +143,9 @@ class Execution:
         feeds = self._make_feeds()
         relays: list[tuple[str, Relay]] = []
         for name, section in self.sections.items():
-            is_last = section is self._last
-            section.prepare(self._consumers_of(name, feeds, relays), self, is_last)
+            consumers = self._consumers_of(name, feeds, relays)
+            is_last = not any(name == origin for origin in self._followed(feeds))
+            section.prepare(consumers, self, is_last)
         self.workers_changed()
         self.started_ns = time.monotonic_ns()
         for operator in self.operators.values():
@@ -184,8 +191,9 @@ class Execution:
     def _consumers_of(
         self, name: str, feeds: dict[str, list[Feed]], relays: list[tuple[str, Relay]]
     ) -> Sequence[Consumer]:
-        """Who takes a section's results: the sink, the inlets that follow; each of several by a relay of its own."""
-        consumers: list[Any] = [self._consumer] if name == self.query.output.name else []
+        """Who takes a section's results: sinks, the inlets that follow; each of several by a relay of its own."""
+        outputs = [output.name for output in self.query.outputs if output.node.name == name]
+        consumers: list[Any] = [self._consumers[output] for output in outputs]
         for each in itertools.chain.from_iterable(feeds.values()):
             given = each.inlet.branch.origin
             if isinstance(given, OperatorNode) and given.name == name:
@@ -196,15 +204,42 @@ class Execution:
         relays += [(f"{name}-relay{number}", relay) for number, relay in enumerate(own)]
         return own
 
+    @staticmethod
+    def _followed(feeds: dict[str, list[Feed]]) -> set[str]:
+        """Names of sections whose results go into another one."""
+        origins = [feed.inlet.branch.origin for feed in itertools.chain.from_iterable(feeds.values())]
+        return {origin.name for origin in origins if isinstance(origin, OperatorNode)}
+
     def _make_sources(self, feeds: dict[str, list[Feed]]) -> list[Source]:
-        return [
-            Source(
-                name, self.sections[name].operators[0], number, feed, ways, self.options.passed_time, self.fail, self.stop_word
-            )
+        entries = [
+            (name, number, feed)
             for name, ways in feeds.items()
             for number, feed in enumerate(ways)
             if isinstance(feed.inlet.branch.origin, SourceNode)
         ]
+        shared = _shared_readers([feed for _, _, feed in entries])
+        return [
+            Source(
+                name, self.sections[name].operators[0], number, feed, feeds[name], self.options.passed_time, self.fail,
+                self.stop_word, shared.get(feed),
+            )
+            for name, number, feed in entries
+        ]  # fmt: skip
+
+    def _open_sinks(self) -> None:
+        opened: list[Sink] = []
+        for output in self.query.outputs:
+            sink = self.sinks[output.name]
+            try:
+                sink.open(output.schema)
+            except BaseException as error:
+                for other in opened:
+                    other.abort()
+                if isinstance(error, HeadraceError) or not isinstance(error, Exception):
+                    raise
+                name = type(sink).__name__
+                raise RunFailedError(f"the sink ({name}) cannot be opened: {type(error).__name__}: {error}") from error
+            opened.append(sink)
 
     # -- for its sections
 
@@ -223,8 +258,9 @@ class Execution:
         """The section has given its last result."""
         for name in section.operators:
             self.operators[name].changes.end("unneeded")
-        if section is self._last:
-            self._finish()
+        with self._lock:
+            self._unfinished.difference_update([name for name, each in self.sections.items() if each is section])
+        self._finish_if_all_is_out()
 
     def fail(self, error: BaseException | None) -> None:
         """End the run; the first failure counts."""
@@ -238,9 +274,11 @@ class Execution:
 
     # -- end
 
-    def _finish(self) -> None:
+    def _finish_if_all_is_out(self) -> None:
+        """The input has ended, once every sink has all it gets."""
         with self._lock:
-            if self.state != "running":
+            all_out = not self._unfinished and all(consumer.is_closed for consumer in self._consumers.values())
+            if self.state != "running" or not all_out:
                 return
             self.state = "finished"
             self.ended_ns = time.monotonic_ns()
@@ -262,7 +300,8 @@ class Execution:
             for operator in self.operators.values():
                 operator.changes.end("failed")
         finally:  # what made the run fail may also be in the way of settling its changes
-            self._consumer.abort()
+            for consumer in self._consumers.values():
+                consumer.abort()
             self.over.set()
 
     @property
@@ -325,7 +364,7 @@ class Execution:
     @property
     def rows_out(self) -> int:
         """Results of the query so far."""
-        return self._consumer.rows
+        return sum(consumer.rows for consumer in self._consumers.values())
 
     def costliest(self) -> OperatorSteering:
         """The only operator, or the one whose workers have worked longest up to now."""
@@ -351,7 +390,7 @@ class Execution:
             seconds=seconds,
             tuples_in=sum(source.rows for source in sources),
             waiting=sum(source.waiting for source in sources),
-            tuples_out=self._consumer.rows,
+            tuples_out=self.rows_out,
             dropped=sum(s.late_rows for s in self.sources if s.node.late == "drop"),
             set_aside=sum(s.late_rows for s in self.sources if s.node.late == "side"),
             operators=operators,
@@ -379,6 +418,43 @@ def _collect_those_left() -> None:
     del left
     if is_many:
         gc.collect()
+
+
+def _shared_readers(feeds: Sequence[Feed]) -> dict[Feed, Reader]:
+    """Readers for those feeds whose stream, which can be read once, goes into several operators."""
+    by_stream: dict[tuple[int, int], list[Feed]] = {}
+    for feed in feeds:
+        branch = feed.inlet.branch
+        by_stream.setdefault((id(branch.origin), branch.source_index), []).append(feed)
+    found = {}
+    for takers in by_stream.values():
+        branch = takers[0].inlet.branch
+        reader = branch.origin.readers[branch.source_index]() if len(takers) > 1 else None
+        if reader is not None and not reader.is_replayable:
+            stream = SharedStream(reader, len(takers))
+            found |= {feed: stream.taker(number) for number, feed in enumerate(takers)}
+    return found
+
+
+def _sink_of(output: Output, given: Any) -> Sink:
+    """Where one of the results goes: of a dict, what it says."""
+    chosen: Any = given.get(output.name) if isinstance(given, dict) else given
+    if chosen is None:
+        return CollectSink()
+    sink: Sink = FunctionSink(chosen) if callable(chosen) and not hasattr(chosen, "write") else chosen
+    return sink
+
+
+def _check_sinks(sinks: dict[str, Sink], query: Query) -> None:
+    """Raise `OutputError` if a sink would replace a file that the query reads, or that another one writes."""
+    paths: dict[str, str] = {}
+    for name, sink in sinks.items():
+        _check_output(sink, query)
+        path = getattr(sink, "path", None)
+        if isinstance(path, (str, os.PathLike)):
+            other = paths.setdefault(os.path.realpath(path), name)
+            if other != name:
+                raise OutputError(f"sink={{{name!r}: ...}}: {os.fspath(path)!r} is written by {other!r}, too; give another file")
 
 
 def _check_output(sink: Sink, query: Query) -> None:

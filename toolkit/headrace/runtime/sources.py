@@ -58,6 +58,8 @@ class Source:
         Takes what went wrong while reading.
     stop_word : int64[...]
         Word 0 is not 0 once the run is over.
+    shared : Reader, optional
+        What to read in place of what the node opens: of a stream that others take, too.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Source:
         passed_time: PassedTime | None,
         fail: Callable[[BaseException], None],
         stop_word: np.ndarray,
+        shared: Reader | None = None,
     ):
         branch = feed.inlet.branch
         assert isinstance(branch.origin, SourceNode)
@@ -88,7 +91,7 @@ class Source:
         self._set_aside: list[pa.Table] = []
         self._late_rows = 0
         self._time_type = node.schema.field(node.event_time).type
-        reader = node.readers[branch.source_index]()
+        reader = node.readers[branch.source_index]() if shared is None else shared
         is_whole = branch.steps or node.late == "side"
         columns = reader.schema.names if is_whole else feed.inlet.columns_used
         self._reader: Reader = reader.select(columns, branch.source)

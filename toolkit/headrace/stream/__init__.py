@@ -11,6 +11,7 @@ before `start`, `to_arrow`, `to_pandas` or `to_spark`.
 ``programs``        `program`: dependency-guided synchronization over several inputs; `streams`
 ``keys``            what `key_by` takes
 ``joins``           what `join` takes
+``together``        `together`: several results of one run
 ``described``       what a stream says of itself
 ==================  ======================================================================
 
@@ -22,8 +23,9 @@ from headrace.stream.programs import Program, program, streams
 from headrace.stream.several_inputs import KeyedInputs, WindowedInputs, inputs
 from headrace.stream.source import stream
 from headrace.stream.streams import KeyedStream, OrderedStream, Stream, WindowedStream
+from headrace.stream.together import Together, together
 
 __all__ = [
-    "KeyedInputs", "KeyedStream", "OrderedStream", "Program", "Stream", "WindowedInputs", "WindowedStream", "inputs", "program",
-    "stream", "streams",
+    "KeyedInputs", "KeyedStream", "OrderedStream", "Program", "Stream", "Together", "WindowedInputs", "WindowedStream", "inputs",
+    "program", "stream", "streams", "together",
 ]  # fmt: skip

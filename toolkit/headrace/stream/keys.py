@@ -8,9 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.errors import ParameterError
-from headrace.expressions import Each, Hashtags, Pairs, Words
+from headrace.expressions import Each, Hashtags, Keys, Pairs, Words
 from headrace.ingress.key_sources import KeySource
 from headrace.plan.checks import check_columns
+from headrace.plan.nodes import Node, StepNode
+from headrace.plan.steps import KeysStep
 
 
 def read_keys(
@@ -42,6 +44,25 @@ def read_keys(
     return tuple(names), tuple(keys)
 
 
+def with_key_columns(
+    node: Node, columns: Sequence[Any], named: Mapping[str, Any]
+) -> tuple[Node, list[Any], dict[str, Any]]:
+    """Have keys that functions give computed as list columns: the node with these, and what reads them."""
+    parts = [(None, part) for part in columns] + list(named.items())
+    for at, (name, part) in enumerate(parts):
+        if not isinstance(part, Keys):
+            continue
+        if name is None:
+            raise ParameterError(f"key_by({part!r}): give the key a name, as in key_by(place=hr.keys(...))")
+        column = f"{name} by {getattr(part.function, '__name__', 'a function')}"
+        while column in node.schema.names:
+            column += "'"
+        step = KeysStep(part.function, part.kind, column, node.schema, node.event_time)
+        node = StepNode(node, step, step.result_schema(node.schema), node.event_time, node.unit)
+        parts[at] = name, Each(column)
+    return node, [part for name, part in parts if name is None], {name: part for name, part in parts if name is not None}
+
+
 def _key_source(part: Any) -> tuple[KeySource, str]:
     if isinstance(part, str):
         return KeySource((part,)), part
@@ -56,5 +77,5 @@ def _key_source(part: Any) -> tuple[KeySource, str]:
     if isinstance(part, Pairs):
         return KeySource((part.column,), "pairs", part.distance), "pair"
     raise ParameterError(
-        f"key_by({part!r}): give a column name, a tuple of names, hr.each, hr.words, hr.hashtags or hr.pairs"
+        f"key_by({part!r}): give a column name, a tuple of names, hr.each, hr.words, hr.hashtags, hr.pairs or hr.keys"
     )

@@ -30,7 +30,7 @@ from headrace.plan.planning import plan
 from headrace.plan.steps import FilterStep, SelectStep, Step, function_step
 from headrace.stream.described import describe
 from headrace.stream.joins import read_join
-from headrace.stream.keys import read_keys
+from headrace.stream.keys import read_keys, with_key_columns
 from headrace.stream.ordered import Staged, pipeline_node
 from headrace.summary import Summarised
 from headrace.transactions.specification import specify
@@ -223,7 +223,8 @@ class Stream(Summarised):
         **named : str or key specification
             Keys with a name for the result: ``tag=hr.each("tags")`` gives one
             key for each element of a list, ``word=hr.words("text")`` for each
-            word, ``airport=("origin", "dest")`` for each of these columns.
+            word, ``airport=("origin", "dest")`` for each of these columns, ``place=hr.keys(places, "string")`` for each
+            that a function of the tuple emits.
         nulls : {"error", "drop"}
             What happens to a null key: an error, or it is left out and counted; the
             tuple keeps its other keys.
@@ -236,9 +237,10 @@ class Stream(Summarised):
         >>> airports.window(10).aggregate(n=hr.count()).to_arrow().to_pydict()
         {'ts': [10, 10, 10], 'airport': ['JFK', 'LAX', 'LGA'], 'n': [2, 1, 1]}
         """
-        names, keys = read_keys(self.schema, columns, named)
-        check_output_names([self._node.event_time, *names], "key_by()")
-        return KeyedStream(self._node, names, keys, nulls)
+        node, columns, named = with_key_columns(self._node, columns, named)
+        names, keys = read_keys(node.schema, columns, named)
+        check_output_names([node.event_time, *names], "key_by()")
+        return KeyedStream(node, names, keys, nulls)
 
     @explains_arguments(width="size", slide="advance", step="advance", every="advance", hop="advance")
     def window(
@@ -520,7 +522,7 @@ class Stream(Summarised):
 
     def plan(self) -> Query:
         """Return the validated query: its operators, upstream first, and what leads into each (`headrace.plan`)."""
-        return plan(self._node, ForwardSpec())
+        return plan({"": self._node}, ForwardSpec())
 
     def start(self, **options: Any):
         """Start the query, and return its run at once.
@@ -542,7 +544,8 @@ class Stream(Summarised):
             Changes planned beforehand, each before the tuple of that number (from 0) of the merged input. Where an engine has
             more to change, a dict in place of the threads: ``(1000, {"scheme": "lock"})``, ``(1000, {"batch": 1})``.
         sink : sink or function of record batches
-            Where results go, such as ``hr.parquet(path)``; by default they are collected, for ``run.to_arrow()``.
+            Where results go, such as ``hr.parquet(path)``; by default they are collected, for ``run.to_arrow()``. Of several
+            results (`headrace.together`) a dict: name -> sink.
         rate : float or schedule of `headrace.rates`
             Tuples per second and source, to pace the input; `run.rate` changes it. By default as fast as possible.
         controller : controller, or dict of operator name to one

@@ -1,0 +1,78 @@
+"""The page that says where each part of the papers is: every file is there, every name resolves, no part is left out."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import headrace
+import headrace as hr
+import headrace.gates
+from headrace.apps import APPS
+from headrace.stream import Program
+from headrace_bench import NAMES, PEERS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "notebooks" / "papers.md").read_text(encoding="utf-8")
+QUOTED = sorted(set(re.findall(r"`([^`]+)`", PAGE)))
+
+PARTS = {
+    "STRETCH": {
+        "Definition": range(1, 7), "Lemma": range(1, 4), "Theorem": range(1, 5), "Corollary": [1],
+        "Algorithm": [1, 2, 3, 4, 5, 6, 7, 11, 13], "Operator": [8, 9, 10, 12, 14, 15],
+        "Table": ["I", "II", "III", "IV"], "Figure": range(1, 20),
+    },
+    "Viper": {"Definition": [1], "Table": [1], "Figure": range(1, 5)},
+    "Ordered pipelines": {"Figure": range(1, 15), "Theorem": ["3.1", "4.1", "5.2"], "Definition": ["5.1"], "Table": [1]},
+    "Dependency-guided synchronization": {
+        "Definition": ["2.1", "2.2", "2.3", "3.1", "3.2", "3.3", "3.4", "C.1"], "Theorem": ["2.4", "3.5"],
+        "Lemma": ["C.2", "C.3"], "Appendix": ["A", "B"],
+    },
+    "TStream": {"Definition": [1, 2], "Algorithm": range(1, 5), "Table": ["I", "II"], "Figure": range(1, 15)},
+}  # fmt: skip
+"""What the papers number."""
+
+
+def section(paper):
+    return PAGE.split(f"\n## {paper}\n")[1].split("\n## ")[0]
+
+
+def numbered(text):
+    """(kind, number) of all that the first column of a paper's tables names, "Figure 8 to Figure 14" spelled out."""
+    found = set()
+    for row in re.findall(r"^\| ([^|]+) \|", text, re.M):
+        for kind, first, last in re.findall(r"(\w+?)s? ([\dIVXABC.]+)(?: to (?:\w+ )?(\d+))?", row):
+            is_range = last and first.isdigit()
+            numbers = range(int(first), int(last) + 1) if is_range else [first.rstrip(".")]
+            found.update((kind, str(number)) for number in numbers)
+    return found
+
+
+@pytest.mark.parametrize("paper", PARTS)
+def test_every_part_of_a_paper_has_a_row(paper):
+    wanted = {(kind, str(number)) for kind, numbers in PARTS[paper].items() for number in numbers}
+    assert wanted - numbered(section(paper)) == set()
+
+
+@pytest.mark.parametrize("quoted", QUOTED)
+def test_what_the_page_names_is_there(quoted):
+    if "/" in quoted or quoted.endswith(".py"):
+        assert (ROOT / quoted).exists() or (ROOT / "toolkit" / "headrace" / quoted).exists()
+    elif quoted.startswith("headrace bench "):
+        assert quoted.removeprefix("headrace bench ") in (*NAMES, PEERS)
+    elif quoted.startswith("headrace run "):
+        assert quoted.removeprefix("headrace run ") in APPS
+    elif quoted.startswith(("hr.", "headrace.")):
+        found = hr if quoted.startswith("hr.") else headrace
+        for name in quoted.split(".")[1:]:
+            found = getattr(found, name)
+    elif quoted.startswith("start("):
+        option = quoted[6:].split("=")[0]
+        assert re.search(rf"\b{option}\b", hr.Stream.start.__doc__ + Program.start.__doc__)
+    else:
+        assert quoted in {"<=", "test_agree", "depends", "update"}, f"nothing says what {quoted!r} is"
+
+
+def test_a_part_that_is_missing_is_noticed():
+    without = section("STRETCH").replace("Lemma 2", "A lemma")
+    assert ("Lemma", "2") not in numbered(without) and ("Lemma", "2") in numbered(section("STRETCH"))

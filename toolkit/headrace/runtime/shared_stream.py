@@ -1,0 +1,101 @@
+"""A stream that can be read once, for several operators: each gets every batch, none runs far ahead of the others.
+
+Who wants the next batch reads it for all, while the others take what they have; so there is no thread of its own.
+
+State       WAITING per taker: batches that are read, and it has not taken
+Invariants  I1  a taker gets every batch once, in order; all takers the same objects
+            I2  no taker has more than `MOST_AHEAD` batches waiting: whoever is further waits for it
+Waiting     On one condition, notified after each batch that is read or taken, at the end and by `stop`.
+Progress    Takers whose ways meet again do not wait for each other in a circle as long as all of them move time by the same
+            batches: what each has passed on, the gate where they meet can take. A way that keeps time back (a window)
+            needs the batches of its whole delay, and only `MOST_AHEAD` are held.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections import deque
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from headrace.ingress.readers import Reader
+
+MOST_AHEAD = 64
+"""Batches by which one taker may be ahead of another."""
+
+
+class SharedStream:
+    """Lets several take all of one stream.
+
+    Parameters
+    ----------
+    reader : Reader
+        Of a stream; nobody else reads it.
+    takers : int
+    """
+
+    def __init__(self, reader: Reader, takers: int):
+        self._reader, self._waiting = reader, [deque[pa.RecordBatch]() for _ in range(takers)]
+        self._changed = threading.Condition()
+        self._batches: Iterator[pa.RecordBatch] | None = None
+        self._is_read = self._is_over = False
+        self._error: BaseException | None = None
+
+    def taker(self, number: int) -> Reader:
+        """Return a reader for one of those that take it, counted from 0."""
+        given = self._reader
+        # What is waiting has been validated.
+        return dataclasses.replace(
+            given, batches=lambda: self._take(number), is_validated=False, reopen=None, stop=self.stop, is_started=False
+        )
+
+    def stop(self) -> None:
+        """Nobody takes any more."""
+        if self._reader.stop is not None:
+            self._reader.stop()
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+
+    def _take(self, number: int) -> Iterator[pa.RecordBatch]:
+        own = self._waiting[number]
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: own or self._is_over or self._may_read())
+                if not own and self._error is not None:
+                    raise self._error
+                if not own and self._is_over:
+                    return
+                batch = own.popleft() if own else None
+                self._is_read |= batch is None
+                self._changed.notify_all()
+            if batch is None:
+                self._read()
+            else:
+                yield batch
+
+    def _may_read(self) -> bool:
+        return not self._is_read and all(len(waiting) < MOST_AHEAD for waiting in self._waiting)
+
+    def _read(self) -> None:
+        """Read one batch for all."""
+        batch, error = None, None
+        try:
+            if self._batches is None:
+                self._batches = iter(self._reader)
+            batch = next(self._batches, None)
+        except BaseException as raised:
+            error = raised
+        with self._changed:
+            if batch is None:
+                self._is_over, self._error = True, error
+            else:
+                for waiting in self._waiting:
+                    waiting.append(batch)
+            self._is_read = False
+            self._changed.notify_all()
+
+
+__all__ = ["SharedStream"]
