@@ -299,6 +299,16 @@ def test_property_a_checkpoint_comes_after_so_many_events(tmp_path):
     assert [one.events for one in run.checkpoints] == [300, 600, 900, 1_200, 1_500, 1_800]
 
 
+def test_liveness_inputs_that_are_longer_than_mailboxes_leave_room_for_each_other(tmp_path):
+    """One that waits for room in its mailbox must not keep what another one could give, on which it waits."""
+    count = 150_000
+    values = [pa.table({"ts": range(side, 2 * count, 2), "x": [1] * count}) for side in range(2)]
+    inputs = {"value": values, "barrier": pa.table({"ts": range(10_000, 2 * count, 20_000)})}
+    run = WINDOW.start(inputs, threads=2, leaves=2, checkpoint=tmp_path / "kept", checkpoint_every=60_000)
+    assert [row["sum"] for row in finished(run)] == [10_001, *[20_000] * 14]
+    assert len(run.checkpoints) >= 2
+
+
 def test_example_the_results_before_need_not_come_again(tmp_path):
     found = cut_in_the_middle(tmp_path / "kept")
     rest = finished(WINDOW.resume(found, PLAIN, replay=False))

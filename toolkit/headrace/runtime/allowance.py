@@ -44,8 +44,8 @@ class Allowance:
             if self._left is not None:
                 self._left += back
                 self._giving -= 1
-                if not self._left:
-                    self._changed.notify_all()  # whoever waits for the end
+                if back or not self._left:
+                    self._changed.notify_all()  # whoever could give them, or waits for the end
 
     def add(self, rows: int) -> None:
         """Allow so many more."""
@@ -60,6 +60,11 @@ class Allowance:
             with self._changed:
                 self._only = only
                 self._changed.notify_all()
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a number at all."""
+        return self._left is not None
 
     @property
     def is_restricted(self) -> bool:

@@ -272,29 +272,30 @@ class Checkpointing:
             self._target.allowance.begin(self._options.checkpoint_every)
 
     def _take(self, run: Running, is_due: bool, every: int) -> None:
-        target, log, requests = self._target, self._log, list(self._requests)
-        assert log is not None
+        target, requests = self._target, list(self._requests)
+        found: tuple[Contents, Mark] | None = None
         try:
             if not self._come_to_rest(run):  # C1
                 return
             with target.at_rest():
                 when = self._options.checkpoint_when
-                is_wanted = bool(requests) or when is None or bool(when(target.state()))
                 self._last = target.processed
-                if is_wanted:
-                    contents, mark = self._contents(target.cut(), log.mark())  # C2
+                if requests or when is None or when(target.state()):
+                    found = self._contents()  # C2
         finally:
             target.let_go()  # C3
         if is_due:
             target.allowance.restrict(None)
             target.allowance.add(every)
-        if is_wanted and not run.over.is_set():
-            self._write(contents, mark)
+        if found is not None:  # also if the run has ended meanwhile
+            self._write(*found)
         for done in requests:
             self._requests.remove(done)
             done.set()
 
-    def _contents(self, cut: Contents, mark: Mark) -> tuple[Contents, Mark]:
+    def _contents(self) -> tuple[Contents, Mark]:
+        assert self._log is not None
+        cut, mark = self._target.cut(), self._log.mark()
         found = Contents({"number": self._number + 1, "identity": dict(self._target.identity), "results": mark.as_values()})
         found.put("cut", cut)
         return found, mark

@@ -600,8 +600,8 @@ class Stream(Summarised):
             Of programs (`hr.program`): a folder in which checkpoints are kept, and the results up to each; it is made, or has
             none of another run. ``run.checkpoint()`` takes one.
         checkpoint_every : int
-            Take one about every so many events. Inputs wait for it, for less than a millisecond, and for the one before to be on
-            disk.
+            Take one about every so many events. Inputs wait while it is taken, not while it is written; the next one waits until
+            this one is on disk.
         checkpoint_when : function
             Of the state, joined at the root, with its fields as attributes: whether to keep the checkpoint that is due.
         resume : path or Checkpoint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -24,6 +25,7 @@ TAGS = "\0tags"
 """The store's column of implementation tags, where an input has several; no column of an input is called so."""
 
 ALLOWANCE_WAIT_S = 2e-3
+ROOM_WAIT_S = 5e-4
 
 
 class MailboxInlet(GateInlet):
@@ -98,11 +100,15 @@ class MailboxInlet(GateInlet):
         allowed = self.allowance.take(self.number, wanted, ALLOWANCE_WAIT_S if patient else 0.0)
         if allowed < wanted:
             stop = start + (allowed if processed is None else int(np.flatnonzero(~processed)[allowed]))
-        taken = self._add(ts, start, stop, patient) if stop > start else 0
+        # Who waits for room keeps nothing that another input could give.
+        is_limited = self.allowance.is_limited
+        taken = self._add(ts, start, stop, patient and not is_limited) if stop > start else 0
         passed_over = 0 if processed is None else int(np.count_nonzero(processed[:taken]))
         if self.reread is not None:
             self.reread.passed_over += passed_over
         self.allowance.given(allowed - (taken - passed_over))
+        if is_limited and patient and stop > start and not taken:
+            time.sleep(ROOM_WAIT_S)
         return taken
 
     def _add(self, ts: np.ndarray, start: int, stop: int, patient: bool) -> int:
