@@ -19,9 +19,10 @@ class Allowance:
         self._only: frozenset[int] | None = None
 
     def begin(self, rows: int | None) -> None:
-        """Allow so many."""
+        """Allow so many from now on."""
         with self._changed:
             self._left = rows
+            self._changed.notify_all()
 
     def take(self, number: int, wanted: int, wait_s: float = 0.0) -> int:
         """How many of them an input may give now; if none, wait a moment until it may give some."""

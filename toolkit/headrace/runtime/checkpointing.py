@@ -116,8 +116,8 @@ class Checkpointing:
         self._options, self._schema = options, outputs[0].schema
         self._requests: list[threading.Event] = []
         self._number, self._mark, self._resumed = 0, Mark(), None
-        self._last = 0
-        """Events processed up to the last one."""
+        self._last, self._restricted_s = 0, 0.0
+        """Events processed up to the last one; since when some inputs may give no rows."""
         self.taken: list[Checkpoint] = []
         """Those of this run, oldest first."""
         self._is_followed, self._ended = False, threading.Event()
@@ -208,23 +208,34 @@ class Checkpointing:
             self._ended.wait(seconds)
 
     def _take_them(self, run: Running) -> None:
-        every, allowance, since = self._options.checkpoint_every or 0, self._target.allowance, 0.0
+        every, allowance = self._options.checkpoint_every or 0, self._target.allowance
         while not run.over.is_set() and not self._target.is_over:
             allowance.await_end(_BEHIND_S if allowance.is_restricted else _POLL_S)
-            is_due = allowance.is_used_up
-            if is_due and not self._requests:
-                missing = self._missing(run, every)
-                if missing > 0:
-                    allowance.restrict(self._target.behind)
-                    allowance.add(missing)
-                    since = time.monotonic()
-                    continue
-            if is_due or self._requests:
+            if self._requests or self._is_due(run, every):
                 with suppress(Stopped):
-                    self._take(run, is_due, every)
-            elif allowance.is_restricted:
-                is_silent = time.monotonic() - since > _SILENT_S
-                allowance.restrict(None if is_silent else self._target.behind)
+                    self._take(run, every)
+
+    def _is_due(self, run: Running, every: int) -> bool:
+        """Whether as many events are processed as there should be; else let inputs give more."""
+        allowance = self._target.allowance
+        if not every:
+            return False
+        if allowance.is_used_up:
+            if (missing := self._missing(run, every)) <= 0:
+                return True
+            allowance.restrict(self._target.behind)
+            allowance.add(missing)
+            self._restricted_s = time.monotonic()
+        elif allowance.is_restricted:
+            if self._target.processed >= self._last + every:
+                return True
+            if time.monotonic() - self._restricted_s <= _SILENT_S:
+                allowance.restrict(self._target.behind)  # it may be another one by now
+            elif self._missing(run, every) <= 0:
+                return True
+            else:
+                allowance.restrict(None)
+        return False
 
     def _missing(self, run: Running, every: int) -> int:
         """How many events are missing until the next checkpoint, when all is processed that can be."""
@@ -271,7 +282,7 @@ class Checkpointing:
             self._is_followed = True
             self._target.allowance.begin(self._options.checkpoint_every)
 
-    def _take(self, run: Running, is_due: bool, every: int) -> None:
+    def _take(self, run: Running, every: int) -> None:
         target, requests = self._target, list(self._requests)
         found: tuple[Contents, Mark] | None = None
         try:
@@ -284,9 +295,9 @@ class Checkpointing:
                     found = self._contents()  # C2
         finally:
             target.let_go()  # C3
-        if is_due:
+        if every:
             target.allowance.restrict(None)
-            target.allowance.add(every)
+            target.allowance.begin(every)
         if found is not None:  # also if the run has ended meanwhile
             self._write(*found)
         for done in requests:

@@ -290,8 +290,11 @@ class Checkpointed(Protocol):
 
     allowance: Allowance
     """From which its inputs take the rows that they give."""
-    identity: Mapping[str, str]
-    """What must be the same where a checkpoint is resumed: what it is, in a few words -> a checksum, or the thing itself."""
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """What must be the same where a checkpoint is resumed: what it is, in a few words -> a checksum, or the thing itself."""
+        ...
 
     def ask(self) -> bool:
         """Ask for everything to come to rest; True once it is, until `let_go`. Ask again."""
