@@ -19,7 +19,7 @@ import headrace as hr
 ROOT = Path(__file__).resolve().parents[2]
 HOUSE = ROOT / "toolkit" / "headrace"
 ROOMS = [
-    "apps", "stream", "elastic", "transactions", "ordering", "synchronization", "runtime", "control", "spark", "egress",
+    "apps", "stream", "elastic", "transactions", "ordering", "synchronization", "runtime", "control", "spark", "checkpoints", "egress",
     "gates", "plan", "ingress", "workers", "metrics", "codegen", "memory", "expressions", "reference", "caches",
 ]  # fmt: skip
 FILES = [
@@ -42,6 +42,7 @@ FORBIDDEN = [
     ("headrace.codegen", "headrace.workers", ROOM_ORDER),
     ("headrace.gates", "headrace.elastic", ROOM_ORDER),
     ("headrace.egress", "headrace.elastic", ROOM_ORDER),
+    ("headrace.checkpoints", "headrace.runtime", ROOM_ORDER),
     ("headrace.control", "headrace.elastic", ROOM_ORDER),
     ("headrace.runtime", "headrace.elastic", ROOM_ORDER),
     ("headrace.plan", "headrace.elastic", ROOM_ORDER),
