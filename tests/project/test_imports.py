@@ -19,8 +19,8 @@ import headrace as hr
 ROOT = Path(__file__).resolve().parents[2]
 HOUSE = ROOT / "toolkit" / "headrace"
 ROOMS = [
-    "apps", "stream", "elastic", "transactions", "ordering", "synchronization", "runtime", "control", "spark", "checkpoints", "egress",
-    "gates", "plan", "ingress", "workers", "metrics", "codegen", "memory", "expressions", "reference", "caches",
+    "apps", "stream", "elastic", "transactions", "ordering", "synchronization", "runtime", "control", "spark",
+    "checkpoints", "egress", "gates", "plan", "ingress", "workers", "metrics", "codegen", "memory", "expressions", "reference", "caches",
 ]  # fmt: skip
 FILES = [
     "cli", "demo", "doctor", "lab", "lesson", "tour", "counterfactual", "controllers", "prometheus", "report", "kernel",
