@@ -32,7 +32,7 @@ def planted(module: ModuleType, text: str, mistake: str) -> Iterator[None]:
             continue
         inside = _codes(codes[value.__name__]) if isinstance(value, type) and value.__name__ in codes else {}
         found = [(value, codes)] if isinstance(value, FunctionType) else []
-        found += [(each, inside) for each in vars(value).values()] if inside else []
+        found += [(getattr(each, "__func__", each), inside) for each in vars(value).values()] if inside else []
         for function, of in found:
             if isinstance(function, FunctionType) and function.__name__ in of:
                 if function.__code__.co_freevars == of[function.__name__].co_freevars:

@@ -30,6 +30,8 @@ function              columns                                  what it is
 ``frauds``            ts, value (both sides)                   transactions, and rules that say which are fraudulent
 ``keycounts``         ts, key, kind                            increments of counters, and resets
 ``plugs``             ts, house, household, plug, load         smart plugs, in the form of the DEBS challenge of 2014
+``connections``       ts, protocol, service, flag, duration,   connections of a network, few of them attacks
+                      src_bytes, dst_bytes, attack
 ====================  =======================================  ===============================================
 
 Shared by the generators: ``dataset`` (what they return), ``randomness`` (random streams, Zipf's law),
@@ -49,6 +51,7 @@ function share a name, so import it as ``from headrace_datasets.tweets import ge
 
 from headrace_datasets.calls import calls
 from headrace_datasets.clicks import clicks
+from headrace_datasets.connections import connections
 from headrace_datasets.dataset import Dataset
 from headrace_datasets.eventwindow import eventwindow
 from headrace_datasets.flights import flights
@@ -73,6 +76,7 @@ __all__ = [
     "Dataset",
     "calls",
     "clicks",
+    "connections",
     "eventwindow",
     "flights",
     "frauds",

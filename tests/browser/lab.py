@@ -26,7 +26,9 @@ SHOTS = ROOT / "build" / "screenshots"
 START_S = 180
 HEIGHT = 1300
 NOTEBOOK = "30_elastic_reconfiguration.ipynb"
-SMALL = {"rate": "1_666", "work": "300", "max_threads": "4", "plays": "False", "most_keys": "2_000", "changes": "4"}
+SMALL = {
+    "rate": "1_666", "work": "300", "max_threads": "4", "plays": "False", "beside": "False", "most_keys": "2_000", "changes": "4",
+}  # fmt: skip
 """The stream begins with 0.6 of the rate, about 1,000 posts a second."""
 SLOW = 240
 """Seconds: a machine of two cores that compiles and draws at the same time."""

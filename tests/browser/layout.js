@@ -28,6 +28,11 @@
         const high = Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top);
         if (wide > 1.5 && high > 1.5) found.push(`one over the other: ${name(a)} and ${name(b)}`);
     }
+    for (const node of dashboard.querySelectorAll(".headrace-node")) {
+        const frame = place(node.querySelector("rect"));
+        for (const text of node.querySelectorAll("text"))
+            if (isSeen(text) && !isWithin(place(text), frame)) found.push(`outside its box: "${text.textContent}"`);
+    }
     const panels = [...dashboard.querySelectorAll(".headrace-panel")].filter(isSeen);
     const pen = document.createElement("canvas").getContext("2d");
     for (const view of window.Bokeh.index.roots) {

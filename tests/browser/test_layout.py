@@ -69,6 +69,9 @@ PLANTS = {
         for (const one of all) { const extra = document.createElement('span'); extra.textContent = '12→13';
             extra.style.transform = 'translateX(-12px)'; extra.className = 'planted'; one.append(extra); }
         return () => d.querySelectorAll('.planted').forEach((one) => one.remove()); }"""),
+    "lines that are too long for their boxes": ("outside its box", """(d) => {
+        const one = document.createElement('style'); one.textContent = '.headrace-graph-small { font-size: 24px !important; }';
+        d.append(one); return () => one.remove(); }"""),
     "an axis label that is too long": ("axis label cut off", """(d) => {
         const axis = Bokeh.index.roots.find((v) => v.model.left?.[0]?.axis_label === 'std / mean (%)').model.left[0];
         const before = axis.axis_label; axis.axis_label = 'coefficient of variation of the load of the threads (%)';

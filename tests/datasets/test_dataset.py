@@ -20,6 +20,7 @@ from headrace_datasets import (
     Dataset,
     calls,
     clicks,
+    connections,
     eventwindow,
     flights,
     frauds,
@@ -41,6 +42,7 @@ from headrace_datasets import (
 )
 from headrace_datasets.calls import generate as generate_calls
 from headrace_datasets.clicks import generate as generate_clicks
+from headrace_datasets.connections import generate as generate_connections
 from headrace_datasets.eventwindow import generate as generate_eventwindow
 from headrace_datasets.frauds import generate as generate_frauds
 from headrace_datasets.gs import generate as generate_gs
@@ -142,6 +144,14 @@ GENERATED = [
         {"ts": "timestamp[us, tz=UTC]", **dict.fromkeys(("house", "household", "plug"), "int64"), "load": "double"},
         id="plugs",
     ),
+    pytest.param(
+        connections,
+        {
+            "ts": "timestamp[us, tz=UTC]", **dict.fromkeys(("protocol", "service", "flag"), "string"),
+            **dict.fromkeys(("duration", "src_bytes", "dst_bytes"), "int64"), "attack": "bool",
+        },
+        id="connections",
+    ),
 ]
 ROWS = 70_000  # more than one block of every generator
 
@@ -233,7 +243,7 @@ def test_repeated_rows_take_no_more_memory_than_one_round():
     [generate_tweets, generate_trades, generate_joins, generate_linear_road]
     + [generate_gs, generate_sl, generate_ob, generate_tp]
     + [generate_clicks, generate_store_sales, generate_calls, generate_item_sales, generate_item_categories]
-    + [generate_eventwindow, generate_pageviews, generate_frauds, generate_keycounts, generate_plugs],
+    + [generate_eventwindow, generate_pageviews, generate_frauds, generate_keycounts, generate_plugs, generate_connections],
 )
 def test_module_level_generate(generate):
     batches = list(generate(40_000, 5))
@@ -273,7 +283,8 @@ def test_the_name_tells_the_call():
         assert eval(data.name).to_arrow().equals(data.to_arrow()) and eval(data.name).name == data.name
     for data in (clicks(n=5), store_sales(n=5, nulls=0), calls(n=5), item_sales(n=5, trend=0.5), item_categories(n=5)):
         assert eval(data.name).to_arrow().equals(data.to_arrow()) and eval(data.name).name == data.name
-    for data in (eventwindow(n=5, streams=3), pageviews(n=5, side="right"), frauds(n=5), keycounts(n=5, keys=2), plugs(n=5)):
+    of_programs = (eventwindow(n=5, streams=3), pageviews(n=5, side="right"), frauds(n=5), keycounts(n=5, keys=2), plugs(n=5))
+    for data in (*of_programs, connections(n=5, attacks=0.5)):
         assert eval(data.name).to_arrow().equals(data.to_arrow()) and eval(data.name).name == data.name
 
 
@@ -353,6 +364,7 @@ def test_the_name_tells_the_call():
         (lambda: keycounts(n=1, resets=-1), ["resets is -1", "from 0 to 1"]),
         (lambda: plugs(n=1, houses=1_001), ["houses is 1001", "at most 1000"]),
         (lambda: plugs(n=1, idle=2), ["idle is 2", "from 0 to 1"]),
+        (lambda: connections(n=1, attacks=2), ["attacks is 2", "from 0 to 1"]),
         (lambda: position_reports(joins(n=1)), ["source is joins", "no column 'type'", "linear_road"]),
         (lambda: position_reports(7), ["source is 7", "int", "linear_road"]),
         (lambda: position_reports(linear_road(n=1), n=-1), ["n is -1", "at least 0"]),

@@ -1,4 +1,4 @@
-"""The streams of synchronization plans: eventwindow, pageviews, frauds, keycounts, plugs.
+"""The streams of synchronization plans: eventwindow, pageviews, frauds, keycounts, plugs, connections.
 
 Property    The two sides of a stream belong together: one event of the right after every so many of the left, at the time of
             the last of these. Shares and loads are those that were asked for, or measured on a real sample.
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.reference.synchronization_apps import keycounter, modelfraud
-from headrace_datasets import eventwindow, frauds, keycounts, occasional, pageviews, plugs
+from headrace_datasets import connections, eventwindow, frauds, keycounts, occasional, pageviews, plugs
 from planted_mistakes import planted
 
 N = 100_000
@@ -111,12 +111,18 @@ def test_plugs_have_a_wave_over_the_day():
     assert swing.median() == pytest.approx(3, rel=0.2)  # (1 + 0.5) / (1 - 0.5)
 
 
-def test_plugs_are_like_the_sample():
-    folder, name = os.environ.get("HEADRACE_DATA"), "smartgrid-data.txt.gz"
+def sample(name):
+    """Where a real sample is."""
+    folder = os.environ.get("HEADRACE_DATA")
     if folder is None or not Path(folder, name).is_file():
         pytest.skip(f"needs {name} in the folder that HEADRACE_DATA names")
+    return Path(folder, name)
+
+
+def test_plugs_are_like_the_sample():
+    path = sample("smartgrid-data.txt.gz")
     columns = ["ts", "load", "property", "plug", "household", "house"]
-    real = pd.read_csv(Path(folder, name), sep=r"\s+", header=None, names=columns)
+    real = pd.read_csv(path, sep=r"\s+", header=None, names=columns)
     real_mean, real_deviation = loads(real[real["property"] == 1])
     mean, deviation = loads(plugs(n=N, seed=5, houses=100, rate=2_000).to_pandas())
     assert (mean == 0).mean() == pytest.approx((real_mean == 0).mean(), abs=0.03)
@@ -124,3 +130,27 @@ def test_plugs_are_like_the_sample():
     for at in (0.25, 0.5, 0.75):
         assert used.quantile(at) == pytest.approx(real_used.quantile(at), rel=0.35)
     assert deviation.median() == pytest.approx(real_deviation.median(), rel=0.2)
+
+
+def test_connections_are_as_asked_for():
+    frame = connections(n=N, seed=5, rate=1, attacks=0.01).to_pandas()
+    assert frame["attack"].mean() == pytest.approx(0.01, rel=0.1)
+    attacked = frame[frame["attack"]]
+    assert set(attacked["service"]) == {"telnet"} and attacked["src_bytes"].min() >= 10**7 and attacked["duration"].min() >= 100
+    assert frame[~frame["attack"]]["src_bytes"].max() < 10**6
+    assert not connections(n=N, attacks=0).to_pandas()["attack"].any()
+    assert (frame["ts"].iloc[-1] - frame["ts"].iloc[0]).total_seconds() == pytest.approx(N, rel=0.02)
+
+
+def test_connections_are_like_the_sample():
+    names = ["ts", "duration", "protocol", "service", "flag", "src_bytes", "dst_bytes"]
+    real = pd.read_csv(sample("kdd_sample_20k_ts.csv.gz"), header=None, usecols=range(7), names=names)
+    made = connections(n=N, seed=5, attacks=0).to_pandas()
+    for name in ("protocol", "service", "flag"):
+        shares = made[name].value_counts(normalize=True)
+        for value, share in real[name].value_counts(normalize=True).items():
+            assert shares.get(value, 0) == pytest.approx(share, abs=0.004), value
+    assert (made["duration"] == 0).mean() == pytest.approx((real["duration"] == 0).mean(), abs=0.01)
+    for name in ("src_bytes", "dst_bytes"):
+        for at in (0.25, 0.5, 0.75, 0.9):
+            assert made[name].quantile(at) == pytest.approx(real[name].quantile(at), rel=0.3), (name, at)

@@ -64,6 +64,8 @@ def test_options_of_a_run(call):
         (lambda: hr.stream(TABLE, "ts", "s"), r"^stream\(\): too many positional arguments"),
         (lambda: KEYED.window(width=3), r"^window\(width=3\): there is no such argument; write size=$"),
         (lambda: KEYED.window(10, advanse=3), r"^window\(advanse=3\): .*did you mean advance=\?"),
+        (lambda: KEYED.window("1d", time_zone="UTC"), r"^window\(time_zone='UTC'\): .* write zone=$"),
+        (lambda: INPUTS.window(session=9), r"^window\(session=9\): .*fixed size; keep a session as a state .*ordered\(\)"),
         (lambda: STREAM.join(STREAM, within=1, how="left"), r"^join\(how='left'\): .* write where=$"),
         (lambda: hr.operator(emit={"n": "int64"}), r"^operator\(emit=.*\): there is no such argument; write emits=$"),
     ],
@@ -72,6 +74,13 @@ def test_arguments(call, words):
     with pytest.raises(ArgumentError, match=words) as caught:
         call()
     assert isinstance(caught.value, TypeError)
+
+
+def test_what_is_given_without_a_name_or_as_a_text():
+    with pytest.raises(ParameterError, match=r"^aggregate\({'value': 'sum'}\): give each result a name, as in aggregate\(n="):
+        WINDOWED.aggregate({"value": "sum"})
+    with pytest.raises(HeadraceError, match=r"^threads='2': give a whole number from 1 to"):
+        COUNTS.to_arrow(threads="2", max_threads=2)
 
 
 def test_arguments_of_a_live_run():

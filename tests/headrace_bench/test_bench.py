@@ -29,7 +29,7 @@ from headrace_bench.rows import Row
 from headrace_bench.taken import Watch, processor_s
 
 FIELDS = {"bench", "case", "value", "unit", "better", "goal", "baseline", "baseline_name", "ratio"}
-LONG = ("api", "join", "reconfigure", "state", "gs", "sl", "ob", "tp", "speculative", "ordered")  # half a minute each, to compile
+LONG = ("api", "join", "reconfigure", "state", "gs", "sl", "ob", "tp", "speculative")  # half a minute each, to compile
 TINY = [pytest.param(name, marks=pytest.mark.campaign if name in LONG else ()) for name in bench.PARTS if name != "wordcount"]
 GOALS = {
     "Arrow table, integer keys, 2 threads": (120.0, "higher"),

@@ -21,13 +21,13 @@ from headrace.reference import ordering as reference
 from headrace.workers.worker_kernel import BUSY_NS, PARKED_NS, SINCE, STATE
 from headrace_bench import ordered, ordered_apps, staged
 from headrace_bench.executed import hash_of
+from headrace_bench.experiments import ordered as experiment
+from headrace_bench.marked import marked
 from headrace_bench.ordered_apps import INPUTS
-from headrace_bench.pipelined import MOST_ROWS, Pipelined
+from headrace_bench.parametric import KEYS, OPERATORS, Case, make_rows
+from headrace_bench.pipelined import MOST_ROWS, Pipelined, check_against
 
 ROWS = 3_000
-OPERATORS = {
-    "map": reference.Map, "partitioned": reference.Partitioned, "filter": reference.Filter, "stateful": reference.Stateful,
-}  # fmt: skip
 APPS = [pytest.param(name, marks=pytest.mark.slow if name == "abandoned" else pytest.mark.campaign) for name in INPUTS]
 
 
@@ -143,3 +143,51 @@ def test_oracle_applications(name):
 def test_example_what_amdahl_allows(share, speedup, goal):
     assert ordered_apps.allowed(share) == pytest.approx(speedup)
     assert ordered_apps.goal_of(share) == pytest.approx(goal)
+
+
+@pytest.mark.slow
+def test_oracle_parametric_operators():
+    """Any cost, selectivity and partitioning; all of it is looked at from the 20th to the 80th percentile."""
+    shape = experiment.TWO
+    shape.check(selectivity=2.5)
+    table = make_rows(900, 3, selectivity=0.7, sigma=0.2)
+    rows = shape.expected(table)
+    assert 0 < len(rows) < 900
+    case = Case(shape, table)
+    for queues in QUEUE_KINDS:
+        for given in ({}, {"buckets": 2}, {"ranges": experiment.ranges_of(100)}):
+            run = case.run(given, threads=2, queues=queues, batch=1)
+            check_against(rows, shape.over(table).schema, run.columns, "a run")
+            assert run.steady_per_second > 0 and run.samples[-1][1] == 900
+    case.content = "another"
+    with pytest.raises(AssertionError, match="not what came of the first run"):
+        case.run(threads=1)
+    found = marked(shape.over(table), table.num_rows, threads=2)
+    assert found.results == len(rows) and found.per_second > 0 and found.p99_ms >= found.mean_ms > 0
+    rows[5]["x1"] += 1
+    with pytest.raises(AssertionError, match="x1 is not what the reference has"):
+        check_against(rows, shape.over(table).schema, run.columns, "a run")
+
+
+def test_example_a_rate_between_the_markers():
+    """Ten rows a microsecond while it runs; a slow start and a slow end are no part of it."""
+    run = Pipelined.__new__(Pipelined)
+    run.rows, run.seconds = 100, 1.0
+    run.samples = [(0, 0), (90_000, 10), *((100_000 + 100 * passed, passed) for passed in range(15, 90, 5)), (500_000, 100)]
+    assert run.steady_per_second == pytest.approx(10e6)
+    run.samples = run.samples[:3]
+    assert run.steady_per_second == 100.0, "too few looks: the whole run counts"
+
+
+@pytest.mark.parametrize("count", [1, 2, 16, 100])
+def test_oracle_the_largest_range(count):
+    keys = make_rows(2_000, 0, sigma=0.1)["key"].to_numpy()
+    begins = [*experiment.ranges_of(count), KEYS]
+    ranges = [next(i for i, end in enumerate(begins) if key < end) for key in keys.tolist()]
+    assert experiment.largest_share(keys, count) == max(ranges.count(i) for i in range(count)) / 2_000
+
+
+def test_example_a_prediction_never_beats_the_serial_stage():
+    capacity = experiment.model_of(1e6, 2e6, serial_share=0.25)
+    assert capacity(1) == pytest.approx(1e6) and capacity(10**9) == pytest.approx(4e6, rel=1e-6)
+    assert experiment.model_of(1e6, 0.8e6)(16) == pytest.approx(1e6), "two threads that are slower than one promise nothing"

@@ -20,6 +20,7 @@ import headrace_bench as bench
 from headrace.reference.aggregates import aggregate as reference_aggregate
 from headrace.reference.joins import join as reference_join
 from headrace.reference.keys import column, each
+from headrace.reference.ordering_apps import abandoned as reference_abandoned
 from headrace.reference.stateless import forward as reference_forward
 from headrace.windows import Window
 from headrace_bench.digest import digest, mix, unsigned
@@ -33,6 +34,7 @@ from headrace_bench.peers import (
     on_spark,
     ours,
     rescale,
+    sessions,
     summary,
     workloads,
 )
@@ -80,6 +82,7 @@ def works(tmp_path_factory):
             folder / "forward",
         ),
         "band join": band_join.band(*near_sides(), folder / "band"),
+        "sessions": sessions.sessions(sessions.clicks_of(20_000), folder / "sessions"),
     }
 
 
@@ -91,6 +94,10 @@ def reference_rows(work):
     if work.name == "forward":
         sources = [[(row["ts"], row) for row in table.to_pylist()] for table in work.tables]
         return [row for _, row in reference_forward(sources)]
+    if work.name == "sessions":
+        sources = [[(row["ts"], {"user": row["visitor"], "kind": row["kind"]}) for row in work.tables[0].to_pylist()]]
+        rows = reference_abandoned(sources)
+        return [{"ts": row["ts"], "sessions": n, "clicks": round(row["mean_pages"] * n)} for n, row in enumerate(rows, 1)]
     if work.name == "band join":
         sources = [[(row["ts"], row) for row in table.to_pylist()] for table in work.tables]
         rows = reference_join(sources[:1], sources[1:], work.size, near)
@@ -110,9 +117,10 @@ def reference_rows(work):
 WINDOWED = ["aggregate", "word count", "pair count"]
 STREAMED = [*WINDOWED, "band join"]
 NAMES = [*WINDOWED, "forward", "band join"]
+ORDERED = ("forward", "sessions")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "sessions"])
 def test_oracle_the_loop_gives_the_reference(works, name):
     work = works[name]
     rows = reference_rows(work)
@@ -121,7 +129,7 @@ def test_oracle_the_loop_gives_the_reference(works, name):
     changed = [*rows[:5], {**rows[5], work.columns[-1]: -1}, *rows[6:]]
     assert work.digest_of(pa.Table.from_pylist(changed)) != work.digest
     turned = work.digest_of(pa.Table.from_pylist([rows[1], rows[0], *rows[2:]]))
-    assert (turned == work.digest) == (name != "forward")  # only there the order is part of the result
+    assert (turned == work.digest) == (name not in ORDERED)  # only there the order is part of the result
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -134,6 +142,22 @@ def test_agree_ours_and_batch(works, name):
     rows = contest.rows_of(works[name], results)
     assert all(row.value > 0 for row in rows) and rows[2].baseline_name.startswith("plain loop")
     assert rows[1].case.endswith("processor time") and rows[1].unit in ("ns/row", "ns/tweet") and rows[1].better == "lower"
+
+
+@pytest.mark.slow
+def test_agree_sessions(works):
+    """An ordered pipeline, and SQL over all rows."""
+    contestants = [ours.Loop(), ours.Ordered(1), ours.Ordered(2), on_duckdb.DuckDB(1), on_duckdb.DuckDB(2)]
+    results = compete(works["sessions"], contestants, 1)
+    assert [result.failure for result in results] == [""] * 5
+
+
+@pytest.mark.campaign
+def test_agree_sessions_of_spark(works, spark):
+    (result,) = compete(works["sessions"], [on_spark.SparkBatch(2)], 1)
+    assert result.failure == ""
+    (other,) = compete(works["aggregate"], [on_spark.SparkBatch(2)], 1)
+    assert "Structured Streaming" in other.failure
 
 
 @pytest.mark.campaign  # a minute and a half
@@ -163,6 +187,8 @@ def test_agree_spark(works, spark, monkeypatch):
         ("band join", "stock", 2),
         ("band join", "expert", 1),
         ("band join", "expert", 2),
+        ("sessions", "stock", 1),
+        ("sessions", "stock", 2),
     ],
 )
 def test_agree_flink_where_it_is_installed(works, name, version, threads):

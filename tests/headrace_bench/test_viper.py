@@ -220,7 +220,7 @@ def test_no_energy_counters(tmp_path):
 
 
 def test_energy_is_told_where_it_is_counted(table, defined, monkeypatch):
-    one = {measure: {"channel": 1.0, "operators": 2.0} for measure in viper.MEASURES}
+    one = {measure: {"readers": 1.5, "channel": 1.0, "operators": 2.0} for measure in viper.MEASURES}
     figures = {(name, 1, k): one for name in OPERATORS for k in (1, 2)}
     monkeypatch.setattr(EnergyCounters, "available", False)
     without = viper._experiment(table, figures, "")
@@ -230,7 +230,9 @@ def test_energy_is_told_where_it_is_counted(table, defined, monkeypatch):
     counted = viper._experiment(table, figures, "")
     assert "RAPL" in counted.text and "stands for" not in counted.text
     assert {row.unit for row in counted.rows if "energy" in row.case} == {"uJ"}
-    assert len(counted.figures) == 12 and any("energy" in figure.title for figure in counted.figures)
+    assert len(counted.figures) == 18 and any("energy" in figure.title for figure in counted.figures)
+    medians = [row for row in counted.rows if "median of cells" in row.case]
+    assert [(row.value, row.goal) for row in medians] == [(0.75, 1.1), (0.5, None)]
     merging = [row for row in counted.rows if "1x2" in row.case and row.goal is not None]
     assert merging and all(row.baseline_name == "merge operators" for row in merging)
     assert all(row.goal is None and row.baseline_name == "queues" for row in counted.rows if "1x1" in row.case)

@@ -14,17 +14,19 @@ import pytest
 from gate_cases import EVENT_COUNT, log_state
 from interleave import Kernels, exhaustive, find_failure, sampled
 
-QUEUES = "headrace_bench.experiments.viper_operators_kernel"
+OPERATORS = "headrace_bench.experiments.viper_operators_kernel"
+READERS = "headrace_bench.experiments.viper_readers_kernel"
+QUEUES = "headrace.gates.channels_kernel"
 CHANNEL = "headrace_bench.experiments.viper_channel_kernel"
 SMALL = {"EVENT": 1, "BATCH": 2, "READ": 2, "_A": 1, "_B": 1}  # a hash that fits 64 bits without wrapping
 
 
-def kernels(*planted):
+def kernels(*planted, side=OPERATORS):
     return Kernels(
-        QUEUES,
+        side,
         EVENT_COUNT,
         shared=("ts", "ref", "out_ts", "out_ref"),
-        planted=[(QUEUES, *bug) for bug in planted],
+        planted=[bug if len(bug) == 3 else (QUEUES, *bug) for bug in planted],
         constants=SMALL,
     )
 
@@ -130,6 +132,40 @@ def whole(k, sources, owners, capacity, chunk):
     return build
 
 
+def readers(k, injectors_k, sources, owners, capacity, chunk):
+    """All stages without merge operators: two instances and two sinks that merge what is sent to them."""
+    injectors, instances = len(sources), 2
+
+    def build():
+        to_instance = injectors * instances
+        results = to_instance + instances
+        to_sink = results + instances * instances
+        q = queues(k, to_sink + instances, injectors + 2 * instances, capacity)
+        w = work(sources, owners, instances)
+        ended, stop, running = [[-1, -1] for _ in range(instances)], [0], []
+        for s, ts in enumerate(sources):
+            for i in range(instances):
+                q.writer[i * injectors + s] = s
+            running.append(injectors_k.inject(q, w, s, ts, list(range(len(ts))), [0], s, injectors, 0, stop))
+        for i in range(instances):
+            before, own, thread = i * injectors, to_instance + i, len(running)
+            q.reader[before : before + injectors] = [thread] * injectors
+            q.writer[own] = q.reader[own] = thread
+            for s in range(instances):
+                q.writer[results + s * instances + i] = thread
+            m = joined(k, q, before, injectors, own)
+            running.append(k.operate(q, m, before, w, 0, i, own, results, thread, chunk, stop))
+        for s in range(instances):
+            before, own, thread = results + s * instances, to_sink + s, len(running)
+            q.reader[before : before + instances] = [thread] * instances
+            q.writer[own] = q.reader[own] = thread
+            m = joined(k, q, before, instances, own)
+            running.append(k.receive(q, m, before, w, s, own, thread, chunk, [], ended, stop))
+        return running, lambda: assert_merged(k, sources, ended)
+
+    return build
+
+
 def assert_merged(k, sources, ended):
     """Sink s got the tuples of segment s, modulo the number of sinks, in order."""
     times = sorted(t for ts in sources for t in ts)
@@ -187,6 +223,29 @@ def test_interleave_samples_of_all_stages(capacity, chunk):
     assert sampled("viper stages", build, 200, longest=20_000) >= 200
 
 
+@pytest.mark.parametrize("capacity, chunk", [(2, 1), (4, 2)])
+def test_interleave_samples_of_readers_that_merge(capacity, chunk):
+    build = readers(kernels(side=READERS), kernels(), LONG, OWNERS, capacity, chunk)
+    assert sampled("viper readers", build, 200, longest=20_000) >= 200
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        pytest.param(
+            "        if merged == NOTHING_DONE and step == NOTHING_DONE:\n            number = ticket(q, thread)\n"
+            "            merged = merge_step(q, m, before, r, chunk)\n            step = operate_step",
+            "        if step == NOTHING_DONE:\n            number = ticket(q, thread)\n"
+            "            merged = NOTHING_DONE\n            step = operate_step",
+            id="what could be merged is not looked at before a sleep",
+        ),
+    ],
+)
+def test_interleave_catches_in_readers(old, new):
+    build = readers(kernels((READERS, old, new), side=READERS), kernels(), LONG, OWNERS, 2, 1)
+    find_failure("viper readers", build, ASLEEP, count=400, longest=20_000)
+
+
 ASLEEP = r"deadlock: threads \[\] wait, \[[\d, ]+\] sleep"
 WRONG = "sink.* got .*, wanted"
 
@@ -214,7 +273,7 @@ WRONG = "sink.* got .*, wanted"
             WRONG,
             id="one slot too many",
         ),
-        pytest.param("            _wake(q, q.writer[r])\n", "            pass\n", ASLEEP, id="writers are not woken"),
+        pytest.param("            wake(q, q.writer[r])\n", "            pass\n", ASLEEP, id="writers are not woken"),
         pytest.param("        if news:\n", "        if False:\n", ASLEEP, id="readers are not woken"),
     ],
 )

@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 HOUSE = ROOT / "toolkit" / "headrace"
 ROOMS = [
     "apps", "stream", "elastic", "transactions", "ordering", "synchronization", "runtime", "control", "spark",
-    "checkpoints", "egress", "gates", "plan", "ingress", "workers", "metrics", "codegen", "memory", "expressions", "reference", "caches",
+    "checkpoints", "egress", "gates", "plan", "ingress", "workers", "metrics", "codegen", "memory", "expressions", "reference",
+    "caches",
 ]  # fmt: skip
 FILES = [
     "cli", "demo", "doctor", "lab", "lesson", "tour", "counterfactual", "controllers", "prometheus", "report", "kernel",

@@ -124,7 +124,7 @@ def prepare_operations(me, c, x, s, l, first, last):
         e = c.refs[i] & ROW_MASK
         begin_set(c, me, i)
         for j in range(s.size[e]):
-            note_operation(c, me, s.keys[e, j], i << EVENT_SHIFT | j)
+            note_operation(c, me, s.keys[e, j], i << EVENT_SHIFT | j, False)
         if not end_operations(c, me, i):
             return i
     return last

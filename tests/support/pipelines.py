@@ -74,11 +74,21 @@ def has_all(t):
     return t.text is not None and t.x is not None and t.flag is not None
 
 
+def tell(state, emit):
+    emit(ts=(state.hour + 1) * 10, sum=state.sum)
+
+
+def at_once(emit, x):
+    emit(sum=x)
+
+
 def hour_over(state, t, emit):
     hour = t.ts // 10
     if state.open and hour > state.hour:
-        emit(ts=(state.hour + 1) * 10, sum=state.sum)
+        tell(state, emit)
         state.sum = 0
+    if t.x % 100 == 0:
+        at_once(emit, t.x)
     state.open = True
     state.hour = hour
     state.sum += t.x
@@ -86,7 +96,7 @@ def hour_over(state, t, emit):
 
 def last_hour(state, emit):
     if state.open:
-        emit(ts=(state.hour + 1) * 10, sum=state.sum)
+        tell(state, emit)
 
 
 def chained(state, t, emit):
@@ -98,6 +108,40 @@ def chained_text(state, t, emit):
     state.n += t.count
     state.all.append(t.count)
     emit(key=len(state.all), n=state.n)
+
+
+def labels(t, emit):
+    emit(text=t.text, x=t.x, flag=t.flag)
+    if t.x % 5 == 0:
+        emit(text="every fifth", x=t.x + 1, flag=True)
+
+
+def is_old(t):
+    return t.count > 1
+
+
+def newest(state, t, emit):
+    state.last[t.text] = t.distinct
+    state.texts.append(t.first)
+    if len(state.texts) > 4:
+        state.texts.pop(0)
+        total = 0
+        for distinct in state.last.values():
+            total += distinct
+        emit(text=state.texts[0], other=t.text, total=total)
+
+
+def leftover(state, emit):
+    for text in state.texts:
+        emit(ts=2_000_000, text=text, other="", total=len(state.last))
+
+
+def meetings(state, t, emit):
+    state.others.add(t.other)
+    state.recent[state.n % 3] = t.total
+    state.n += 1
+    for other in state.others:
+        emit(text=t.text, other=other, n=state.n, before=state.recent[state.n % 3])
 
 
 @dataclass(frozen=True)
@@ -165,6 +209,20 @@ SHAPES = {
         "by": "distinct", "buckets": 2, "forget": 6, "state": {"n": 7, "all": hr.list_of("int64")},
         "emits": {"key": "int64", "n": "int64"},
     }))),
+    "strings through five stages": Shape((
+        ("filter", has_all, {}),
+        ("flat_map", labels, {"emits": {"text": "string", "x": "int64", "flag": "bool"}}),
+        ("partitioned", words, {"by": "text", "buckets": 2, **_WORDS}),
+        ("filter", is_old, {}),
+        ("stateful", newest, {
+            "state": {"last": hr.map_of("string", "int64"), "texts": hr.list_of("string")},
+            "emits": {"text": "string", "other": "string", "total": "int64"}, "end": leftover,
+        }),
+        ("partitioned", meetings, {
+            "by": "text", "state": {"others": hr.set_of("string"), "recent": hr.array("int64", 3), "n": "int64"},
+            "emits": {"text": "string", "other": "string", "n": "int64", "before": "int64"},
+        }),
+    )),
     "six stages": Shape((
         ("filter", whole, {}),
         ("map", twice, {"emits": _PAIR | {"y": "float64"}}),

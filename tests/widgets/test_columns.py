@@ -11,7 +11,8 @@ import pytest
 from headrace.metrics.latency import LatencyHistogram
 from headrace.metrics.measures import NEEDED, Measure
 from headrace.metrics.snapshot import OperatorMetrics
-from headrace_widgets.columns import MOST_DRAWN, OperatorColumns
+from headrace_widgets.columns import MOST_DRAWN, OperatorColumns, unit_of
+from headrace_widgets.units import OF_A_CORE, amount, in_words
 
 KEPT = {"added": 0, "processed": 0, "results": 0}
 
@@ -41,6 +42,11 @@ def test_example_a_counter_is_a_rate():
     assert row(Measure("hits", "tuples", "Hits.", "counter"), 30, 10) == {"hits_per_s": 40}
 
 
+def test_example_a_word_is_read_by_itself_and_a_symbol_with_its_prefix():
+    assert (amount(29_300, "events"), amount(29_300, "B"), amount(12, "events")) == ("29.3 k events", "29.3 kB", "12 events")
+    assert (in_words(4_200, "ns"), in_words(176_600, "ns")) == ("4,200 ns", "0.177 ms")
+
+
 def test_example_a_gauge_is_what_it_is():
     gauge = Measure("size", "bytes", "Size.")
     assert row(gauge, 7, 3) == {"size": 7}
@@ -61,6 +67,9 @@ def test_example_one_column_for_each_stage_worker_source():
     assert found["queue_0"] == 1 and is_nothing(found["queue_1"])
     workers = Measure("load", "updates", "Load.", "counter", by="worker")
     assert row(workers, [30, 5], [10, 5]) == {"load_0": 40, "load_1": 0}
+    work = Measure("load", "microseconds of work", "Work.", "counter", by="worker")
+    assert row(work, [300_000, 0], [50_000, 0]) == {"load_0_of_a_core": 0.5, "load_1_of_a_core": 0.0}
+    assert unit_of(work) == OF_A_CORE and in_words(0.5, OF_A_CORE) == "50% of a core"
     sources = Measure("watermark_gap", "ms", "Gap.", by="source", label="gap")
     assert row(sources, {"a": 3, "b": 0}, {"a": 0, "b": 0}) == {"gap_a": 3, "gap_b": 0}
     assert len(row(stages, list(range(99)), [0] * 99)) == MOST_DRAWN

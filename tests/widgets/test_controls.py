@@ -139,6 +139,9 @@ def test_example_no_rate_no_control():
         dashboard = Dashboard(run, stop_unwatched_after=None)
         try:
             assert not dashboard.rate.is_there
+            run.rate = 700  # by a call: from now on there is one to set
+            eventually(lambda: dashboard.rate.is_there and dashboard.rate.entry.value == 700, 60)
+            assert dashboard.rate.widget.layout.display != "none"
         finally:
             dashboard.close()
             source.let_all()

@@ -16,7 +16,9 @@ from support.workloads import eventually
 
 def test_example_pause_span_scrub(run, dashboard):
     eventually(lambda: rows(dashboard) > 20, 60)
+    assert dashboard.history.scrub.layout.visibility == "hidden"  # it would show a number that means nothing
     dashboard.history.pause.value = True
+    assert dashboard.history.scrub.layout.visibility == "visible"
     end = dashboard.plots.widget.frame["ranges"]["x"]
     eventually(lambda: dashboard.feed.tables[dashboard.operator].last["t"] > dashboard.view.end_s + 1, 60)
     dashboard.history.span.value = "10 s"
@@ -37,6 +39,16 @@ def test_example_a_slider_that_is_dragged_prints_one_line(run, dashboard):
     assert dashboard.messages.lines == ("dashboard.pause()", "dashboard.pause(0.3)")
     for part in (dashboard.threads.slider, dashboard.rate.slider):
         assert not part.continuous_update
+
+
+def test_example_what_the_page_sends_back_is_no_click(run, dashboard):
+    """It rounds what it was told to a step of the slider."""
+    eventually(lambda: dashboard.history._now_s > 1, 60)
+    dashboard.pause(0.52)
+    dashboard.history.scrub.value = 0.5 + 1e-9
+    assert (dashboard.view.end_s, dashboard.messages.lines) == (0.52, ())
+    dashboard.history.scrub.value = 0.6
+    assert (dashboard.view.end_s, dashboard.messages.lines) == (0.6, ("dashboard.pause(0.6)",))
 
 
 def test_example_looking_back_by_calls(run, dashboard):

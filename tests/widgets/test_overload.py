@@ -16,6 +16,7 @@ import pytest
 
 import headrace as hr
 from headrace.metrics.bottleneck import Bottleneck
+from headrace.metrics.sources import SourceMetrics
 from headrace_widgets import Dashboard, graph
 from headrace_widgets.feed import set_rate
 from headrace_widgets.graph_widget import chain
@@ -208,6 +209,19 @@ def test_example_the_picture_of_a_join_and_of_many_threads():
         assert not boxes["operator a"]["is_bottleneck"]
 
 
+def test_example_a_source_on_time_is_not_drawn_as_one_that_is_blocked():
+    spent = {"starved": 0, "paced": 10, "blocked": 60, "feeding": 30}
+    drawn = {
+        lag_s: graph._source(SourceMetrics("posts", "count", 900, 800, 50, lag_s, 100.0, spent), None, 0, None)
+        for lag_s in (0.05, 0.5, math.nan)
+    }
+    assert {lag_s: (node.lines[0], node.bars[0].blocked) for lag_s, node in drawn.items() if lag_s == lag_s} == {
+        0.05: ("on time", 0.0), 0.5: ("waits for room 60%", 0.6),
+    }  # fmt: skip
+    (at_full_speed,) = (node for lag_s, node in drawn.items() if lag_s != lag_s)
+    assert (at_full_speed.lines, at_full_speed.bars[0].blocked) == (["waits for room 60%"], 0.6)
+
+
 def test_example_the_picture_of_other_engines():
     """One without gates, of two operators in a section; and one whose run says nothing of sources."""
     rows = hr.stream(pa.table({"ts": range(1_000), "x": range(1_000)}), event_time="ts")
@@ -229,6 +243,7 @@ def test_example_the_picture_of_other_engines():
         assert [boxes[key]["x"] for key in keys] == sorted({boxes[key]["x"] for key in keys}), "in a row"
         lines = boxes["stage running is_large"]["lines"]
         is_large = run["is_large"].metrics()
+        assert any(line.startswith("cost ") and line.endswith((" ns", " ms")) for line in lines)
         assert f"selectivity {is_large.selectivity:.3g}" in lines and "backlog 0" in lines
         assert any(line.startswith("taken ") and line.endswith("/s") for line in lines)
         again = graph.picture(run.metrics(), run.metrics(), None, run.edges)

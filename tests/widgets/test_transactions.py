@@ -83,6 +83,11 @@ def test_example_a_ledger_is_watched_and_steered(opened, tmp_path):
     assert dashboard.messages.lines == tuple(
         f"run.reconfigure({wish})" for wish in ("punctuation=2000", "scheme='lock'", "sharing='everything'", "threads=3")
     )
+    mapping = dashboard.mapping  # the load of a bucket is not measured: nothing is coloured by it or predicted from it
+    mapping.buckets.value = "0-15"
+    mapping.move.click()
+    assert "no imbalance can be predicted" in mapping.prediction.value and "coloured" not in mapping.picture().title
+    mapping.discard.click()
     wanted = {"threads": 3, "scheme": "lock", "sharing": "everything", "punctuation": 2_000}
     eventually(lambda: wanted.items() <= run["transfer"].configuration.items(), 60)
     punctuation.entry.value = 0

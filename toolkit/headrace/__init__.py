@@ -93,7 +93,7 @@ from headrace.runtime.registry import runs, stop_all
 from headrace.stream import Stream, inputs, program, stream, streams, together
 from headrace.synchronization.plan_nodes import PlanNode
 from headrace.synchronization.plans import Plan
-from headrace.synchronization.tags import tag
+from headrace.synchronization.tags import every, tag
 from headrace.transactions.tables import column, table
 
 __version__ = "0.1.0"
@@ -117,6 +117,7 @@ __all__ = [
     "discard",
     "each",
     "equal",
+    "every",
     "first",
     "hashtags",
     "inputs",
@@ -161,7 +162,7 @@ _ELSEWHERE = {
     **{name: f"headrace_datasets.{name}" for name in ("tweets", "trades", "joins", "linear_road", "flights")},
     **{name: f"headrace_datasets.{name}" for name in ("gs", "sl", "ob", "tp", "position_reports")},
     **{name: f"headrace_datasets.{name}" for name in ("clicks", "store_sales", "calls", "item_sales", "item_categories")},
-    **{name: f"headrace_datasets.{name}" for name in ("eventwindow", "pageviews", "frauds", "keycounts", "plugs")},
+    **{name: f"headrace_datasets.{name}" for name in ("eventwindow", "pageviews", "frauds", "keycounts", "plugs", "connections")},
     **{name: f"import headrace.{name}" for name in ("apps", "report", "errors")},
     "percentile": "hr.quantile", "collect": "hr.collect_list", "unique": "hr.collect_set",
     **dict.fromkeys(("topk", "top_k", "nlargest", "max_by", "arg_max"), "hr.top(k, column, by=...)"),

@@ -196,7 +196,7 @@ def parser() -> argparse.ArgumentParser:
         "--out", metavar="FOLDER", default="out/bench", help="where experiments put their reports (default: %(default)s)"
     )
 
-    tour = commands.add_parser("tour", help="five minutes: overload, one thread more, the same results", allow_abbrev=False)
+    tour = commands.add_parser("tour", help="two minutes: overload, one thread more, the same results", allow_abbrev=False)
     tour.add_argument("--no-browser", action="store_true", help="end without the page of the dashboard")
 
     lab = commands.add_parser(

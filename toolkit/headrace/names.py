@@ -137,7 +137,7 @@ def explains_arguments(**meant: str) -> Callable[[Callable[P, R]], Callable[P, R
     Parameters
     ----------
     **meant : str
-        Names that other libraries have for an argument -> its name here.
+        Names that other libraries have for an argument -> its name here, or a sentence that says what to do instead.
 
     Examples
     --------
@@ -176,8 +176,10 @@ def _explained(
 
 
 def no_argument(call: str, name: str, names: Sequence[str], meant: Mapping[str, str] | None = None) -> ArgumentError:
-    """Make the error for an argument that there is none of; `meant` are names of other libraries -> those here."""
-    known = (meant or {}).get(name)
+    """Make the error for an argument that there is none of; `meant` are names of other libraries -> those here, or a sentence."""
+    known = (meant or {}).get(name, "")
     if known in names:
         return ArgumentError(f"{call}: there is no such argument; write {known}=")
+    if " " in known:
+        return ArgumentError(f"{call}: there is no such argument; {known}")
     return ArgumentError(f"{call}: there is no such argument; {instead(name, names, 'the arguments', '{}=')}")

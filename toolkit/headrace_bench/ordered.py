@@ -1,9 +1,8 @@
-"""What order costs, and what a second worker brings: `headrace bench ordered`.
+"""What order costs, and what a second worker brings: the first part of `headrace bench ordered`.
 
 A pipeline of four stages (`staged`) at three costs of a tuple, by schedule, beside a loop written by hand and beside the
-engine on one thread; then what the reorder buffer, micro-batches and queues do to it; the applications (`ordered_apps`);
-and what one decision for a stage takes. All but latency is of the workers alone (`pipelined`). What is timed has been
-compared with the loop, or with the reference.
+engine on one thread; then what the reorder buffer, micro-batches and queues do to it; and what one decision for a stage
+takes. All of it is of the workers alone (`pipelined`). What is timed has been compared with the loop.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from headrace.ordering import words
 from headrace.ordering.control import QUEUE_KINDS, REORDERS, SCHEDULES
 from headrace.ordering.options import DEFAULT_SCHEDULE
 from headrace_bench import ordered_kernel
-from headrace_bench.ordered_apps import measure_apps, threads_name
+from headrace_bench.ordered_apps import threads_name
 from headrace_bench.pipelined import MOST_ROWS, Pipelined
 from headrace_bench.rows import Row, median
 from headrace_bench.staged import Case, pipeline_of
@@ -56,7 +55,7 @@ class Sizes:
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
-    """M tuples/s of the pipeline and of the applications, their latency, nanoseconds of a decision."""
+    """M tuples/s of the pipeline, nanoseconds of a decision."""
     sizes = Sizes.of(full, tiny)
     rows: list[Row] = []
     for cost_ns in sizes.costs:
@@ -64,7 +63,6 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
     for cost_ns in sizes.costs[:2]:
         rows += _reordering(cost_ns, sizes)
     rows += _queues(sizes)
-    rows += measure_apps(full, tiny)
     return rows + _decisions(sizes)
 
 

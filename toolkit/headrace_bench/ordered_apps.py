@@ -2,17 +2,16 @@
 
 Throughput is that of the workers alone (`pipelined`). A stateful stage is one worker's at a time, so two of them cannot do
 twice as much: where it takes a share f of the time at the stages on one worker, Amdahl allows 2 / (1 + f). Latency is of whole
-runs, at half of the rate that they reach: from the first stage to the collector, which has made a row of the result.
+runs, at half of the rate that they reach: from the first stage to the collector, which has made a row of the result. Both are
+told from the 20th to the 80th percentile of the rows, as in the paper.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 import headrace as hr
@@ -21,7 +20,8 @@ from headrace.apps import APPS
 from headrace.apps.app import sources
 from headrace.ordering.control import SCHEDULES
 from headrace.ordering.options import DEFAULT_SCHEDULE
-from headrace_bench.pipelined import MOST_ROWS, Pipelined
+from headrace_bench.marked import Markers, marked, middle
+from headrace_bench.pipelined import MOST_ROWS, Pipelined, check_against
 from headrace_bench.rows import Row, median
 
 OF_AMDAHL = 0.9
@@ -30,6 +30,8 @@ LEAST_RATIO = 1.6
 SMALL = 0.25
 P99_MS = 2.0
 THREADS = (1, 2)
+_GUESSED = 2e6
+"""Rows a second of a whole run at half load, to choose how many rows it has."""
 
 
 @dataclass(frozen=True)
@@ -98,23 +100,20 @@ class Case:
         given = INPUTS[self.name]
         return given.make(n=n, **given.given).to_arrow().select(self._app.columns(0)).combine_chunks()
 
-    def stream_of(self, table: pa.Table) -> hr.Stream:
-        """The application over rows."""
-        return self._app.build(hr.stream(table, event_time="ts"), *self._right, **self._app.parameters({}))
+    def stream_of(self, table: pa.Table, **given: Any) -> hr.Stream:
+        """The application over rows; `given` are options of it."""
+        return self._app.build(hr.stream(table, event_time="ts"), *self._right, **self._app.parameters(given))
 
     def check(self, table: pa.Table) -> None:
         """Compare what two workers make of rows with the reference, bit by bit."""
         stream = self.stream_of(table)
         expected = self._app.reference(sources([table]), *(each.to_pylist() for each in self._right), unit="us")
-        found = Pipelined(stream, table, threads=2).run().columns
-        for field_, column in zip(stream.schema, found, strict=True):
-            kind = np.float64 if pa.types.is_floating(field_.type) else np.int64
-            wanted = np.array([row[field_.name] for row in expected], kind).view(np.int64)
-            assert np.array_equal(column, wanted), f"{self.name}: {field_.name} is not what the reference has"
+        check_against(expected, stream.schema, Pipelined(stream, table, threads=2).run().columns, self.name)
 
-    def run(self, threads: int, schedule: str) -> Pipelined:
+    def run(self, threads: int, schedule: str = DEFAULT_SCHEDULE, buckets: int | None = None, **options: Any) -> Pipelined:
         """Run all rows through; what comes of them is what came of them the first time."""
-        run = Pipelined(self._stream, self.table, threads=threads, schedule=schedule).run()
+        stream = self._stream if buckets is None else self.stream_of(self.table, buckets=buckets)
+        run = Pipelined(stream, self.table, threads=threads, schedule=schedule, **options).run()
         self.content = self.content or run.content
         assert run.content == self.content, f"{self.name}, {schedule}, {threads} threads: not what one worker made"
         return run
@@ -136,18 +135,41 @@ def goal_of(serial_share: float) -> float:
     return max(OF_AMDAHL * allowed(serial_share), LEAST_RATIO if serial_share < SMALL else 0.0)
 
 
-def measure_apps(full: bool, tiny: bool = False) -> list[Row]:
+@dataclass
+class Measured:
+    """What was measured of an application.
+
+    Parameters
+    ----------
+    case : Case
+    serial_share : float
+        Of one worker's time at the stages, that at those which one worker at a time may take.
+    rates : dict of (str, int) to float
+        Schedule, threads -> rows/s of the workers alone.
+    waits : dict of (str, int) to Markers
+        Of whole runs, at half of what whole runs reach.
+    rows : list of Row
+        All of it, for the table.
+    """
+
+    case: Case
+    serial_share: float
+    rates: dict[tuple[str, int], float]
+    waits: dict[tuple[str, int], Markers]
+    rows: list[Row]
+
+
+def measure_apps(full: bool, tiny: bool = False) -> Iterator[Measured]:
     """M rows/s and processing latency of each application, schedule and number of threads."""
     sizes = Sizes.of(full, tiny)
-    rows: list[Row] = []
     for name in sizes.names:
         case = Case(name, sizes.rows, sizes.checked)
-        found, rates = _throughput(case, sizes)
-        rows += found + _latency(case, rates, sizes)
-    return rows
+        share, rates, rows = _throughput(case, sizes)
+        waits = _latency(case, sizes, rows)
+        yield Measured(case, share, rates, waits, rows)
 
 
-def _throughput(case: Case, sizes: Sizes) -> tuple[list[Row], dict[tuple[str, int], float]]:
+def _throughput(case: Case, sizes: Sizes) -> tuple[float, dict[tuple[str, int], float], list[Row]]:
     measured: dict[tuple[str, int], list[float]] = {}
     shares = []
     for repetition in range(sizes.repetitions + 1):
@@ -156,7 +178,7 @@ def _throughput(case: Case, sizes: Sizes) -> tuple[list[Row], dict[tuple[str, in
                 run = case.run(threads, schedule)
                 if not repetition and sizes.repetitions > 1:  # the first one warms up
                     continue
-                measured.setdefault((schedule, threads), []).append(run.per_second)
+                measured.setdefault((schedule, threads), []).append(run.steady_per_second)
                 if threads == 1:
                     shares.append(run.serial_share)
     share, rates = median(shares), {variant: median(values) for variant, values in measured.items()}
@@ -169,38 +191,34 @@ def _throughput(case: Case, sizes: Sizes) -> tuple[list[Row], dict[tuple[str, in
             row.baseline, row.baseline_name = rates[schedule, 1] / 1e6, "1 thread"
             row.goal, row.goal_is_ratio, row.note = goal_of(share), True, note
         rows.append(row)
-    return rows, rates
+    return share, rates, rows
 
 
-def _latency(case: Case, rates: Mapping[tuple[str, int], float], sizes: Sizes) -> list[Row]:
-    n = int(min(sizes.most, max(sizes.rows, max(rates.values()) / 2 * sizes.seconds)))
+def _latency(case: Case, sizes: Sizes, rows: list[Row]) -> dict[tuple[str, int], Markers]:
+    n = int(min(sizes.most, max(sizes.rows, sizes.seconds * _GUESSED)))
     stream = case.stream_of(case.rows_of(n))
     results = set()
 
-    def call(threads: int, **options: Any) -> tuple[float, dict[str, float]]:
-        """Rows a second of a whole run, and its latency."""
-        with stream.start(sink=hr.discard(), threads=threads, max_threads=threads, **options) as run:
-            run.wait()
-        metrics = run.metrics()
-        (operator,) = metrics.operators.values()
-        results.add(metrics.tuples_out)
-        return operator.input_per_s, operator.processing_ms
+    def call(threads: int, schedule: str, rate: float | None = None) -> Markers:
+        """A whole run."""
+        found = marked(stream, n, threads=threads, max_threads=threads, schedule=schedule, rate=rate)
+        results.add(found.results)
+        return found
 
     # One rate for all schedules: their latencies are compared.
-    half = {t: median([call(t)[0] for _ in range(sizes.repetitions)]) / 2 for t in THREADS}
-    waits: dict[tuple[str, int], list[dict[str, float]]] = {variant: [] for variant in rates}
+    half = {t: median([call(t, DEFAULT_SCHEDULE).per_second for _ in range(sizes.repetitions)]) / 2 for t in THREADS}
+    runs: dict[tuple[str, int], list[Markers]] = {(s, t): [] for s in SCHEDULES for t in THREADS}
     for _ in range(sizes.repetitions):
-        for (schedule, threads), found in waits.items():
-            found.append(call(threads, schedule=schedule, rate=half[threads])[1])
+        for (schedule, threads), found in runs.items():
+            found.append(call(threads, schedule, half[threads]))
     assert len(results) == 1, f"{case.name}, whole runs: {sorted(results)} results of the same rows"
-    rows = []
-    for (schedule, threads), found in waits.items():
+    waits = {variant: middle(found) for variant, found in runs.items()}
+    for (schedule, threads), wait in waits.items():
         where = f"{case.name}, {schedule}, {threads_name(threads)}, half load"
         note = f"{half[threads] / 1e6:.3g} M rows/s"
-        for name, goal in (("p50", None), ("p99", P99_MS)):
-            value = median([each.get(name, math.nan) for each in found])
+        for name, value, goal in (("mean", wait.mean_ms, None), ("p50", wait.p50_ms, None), ("p99", wait.p99_ms, P99_MS)):
             rows.append(Row("ordered", f"{where}, {name}", value, "ms", "lower", goal, note=note))
-    return rows
+    return waits
 
 
 def threads_name(threads: int) -> str:
@@ -208,4 +226,4 @@ def threads_name(threads: int) -> str:
     return f"{threads} thread{'s' if threads > 1 else ''}"
 
 
-__all__ = ["INPUTS", "Case", "allowed", "goal_of", "measure_apps", "threads_name"]
+__all__ = ["INPUTS", "Case", "Measured", "allowed", "goal_of", "measure_apps", "threads_name"]

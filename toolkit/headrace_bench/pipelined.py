@@ -8,6 +8,7 @@ when that was. What they made is hashed afterwards.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,10 @@ from headrace_bench.executed import hash_of
 MOST_ROWS = 120_000
 """As many as the gate takes without anybody emptying it."""
 TIMEOUT_S = 300.0
+MARKERS = (0.2, 0.8)
+"""Of the rows of a run, between which the paper looks: neither starting up nor running dry."""
+_FEWEST = 5
+"""Looks between these, for a rate to be told from them."""
 _LOOK_S = 1e-3
 """Between two looks whether the end has come; when it came, a worker has noted."""
 
@@ -52,6 +57,8 @@ class Pipelined:
     ----------
     seconds : float
         From the moment at which the workers are let go to the last result.
+    samples : list of (int, int)
+        Monotonic nanoseconds, and rows that the first stage had passed on by then.
     content : str
         Hash of the results.
     columns : list of np.ndarray
@@ -72,6 +79,7 @@ class Pipelined:
         query = stream.plan()
         node = query.output
         self.rows = table.num_rows
+        self.samples: list[tuple[int, int]] = []
         self._errors: list[BaseException] = []
         self._pool = WorkerPool(self._errors.append)
         settings = OrderedOptions(None, **{"max_threads": options.get("threads", 1), **options})
@@ -131,7 +139,7 @@ class Pipelined:
             for me in workers:
                 publish_cell(c.reading, me * CELL, 1)
                 worker_kernel.unpark(c, me)
-            self._await(lambda: read_cell(c.words, words.OVER) and len(self._ends(begin)) == len(workers))
+            self._await(lambda: self._sampled(begin) == len(workers))
             time.sleep(_LOOK_S)  # who says that it is done says a moment later since when
             self.seconds = (min(self._ends(begin)) - begin) / 1e9
         finally:
@@ -139,6 +147,11 @@ class Pipelined:
             self._pool.wait(2.0)
         self._look()
         return self
+
+    def _sampled(self, begin: int) -> int:
+        """Note how far the first stage is; how many workers have seen the end."""
+        self.samples.append((time.monotonic_ns(), records_at(self.section, 0)[0]))
+        return len(self._ends(begin)) if read_cell(self.section.control.words, words.OVER) else 0
 
     def _ends(self, begin: int) -> list[int]:
         """When the workers that have seen the end did so; one that has not woken up yet is parked since before `begin`."""
@@ -181,5 +194,37 @@ class Pipelined:
         """Rows a second."""
         return self.rows / self.seconds
 
+    @property
+    def steady_per_second(self) -> float:
+        """Rows a second from the 20th to the 80th percentile of the rows; of the whole run, where that is too short to see.
 
-__all__ = ["MOST_ROWS", "Pipelined"]
+        Counted where the first stage passes them on: what waits behind it is bounded by `capacity`.
+        """
+        inside = markers(self.samples, self.rows)
+        if len(inside) < _FEWEST:
+            return self.per_second
+        (begin, first), (end, last) = inside[0], inside[-1]
+        return (last - first) / (end - begin) * 1e9
+
+
+def markers(samples: Sequence[tuple[int, int]], rows: int) -> list[tuple[int, int]]:
+    """Of (when, rows passed) those between the 20th and the 80th percentile of the rows.
+
+    Examples
+    --------
+    >>> markers([(0, 0), (1, 30), (2, 50), (3, 90)], rows=100)
+    [(1, 30), (2, 50)]
+    """
+    low, high = (share * rows for share in MARKERS)
+    return [(when, passed) for when, passed in samples if low <= passed <= high]
+
+
+def check_against(expected: Sequence[dict[str, Any]], schema: pa.Schema, columns: Sequence[np.ndarray], what: str) -> None:
+    """Raise `AssertionError` if a column of a run is not, bit by bit, what the reference has."""
+    for field, column in zip(schema, columns, strict=True):
+        kind = np.float64 if pa.types.is_floating(field.type) else np.int64
+        wanted = np.array([row[field.name] for row in expected], kind).view(np.int64)
+        assert np.array_equal(column, wanted), f"{what}: {field.name} is not what the reference has"
+
+
+__all__ = ["MOST_ROWS", "Pipelined", "check_against", "markers"]

@@ -18,6 +18,7 @@ from typing import Any
 from headrace.metrics.latency import LatencyHistogram
 from headrace.metrics.measures import Measure, keys_of
 from headrace.metrics.snapshot import OperatorMetrics
+from headrace_widgets.units import OF_A_CORE
 
 MOST_DRAWN = 16
 """Elements of a measure that have columns."""
@@ -91,7 +92,9 @@ class OperatorColumns:
         else:
             columns, values = measure.columns, lately(measure.between) if measure.between else level(name)
         if measure.unit == "ns" and measure.kind != "histogram":
-            columns, values = tuple(f"{column}_in_ms" for column in columns), in_milliseconds(values)
+            columns, values = tuple(f"{column}_in_ms" for column in columns), scaled(values, 1e-6)
+        elif is_work(measure):
+            columns, values = tuple(f"{column}_of_a_core" for column in columns), scaled(values, 1e-6)
         self.of[name] = columns
         self.names += columns
         self._values.append(values)
@@ -116,8 +119,15 @@ def heading_of(measure: Measure) -> str:
     return words[:1].upper() + words[1:]
 
 
+def is_work(measure: Measure) -> bool:
+    """Whether it counts microseconds of work, which per second are a share of a core."""
+    return measure.kind == "counter" and measure.unit.startswith("microseconds")
+
+
 def unit_of(measure: Measure) -> str:
     """Unit of the columns of a measure."""
+    if is_work(measure):
+        return OF_A_CORE
     unit = "ms" if measure.unit == "ns" else measure.unit
     return f"{unit}/s" if measure.kind == "counter" else unit
 
@@ -194,11 +204,11 @@ def found(values: Any, key: Any) -> float:
     return NAN if value is None else value
 
 
-def in_milliseconds(nanoseconds: Values) -> Values:
-    """The same in milliseconds: nobody reads nanoseconds on an axis."""
+def scaled(plain: Values, factor: float) -> Values:
+    """The same in a larger unit: nobody reads nanoseconds, or microseconds of work per second, on an axis."""
 
     def values(now: OperatorMetrics, then: OperatorMetrics, seconds: float) -> Sequence[float]:
-        return [value / 1e6 for value in nanoseconds(now, then, seconds)]
+        return [value * factor for value in plain(now, then, seconds)]
 
     return values
 

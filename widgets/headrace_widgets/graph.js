@@ -1,7 +1,7 @@
 // Draws a run's operators as SVG, in the colours of the page. Names are set as text, never as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
-const LETTERS = { title: 15, small: 22 };  // of the widest font that a page may have
+const LETTERS = { title: 9, small: 6.1 };  // width of one, in the widest font that a page may have
 const LEAST_SCALE = 0.75;  // smaller it cannot be read: then it is scrolled
 
 function make(name, attributes, parent, text) {
@@ -12,7 +12,10 @@ function make(name, attributes, parent, text) {
   return part;
 }
 
-const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+const short = (text, room, letter) => {
+  const most = Math.floor(room / letter);
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+};
 
 function bar(group, { label, busy, blocked, about, is_bottleneck }, x, y, width, colours) {
   const row = make("g", {}, group);
@@ -39,8 +42,8 @@ function box(svg, node, chosen, colours, choose) {
   const left = node.x + 8;
   let y = node.y + 15;
   const mark = node.is_bottleneck ? "▲ " : "";
-  make("text", { x: left, y, class: "headrace-graph-title" }, group, mark + short(node.title, LETTERS.title));
-  for (const line of node.lines) make("text", { x: left, y: (y += 15), class: "headrace-graph-small" }, group, short(line, LETTERS.small));
+  make("text", { x: left, y, class: "headrace-graph-title" }, group, short(mark + node.title, node.width - 14, LETTERS.title));
+  for (const line of node.lines) make("text", { x: left, y: (y += 15), class: "headrace-graph-small" }, group, short(line, node.width - 14, LETTERS.small));
   y += 7;
   for (const one of node.bars) { bar(group, one, left, y, node.width - 16, colours); y += 11; }
   if (!node.operator) return;

@@ -11,14 +11,17 @@ from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from headrace.metrics.bottleneck import PRESSED, Bottleneck
+from headrace.metrics.bottleneck import Bottleneck, is_pressed
 from headrace.metrics.intervals import parts_of, shares_between
 from headrace.metrics.snapshot import Metrics, OperatorMetrics
 from headrace.metrics.sources import BLOCKED, FEEDING, PACED, STARVED, SourceMetrics
-from headrace_widgets.units import amount, in_words
+from headrace_widgets.columns import is_work
+from headrace_widgets.units import OF_A_CORE, amount, in_words
 
 WIDTH, GATE, GAP, LINE, BAR = 150, 112, 38, 15, 9
 """Of a box, and of a gate or a stage; between columns of boxes; height of a line of words, and of a thread's bar."""
+LETTER = 6.1
+"""Width of a letter of a line, as the page reckons with it."""
 MOST_BARS = 16
 _HEAD, _PAD = 20, 6
 _RESULTS = "results"
@@ -103,7 +106,7 @@ def picture(
         before = then.sources[number] if then is not None and number < len(then.sources) else None
         node = _source(source, before, number, found)
         nodes.append(node)
-        arrows.append(Edge(node.key, _entry(now.operators[source.operator]), source.share(BLOCKED, before) > PRESSED))
+        arrows.append(Edge(node.key, _entry(now.operators[source.operator]), is_pressed(source, before)))
     for name, operator in now.operators.items():
         if _has_gate(operator):
             nodes.append(_gate(operator))
@@ -149,13 +152,17 @@ def _source(source: SourceMetrics, before: SourceMetrics | None, number: int, fo
     most = max(share, key=share.__getitem__)
     words = {STARVED: "waits for rows", PACED: "waits until due", BLOCKED: "waits for room", FEEDING: "feeds"}
     about = f"{source.name}: " + ", ".join(f"{words[state]} {part:.0%}" for state, part in share.items())
-    lines = [f"{words[most]} {share[most]:.0%}"] if share[most] > 0 else []
+    pressed = is_pressed(source, before)
+    if most == BLOCKED and not pressed:
+        lines = ["on time"]  # it waits for room between two tuples that are not yet overdue
+    else:
+        lines = [f"{words[most]} {share[most]:.0%}"] if share[most] > 0 else []
     if not math.isnan(source.lag_s):
         lines.append(f"{amount(source.behind)} due")
     is_it = found is not None and found.kind in ("source", "order") and found.where == source.name
     return Node(
         f"source {number}", "source", _title(source.name), about, lines,
-        [Bar("", share[FEEDING], share[BLOCKED], about)], is_bottleneck=is_it,
+        [Bar("", share[FEEDING], share[BLOCKED] if pressed else 0.0, about)], is_bottleneck=is_it,
     )  # fmt: skip
 
 
@@ -212,11 +219,13 @@ def _stages(now: OperatorMetrics, then: OperatorMetrics | None) -> list[Node]:
                 value = (value - earlier.get(measure.name, 0)) / seconds if seconds > 0 else 0.0
             if not value and measure.kind == "counter":
                 continue  # nothing of the kind happens there
-            if measure.unit.startswith("microseconds"):
-                short = long = f"{value / 1e6:.0%} of a core"
+            if is_work(measure):
+                short = long = in_words(value / 1e6, OF_A_CORE)
             else:
                 per = "/s" if measure.kind == "counter" else ""
-                short, long = in_words(value, "") + per, in_words(value, measure.unit) + per
+                unit = measure.unit.removesuffix(" per tuple")
+                short = in_words(value, unit if unit in ("ns", "ms", "bytes") else "") + per
+                long = in_words(value, measure.unit) + per
             lines.append(f"{measure.word} {short}")
             about.append(f"{measure.title.rstrip('.')}: {long}")
         nodes.append(Node(_stage_key(now, name), "stage", name, "\n".join(about), lines, operator=now.name))
@@ -238,6 +247,11 @@ def _results(now: Metrics, then: Metrics | None, found: Bottleneck | None, giver
     return Node(_RESULTS, "results", "results", "Who takes the results of the run", lines, bars, is_bottleneck=is_it)
 
 
+def _wide(node: Node) -> int:
+    """Room for the longest line, of the widest font that a page may have; what is longer than a box is cut by the page."""
+    return min(WIDTH, max(GATE, 16 + math.ceil(LETTER * max(map(len, node.lines), default=0))))
+
+
 def _place(nodes: list[Node], arrows: list[Edge]) -> tuple[float, float]:
     """Columns by the longest way from a source, boxes of a column under one another; returns width and height."""
     by_key = {node.key: node for node in nodes}
@@ -247,7 +261,7 @@ def _place(nodes: list[Node], arrows: list[Edge]) -> tuple[float, float]:
             end.column = max(end.column, by_key[arrow.start].column + 1)
     columns: dict[int, list[Node]] = {}
     for node in nodes:
-        node.width = GATE if node.kind in ("gate", "stage") else WIDTH
+        node.width = _wide(node) if node.kind in ("gate", "stage") else WIDTH
         node.height = _HEAD + LINE * len(node.lines) + (BAR + 2) * len(node.bars) + _PAD
         columns.setdefault(node.column, []).append(node)
     height = max(sum(node.height + 10 for node in column) for column in columns.values()) + 6

@@ -43,6 +43,7 @@ class HistoryControls:
             style={"description_width": "100px"},
         )  # fmt: skip
         self.scrub.add_class("headrace-scrub")
+        self.scrub.layout.visibility = "hidden"
         self.fit = w.Button(
             description="Fit axes",
             tooltip="Let the axes begin anew from what is shown",
@@ -63,7 +64,7 @@ class HistoryControls:
         self.widget.add_class("headrace-history")
 
     def show(self, now_s: float) -> None:
-        """Tell it how long the history is. The slider learns it with the pause: until then it is of no use."""
+        """Tell it how long the history is. The slider learns it with the pause: until then it is of no use, and not shown."""
         self._now_s = now_s
 
     def hold(self, end_s: float | None = None) -> None:
@@ -84,6 +85,7 @@ class HistoryControls:
             self.scrub.max = max(math.ceil(self._now_s * 10) / 10, 0.1)
             self.scrub.value = round(end_s, 1) if end_s is not None else self.scrub.max
             self.scrub.disabled = not paused
+            self.scrub.layout.visibility = "visible" if paused else "hidden"
             self.pause.value = paused
             self.pause.description = "Go on" if paused else "Pause"
 
@@ -109,8 +111,10 @@ class HistoryControls:
         self._view.span_s = seconds
 
     def _scrub(self, end_s: float) -> None:
-        if not self.pause.value:
+        if not self.pause.value or self._view.end_s is None:
             return
+        if abs(end_s - self._view.end_s) < self.scrub.step / 2:
+            return  # the page sends back what it was told, rounded to a step of the slider
         end_s = round(end_s, 3)
         line = f"dashboard.pause({number(end_s)})"
         self._messages.echo(line, instead_of=self._scrubbed)

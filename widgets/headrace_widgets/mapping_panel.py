@@ -31,6 +31,8 @@ from headrace_widgets.panels.panel import plain
 from headrace_widgets.target import Target
 
 TITLE = "Key mapping: threads and key buckets, coloured by load; click or drag to select"
+TITLE_PLAIN = "Key mapping: threads and key buckets; click or drag to select"
+"""Where the load of a bucket is not measured."""
 CELLS = ["share", "shade", "buckets"]
 """Columns of the heat map that change."""
 
@@ -47,7 +49,8 @@ class MappingPanel:
         self._base: Any = None
         self._steps: list[str] = []
         figure, _ = self._figure()
-        self.plot = LivePlot([LiveFigure("mapping", TITLE, figure)], {"selectable": CELLS})
+        self._title = TITLE if self._is_measured else TITLE_PLAIN
+        self.plot = LivePlot([LiveFigure("mapping", self._title, figure)], {"selectable": CELLS})
         self.plot.observe(messages.guard(lambda change: self._select(change["new"])), "selected")
         self.buckets = w.Text(
             description="Buckets", placeholder="0-15, 40", tooltip="Select cells above, or type buckets",
@@ -97,7 +100,8 @@ class MappingPanel:
         made.xaxis.major_label_overrides = {i: str(i * GROUP) for i in range(0, GROUPS + 1, 8)}
         made.yaxis.ticker = FixedTicker(ticks=list(range(threads)))
         made.grid.grid_line_color = None
-        mapper = LinearColorMapper(Cividis256, low=0, high=1, nan_color="rgba(0,0,0,0)")
+        colours = Cividis256 if self._is_measured else [palette.OUT]
+        mapper = LinearColorMapper(colours, low=0, high=1, nan_color="rgba(0,0,0,0)")
         colour = {"field": "shade", "transform": mapper}
         tiles = made.rect(
             "group", "thread", 0.92, 0.9, source=source, fill_color=colour, line_color=None,
@@ -108,10 +112,11 @@ class MappingPanel:
             [-1.6] * threads, list(range(threads)), marker="square", size=11,
             color=[palette.element_colour(i) for i in range(threads)],
         )  # fmt: skip
-        about = [("thread", "@thread"), ("buckets here", "@buckets"), ("load", "@share{0.0}%")]
+        about = [("thread", "@thread"), ("buckets here", "@buckets"), *([("load", "@share{0.0}%")] if self._is_measured else [])]
         made.add_tools(HoverTool(renderers=[tiles], tooltips=about), "tap", "box_select")
         made.toolbar.active_drag = made.toolbar.tools[-1]
-        made.add_layout(self._scale(mapper), "right")
+        if self._is_measured:
+            made.add_layout(self._scale(mapper), "right")
         return made, source
 
     @staticmethod
@@ -174,7 +179,7 @@ class MappingPanel:
         cells = self._cells()
         figure, source = self._figure()
         source.data = {**source.data, **cells}
-        return LiveFigure("mapping", TITLE.partition(";")[0], figure, self._words(cells))
+        return LiveFigure("mapping", self._title.partition(";")[0], figure, self._words(cells))
 
     @property
     def shown(self) -> Any:
@@ -184,15 +189,21 @@ class MappingPanel:
     def _predict(self) -> None:
         text = ""
         if self._draft is not None:
-            loads = self._loads.loads
-            now = self._base.predicted_imbalance(loads, self._members)
-            then = self._draft.predicted_imbalance(loads, self._members)
-            text = (
-                f'<div class="headrace-text" role="status"><b>Predicted</b>: imbalance {now[0]:.1%} becomes {then[0]:.1%},'
-                f" the busiest thread {then[1]:.2f} times the mean; {self._base.differing(self._draft)} buckets move.</div>"
-            )
+            text = f'<div class="headrace-text" role="status">{self._prediction()}</div>'
         if self.prediction.value != text:
             self.prediction.value = text
+
+    def _prediction(self) -> str:
+        """What the draft would change, as HTML."""
+        moved = f"{self._base.differing(self._draft)} buckets move"
+        if not self._is_measured:
+            return f"<b>Draft</b>: {moved}; without the load of a bucket no imbalance can be predicted."
+        loads = self._loads.loads
+        now, then = (mapping.predicted_imbalance(loads, self._members) for mapping in (self._base, self._draft))
+        return (
+            f"<b>Predicted</b>: imbalance {now[0]:.1%} becomes {then[0]:.1%},"
+            f" the busiest thread {then[1]:.2f} times the mean; {moved}."
+        )
 
     # -- the draft
 

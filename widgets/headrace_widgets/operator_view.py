@@ -124,8 +124,7 @@ class OperatorView:
 
     def widgets(self, history: w.Widget, changes: ChangesTable, messages: Messages, connection: w.Widget) -> list[w.Widget]:
         """What is shown, from the top, together with what all operators share."""
-        steering = [one.widget for one in self.settings.values()]
-        steering += [self.rate.widget] if self.rate.is_there else []
+        steering = [*(one.widget for one in self.settings.values()), self.rate.widget]
         bar = w.Box(steering)
         bar.add_class("headrace-steering")
         return [

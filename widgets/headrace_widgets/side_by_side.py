@@ -25,7 +25,7 @@ from headrace_widgets.panels.panel import compact_legend, plain, round_up
 from headrace_widgets.plots import MOST_POINTS
 from headrace_widgets.pressure import Pressure
 from headrace_widgets.turns import SELDOM_S
-from headrace_widgets.units import AXIS_FORMAT, amount, milliseconds
+from headrace_widgets.units import AXIS_FORMAT, amount, axis_format, milliseconds
 from headrace_widgets.watchdog import Watchdog
 
 SPAN_S = 60.0
@@ -67,8 +67,7 @@ class SideBySide(LiveView):
             name: columns for i in range(2) for name, columns in ((f"series{i}", SERIES), (f"changes{i}", CHANGES))
         })  # fmt: skip
         self.words = w.HTML()
-        steering = [one.widget for one in self.settings.values()]
-        steering += [self.rate.widget] if self.rate.is_there else []
+        steering = [*(one.widget for one in self.settings.values()), self.rate.widget]
         head = w.Box([self.words, self.stop]).add_class("headrace-head")
         bar = w.Box(steering).add_class("headrace-steering")
         self.widget = w.VBox([head, bar, self.messages.problem, self.connection, self.messages.code, self.plot])
@@ -91,7 +90,7 @@ class SideBySide(LiveView):
                 "pause", "How long each change took", self._bars("pause", "ms", "ms", "0,0.[0]"),
                 "From the moment all threads are told until the last has taken it up",
             ),
-            LiveFigure("moved", "State that each change moved", self._bars("moved", "bytes", "moved", "0.[0]b")),
+            LiveFigure("moved", "State that each change moved", self._bars("moved", "bytes", "moved", axis_format("bytes"))),
         ]  # fmt: skip
 
     def _lines(self, key: str, unit: str, column: str, form: str, x_range: Range1d) -> figure:

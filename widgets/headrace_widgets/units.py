@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-AXIS_FORMATS = {"fraction": "0.[0]%", "bytes": "0.[0]b"}
+OF_A_CORE = "fraction of a core"
+AXIS_FORMATS = {"fraction": "0.[0]%", OF_A_CORE: "0.[0]%", "bytes": "0.[0]d"}
 """Unit -> Bokeh's format of the labels of an axis; `AXIS_FORMAT` for the others."""
 AXIS_FORMAT = "0.[0]a"
 
@@ -16,8 +17,8 @@ def amount(value: float, unit: str = "") -> str:
     for limit, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= limit:
             scale = {"G": 1e9, "M": 1e6, "k": 1e3}[letter]
-            # Of a short word it is one unit, kB or ktuples; a long one is read by itself.
-            return f"{value / scale:,.1f} {letter}{unit if len(unit) < 12 else f' {unit}'}".strip()
+            # A symbol takes the letter as its prefix, a word does not: 12 kB, 12 k events.
+            return f"{value / scale:,.1f} {letter}{unit if len(unit) < 2 else f' {unit}'}".strip()
     return f"{value:,.0f} {unit}".strip()
 
 
@@ -34,10 +35,12 @@ def in_words(value: float, unit: str) -> str:
     """A value of a measure for reading."""
     if not math.isfinite(value):
         return "unknown"
-    if unit == "ms":
-        return milliseconds(value)
+    if unit == "ms" or (unit == "ns" and value >= 1e5):
+        return milliseconds(value / (1e6 if unit == "ns" else 1))
     if unit == "fraction":
         return f"{value:.1%}"
+    if unit == OF_A_CORE:
+        return f"{value:.0%} of a core"
     if unit == "bytes":
         return amount(value, "B")
     if abs(value) < 100 and value != round(value):
@@ -47,7 +50,7 @@ def in_words(value: float, unit: str) -> str:
 
 def axis_label(unit: str) -> str:
     """What stands beside an axis."""
-    return "%" if unit == "fraction" else unit
+    return {"fraction": "%", OF_A_CORE: "% of a core"}.get(unit, unit)
 
 
 def axis_format(unit: str) -> str:

@@ -117,7 +117,7 @@ def _other_inputs(app, draw, first):
     content, report = app.run(many, threads=2, leaves=2)
     app.check(content, many)
     assert report["leaves"] == 2
-    assert (report["joins"] > 0) == (app.name in ("eventwindow", "modelfraud"))  # of the others, each leaf has its own keys
+    assert (report["joins"] > 0) == (app.name not in ("pageview", "keycounter"))  # of the others, each leaf has its own keys
     for given in itertools.product(*([table, table.slice(0, 0)] for table in tables)):
         content, _ = app.run(given, threads=2, leaves=3, reconfigure="0%:1,100%:2")
         app.check(content, given)
@@ -217,6 +217,57 @@ def test_example_streams_that_nobody_lists_may_be_anything(tmp_path):
 )
 def test_example_inputs_that_cannot_be(name, tables, text, refused):
     assert text in refused(*_command(name, tables))
+
+
+ONES = [1, 1, 1]
+LOADS = pa.table({"ts": [-1, 0, 3_600_000], "house": ONES, "household": ONES, "plug": ONES, "load": [1.5, 2.5, 4.0]})
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "text"),
+    [
+        ("smarthome", ["--slice", "7h"], "give one that divides a day"),
+        ("smarthome", ["--slice", "2d"], "give one that divides a day"),
+        ("smarthome", ["--slice", "0"], "give one that divides a day"),
+        ("smarthome", ["--slice", "-1h"], "--slice"),
+        ("smarthome", ["--slice", "often"], "not a duration"),
+        ("smarthome", ["--slice", "1us"], "--slice"),
+        ("smarthome", ["--every", "1h"], "an option of outlier"),
+        ("smarthome", ["--size", "1h"], "smarthome has no window size"),
+        ("eventwindow", ["--slice", "1h"], "an option of smarthome"),
+        ("outlier", ["--every", "0"], "above 0"),
+        ("outlier", ["--every", "1us"], "every"),
+    ],
+)
+def test_example_slices_that_cannot_be(name, flags, text, refused):
+    tables = {"smarthome": [LOADS], "eventwindow": [VALUES, BARRIERS], "outlier": nasty("outlier", 0, rows=5)}[name]
+    assert text in refused(*_command(name, tables, *flags))
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "text"),
+    [
+        ("load", ["1.5", "2", "3"], "column 'load' is string"),
+        ("house", [1.0, 1.0, 1.0], "column 'house' is double"),
+        ("plug", pa.array([1, 2, 2**63], pa.uint64()), "does not fit int64"),
+        ("ts", [1, 0, 2], "sort the file by ts"),
+        ("ts", [1, None, 2], "ts"),
+        ("ts", [1, 2, 2**62 - 5], "must be below 2**62"),
+    ],
+)
+def test_example_loads_that_cannot_be(column, values, text, refused):
+    place = LOADS.column_names.index(column)
+    assert text in refused(*_command("smarthome", [LOADS.set_column(place, column, pa.array(values))]))
+
+
+def test_example_loads_of_other_types(tmp_path):
+    """Integers are loads too; times before 1970, of other widths."""
+    app = Application("smarthome", tmp_path)
+    whole = LOADS.set_column(4, "load", pa.array([1, 2, 4]))
+    timestamps = whole.set_column(0, "ts", pa.array([-1, 0, 3_600_000], pa.timestamp("ms")))
+    for table in (LOADS, whole, timestamps, whole.set_column(0, "ts", pa.array([-1, 0, 3_600_000], pa.int32()))):
+        content, _ = app.run([table])
+        assert len(app.check(content, [table])) == 9
 
 
 @pytest.mark.parametrize(

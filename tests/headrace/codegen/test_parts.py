@@ -12,6 +12,7 @@ from headrace.codegen.called import address_of
 from headrace.codegen.modules import load_module
 from headrace.codegen.parts import KnownFlags
 from headrace.kernel import JIT
+from headrace.memory.arena import COUNT, allocate_arena
 
 SUM = '''
 from headrace.codegen.modules import compiled as kernel
@@ -51,6 +52,44 @@ def test_example_a_part_is_not_for_python():
     module.count(np.arange(3, dtype=np.int32), np.int32(0))
     with pytest.raises(TypeError):
         module.near(np.arange(3, dtype=np.int32), np.int32(0))
+
+
+LARGE = """
+from headrace.codegen.modules import compiled as kernel, {decorator}
+from headrace.codegen.containers.kernel import kept_add, kept_append
+
+@{decorator}
+def user_update(free, arena, heads, word):
+{body}
+
+@kernel
+def many(free, arena, heads, words):
+    for i in range(words.size):
+        user_update(free, arena, heads, words[i])
+    return heads[2]
+"""
+
+
+@pytest.mark.skipif(not JIT, reason="nothing is compiled")
+@pytest.mark.parametrize(("decorator", "calls"), [("compiled_user", True), ("compiled_user_within", False)])
+def test_property_a_function_of_one_caller_is_copied_there_and_what_is_seldom_is_not(
+    tmp_path, monkeypatch, decorator, calls
+):
+    """Rows call it, and containers make it larger than LLVM would copy; making room is a call in any case."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # what is loaded from a cache cannot be read
+    body = "\n".join(
+        f"    kept_append(free, arena, 0, heads, 0, word + {i})\n    kept_add(free, arena, 0, heads, 4, word % {i + 1})"
+        for i in range(5)
+    )
+    module = load_module(LARGE.format(decorator=decorator, body=body), "large", entry="many")
+    free, arena = allocate_arena(1, 1 << 12)
+    heads = np.zeros(8, np.int64)
+    assert module.many(free, arena, heads, np.arange(10)) == 50
+    assert heads[COUNT] == 50 and heads[4 + COUNT] == 5
+    (text,) = module.many.inspect_llvm().values()
+    called = {line.partition("call ")[2] for line in text.splitlines() if "call " in line}
+    assert any("user_update" in call for call in called) == calls
+    assert any("map_add" in call for call in called) and not any("map_find" in call for call in called)
 
 
 @pytest.mark.skipif(not JIT, reason="nothing is compiled")

@@ -2,8 +2,6 @@
 
 Oracle: `headrace.reference.aggregate`, and a dict of Python sets for the tables
 by themselves. The shape of the aggregate is fixed, the window within it drawn.
-Cannot see: an arena that is used up in a real run (32 GiB); the kernels are
-asked for that with a small one.
 """
 
 import math
@@ -19,6 +17,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace import reference
 from headrace.elastic.aggregate import distinct
+from headrace.errors import OverflowInputError
 from headrace.ingress.ordered_texts import PAGE, OrderedTexts
 from headrace.memory import arena as arena_module
 from headrace.memory.seeded import Seed
@@ -262,6 +261,46 @@ def test_example_more_strings_than_max_keys():
     query = hr.stream(rows, event_time="ts").window(5).aggregate(least=hr.min("s"))
     with pytest.raises(hr.errors.OverflowInputError, match="max_keys"):
         query.to_arrow(max_keys=2)
+
+
+def of_values(rows, keys=1):
+    """Different values, all within one window, of so many keys in turn."""
+    table = pa.table({"ts": pa.array(np.arange(rows) // 100), "x": np.arange(rows), "k": np.arange(rows) % keys})
+    return hr.stream(table, event_time="ts").key_by("k").window(rows).aggregate(n=hr.count_distinct("x"))
+
+
+@pytest.mark.logic
+@pytest.mark.parametrize("mode", ["vsn", "sn"])
+def test_example_more_different_values_than_max_state(mode):
+    said = r"^n=count_distinct\('x'\): the values that the windows open at event time \d+ keep .*max_state=100000 bytes"
+    with pytest.raises(OverflowInputError, match=said):
+        of_values(6_000).to_arrow(mode=mode, max_state=100_000)
+    assert of_values(6_000).to_arrow(mode=mode, max_state=1_000_000)["n"].to_pylist() == [6_000]
+
+
+@pytest.mark.logic
+def test_example_sets_and_lists_have_one_limit():
+    # A table for 500 values and the smaller ones before it take 32 KB, a list of 3,000 and those before it 64 KB, together
+    # 80 KB, as one takes what the other gave up: each fits into 72,000 bytes, both do not.
+    table = pa.table({"ts": np.arange(3_000), "x": np.arange(3_000) % 500})
+    windows = hr.stream(table, event_time="ts").window(3_000)
+    n, xs = {"n": hr.count_distinct("x")}, {"xs": hr.collect_list("x")}
+    assert windows.aggregate(**n).to_arrow(max_state=72_000)["n"].to_pylist() == [500]
+    assert len(windows.aggregate(**xs).to_arrow(max_state=72_000)["xs"][0]) == 3_000
+    with pytest.raises(OverflowInputError, match=r"^n=count_distinct\('x'\), xs=collect_list\('x'\): .*max_state=72000"):
+        windows.aggregate(**n, **xs).to_arrow(max_state=72_000)
+    (row,) = windows.aggregate(**n, **xs).to_arrow(max_state=100_000).to_pylist()
+    assert row["n"] == 500 and row["xs"] == table["x"].to_pylist()
+
+
+@pytest.mark.logic
+def test_example_one_instance_cannot_take_what_two_had():
+    """Under shared nothing each has the limit; who becomes the only one cannot, and no event time is to blame."""
+    query = of_values(6_000, keys=64)
+    given = {"mode": "sn", "max_state": 200_000}
+    assert sum(query.to_arrow(threads=2, **given)["n"].to_pylist()) == 6_000
+    with pytest.raises(OverflowInputError, match=r"the values that the windows that moved to another instance keep do not fit"):
+        query.to_arrow(threads=2, reconfigure=[(5_500, 1)], **given)
 
 
 def test_example_strings_have_no_sum():

@@ -4,7 +4,7 @@ Property    the engine's rows are the reference's, in its order, bit for bit, fo
             any predicate kind, column type, number of sources and threads, and
             any planned reconfiguration.
 Oracle      `headrace.reference.join`, evaluated on the same Python values.
-Not seen    speed; predicates that read strings (refused, see the codegen tests).
+Not seen    speed; predicates that read strings (test_join_texts.py).
 """
 
 from __future__ import annotations

@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.ordering import section
 from support.pipelines import SHAPES, some_rows
 
+COMBINATIONS, TAKES = 504, 7
+"""Of shape, input and options; of options for each input."""
+ROUNDS = 100
 SCHEDULES = ("qst", "lp", "et", "ct")
 QUEUES = ("hybrid", "partitioned", "shared")
 
@@ -38,20 +42,22 @@ def drawn_options(rng):
     return options
 
 
-def check(shape, tables, options):
-    stream = SHAPES[shape].on(hr.stream(tables, event_time="ts"))
-    found = stream.to_arrow(**options)
-    assert found.to_pylist() == SHAPES[shape].expected(tables), options
+def check(shape, tables, *options):
+    expected = SHAPES[shape].expected(tables)
+    for each in options:
+        found = SHAPES[shape].on(hr.stream(tables, event_time="ts")).to_arrow(**each)
+        assert found.to_pylist() == expected, each
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_oracle_any_options(shape):
+    """In all more than 500 combinations; the reference is asked once for each input."""
     rng = np.random.default_rng(sorted(SHAPES).index(shape))
-    for case in range(40):
-        rows = int(rng.choice([0, 1, 50, 2000]))
+    for case in range(COMBINATIONS // len(SHAPES) // TAKES + 1):
+        rows = (2000, 50, 300, 0, 1, 700)[case % 6]
         sources = 2 if case % 5 == 0 else 1
         tables = [some_rows(rng, rows, int(rng.choice([1, 3, 200]))) for _ in range(sources)]
-        check(shape, tables, drawn_options(rng))
+        check(shape, tables, *(drawn_options(rng) for _ in range(TAKES)))
 
 
 @pytest.mark.parametrize("queues", QUEUES)
@@ -83,7 +89,17 @@ def test_oracle_schedules_of_ones_own():
         check("figure 1", tables, {"threads": 3, "schedule": policy, "reconfigure": changes})
 
 
-def test_oracle_rings_wrap_many_times():
+def test_oracle_rings_wrap_many_times(monkeypatch):
+    """Every ring a hundred times and more: the gate's, those of all stages with their slots and queues, that of the results."""
+    monkeypatch.setattr(section, "GATE_CAPACITY", 1 << 7)
+    monkeypatch.setattr(section, "OUTPUT_CAPACITY", 1 << 5)
     tables = [some_rows(np.random.default_rng(5), 20_000, 50)]
-    for capacity in (2, 64):
-        check("figure 1", tables, {"threads": 3, "capacity": capacity, "batch": 4})
+    expected = SHAPES["figure 1"].expected(tables)
+    assert len(expected) > ROUNDS * section.OUTPUT_CAPACITY and 20_000 > ROUNDS * section.GATE_CAPACITY
+    for queues in QUEUES:
+        for capacity in (2, 32):
+            stream = SHAPES["figure 1"].on(hr.stream(tables, event_time="ts"))
+            with stream.start(threads=3, capacity=capacity, batch=4, queues=queues) as run:
+                run.wait()
+            assert run.to_arrow().to_pylist() == expected, (queues, capacity)
+            assert min(run["running"].metrics().taken.values()) > ROUNDS * capacity

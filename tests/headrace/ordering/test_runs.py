@@ -5,6 +5,7 @@ them. Liveness: rings of two records, one hot key, a stage that drops everything
 workers than cores; each run ends. Cannot see: how fast.
 """
 
+import threading
 import time
 
 import numpy as np
@@ -23,6 +24,12 @@ from headrace.errors import (
     SchemaError,
     UnknownNameError,
 )
+from headrace.ordering import words
+from headrace.ordering.measuring import stage_cell
+from headrace.reference import ordering as reference
+from headrace.reference.aggregates import aggregate
+from headrace.reference.keys import column
+from headrace.windows import Window
 from support.pipelines import (
     SHAPES,
     gap,
@@ -36,6 +43,7 @@ from support.pipelines import (
     twice,
     whole,
 )
+from support.workloads import Steered, eventually
 
 PAIR = {"key": "int64", "v": "int64"}
 HANG_S = 120
@@ -57,17 +65,22 @@ def test_example_an_aggregate_follows_and_precedes():
     spread_rows = hr.stream(table, event_time="ts").ordered().filter(whole).flat_map(spread, emits=PAIR)
     counts = spread_rows.key_by("key").window(50).aggregate(n=hr.count(), v=hr.sum("v"))
     back = counts.ordered().stateful(total_of, state={"total": 0}, emits={"total": "int64"})
-    expected, total = [], 0
-    groups = {}
-    for row in spread_rows.to_arrow().to_pylist():
-        at = (row["ts"] // 50 + 1) * 50, row["key"]
-        n, v = groups.get(at, (0, 0))
-        groups[at] = n + 1, v + row["v"]
-    for (ts, _), (n, v) in sorted(groups.items()):
-        total += n + v
-        expected.append({"ts": ts, "total": total})
-    found = back.to_arrow(threads=2, max_threads=3)
-    assert found.to_pylist() == expected
+    first = reference.ordered([timed(table.to_pylist())], [reference.Filter(whole), reference.FlatMap(spread, PAIR)])
+    windows = aggregate([timed(first)], Window.parse(50, 50, "ms"), column("key"), {"n": ("count", None), "v": ("sum", "v")})
+    second = [(row.ts, {"key": row.key, **row.values}) for row in windows]
+    expected = reference.ordered([second], [reference.Stateful(total_of, {"total": 0}, ["total"])])
+    assert len(expected) > 100
+    for options in (
+        {"threads": 1},
+        {"threads": 2, "max_threads": 3},
+        {"threads": {"spread": 3, "total_of": 1}, "max_threads": 3, "batch": 1, "capacity": 4, "schedule": "lp"},
+    ):
+        assert back.to_arrow(**options).to_pylist() == expected, options
+
+
+def timed(rows):
+    """Rows as a source of the reference."""
+    return [(row["ts"], row) for row in rows]
 
 
 def total_of(state, t, emit):
@@ -179,7 +192,7 @@ def test_planned_changes_are_recorded_with_their_rows():
 def slow_one(t, emit):
     if t.x == 7:
         n = 0
-        for i in range(20_000_000):
+        for i in range(100_000_000):  # a tenth of a second
             n += i ^ t.x
         emit(v=n)
     else:
@@ -225,6 +238,46 @@ def test_one_slow_tuple():
     assert stream.to_arrow(threads=4, max_threads=4, capacity=16, batch=1)["v"].to_pylist()[:3] == [0, 1, 2]
 
 
+def slow(stream):
+    return stream.ordered().flat_map(slow_one, emits={"v": "int64"})
+
+
+def dropped(stream):
+    return stream.ordered().filter(whole).flat_map(thousand, emits={"v": "int64"}).filter(nothing)
+
+
+@pytest.mark.parametrize(
+    ("chain", "keys", "capacity"),
+    [
+        pytest.param(SHAPES["six stages"].on, 50, 2, id="rings of two"),
+        pytest.param(SHAPES["six stages"].on, 1, 64, id="one hot key"),
+        pytest.param(SHAPES["nothing left"].on, 50, 64, id="all dropped"),
+        pytest.param(dropped, 50, 2, id="a thousand of each"),
+        pytest.param(slow, 50, 4, id="slow tuples"),
+    ],
+)
+def test_backlog_is_bounded_and_stop_answers(chain, keys, capacity):
+    """The input has not ended: whatever waits, waits in rings of a known size, and the run can be stopped."""
+    table = rows_of(20_000, keys=keys).drop_null()
+    source = Steered(table, [table.num_rows])
+    run = chain(hr.stream(source, event_time="ts")).start(threads=4, max_threads=4, capacity=capacity, sink=hr.discard())
+    (operator,) = (run[name] for name in run.operators)
+    source.let()
+    eventually(lambda: operator.metrics().processed > 0)
+    (section,) = run._execution.sections.values()
+    for _ in range(100):
+        for stage in range(len(operator.stages)):
+            tail = stage_cell(section, stage, words.TAIL)  # first: what leaves between the two looks makes it less, not more
+            assert tail - stage_cell(section, stage, words.NEXT) <= capacity, stage
+        time.sleep(0.001)
+    stopping = threading.Thread(target=run.stop)
+    stopping.start()
+    stopping.join(HANG_S)
+    assert not stopping.is_alive() and run.state == "stopped"
+    left = [thread.name for thread in threading.enumerate() if operator.name in thread.name]
+    assert [name for name in left if not name.endswith("reader")] == [], "but for who waits in the source, its threads have ended"
+
+
 # -- bad input
 
 
@@ -240,6 +293,71 @@ def test_a_function_that_fails_names_tuple_stage_and_line():
         failing.to_arrow(threads=2)
     assert caught.value.tuple["x"] == 4000 and caught.value.line is not None
     assert pipeline(rows_of(10)).to_arrow().num_rows >= 0  # the engine is usable afterwards
+
+
+def fails_late(state, t, emit):
+    state.n += 1
+    emit(n=100 // (t.x - 999_999))
+
+
+@pytest.mark.slow
+def test_a_function_that_fails_on_the_millionth_tuple():
+    """What came before it and had left the pipeline is there, nothing else, and the same query runs again."""
+    table = pa.table({"ts": np.arange(1_001_000), "x": np.arange(1_001_000)})
+
+    def on(rows):
+        return hr.stream(rows, event_time="ts").ordered().stateful(fails_late, state={"n": 0}, emits={"n": "int64"})
+
+    came = []
+    with pytest.raises(FunctionError, match="fails_late: ZeroDivisionError") as caught:
+        on(table).start(threads=2, sink=came.append).wait()
+    assert caught.value.tuple["x"] == 999_999
+    found = pa.Table.from_batches(came)
+    expected = 100 // (np.arange(found.num_rows) - 999_999)
+    assert found.num_rows < 999_999 and np.array_equal(found["n"].to_numpy(), expected)
+    assert on(table.slice(0, 1_000)).to_arrow(threads=2).num_rows == 1_000
+
+
+def once_or_twice(t, emit):
+    emit(v=t.x)
+    if t.x == 40:
+        emit(v=-t.x)
+
+
+def test_a_map_that_emits_twice_says_so():
+    table = pa.table({"ts": list(range(100)), "x": list(range(100))})
+    with pytest.raises(FunctionError, match=r"once_or_twice: map\(\) takes .*: flat_map\(\) takes any number \(") as caught:
+        hr.stream(table, event_time="ts").ordered().map(once_or_twice, emits={"v": "int64"}).to_arrow()
+    assert caught.value.tuple["x"] == 40
+
+
+def test_wishes_that_cannot_be_change_nothing():
+    """Each is refused with what there is; the run goes on as it was."""
+    table = rows_of(3_000)
+    source = Steered(table, [1_000])
+    with pipeline(source).start(threads=2, max_threads=3) as run:
+        source.let()
+        eventually(lambda: run.metrics().tuples_in > 0)
+        for wish, said in (
+            ({"threads": 9}, "threads=9: give a whole number from 1 to max_threads=3"),
+            ({"schedule": "fifo"}, "schedule='fifo'.*'qst', 'lp', 'et', 'ct'"),
+            ({"schedule": {"nope": 1}}, "nope.*whole, spread, gap, is_large, running"),
+            ({"schedule": longest}, "schedule="),
+            ({"queues": "shared"}, r"queues=.*no such control; .*threads, schedule, batch"),
+            ({"batch": 0}, "batch=0: give a whole number from 1 to 256"),
+            ({"mapping": [1]}, "mapping.*no worker owns keys"),
+            ({}, "give threads=, schedule="),
+        ):
+            with pytest.raises((HeadraceError, TypeError), match=said):
+                run.reconfigure(**wish)
+        source.let_all()
+        run.wait()
+    assert run.to_arrow().to_pylist() == SHAPES["figure 1"].expected([table])
+    assert [change for change in run.changes if change.outcome != "failed"] == []
+
+
+def longest(stage):
+    return stage.backlog
 
 
 def undecided(stage):
@@ -315,7 +433,7 @@ STREAM = hr.stream(pa.table({"ts": [1], "x": [1.5], "v": [1], "key": [1]}), even
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "words"),
+    ("call", "error", "said"),
     [
         (lambda: STREAM.filter(hr.col("v") > 1), ParameterError, "use expressions before ordered"),
         (lambda: STREAM.flat_map(twice), ParameterError, "name what it emits"),
@@ -327,17 +445,21 @@ STREAM = hr.stream(pa.table({"ts": [1], "x": [1.5], "v": [1], "key": [1]}), even
         (lambda: STREAM.partitioned(gap, by="key", state={}, emits=PAIR, buckets=0), ParameterError, "buckets=0"),
         (lambda: STREAM.stateful(running, state={}, emits=PAIR, end=3), ParameterError, "end=3"),
         (lambda: STREAM.filter(is_large), FunctionError, "gap"),
+        (lambda: STREAM.filter(is_v, end=last_hour), ParameterError, r"filter\(end=.*the arguments are condition=, name="),
+        (lambda: STREAM.flat_map(twice, emits=PAIR, end=last_hour), ParameterError, r"flat_map\(end="),
+        (lambda: STREAM.partitioned(gap, by="key", state={}, emits=PAIR, bucket=3), ParameterError, "did you mean buckets=?"),
+        (lambda: STREAM.partitioned(gap, by=["key"], state={}, emits=PAIR), ParameterError, r"by=\['key'\]: give the name"),
         (lambda: STREAM.stateful(hour_over, state={"sum": 0}, emits={"sum": "int64"}, end=last_hour), FunctionError, "hour"),
         (lambda: STREAM.partitioned(gap, by="key", state={}, emits=PAIR, forget="soon"), HeadraceError, "forget"),
     ],
 )
-def test_stages_that_cannot_be(call, error, words):
-    with pytest.raises(error, match=words):
+def test_stages_that_cannot_be(call, error, said):
+    with pytest.raises(error, match=said):
         call()
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "said"),
     [
         ({"schedule": "fifo"}, "schedule='fifo'.*qst"),
         ({"schedule": {"nope": 1}}, "nope"),
@@ -353,8 +475,8 @@ def test_stages_that_cannot_be(call, error, words):
         ({"gate": "log"}, "gate='log': a pipeline has one reader"),
     ],
 )
-def test_options_that_cannot_be(options, words):
-    with pytest.raises((ParameterError, TypeError), match=words):
+def test_options_that_cannot_be(options, said):
+    with pytest.raises((ParameterError, TypeError), match=said):
         STREAM.filter(is_v).to_arrow(**options)
 
 

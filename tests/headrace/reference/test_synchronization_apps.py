@@ -8,7 +8,14 @@ Cannot see  what comes of many rows: there the programs are compared with these 
 import pytest
 
 from headrace.errors import InputError, ParameterError
-from headrace.reference.synchronization_apps import eventwindow, keycounter, modelfraud, pageview, smarthome
+from headrace.reference.synchronization_apps import (
+    eventwindow,
+    keycounter,
+    modelfraud,
+    outlier,
+    pageview,
+    smarthome,
+)
 
 HOUR, DAY = 3_600_000, 86_400_000
 
@@ -146,3 +153,44 @@ def test_example_smarthome_where_the_slice_after_next_is_the_same_one():
     assert [row["prediction"] for row in rows if row["level"] == "plug"] == [2.0, (4.0 + 2.0) / 2]
     with pytest.raises(ParameterError, match="must divide a day"):
         smarthome(plugs(), slice="7h")
+
+
+# -- outlier --------------------------------------------------------------------------------------------------
+
+TEN_MINUTES = 600_000
+
+
+def connections(*lines):
+    return table("protocol service flag duration src_bytes dst_bytes", *lines)
+
+
+def usual(ts):
+    return (ts, "tcp", "http", "SF", 0, 200, 1000)
+
+
+def test_example_outlier_needs_both_models():
+    rare = ("udp", "ntp", "SF", 0, 200, 1000)
+    many = [usual(0)] * 300
+    rows = outlier(connections(*many, (5, *rare)))
+    assert list(rows[0]) == ["ts", "row", "protocol", "service", "flag", "duration", "src_bytes", "dst_bytes", "score"]
+    # before the first request there is no model: the one after decides alone
+    assert values(rows) == [(TEN_MINUTES, 300, *rare, 2)]
+    # in the second slice it is a candidate; by then ten in 610 have it, and it is told no more
+    later = [(TEN_MINUTES, *rare)] * 10
+    assert values(outlier(connections(*many, *later))) == []
+    assert [row["row"] for row in outlier(connections(*many, (TEN_MINUTES, *rare)))] == [300]
+    # one in a hundred is not rare yet: fewer than that are
+    assert outlier(connections(*[usual(0)] * 99, (1, *rare))) == []
+    assert len(outlier(connections(*[usual(0)] * 100, (1, *rare)))) == 1
+
+
+def test_example_outlier_numbers():
+    far = ("tcp", "http", "SF", 500, 2**63 - 1, 1000)
+    rows = outlier(connections(*[usual(0)] * 50, (TEN_MINUTES - 1, *far), usual(9 * TEN_MINUTES)))
+    assert values(rows) == [(TEN_MINUTES, 50, *far, 2)]
+    # all alike: nothing deviates; in a slice of its own
+    assert outlier(connections(*[usual(0)] * 50)) == [] == outlier([])
+    with pytest.raises(InputError, match="flag is null"):
+        outlier(connections((0, "tcp", "http", None, 0, 0, 0)))
+    with pytest.raises(ParameterError, match="above 0"):
+        outlier(connections(), every=0)

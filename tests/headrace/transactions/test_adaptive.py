@@ -31,16 +31,20 @@ SPEEDS = {"chains": 1e6, "lock": 8e5, "mvlk": 8.5e5, "partition": 9e5, "speculat
 class Operator:
     """An operator that executes as many events a second as its scheme and punctuation make of it; a change takes a look."""
 
-    def __init__(self, controller, speeds=SPEEDS, punctuation=None, idle=0.0, refused=()):
+    def __init__(self, controller, speeds=SPEEDS, punctuation=None, idle=0.0, refused=(), sharing=None):
         self.controller, self.speeds, self.refused, self.idle = controller, dict(speeds), refused, idle
         self.best_length = punctuation or {}
         self.now, self.threads, self.requests = 0.0, 2, []
         self.configuration = {"scheme": "chains", "punctuation": 500}
+        if sharing is not None:
+            self.configuration["sharing"] = "nothing"
+        self.by_sharing = sharing or {}
 
     def speed(self):
         length = self.configuration["punctuation"]
         off = abs(math.log(length / self.best_length.get(self.configuration["scheme"], length), 4))
-        return self.speeds[self.configuration["scheme"]] / (1 + 0.3 * off)
+        shared = self.by_sharing.get(self.configuration.get("sharing"), 1) if self.configuration["scheme"] == "chains" else 1
+        return self.speeds[self.configuration["scheme"]] * shared / (1 + 0.3 * off)
 
     def look(self, times=1):
         for _ in range(times):
@@ -83,6 +87,35 @@ def test_example_the_reason_names_what_was_measured():
 def test_example_batches_of_the_best_length(length, wanted):
     operator = Operator(AdaptiveScheme(again_s=1_000), SPEEDS | {"chains": 3e6}, {"chains": length}).look(200)
     assert operator.configuration == {"scheme": "chains", "punctuation": wanted}
+
+
+@pytest.mark.parametrize(
+    ("threads", "speeds", "wanted"),
+    [(2, {"everything": 2.0}, "everything"), (2, {"everything": 0.5}, "nothing"), (2, {"socket": 5.0}, "nothing"),
+     (4, {"everything": 1.5, "socket": 5.0}, "socket"), (4, {"everything": 0.5, "socket": 0.4}, "nothing")],
+)  # fmt: skip
+def test_example_the_sharing_that_does_most(threads, speeds, wanted):
+    check_sharing(AdaptiveScheme(again_s=1_000), threads, speeds, wanted)
+
+
+def check_sharing(controller, threads, speeds, wanted):
+    operator = Operator(controller, SPEEDS | {"chains": 3e6}, sharing=speeds)
+    operator.threads = threads
+    assert operator.look(200).configuration == {"scheme": "chains", "punctuation": 500, "sharing": wanted}
+    tried = {request.controls.get("sharing") for request in operator.requests} - {None}
+    assert tried >= {"everything"} and ("socket" in tried) == (threads == 4)
+
+
+def test_example_no_sharing_is_tried_of_what_does_not_share():
+    operator = Operator(AdaptiveScheme(), SPEEDS | {"lock": 9e6}, sharing={"everything": 99.0}).look(200)
+    assert operator.configuration == {"scheme": "lock", "punctuation": 500, "sharing": "nothing"}
+
+
+def test_planted_mistake_of_sharing_is_found():
+    """What was tried last stays, though it is worse."""
+    mistake = 'best.controls["sharing"] = before["sharing"]'
+    with planted(adaptive, mistake, "pass"), pytest.raises(AssertionError):
+        check_sharing(adaptive.AdaptiveScheme(again_s=1_000, changed=0.9), 2, {"everything": 0.5}, "nothing")
 
 
 def test_example_it_looks_again_when_the_speed_has_changed():

@@ -153,7 +153,7 @@ def calls_what_is_not_there(e, t):
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (no_such_table, ["'acounts' is not defined"]),
+        (no_such_table, ["'acounts' is not defined", "did you mean accounts?"]),
         (no_such_column, ["no column 'blance'", "did you mean balance?"]),
         (no_such_column_of_the_event, ["no field 'kye'", "did you mean e.key?"]),
         (text_for_a_number, ["e.name is a string", "accounts[e.name]", "give a whole number"]),
@@ -270,6 +270,19 @@ def test_example_options_that_cannot_be_meant(kind, options, words):
 # -- while it runs ---------------------------------------------------------------------------------
 
 
+few = hr.table("few", columns={"n": "int64"}, rows=0, unknown="insert", max_rows=2)
+
+
+def comes_to_be(e, t):
+    few[e.key + e.ts].n += 1
+
+
+@pytest.mark.logic
+def test_example_keys_that_there_is_no_room_for():
+    with fails(OverflowInputError, "table 'few' has no room for more than max_rows=2 keys", "a larger max_rows="):
+        transact(comes_to_be).to_arrow(threads=1)
+
+
 @pytest.mark.slow
 def test_example_what_fails_while_it_runs():
     """One function, and so one compilation, for all: only the data differ."""
@@ -281,7 +294,8 @@ def test_example_what_fails_while_it_runs():
 
 
 def _unknown_key():
-    words = ["seen has no key 100", "visit", "test_bad_input.py", f"line {_line(1)}", "'key': 100"]
+    fix = "put it in, or make the table with unknown='reject' or 'insert'"
+    words = [f"seen has no key 100: {fix}", "visit", "test_bad_input.py", f"line {_line(1)}", "'key': 100"]
     with fails(FunctionError, *words) as caught:
         visits(events(1_000, key=[0] * 600 + [100] + [1] * 399)).to_arrow(threads=2, punctuation=100)
     assert caught.value.tuple["ts"] == 600

@@ -41,6 +41,7 @@ SCHEMES_OF = "headrace.transactions.schemes_kernel"
 LOOP = "headrace.transactions.executor_kernel"
 PHASES = "headrace.transactions.phases_kernel"
 FLOW = "headrace.transactions.flow_kernel"
+STEALING = "headrace.transactions.stealing_kernel"
 LOCKS = "headrace.transactions.locks_kernel"
 VERSIONS_OF = "headrace.transactions.versions_kernel"
 PARTITIONS = "headrace.transactions.partition_kernel"
@@ -109,7 +110,7 @@ def serial(events, records, refused=()):
     return values, read
 
 
-def kernels(*planted):
+def kernels(*planted, **more):
     holder = {}
 
     def prepare_events(me, c, x, s, l, first, last):
@@ -124,9 +125,9 @@ def kernels(*planted):
 
     program = {
         "prepare_events": prepare_events, "read_event": read_event, "writes_of": writes_of, "give_event": give_event,
-        "executor_begins": lambda me, c, s, l: s.begun.append(me), "turn": lambda *_: 0,
+        "executor_begins": lambda me, c, s, l: s.begun.append(me), "turn": lambda *_: 0, **more,
     }  # fmt: skip
-    constants = {"YIELDS": 1, "LEAST_SPINS": 1, "LONG": 3, "BLOCK": 1}
+    constants = {"YIELDS": 1, "LEAST_SPINS": 1, "LONG": 3, "BLOCK": 1, "LOOKS": 2}
     holder["k"] = Kernels(
         WHOLE, LOOP, programs=[end_when_over, take_snapshots], planted=[IN_TWO_STEPS, *planted], given=program,
         constants=constants, shared=["table_rows"],
@@ -165,7 +166,7 @@ def case(k, events, configurations, plan=(), operations=16, workers=2, refused=(
         table_rows=[1] * records + [NEVER, 0] + [0] * (2 * operations), table_places=[[0, 0, 1], [records, records + 2, 2]],
         heads=[0] * records, nodes=[0], behind=[0] * log, links=[], fingers=table(0),
         filling=table(16), known=table(4 * operations), part_at=table(16), base=table(16), stack=table(log),
-        lengths=table(64), served=[0] * workers,
+        lengths=table(64), served=[0] * workers, offers=[0] * workers,
         rows=[[threads, scheme, sharing, punctuation, 0, 0, 0, 0] for threads, scheme, sharing, punctuation in configurations],
         owner=[[bucket % c[0] for bucket in range(1024)] for c in configurations],
         plan_at=[*plan, NEVER], plan_config=[*range(1, len(plan) + 1), 0],
@@ -221,6 +222,8 @@ CROSSED = ops("A B", "B A", "A B")
 """Transfers to and fro: a cycle, for who goes by chains."""
 READERS = ops("A", "a", "a", "A")
 CHAIN = ops("A", "B", "A B", "a", "B")
+FAN = ops("A", "a B", "a C", "a D", "a E", "B")
+"""What the first event lets go one executor alone has on its stack."""
 JOINED = CHAIN[:3]
 """Two executors count the last one down: who is last has to see what the other one wrote."""
 SCHEMES = {
@@ -235,6 +238,18 @@ SCHEMES = {
 @pytest.mark.parametrize("events", [CROSSED, READERS, CHAIN], ids=["crossed", "readers", "chain"])
 def test_interleave_two_executors(scheme, events):
     sampled("transactions", case(kernels(), events, [(2, *SCHEMES[scheme], 8)]), 400, longest=8000)
+
+
+@pytest.mark.parametrize("scheme", ["chains, shared", "chains, two sockets"])
+def test_interleave_stealing(scheme):
+    """Of the events that one lets go others take some, in some schedules at least."""
+    taken = []
+    found = "                fetch_add(c.words, HUNGRY, -1)\n"
+    k = kernels((STEALING, found, found + "                note_taken(i)\n"), note_taken=taken.append)
+    workers = 4 if "sockets" in scheme else 2
+    build = case(k, FAN, [(workers, *SCHEMES[scheme], 8)], workers=workers)
+    sampled("transactions", build, 400, longest=16_000)
+    assert taken
 
 
 @pytest.mark.parametrize("scheme", ["chains, shared", "lock", "mvlk"])
@@ -323,6 +338,24 @@ PLANTED = {
     "rows are given before all events ran": (
         (LOOP, "        if threads > 1 and not meet(me, c, l):", "        if threads > 2 and not meet(me, c, l):"),
         "chains, shared", CROSSED, ".*",
+    ),
+    "an offer is claimed twice": (
+        (STEALING, "if offered != 0 and compare_exchange(c.offers, e * CELL, offered, 0):  # O2\n",
+         "if offered != 0:\n        store_release(c.offers, e * CELL, 0)\n"),
+        "chains, shared", FAN, TWICE,
+    ),
+    "what is offered stays on the stack": (
+        (STEALING, "        l[DEPTH] -= 1\n        store_release(c.offers, me * CELL, i + 1)  # O1\n",
+         "        store_release(c.offers, me * CELL, i + 1)  # O1\n"),
+        "chains, shared", FAN, TWICE + "|" + WRONG,
+    ),
+    "what nobody took is left behind": (
+        (STEALING, "    i = take_offer(c, me)\n    if i >= 0:\n        return i\n", ""),
+        "chains, shared", FAN, TWICE,
+    ),
+    "an offer is made over another one": (
+        (STEALING, "    if load_relaxed(c.offers, me * CELL) == 0:\n", "    if True:\n"),
+        "chains, shared", FAN, TWICE,
     ),
     "links are followed before they are complete": (
         (SCHEMES_OF, "        return meet(me, c, l)\n", "        return True\n"),

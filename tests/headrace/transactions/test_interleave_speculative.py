@@ -134,6 +134,7 @@ def case(k, events, threads=2, punctuation=8, operations=64, nodes=40):
         "sets": [0] * operations, "event_of": [0] * operations, "link": [0] * operations, "link_2": [0] * operations,
         "entries": [0] * operations, "heads": [0] * RECORDS, "nodes": [0] * (4 * nodes), "filling": table(32),
         "known": table(4 * operations), "stack": table(LOG), "lengths": table(64), "served": [0] * threads,
+        "offers": [0] * threads,
         "rows": [[threads, SPECULATIVE, SHARED_NOTHING, punctuation, k.FAMILY_HERE, 0, 0, 0]], "owner": [[0] * 1024],
         "plan_at": [NEVER], "plan_config": [0], "unsettled": [0, 0], "met_at": [0, 0], "installed": [[0, 0, 0]] * 2,
         "done_at": [0, 0],

@@ -51,8 +51,9 @@ VALUES = {
     "float64": st.floats(),
     "float32": st.floats(width=32),
     "bool": st.booleans(),
+    "string": st.sampled_from(TEXTS),
 }
-KINDS = dict(zip("ijxyb", VALUES, strict=True))
+KINDS = dict(zip("ijxybt", VALUES, strict=True))
 
 
 def texts():
@@ -146,6 +147,8 @@ def test_oracle_rows_of_data(drawn, unknown, rng):
     is_text, keys, columns, rows = drawn
     key = arrow_key(keys, is_text, rng)
     values = {name: pa.array([row[name] for row in rows], arrow_of(KINDS[name])) for name in columns}
+    if "t" in values:
+        values["t"] = rng.choice([values["t"], values["t"].cast(pa.large_string()), values["t"].dictionary_encode()])
     data = pa.table({"k": key, **values} if rng.random() < 0.5 else {**values, "k": key})
     if len(keys) > 2 and rng.random() < 0.5:
         data = pa.concat_tables([data.slice(0, 1), data.slice(1)])
@@ -183,23 +186,23 @@ def test_example_a_frame_a_batch_and_a_file(tmp_path):
 def test_example_kinds_that_are_asked_for():
     numbers = {"a": pa.array([1, 2], pa.int8()), "b": pa.array([1, 2**63 - 1], pa.uint64())}
     data = pa.table({"id": [1, 0], **numbers, "c": [0.5, 0.1], "d": ["x", None]})
-    kinds = {"b": "int64", "a": "float32", "new": "int32", "seen": hr.set_of("int64")}
-    table = hr.table("t", data=data, columns=kinds, first={"new": -1})
-    assert TableMemory([table]).content(table).to_pylist() == [
-        {"id": 0, "b": 2**63 - 1, "a": 2.0, "new": -1, "seen": []},
-        {"id": 1, "b": 1, "a": 1.0, "new": -1, "seen": []},
+    kinds = {"b": "int64", "a": "float32", "new": "int32", "seen": hr.set_of("int64"), "who": pa.large_string()}
+    table = hr.table("t", data=data, columns=kinds, first={"new": -1, "who": "me"})
+    assert TableMemory([table], texts()).content(table).to_pylist() == [
+        {"id": 0, "b": 2**63 - 1, "a": 2.0, "new": -1, "seen": [], "who": "me"},
+        {"id": 1, "b": 1, "a": 1.0, "new": -1, "seen": [], "who": "me"},
     ]
 
 
 def test_example_rows_begin_at_their_first_values():
-    kinds = {"i": "int64", "x": "float32", "b": "bool", "z": "float64"}
-    table = hr.table("t", columns=kinds, rows=2, first={"i": -5, "x": 0.1, "b": True})
-    assert TableMemory([table]).content(table).to_pylist() == [
-        {"id": key, "i": -5, "x": float(np.float32(0.1)), "b": True, "z": 0.0} for key in range(2)
+    kinds = {"i": "int64", "x": "float32", "b": "bool", "z": "float64", "t": "string", "u": "string"}
+    table = hr.table("t", columns=kinds, rows=2, first={"i": -5, "x": 0.1, "b": True, "t": "é"})
+    assert TableMemory([table], texts()).content(table).to_pylist() == [
+        {"id": key, "i": -5, "x": float(np.float32(0.1)), "b": True, "z": 0.0, "t": "é", "u": ""} for key in range(2)
     ]
     none = hr.table("none", columns={"i": "int64"}, rows=0)
     only = hr.table("only", columns={"s": hr.set_of("int64")}, rows=2)
-    made = TableMemory([none, only, table])
+    made = TableMemory([none, only, table], texts())
     assert made.content(none).num_rows == 0 and made.content(none).schema.names == ["id", "i"]
     assert made.content(only).to_pylist() == [{"id": 0, "s": []}, {"id": 1, "s": []}]
     assert [made.key_of(record)[0].name for record in range(made.records)] == ["only"] * 2 + ["t"] * 2
@@ -243,7 +246,7 @@ def random_run(seed, steps=400):
     """The same writes to a memory, by its texts, and to reference tables."""
     rng = random.Random(seed)
     dictionary = texts()
-    first = hr.table("numbers", columns={name: KINDS[name] for name in "ijxyb"}, rows=7, unknown="insert", max_rows=40)
+    first = hr.table("numbers", columns={name: KINDS[name] for name in "ijxybt"}, rows=7, unknown="insert", max_rows=40)
     data = pa.table({"name": TEXTS[3:], "i": [0] * len(TEXTS[3:])})
     kept = hr.table("kept", key="name", columns=CONTAINERS | {"i": "int64"}, data=data, unknown="insert", max_rows=30)
     made = TableMemory([first, kept], dictionary)
@@ -255,13 +258,14 @@ def random_run(seed, steps=400):
     for _ in range(steps):
         if rng.random() < 0.4:
             key = rng.choice([*range(8), -(2**63), 2**63 - 1, 100])
-            column = rng.choice("ijxyb")
+            column = rng.choice("ijxybt")
             value = {
+                "t": rng.choice(TEXTS),
                 "i": rng.randrange(-(2**63), 2**63), "j": rng.randrange(-(2**31), 2**31), "b": rng.random() < 0.5,
                 "x": rng.choice([math.nan, -0.0, 1e300, -math.inf]), "y": float(np.float32(rng.random())),
             }[column]  # fmt: skip
             written.appear(0, key)
-            written.write(0, key, column, value)
+            written.write(0, key, column, int(made.encode(pa.array([value]))[0]) if column == "t" else value)
             setattr(expected["numbers"][key], column, value)
             continue
         key, column = rng.choice(TEXTS), rng.choice(list(CONTAINERS))
@@ -432,10 +436,10 @@ def test_example_plain_python_reads_and_writes_what_it_is_given():
 
 @pytest.mark.spark
 def test_example_from_spark_and_to_spark(spark):
-    frame = spark.createDataFrame([("b", 2, 0.5), ("a", 1, 1.5)], "name string, n int, x double")
+    frame = spark.createDataFrame([("b", 2, 0.5, "é"), ("a", 1, 1.5, "")], "name string, n int, x double, word string")
     table = hr.table("t", data=frame, key="name")
     there = TableMemory([table], texts()).at(None)["t"].to_spark(spark)
-    assert [tuple(row) for row in there.collect()] == [("a", 1, 1.5), ("b", 2, 0.5)]
+    assert [tuple(row) for row in there.collect()] == [("a", 1, 1.5, ""), ("b", 2, 0.5, "é")]
     with pytest.raises(ParameterError, match="data= is a stream, which has no end"):
         hr.table("t", data=spark.readStream.format("rate").load(), key="value")
 
@@ -466,7 +470,8 @@ BAD = [
     ({"rows": 1, "columns": ["i"]}, ParameterError, "columns=['i']: give a dict"),
     ({"rows": 1, "columns": {"\N{MICRO SIGN}": "int64", "\N{GREEK SMALL LETTER MU}": "int64"}}, ParameterError, "rename one"),
     ({"rows": 1, "columns": {"i": "int16"}}, ParameterError, "columns: i: 'int16' is no kind; the kinds are int64, int32"),
-    ({"rows": 1, "columns": {"i": "string"}}, ParameterError, "'string' cannot be a column of a table: keep it"),
+    ({"rows": 1, "columns": {"i": "string"}, "first": {"i": 3}}, ParameterError, "first: i=3: give a string, as the kind is"),
+    ({"rows": 1, **COLUMNS, "first": {"i": "a"}}, ParameterError, "first: i='a': give a whole number"),
     ({"rows": 1, "columns": {"i": "timestamp[us]"}}, ParameterError, "use int64, in its unit"),
     ({"rows": 1, "columns": {"i": hr.record(n="int64")}}, ParameterError, "record(n='int64'): give a kind of int64"),
     ({"rows": 1, "columns": {"i": 5}}, ParameterError, "columns: i: 5: give a kind of int64"),
@@ -496,7 +501,10 @@ BAD = [
     ({"data": pa.table({"id": pa.array([2**63], pa.uint64())})}, InputError, "9223372036854775808 is above the range of int64"),
     (of(i=[1, None]), SchemaError, "column 'i' is null at row 1: a table has no nulls; fill it"),
     (of(i=pa.array([1, 2], pa.int16())), UnsupportedTypeError, "column 'i' has type int16; a table has int64, int32"),
-    (of(i=["a", "b"]), UnsupportedTypeError, "column 'i' has type string"),
+    (of(i=["a", None]), SchemaError, """column 'i' is null at row 1: a table has no nulls; fill it, with "" say"""),
+    (of(i=["a", "b"]) | {"columns": COLUMNS["columns"]}, UnsupportedTypeError, "column 'i' has type string, not int64: cast it"),
+    (of(i=[1, 2]) | {"columns": {"i": "string"}}, UnsupportedTypeError, "column 'i' has type int64, not string: cast it"),
+    (of(i=[b"a", b"b"]), UnsupportedTypeError, "column 'i' has type binary; a table has"),
     (of(i=[[1], [2]]), UnsupportedTypeError, "lists, sets and maps are empty at first"),
     (of(i=pa.array([1, 2], pa.timestamp("us"))), UnsupportedTypeError, "has type timestamp[us]; a table has"),
     (of(**{"a b": [1, 2]}), ParameterError, "column 'a b' is not a Python name"),
@@ -528,6 +536,7 @@ def test_example_constraints_that_cannot_be_meant():
         ("int32", 2**31, "column: least=2147483648: it does not fit in int32"),
         ("bool", True, "column: least=True of 'bool': only columns of numbers"),
         (hr.set_of("int64"), 0, "only columns of numbers have a least value"),
+        ("string", "a", "column: least='a' of 'string': only columns of numbers"),
         ("number", 0, "column: 'number' is no kind"),
     ]:
         with pytest.raises(ParameterError, match=re.escape(text)):
@@ -554,18 +563,39 @@ def check_twice():
         hr.table("t", data=pa.table({"id": ["b", "a", "b"]}))
 
 
+def check_strings_of_data():
+    table = hr.table("t", data=pa.table({"id": [1, 0], "s": ["b", "a"]}), columns={"s": "string", "u": "string"}, first={"u": ""})
+    assert TableMemory([table], texts()).content(table).to_pydict() == {"id": [0, 1], "s": ["a", "b"], "u": ["", ""]}
+    insert = hr.table("t", columns={"s": "string"}, rows=0, unknown="insert", max_rows=2)
+    made = TableMemory([insert], texts())
+    made.encode(pa.array(["first"]))
+    Written(made).appear(0, 5)
+    assert made.content(insert).to_pydict() == {"id": [5], "s": [""]}
+
+
 def check_run():
     check_written(*random_run(1, 150))
+
+
+def check_floats():
+    table = hr.table("t", columns={"f": hr.set_of("float64")}, rows=1)
+    made = TableMemory([table])
+    for value in (math.nan, -1.5, 0.5, -math.inf, -0.5):
+        Written(made).add(0, 0, "f", bits(value))
+    assert made.content(table)["f"].to_pylist()[0][:-1] == [-math.inf, -1.5, -0.5, 0.5]
 
 
 MISTAKES = {
     "a sum in 64 bits": (content, "(int((numbers >> 32).sum()) << 32) + int((numbers & _LOW_BITS).sum())", "int(numbers.sum())",
                          lambda: check_total([2**63 - 1] * 3)),
     "entries in no order": (content, "entries[np.lexsort((ranks, owners))]", "entries", check_run),
-    "entries by the bits of floats": (content, "ranks = ranks.view(np.float64)", "ranks = ranks", check_run),
+    "entries by the bits of floats": (content, "ranks = ranks.view(np.float64)", "ranks = ranks", check_floats),
     "strings by their ids": (content, "ranks = order[back]", "ranks = ranks", check_run),
     "a gap taken for none": (layout, "== table.rows.count - 1", ">= table.rows.count - 1", check_gap),
     "a key's string let go": (index_kernel, "store_relaxed(held, key, UNTOUCHED)", "pass", check_strings_stay),
+    "strings of data in its order": (table_data, "strings if order is None else strings.take(pa.array(order))", "strings",
+                                     check_strings_of_data),
+    "zeros for no string": (memory, 'self.texts.keep([""])[0]', 'self.texts.keep(["x"])[0]', check_strings_of_data),
     "strings as they come": (table_data, "strings = strings.take(pa.array(order))", "strings = strings", check_twice),
 }  # fmt: skip
 
@@ -573,6 +603,8 @@ MISTAKES = {
 def test_example_what_planted_mistakes_break():
     check_gap()
     check_twice()
+    check_strings_of_data()
+    check_floats()
 
 
 @pytest.mark.interpreted

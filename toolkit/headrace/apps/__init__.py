@@ -24,6 +24,8 @@ application          operator                             what it shows
 ``pageview``         a program: views, updates by page    a state that is replicated
 ``modelfraud``       a program: transactions, rules       both of it
 ``keycounter``       a program: inc, reset by key         keys that do not wait for each other
+``outlier``          a program: connections, requests     candidates, confirmed by the joined model
+``smarthome``        a program: loads by house, ticks     ends of slices that event time makes
 ===================  ===================================  =========================================
 
 Each file reads like the operator's definition in the paper and names its
@@ -45,10 +47,12 @@ from headrace.apps import (
     mobility,
     modelfraud,
     ob,
+    outlier,
     pageview,
     paircount,
     scalejoin,
     sl,
+    smarthome,
     sold_together,
     tp,
     viewed_before,
@@ -69,7 +73,7 @@ _MODULES = (
     wordcount, paircount, longest, forward, scalejoin, hedge, flights,
     gs, sl, ob, tp,
     sold_together, viewed_together, viewed_before, abandoned, declining, mobility,
-    eventwindow, pageview, modelfraud, keycounter,
+    eventwindow, pageview, modelfraud, keycounter, outlier, smarthome,
 )  # fmt: skip
 
 APPS: dict[str, App] = _Apps((module.APP.name, module.APP) for module in _MODULES)

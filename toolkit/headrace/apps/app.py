@@ -112,6 +112,8 @@ class App:
         function that says of which streams these rows are: `hr.streams`, with how many there are and what says it.
     may_lack : sequence of str
         Columns of `left` that need not be there.
+    row_column : str
+        Of such an application: a column that `build` gets besides, with the number of each row in the left input's file.
     """
 
     name: str
@@ -132,6 +134,7 @@ class App:
     is_right_table: bool = False
     tags: Sequence[str] = ()
     may_lack: Sequence[str] = ()
+    row_column: str = ""
 
     @property
     def engine(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,6 +20,7 @@ from headrace.stream.programs import Streams, streams
 from headrace.synchronization.plans import MOST_LEAVES, MOST_STREAMS, Plan
 
 STREAM = "stream"
+ROW = "row"
 
 
 @dataclass(frozen=True)
@@ -76,10 +78,13 @@ def _range(numbers: Reader) -> tuple[int, int]:
 
 
 def whole(reader: Reader, app: App, side: int, deal: Deal) -> Reader:
-    """Refuse rows with a null in a column that the application needs, and bring numbers of streams into their range."""
+    """Refuse rows with a null in a column that the application needs, bring numbers of streams into their range, number rows."""
     needed = [name for name, _ in app.needs(side) if name in reader.schema.names]
     place = reader.schema.get_field_index(STREAM) if side == 0 and deal.by else -1
     schema = reader.schema if place < 0 else reader.schema.set(place, pa.field(STREAM, pa.int64()))
+    is_numbered = side == 0 and bool(app.row_column)
+    if is_numbered:
+        schema = schema.append(pa.field(app.row_column, pa.int64()))
 
     def batches() -> Iterator[pa.RecordBatch]:
         row = 0
@@ -91,12 +96,13 @@ def whole(reader: Reader, app: App, side: int, deal: Deal) -> Reader:
                     raise InputError(
                         f"input {reader.name!r}: {name} is null in row {at:,}; fill it, or filter such rows out of the file"
                     )
-            row += batch.num_rows
+            columns = [*batch.columns]
             if place >= 0:
                 numbers = pc.fill_null(batch.column(place), 0).to_numpy(zero_copy_only=False) % deal.count
-                columns = [*batch.columns]
                 columns[place] = pa.array(numbers, pa.int64())
-                batch = pa.RecordBatch.from_arrays(columns, schema=schema)
-            yield batch
+            if is_numbered:
+                columns.append(pa.array(np.arange(row, row + batch.num_rows)))
+            row += batch.num_rows
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     return Reader(schema, reader.name, reader.rows, batches, is_validated=False)

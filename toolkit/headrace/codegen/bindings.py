@@ -28,7 +28,7 @@ class FieldBinding:
     write : str or None
         Target of an assignment, such as ``"s_chars[slot]"``; None: read-only.
     kind : str or None
-        int64, int32, float64, float32 or bool: assigned values are checked.
+        int64, int32, float64, float32 or bool: assigned values are checked. "string", or "list of strings".
     valid : str or None
         Condition, for values that may be null: ``t.x is None`` becomes its
         negation, and using a null value raises.
@@ -229,6 +229,8 @@ class Plan:
     values: Mapping[str, str | Unreadable]
     emits: Mapping[str, Kind | None] | None
     emit: str
+    left_out: Mapping[str, str]
+    """The last fields of an emission, given by name only -> what stands for one that is not given."""
     parameters: tuple[str, ...]
     poll: str | None
     returns: str | None
@@ -244,6 +246,8 @@ class Plan:
     """Names in the function that stand for something with fields, beside its parameters -> role."""
     asked: Mapping[str, Membership] = field(default_factory=dict)
     """Role of a parameter that is only asked what is in it."""
+    ends: tuple[str, ...] = ()
+    """Roles of states that end with the call, whose containers may be handed over."""
 
     def words(self) -> set[str]:
         """Names that locals must not take."""

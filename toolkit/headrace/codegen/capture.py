@@ -28,6 +28,7 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 
 from headrace.errors import FunctionError
+from headrace.names import closest
 
 __all__ = ["CapturedFunction", "capture"]
 
@@ -364,7 +365,9 @@ def _lookup(captured: CapturedFunction, function: types.FunctionType, node: ast.
         return function.__globals__[name]
     if hasattr(builtins, name):
         return getattr(builtins, name)
-    raise captured.error(f"{name!r} is not defined", node)
+    near = closest(name, [*function.__globals__, *code.co_freevars])
+    meant = f"did you mean {near}?" if near else "define it before the function is used"
+    raise captured.error(f"{name!r} is not defined; {meant}", node)
 
 
 def _resolve(

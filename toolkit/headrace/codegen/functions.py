@@ -82,6 +82,7 @@ _MAY_RAISE = re.compile(
     r"|\bkept_(?!float|bits|key_bits|less|lesser|greater|count|has|find|or|entry|sum|discard)\w"
     r"|\bchecked_(?!int64|float64|float32|bool|truth|negative|magnitude|invert)"
 )
+_DECORATORS = ("compiled", "compiled_user", "compiled_user_bounded", "compiled_user_within")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STEPS_TO_EXPLAIN = 1_000_000
 """Lines a failed function may run in the interpreter before we stop looking for the reason."""
@@ -151,6 +152,7 @@ def specialise(
     parameters: tuple[str, ...],
     emits: Mapping[str, Any] | Iterable[str] | None = None,
     emit: str = "emit({values})",
+    left_out: Mapping[str, str] | None = None,
     poll: str | None = None,
     returns: str | None = None,
     decorator: str = "compiled_user",
@@ -160,6 +162,7 @@ def specialise(
     kinds: Mapping[str, Any] | None = None,
     rows: Mapping[str, Opened] | None = None,
     named: Mapping[str, str] | None = None,
+    ends: tuple[str, ...] = (),
 ) -> GeneratedFunction:
     """Rewrite a user function for a kernel.
 
@@ -188,6 +191,8 @@ def specialise(
     emit : str
         Statement(s) for an emission; ``{values}`` stands for all values in
         order, ``{0}`` for the first one, ``{chars}`` for that of the field chars.
+    left_out : dict, optional
+        The last of these fields, which are given by name only -> expression that stands for one that is left out.
     poll : str or None
         Condition, tested at the head of each loop that may be long; where it
         holds, the function returns, or raises RuntimeError if it owes a value.
@@ -208,6 +213,9 @@ def specialise(
         Names in the function that stand for rows of tables -> how a row is found, once a key is assigned to the name.
     named : dict, optional
         Names in the function, beside its parameters, that stand for something with fields -> role.
+    ends : tuple of str, optional
+        Roles of states that end with the call: assigning a container of one to a field of its kind hands it over, without
+        a copy, where the function does not use it again.
 
     Raises
     ------
@@ -242,6 +250,7 @@ def specialise(
         values=values,
         emits=emits,
         emit=emit,
+        left_out=dict(left_out or {}),
         parameters=tuple(parameters),
         poll=poll,
         returns=returns,
@@ -253,6 +262,7 @@ def specialise(
         rows=dict(rows or {}),
         named=dict(named or {}),
         asked=asked,
+        ends=tuple(ends),
     )
     written = rewrite(captured, tuple(arguments), plan)
     imports = ["import math", "import numpy as np"]
@@ -264,10 +274,8 @@ def specialise(
         imports.append(f"from headrace.codegen.python_numbers import {', '.join(sorted(written.number_checks))}")
     if written.kept:
         imports.append(f"from headrace.codegen.containers.kernel import {', '.join(sorted(written.kept))}")
-    if decorator in ("compiled", "compiled_user"):
-        imports.append(f"from headrace.codegen.modules import {decorator}")
-    if decorator == "compiled_user" and any("@compiled_user_bounded" in chunk for chunk in written.chunks):
-        imports.append("from headrace.codegen.modules import compiled_user_bounded")
+    decorators = {decorator, *(chunk.partition("\n")[0].removeprefix("@") for chunk in written.chunks)}
+    imports += [f"from headrace.codegen.modules import {each}" for each in _DECORATORS if each in decorators]
     return GeneratedFunction(
         name=name,
         parameters=tuple(parameters),

@@ -9,6 +9,7 @@ What an expression is, its *static kind*, is one of
 ==================================  ====================================================
 ``"number"``                        an integer, float or bool
 ``"string"``
+``"list of strings"``               a list column of a tuple: an array of ids
 a kind of `headrace.codegen.kinds`  a container, or a record in a map
 a tuple of static kinds             a tuple, such as what ``d.items()`` gives in a loop
 ==================================  ====================================================
@@ -26,6 +27,8 @@ from headrace.codegen.kinds import Array, ListOf, MapOf, Record, SetOf, scalar
 
 Static = Any
 TEXT_WORK = "do it before the window: in Spark, or in an expression, as in .select(..., part=hr.col(...))"
+TEXTS = "list of strings"
+"""The static kind of a list column of strings, and the kind of its binding. It is looped over and asked, and never changed."""
 _CONTAINERS = (Array, ListOf, SetOf, MapOf)
 
 
@@ -36,6 +39,8 @@ def is_container(kind: Static) -> bool:
 def static_of(kind: Any) -> Static:
     """The static kind of a value of a kind, as kept in a state or emitted."""
     known = scalar(kind)
+    if kind == TEXTS:
+        return kind
     if known is None:
         return kind if kind is not None and not isinstance(kind, str) else "number"
     return "string" if known.in_functions == "string" else "number"
@@ -190,6 +195,8 @@ class Inference:
             return static_of(kind.kind)
         if isinstance(kind, MapOf):
             return static_of(kind.value)
+        if kind == TEXTS:
+            return "string"
         if isinstance(kind, tuple):
             place = node.slice
             if isinstance(place, ast.UnaryOp) and isinstance(place.op, ast.USub):
@@ -283,6 +290,8 @@ class Inference:
         kind = self.of(node)
         if is_container(kind):
             return element_of(kind)
+        if kind == TEXTS:
+            return "string"
         if kind == "string":
             raise self._captured.error(f"{ast.unparse(node)}: a loop over a string; {TEXT_WORK}", node)
         if isinstance(kind, tuple):

@@ -46,6 +46,7 @@ __all__ = [
     "compiled_borrowing",
     "compiled_user",
     "compiled_user_bounded",
+    "compiled_user_within",
     "load_module",
 ]
 
@@ -91,20 +92,26 @@ def _kept(name: str, text: bytes) -> pathlib.Path | None:
 
 
 def _compile(
-    function: Callable, error_model: str, inline: str, is_bounded: bool = False, borrows: bool = False
+    function: Callable,
+    error_model: str,
+    inline: str,
+    is_bounded: bool = False,
+    borrows: bool = False,
+    is_within: bool = False,
 ) -> Callable:
     if not JIT:
         return function
     namespace = function.__globals__
     entry = namespace.get(_ENTRY)
     is_part = entry is not None and function.__name__ not in entry
+    part = parts.WITHIN if is_within else parts.PART
     dispatcher = njit(
         nogil=True,
         error_model=error_model,
         inline=inline,
         boundscheck=is_bounded or bool(namespace.get(_DEBUG, False)),
         **({"_nrt": False} if borrows or namespace.get(_ADDRESSED) else {}),
-        **({} if entry is None else parts.PART if is_part else parts.ADDRESSED if namespace[_ADDRESSED] else parts.ENTRY),
+        **({} if entry is None else part if is_part else parts.ADDRESSED if namespace[_ADDRESSED] else parts.ENTRY),
     )(function)
     if not is_part:
         # The module's name holds the identity of all that is in it.
@@ -156,6 +163,11 @@ def compiled_user(function: Callable) -> Any:
             raise ZeroDivisionError("division by zero") from error
 
     return interpreted
+
+
+def compiled_user_within(function: Callable) -> Any:
+    """The same for a function with one caller: LLVM copies it there, where it might find it too large."""
+    return _compile(function, "python", "never", is_within=True) if JIT else compiled_user(function)
 
 
 def compiled_user_bounded(function: Callable) -> Any:

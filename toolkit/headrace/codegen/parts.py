@@ -23,6 +23,8 @@ from llvmlite import binding, ir
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 
+from headrace.kernel import mark
+
 _REFUSE = ctypes.cast(ctypes.pythonapi.PyErr_BadArgument, ctypes.c_void_p).value or 0
 
 
@@ -43,9 +45,8 @@ class OperatorLibrary(JITCodeLibrary):
     """Numba's own, whose functions use the widest vectors that pay."""
 
     def add_ir_module(self, ir_module: ir.Module) -> None:
-        for function in ir_module.functions:
-            if _WIDE is not None and not function.is_declaration:
-                set.add(function.attributes, _WIDE)  # llvmlite's own `add` refuses what it has not heard of
+        if _WIDE is not None:
+            mark(ir_module, _WIDE)
         super().add_ir_module(ir_module)
 
 
@@ -134,9 +135,25 @@ class PartCompiler(EntryCompiler):
     library = PartLibrary
 
 
+class WithinLibrary(PartLibrary):
+    """LLVM code that is copied into its caller, of which there is one."""
+
+    def add_ir_module(self, ir_module: ir.Module) -> None:
+        mark(ir_module, "alwaysinline")
+        super().add_ir_module(ir_module)
+
+
+class WithinCompiler(EntryCompiler):
+    """The same into a `WithinLibrary`."""
+
+    library = WithinLibrary
+
+
 _UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 PART: dict[str, Any] = {"pipeline_class": PartCompiler, **_UNWRAPPED}
 """For `numba.njit`, of a part."""
+WITHIN: dict[str, Any] = {"pipeline_class": WithinCompiler, **_UNWRAPPED}
+"""For `numba.njit`, of a part with one caller, however large LLVM finds it."""
 ENTRY: dict[str, Any] = {"pipeline_class": EntryCompiler}
 """For `numba.njit`, of the function that Python calls."""
 ADDRESSED: dict[str, Any] = {"pipeline_class": AddressCompiler, **_UNWRAPPED}

@@ -36,6 +36,7 @@ from headrace.codegen.containers.loops import KeptValues
 from headrace.codegen.containers.places import Place
 from headrace.codegen.inference import Inference, is_container
 from headrace.codegen.kinds import scalar
+from headrace.codegen.uses import given_away
 from headrace.names import closest, instead
 
 _OPERATIONS = {
@@ -112,6 +113,9 @@ class _Function(KeptValues):
         self.temporaries: Counter[str] = Counter()
         self.places: dict[str, Place] = dict(places)
         self.inference = Inference(captured, roles, self.plan, given)
+        # A helper does not see what its caller does with a state afterwards.
+        is_helper = self.name != self.plan.name
+        self.given_away = {} if is_helper else given_away(captured.node.body, roles, self.plan.ends)
         loops = [node for node in ast.walk(captured.node) if isinstance(node, ast.For)]
         # Variables of loops over stored tuples: they stand for a tuple inside the loop, and for nothing outside.
         self.loop_variables = {
@@ -151,6 +155,10 @@ class _Function(KeptValues):
         body = self._block(self.captured.node.body)
         if self.returns not in (None, "helper") and not _always_returns(body):
             raise self.captured.error("must return a value on every path")
+        if self.name != self.plan.name:
+            # A helper is passed what it uses alone: Numba knows no calls of more than 30 arguments.
+            used = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
+            self.passes = tuple(name for name in self.passes if name in used)
         parameters = [*self.passes, *(self.names[p] for p in self.own)]
         definition = ast.parse(f"def {self.name}({', '.join(parameters)}): pass").body[0]
         assert isinstance(definition, ast.FunctionDef)
@@ -174,8 +182,10 @@ class _Function(KeptValues):
             origin[new.lineno] = old.lineno
         written = self.written
         decorator = self.plan.decorator
-        if decorator == "compiled_user" and self.has_indices:
+        if decorator.startswith("compiled_user") and self.has_indices:
             decorator = "compiled_user_bounded"
+        elif decorator == "compiled_user_within" and self.name != self.plan.name:
+            decorator = "compiled_user"  # a helper may have several callers
         lines = [f"@{decorator}"] if decorator else []
         written.lines += [None] * len(lines)
         for number, line in enumerate(text.split("\n"), start=1):
@@ -726,8 +736,9 @@ class _Function(KeptValues):
             raise self._error(f"{name} is not available here", node)
         if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
             raise self._error(f"{name}(*...) or {name}(**...): give each output field by name", node)
-        names = ", ".join(fields)
-        if len(node.args) > len(fields):
+        in_place = [field_ for field_ in fields if field_ not in self.plan.left_out]
+        names = ", ".join(in_place)
+        if len(node.args) > len(in_place):
             raise self._error(f"{name} gives {len(node.args)} values: the output fields are {names}", node)
         given: dict[str, ast.expr] = dict(zip(fields, node.args, strict=False))
         for keyword in node.keywords:
@@ -740,7 +751,7 @@ class _Function(KeptValues):
             if keyword.arg in given:
                 raise self._error(f"{name}({keyword.arg}=...): the field is given twice", keyword.value)
             given[keyword.arg] = keyword.value
-        missing = [field_ for field_ in fields if field_ not in given]
+        missing = [field_ for field_ in in_place if field_ not in given]
         if missing:
             absent = ", ".join(missing)
             raise self._error(f"{name}(...): {absent} is missing; the output fields are {names}", node)
@@ -756,7 +767,8 @@ class _Function(KeptValues):
                     value = self._checked(kind, value)
             values[field_] = self._temporary("emit")
             statements.append(ast.Assign([ast.Name(values[field_], ast.Store())], value))
-        in_order = [values[field_] for field_ in fields]
+        in_order = [values[field_] if field_ in given else self.plan.left_out[field_] for field_ in fields]
+        values |= {field_: self.plan.left_out[field_] for field_ in fields if field_ not in given}
         text = self.plan.emit.format(*in_order, **(values | {"values": ", ".join(in_order)}))
         statements += ast.parse(text).body
         for statement in statements:

@@ -26,7 +26,7 @@ class Configuration:
 
 def check_threads(threads: object, max_threads: int) -> tuple[int, ...]:
     """Turn `threads` (a count, or the instances themselves) into members, or say what is wrong."""
-    if isinstance(threads, bool) or not isinstance(threads, (int, np.integer, Iterable)):
+    if isinstance(threads, (bool, str, bytes)) or not isinstance(threads, (int, np.integer, Iterable)):
         raise ReconfigurationError(f"threads={threads!r}: give a whole number from 1 to {max_threads}")
     if isinstance(threads, (int, np.integer)):
         if not 1 <= threads <= max_threads:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from headrace.elastic import epochs
+from headrace.elastic.failures import AT_A_BARRIER
 from headrace.elastic.instance_loop import PRIVATE_WORDS
 from headrace.errors import HeadraceError, RunFailedError
 from headrace.ingress.key_sources import KeySource
@@ -48,8 +48,6 @@ class Program:
     """Window instances a key may have at once; the first field of the state is non-zero where one is."""
     latest_is_ready = False
     """The tuple that makes a result ready is the latest one in it."""
-    texts: Mapping[str, KeyDictionary] = MappingProxyType({})
-    """Text columns whose strings kernels know by id."""
     time_value = ""
     """Name of the value column that is the event time in the stream's unit, where kernels read it."""
 
@@ -65,6 +63,10 @@ class Program:
 
     def narrow_values_of(self, side: int) -> Sequence[str]:
         return ()
+
+    def texts_of(self, side: int) -> Mapping[str, KeyDictionary]:
+        """Text columns whose strings kernels know by id: name -> what knows them."""
+        return {}
 
     def forms_of(self, side: int) -> Mapping[str, tuple[str, int]]:
         """Values that are no columns: name -> (column, divisor); what is not divisible is null."""
@@ -128,6 +130,13 @@ class Program:
     def time_text(self, ts: int) -> str:
         """Return an event time of a result as an error shows it."""
         return time_text(ts, self.node.schema.field(self.node.event_time).type)
+
+    def windows_text(self, failure: np.ndarray) -> str:
+        """Return which windows a worker's failure is about."""
+        ts = int(failure[worker_kernel.FAILURE_TS])
+        if ts == AT_A_BARRIER:
+            return "the windows that moved to another instance"
+        return f"the windows open at event time {self.time_text(ts)}"
 
     def explain(self, failure: np.ndarray, stores: list[Store], state: Any) -> HeadraceError:
         """Turn a worker's failure record into an error."""

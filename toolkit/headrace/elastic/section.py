@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OUTPUT_CAPACITY = 1 << 16
-_LEAST_RECYCLED = 1 << 14
 """Fewer ids are recycled only when room is wanted."""
 
 
@@ -81,7 +80,6 @@ class ElasticSection(GatedSection):
         self._touch(initial.members)
         self._id_limit = 0
         self._ids_lock = threading.Lock()
-        self._recycle_at = _LEAST_RECYCLED
         self._keeps_input = False
         self.initial = initial
         self.reconfiguration = Reconfiguration(
@@ -102,7 +100,7 @@ class ElasticSection(GatedSection):
             values=program.values_of(side),
             narrow_values=program.narrow_values_of(side),
             forms=program.forms_of(side),
-            texts=program.texts,
+            texts=program.texts_of(side),
             carry=program.carried_of(side),
             window_size=max(program.retention, program.window_size),
             nulls=program.nulls,
@@ -192,6 +190,11 @@ class ElasticSection(GatedSection):
         """Run the loop of an instance."""
         self.module.run(*arguments)
 
+    def let_go(self) -> None:
+        """Cut what refers back to it."""
+        super().let_go()
+        vars(self.reconfiguration).pop("_transfer_of", None)
+
     def extras(self) -> dict[str, Any]:
         """``hot_keys``, where there are keys."""
         return {} if self.dictionary is None else {"hot_keys": self.hot_keys}
@@ -277,10 +280,7 @@ class ElasticSection(GatedSection):
         dictionary = self.dictionary
         if dictionary is not None and watermark < END_OF_TIME:
             # Every window that holds ts ended by ts + WS. An encoder that finds no room recycles by itself.
-            dictionary.horizon = watermark - self.program.window_size + 1
-            if dictionary.size > self._recycle_at:
-                dictionary.recycle(dictionary.horizon)
-                self._recycle_at = max(_LEAST_RECYCLED, 2 * dictionary.size)
+            dictionary.expire(watermark - self.program.window_size + 1)
         self.program.release(watermark)
 
     def keep_input(self) -> None:

@@ -5,6 +5,9 @@ one API, that of STRETCH's Table II, and pass one test suite. Both deliver every
 record of every source to every reader exactly once, to all readers in the one
 order (ts, source, position), as soon as no earlier record can still come.
 
+`ReaderChannels` is the other way to share work in one order, Viper's: a channel
+for each reader, into which senders route what that reader owns.
+
 A handle here is for Python callers, tests and teaching; compiled workers call
 the kernels beside it on its `arrays`: those of a gate (`merged_log_kernel`,
 `scalegate_kernel`), and what sources and readers do on either
@@ -14,6 +17,7 @@ the kernels beside it on its `arrays`: those of a gate (`merged_log_kernel`,
 from types import ModuleType
 
 from headrace.gates import merged_log, scalegate
+from headrace.gates.channels import ReaderChannels
 from headrace.gates.merged_log import MergedLog
 from headrace.gates.scalegate import ScaleGate
 from headrace.gates.tuple_buffer import Record, TupleBuffer
@@ -31,4 +35,4 @@ def gate_modules(gate: str) -> tuple[ModuleType, ModuleType]:
     return (merged_log if gate == "log" else scalegate), kernels
 
 
-__all__ = ["MergedLog", "Record", "ScaleGate", "TupleBuffer", "gate_modules"]
+__all__ = ["MergedLog", "ReaderChannels", "Record", "ScaleGate", "TupleBuffer", "gate_modules"]

@@ -93,9 +93,9 @@ class Encoder:
         Names among `values` that are no columns, but a column (of whole numbers)
         divided: where that leaves a rest, the value is null.
     texts : dict of str to KeyDictionary
-        Text columns among `values`: kernels read the ids of their strings.
+        Text columns among `values`, and lists of strings among `lists`: kernels read the ids of their strings.
     lists : sequence of str
-        List columns of numbers that kernels read: each becomes the columns that `lists.names_of` names.
+        List columns that kernels read: each becomes the columns that `lists.names_of` names.
     carry : sequence of str
         Columns of the payload.
     time_unit : str
@@ -189,7 +189,7 @@ class Encoder:
     def _check_lists(self) -> None:
         taken = {*self.values, *self.narrow_values}
         for name in self.lists:
-            lists.check_list_type(name, field_type(self.schema, name, "list"))
+            lists.check_list_type(name, field_type(self.schema, name, "list"), name in self.texts)
             for each in lists.names_of(name):
                 if each in taken:
                     raise SchemaError(
@@ -341,12 +341,16 @@ class Encoder:
                     arrays[name] = _divided(columns.values(array, column), columns.validity(array), divisor)
                     continue
                 if name in self.texts:
-                    arrays[name] = (_text_ids(self.texts[name], array, ts), columns.validity(array))
+                    arrays[name] = (lists.text_ids(self.texts[name], array, ts), columns.validity(array))
                     continue
                 arrays[name] = (columns.values(array, column, narrow, first_row), columns.validity(array))
         elements = []
         for name in self.lists:
-            found = lists.number_lists(self._column(batch, name), name, first_row)
+            array = self._column(batch, name)
+            if name in self.texts:
+                found = lists.text_lists(self.texts[name], array, ts)
+            else:
+                found = lists.number_lists(array, name, first_row)
             address, size, nulls = lists.names_of(name)
             arrays |= {address: (found.addresses, found.valid), size: (found.sizes, None), nulls: (found.nulls, None)}
             elements.append(found.elements)
@@ -499,20 +503,6 @@ def _divided(values: np.ndarray, valid: np.ndarray | None, divisor: int) -> tupl
     quotients = values // divisor
     is_whole = quotients * divisor == values
     return quotients, (is_whole if valid is None else is_whole & valid.view(np.bool_)).view(np.uint8)
-
-
-def _text_ids(dictionary: KeyDictionary, texts: pa.Array, ts: np.ndarray) -> np.ndarray:
-    """Return int64[n] ids of strings, 0 at nulls."""
-    valid = columns.validity(texts)
-    # As for keys: a recycling thread must not come between.
-    with dictionary.lock:
-        ids = dictionary.encode(columns.drop_null(texts))
-        dictionary.touch(ids, ts if valid is None else ts[valid.view(np.bool_)])
-    if valid is None:
-        return ids.astype(np.int64)
-    out = np.zeros(len(texts), np.int64)
-    out[valid.view(np.bool_)] = ids
-    return out
 
 
 def _check_width(array: pa.Array, name: str, first_row: int, offsets: np.ndarray | None = None) -> None:

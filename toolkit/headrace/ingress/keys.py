@@ -435,6 +435,7 @@ class KeyDictionary:
         self._codes: list[tuple[pa.Array, np.ndarray] | None] = [None] * len(self.kinds)
         self.horizon = _BEFORE_ALL
         """Ids whose last use is before it may be recycled; whoever knows says so."""
+        self._recycle_at = _LEAST_RECYCLED
         self._stamp = 1
         self._latest = _BEFORE_ALL  # the last time noted
         if len(self.kinds) == 1:
@@ -611,6 +612,13 @@ class KeyDictionary:
             self._stamp += offsets.size - 1
         return kept[: kept_offsets[-1]], kept_offsets
 
+    def expire(self, horizon_ts: int) -> None:
+        """Note that ids whose last use is before an event time may be recycled, and do it once there may be many."""
+        self.horizon = horizon_ts
+        if self.size > self._recycle_at:
+            self.recycle(horizon_ts)
+            self._recycle_at = max(_LEAST_RECYCLED, 2 * self.size)
+
     def recycle(self, horizon_ts: int) -> int:
         """Free the ids whose last use is before an event time, and return how many.
 
@@ -668,6 +676,8 @@ SPARSE = 16
 
 _CODES_FROM = np.uint64(0)
 
+_LEAST_RECYCLED = 1 << 14
+"""Fewer ids are not worth recycling."""
 _BEFORE_ALL = FREE + 1
 _NO_TIMES = np.zeros(0, np.int64)
 _DEFAULT_TYPES = {"string": pa.string(), "int": pa.int64(), "float": pa.float64()}

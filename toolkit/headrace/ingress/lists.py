@@ -1,7 +1,7 @@
-"""List columns of numbers as kernels read them: for each row where its elements lie, how many, how many are null.
+"""List columns as kernels read them: for each row where its elements lie, how many, how many are null.
 
 The elements of a batch lie in one buffer of int64 or float64: Arrow's own where it
-is that already, a copy otherwise. A row's list is three values of the store, which
+is that already, a copy otherwise. Of strings it holds the ids. A row's list is three values of the store, which
 move and are found as those of any column (`names_of`)::
 
     x        address of the first element; the column's validity says whether the list is null
@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from headrace.errors import OverflowInputError, UnsupportedTypeError
 from headrace.ingress import columns
+from headrace.ingress.keys import KeyDictionary
 
 _INT64_MAX = 2**63 - 1
 
@@ -56,7 +57,7 @@ def names_of(name: str) -> tuple[str, str, str]:
 
 
 def element_dtype(kind: pa.DataType) -> np.dtype:
-    """Return what kernels read of a list column's elements: float64 of floats, int64 of all else.
+    """Return what kernels read of a list column's elements: float64 of floats, int64 of all else, ids of strings among it.
 
     Examples
     --------
@@ -66,11 +67,11 @@ def element_dtype(kind: pa.DataType) -> np.dtype:
     return np.dtype(np.float64 if pa.types.is_floating(columns.plain_type(kind.value_type)) else np.int64)
 
 
-def check_list_type(name: str, kind: pa.DataType) -> None:
-    """Raise `UnsupportedTypeError`, with what to do, unless `number_lists` can read the column.
+def check_list_type(name: str, kind: pa.DataType, is_text: bool = False) -> None:
+    """Raise `UnsupportedTypeError`, with what to do, unless `number_lists`, or `text_lists`, can read the column.
 
     Elements may be integers, floats, bools, times, dates and durations (as integers
-    of their unit), or only nulls.
+    of their unit), or only nulls; or strings, where `is_text`.
     """
     if not columns.is_list(kind):
         raise UnsupportedTypeError(
@@ -78,7 +79,7 @@ def check_list_type(name: str, kind: pa.DataType) -> None:
             f" single value"
         )
     element = columns.plain_type(kind.value_type)
-    if pa.types.is_null(element) or columns.is_number(element):
+    if columns.is_text(element) if is_text else pa.types.is_null(element) or columns.is_number(element):
         return
     if columns.is_string(element):
         fix = "cast its elements to int64 or float64 (ids instead of texts), or use it as a key with hr.each(...)"
@@ -119,6 +120,50 @@ def number_lists(array: pa.Array, name: str, first_row: int = 0) -> NumberLists:
     else:
         # Bools come as bytes.
         numbers = columns.values(elements, name).astype(element_dtype(array.type), copy=False)
+    return _lists(array, elements, offsets, numbers)
+
+
+def text_lists(dictionary: KeyDictionary, array: pa.Array, ts: np.ndarray) -> NumberLists:
+    """Find the lists of a column of strings: their elements are ids, which are used at the time of their row.
+
+    Parameters
+    ----------
+    dictionary : KeyDictionary
+        Of the strings.
+    array : pa.Array
+        That `check_list_type` has let through.
+    ts : int64[n]
+        Of the rows, sorted.
+
+    Examples
+    --------
+    >>> texts = KeyDictionary(("string",), 1)
+    >>> lists = text_lists(texts, pa.array([["a", "b"], [], ["b", None]]), np.array([1, 2, 2]))
+    >>> lists.sizes.tolist(), lists.nulls.tolist(), lists.elements.tolist()
+    ([2, 0, 2], [0, 0, 1], [0, 1, 1, 0])
+    """
+    elements, offsets = columns.list_parts(array)
+    elements = columns.plain(elements)
+    ids = text_ids(dictionary, elements, np.repeat(ts, np.diff(offsets)))
+    return _lists(array, elements, offsets, ids)
+
+
+def text_ids(dictionary: KeyDictionary, texts: pa.Array, ts: np.ndarray) -> np.ndarray:
+    """Return int64[n] ids of strings, 0 at nulls; they are used at these times, sorted."""
+    valid = columns.validity(texts)
+    # As for keys: a recycling thread must not come between.
+    with dictionary.lock:
+        ids = dictionary.encode(columns.drop_null(texts))
+        dictionary.touch(ids, ts if valid is None else ts[valid.view(np.bool_)])
+    if valid is None:
+        return ids.astype(np.int64)
+    out = np.zeros(len(texts), np.int64)
+    out[valid.view(np.bool_)] = ids
+    return out
+
+
+def _lists(array: pa.Array, elements: pa.Array, offsets: np.ndarray, numbers: np.ndarray) -> NumberLists:
+    """The lists whose elements are these numbers."""
     nulls = np.zeros(len(array), np.int64)
     if elements.null_count:
         places = np.flatnonzero(columns.validity(elements) == 0)

@@ -51,6 +51,8 @@ class OrderedTexts(KeyDictionary):
     ----------
     limit : int
         Strings that may be live at one time (``max_keys``).
+    too_many : str, optional
+        What to say, and what to do, if there are more; by default that of an operator with `max_keys`.
 
     Attributes
     ----------
@@ -70,8 +72,11 @@ class OrderedTexts(KeyDictionary):
     UTF-8 bytes order as code points do.
     """
 
-    def __init__(self, limit: int):
+    def __init__(self, limit: int, too_many: str = ""):
         super().__init__(("string",), 1, limit)
+        self._too_many = too_many or (
+            f"more than max_keys = {limit} strings are live at one time: raise max_keys, or use a smaller window"
+        )
         capacity = max(1 << 16, 2 * limit)
         self.prefixes, self.addresses, self.lengths = (reserved(capacity, np.int64) for _ in range(3))
         self.points, self.held = (reserved(capacity, np.int64) for _ in range(2))
@@ -109,15 +114,9 @@ class OrderedTexts(KeyDictionary):
             try:
                 ids = super().encode(*arrays)
             except KeyLimitError:
-                raise KeyLimitError(
-                    f"more than max_keys = {self.limit} strings are live at one time: raise max_keys, or use a smaller"
-                    f" window"
-                ) from None
+                raise KeyLimitError(self._too_many) from None
             if ids.size and int(ids.max()) >= self._page_of.size:
-                raise OverflowInputError(
-                    f"more strings are live at once than max_keys={self.limit} allows: pass a larger max_keys=, or"
-                    f" use smaller windows"
-                )
+                raise OverflowInputError(self._too_many)
             fresh = distinct(ids[self._page_of[ids] == 0])
             if fresh.size:
                 self._note(fresh)

@@ -27,7 +27,7 @@ from headrace.names import instead
 from headrace.progress import END_OF_TIME
 from headrace.windows import DEFAULT_TIME_UNIT, TIMESTAMP_UNIT, format_duration
 
-SORT_FIX = "sort the input (sort=True), or allow disorder with lateness=..."
+SORT_FIX = "sort the input (sort=True), or allow disorder with lateness=...; late= says what becomes of rows beyond it"
 NANOSECOND_FIX = (
     "round it down to microseconds (pandas: .dt.floor('us'); Arrow: pyarrow.compute.floor_temporal(ts, unit='microsecond');"
     " polars: .dt.truncate('1us')), or cast it to int64 and set time_unit='ns'"

@@ -36,7 +36,7 @@ def class_for(least_class, words):
     return size_class
 
 
-@kernel(borrows=True)
+@kernel(borrows=True, seldom=True)
 def enlarge(free, arena, lists, heads, at, words):
     """Move a list to a block of at least so many words: 0, or -1 if there is no room."""
     size_class = class_for(max(LEAST_CLASS, heads[at + CLASS]), words)

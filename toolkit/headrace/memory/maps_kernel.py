@@ -121,7 +121,7 @@ def map_put(free, arena, lists, heads, at, key, width):
     return map_add(free, arena, lists, heads, at, key, width)
 
 
-@kernel(borrows=True)
+@kernel(borrows=True, seldom=True)
 def map_add(free, arena, lists, heads, at, key, width):
     """Add a key that is not there; as `map_put`."""
     count = heads[at + COUNT]

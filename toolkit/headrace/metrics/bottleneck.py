@@ -81,8 +81,7 @@ def bottleneck(now: Metrics, then: Metrics | None = None, cores: int | None = No
         return Bottleneck("over", "", _OVER[now.state])
     sources = list(zip(now.sources, then.sources if then else [None] * len(now.sources), strict=False))
     shares = [_Shares(operator, _before(then, operator), _seconds(now, then)) for operator in now.operators.values()]
-    # One that waits for room now and then and is on time all the same holds nobody up.
-    if not any(source.share(BLOCKED, before) >= PRESSED and not source.lag_s <= LATE_S for source, before in sources):
+    if not any(is_pressed(source, before) for source, before in sources):
         return _unpressed(sources, shares)
     cores = cores or len(os.sched_getaffinity(0))
     used = _used(now, then)
@@ -90,7 +89,13 @@ def bottleneck(now: Metrics, then: Metrics | None = None, cores: int | None = No
         found = _saturated(each, used, cores)
         if found is not None:
             return found
-    return _waiting(shares, used, cores)
+    waits = max(source.share(BLOCKED, before) for source, before in sources)
+    return _waiting(shares, used, cores, waits)
+
+
+def is_pressed(source: SourceMetrics, before: SourceMetrics | None = None) -> bool:
+    """Whether a source waits for room so that it is late; one that waits now and then and is on time is not pressed."""
+    return source.share(BLOCKED, before) >= PRESSED and not source.lag_s <= LATE_S
 
 
 class _Shares:
@@ -171,13 +176,18 @@ def _saturated(each: _Shares, used: dict[str, float], cores: int) -> Bottleneck 
             is_pressed=True,
         )  # fmt: skip
     are = "its thread is" if count == 1 else f"its {count} threads are"
-    help_ = "one more thread will help" if count < min(cores, each.operator.max_threads) else "it has all the threads there are"
+    if count < min(cores, each.operator.max_threads):
+        help_ = "one more thread will help"
+    elif count < each.operator.max_threads:
+        help_ = f"more threads than the {cores} cores will not help"
+    else:
+        help_ = f"{count} are all that it may have (max_threads)"
     return Bottleneck(
         "workers", each.name, f"{each.name} has too much to do: {are} busy {mean:.0%} of the time; {help_}.", is_pressed=True
     )
 
 
-def _waiting(shares: Sequence[_Shares], used: dict[str, float], cores: int) -> Bottleneck:
+def _waiting(shares: Sequence[_Shares], used: dict[str, float], cores: int, waits: float) -> Bottleneck:
     """Sources wait for room, and yet no workers are busy."""
     for each in shares:
         behind = each.operator.values.get("holds_back")
@@ -203,8 +213,8 @@ def _waiting(shares: Sequence[_Shares], used: dict[str, float], cores: int) -> B
         return Bottleneck("cores", "", f"All {cores} cores are in use; more threads will not help.", is_pressed=True)
     busy = max((max(each.busy, default=0.0) for each in shares), default=0.0)
     return Bottleneck(
-        "none", "", f"Tuples wait for room now and then, and the threads are busy {busy:.0%} of the time.", is_pressed=True
+        "none", "", f"Tuples wait for room {waits:.0%} of the time, and the threads are busy {busy:.0%} of it.", is_pressed=True
     )
 
 
-__all__ = ["Bottleneck", "bottleneck"]
+__all__ = ["Bottleneck", "bottleneck", "is_pressed"]

@@ -41,8 +41,8 @@ class LatencyHistogram:
     --------
     >>> histogram = LatencyHistogram()
     >>> histogram.add(np.array([1_000_000, 3_000_000]))
-    >>> histogram.count, histogram.max_ms
-    (2, 3.0)
+    >>> histogram.count, histogram.max_ms, round(histogram.mean_ms, 1)
+    (2, 3.0, 2.0)
     """
 
     def __init__(self, counts: np.ndarray | None = None, largest_ns: int = 0):
@@ -73,6 +73,12 @@ class LatencyHistogram:
             return [float("nan")] * len(quantiles)
         places = np.searchsorted(sums, np.array(quantiles) * sums[-1])
         return [min(2 ** ((int(place) + 0.5) / _PARTS), self._max) / 1e6 for place in places]
+
+    @property
+    def mean_ms(self) -> float:
+        """Each duration taken as the middle of its bin; NaN without observations."""
+        middles = 2 ** ((np.arange(_BINS) + 0.5) / _PARTS) / 1e6
+        return float(self._counts @ middles / self.count) if self.count else float("nan")
 
     @property
     def largest_ns(self) -> int:

@@ -9,6 +9,7 @@ Ordered Stream Processing on Shared-Memory Multicores".
 ``specification``     a chain of them, as an operator of a query
 ``binding``           what names stand for in kernels, and the rewritten functions
 ``template``          the text of one pipeline's kernels
+``held_texts``        which strings its states hold
 ``build``             that text, and the loop that calls it
 ====================  ======================================================================
 

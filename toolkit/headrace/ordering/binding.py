@@ -7,7 +7,6 @@ read is copied into the ring. What a stage emits is never null.
 
 from __future__ import annotations
 
-import ast
 import copy
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +31,7 @@ KERNEL_WORDS = ("me", "c", "s", "l", "r", "k", "owner", "ts")
 """Parameters of every function: the record at `r`, the state at `k`, whose free lists begin at `owner`."""
 NO_TEXT = ""
 """The first literal, so its id is 0."""
-TEXT_FIELDS = ("text_prefixes", "text_addresses", "text_lengths", "text_points")
+TEXT_FIELDS = ("text_prefixes", "text_addresses", "text_lengths", "text_points", "text_held")
 LITERALS = "text_literals"
 TEMPORARIES = 32
 """Containers that a function may make in passing."""
@@ -154,7 +153,7 @@ def bind(stages: Sequence[Stage], schema: pa.Schema, event_time: str, debug: boo
     FunctionError
         With the line of what cannot be compiled.
     """
-    texts = Texts(*(f"s.{name}" for name in TEXT_FIELDS), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT])
+    texts = Texts(*(f"s.{name}" for name in TEXT_FIELDS[:-1]), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT])
     memory = Memory(
         arena="s.arena",
         free="s.arena_free",
@@ -276,8 +275,7 @@ class _Writing:
         if stage.kind == "filter":
             emits["returns"] = "truth"
         else:
-            captured, has_time = _with_time(captured, stage.roles)
-            emits |= _emission(number, stage, has_time)
+            emits |= _emission(number, stage)
         return specialise(
             captured,
             name=f"user_{number}",
@@ -297,7 +295,7 @@ class _Writing:
             arguments=("state", "emit"),
             bindings={"state": placed.bindings(stage.state)},
             parameters=KERNEL_WORDS,
-            **_emission(number, stage, has_time=True),
+            **_emission(number, stage, is_end=True),
             **self._options,
         )
 
@@ -307,33 +305,9 @@ def _captured(function: Any) -> CapturedFunction:
     return dataclasses.replace(captured, node=copy.deepcopy(captured.node))
 
 
-def _emission(number: int, stage: Stage, has_time: bool) -> dict[str, Any]:
-    """What ``emit`` becomes: fields by their place, the time last."""
-    emits: dict[str, Any] = dict(stage.emits)
-    places = "".join(f", {{{place}}}" for place in range(len(emits)))
-    if has_time:
-        time = f"{{{len(emits)}}}"
-        emits[OWN_TIME] = "int64"
-        return {"emits": emits, "emit": f"give_{number}(c, l, r, {time}{places})"}
-    return {"emits": emits, "emit": f"give_{number}(c, l, r, ts{places})"}
-
-
-def _with_time(captured: CapturedFunction, roles: tuple[str, ...]) -> tuple[CapturedFunction, bool]:
-    """Give every emission a time, that of the tuple, if one of them has its own. Returns also whether one has."""
-    if len(captured.parameters) != len(roles):
-        return captured, False
-    t, emit = captured.parameters[roles.index("t")], captured.parameters[roles.index("emit")]
-    calls = [
-        node
-        for node in ast.walk(captured.node)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == emit
-    ]
-    timed = [call for call in calls if any(one.arg == OWN_TIME for one in call.keywords)]
-    if not timed:
-        return captured, False
-    for call in calls:
-        if call not in timed:
-            time = ast.Attribute(ast.Name(t, ast.Load()), "ts", ast.Load())
-            call.keywords.append(ast.copy_location(ast.keyword(OWN_TIME, time), call))
-            ast.fix_missing_locations(call)
-    return captured, True
+def _emission(number: int, stage: Stage, is_end: bool = False) -> dict[str, Any]:
+    """What ``emit`` becomes: fields by their place, the time last; that of the tuple unless it is given, but at the end."""
+    emits: dict[str, Any] = dict(stage.emits) | {OWN_TIME: "int64"}
+    places = "".join(f", {{{place}}}" for place in range(len(stage.emits)))
+    left_out = {} if is_end else {OWN_TIME: "ts"}
+    return {"emits": emits, "emit": f"give_{number}(c, l, r, {{{len(stage.emits)}}}{places})", "left_out": left_out}

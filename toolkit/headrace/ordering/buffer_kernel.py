@@ -404,6 +404,15 @@ def drain_held(c, o, stage):
 
 
 @kernel
+def is_in_flight(c):
+    """Whether a record of any stage has not been passed on, first to last: what a stage passes on is behind it before."""
+    for stage in range(c.form.shape[0]):
+        if load_acquire(c.stage, cell(stage, NEXT)) != load_acquire(c.stage, cell(stage, TAIL)):
+            return True
+    return False
+
+
+@kernel
 def is_complete(c, stage):
     """W4: whether the first slot that has not been passed on is complete."""
     serial = load_acquire(c.stage, cell(stage, NEXT))
@@ -478,6 +487,7 @@ __all__ = [
     "close_output",
     "enqueue",
     "flush",
+    "is_in_flight",
     "grow_output",
     "open_output",
     "record_of",

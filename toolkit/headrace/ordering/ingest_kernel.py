@@ -3,6 +3,8 @@
 Invariants  I1  who has INGESTING alone reads the gate (its reader 0), and writes TAIL,
                 PROGRESS, END_AT and the queues of stage 0
             I2  a record's serial number is its row number in the merged input
+            I3  while INGESTING is ours, and no record is in flight, nobody runs a stage: a record is appended
+                downstream (D4) before it has been passed on (D5), and its function has returned before it is complete
 Ordering    exchange INGESTING 0 -> 1 and back: what one wrote, the next one reads.
             TAIL as of `buffer_kernel`, D4 and D5
 Checked     tests/headrace/ordering
@@ -11,7 +13,7 @@ Checked     tests/headrace/ordering
 from headrace.gates.merged_log_kernel import advance, lane, peek
 from headrace.kernel import kernel
 from headrace.memory.atomics import exchange, load_acquire, load_relaxed, store_relaxed, store_release
-from headrace.ordering.buffer_kernel import append_end, cell, enqueue, record_of
+from headrace.ordering.buffer_kernel import append_end, cell, enqueue, is_in_flight, record_of
 from headrace.ordering.words import (
     AT,
     BEGUN,
@@ -27,6 +29,9 @@ from headrace.ordering.words import (
     PROGRESS,
     REF,
     TAIL,
+    TEXTS_ASKED,
+    TEXTS_AT,
+    TEXTS_TOLD,
     TS,
 )
 from headrace.progress import END_OF_TIME
@@ -52,8 +57,25 @@ def ingest(me, g, c, x, s, l):
 
 
 @kernel
+def tell_texts(c, s, l):
+    """Say what strings the states hold, if that is asked. False: records are in flight, and nobody may take more."""
+    asked = load_acquire(c.words, TEXTS_ASKED)
+    if asked == load_relaxed(c.words, TEXTS_TOLD):
+        return True
+    if is_in_flight(c):
+        return False
+    ts = load_relaxed(c.stage, cell(0, PROGRESS))
+    hold_texts(c, s, l, ts)
+    store_relaxed(c.words, TEXTS_AT, ts)
+    store_release(c.words, TEXTS_TOLD, asked)
+    return True
+
+
+@kernel
 def ingest_held(me, g, c, x, s, l):
     """The same, when INGESTING is ours."""
+    if not tell_texts(c, s, l):
+        return False
     first = load_relaxed(c.stage, cell(0, TAIL))
     room = c.form[0, MASK] + 1 - (first - load_acquire(c.stage, cell(0, NEXT)))
     planned = load_relaxed(c.words, PLANNED)

@@ -23,7 +23,7 @@ from headrace.gates.merged_log_kernel import DATA_EVENT, READERS_WAITING, peek
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, borrowed, load_acquire, load_relaxed, now_ns, pause, yield_core
 from headrace.memory.event_count import cancel, prepare, signal, sleep
-from headrace.ordering.buffer_kernel import cell, room_behind, sweep
+from headrace.ordering.buffer_kernel import cell, is_in_flight, room_behind, sweep
 from headrace.ordering.schedule_kernel import choose, is_schedulable, worklist
 from headrace.ordering.words import (
     BATCH,
@@ -74,14 +74,6 @@ def has_work(g, c):
         return False
     _, ready = peek(g, 0, load_relaxed(c.words, PLACE), 1)
     return ready > 0
-
-
-@kernel
-def is_in_flight(c):
-    for stage in range(c.form.shape[0]):
-        if load_acquire(c.stage, cell(stage, NEXT)) != load_relaxed(c.stage, cell(stage, TAIL)):
-            return True
-    return False
 
 
 @kernel

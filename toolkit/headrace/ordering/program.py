@@ -18,18 +18,23 @@ from headrace.ingress.times import time_text
 from headrace.memory.arena import HANDED_OUT, HEAD, allocate_arena, used_bytes
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import named
+from headrace.memory.cells import publish_cell, read_cell
 from headrace.memory.maps_kernel import map_find
 from headrace.memory.own_words import own_words
 from headrace.ordering import words
 from headrace.ordering.binding import LITERALS, TEMPORARIES, TEXT_FIELDS, Bound, BoundStage, bind_policy
 from headrace.ordering.control import PipelineArrays
+from headrace.ordering.held_texts import holds_texts
 from headrace.ordering.stages import Stage
-from headrace.ordering.template import LEAST_LOOKED_FOR
+from headrace.ordering.template import LEAST_LOOKED_FOR, NOT_ONCE
 from headrace.plan.nodes import Branch, OperatorNode, StreamType
+from headrace.progress import END_OF_TIME
 from headrace.windows import parse_duration
 from headrace.workers import worker_kernel
 
 MAX_TEXTS = 1 << 24
+LEAST_RECYCLED = 1 << 14
+"""Ids of fewer strings are not worth looking for."""
 
 
 class Program:
@@ -67,6 +72,8 @@ class Program:
             self.texts.set_types([pa.string()])
             self.texts.keep(self.bound.literals)
             self.text_columns = {one.column: self.texts for one in read if one.kind == "string"}
+        self._keeps_texts = holds_texts(self.bound)
+        self._recycle_at, self._asked, self._is_asking = LEAST_RECYCLED, 0, False
         self.state = self._allocate(max_state)
 
     def _allocate(self, max_state: int) -> Any:
@@ -92,7 +99,7 @@ class Program:
             "temporaries": np.zeros(self.workers * TEMPORARIES * HEAD, np.int64),
         }
         if self.texts is not None:
-            fields |= zip(TEXT_FIELDS, (*self.texts.arrays, self.texts.points), strict=True)
+            fields |= zip(TEXT_FIELDS, (*self.texts.arrays, self.texts.points, self.texts.held), strict=True)
             fields[LITERALS] = self.texts.keep(self.bound.literals).astype(np.int64)
         return named(**fields)
 
@@ -102,6 +109,29 @@ class Program:
     def private(self) -> np.ndarray:
         """A worker's own words."""
         return own_words(words.PRIVATE_WORDS)
+
+    def release(self, watermark: int, shared: PipelineArrays) -> None:
+        """The results of all tuples up to `watermark` are out: ids of strings that nothing has any more may go to others."""
+        if self.texts is None or watermark >= END_OF_TIME:
+            return
+        if self._is_asking:
+            at = read_cell(shared.words, words.TEXTS_AT)
+            if read_cell(shared.words, words.TEXTS_TOLD) == self._asked and watermark >= at - 1:
+                self._is_asking = False
+                self._recycle(at)
+        elif self.texts.size > self._recycle_at:
+            if self._keeps_texts:
+                self._is_asking, self._asked = True, self._asked + 1
+                publish_cell(shared.words, words.TEXTS_ASKED, self._asked)
+            else:
+                self._recycle(watermark + 1)
+
+    def _recycle(self, horizon: int) -> None:
+        """Free the ids of strings that were used before `horizon` only."""
+        assert self.texts is not None
+        self.texts.horizon = horizon
+        self.texts.recycle(horizon)
+        self._recycle_at = max(LEAST_RECYCLED, 2 * self.texts.size)
 
     def state_bytes(self) -> int:
         """Bytes of the states."""
@@ -135,6 +165,8 @@ class Program:
         emits = [*stage.emits, "ts"] if stage.emits else None
         explained = explain_failure(function, roles, given(), emits, error, given)
         where = f"{stage.name}: "
+        if str(error) == NOT_ONCE:  # in plain Python it may emit as often as it likes
+            explained = FunctionError(where + NOT_ONCE, explained.function, explained.file, explained.line, row)
         if not str(explained.args[0]).startswith(where):
             explained = FunctionError(where + str(explained.args[0]), explained.function, explained.file, explained.line, row)
         kind = self.node.schema.field(0).type

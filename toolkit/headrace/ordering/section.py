@@ -130,6 +130,10 @@ class OrderedSection(GatedSection):
             return self.program.out_of_order(reported)
         return RunFailedError(f"a worker failed with code {code}; please report this")
 
+    def release(self, watermark: int) -> None:
+        super().release(watermark)
+        self.program.release(watermark, self.control)
+
     # -- what is measured
 
     def records_held(self, members: list[int]) -> int:

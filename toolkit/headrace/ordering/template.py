@@ -13,7 +13,7 @@ Fields of the bundle ``s``::
     forget_after              by stage, event time for which a key is remembered
     stage_state               by stage, where a stateful one has its state in the arena
     temporaries               heads of containers that last for one call
-    text_..., text_literals   as in custom operators, where there are strings
+    text_..., text_literals   as in custom operators, where there are strings; text_held: `held_texts`
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from headrace.codegen.text import indent
 from headrace.ingress.store import directory_width
 from headrace.memory.arena import CLASSES, HEAD
 from headrace.ordering.binding import Bound, BoundStage, Column
+from headrace.ordering.held_texts import hold_text
 from headrace.ordering.words import FIRST_COLUMN
 
 _IMPORTS = """
@@ -37,12 +38,13 @@ from headrace.memory.atomics import view_f64, view_i64, view_u8
 from headrace.memory.arena import release
 from headrace.memory.maps_kernel import entry, map_put, map_remove
 from headrace.memory.atomics import load_relaxed
+from headrace.memory.held_texts_kernel import hold_entries, hold_text, hold_words
 from headrace.memory.words import copy_words
 from headrace.ordering.buffer_kernel import cell, grow_output, record_of, slot_of
 from headrace.ordering.schedule_kernel import cost, is_schedulable, selectivity, worklist
 from headrace.ordering.words import (
-    AT, BEGUN, BUCKET, CHOOSING, FIRST, LAST, MOST, NULL_KEY, NULLS, ORIGIN, OUT_AT, OUT_BLOCK, OUT_LIMIT, POSITION, REF,
-    SLOT_WORDS, STAGE, TS, WORKERS,
+    AT, BEGUN, BUCKET, BUCKET_COUNT, BUCKETS, CHOOSING, FIRST, LAST, MOST, NULL_KEY, NULLS, ORIGIN, OUT_AT, OUT_BLOCK, OUT_LIMIT,
+    POSITION, REF, SLOT_WORDS, STAGE, TS, WORKERS,
 )
 from headrace.ordering.work_kernel import NO_MEMORY
 from headrace.workers.worker_kernel import fail, stopped
@@ -176,8 +178,10 @@ _ONE = """
 before = l[OUT_AT] - l[OUT_BLOCK]
 {call}
 if l[OUT_AT] - l[OUT_BLOCK] - before != {stride}:
-    raise ValueError("map() takes a function that emits once for each tuple; this one did not")
+    raise ValueError({not_once!r})
 """
+NOT_ONCE = "map() takes a function that emits once for each tuple, and for this one it did not: flat_map() takes any number"
+"""What a ValueError of a kernel says if it is about that."""
 
 _FILL = """
 @kernel
@@ -260,6 +264,7 @@ def generate(bound: Bound, value_columns: Sequence[str], policy: GeneratedFuncti
                 f"    r = record_of(c, {number}, position)",
                 f"    end_{number}(me, c, s, l, r, s.stage_state[{number}], s.owners[{number}] * {CLASSES}, c.ring[r + TS])",
             ]
+    text += hold_text(bound)
     text += _DISPATCH.format(name="run_stage", parameters="first, last", calls=indent("\n".join(runs), 1).rstrip("\n"))
     return text + _DISPATCH.format(
         name="end_stage", parameters="position", calls=indent("\n".join(ends) or "pass", 1).rstrip("\n")
@@ -320,7 +325,7 @@ def _call_text(number: int, one: BoundStage, out_stride: int) -> str:
     if one.stage.kind == "filter":
         return f"if {call}:\n    keep_{number}(c, l, r)"
     if one.stage.kind == "map":
-        return _ONE.format(call=call, stride=out_stride).strip("\n")
+        return _ONE.format(call=call, stride=out_stride, not_once=NOT_ONCE).strip("\n")
     if one.stage.kind == "partitioned":
         find, time = ("state", "") if one.stage.forget is None else ("recent_state", ", ts")
         text = _OF_KEY.format(number=number, classes=CLASSES, key=one.key, find=find, time=time).strip("\n") + "\n" + call

@@ -14,7 +14,10 @@ INPUT_OVER = (CHANGE_WORDS + 3) * CELL  # the gate has given its last record
 GIVEN = (CHANGE_WORDS + 4) * CELL  # rows written into the result ring
 OVER = (CHANGE_WORDS + 5) * CELL  # the last row is among them
 BLOCKED = (CHANGE_WORDS + 6) * CELL  # the result ring was full when rows were to be written
-WORD_COUNT = CHANGE_WORDS + 7
+TEXTS_ASKED = (CHANGE_WORDS + 7) * CELL  # how often somebody has asked what strings the states hold
+TEXTS_TOLD = (CHANGE_WORDS + 8) * CELL  # how often that was said
+TEXTS_AT = (CHANGE_WORDS + 9) * CELL  # as of which event time
+WORD_COUNT = CHANGE_WORDS + 10
 
 # Cells of `stage`, of each stage.
 TAIL, HEAD, NEXT, DRAINING, WORKERS, PROGRESS, END_AT, TICKETS, LATEST = (k * CELL for k in range(9))

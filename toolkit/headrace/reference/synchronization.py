@@ -117,6 +117,27 @@ def merged(inputs: Listed[Input]) -> list[Event]:
     return [Event(t.ts, t.payload["tag"], t.payload["payload"]) for t in merge(sources)]
 
 
+def ticked(inputs: Listed[Input], every: Mapping[AnyTag, int]) -> list[Input]:
+    """Add what event time brings to what inputs bring: of each periodic tag an event at the end of each slice with events.
+
+    Parameters
+    ----------
+    inputs : sequence
+        As of `run`.
+    every : mapping of tag to int
+        Periodic tags, and how long their slices are in the inputs' time unit; they come before what has their ts, in
+        the order given.
+
+    Examples
+    --------
+    >>> ticked([("value", [(-1, {}), (4, {}), (5, {}), (23, {})])], {"tick": 5})[0]
+    ('tick', [(0, {'every': 5}), (5, {'every': 5}), (10, {'every': 5}), (25, {'every': 5})])
+    """
+    times = {row[0] for given in inputs for row in (given[1] if isinstance(given, tuple) else given)}
+    ends = {tag: sorted({(ts // width + 1) * width for ts in times}) for tag, width in every.items()}
+    return [*((tag, [(ts, {"every": every[tag]}) for ts in own]) for tag, own in ends.items()), *inputs]
+
+
 def _with_tags(given: Input) -> Source:
     if isinstance(given, tuple):
         tag, rows = given

@@ -17,6 +17,10 @@ from headrace.reference.transactions import check_range
 from headrace.windows import DEFAULT_TIME_UNIT, Duration, parse_duration
 
 MODULUS = 1_000
+RARE = 100
+DEVIATIONS = 3
+LEAST_SCORE = 2
+"""Of `outlier`: what not one in `RARE` has is unusual, and what is so many standard deviations away; how many such make one."""
 LEVELS = {"house": 1, "household": 2, "plug": 3}
 """Each level of `smarthome`, and by how many of the three ids its keys are named."""
 
@@ -112,11 +116,73 @@ def smarthome(sources: Sequence[Source], slice: Duration = "1h", unit: str = DEF
     return rows
 
 
+def outlier(sources: Sequence[Source], every: Duration = "10min", unit: str = DEFAULT_TIME_UNIT) -> list[Payload]:
+    """Find connections that are unusual by the model of the last request, and by that of the one at the end of their slice.
+
+    A model is of all connections before it. Before the first request there is none, and all are unusual.
+    """
+    width = parse_duration(every, unit, "every")
+    if width < 1:
+        raise ParameterError(f"every={every!r}: give a duration above 0")
+    texts, numbers = ("protocol", "service", "flag"), ("duration", "src_bytes", "dst_bytes")
+    of_slice: list[tuple[int, dict[str, Any]]] = []
+    rows: list[Payload] = []
+    # The model: how many connections, how many with each value, sums of magnitudes and of their squares.
+    n = 0
+    counts: dict[tuple[str, str], int] = {}
+    totals, squares = dict.fromkeys(numbers, 0), dict.fromkeys(numbers, 0)
+
+    def score(e: dict[str, Any]) -> int:
+        unusual = sum(counts.get((name, e[name]), 0) * RARE < n for name in texts)
+        for name in numbers:
+            total = float(totals[name])
+            off = n * float(_magnitude(e[name])) - total
+            unusual += off * off > DEVIATIONS * DEVIATIONS * max(0.0, n * float(squares[name]) - total * total)
+        return unusual
+
+    def close(index: int) -> None:
+        nonlocal n
+        candidates = [(row, e) for row, e in of_slice if n == 0 or score(e) >= LEAST_SCORE]
+        for _, e in of_slice:
+            n += 1
+            for name in texts:
+                counts[name, e[name]] = counts.get((name, e[name]), 0) + 1
+            for name in numbers:
+                totals[name] += _magnitude(e[name])
+                squares[name] += _magnitude(e[name]) ** 2
+        of_slice.clear()
+        for row, e in candidates:
+            if (found := score(e)) >= LEAST_SCORE:
+                told = {name: e[name] for name in (*texts, *numbers)}
+                rows.append({"ts": (index + 1) * width, "row": row, **told, "score": found})
+
+    index = 0
+    for row, (ts, _, e) in enumerate(_events(sources, [], [*texts, *numbers], [])):
+        if of_slice and ts // width > index:
+            close(index)
+        index = ts // width
+        of_slice.append((row, e))
+    if of_slice:
+        close(index)
+    return rows
+
+
+def _magnitude(number: int) -> int:
+    """Sixteenths of the bits of a number, and its sign; -2**63 counts as the number above it."""
+    size = min(abs(number), 2**63 - 1)
+    if size == 0:
+        return 0
+    bits = size.bit_length() - 1
+    scaled = 16 * bits + size * 16 // 2**bits
+    return scaled if number > 0 else -scaled
+
+
 APPS: dict[str, Callable[..., list[Payload]]] = {
     "eventwindow": eventwindow,
     "pageview": pageview,
     "modelfraud": modelfraud,
     "keycounter": keycounter,
+    "outlier": outlier,
     "smarthome": smarthome,
 }
 """Name on the command line -> reference."""

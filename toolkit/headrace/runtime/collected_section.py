@@ -20,6 +20,7 @@ from headrace.kernel import compile_now
 from headrace.memory.cells import publish_cell, read_cell
 from headrace.metrics.latency import LatencyHistogram
 from headrace.runtime.feeding import Stopped
+from headrace.runtime.gate_inlet import GateInlet
 from headrace.runtime.sections import RunContext, Section, Task
 from headrace.workers import spans, worker_kernel
 from headrace.workers.spans import counters
@@ -43,6 +44,7 @@ class CollectedSection(Section, Protocol):
     """What makes rows of result records."""
     result_lists: Sequence[tuple[int, int]] = ()
     """Pairs of result columns that hold lists, as of `Collector`."""
+    inlets: Sequence[GateInlet]
     collector: Collector | None = None
     _run: RunContext
 
@@ -129,6 +131,12 @@ class CollectedSection(Section, Protocol):
             self.out, self.result_columns, self.finisher, list(consumers), self.release, is_last=is_last,
             is_saturated=self.is_saturated, lists=self.result_lists,
         )  # fmt: skip
+
+    def let_go(self) -> None:
+        """Cut what refers back to it."""
+        for inlet in self.inlets:
+            inlet.let_go()
+        vars(self.collector).clear()
 
     def tasks(self) -> list[Task]:
         """Workers, collector, and what else there is."""

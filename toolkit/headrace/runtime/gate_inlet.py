@@ -84,6 +84,12 @@ class GateInlet:
         self.latest_keys = np.empty(0, np.int32)
         """int32[k]: encoded keys of the rows that came last."""
 
+    def let_go(self) -> None:
+        """Cut what refers back to it and to its section: nothing comes in any more, and nothing is measured."""
+        vars(self.books).clear()
+        for name in ("encoder", "_progress", "_note_keys"):
+            vars(self).pop(name, None)
+
     def encode(self, batch: pa.RecordBatch, ts: np.ndarray | None = None) -> Iterable[EncodedBatch]:
         """Turn rows into columns of numbers."""
         return self.encoder.encode(batch, ts)

@@ -54,9 +54,10 @@ _ABANDONED = "nothing referred to it any more"
 _KEEPER_S = 0.1
 """The keeper looks at least so often whether the run was abandoned."""
 _MOST_LEFT = 4
-"""Ended runs that nobody refers to may wait for the collector of cycles; it counts objects, and theirs are few and large."""
+"""Sections of ended runs may wait for the collector of cycles; it counts objects, and theirs are few and large."""
 _numbers = itertools.count(1)
-_executions: weakref.WeakSet[Execution] = weakref.WeakSet()
+_left: weakref.WeakSet[Section] = weakref.WeakSet()
+"""Sections that nobody uses any more and that are not gone: of runs whose error keeps frames, or with circles of their own."""
 
 
 class AbandonedRunWarning(RuntimeWarning):
@@ -89,7 +90,7 @@ class Execution:
         self._lock = threading.RLock()
         self.sources: list[Source] = []
         self.history = History(self.metrics, options.sample_every or DEFAULT_EVERY_S)
-        self.pool = WorkerPool(self.fail)
+        self.pool = WorkerPool(self.fail, self._let_go_if_left)
         self.controls = Controls(self.pool.start, self.over.is_set)
         self.started_ns = time.monotonic_ns()
         self.ended_ns = 0
@@ -129,7 +130,6 @@ class Execution:
             for output in self.query.outputs
         }
         self._open_sinks()
-        _executions.add(self)
         try:
             if checkpointing is not None:
                 (only,) = self._consumers.values()
@@ -312,6 +312,25 @@ class Execution:
     def abandon(self) -> None:
         """Nobody can reach the run any more. Takes no lock and wakes nobody: the garbage collector calls it anywhere."""
         self._is_abandoned = os.getpid() == self.pid
+        self._let_go_if_left()
+
+    def _let_go_if_left(self) -> None:
+        """Free the memory of a run that is over, is used by nobody, and has no thread left: the last to go calls it.
+
+        Its parts refer to each other in circles, for which Python looks seldom.
+        """
+        parts = vars(self)
+        pool = parts.get("pool")
+        # Two threads may be the last to go, and a handle: twice is as well as once.
+        if not self.is_left or pool is None or pool.alive:
+            return
+        for section in parts.get("sections", {}).values():
+            section.let_go()
+            _left.add(section)
+        for source in parts.get("sources", ()):
+            vars(source).clear()
+        for name in ("pool", "sections", "operators", "sources", "history", "controls", "sinks", "_consumers"):
+            parts.pop(name, None)
 
     def _keep(self) -> None:
         """Body of the keeper: end a run that nobody can reach."""
@@ -412,12 +431,10 @@ class Execution:
 
 
 def _collect_those_left() -> None:
-    """Free the memory of ended runs that nobody refers to, if there are several: tens of megabytes each."""
-    left = [execution for execution in list(_executions) if execution.is_left]
-    is_many = len(left) >= _MOST_LEFT
-    del left
-    if is_many:
+    """Free the memory of runs that did not go with the last reference, if there are several: tens of megabytes each."""
+    if len(_left) >= _MOST_LEFT:
         gc.collect()
+        _left.clear()
 
 
 def _shared_readers(feeds: Sequence[Feed]) -> dict[Feed, Reader]:

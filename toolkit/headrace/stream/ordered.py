@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
+from headrace.names import explains_arguments
 from headrace.ordering.specification import OrderedSpec
 from headrace.ordering.stages import Stage, make_stage
 from headrace.plan.nodes import Node, check_result, operator_node
@@ -37,6 +38,7 @@ class Staged:
         """The stream itself: it is ordered already."""
         return self
 
+    @explains_arguments()
     def filter(self, condition: Callable, name: str | None = None) -> Self:
         """Keep tuples for which ``f(t)`` is true: a stateless stage.
 
@@ -49,6 +51,7 @@ class Staged:
         """
         return self._and("filter", condition, name=name)
 
+    @explains_arguments()
     def map(self, function: Callable, emits: Mapping[str, Any] | None = None, name: str | None = None) -> Self:
         """Make one tuple of each: a stateless stage.
 
@@ -63,10 +66,12 @@ class Staged:
         """
         return self._and("map", function, emits=emits, name=name)
 
+    @explains_arguments()
     def flat_map(self, function: Callable, emits: Mapping[str, Any] | None = None, name: str | None = None) -> Self:
         """Make none, one or many tuples of each: a stateless stage. Parameters as of `map`."""
         return self._and("flat_map", function, emits=emits, name=name)
 
+    @explains_arguments()
     def partitioned(
         self,
         function: Callable,
@@ -107,6 +112,7 @@ class Staged:
             "partitioned", function, by=by, state=state, emits=emits, buckets=buckets, ranges=ranges, forget=forget, name=name
         )
 
+    @explains_arguments()
     def stateful(
         self,
         function: Callable,

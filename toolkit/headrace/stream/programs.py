@@ -193,9 +193,11 @@ def _read_inputs(program: Program, inputs: Any) -> list[tuple[Input, Stream]]:
         for name in names:
             if name not in program.tags:
                 raise UnknownNameError(f"inputs: there is no tag {name!r}; {instead(name, program.tags, 'the tags')}")
+            if name in program.periodic:
+                raise ParameterError(f"inputs: {name!r} is periodic, and no input brings it: event time does; leave it out")
         given = value if isinstance(value, list | tuple) else [value]
         read.extend(_read_input(names, one, seen) for one in given)
-    missing = [name for name, count in seen.items() if not count]
+    missing = [name for name, count in seen.items() if not count and name not in program.periodic]
     if missing:
         raise ParameterError(
             f"inputs: nothing brings {missing[0]!r}; give it an input, an empty table if there are no such events"

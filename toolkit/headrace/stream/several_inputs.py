@@ -10,7 +10,7 @@ from headrace.elastic.specs import key_types, keys_text, window_text
 from headrace.errors import ParameterError, SchemaError
 from headrace.names import explains_arguments, missing_attribute
 from headrace.stream.described import describe
-from headrace.stream.streams import KeyedStream, Stream, applied
+from headrace.stream.streams import WINDOW_WORDS, KeyedStream, Stream, applied
 from headrace.summary import Summarised
 from headrace.windows import Duration, Window
 
@@ -32,7 +32,7 @@ class KeyedInputs(Summarised):
     def __getattr__(self, name: str) -> Any:
         raise missing_attribute(self, name, dict.fromkeys(("aggregate", "apply"), ".window(...).apply(...)"))
 
-    @explains_arguments(width="size", slide="advance", step="advance", every="advance", hop="advance")
+    @explains_arguments(**WINDOW_WORDS)
     def window(
         self, size: Duration, advance: Duration | None = None, instances: str = "multi", zone: str | None = None
     ) -> WindowedInputs:

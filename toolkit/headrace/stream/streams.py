@@ -57,6 +57,14 @@ _AGGREGATES = (
     "collect_list", "collect_set", "median", "quantile", "mode", "top",
 )  # fmt: skip
 _WINDOWED = ".window(size, advance)"
+WINDOW_WORDS = {
+    "width": "size", "slide": "advance", "step": "advance", "every": "advance", "hop": "advance",
+    "tz": "zone", "timezone": "zone", "time_zone": "zone",
+} | dict.fromkeys(
+    ("session", "gap"),
+    "windows have a fixed size; keep a session as a state that says when its user was seen last, in"
+    " stream.ordered().partitioned(f, by=..., state=...)",
+)  # fmt: skip
 
 
 class Stream(Summarised):
@@ -242,7 +250,7 @@ class Stream(Summarised):
         check_output_names([node.event_time, *names], "key_by()")
         return KeyedStream(node, names, keys, nulls)
 
-    @explains_arguments(width="size", slide="advance", step="advance", every="advance", hop="advance")
+    @explains_arguments(**WINDOW_WORDS)
     def window(
         self, size: Duration, advance: Duration | None = None, instances: str = "multi", zone: str | None = None
     ) -> WindowedStream:
@@ -285,7 +293,7 @@ class Stream(Summarised):
             Pairs match when their event times are less than this apart; as in `window`.
         where : predicate or function, optional
             ``hr.band("x", "a", 10) & hr.band("y", "b", 10)``, or a compiled
-            Python function ``lambda l, r: ...``. It reads numbers and bools,
+            Python function ``lambda l, r: ...``. It reads numbers, bools and strings,
             timestamps and durations as integers in the unit of their column,
             and the event times as ``l.ts`` and ``r.ts``, integers in the
             stream's unit; what else differs from Python is in `operator`.
@@ -412,7 +420,8 @@ class Stream(Summarised):
         Returns
         -------
         OrderedStream
-            `start` takes ``threads max_threads schedule queues reorder batch capacity`` for it.
+            `start` takes ``threads max_threads schedule queues reorder batch capacity`` for it. ``run["gap"]`` is the stage of
+            that name at run time: its cost, selectivity, backlog, workers now.
 
         Examples
         --------
@@ -716,7 +725,7 @@ class KeyedStream(Summarised):
         first = dict.fromkeys([*_RUNNING, *_OTHER_NAMES], ".window(...).aggregate(...) first")
         raise missing_attribute(self, name, stateful | dict.fromkeys(_WINDOWS, _WINDOWED) | first)
 
-    @explains_arguments(width="size", slide="advance", step="advance", every="advance", hop="advance")
+    @explains_arguments(**WINDOW_WORDS)
     def window(
         self, size: Duration, advance: Duration | None = None, instances: str = "multi", zone: str | None = None
     ) -> WindowedStream:
@@ -782,6 +791,8 @@ class WindowedStream(Summarised):
         {'ts': [60, 60], 'tag': ['a', 'b'], 'n': [2, 1]}
         """
         keyed, node = self._keyed, self._keyed._node
+        if not isinstance(name, str):
+            raise ParameterError(f"aggregate({name!r}): give each result a name, as in aggregate(n=hr.count(), most=hr.max('v'))")
         if not aggregates:
             raise ParameterError("aggregate(): give at least one, as in aggregate(n=hr.count())")
         for result, aggregate in aggregates.items():

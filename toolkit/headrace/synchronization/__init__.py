@@ -47,6 +47,7 @@ Running:
 ``states``            a state for each node, and why a call of a function failed
 ``layout``            a plan as kernels have it
 ``inlet``             from the rows of an input into mailboxes
+``ticks``             events that event time makes, in mailboxes of their own
 ``mailbox_kernel``    mailboxes, and the rule of which event may be processed next (section 3.4)
 ``tree_kernel``       who runs a node; rest, joins and forks
 ``plan_kernel``       what every worker does

@@ -140,6 +140,7 @@ def bind(program: Definition, debug: bool = False) -> Bound:
                 "tags_right": _membership(program, "right"),
             },
             parameters=FORK_WORDS,
+            ends=("state",),
             **options,
         )
         join = specialise(
@@ -148,6 +149,7 @@ def bind(program: Definition, debug: bool = False) -> Bound:
             arguments=("state", "state_other"),
             bindings={"state": bindings(program.state), "state_other": bindings(program.state, "k_other", "owner_other")},
             parameters=JOIN_WORDS,
+            ends=("state_other",),
             **options,
         )
     kinds: list[Kind] = [kind for one in program.tags.values() for kind in one.columns.values()]

@@ -17,6 +17,7 @@ from headrace.synchronization.definition import Definition, dependent, independe
 from headrace.synchronization.laws import DIFFERENT, ROUNDING, Case, Descent, Side, Tags, both_sides, is_valid
 from headrace.synchronization.shrinking import smallest
 from headrace.synchronization.tags import ImplementationTag, Tag, part_of
+from headrace.windows import TIMESTAMP_UNIT, parse_duration
 
 EXAMPLES = 300
 """Cases of each law, if not said otherwise."""
@@ -176,6 +177,10 @@ class _Cases:
         of = self._tag(tuple(tags))
         tag = self.program.tags[of.tag]
         self.ts += self.random.randrange(3)
+        if tag.every is not None:  # at the end of a slice, of which something may have come
+            width = parse_duration(tag.every, TIMESTAMP_UNIT)
+            self.ts = (self.ts // width + 1) * width
+            return Event(self.ts, of, {"every": width})
         payload = {name: self.random.choice(self.values.get(name) or _values_of(kind)) for name, kind in tag.columns.items()}
         if tag.by is not None:
             payload[tag.by] = self.random.choice(self.keys[of.tag][of.part])

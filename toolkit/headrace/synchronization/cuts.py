@@ -33,7 +33,6 @@ from headrace.synchronization.definition import Definition
 from headrace.synchronization.holding import Holding
 from headrace.synchronization.inputs import Input
 from headrace.synchronization.layout import Layout
-from headrace.synchronization.measuring import passed_by_queue
 from headrace.synchronization.replanning import rows_waiting
 from headrace.synchronization.resuming import Frontier, Reread
 from headrace.synchronization.tree_kernel import is_any_left
@@ -56,6 +55,7 @@ class Cut(Protocol):
     passed_before: int
     active: Any
 
+    def passed_rows(self) -> int: ...
     def hold_back(self, columns: list[np.ndarray | None]) -> None: ...
 
 
@@ -106,7 +106,7 @@ class ProgramCuts:
         """Events that are processed."""
         section = self._section
         ahead = sum(one.processed for one in self._frontiers)
-        return ahead + section.passed_before + sum(passed_by_queue(section))
+        return ahead + section.passed_before + section.passed_rows()
 
     @property
     def is_settled(self) -> bool:

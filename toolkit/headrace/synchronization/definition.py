@@ -48,6 +48,11 @@ class Definition:
         same, other = self.dependence[a, b]
         return same if same_part else other
 
+    @property
+    def periodic(self) -> dict[str, Tag]:
+        """The tags whose events are made by event time."""
+        return {name: tag for name, tag in self.tags.items() if tag.every is not None}
+
     def tag_of(self, name: str, payload: Mapping[str, Any], stream: int = 0) -> ImplementationTag:
         """Return the implementation tag of an event."""
         tag = self.tags[name]

@@ -20,6 +20,7 @@ from headrace.synchronization import mailbox_kernel, words
 from headrace.synchronization.control import PlanArrays
 from headrace.synchronization.inputs import Router
 from headrace.synchronization.resuming import Reread
+from headrace.synchronization.ticks import Ticker
 
 TAGS = "\0tags"
 """The store's column of implementation tags, where an input has several; no column of an input is called so."""
@@ -43,6 +44,8 @@ class MailboxInlet(GateInlet):
     heartbeat : int
         Rows between two publications.
     stop_word : int64[...]
+    ticker : Ticker or None
+        Of a program with periodic tags.
     """
 
     def __init__(
@@ -55,10 +58,12 @@ class MailboxInlet(GateInlet):
         make_encoder: Callable[[Callable[[list[int]], bool]], Encoder],
         heartbeat: int,
         stop_word: np.ndarray,
+        ticker: Ticker | None = None,
     ):
         source = GateSource(control, mailbox_kernel, number, stop_word)
         super().__init__(branch, source, store, make_encoder, lambda: self.books.added, lambda ids: None)
         self._control, self._router, self._heartbeat, self._stop_word = control, router, heartbeat, stop_word
+        self._ticker = ticker
         self.lock = threading.Lock()
         """Held while rows are given; whoever changes the plan takes it."""
         self.queues = np.zeros(0, np.int32)
@@ -80,6 +85,8 @@ class MailboxInlet(GateInlet):
             self._processed = self.reread.meet(piece.ts, piece.columns)
         super().hold(piece)
         self._held_queues = None
+        if self._ticker is not None:
+            self._ticker.note(piece.ts)
 
     def read_again(self, reread: Reread) -> None:
         """Meet rows that an earlier run has processed, which are counted and passed over."""
@@ -95,6 +102,8 @@ class MailboxInlet(GateInlet):
 
     def offer(self, ts: np.ndarray, start: int, stop: int, patient: bool) -> int:
         """Put rows of the piece that is held into mailboxes; returns how many there was room for."""
+        if self._ticker is not None and not self._ticker.advance(patient):
+            return 0
         processed = None if self._processed is None else self._processed[start:stop]
         wanted = stop - start if processed is None else int(np.count_nonzero(~processed))
         allowed = self.allowance.take(self.number, wanted, ALLOWANCE_WAIT_S if patient else 0.0)
@@ -109,6 +118,8 @@ class MailboxInlet(GateInlet):
         self.allowance.given(allowed - (taken - passed_over))
         if is_limited and patient and stop > start and not taken:
             time.sleep(ROOM_WAIT_S)
+        if self._ticker is not None:
+            self._ticker.advance(False)
         return taken
 
     def _add(self, ts: np.ndarray, start: int, stop: int, patient: bool) -> int:
@@ -125,7 +136,8 @@ class MailboxInlet(GateInlet):
     def promise(self, ts: int, patient: bool) -> bool:
         """No later row will be earlier than `ts`: a heartbeat."""
         with self.lock:
-            return bool(mailbox_kernel.promise(self._control, self.number, ts))
+            is_noted = bool(mailbox_kernel.promise(self._control, self.number, ts))
+        return is_noted and (self._ticker is None or self._ticker.advance(patient))
 
     def close(self, patient: bool) -> bool:
         """No row will follow."""

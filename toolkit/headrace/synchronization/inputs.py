@@ -184,13 +184,18 @@ class Router:
         return values[rows]
 
 
+def tick_inputs(program: Definition) -> list[Input]:
+    """What brings ticks: an input for each periodic tag, before all others in the order of events."""
+    return [Input((name,)) for name in program.periodic]
+
+
 def read_streams(inputs: Sequence[Input], program: Definition) -> dict[str, int]:
     """How many streams each tag has."""
     streams = dict.fromkeys(program.tags, 0)
-    for one in inputs:
+    for one in (*tick_inputs(program), *inputs):
         for name, first in zip(one.tags, one.first_stream, strict=True):
             streams[name] = max(streams[name], first + one.streams)
     return streams
 
 
-__all__ = ["Input", "Router", "read_streams"]
+__all__ = ["Input", "Router", "read_streams", "tick_inputs"]

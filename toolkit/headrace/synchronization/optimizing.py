@@ -44,7 +44,7 @@ def make_plan(
     _check_whole("leaves", leaves, MOST_LEAVES)
     if threads is not None:
         _check_whole("threads", threads, 4096)
-    tags = implementation_tags(program, streams_of(inputs))
+    tags = implementation_tags(program, streams_of(inputs) | dict.fromkeys(program.periodic, 1))
     known = None if rates is None else read_rates(program, tags, rates)
     if by == "best" and known is None:
         raise ParameterError("plan(by='best'): the best by what is not said; give rates=, events per second of each tag")

@@ -13,7 +13,7 @@ from headrace.errors import NotSupportedError, ParameterError, UnknownNameError
 from headrace.names import explains_arguments, instead
 from headrace.synchronization.checking import EXAMPLES, Checked, check
 from headrace.synchronization.definition import Definition
-from headrace.synchronization.tags import Tag, tag
+from headrace.synchronization.tags import PERIODIC, Every, Tag, tag
 
 if TYPE_CHECKING:
     from headrace.synchronization.plans import Plan
@@ -178,7 +178,7 @@ class TagPart(NamedTuple):
 @explains_arguments(init="state", emit="emits", outputs="emits", on="update", updates="update", dependencies="depends")
 def program(
     *,
-    tags: Mapping[str | Tag, Mapping[str, Any]],
+    tags: Mapping[str | Tag, Mapping[str, Any] | Every],
     update: Mapping[str, Callable],
     emits: Mapping[str, Any],
     depends: Iterable[tuple[str, str]] | Callable[[Any, Any], bool] = (),
@@ -196,7 +196,8 @@ def program(
     ----------
     tags : dict
         What kinds of events there are: name -> columns and their kinds ("int64", "float64", "bool", "string",
-        "timestamp[us]"). `hr.tag` in place of a name gives it a key.
+        "timestamp[us]"). `hr.tag` in place of a name gives it a key; `hr.every` in place of columns has event time make
+        its events.
     update : dict
         Name of each tag -> ``f(state, e, emit)``: e has the columns and ``e.ts``; ``emit(name=value, ...)`` makes an
         output at the event's time, as often as it is called; what it leaves out is null.
@@ -212,7 +213,8 @@ def program(
         ``fork(state, left, right, tags_left, tags_right)`` reads a state and writes two new ones, which then process
         independent events: ``"barrier" in tags_left`` says whether events of this tag will come left,
         ``("inc", key) in tags_left`` of a tag with keys. ``join(into, other)`` adds the second to the first. Without
-        them the program runs on one leaf.
+        them the program runs on one leaf. A list, set or map of ``state`` or of ``other`` that is assigned as a whole, and
+        not used besides, as in ``left.counts = state.counts``, is handed over without a copy.
     name : str, optional
 
     Returns
@@ -278,7 +280,14 @@ def _read_tags(given: Any) -> dict[str, Tag]:
         one = key if isinstance(key, Tag) else tag(key)
         if one.name in tags:
             raise ParameterError(f"tags: {one.name!r} is there twice; give them names of their own")
-        tags[one.name] = Tag(one.name, one.by, one.parts, _read_columns(one, columns))
+        if isinstance(columns, Every):
+            if one.by is not None:
+                raise ParameterError(f"tags: {one.name!r} is periodic, and its events have no key; leave out by={one.by!r}")
+            tags[one.name] = Tag(one.name, columns=PERIODIC, every=columns.duration)
+        else:
+            tags[one.name] = Tag(one.name, one.by, one.parts, _read_columns(one, columns))
+    if all(one.every is not None for one in tags.values()):
+        raise ParameterError(f"program(tags={given!r}): nothing would come; name a tag whose events come from an input")
     return tags
 
 

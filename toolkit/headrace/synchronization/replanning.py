@@ -16,7 +16,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from headrace.memory.atomics import CELL
-from headrace.memory.cells import read_cell
 from headrace.synchronization import control, words
 from headrace.synchronization.holding import Holding
 from headrace.synchronization.layout import Layout, lay_out
@@ -28,10 +27,12 @@ class Replanned(Protocol):
     control: Any
     layout: Layout
     states: Any
-    inlets: Any
+    feeders: Any
     holding: Holding
     passed_before: int
     tags_by_input: Any
+
+    def passed_rows(self) -> int: ...
 
 
 def rows_waiting(c: control.PlanArrays, layout: Layout, number: int) -> np.ndarray:
@@ -62,43 +63,40 @@ class Replanning:
         if not holding.ask(self):  # R1
             return False
         layout = lay_out(plan, section.states.bound.program, section.tags_by_input)
-        with holding.at_rest(section.inlets):  # R2, R4
+        with holding.at_rest(section.feeders):  # R2, R4
             done = self._write(layout)  # R3
         holding.let_go(self)  # R5
         return done
 
     def _write(self, layout: Layout) -> bool:
         section = self._section
-        waiting = [rows_waiting(section.control, section.layout, number) for number in range(len(section.inlets))]
+        waiting = [rows_waiting(section.control, section.layout, number) for number in range(len(section.feeders))]
         runs = [self._runs(number, rows, layout) for number, rows in enumerate(waiting)]
         if any(len(own) > words.RUNS for each in runs for own in each.values()):
             return False
-        section.passed_before += sum(self._cells(words.PASSED))
+        section.passed_before += section.passed_rows()
         root = len(section.layout.places) - 1
         control.write_plan(section.control, layout, list(section.states.bound.program.tags))
         section.states.write_plan(layout)
         section.states.move(root, len(layout.places) - 1)
         section.layout = layout
-        for number, (inlet, each) in enumerate(zip(section.inlets, runs, strict=True)):
+        for number, (inlet, each) in enumerate(zip(section.feeders, runs, strict=True)):
             inlet.redirect(np.array(layout.routes[number], np.int32))
             for queue, own in each.items():
                 self._fill(number, queue, own)
         return True
 
-    def _cells(self, what: int) -> list[int]:
-        queues = len(self._section.layout.queues)
-        return [int(read_cell(self._section.control.queue, q * words.QUEUE_CELLS * CELL + what)) for q in range(queues)]
 
     def _runs(self, number: int, rows: np.ndarray, layout: Layout) -> dict[int, np.ndarray]:
         """By new queue, its runs: int64[n, 2] of first rows and ends."""
-        queues = np.array(layout.routes[number], np.int64)[self._section.inlets[number].tags_of(rows)]
+        queues = np.array(layout.routes[number], np.int64)[self._section.feeders[number].tags_of(rows)]
         begins = np.flatnonzero((np.diff(rows, prepend=-2) != 1) | (np.diff(queues, prepend=-1) != 0))
         firsts, lasts = rows[begins], rows[np.append(begins[1:], len(rows))[: len(begins)] - 1] if len(rows) else rows
         return {int(q): np.stack([firsts, lasts + 1], axis=1)[queues[begins] == q] for q in np.unique(queues)}
 
     def _fill(self, number: int, queue: int, own: np.ndarray) -> None:
         """Put runs into an empty mailbox."""
-        c, store, now = self._section.control, self._section.inlets[number].store, time.monotonic_ns()
+        c, store, now = self._section.control, self._section.feeders[number].store, time.monotonic_ns()
         for run, (first, end) in enumerate(own.tolist()):
             place = (queue * words.RUNS + run) * words.RUN_WORDS
             c.runs[place : place + words.RUN_WORDS] = first, end, store.ts_of(first), now

@@ -30,7 +30,7 @@ from headrace.synchronization.build import Built
 from headrace.synchronization.cuts import ProgramCuts
 from headrace.synchronization.holding import Holding
 from headrace.synchronization.inlet import TAGS, MailboxInlet
-from headrace.synchronization.inputs import Input, Router, read_streams
+from headrace.synchronization.inputs import Input, Router, read_streams, tick_inputs
 from headrace.synchronization.layout import lay_out
 from headrace.synchronization.measuring import counted_by_queue, measure, passed_by_queue
 from headrace.synchronization.optimizing import make_plan
@@ -41,6 +41,8 @@ from headrace.synchronization.replanning import Replanning
 from headrace.synchronization.results import ProgramResults
 from headrace.synchronization.states import States
 from headrace.synchronization.template import STATE_FULL, generate
+from headrace.synchronization.ticks import Ticker, TickInput
+from headrace.windows import parse_duration
 from headrace.workers import worker_kernel
 
 OUTPUT_CAPACITY = 1 << 14
@@ -55,7 +57,9 @@ class ProgramSection(CollectedSection):
         self.operators = (node.name,)
         self.options, self.max_threads, self._debug = options, options.max_threads, options.debug
         self.bound = bound = spec.bind(options.debug)
-        given = [spec.inputs[branch.side] for branch in branches]
+        ticks = tick_inputs(spec.program)
+        self.tick_count = len(ticks)
+        given = [*ticks, *(spec.inputs[branch.side] for branch in branches)]
         self.tags_by_input = [one.implementation_tags(spec.program) for one in given]
         streams = read_streams(spec.inputs, spec.program)
         plan = self._plan_of(options, streams)
@@ -69,22 +73,28 @@ class ProgramSection(CollectedSection):
         self.program = self.states
         self.layout = lay_out(plan, spec.program, self.tags_by_input)
         self.passed_before = 0
-        """Events processed under plans that are in force no more."""
+        """Events that inputs brought, processed under plans that are in force no more."""
         initial, planned = options.initial(self.name, plan), options.planned(plan)
         most = [len(one.tags) * control.MOST_NODES for one in given]
         queues = sum(map(min, most, map(len, self.tags_by_input)))
         self.control = control.allocate(
-            self.max_threads, [directory_width(len(own)) for own in stored], [branch.side == 0 for branch in branches], queues,
+            self.max_threads, [directory_width(len(own)) for own in stored],
+            [*[False] * len(ticks), *(branch.side == 0 for branch in branches)], queues,
             len(bound.emits), OUTPUT_CAPACITY, len(planned),
         )  # fmt: skip
         self.holding = Holding(self.control)
         self.out = rings.allocate(self.max_threads + 1, OUTPUT_CAPACITY, self.control.meter)
-        self.directories = allocate_directories(len(branches), max(map(len, stored)))
+        self.directories = allocate_directories(len(given), max(map(len, stored)))
+        self.widths = [parse_duration(tag.every, node.unit, name) for name, tag in spec.program.periodic.items()]
+        self.ticks = [self._make_ticks(number, width, stored[number]) for number, width in enumerate(self.widths)]
+        stop, numbers = self.control.words[worker_kernel.STOP :], range(len(ticks), len(given))
+        ticker = Ticker(self.control, self.ticks, numbers, stop) if ticks else None
         self.inlets = [
             self._make_inlet(
-                number, branch, Router(one, bound, self.states.texts, branch.source), columns[number], stored[number]
+                number, branch, Router(given[number], bound, self.states.texts, branch.source), columns[number], stored[number],
+                ticker,
             )
-            for number, (branch, one) in enumerate(zip(branches, given, strict=True))
+            for number, branch in zip(numbers, branches, strict=True)
         ]  # fmt: skip
         self._write_plan()
         control.write_configuration(self.control, 0, initial)
@@ -105,9 +115,14 @@ class ProgramSection(CollectedSection):
         self._held_back: list[np.ndarray | None] | None = None
         self._built: Built | None = None
 
-    def checkpointed(self) -> ProgramCuts:
+    def checkpointed(self) -> ProgramCuts | None:
         """What says what its state is, and which rows are processed."""
-        return self._cuts
+        return None if self.ticks else self._cuts
+
+    @property
+    def lacks_checkpoints(self) -> str:
+        """Why it takes none."""
+        return "a program with periodic tags takes no checkpoints yet"
 
     def hold_back(self, columns: list[np.ndarray | None]) -> None:
         """Begin with results that an earlier run held back."""
@@ -137,24 +152,36 @@ class ProgramSection(CollectedSection):
         control.write_plan(self.control, self.layout, list(self.bound.program.tags))
         self.states.write_plan(self.layout)
         self.states.begin(self.layout)
-        for inlet, route in zip(self.inlets, self.layout.routes, strict=True):
+        for inlet, route in zip(self.feeders, self.layout.routes, strict=True):
             inlet.redirect(np.array(route, np.int32))
 
+    @property
+    def feeders(self) -> list[TickInput | MailboxInlet]:
+        """What gives events, by the number of the input: ticks, and then what the run feeds."""
+        return [*self.ticks, *self.inlets]
+
+    def _make_ticks(self, number: int, width: int, stored: dict[str, np.dtype]) -> TickInput:
+        store = Store(stored, False, self.directories[number])
+        stop = self.control.words[worker_kernel.STOP :]
+        return TickInput(self.control, number, width, store, self.options.heartbeat, stop)
+
     def _make_inlet(
-        self, number: int, branch: Branch, router: Router, columns: Mapping[str, Column], stored: dict[str, np.dtype]
-    ) -> MailboxInlet:
+        self, number: int, branch: Branch, router: Router, columns: Mapping[str, Column], stored: dict[str, np.dtype],
+        ticker: Ticker | None,
+    ) -> MailboxInlet:  # fmt: skip
         texts = [name for name, column in columns.items() if column.kind == "string"]
         known: Any = {} if self.states.texts is None else dict.fromkeys(texts, self.states.texts)
 
         def make_encoder(await_keys: Callable[[list[int]], bool]) -> Encoder:
             return Encoder(
                 schema=branch.schema, event_time=branch.event_time, keys=(), dictionary=None, values=list(columns), texts=known,
-                carry=[], time_unit=branch.time_unit, window_size=0, source=branch.source, await_keys=await_keys,
+                carry=[], time_unit=branch.time_unit, window_size=max(self.widths, default=0), source=branch.source,
+                await_keys=await_keys,
             )  # fmt: skip
 
         store = Store(stored, False, self.directories[number])
         stop = self.control.words[worker_kernel.STOP :]
-        return MailboxInlet(branch, self.control, number, store, router, make_encoder, self.options.heartbeat, stop)
+        return MailboxInlet(branch, self.control, number, store, router, make_encoder, self.options.heartbeat, stop, ticker)
 
     # -- what a run asks of a section
 
@@ -200,7 +227,7 @@ class ProgramSection(CollectedSection):
                 f"{self.name}: {STATE_FULL} take more than max_state={self.options.max_state} bytes; pass a larger max_state=, or"
                 f" keep less in them"
             )
-        stores = [inlet.store for inlet in self.inlets]
+        stores = [inlet.store for inlet in self.feeders]
         return self.states.explain_exception(error, self._private[worker], self.layout, stores)
 
     def explain_failure(self, reported: np.ndarray) -> HeadraceError:
@@ -209,7 +236,7 @@ class ProgramSection(CollectedSection):
 
     def release(self, watermark: int) -> None:
         """Free rows that are processed."""
-        for inlet in self.inlets:
+        for inlet in self.feeders:
             inlet.store.release(watermark + 1 if watermark < END_OF_TIME else watermark)
 
     def stop(self) -> None:
@@ -239,9 +266,14 @@ class ProgramSection(CollectedSection):
 
     def passed_tuples(self, members: list[int]) -> tuple[int, int, int]:
         """Events that are processed."""
-        passed = self.passed_before + sum(passed_by_queue(self))
+        passed = self.passed_before + self.passed_rows()
         passed += sum(inlet.reread.passed_over for inlet in self.inlets if inlet.reread is not None)
         return passed, passed, passed
+
+    def passed_rows(self) -> int:
+        """Events processed under the plan in force that inputs brought: all but ticks."""
+        queues = self.layout.queues
+        return sum(passed for queue, passed in zip(queues, passed_by_queue(self), strict=True) if queue.input >= self.tick_count)
 
     def faults_at_end(self, members: list[int], added: int) -> list[str]:
         """What shows, at the end of the input, that something is missing."""

@@ -13,6 +13,7 @@ from headrace.errors import ParameterError, SchemaError
 from headrace.plan.nodes import Branch, OperatorNode, StreamType
 from headrace.synchronization.definition import Definition
 from headrace.synchronization.inputs import Input
+from headrace.windows import parse_duration
 
 if TYPE_CHECKING:
     from headrace.synchronization.binding import Bound
@@ -56,6 +57,10 @@ class ProgramSpec:
         for name in self.program.emits:
             if name == first.event_time:
                 raise ParameterError(f"emits: {name!r} is the event time, which every output has; rename yours")
+        for tag in self.program.periodic.values():
+            assert tag.every is not None
+            if parse_duration(tag.every, first.unit, f"tags: {tag.name}: every") == 0:
+                raise ParameterError(f"tags: {tag.name}: every={tag.every!r} is less than the inputs' time unit, {first.unit}")
         self.bind()
         time = first.schema.field(first.event_time).with_nullable(True)
         emitted = [pa.field(name, arrow_of(kind)) for name, kind in self.program.emits.items()]

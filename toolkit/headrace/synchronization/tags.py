@@ -2,7 +2,8 @@
 
 A *tag* says what an event is to a program, ``value`` or ``barrier``. A keyed tag is one for each part of its keys, so
 that events of different keys can be independent. The streams of one tag are told apart too: an *implementation tag*
-(the paper's section 3.1) is a tag, a part and a stream, and is what nodes of a plan own.
+(the paper's section 3.1) is a tag, a part and a stream, and is what nodes of a plan own. Events of a *periodic* tag come
+from no input: event time makes them (`every`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow as pa
 from headrace.errors import ParameterError, UnknownNameError
 from headrace.names import explains_arguments, instead
 from headrace.synchronization import parts_kernel
+from headrace.windows import Duration, parse_duration
 
 PARTS = 64
 """Of a keyed tag, if not said otherwise."""
@@ -36,14 +38,19 @@ class Tag:
         Into which its keys are hashed; 1 if it has no key.
     columns : mapping of str to kind
         Of its payload; empty until a program says them.
+    every : duration or None
+        Of a periodic tag, between two of its events at least.
     """
 
     name: str
     by: str | None = None
     parts: int = 1
     columns: Mapping[str, str] = field(default_factory=dict, hash=False)
+    every: Duration | None = None
 
     def __str__(self) -> str:
+        if self.every is not None:
+            return f"{self.name} every {self.every}"
         columns = ", ".join(f"{name}: {kind}" for name, kind in self.columns.items())
         by = "" if self.by is None else f" by {self.by} in {self.parts}"
         return f"{self.name}({columns}){by}"
@@ -86,6 +93,59 @@ def tag(name: str, *, by: str | None = None, parts: int | None = None) -> Tag:
     if not isinstance(parts, int) or isinstance(parts, bool) or not 1 <= parts <= MOST_PARTS:
         raise ParameterError(f"tag({name!r}, parts={parts!r}): give a whole number from 1 to {MOST_PARTS:,}")
     return Tag(name, by, parts)
+
+
+@dataclass(frozen=True)
+class Every:
+    """What `every` returns."""
+
+    duration: Duration
+
+
+@explains_arguments(period="duration", interval="duration", size="duration")
+def every(duration: Duration) -> Every:
+    """Say that event time makes a tag's events, in place of its columns in `hr.program`.
+
+    Time is cut into slices ``[k * duration, (k + 1) * duration)``, k any integer. A slice in which any input has an event
+    ends with one event of the tag, a *tick*, whose ``ts`` is the slice's right boundary and whose ``every`` is the duration,
+    in the inputs' time unit. It comes after all events of the slice, and before all others of that ts; the last one when
+    the inputs have ended. An empty slice has none, so a gap of years costs nothing: what a program would do at each
+    boundary it can do at the next tick, which knows its time.
+
+    Parameters
+    ----------
+    duration : str, timedelta or int
+        As ``"1h"``; an integer is in the inputs' time unit.
+
+    Returns
+    -------
+    Every
+
+    Examples
+    --------
+    >>> import headrace as hr
+    >>> def add(state, e, emit):
+    ...     state.sum += e.x
+    >>> def close(state, e, emit):
+    ...     emit(sum=state.sum)
+    ...     state.sum = 0
+    >>> hourly = hr.program(
+    ...     tags={"value": {"x": "int64"}, "tick": hr.every(10)}, depends=[("tick", "tick"), ("tick", "value")],
+    ...     state={"sum": "int64"}, emits={"sum": "int64"}, update={"value": add, "tick": close})
+    >>> with hourly.start({"value": pa.table({"ts": [1, 9, 10, 57], "x": [1, 2, 4, 8]})}) as run:
+    ...     done = run.wait()
+    ...     rows = run.to_arrow().to_pylist()
+    >>> rows
+    [{'ts': 10, 'sum': 3}, {'ts': 20, 'sum': 4}, {'ts': 60, 'sum': 8}]
+    """
+    # In the finest unit there is: whether it is whole in that of the inputs is known when there are some.
+    if parse_duration(duration, "ns", "every") == 0:
+        raise ParameterError(f"every({duration!r}): give a duration above 0, such as '1h'")
+    return Every(duration)
+
+
+PERIODIC = {"every": "int64"}
+"""What a tick carries beside its time."""
 
 
 class ImplementationTag(NamedTuple):

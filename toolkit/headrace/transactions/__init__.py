@@ -13,7 +13,9 @@ From a function to kernels:
 ``branches``          rows of branches that exclude each other, told apart
 ``determined``        from that, what only names its rows: the determined sets
 ``splitting``         from that, operations on single rows, where none depends on another one
+``overwriting``       which of them only the last one of several need be done
 ``explained``         which of these it is, in words
+``event_columns``     what functions read of the event
 ``binding``           what names stand for in kernels, and the rewritten functions
 ``template``          the text of one operator's kernels (``undo_kernel``)
 ``build``             that text, and the loop that calls it
@@ -42,12 +44,14 @@ Running:
 ``key_sets_kernel``   which rows the events of a batch touch
 ``whole_kernel``      transactions that run whole, by a scheme of ``schemes_kernel``:
 ``flow_kernel``       chains: each as soon as those before it on its rows are done
+``stealing_kernel``   and by who has nothing else to do
 ``locks_kernel``      lock: ticket locks, drawn in the order of events
 ``versions_kernel``   mvlk: a version of a row for each write, readers take theirs
 ``partition_kernel``  partition: numbers of each partition, in the order of events
 ``speculative_kernel``  transactions on versions of rows (``multiversion_kernel``), executed and validated by
 ``speculation_kernel``  counters, and again until they read what is final
 ``operations_kernel`` transactions as operations, in ``chains_kernel``: a chain for each row, or
+``combining_kernel``  without those that a later one overwrites; or
 ``skip_chains_kernel`` the paper's: a concurrent skip list for each
 ``control``           what executors share, and configurations; ``words`` names its cells
 ``reconfiguration``   how a configuration is asked for, and when it holds

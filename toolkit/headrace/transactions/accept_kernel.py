@@ -55,6 +55,7 @@ from headrace.transactions.words import (
     FINISHED,
     FIT,
     HEAD,
+    HUNGRY,
     MAX_DELAY,
     NARROW,
     NEVER,
@@ -211,6 +212,7 @@ def accept(me, g, c, o, l):
     store_relaxed(c.words, BEAT, beat)
     store_relaxed(c.words, CURSOR, 0)
     store_relaxed(c.words, CURSOR_2, 0)
+    store_relaxed(c.words, HUNGRY, 0)
     store_relaxed(c.words, TURN, 0)
     for r in range(c.served.size // CELL):
         store_relaxed(c.served, r * CELL, 0)

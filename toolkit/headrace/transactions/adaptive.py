@@ -1,4 +1,4 @@
-"""The scheme of transactions, and their punctuation, by trying: what does most is kept until things have changed."""
+"""The scheme of transactions, their punctuation, how chains are shared, by trying: what does most is kept for a while."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from headrace.control.damping import check_seconds
 from headrace.control.observation import Observation
 from headrace.control.requests import Request
 from headrace.errors import NotSupportedError, ParameterError
-from headrace.transactions.control import MOST_PUNCTUATION
+from headrace.transactions.control import MOST_PUNCTUATION, SHARINGS
 
 TRIED = ("chains", "lock", "mvlk", "partition", "speculative", "serial")
 """All schemes but ``none``, whose results are wrong."""
 LEAST_PUNCTUATION = 32
 _STEP = 4
+_TWO_SOCKETS = 4
+"""Threads from which on two groups have more than one each."""
 _PATIENCE = 20
 """Looks after which a trial that did not begin is given up."""
 
@@ -39,7 +41,7 @@ class _Trial:
 
 @dataclass
 class AdaptiveScheme:
-    """Try the schemes of a transactional operator one after another, then shorter and longer batches; keep what does most.
+    """Try the schemes of a transactional operator, then shorter and longer batches and ways to share; keep what does most.
 
     A scheme's speed is the number of events it executes in a second in which there is input, so that it can be told while
     input comes slowly. It is tried again when the speed has changed, when the threads have, and every `again_s` seconds.
@@ -53,6 +55,8 @@ class AdaptiveScheme:
         What to try, ``none`` excepted. One that the operator does not have is passed over.
     punctuations : bool
         Try batches of a quarter and of four times the length, too, as long as that is better.
+    sharings : bool
+        Where chains do most, try the other ways in which threads may share them, too; "socket" with four threads or more.
     trial_s : float
         Seconds that each is tried, of time in which there is input.
     again_s : float
@@ -70,6 +74,7 @@ class AdaptiveScheme:
 
     schemes: Sequence[str] = TRIED
     punctuations: bool = True
+    sharings: bool = True
     trial_s: float = 0.4
     again_s: float = 30.0
     changed: float = 0.25
@@ -149,6 +154,14 @@ class AdaptiveScheme:
                 if _best([best, trials[-1]], self.gain) is best:
                     break
                 best = trials[-1]
+        if self.sharings and best.controls["scheme"] == "chains" and "sharing" in before:
+            best.controls["sharing"] = before["sharing"]  # named, so that it is asked for again if the others are worse
+            with_best = [best]
+            for sharing in SHARINGS if self._threads >= _TWO_SOCKETS else SHARINGS[:2]:
+                if sharing != before["sharing"]:
+                    yield from self._measured(_Trial({**best.controls, "sharing": sharing}), with_best)
+            trials += with_best[1:]
+            best = _best(with_best, self.gain)
         self._kept, self._now, self._odd, self._round = best, None, 0, None
         self._until_s = self._observed().at_s + self.again_s
         lost = sum((best.speed - trial.speed) * trial.seconds for trial in trials if trial.seconds)

@@ -19,15 +19,15 @@ from headrace.codegen.bindings import Binding, FieldBinding, Memory, Opened, Tex
 from headrace.codegen.capture import CapturedFunction
 from headrace.codegen.functions import GeneratedFunction, specialise
 from headrace.codegen.kinds import Kind, scalar
-from headrace.codegen.text import attributes
+from headrace.egress.containers import holds_text
 from headrace.errors import FunctionError
-from headrace.ingress.columns import is_list, is_scalar, is_text, plain_type, value_dtype
-from headrace.ingress.lists import element_dtype
 from headrace.memory.arena import HEAD
 from headrace.transactions import layout
 from headrace.transactions.determined import name_keys
+from headrace.transactions.event_columns import Readable, event_fields
 from headrace.transactions.lowering import EMITTED, MASK, Lowered, Row, lower
 from headrace.transactions.nulls import nulls_of
+from headrace.transactions.overwriting import overwrites
 from headrace.transactions.splitting import KEPT, TURN, Site, Split, sites_of, split
 from headrace.transactions.tables import Table
 from headrace.transactions.words import MOST_SITES
@@ -46,23 +46,7 @@ TEXT_FIELDS = ("text_prefixes", "text_addresses", "text_lengths", "text_points")
 LITERALS = "text_literals"
 TEMPORARIES = 32
 """Containers that a function may make in passing."""
-PARTS = {"scalar": ("c", "n"), "list": ("c", "n", "z", "h")}
-"""What a column is passed as: its value and whether it is valid; of a list its address, its size, its null elements."""
 
-
-@dataclass(frozen=True)
-class Readable:
-    """A column that a function may read."""
-
-    column: str
-    dtype: str
-    """As the store holds it; of a list, its elements."""
-    kind: str
-    """int64, float64, bool or string, as functions see it, or "list"."""
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        return PARTS["list" if self.kind == "list" else "scalar"]
 
 
 @dataclass
@@ -77,12 +61,15 @@ class Taken:
         By site, counted over all functions.
     sites : list of (int, Site)
         With the number of their function.
+    overwriting : list
+        By site, as of `overwriting.overwrites`.
     """
 
     names: list[GeneratedFunction]
     posts: list[GeneratedFunction]
     units: dict[int, GeneratedFunction]
     sites: list[tuple[int, Site]]
+    overwriting: list[list[str] | None]
 
     @property
     def whole(self) -> set[int]:
@@ -131,13 +118,13 @@ def bind(
         With the line of what cannot be compiled.
     """
     readable, fields = event_fields(schema, event_time)
-    lists = [name for name, column in readable.items() if column.kind == "list"]
+    lists = [name for name, column in readable.items() if column.is_list]
     lowered = [lower(function, list(emits), lists) for function in functions]
     tables = list({id(row.table): row.table for each in lowered for row in each.rows.values()}.values())
     for each in lowered:
         _check_keys(each, readable)
     texts = Texts(*(f"s.{name}" for name in TEXT_FIELDS), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT])
-    writing = _Writing(tables, emits, fields, texts)
+    writing = _Writing(tables, emits, readable, fields, texts)
     undetermined = _undetermined(lowered)
     splits = [split(each) for each in lowered]
 
@@ -160,8 +147,9 @@ def bind(
     names = [name for name in readable if name in read or nulls_of(name) in read]
     runs, keys, taken, columns = written(names)
     speculative = [writing.run(number, each, columns, speculates=True) for number, each in enumerate(lowered)]
-    kinds = [readable[name].kind for name in names] + [kind for kind in emits.values() if isinstance(kind, str)]
-    has_texts = len(texts.literals) > 1 or "string" in kinds or any(table.is_text for table in tables)
+    kept = [*emits.values(), *(kind for table in tables for kind in table.columns.values())]
+    has_texts = len(texts.literals) > 1 or any(readable[name].holds_text for name in names)
+    has_texts = has_texts or any(table.is_text for table in tables) or any(map(holds_text, kept))
     used = {name: readable[name] for name in names}
     literals = texts.literals if has_texts else []
     return Bound(lowered, splits, tables, used, runs, speculative, keys, taken, literals, has_texts, undetermined)
@@ -190,9 +178,10 @@ def _check_keys(lowered: Lowered, readable: Mapping[str, Readable]) -> None:
         kind = readable[key.attr].kind if key.attr in readable else ""
         table = lowered.rows[name].table
         wanted = "string" if table.is_text else "int64"
-        fix = {"list": "loop over it", "float64": "cast it to int64 before", "bool": "cast it to int64 before"}.get(kind)
+        fixes = dict.fromkeys(("list", "texts"), "loop over it") | dict.fromkeys(("float64", "bool"), "cast it to int64 before")
+        fix = fixes.get(kind)
         if fix is not None:
-            what = "a list" if kind == "list" else f"of type {kind}"
+            what = "a list" if kind in ("list", "texts") else f"of type {kind}"
             raise lowered.captured.error(
                 f"{name}: {ast.unparse(key)} is {what}, and the keys of {table.name} are {wanted}: {fix}", node
             )
@@ -223,8 +212,11 @@ def memory_of(kind: str) -> str:
 class _Writing:
     """Rewrites the functions of one operator."""
 
-    def __init__(self, tables: list[Table], emits: Mapping[str, Kind], fields: dict[str, Binding], texts: Texts):
-        self._tables, self._emits, self._fields, self._texts = tables, emits, fields, texts
+    def __init__(
+        self, tables: list[Table], emits: Mapping[str, Kind], readable: Mapping[str, Readable], fields: dict[str, Binding],
+        texts: Texts,
+    ):  # fmt: skip
+        self._tables, self._emits, self._readable, self._fields, self._texts = tables, emits, readable, fields, texts
 
     # -- whole
 
@@ -272,6 +264,8 @@ class _Writing:
         if len(sites) > MOST_SITES:
             raise FunctionError(f"they find rows at {len(sites)} places, more than {MOST_SITES}")
         names, posts = [], []
+        overwriting = [self._overwrites(one, splits[number]) for number, one in sites]
+        noted = [self._noted(number, site, one, overwriting[site]) for site, (number, one) in enumerate(sites)]
         units = {
             site: self._unit(site, number, one, splits[number], columns)
             for site, (number, one) in enumerate(sites)
@@ -280,10 +274,7 @@ class _Writing:
         for number, each in enumerate(splits):
             own = [(site, one) for site, (of, one) in enumerate(sites) if of == number]
             assert each.name is not None and each.post is not None
-            rows = {
-                one.row.name: Opened(self._role(one.row), self._noted(number, site, one), _kind_of_key(one.row))
-                for site, one in own
-            }
+            rows = {one.row.name: Opened(self._role(one.row), noted[site], _kind_of_key(one.row)) for site, one in own}
             turns = tuple(f"{TURNS}{one.row.number}" for _, one in own if one.loops)
             bindings: dict[str, Any] = {"e": self._fields} | {row.role: {} for row in rows.values()}
             given = (*turns, *columns)
@@ -294,7 +285,11 @@ class _Writing:
             named = {EMITTED: "state emitted"}
             given = (NEXT_OPERATION, *columns)
             posts.append(self._specialised(f"post_{number}", each.post, given, bindings, rows, named, "any"))
-        return Taken(names, posts, units, sites)
+        return Taken(names, posts, units, sites, overwriting)
+
+    def _overwrites(self, one: Site, of: Split) -> list[str] | None:
+        assert of.lowered is not None
+        return overwrites(one, of.lowered.captured.parameters[0], self._readable)
 
     def _unit(self, site: int, number: int, one: Site, of: Split, columns: tuple[str, ...]) -> GeneratedFunction:
         """What one operation does, in its row's chain."""
@@ -313,10 +308,11 @@ class _Writing:
         named = {KEPT: "state kept", TURN: TURN}
         return self._specialised(f"unit_{site}", unit, ("o", "slot", "turn", *columns), bindings, rows, named, None)
 
-    def _noted(self, number: int, site: int, one: Site) -> str:
+    def _noted(self, number: int, site: int, one: Site, nullable: list[str] | None) -> str:
         record = f"s.table_first[{self._tables.index(one.row.table)}] + row_{one.row.number}"
         turn = f"{TURNS}{one.row.number}" if one.loops else "0"
-        text = f"note_operation(c, me, {record}, i << EVENT_SHIFT | {turn} << TURN_SHIFT | {site})\n"
+        is_there = "False" if nullable is None else " and ".join(f"n_{name}" for name in nullable) or "True"
+        text = f"note_operation(c, me, {record}, i << EVENT_SHIFT | {turn} << TURN_SHIFT | {site}, {is_there})\n"
         if one.loops:
             text += f"{turn} = {turn} + 1\n"
         if not one.is_unit:
@@ -328,7 +324,8 @@ class _Writing:
         found: dict[str, Binding] = {}
         for column, number in one.saved:
             kind, cell = one.row.table.columns[column], f"s.{kept_field(site, number)}[{at}]"
-            found[f"{column}@{number}"] = FieldBinding(f"{cell} != 0" if kind == "bool" else cell, cell)
+            read = f"{cell} != 0" if kind == "bool" else cell
+            found[f"{column}@{number}"] = FieldBinding(read, cell, "string" if kind == "string" else None)
         return found
 
     # -- rows
@@ -410,34 +407,3 @@ _MEMORY = Memory(
     staged="0",
     most=TEMPORARIES,
 )
-
-
-def event_fields(schema: pa.Schema, event_time: str) -> tuple[dict[str, Readable], dict[str, Binding]]:
-    """What ``e`` has: columns that may be read, and the binding of every name."""
-    readable: dict[str, Readable] = {}
-    fields: dict[str, Binding] = {}
-    for name, column in attributes(schema.names).items():
-        kind = plain_type(schema.field(column).type)
-        if column == event_time:
-            fields[name] = FieldBinding("ts")
-        elif is_list(kind) and is_scalar(plain_type(kind.value_type)):
-            dtype = element_dtype(kind).name
-            readable[name] = Readable(column, dtype, "list")
-            view = {"float64": "view_f64"}.get(dtype, "view_i64")
-            fields[name] = FieldBinding(f"whole_list({view}(c_{name}, z_{name}), h_{name})", valid=f"n_{name}")
-            fields[nulls_of(name)] = FieldBinding(f"h_{name}", valid=f"n_{name}")
-        elif is_text(kind):
-            readable[name] = Readable(column, "int64", "string")
-            fields[name] = FieldBinding(f"c_{name}", kind="string", valid=f"n_{name}")
-        elif is_scalar(kind):
-            dtype = value_dtype(kind).name
-            readable[name] = Readable(column, dtype, "bool" if dtype == "uint8" else dtype)
-            fields[name] = FieldBinding(f"c_{name}", valid=f"n_{name}")
-        else:
-            fields[name] = Unreadable(
-                f"a column of type {kind}, which a compiled function cannot read; cast it to int64 or float64 before"
-            )
-    fields["ts"] = FieldBinding("ts")
-    readable.pop("ts", None)
-    return readable, fields
-

@@ -10,7 +10,7 @@ slice 0, then of slice 1, and so on.
 
 State       entries, part_at   of each slice, its operations by part (private, then
                         read by all)
-            link[o]     its event, and what else the program says of it in a word
+            link[o]     its event, and what else the program says of it in a word; LEFT_OUT: it is in no chain
             CURSOR, CURSOR_2   the parts that somebody runs already, where they are shared
 Invariants  I1  a record is in one part, and a part is run by one executor
             I2  an executor runs a part's operations in the order of events
@@ -26,6 +26,7 @@ Checked     tests/headrace/transactions/test_executors.py
 from headrace.kernel import kernel
 from headrace.memory.atomics import fetch_add
 from headrace.references import BUCKET_MASK, BUCKETS
+from headrace.transactions.combining_kernel import LEFT_OUT
 from headrace.transactions.key_sets_kernel import FIRST_OPERATION, SET_AT
 from headrace.transactions.words import (
     CURSOR,
@@ -68,16 +69,18 @@ def sort_by_part(me, c, config):
     for p in range(parts + 1):
         c.part_at[me, p] = 0
     for o in range(start, stop):
-        c.part_at[me, part_of(c, config, c.sets[o] >> 1, parts) + 1] += 1
+        if c.link[o] != LEFT_OUT:
+            c.part_at[me, part_of(c, config, c.sets[o] >> 1, parts) + 1] += 1
     at = start
     for p in range(parts + 1):
         at += c.part_at[me, p]
         c.part_at[me, p] = at
     # part_at[p] is now where part p begins; placing moves it to where the part ends.
     for o in range(start, stop):
-        p = part_of(c, config, c.sets[o] >> 1, parts)
-        c.entries[c.part_at[me, p]] = o
-        c.part_at[me, p] += 1
+        if c.link[o] != LEFT_OUT:
+            p = part_of(c, config, c.sets[o] >> 1, parts)
+            c.entries[c.part_at[me, p]] = o
+            c.part_at[me, p] += 1
     for p in range(parts, 0, -1):
         c.part_at[me, p] = c.part_at[me, p - 1]
     c.part_at[me, 0] = start

@@ -63,7 +63,7 @@ class HeldTable:
         for name, kind in table.columns.items():
             fields.append(pa.field(name, arrow_of(kind)))
             if isinstance(kind, str):
-                columns.append(_single(held.rows[:, self._words[name]], kind))
+                columns.append(_single(held.rows[:, self._words[name]], kind, self._texts))
             else:
                 words, offsets = held.containers[name]
                 columns.append(as_column(_in_order(words, offsets, kind, self._texts), offsets, kind, self._texts))
@@ -154,7 +154,11 @@ def exact_sum(numbers: np.ndarray) -> int:
     return (int((numbers >> 32).sum()) << 32) + int((numbers & _LOW_BITS).sum())
 
 
-def _single(words: np.ndarray, kind: str) -> pa.Array:
+def _single(words: np.ndarray, kind: str, texts: KeyDictionary | None) -> pa.Array:
+    if kind == "string":
+        assert texts is not None
+        (strings,) = texts.decode(words)
+        return strings.cast(pa.string())
     known = scalar(kind)
     assert known is not None
     values = value_of(kind, words)

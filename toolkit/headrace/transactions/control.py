@@ -190,6 +190,7 @@ class ControlArrays(NamedTuple):
     stack: np.ndarray  # int64[workers, capacity]: events that only it may run now
     lengths: np.ndarray  # int64[workers, LENGTH_CLASSES]: records by how many operations a batch had on them
     served: np.ndarray  # cells[workers]: events that have left a partition
+    offers: np.ndarray  # cells[workers]: a ready event that another executor may take, + 1
     # Configurations.
     rows: np.ndarray  # int64[configurations, ROW_WORDS]
     owner: np.ndarray  # int16[configurations, BUCKETS]
@@ -280,6 +281,7 @@ def allocate(
         stack=table(capacity),
         lengths=table(LENGTH_CLASSES),
         served=padded_cells(max_threads),
+        offers=padded_cells(max_threads),
         rows=np.zeros((configurations, ROW_WORDS), np.int64),
         owner=np.zeros((configurations, BUCKETS), np.int16),
         plan_at=np.full(planned + 1, NEVER),

@@ -6,7 +6,7 @@ from headrace.transactions import layout
 from headrace.transactions.binding import Bound
 from headrace.transactions.branches import OTHER
 from headrace.transactions.fitting import objection
-from headrace.transactions.splitting import SAME, Split
+from headrace.transactions.splitting import SAME, Site, Split
 
 
 def explain(bound: Bound) -> str:
@@ -17,6 +17,9 @@ def explain(bound: Bound) -> str:
     bound : Bound
     """
     lines: list[str] = []
+    taken = bound.operations
+    pairs = [] if taken is None else zip(taken.sites, taken.overwriting, strict=True)
+    overwriting = [site for (_, site), nullable in pairs if nullable is not None]
     for lowered, split in zip(bound.lowered, bound.splits, strict=True):
         lines.append(f"{lowered.captured.name}")
         for row in lowered.rows.values():
@@ -25,7 +28,7 @@ def explain(bound: Bound) -> str:
         if not lowered.rows:
             lines.append("  no row")
         lines.append(f"  rejected: {'what it wrote before is put back' if lowered.must_undo else 'nothing is written before'}")
-        lines += [f"  {line}" for line in _operations(split)]
+        lines += [f"  {line}" for line in _operations(split, overwriting)]
     if bound.undetermined is None:
         lines.append("keys: known from the event alone")
         lines += [_execution(bound), _versions(bound)]
@@ -37,7 +40,7 @@ def explain(bound: Bound) -> str:
     return "\n".join(lines).replace(SAME, "").replace(OTHER, "")
 
 
-def _operations(split: Split) -> list[str]:
+def _operations(split: Split, overwriting: list[Site]) -> list[str]:
     if split.reason:
         return [f"operations: it runs whole, since {split.reason}"]
     lines = []
@@ -46,7 +49,8 @@ def _operations(split: Split) -> list[str]:
         if site.is_unit:
             saved = ", ".join(column for column, _ in site.saved)
             gives = f", gives {saved} to what follows" if saved else ""
-            lines.append(f"operation on {site.row.name}{often}: by itself{gives}")
+            last = "; of several of a batch, with no other between, the last one is done" if site in overwriting else ""
+            lines.append(f"operation on {site.row.name}{often}: by itself{gives}{last}")
         else:
             lines.append(f"operation on {site.row.name}{often}: the whole function, since {site.why}")
     return lines or ["operations: none"]

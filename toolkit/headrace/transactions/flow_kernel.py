@@ -2,7 +2,8 @@
 
 Two events depend on each other where both mention a record, one of them to write
 it. Each has a counter of what it waits for. Who executes an event counts down
-those behind it, and keeps those that came to 0 on a stack of its own.
+those behind it, and keeps those that came to 0 on a stack of its own, unless another executor has
+nothing to do (`stealing_kernel`).
 
     record r   W0 <- {R1 R2 R3} <- W4 <- W5         reads of a group do not wait for each other
 
@@ -31,7 +32,7 @@ Ordering    E1 what an event writes, E2 fetch_add pending of each behind it
             behind `link_owned`; S1 `pending` is scanned after it. What S1 finds to
             be 0 nobody changes, so S1 needs no ordering
 Progress    Nobody waits: who finds no event that may run goes to the barrier.
-            What is behind an event that still runs is done by its executor.
+            What is behind an event that still runs is done by its executor, or by who takes it from there.
 Source      ours, after TStream, section IV-C; its chain rounds stop at cycles.
 Checked     tests/headrace/transactions/test_interleave.py, test_executors.py
 """
@@ -40,6 +41,7 @@ from headrace.kernel import kernel
 from headrace.memory.atomics import fetch_add, load_relaxed, prefetch_for_write
 from headrace.references import BUCKET_MASK
 from headrace.transactions.key_sets_kernel import FIRST_OPERATION, SET_AT
+from headrace.transactions.stealing_kernel import steal
 from headrace.transactions.words import (
     CURSOR,
     CURSOR_2,
@@ -188,7 +190,7 @@ def take_ready(me, c, l, config, executed):
             if load_relaxed(c.pending, i) == 0:  # S1
                 return i
         if not take_block(me, c, l, config, executed):
-            return -1
+            return steal(me, c, config)
 
 
 @kernel

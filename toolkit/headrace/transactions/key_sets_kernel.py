@@ -105,13 +105,13 @@ def end_set(c, me, i):
 
 
 @kernel
-def note_operation(c, me, record, word):
-    """An operation on a record; `word` says which one of which event, to whoever runs it."""
+def note_operation(c, me, record, word, overwrites):
+    """An operation on a record; `word` says which one of which event, to whoever runs it; `combining_kernel` the rest."""
     at = c.filling[me, SET_AT]
     if at >= c.filling[me, SET_END]:
         c.filling[me, SET_FULL] = 1
         return
-    c.sets[at] = record << 1
+    c.sets[at] = record << 1 | (1 if overwrites else 0)
     c.link[at] = word
     c.filling[me, SET_AT] = at + 1
 

@@ -34,6 +34,10 @@ OPERATIONS = Measure(
     "operations", "operations", "Rows that transactions named as theirs; none are counted where no keys are needed.", "counter",
     rate="operations_per_s", shown="column",
 )  # fmt: skip
+COMBINED = Measure(
+    "combined", "operations", "Operations left out, since a later one of their batch overwrites what they write.", "counter",
+    rate="combined_per_s", shown="column",
+)  # fmt: skip
 EXECUTIONS = Measure(
     "executions", "executions", "Events executed on versions of rows, those included that were executed again.", "counter",
     rate="executions_per_s", shown="column",
@@ -92,8 +96,8 @@ BREAKDOWN = (USEFUL, SYNCHRONIZATION, LOCK, OTHER)
 has a part of its own, cannot be told apart on one socket: it is in `USEFUL`."""
 
 MEASURES = (
-    PROCESSED, LATENCY, ADDED, RESULTS, TRANSACTIONS, REJECTED, OPERATIONS, EXECUTIONS, VALIDATIONS, ABORTS, ALONE, BATCHES,
-    PUNCTUATION, IMBALANCE, STATE_BYTES, VERSIONS, VERSIONS_HELD, LOST_WAKEUPS, HOLDS_BACK, WATERMARK_GAP, LOAD,
+    PROCESSED, LATENCY, ADDED, RESULTS, TRANSACTIONS, REJECTED, OPERATIONS, COMBINED, EXECUTIONS, VALIDATIONS, ABORTS, ALONE,
+    BATCHES, PUNCTUATION, IMBALANCE, STATE_BYTES, VERSIONS, VERSIONS_HELD, LOST_WAKEUPS, HOLDS_BACK, WATERMARK_GAP, LOAD,
     *WORKER_TIME, *BREAKDOWN, CHAINS,
 )  # fmt: skip
 """In the order in which histories show them."""

@@ -78,6 +78,7 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
         "transactions": executed * len(program.spec.functions),
         "rejected": section.rejected,
         "operations": int(meter[:, words.NOTED].sum()),
+        "combined": int(filling[words.COMBINED]),
         "executions": int(filling[words.EXECUTIONS]),
         "validations": int(filling[words.VALIDATIONS]),
         "aborts": int(filling[words.ABORTS]),

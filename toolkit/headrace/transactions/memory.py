@@ -23,8 +23,9 @@ State       table_rows, heads   words of a row: whoever has the record at the ti
             table_arena_free    the lists of executor `me` begin at me * CLASSES
 Invariants  I1  a row that never was present is zero
             I2  Python reads while executors rest: at a punctuation, or when the run is over
-            I3  ids of strings that are keys are never recycled. Where containers hold strings (`has_texts`), the run
+            I3  ids of strings that are keys are never recycled. Where columns hold strings (`has_texts`), the run
                 recycles none
+            I4  the empty string has the id 0: so a row of zeros has empty strings
 Checked     tests/headrace/transactions/test_tables.py
 """
 
@@ -71,7 +72,7 @@ class TableMemory:
     ----------
     tables : sequence of Table
     texts : OrderedTexts, optional
-        The run's strings; needed if keys are strings, or containers hold some.
+        The run's strings; needed if keys are strings, or columns hold some.
     executors : int
         The most there may be.
     max_state : int
@@ -167,8 +168,10 @@ class TableMemory:
             columns = table.containers
             self.heads.append({name: reserved(table.capacity * cells_of(kind), np.int64) for name, kind in columns.items()})
         kinds = [kind for table in self.tables for kind in table.containers.values()]
-        self.has_texts = any(map(holds_text, kinds))
+        self.has_texts = any(holds_text(kind) for table in self.tables for kind in table.columns.values())
         assert self.texts is not None or not (self.has_texts or any(table.is_text for table in self.tables))
+        if self.texts is not None and int(self.texts.keep([""])[0]) != 0:
+            raise ValueError("the empty string has to be the first one that is known: I4")
         self.has_arena = any(not isinstance(kind, Array) for kind in kinds)
         self.free = self.arena = np.zeros(0, np.int64)
         if self.has_arena:
@@ -181,6 +184,10 @@ class TableMemory:
         if table.unknown == "insert":
             rows[:, PRESENT] = 1
         for name, words in table.rows.words.items():
+            if isinstance(words, str):
+                words = pa.array([words])
+            if isinstance(words, pa.Array):
+                words = self.encode(words)
             if isinstance(words, np.ndarray) or words != 0:
                 rows[:, layout.word(table, name)] = words
         index, keys = self.index[number], self.keys[number]
@@ -307,11 +314,13 @@ class TableMemory:
         table, slot, keys = self.tables[number], record - int(self.first[number]), self.keys[number]
         if keys is None:
             return table, int(self.least[number]) + slot
-        if not table.is_text:
-            return table, int(keys[slot])
+        return table, self.text_of(keys[slot]) if table.is_text else int(keys[slot])
+
+    def text_of(self, word: int) -> str:
+        """Return the string with an id."""
         assert self.texts is not None
-        (strings,) = self.texts.decode(keys[slot : slot + 1])
-        return table, strings[0].as_py()
+        (strings,) = self.texts.decode(np.array([word]))
+        return strings[0].as_py()
 
     def slot_of(self, number: int, key: Any, seen: Mapping[int, int] | None = None) -> int | None:
         """Return the slot of a row that is there, or was where `row` would read it; None if there is none with this key."""
@@ -358,6 +367,9 @@ class TableMemory:
             if not isinstance(kind, str):
                 continue
             word = row[layout.word(table, name)]
+            if kind == "string":
+                found[name] = self.text_of(word)
+                continue
             found[name] = float(word.view(np.float64)) if kind.startswith("float") else int(word)
             if kind == "bool":
                 found[name] = bool(found[name])

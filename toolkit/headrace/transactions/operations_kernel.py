@@ -11,6 +11,7 @@ This file is included in each generated module of the family "operations", behin
 from headrace.kernel import kernel
 from headrace.memory.atomics import load_relaxed
 from headrace.transactions.chains_kernel import sort_by_part, take_part
+from headrace.transactions.combining_kernel import LEFT_OUT, begin_combining, end_combining
 from headrace.transactions.flow_kernel import class_of
 from headrace.transactions.key_sets_kernel import (
     FIRST_OPERATION,
@@ -49,17 +50,22 @@ def has_sets(c, config):
 def prepare_batch(me, c, x, s, l, config):
     first, last = l[RANK_FIRST], l[RANK_LAST]
     begin_region(c, me, first, last)
+    begin_combining(c, me, not has_skip_lists(c))
     fit = prepare_operations(me, c, x, s, l, first, last)
+    end_combining(c, me)
     if c.rows[config, THREADS] > 1:
         if has_skip_lists(c):
             insert_slice(me, c, l, config)
         else:
             sort_by_part(me, c, config)
     else:  # in the order of events as they stand
-        c.part_at[0, 0] = c.filling[0, FIRST_OPERATION]
-        c.part_at[0, 1] = c.filling[0, SET_AT]
-        for o in range(c.part_at[0, 0], c.part_at[0, 1]):
-            c.entries[o] = o
+        at = c.filling[0, FIRST_OPERATION]
+        c.part_at[0, 0] = at
+        for o in range(at, c.filling[0, SET_AT]):
+            if c.link[o] != LEFT_OUT:
+                c.entries[at] = o
+                at += 1
+        c.part_at[0, 1] = at
     return fit
 
 

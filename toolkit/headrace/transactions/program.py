@@ -46,6 +46,10 @@ from headrace.transactions.words import PRIVATE_WORDS
 
 UNDO_WORDS = 1 << 20
 MAX_TEXTS = 1 << 24
+_TOO_MANY_TEXTS = (
+    f"more than {MAX_TEXTS:,} different strings are in use at one time; where columns of tables hold strings, all that events"
+    f" brought are kept: give numbers, such as ids, for strings that are hardly ever the same"
+)
 _LEAST_RECYCLED = 1 << 14
 
 
@@ -72,18 +76,18 @@ class Program:
         self._event_time = first.event_time
         self.bound: Bound = spec.bind(first.schema, first.event_time)
         read = self.bound.readable.values()
-        self.lists = [one.column for one in read if one.kind == "list"]
-        self.values = [one.column for one in read if one.kind != "list"]
-        self.columns: dict[str, np.dtype] = {one.column: np.dtype(one.dtype) for one in read if one.kind != "list"}
+        self.lists = [one.column for one in read if one.is_list]
+        self.values = [one.column for one in read if not one.is_list]
+        self.columns: dict[str, np.dtype] = {one.column: np.dtype(one.dtype) for one in read if not one.is_list}
         self.columns |= {name: np.dtype(np.int64) for column in self.lists for name in names_of(column)}
         self.carried = first.schema.names
-        self.texts = OrderedTexts(MAX_TEXTS) if self.bound.has_texts else None
+        self.texts = OrderedTexts(MAX_TEXTS, _TOO_MANY_TEXTS) if self.bound.has_texts else None
         self._recycle_at = _LEAST_RECYCLED
         self.text_columns: Mapping[str, KeyDictionary] = {}
         if self.texts is not None:
             self.texts.set_types([pa.string()])
             self.texts.keep(self.bound.literals)
-            self.text_columns = {one.column: self.texts for one in read if one.kind == "string"}
+            self.text_columns = {one.column: self.texts for one in read if one.holds_text}
         self.memory = TableMemory(self.bound.tables, self.texts, executors=executors, max_state=max_state, versions=operations)
         self._keeps_texts = self.memory.has_texts
         """Rows may hold strings for as long as the run."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.codegen.kinds import Kind
 from headrace.egress.collector import Ordered, Records
@@ -75,7 +76,7 @@ class TransactionResults:
                 values = np.where(absent, 0, values)
             (strings,) = self._texts.decode(values)
             column = cast(strings, kind)
-            return column if absent is None else pa.array(column, mask=absent)
+            return column if absent is None else pc.if_else(pa.array(absent), pa.scalar(None, kind), column)
         if pa.types.is_boolean(kind):
             return pa.array(values != 0, kind, mask=absent)
         if absent is None:

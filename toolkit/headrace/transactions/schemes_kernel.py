@@ -22,6 +22,7 @@ from headrace.transactions.partition_kernel import (
     take_in_partition,
 )
 from headrace.transactions.phases_kernel import meet
+from headrace.transactions.stealing_kernel import offer_one
 from headrace.transactions.versions_kernel import publish_versions, take_versioned, write_back
 from headrace.transactions.words import (
     CHAINS,
@@ -125,6 +126,7 @@ def let_go(me, c, l, config, i):
         return
     if scheme == CHAINS:
         release_followers(me, c, l, i)
+        offer_one(me, c, l, config)
     elif scheme == LOCK:
         unlock(c, i)
     elif l[VERSIONED] != 0:

@@ -174,7 +174,10 @@ class TransactionSection(GatedSection):
             return OverflowInputError(f"{self.name}: one transaction changes more rows than can be put back: split it")
         if said.startswith(MAX_ROWS):
             table = said.removeprefix(MAX_ROWS)
-            return OverflowInputError(f"{self.name}: table {table!r} has no room for more keys; make it with a larger max_rows=")
+            most = next(each.capacity for each in self.program.bound.tables if each.name == table)
+            return OverflowInputError(
+                f"{self.name}: table {table!r} has no room for more than max_rows={most} keys; make it with a larger max_rows="
+            )
         return OverflowInputError(
             f"{self.name}: the lists, sets and maps of its tables take more than max_state={self.options.max_state} bytes;"
             f" pass a larger max_state=, or keep less in them"

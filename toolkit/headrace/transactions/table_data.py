@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.codegen.kinds import NUMBERS, Kind
+from headrace.codegen.kinds import NUMBERS, SCALAR_NAMES, Kind
 from headrace.codegen.text import attributes
 from headrace.errors import KeyNullError, ParameterError, SchemaError, UnsupportedTypeError
 from headrace.expressions.rows import plain
@@ -34,24 +34,28 @@ class Rows:
     count : int
     keys : int64[count], strings, or None
         None: 0, 1, 2 and so on.
-    words : mapping of str to int64[count] or int
+    words : mapping of str to int64[count], strings, int or str
         Column -> its values as words (a float as the bits of a float64), or one word for all rows; a column that
-        is left out is zero.
+        is left out is zero. Strings are as they are: which ids they have is a run's own.
     """
 
     count: int
     keys: np.ndarray | pa.Array | None
-    words: Mapping[str, np.ndarray | int]
+    words: Mapping[str, np.ndarray | pa.Array | int | str]
 
 
-def word_of(label: str, kind: str, value: Any) -> int:
-    """Return one value as a word; `ParameterError` if it is not of the kind.
+def word_of(label: str, kind: str, value: Any) -> int | str:
+    """Return one value as a word, a string as it is; `ParameterError` if it is not of the kind.
 
     Examples
     --------
     >>> word_of("first", "int64", -1), hex(word_of("first", "float64", 1))
     (-1, '0x3ff0000000000000')
     """
+    if kind == "string":
+        if not isinstance(value, str):
+            raise ParameterError(f"{label}={value!r}: give a string, as the kind is string")
+        return str(value)
     if kind in _RANGES:
         if not isinstance(value, int | np.integer) or isinstance(value, bool):
             raise ParameterError(f"{label}={value!r}: give a whole number, as the kind is {kind}")
@@ -166,11 +170,16 @@ def read(
     wanted = reader.select([key, *named.values()])
     table = pa.Table.from_batches(list(wanted), wanted.schema)
     keys, order = _keys(where, key, columns.combine(table[key]))
-    words: dict[str, np.ndarray | int] = dict(given)
+    words: dict[str, np.ndarray | pa.Array | int | str] = dict(given)
     for name, column in named.items():
-        found = _words(where, column, str(kinds[name]), columns.combine(table[column]))
-        words[name] = found[order] if order is not None else found.copy()
-        words[name].flags.writeable = False
+        array = columns.combine(table[column])
+        if kinds[name] == "string":
+            strings = _strings(where, column, array)
+            words[name] = strings if order is None else strings.take(pa.array(order))
+            continue
+        found = _words(where, column, str(kinds[name]), array)
+        words[name] = found = found[order] if order is not None else found.copy()
+        found.flags.writeable = False
     return Rows(table.num_rows, keys, words), kinds
 
 
@@ -191,17 +200,17 @@ def _kind_of(where: str, column: str, kind: pa.DataType) -> str:
         if known.arrow.equals(kind):
             return name
     plain_kind = plain_type(kind)
+    if is_text(plain_kind):
+        return "string"
     if columns.is_list(kind) or pa.types.is_map(kind):
         fix = "leave it out; lists, sets and maps are empty at first, and begin by columns={...: hr.list_of(...)}"
-    elif is_text(plain_kind):
-        fix = "use it as key=, leave it out by columns=, or make it a number"
     elif columns.is_whole(plain_kind):
         fix = "cast it to int64"
     elif pa.types.is_floating(plain_kind):
         fix = "cast it to float64"
     else:
         fix = columns.cast_hint(kind)
-    raise UnsupportedTypeError(f"{where}: column {column!r} has type {kind}; a table has {', '.join(NUMBERS)}: {fix}")
+    raise UnsupportedTypeError(f"{where}: column {column!r} has type {kind}; a table has {', '.join(SCALAR_NAMES)}: {fix}")
 
 
 def _keys(where: str, name: str, array: pa.Array) -> tuple[np.ndarray | pa.Array | None, np.ndarray | None]:
@@ -244,15 +253,28 @@ def _check_different(
     )
 
 
+def _check_whole(where: str, name: str, array: pa.Array, instead_of_null: str) -> None:
+    if array.null_count:
+        row = columns.first_null(array)
+        raise SchemaError(f"{where}: column {name!r} is null at row ", row, f": a table has no nulls; fill it, {instead_of_null}")
+
+
+def _strings(where: str, name: str, array: pa.Array) -> pa.Array:
+    """A column of the data as strings; an error if one is null, or they are none."""
+    array = plain(array)
+    if not is_text(array.type):
+        fix = "cast it, or change its kind in columns="
+        raise UnsupportedTypeError(f"{where}: column {name!r} has type {array.type}, not string: {fix}")
+    _check_whole(where, name, array, 'with "" say')
+    return array.cast(pa.large_string())
+
+
 def _words(where: str, name: str, kind: str, array: pa.Array) -> np.ndarray:
     """A column of the data as words of a kind; `SchemaError` if a value is null or would be another one."""
     array = plain(array)
     if not columns.is_number(array.type) or pa.types.is_temporal(array.type):
         raise UnsupportedTypeError(f"{where}: column {name!r} has type {array.type}, not {kind}: {columns.cast_hint(array.type)}")
-    if array.null_count:
-        raise SchemaError(
-            f"{where}: column {name!r} is null at row ", columns.first_null(array), ": a table has no nulls; fill it, with 0 say"
-        )
+    _check_whole(where, name, array, "with 0 say")
     if pa.types.is_boolean(array.type) != (kind == "bool") or (pa.types.is_floating(array.type) and kind in _RANGES):
         raise SchemaError(f"{where}: column {name!r} has type {array.type}, not {kind}: cast it, or change its kind in columns=")
     values = columns.values(array, name)

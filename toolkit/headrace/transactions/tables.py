@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace.codegen.kinds import NUMBERS, Array, Container, Kind, ListOf, MapOf, Record, SetOf, scalar
+from headrace.codegen.kinds import SCALAR_NAMES, Array, Container, Kind, ListOf, MapOf, Record, SetOf, scalar
 from headrace.codegen.text import python_name
 from headrace.errors import NotSupportedError, ParameterError
+from headrace.ingress.columns import is_text
 from headrace.names import explains_arguments, instead
 from headrace.reference.containers import first_value
 from headrace.reference.transactions import UNKNOWN, Rejected, Row
@@ -28,7 +29,7 @@ from headrace.transactions.table_data import Rows, word_of
 MOST_ROWS = 2**31 - 1
 MAX_ROWS = 1 << 20
 """Rows that a table may have whose unknown keys are inserted, if not said otherwise."""
-KINDS_TEXT = f"{', '.join(NUMBERS)}, hr.list_of(...), hr.set_of(...), hr.map_of(...), hr.array(...)"
+KINDS_TEXT = f"{', '.join(SCALAR_NAMES)}, hr.list_of(...), hr.set_of(...), hr.map_of(...), hr.array(...)"
 
 Given = MutableMapping[Any, MutableMapping[str, Any]]
 """Rows for plain Python: key -> column -> value."""
@@ -49,7 +50,7 @@ def column(kind: Any, *, least: float | None = None) -> Column:
     Parameters
     ----------
     kind : str or container
-        "int64", "int32", "float64", "float32", "bool"; `hr.list_of`, `hr.set_of`, `hr.map_of`, `hr.array`.
+        "int64", "int32", "float64", "float32", "bool", "string"; `hr.list_of`, `hr.set_of`, `hr.map_of`, `hr.array`.
     least : number, optional
         The least value it may have: a transaction that gives it less is rejected.
 
@@ -63,17 +64,18 @@ def column(kind: Any, *, least: float | None = None) -> Column:
 
 def _column(where: str, kind: Any, least: Any = None) -> Column:
     if isinstance(kind, pa.DataType):
-        kind = str(kind)
-    if isinstance(kind, str) and kind not in NUMBERS:
+        kind = "string" if is_text(kind) else str(kind)
+    if isinstance(kind, str) and kind not in SCALAR_NAMES:
         if scalar(kind) is None:
             raise ParameterError(f"{where}: {kind!r} is no kind; the kinds are {KINDS_TEXT}")
-        why = "keep it where the rows come from, or as an int64 code" if kind == "string" else "use int64, in its unit"
-        raise ParameterError(f"{where}: {kind!r} cannot be a column of a table: {why}; the kinds are {KINDS_TEXT}")
+        raise ParameterError(
+            f"{where}: {kind!r} cannot be a column of a table: use int64, in its unit; the kinds are {KINDS_TEXT}"
+        )
     if isinstance(kind, Record) or not isinstance(kind, str | Array | ListOf | SetOf | MapOf):
         raise ParameterError(f"{where}: {kind!r}: give a kind of {KINDS_TEXT}")
     if least is None:
         return Column(kind)
-    if not isinstance(kind, str) or kind == "bool":
+    if not isinstance(kind, str) or kind in ("bool", "string"):
         raise ParameterError(f"{where}: least={least!r} of {kind!r}: only columns of numbers have a least value")
     word_of(f"{where}: least", kind, least)
     return Column(kind, least)
@@ -143,7 +145,7 @@ class Table:
             raise Rejected
         if key not in rows:
             if self.unknown == "error":
-                raise KeyError(f"{self.name} has no key {key!r}")
+                raise KeyError(f"{self.name} has no key {key!r}: put it in, or make the table with unknown='reject' or 'insert'")
             rows[key] = {name: first_value(kind) for name, kind in self.columns.items()}
         return Row(self, rows[key])
 
@@ -206,7 +208,7 @@ def table(
     key : str
         Name of the key's column: int64 (any whole number is widened) or string.
     columns : dict, optional
-        Name -> kind: "int64", "int32", "float64", "float32", "bool", a container (`hr.list_of`, `hr.set_of`,
+        Name -> kind: "int64", "int32", "float64", "float32", "bool", "string", a container (`hr.list_of`, `hr.set_of`,
         `hr.map_of`, `hr.array`), empty at first, or `hr.column` with a constraint. Of `data` only these columns
         are read; without it, all that there are.
     rows : int, optional
@@ -214,10 +216,10 @@ def table(
     data : Spark DataFrame, Arrow table, pandas frame, path of a Parquet file, ..., optional
         The rows, in any order; read here, once. Keys must be there and different, values must not be null.
     first : dict, optional
-        Column -> its value in each row at first; zero if it is left out.
+        Column -> its value in each row at first; zero, or the empty string, if it is left out.
     unknown : {"reject", "error", "insert"}
-        What a key does that is not there: reject the transaction, end the run, or come to be, with zeros. A null
-        always rejects.
+        What a key does that is not there: reject the transaction, end the run, or come to be, with zeros and empty
+        strings. A null always rejects.
     conserve : str, optional
         An int64 column whose sum never changes, unless something is lost: it is watched.
     max_rows : int, optional

@@ -21,7 +21,8 @@ from headrace.codegen.included import included
 from headrace.codegen.text import indent
 from headrace.ingress.store import directory_width
 from headrace.transactions import layout, undo_kernel
-from headrace.transactions.binding import TURNS, Bound, Readable, event_field, mask_field
+from headrace.transactions.binding import TURNS, Bound, event_field, mask_field
+from headrace.transactions.event_columns import Readable
 from headrace.transactions.results import ring_field
 
 _IMPORTS = """
@@ -29,6 +30,7 @@ from headrace.codegen.modules import compiled as kernel
 from headrace.ingress.store import CHUNK
 from headrace.ingress.store_kernel import locate, validity_at, values_at
 from headrace.memory.atomics import load_relaxed, view_f64, view_i64, view_u8
+from headrace.transactions.combining_kernel import combine
 from headrace.transactions.key_sets_kernel import SET_AT, begin_set, end_operations, end_set, note, note_operation
 from headrace.transactions.versions_kernel import place_of
 from headrace.transactions.words import CAUSE, COUNT, EVENT_SHIFT, MOST_SITES, MOST_TURNS, TURN_SHIFT, VERSIONED
@@ -177,6 +179,7 @@ def prepare_operations(me, c, x, s, l, first, last):
 {names}
         if not end_operations(c, me, i):
             return i
+{combine}
     return last
 
 
@@ -343,6 +346,7 @@ def _operations_text(bound: Bound, value_columns: Sequence[str], check: str) -> 
     return _pasted([*whole, *taken.names, *taken.units.values(), *taken.posts]) + _OPERATIONS.format(
         name_columns=_columns(bound, taken.names, value_columns, 2),
         names=indent("\n".join(names), 2).rstrip("\n"),
+        combine="        combine(c, me, c.set_at[i])" if any(each is not None for each in taken.overwriting) else "",
         unit_columns=_columns(bound, [*taken.units.values(), *whole], value_columns, 3),
         units=indent("\n".join(units) or "pass", 2).rstrip("\n"),
         post_columns=_columns(bound, taken.posts, value_columns, 1),
@@ -388,13 +392,13 @@ def _column(name: str, readable: Readable, value_columns: Sequence[str]) -> list
     index = value_columns.index(readable.column)
     view = {"float64": "view_f64", "uint8": "view_u8"}.get(readable.dtype, "view_i64")
     lines = [
-        f"c_{name} = {'view_i64' if readable.kind == 'list' else view}(x[source, entry + values_at({index})], CHUNK)[at]",
+        f"c_{name} = {'view_i64' if readable.is_list else view}(x[source, entry + values_at({index})], CHUNK)[at]",
         f"valid_{name} = x[source, entry + validity_at({index})]",
         f"n_{name} = valid_{name} == 0 or view_u8(valid_{name}, CHUNK)[at] != 0",
     ]
     if readable.kind == "bool":
         lines[0] += " != 0"
-    if readable.kind == "list":
+    if readable.is_list:
         for part, suffix in (("z", ".size"), ("h", ".nulls")):
             place = value_columns.index(readable.column + suffix)
             lines.append(f"{part}_{name} = view_i64(x[source, entry + values_at({place})], CHUNK)[at]")

@@ -36,7 +36,8 @@ COPIES_FROM = (WORKER_WORDS + 26) * CELL  # where in the rows' memory copies are
 COPIES_TO = (WORKER_WORDS + 27) * CELL  # and where not any more
 ABORTED = (WORKER_WORDS + 28) * CELL  # executions of a batch that were not valid
 SNAPSHOT_AT = (WORKER_WORDS + 29) * CELL  # events before the next snapshot that is taken by itself; 0: none is
-WORD_COUNT = WORKER_WORDS + 30
+HUNGRY = (WORKER_WORDS + 30) * CELL  # executors with nothing to do, who would take a ready event of another one
+WORD_COUNT = WORKER_WORDS + 31
 
 EXECUTE_AT, VALIDATE_AT, LOWERED = CURSOR, CURSOR_2, TURN
 """What speculation uses these for: they are 0 when a batch begins."""
@@ -93,6 +94,8 @@ FILLING_WORDS = 32
     ABORTS,
     ALONE,  # events that were executed in place, behind a part that was curtailed
 ) = range(16, 28)
+COMBINING, COMBINED, LEFT_BEFORE, REST = range(28, 32)
+"""Columns of `filling` of whoever leaves out what is overwritten (`combining_kernel`)."""
 PIECE = 256
 """Operations of chains that an executor lines up at a time, behind those of all slices in `entries`."""
 LENGTH_CLASSES = 64

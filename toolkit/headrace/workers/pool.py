@@ -20,10 +20,18 @@ def _clock_of(thread: int) -> int:
 
 
 class WorkerPool:
-    """Daemon threads with names, each with a done event of its own."""
+    """Daemon threads with names, each with a done event of its own.
 
-    def __init__(self, on_error: Callable[[BaseException], None]):
-        self._on_error = on_error
+    Parameters
+    ----------
+    on_error : callable
+        Given the exception of a body, on its thread.
+    on_end : callable
+        Called by each thread once it counts as ended.
+    """
+
+    def __init__(self, on_error: Callable[[BaseException], None], on_end: Callable[[], None] = lambda: None):
+        self._on_error, self._on_end = on_error, on_end
         self._done: dict[str, threading.Event] = {}
         self._ids: dict[str, int] = {}
         self._used_ns: dict[str, int] = {}
@@ -42,6 +50,7 @@ class WorkerPool:
             finally:
                 self._used_ns[name] = time.thread_time_ns()
                 done.set()
+                self._on_end()
 
         threading.Thread(target=run, name=f"headrace-{name}", daemon=True).start()
 
@@ -59,7 +68,7 @@ class WorkerPool:
     @property
     def alive(self) -> list[str]:
         """Names of the threads that have not ended."""
-        return [name for name, done in self._done.items() if not done.is_set()]
+        return [name for name, done in list(self._done.items()) if not done.is_set()]
 
     def wait(self, seconds: float, hardly: Callable[[str], bool] = lambda name: False) -> list[str]:
         """Wait until all have ended, at most that long. Returns who has not.

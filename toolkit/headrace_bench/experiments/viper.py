@@ -1,16 +1,14 @@
-"""Determinism in a shared channel against determinism in the operator layer: after the Viper paper's section 4.
+"""Determinism in the communication layer against determinism in the operator layer: after the Viper paper's section 4.
 
 Two operators of Linear Road, `pos_rep` (stateless: position reports pass; selectivity 0.99) and `new_seg`
 (stateful: a car is in another segment than before; 0.34), between injectors and as many sinks as instances.
 
-channel     a gate (`headrace.gates`, the merged log) that all instances share, and one that all sinks share
+readers     the paper's channel (section 3.3): one for each reader, into which senders route what it owns, a queue from one
+            writer; from two on the reader's own thread merges (`headrace.gates.ReaderChannels`)
+channel     a gate (`headrace.gates`, the merged log) that all instances share, and one that all sinks share: the tuple
+            buffer TB of STRETCH. Nobody routes, and every reader passes every tuple
 operators   a queue from each writer to each reader; before a reader with two queues or more a merge operator,
             with a thread and a queue of its own. So it is in engines without such a channel.
-
-The channel here is not the paper's. In the Viper paper (section 3.3) each reader has a channel of its own: a queue
-from one source, a ScaleGate from two or more, and the sender routes each tuple to the reader that owns it. Ours is
-one gate for all readers, the tuple buffer TB of STRETCH: nobody routes, and every reader passes every tuple. What is
-measured is thus STRETCH's sharing against merge operators, and says nothing of what Viper's channel costs.
 
 What the sides share, so that only the place of the merging differs: the stored columns and who owns which
 tuple, computed beforehand; the operators and the sinks' work, one kernel each (`viper_kernel`); the kernels
@@ -20,11 +18,12 @@ spinning. Why kernels of their own and not `hr.operator`: the engine's instances
 (windows, epochs, an output ordered by content), and the other side would have to do it too.
 
 A shared gate is read by every instance in full, each keeping what it owns; a queue holds only what its reader
-owns. So the shared gate pays for reading, the operator layer for threads and hops: which costs more is measured.
+owns. So the shared gate pays for reading, the operator layer for threads and hops, channels of readers for neither; but
+with one instance and many injectors a merge operator is a second stage, on a core that else has nothing to do.
 On two cores reading costs more with one injector and six instances (pos_rep, CPU ns a tuple: instances 88 and
 sinks 51, against 37 and 9, and 26 of merge operators, of which a gate needs none, but its instances merge),
 threads cost more from four of each on. Prefetching the log's lines in its readers made no difference that
-could be told from noise. A channel for each reader, as in the paper, does not pay for that reading.
+could be told from noise.
 
 Every run's result is checked: each sink folds what it gets into a hash that depends on the order, and it must
 be that of the plain sequential definition. There is one right order, since no two tuples have the same time.
@@ -55,7 +54,7 @@ from headrace_bench.rows import Row, median
 COUNTS = (1, 2, 4, 6)
 SMALL = ((1, 1), (1, 6), (2, 2), (4, 4), (6, 1), (6, 6))
 TINY = ((1, 1), (3, 2))
-NAMES = {"channel": "in a shared gate", "operators": "in the operator layer"}
+NAMES = {"readers": "in a channel for each reader", "channel": "in a shared gate", "operators": "in the operator layer"}
 
 PAPER = Paper(
     "Viper, section 4, Figure 4: Linear Road on Apache Storm 0.9.7, injectors and instances 1, 2, 4, 6",
@@ -71,6 +70,9 @@ PAPER = Paper(
     ),
 )
 
+COMPARED = ("readers", "channel")
+"""Sides that are compared with the operator layer."""
+
 Cell = tuple[str, int, int]
 """Operator, injectors, instances."""
 
@@ -84,7 +86,7 @@ MEASURES = {
 
 
 def measure(full: bool, tiny: bool = False) -> Experiment:
-    """Throughput, latency and cost of both sides for each number of injectors and instances."""
+    """Throughput, latency and cost of all sides for each number of injectors and instances."""
     n, repetitions, cells = (4_000_000, 7, [(i, k) for i in COUNTS for k in COUNTS]) if full else (500_000, 5, SMALL)
     if tiny:
         n, repetitions, cells = 20_000, 1, TINY
@@ -103,7 +105,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
 def measure_cell(
     roads: Roads, operator: int, results: Results, repetitions: int
 ) -> dict[str, dict[str, float]]:
-    """Measure both sides of one cell. Returns measure -> side -> median.
+    """Measure all sides of one cell. Returns measure -> side -> median.
 
     Raises
     ------
@@ -145,25 +147,33 @@ def _experiment(table: pa.Table, figures: dict[Cell, dict[str, dict[str, float]]
         else "This machine shows no energy counters (/sys/class/powercap): CPU time stands for energy."
     )
     text = (
-        "Does it pay to merge in a gate that all instances share instead of in operators of its own? The gate is STRETCH's "
-        "tuple buffer: each instance passes every tuple. Viper's own channel, one for each reader with a sender that "
-        f"routes, is not measured here, and neither are its costs. {table.num_rows:,} tuples of Linear "
+        "Does it pay to merge where tuples are handed over instead of in operators of its own? Viper's channel is one for each "
+        "reader, with a sender that routes, and the reader merges. Beside it a gate that all instances share, STRETCH's "
+        f"tuple buffer, of which each instance passes every tuple. {table.num_rows:,} tuples of Linear "
         f"Road (selectivity: {shares}), {os.cpu_count()} cores. Throughput is the most that goes through; latency, from "
-        "injection to the sink, is taken at half of the slower side's throughput, the same rate for both; CPU time is "
-        f"that of all threads. {energy} Ratios compare the gate with the operator layer at the same number of "
-        "injectors and instances; with one of each there is nothing to merge, and a gate stands against plain queues."
+        "injection to the sink, is taken at half of the slowest side's throughput, the same rate for all; CPU time is "
+        f"that of all threads. {energy} Ratios compare with the operator layer at the same number of "
+        "injectors and instances; with one of each there is nothing to merge, and channels of readers are plain queues, too."
     )
-    finished = Experiment("viper", "Determinism in a shared channel or in the operator layer", text, PAPER)
+    finished = Experiment("viper", "Determinism in the communication layer or in the operator layer", text, PAPER)
     for (name, injectors, instances), found in figures.items():
         merges = injectors > 1 or instances > 1
         for measure, (unit, better) in MEASURES.items():
             if measure == "energy per tuple" and not powered:
                 continue
-            ours, theirs = found[measure]["channel"], found[measure]["operators"]
-            goal = 1.0 if merges and not measure.startswith("latency p99") else None
-            case = f"{name}, injectors x instances {injectors}x{instances}, {measure}"
-            baseline_name = "merge operators" if merges else "queues"
-            finished.rows.append(Row("viper", case, ours, unit, better, goal, theirs, baseline_name, goal is not None))
+            theirs = found[measure]["operators"]
+            for side in COMPARED:
+                goal = 1.0 if merges and side == "readers" and not measure.startswith("latency p99") else None
+                case = f"{name}, {injectors}x{instances} injectors x instances, {NAMES[side]}, {measure}"
+                baseline_name = "merge operators" if merges else "queues"
+                ours = found[measure][side]
+                finished.rows.append(Row("viper", case, ours, unit, better, goal, theirs, baseline_name, goal is not None))
+    for side in COMPARED:
+        several = [found["throughput"] for (_, _, instances), found in figures.items() if instances > 1]
+        gain = median([each[side] / each["operators"] for each in several]) if several else float("nan")
+        goal = 1.1 if side == "readers" else None
+        case = f"throughput {NAMES[side]} over that in the operator layer, median of cells with two and more instances"
+        finished.rows.append(Row("viper", case, gain, "x", "higher", goal))
     shown = ["throughput", "latency p50", "energy per tuple" if powered else "CPU time per tuple"]
     for name in OPERATORS:
         cells = {(i, k): found for (operator, i, k), found in figures.items() if operator == name}

@@ -23,7 +23,6 @@ SEGMENTS = 100
 
 BATCH = 128  # tuples an injector hands over at once
 READ = 1024  # tuples a reader takes at once
-WAIT_NS = 1_000_000  # a sleeper looks around at least that often
 CAPACITY = (1 << 13) - CONTROL_RESERVE  # tuples between one stage and the next
 
 _A, _B, _FACTOR = 0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9, 31

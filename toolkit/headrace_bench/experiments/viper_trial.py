@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.gates import merged_log, merged_log_kernel
+from headrace.gates import channels, merged_log, merged_log_kernel
+from headrace.gates.channels_kernel import Merged
 from headrace.kernel import compile_now
-from headrace.memory.cells import aligned, padded_cells, publish_cell
+from headrace.memory.cells import padded_cells, publish_cell
 from headrace.workers.pool import WorkerPool
-from headrace_bench.experiments import viper_channel_kernel, viper_operators_kernel
+from headrace_bench.experiments import viper_channel_kernel, viper_operators_kernel, viper_readers_kernel
 from headrace_bench.experiments.viper_energy import EnergyCounters
 from headrace_bench.experiments.viper_kernel import CAPACITY, READ
 from headrace_bench.experiments.viper_roads import Roads
@@ -111,6 +112,41 @@ def operator_calls(roads: Roads, operator: int, per_second: int, waits: list[np.
     return calls
 
 
+def reader_calls(roads: Roads, operator: int, per_second: int, waits: list[np.ndarray], ended, stop) -> list[Call]:
+    """Threads of determinism in a channel for each reader: one for each injector, instance and sink, which merge."""
+    injectors, instances, work = roads.injectors, roads.instances, roads.work
+    layout = Layout(injectors, instances)
+    q, chunk = layout.queues, min(READ, layout.capacity // 4)
+    calls: list[Call] = []
+
+    def own(before: int, inputs: int, to: int) -> tuple[int, tuple]:
+        """The queue that the thread to come reads, and what it merges into that."""
+        thread = len(calls)
+        layout.reads(thread, range(before, before + inputs))
+        if inputs == 1:
+            return before, ()
+        layout.reads(thread, [to])
+        layout.writes(thread, [to])
+        return to, (layout.merged(before, inputs, to), before)
+
+    clock = padded_cells(1)
+    for s, (ts, order) in enumerate(zip(roads.ts, roads.order, strict=True)):
+        layout.writes(len(calls), range(s, injectors * instances, injectors))
+        arguments = (q, work, s, ts, order, clock, len(calls), injectors, per_second, stop)
+        calls.append((f"injector-{s}", viper_operators_kernel.inject, arguments))
+    first = layout.from_instance
+    for k in range(instances):
+        queue, merging = own(k * injectors, injectors, layout.to_instance + k)
+        kernel = viper_readers_kernel.operate if merging else viper_operators_kernel.operate
+        layout.writes(len(calls), range(first + k, first + instances * instances, instances))
+        calls.append((f"instance-{k}", kernel, (q, *merging, work, operator, k, queue, first, len(calls), chunk, stop)))
+    for s in range(instances):
+        queue, merging = own(first + s * instances, instances, layout.to_sink + s)
+        kernel = viper_readers_kernel.receive if merging else viper_operators_kernel.receive
+        calls.append((f"sink-{s}", kernel, (q, *merging, work, s, queue, len(calls), chunk, waits[s], ended, stop)))
+    return calls
+
+
 class Layout:
     """Which queue leads where: injector s -> instance k is ``k * injectors + s``; the other stages follow.
 
@@ -124,21 +160,7 @@ class Layout:
         count = self.to_sink + instances
         threads = injectors + 4 * instances
         self.capacity = merged_log.power_of_two_at_least(CAPACITY // instances)
-        columns = [aligned(count * self.capacity, np.int64).reshape(count, -1) for _ in range(3)]
-        for column in columns:
-            column[...] = 1  # touch its pages now
-        marks = padded_cells(count)
-        marks[:] = -1  # below every time
-        self.queues = viper_operators_kernel.Queues(
-            padded_cells(count),
-            padded_cells(count),
-            marks,
-            *columns,
-            np.zeros(count, np.int64),
-            np.zeros(count, np.int64),
-            padded_cells(threads),
-            aligned(threads * viper_operators_kernel.EVENT, np.int32),
-        )
+        self.queues = channels.allocate(count, threads, self.capacity)
 
     def reads(self, thread: int, queues) -> None:
         self.queues.reader[list(queues)] = thread
@@ -146,14 +168,13 @@ class Layout:
     def writes(self, thread: int, queues) -> None:
         self.queues.writer[list(queues)] = thread
 
-    def merged(self, first: int, inputs: int, to: int) -> viper_operators_kernel.Merged:
-        q = self.queues
-        rings = [column[first : first + inputs] for column in (q.ts, q.ref, q.at)]
-        outs = [column[to : to + 1] for column in (q.ts, q.ref, q.at)]
-        return viper_operators_kernel.Merged(*rings, *outs, aligned(3 * inputs, np.int64).reshape(3, inputs))
+    def merged(self, first: int, inputs: int, to: int) -> Merged:
+        return channels.merged(self.queues, first, inputs, to)
 
 
-SIDES: dict[str, Callable[..., list[Call]]] = {"channel": channel_calls, "operators": operator_calls}
+SIDES: dict[str, Callable[..., list[Call]]] = {
+    "readers": reader_calls, "channel": channel_calls, "operators": operator_calls,
+}  # fmt: skip
 
 
 def run(side: str, roads: Roads, operator: int, per_second: int = 0, results: np.ndarray | None = None) -> Outcome:
@@ -161,7 +182,7 @@ def run(side: str, roads: Roads, operator: int, per_second: int = 0, results: np
 
     Parameters
     ----------
-    side : {"channel", "operators"}
+    side : {"readers", "channel", "operators"}
     roads : Roads
     operator : int
         POS_REP or NEW_SEG.

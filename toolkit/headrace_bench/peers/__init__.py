@@ -8,6 +8,7 @@ needs and has not is said in its row, and so is a failure.
 =================  ==============================================================
 ``workloads``      input files, the plain loop, what the result is
 ``band_join``      one workload more: sides, the plain loop
+``sessions``       and one for ordered pipelines
 ``sizes``          which workloads, and how large
 ``contest``        contestants, taking turns, rows
 ``ours``           ours as a user calls it, VSN and SN; the engine alone; the plain loop
@@ -63,7 +64,9 @@ TEXT = (
     " none is twice in a tweet. Flink's jobs know that keys of the aggregate are small numbers, as the loop does."
     " Comparisons of the band join are those that a join of all pairs makes for the same result. Our SN mode, our"
     " `all pairs`, the loop and Flink's `expert` make them; our index skips most, and so do the others by joining on"
-    " cells of the banded column, written into their queries by hand."
+    " cells of the banded column, written into their queries by hand. Sessions are an ordered pipeline of ours; Flink has a"
+    " keyed process function, and behind it one subtask that puts what it closes in order; a streaming query of Spark puts no"
+    " rows in order, so there it is a batch, as in DuckDB."
 )
 
 
@@ -72,9 +75,14 @@ def contestants(work: Work, tiny: bool = False) -> list[Contestant]:
     from headrace_bench.peers.on_duckdb import DuckDB
     from headrace_bench.peers.on_flink import Flink
     from headrace_bench.peers.on_polars import Polars
-    from headrace_bench.peers.on_spark import Spark
-    from headrace_bench.peers.ours import Engine, Loop, Ours
+    from headrace_bench.peers.on_spark import Spark, SparkBatch
+    from headrace_bench.peers.ours import Engine, Loop, Ordered, Ours
 
+    if work.name == "sessions":
+        ordered: list[Contestant] = [Loop(), Ordered(1), Ordered(2)]
+        if tiny:
+            return [*ordered, DuckDB(1), Flink(1, "stock", may_install=False)]
+        return [*ordered, *(kind(n) for kind in (_stock, SparkBatch, DuckDB) for n in (1, 2))]
     all_pairs = work.name == "band join"
     if tiny:
         return [
@@ -95,6 +103,12 @@ def contestants(work: Work, tiny: bool = False) -> list[Contestant]:
     for kind in (Spark, DuckDB, Polars):
         peers += [kind(1), kind(2)]
     return peers
+
+
+def _stock(threads: int) -> Contestant:
+    from headrace_bench.peers.on_flink import Flink
+
+    return Flink(threads, "stock")
 
 
 def measure(full: bool, tiny: bool = False) -> Experiment:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace_bench.peers.contest import Answer, Contestant, NotRun
+from headrace_bench.peers.sessions import SQL as SESSIONS_SQL
 from headrace_bench.peers.workloads import AGGREGATE_SQL, Work
 from headrace_bench.taken import Watch
 
@@ -17,6 +18,7 @@ COUNT = """
         from panes, (values (0), (1)) as windows(later) group by all"""
 QUERIES = {
     "aggregate": AGGREGATE_SQL,
+    "sessions": SESSIONS_SQL,
     "word count": COUNT.format(key="word", keys="string_split(text, ' ')"),
     "pair count": COUNT.format(key="pair", keys="pairs"),
     # Rows of one time and source stay in the order of the tables, by their number.

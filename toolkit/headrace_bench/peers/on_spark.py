@@ -30,6 +30,40 @@ def start_process(threads: int, partitions: int) -> PeerProcess:
     return PeerProcess([sys.executable, "-m", module, str(threads), str(partitions)])
 
 
+class SparkBatch(Contestant):
+    """One SQL query over all rows, for what a streaming query cannot do: put rows in order."""
+
+    is_slow = True
+
+    def __init__(self, threads: int):
+        version = importlib.metadata.version("pyspark")
+        super().__init__(f"Spark {version} SQL (batch)", threads, "batch", "Parquet files, reading included")
+        self._process: PeerProcess | None = None
+
+    def install(self, work: Work) -> None:
+        if work.name != "sessions":
+            raise NotRun("Structured Streaming runs it")
+        require_java()
+
+    def start(self) -> None:
+        self._process = start_process(self.threads, self.threads)
+
+    def load(self, work: Work) -> None:
+        self._work = work
+        self._process.ask("load", *work.parquet)
+
+    def run(self) -> Answer:
+        result = self._work.folder / f"spark-batch-{self.threads}.parquet"
+        seconds, cpu_s = self._process.ask("query", self._work.name, result)
+        found = pq.read_table(result)
+        return Answer(float(seconds), self._work.digest_of(found), found.num_rows, float(cpu_s))
+
+    def end(self) -> None:
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+
 class Spark(Contestant):
     """Micro-batches of a quarter of the input each; state on the heap, as many partitions as cores."""
 

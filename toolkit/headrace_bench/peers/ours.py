@@ -43,7 +43,7 @@ class Ours(Contestant):
 
     def __init__(self, threads: int, mode: str = "vsn", index: bool = True):
         super().__init__(_name(mode, index), threads, "ours", "the Arrow table")
-        self.mode = mode
+        self.mode, self._options = mode, {"mode": mode}
         self._how = {} if index else {"index": False}
 
     def load(self, work: Work) -> None:
@@ -61,11 +61,19 @@ class Ours(Contestant):
         folded = Folded(work.columns, work.is_ordered)
         watch = Watch()
         stream = work.query(*(hr.stream(table, event_time="ts") for table in work.tables), **self._how)
-        with stream.start(threads=self.threads, mode=self.mode, sink=folded.write, **options) as run:
+        with stream.start(threads=self.threads, **self._options, sink=folded.write, **options) as run:
             run.wait()
         taken = watch.taken()
         (operator,) = run.metrics().operators.values()
         return Answer(taken.seconds, folded.digest, folded.rows, taken.cpu_s), operator
+
+
+class Ordered(Ours):
+    """The same of an ordered pipeline, whose workers share all stages."""
+
+    def __init__(self, threads: int):
+        super().__init__(threads)
+        self.name, self._options = f"headrace {hr.__version__} ordered pipeline", {}
 
 
 class Engine(Contestant):

@@ -1,10 +1,10 @@
 """Runs Spark Structured Streaming in a process of its own; asked by `on_spark`.
 
-Requests: ``load FOLDER...``, ``run WORKLOAD RESULT_FILE [SIZE]``, ``begin WORKLOAD FOLDER CHECKPOINT``. A source is a
-folder of Parquet files, one to a micro-batch, and, where there are windows, a
-last one with a single row far in the future: Spark emits a window when the
-watermark has passed it, and knows no end of input. The answer to a run is the seconds from the first row to the last
-result, what the batches took by Spark's own report, and the processor time of this process and the virtual machine.
+Requests: ``load FOLDER...``, ``run WORKLOAD RESULT_FILE [SIZE]``, ``query WORKLOAD RESULT_FILE`` (a batch), ``begin
+WORKLOAD FOLDER CHECKPOINT``. A source is a folder of Parquet files, one to a micro-batch, and, where there are windows,
+a last one with a single row far in the future: Spark emits a window when the watermark has passed it, and knows no end
+of input. The answer to a run is the seconds from the first row to the last result, what the batches took by Spark's own
+report, and the processor time of this process and the virtual machine.
 """
 
 import os
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as f
 
 from headrace.spark import session
+from headrace_bench.peers.sessions import SQL as SESSIONS_SQL
 from headrace_bench.taken import Watch, java_of
 
 FUTURE_S = 10_000_000
@@ -65,6 +66,8 @@ QUERIES = {
     "pair_count": lambda rows: count(rows, "pair", f.col("pairs")),
     "band_join": band_join,
 }
+
+BATCH_QUERIES = {"sessions": SESSIONS_SQL}
 
 
 def copy(source: Path, target: Path, with_end: bool) -> None:
@@ -121,6 +124,17 @@ def run(spark, folder: Path, workload: str, result: str, *numbers: str) -> tuple
     return sum(batches) / 1000, cpu_s
 
 
+def query(spark, folder: Path, workload: str, result: str) -> tuple[float, float]:
+    """Run a batch query over all files but the one in the future; write its result. Seconds and processor seconds."""
+    watch = Watch(java_of(spark))
+    for number, source in enumerate(sorted(folder.iterdir())):
+        spark.read.parquet(f"{source}/[0-9]*.parquet").createOrReplaceTempView(f"input{number}")
+    found = spark.sql(BATCH_QUERIES[workload]).toArrow()
+    taken = watch.taken()
+    pq.write_table(found, result)
+    return taken.seconds, taken.cpu_s
+
+
 def begin(spark, workload: str, folder: str, checkpoint: str) -> None:
     """Start a query that goes on, from a checkpoint if there is one; wait for its first batch with rows."""
     writer = QUERIES[workload](read(spark, folder)).writeStream.format("noop").outputMode("append")
@@ -159,6 +173,9 @@ def main(threads: int, partitions: int) -> None:
                 elif words[0] == "begin":
                     begin(spark, *words[1:])
                     print("@ok", flush=True)
+                elif words[0] == "query":
+                    seconds, cpu_s = query(spark, folder / "input", *words[1:])
+                    print(f"@ok {seconds} {cpu_s}", flush=True)
                 elif words[0] == "run":
                     seconds, cpu_s = run(spark, folder / "input", *words[1:])
                     print(f"@ok {seconds} {cpu_s}", flush=True)

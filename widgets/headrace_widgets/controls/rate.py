@@ -13,7 +13,7 @@ from headrace_widgets.target import Target
 
 
 class RateControl:
-    """How fast the input is played; there only where the run paces its input.
+    """How fast the input is played; it is seen only while the run paces its input.
 
     That is tuples per second and source, or, where the tuples' own event times are played
     (``hr.rates.recorded(speed=...)``), how many times as fast as they were recorded. Times that were recorded apart
@@ -34,12 +34,15 @@ class RateControl:
         self._kind = ""
         self._set_to: tuple[str, float] | None = None
         """What the controls show; None: unknown, since the user has set something else."""
-        playing = self.playing
-        self.is_there = playing is not None
-        self.show(playing)
+        self.show(self.playing)
         moved = messages.guard(lambda change: self.request(change["new"]))
         for part in (self.slider, self.entry):
             part.observe(lambda change: None if self._shown.is_now else moved(change), "value")
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it is seen."""
+        return self.widget.layout.display != "none"
 
     @property
     def playing(self) -> tuple[str, float] | None:
@@ -68,7 +71,10 @@ class RateControl:
         self.slider.disabled = self.entry.disabled = True
 
     def show(self, playing: tuple[str, float] | None) -> None:
-        """Show what is in force."""
+        """Show what is in force; nothing of it at full speed, where nothing is paced."""
+        display = None if playing is not None else "none"
+        if self.widget.layout.display != display:
+            self.widget.layout.display = display
         if playing is None or playing == self._set_to:
             return
         self._set_to = playing

@@ -10,9 +10,10 @@ from headrace.metrics.measures import Measure
 from headrace_widgets import palette
 from headrace_widgets.columns import element_word, heading_of, key_of, unit_of
 from headrace_widgets.panels.panel import Scene, compact_legend, largest, time_figure
-from headrace_widgets.units import axis_format, axis_label, in_words
+from headrace_widgets.units import OF_A_CORE, axis_format, axis_label, in_words
 
-_LEAST = {"fraction": 0.01, "ms": 0.1, "bytes": 1_024.0}
+_COUNTED = ("events", "keys", "rows", "tuples", "versions", "workers")
+_LEAST = {"fraction": 0.01, "ms": 0.1, "bytes": 1_024.0, OF_A_CORE: 0.1}
 
 
 class Lines:
@@ -24,6 +25,7 @@ class Lines:
         self.key, self.title, self.about = key_of(measure), heading_of(measure), measure.title
         self.shows = (measure.name,)
         self._unit, self._element = unit_of(measure), element_word(measure.by)
+        self._is_count = measure.kind == "gauge" and self._unit in _COUNTED
         self.least = _LEAST.get(self._unit, 1.0)
         self._columns = scene.operator.of[measure.name]
         self._elements = scene.operator.elements.get(measure.name, ())
@@ -35,6 +37,8 @@ class Lines:
         scene.draws(*self._columns)
         made = time_figure(scene, self.key, axis_label(self._unit))
         made.yaxis.formatter = NumeralTickFormatter(format=axis_format(self._unit))
+        if self._is_count:
+            made.yaxis.ticker.min_interval = 1  # there is no half a thread
         if not self._elements:
             made.line("t", self._columns[0], source=scene.series, color=palette.OUT, width=2)
             return made

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from bokeh.models import NumeralTickFormatter
 
+from headrace_widgets.columns import unit_of
 from headrace_widgets.palette import element_colour, element_dash
 from headrace_widgets.panels.panel import KnownPanel, Scene, compact_legend, largest, time_figure
-from headrace_widgets.units import AXIS_FORMAT, amount
+from headrace_widgets.units import OF_A_CORE, axis_format, axis_label, in_words
 
 
 class Load(KnownPanel):
@@ -20,7 +21,9 @@ class Load(KnownPanel):
     def __init__(self, scene: Scene):
         super().__init__(scene)
         self._columns = scene.operator.of["load"]
-        self._unit = scene.operator.measures["load"].unit
+        self._unit = unit_of(scene.operator.measures["load"])
+        if self._unit == OF_A_CORE:
+            self.least = 0.1
 
     @classmethod
     def is_for(cls, scene: Scene) -> bool:
@@ -29,8 +32,8 @@ class Load(KnownPanel):
 
     def figure(self, scene: Scene):
         scene.draws(*self._columns)
-        made = time_figure(scene, self.key, f"{self._unit}/s")
-        made.yaxis.formatter = NumeralTickFormatter(format=AXIS_FORMAT)
+        made = time_figure(scene, self.key, axis_label(self._unit))
+        made.yaxis.formatter = NumeralTickFormatter(format=axis_format(self._unit))
         for i, column in enumerate(self._columns):
             made.line(
                 "t", column, source=scene.series, color=element_colour(i), line_dash=element_dash(i), width=2,
@@ -44,5 +47,5 @@ class Load(KnownPanel):
         return 1.15 * largest(highest, *self._columns)
 
     def text(self, now: Mapping[str, float]) -> str:
-        parts = [f"{i}: {amount(now[column])}" for i, column in enumerate(self._columns) if now[column] > 0]
-        return f"{self._unit.capitalize()}/s by thread: {', '.join(parts)}." if parts else "No thread has work."
+        parts = [f"{i}: {in_words(now[column], self._unit)}" for i, column in enumerate(self._columns) if now[column] > 0]
+        return f"By thread: {', '.join(parts)}." if parts else "No thread has work."

@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from headrace.codegen.containers.calls import Calls
-from headrace.codegen.containers.places import NO_END
+from headrace.codegen.containers.places import NO_END, Place
 from headrace.codegen.inference import is_container, said
 from headrace.codegen.kinds import Array, ListOf, MapOf, Record, SetOf
 
@@ -34,6 +34,9 @@ class Assignment(Calls):
         if _is_empty(node.value, self._builtin, place.kind):
             call = self._kept("clear" if isinstance(place.kind, ListOf) else "clear_keys", self._own(place))
             return [self._statement(call, node)]
+        given = self._handed_over(node.value, place)
+        if given is not None:
+            return [self._statement(self._kept("hand_over", self._own(place), given.heads, given.at), node)]
         if not isinstance(place.kind, ListOf) or static != place.kind:
             if isinstance(node.value, ast.BinOp):
                 self._refuse_operation(node.value, [node.value.left, node.value.right])
@@ -51,6 +54,19 @@ class Assignment(Calls):
             call = self._kept("slice", self._own(place), made.heads, made.at, "0", NO_END)
             return [self._statement(call, node)]
         return [self._statement(made.at, node)]
+
+    def _handed_over(self, value: ast.expr, target: Place) -> Place | None:
+        """The container of a state that ends with the call, given as it is; None if it is something else, or used again."""
+        source = self._place(value) if isinstance(value, ast.Attribute) else None
+        if source is None or source.role not in self.plan.ends or source.kind != target.kind or isinstance(source.kind, Array):
+            return None
+        if id(value) not in self.given_away:
+            if isinstance(source.kind, ListOf):
+                return None  # a copy, as anywhere
+            text = ast.unparse(value)
+            raise self._error(f"{text} would be handed over, and is used besides; copy it in a loop", value)
+        self._note_write(source)
+        return source
 
     def _name_container(self, target: ast.Name, node: ast.Assign) -> list[ast.stmt]:
         if isinstance(node.value, ast.Attribute | ast.Name):

@@ -6,10 +6,12 @@ import ast
 
 from headrace.codegen.containers.expressions import Expressions
 from headrace.codegen.containers.places import Place, is_float
-from headrace.codegen.inference import TEXT_WORK, is_container, said, static_of
+from headrace.codegen.inference import TEXT_WORK, TEXTS, is_container, said, static_of
 from headrace.codegen.kinds import Array, ListOf, MapOf, SetOf, width_of
 
 _PLAIN_CALLS = ("print", "isinstance")
+_OF_LISTS = ("len", "zip", "enumerate", "reversed")
+"""Builtins that take list columns of strings: they look at no element."""
 
 
 class Calls(Expressions):
@@ -21,6 +23,8 @@ class Calls(Expressions):
             static = self.inference.of(node.func.value)
             if static == "string":
                 raise self._error(f"{ast.unparse(node)}: text work; {TEXT_WORK}", node)
+            if static == TEXTS:
+                raise self._bare(node.func.value, static)
             if is_container(static):
                 return self._method(node, node.func)
         name = self._builtin(node)
@@ -56,6 +60,8 @@ class Calls(Expressions):
         if name not in _PLAIN_CALLS and not self._is_message:
             for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
                 what = ast.unparse(node.func)
+                if name in _OF_LISTS and self.inference.of(argument) == TEXTS:
+                    continue
                 self._refuse(argument, f"{what}(...), which takes numbers; for text work, {TEXT_WORK}")
         return None
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.codegen.bindings import Membership
 from headrace.codegen.containers.places import NO_END, Places, is_float
-from headrace.codegen.inference import TEXT_WORK, is_container, said, static_of
+from headrace.codegen.inference import TEXT_WORK, TEXTS, is_container, said, static_of
 from headrace.codegen.kinds import Array, ListOf, MapOf, Record, SetOf, width_of
 from headrace.names import instead
 
@@ -30,6 +30,8 @@ class Expressions(Places):
         static = self.inference.of(node)
         if static == "string" or is_container(static):
             return self._text(f"{self._length(node, node)} != 0", node)
+        if static == TEXTS:
+            return self._text(f"len({ast.unparse(self.visit(node))}) != 0", node)
         return self.visit(node)
 
     def _length(self, node: ast.expr, whole: ast.AST) -> str:
@@ -80,7 +82,7 @@ class Expressions(Places):
         static = self.inference.of(node)
         if static == "string":
             raise self._error(f"{ast.unparse(node)} is a string, in {what}", node)
-        if is_container(static) or isinstance(static, Record):
+        if is_container(static) or isinstance(static, Record) or static == TEXTS:
             raise self._error(f"{ast.unparse(node)} is {said(static)}, in {what}", node)
 
     def _refuse_operation(self, node: ast.expr, parts: Sequence[ast.expr]) -> None:
@@ -94,7 +96,7 @@ class Expressions(Places):
                     f"{ast.unparse(node)}: {ast.unparse(part)} is a string, which {able}; for other text work, {TEXT_WORK}",
                     node,
                 )
-            if is_container(static) or isinstance(static, Record | tuple):
+            if is_container(static) or isinstance(static, Record | tuple) or static == TEXTS:
                 raise self._error(f"{ast.unparse(node)}: {ast.unparse(part)} is {said(static)}; write a loop", node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
@@ -102,6 +104,13 @@ class Expressions(Places):
             self._refuse(part, f"{ast.unparse(node)}: write a condition, as in a if a else b")
         result = self.generic_visit(node)
         assert isinstance(result, ast.expr)
+        return result
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.comprehension:
+        if self.inference.of(node.iter) == TEXTS:
+            raise self._error(f"{ast.unparse(node.iter)} is {said(TEXTS)}: write a for loop over it", node.iter)
+        result = self.generic_visit(node)
+        assert isinstance(result, ast.comprehension)
         return result
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
@@ -196,7 +205,7 @@ class Expressions(Places):
             return found if isinstance(op, ast.In) else ast.copy_location(ast.UnaryOp(ast.Not(), found), node)
         statics = self.inference.of(left), self.inference.of(right)
         for side, static in zip((left, right), statics, strict=True):
-            if is_container(static) or isinstance(static, Record):
+            if is_container(static) or isinstance(static, Record) or static == TEXTS:
                 raise self._bare(side, static)
         if "string" in statics and None not in statics and statics[0] != statics[1]:
             for side in (left, right):
@@ -244,6 +253,9 @@ class Expressions(Places):
             assert isinstance(right, ast.Call) and isinstance(right.func, ast.Attribute)
             view, owner = right.func.attr, right.func.value
         static = self.inference.of(owner)
+        if static == TEXTS:
+            self._expect("string", left, ast.unparse(node))
+            return ast.copy_location(ast.Compare(self.visit(left), [ast.In()], [self.visit(right)]), node)
         if not is_container(static):
             self._refuse(left, ast.unparse(node))
             return ast.copy_location(ast.Compare(self.visit(left), [ast.In()], [self.visit(right)]), node)

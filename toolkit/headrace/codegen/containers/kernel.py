@@ -13,7 +13,7 @@ may be left out.
 import numpy as np
 
 from headrace.kernel import kernel
-from headrace.memory.arena import COUNT, STATE, release
+from headrace.memory.arena import COUNT, HEAD, STATE, release
 from headrace.memory.lists_kernel import (
     list_append,
     list_copy,
@@ -77,6 +77,15 @@ def kept_count(heads, at):
 
 
 @kernel
+def kept_hand_over(free, arena, lists, heads, at, given_heads, given_at):
+    """Give what a container holds to another place of its kind, whose own is given back; nothing is copied."""
+    release(free, arena, lists, heads, at)
+    for word in range(HEAD):
+        heads[at + word] = given_heads[given_at + word]
+        given_heads[given_at + word] = 0
+
+
+@kernel
 def kept_in_order(arena, heads, at, width, order, prefixes, addresses, lengths):
     """Put the entries of a set or map in order; its place."""
     map_order(arena, heads, at, width, order, prefixes, addresses, lengths)
@@ -123,7 +132,7 @@ def kept_place(heads, at, i):
     return place
 
 
-@kernel
+@kernel(often=True)
 def kept_append(free, arena, lists, heads, at, word):
     if list_append(free, arena, lists, heads, at, word) < 0:
         raise MemoryError
@@ -271,12 +280,12 @@ def kept_array_find(words, place, size, word, is_float):
 # -- maps and sets
 
 
-@kernel
+@kernel(often=True)
 def kept_has(arena, heads, at, key, width):
     return map_find(arena, heads, at, key, width) >= 0
 
 
-@kernel
+@kernel(often=True)
 def kept_value(arena, heads, at, key, width):
     """Where the value of a key is."""
     found = map_find(arena, heads, at, key, width)
@@ -285,7 +294,7 @@ def kept_value(arena, heads, at, key, width):
     return found + 1
 
 
-@kernel
+@kernel(often=True)
 def kept_made(free, arena, lists, heads, at, key, width):
     """Where the value of a key is; of zeros, if the key is new."""
     found = map_put(free, arena, lists, heads, at, key, width)
@@ -344,7 +353,7 @@ def kept_discard(free, arena, lists, heads, at, key, width):
     map_remove(free, arena, lists, heads, at, key, width)
 
 
-@kernel
+@kernel(often=True)
 def kept_add(free, arena, lists, heads, at, key):
     if map_put(free, arena, lists, heads, at, key, 0) < 0:
         raise MemoryError

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from headrace.codegen.containers.assignment import Assignment
 from headrace.codegen.containers.places import Place
-from headrace.codegen.inference import is_container
+from headrace.codegen.inference import TEXTS, is_container
 from headrace.codegen.kinds import Array, ListOf, MapOf, width_of
 
 
@@ -43,6 +43,8 @@ class KeptValues(Assignment):
         if not is_container(static):
             if name == "zip" and isinstance(iterable, ast.Call):
                 for argument in iterable.args:
+                    if self.inference.of(argument) == TEXTS:
+                        continue
                     self._refuse(argument, "zip: write a loop over one with enumerate")
             return None
         place = self._need(owner)

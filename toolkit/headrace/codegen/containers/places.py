@@ -49,6 +49,8 @@ class Places(ast.NodeTransformer):
     names: dict[str, str]
     roles: dict[str, str]
     places: dict[str, Place]
+    given_away: dict[int, ast.Attribute]
+    """Containers of states that end with the call which are assigned, and not used again."""
     _is_message = False
     """Within ``raise``: strings are texts for people."""
 

@@ -21,7 +21,7 @@ UNROLLED = 4
 _FOLD = """
 from headrace.elastic.aggregate.distinct import add_value
 from headrace.elastic.epochs import UPDATES
-from headrace.elastic.failures import DISTINCT_FULL, SUM_OVERFLOW
+from headrace.elastic.failures import STATE_FULL, SUM_OVERFLOW
 from headrace.elastic.ownership import LANES, places_in_range, places_in_table
 from headrace.ingress.store import CHUNK, KEYS, OFFSETS, TS
 from headrace.ingress.store_kernel import keys_between, locate, validity_at, values_at
@@ -208,7 +208,7 @@ def _block(aggregate: AggregateColumn, number: int, layout: Layout) -> list[str]
     return [
         f"new_{number} = add_value({layout.sets_text}, SLOTS, {layout.distinct.index(number)}, key, {slot}, {value})",
         f"if new_{number} < 0:",
-        "    full = DISTINCT_FULL",
+        "    full = STATE_FULL",
         "else:",
         f"    {kept} += new_{number}",
     ]

@@ -19,15 +19,14 @@ from headrace.ingress.columns import is_text, plain_type, value_dtype
 from headrace.ingress.key_sources import make_dictionary
 from headrace.ingress.keys import KeyDictionary, id_capacity
 from headrace.ingress.ordered_texts import OrderedTexts
-from headrace.memory.arena import ARENA_WORDS, used_bytes
+from headrace.memory.arena import used_bytes
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME
 from headrace.references import BUCKETS
 from headrace.workers import worker_kernel
 
-_COLLECTING = ("collect_list", "collect_set", "quantile", "mode", "top")
-_LEAST_RECYCLED = 1 << 14
-"""Ids of fewer strings are not worth recycling."""
+_COLLECTING = ("collect_list", "collect_set", "quantile", "mode", "top", "count_distinct")
+"""Aggregates whose state grows with the values."""
 
 
 class AggregateProgram(Program):
@@ -55,7 +54,7 @@ class AggregateProgram(Program):
         aggregates = tuple(self._aggregate(wanted) for _, wanted in spec.aggregates)
         self.shape = AggregateShape(aggregates, slots, self.multi_key, len(names), spec.window.zone is not None)
         layout = self._layout = Layout(self.shape)
-        self.texts = {}
+        self.texts: dict[str, KeyDictionary] = {}
         for column, name in enumerate(names):
             if is_text(self._kinds[name]):
                 if column in layout.texts:
@@ -63,7 +62,6 @@ class AggregateProgram(Program):
                 else:
                     self.texts[name] = KeyDictionary(("string",), 1, options.max_keys)
                 self.texts[name].set_types([self._kinds[name]])
-        self._recycle_at = dict.fromkeys(self.texts, _LEAST_RECYCLED)
         self.result_fields = list(layout.results)
         self.list_fields = [(layout.out_value[number], count) for number, count in layout.out_count.items()]
         self._max_state = options.max_state
@@ -109,20 +107,20 @@ class AggregateProgram(Program):
             self._max_state // 8,
         )
 
+    def texts_of(self, side):
+        return self.texts
+
     def finisher(self, stores):
         outputs = template.output_columns(self.shape)
         texts = [self.texts.get(wanted.column or "") for _, wanted in self.spec.aggregates]
         return AggregateResults(self._schema, self.dictionary, len(self.spec.key_names), outputs, texts)
 
     def release(self, watermark):
-        for name, dictionary in self.texts.items():
-            if watermark == END_OF_TIME:
-                continue
+        if watermark == END_OF_TIME:
+            return
+        for dictionary in self.texts.values():
             # Every window that holds ts ended by ts + WS.
-            dictionary.horizon = watermark - self.window_size + 1
-            if dictionary.size > self._recycle_at[name]:
-                dictionary.recycle(dictionary.horizon)
-                self._recycle_at[name] = max(_LEAST_RECYCLED, 2 * dictionary.size)
+            dictionary.expire(watermark - self.window_size + 1)
 
     def private(self, worker):
         words = np.zeros(PRIVATE_WORDS, np.int64)
@@ -134,10 +132,17 @@ class AggregateProgram(Program):
         return id_limit * self.shape.slots * template.bytes_per_place(self.shape)
 
     def arena_bytes(self, state):
-        return used_bytes(*(getattr(state, name) for name in self._layout.arena)) if self._layout.heads else 0
+        layout = self._layout
+        return used_bytes(*(getattr(state, name) for name in layout.arena)) if layout.heads or layout.sets else 0
 
     def explain(self, failure, stores, state):
         code = int(failure[worker_kernel.FAILURE_CODE])
+        if code == failures.STATE_FULL:
+            keeping = [f"{name}={wanted!r}" for name, wanted in self.spec.aggregates if wanted.kind in _COLLECTING]
+            return OverflowInputError(
+                f"{', '.join(keeping)}: the values that {self.windows_text(failure)} keep do not fit into"
+                f" max_state={self._max_state} bytes; use smaller windows, or pass a larger max_state="
+            )
         ts = self.time_text(int(failure[worker_kernel.FAILURE_TS]))
         if code == failures.SUM_OVERFLOW:
             sums = [f"{name}={wanted!r}" for name, wanted in self.spec.aggregates if wanted.kind == "sum"]
@@ -148,17 +153,6 @@ class AggregateProgram(Program):
         if code == failures.COUNT_OVERFLOW:
             return AggregateOverflowError(
                 f"the window that ends at {ts} holds more than 2**32 tuples; use a smaller size="
-            )
-        if code == failures.DISTINCT_FULL:
-            return OverflowInputError(
-                f"count_distinct: the windows open at event time {ts} hold more different values than fit into"
-                f" {8 * ARENA_WORDS >> 30} GiB of addresses; use smaller windows"
-            )
-        if code == failures.STATE_FULL:
-            keeping = [f"{name}={wanted!r}" for name, wanted in self.spec.aggregates if wanted.kind in _COLLECTING]
-            return OverflowInputError(
-                f"{', '.join(keeping)}: the values that the windows open at event time {ts} keep do not fit into"
-                f" max_state={self._max_state} bytes; use smaller windows, or pass a larger max_state="
             )
         return super().explain(failure, stores, state)
 

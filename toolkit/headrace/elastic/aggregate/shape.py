@@ -112,7 +112,7 @@ class Layout:
     opened = "opened"
     """Tuples seen when a window opened, by slot."""
     arena = ("kept_free", "kept_arena")
-    """Where all containers have their blocks, of the owners by bucket."""
+    """Where all containers and sets of distinct values have their blocks, of the owners by bucket."""
     fractions, most = "fractions", "most"
     no_texts = "no_texts"
     """Stands for what texts are compared by, where there are none."""
@@ -137,7 +137,7 @@ class Layout:
         self.by_key |= {name: _kept_as(a) for (_, a), name in zip(aggregates, self.value, strict=True) if name}
         self.by_key |= dict.fromkeys(self.high.values(), "int64")
         self.distinct = [i for i, a in aggregates if a.kind == "count_distinct"]
-        self.sets = ("tables", "free", "arena") if self.distinct else ()
+        self.sets = ("tables", *self.arena) if self.distinct else ()
         self.texts = {
             column: (f"prefixes_{column}", f"addresses_{column}", f"lengths_{column}")
             for column in compared_texts(shape)

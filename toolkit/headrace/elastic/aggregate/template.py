@@ -175,7 +175,7 @@ def allocate_state(
     parameters : sequence of float, sequence of int
         The q of each quantile, and the k of each top.
     most_words : int
-        Of the arena for what is collected.
+        Of the arena for what is collected and for different values.
     """
     layout = Layout(shape)
     places = (max_keys // BUCKETS + 1) * BUCKETS * shape.slots
@@ -184,12 +184,14 @@ def allocate_state(
     fields |= local_days.state_of(zone)
     if layout.heads:
         fields |= {name: reserved(places * HEAD, np.int64, huge_pages=True) for name in layout.heads}
-        fields |= zip(layout.arena, allocate_arena(BUCKETS, most_words), strict=True)
         fractions, most = parameters
         fields[layout.fractions], fields[layout.most] = np.array([*fractions, 0.0]), np.array([*most, 0], np.int64)
         fields[layout.no_texts] = np.zeros(1, np.int64)
     if layout.sets:
-        fields |= zip(layout.sets, distinct.allocate(len(layout.distinct), shape.slots), strict=True)
+        # A bucket's containers take blocks that its first sets gave up, and the other way round: one instance has both.
+        fields |= zip(layout.sets, distinct.allocate(len(layout.distinct), shape.slots, most_words), strict=True)
+    elif layout.heads:
+        fields |= zip(layout.arena, allocate_arena(BUCKETS, most_words), strict=True)
     for names, arrays in zip(layout.texts.values(), texts, strict=True):
         fields |= zip(names, arrays, strict=True)
     for name, dtype in layout.results.items():

@@ -118,6 +118,10 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
     readable, fields = _fields(inputs)
     key_kinds = _key_kinds(key_types)
 
+    # What containers need is too much for LLVM to copy the function to its only caller by itself: the call, which
+    # hands an operator's whole state over, would cost more than what is done.
+    grows = any(not isinstance(field.kind, str | Array) for field in operator.state.values())
+
     def update_of(names: Sequence[str]) -> GeneratedFunction:
         values = [f"{part}_{name}" for name in names for part in ("c", "n")]
         assert operator.update is not None
@@ -127,6 +131,7 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
             arguments=("state", "t", "emit"),
             bindings={"state": state, "t": fields},
             parameters=(*_KERNEL_WORDS, "ts", "source_input", *values),
+            decorator="compiled_user_within" if grows else "compiled_user",
             **emits,
             **options,
         )
@@ -176,9 +181,7 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
     has_texts = len(texts.literals) > 1 or (reads_key and bool(key_kinds)) or any(map(holds_text, kinds))
     literals = tuple(texts.literals) if has_texts else ()
     written = [f.source for f in (update, output, slide) if f is not None]
-    has_arena = any(not isinstance(field.kind, str | Array) for field in operator.state.values()) or any(
-        _MEMORY.arena in text or _MEMORY.temporaries in text for text in written
-    )
+    has_arena = grows or any(_MEMORY.arena in text or _MEMORY.temporaries in text for text in written)
     return Bound(update, output, slide, columns, reads_key, kept, literals, has_arena)
 
 

@@ -44,8 +44,6 @@ from headrace.progress import END_OF_TIME
 from headrace.references import BUCKETS, ROW_MASK, SOURCE_SHIFT
 from headrace.workers import worker_kernel
 
-_LEAST_RECYCLED = 1 << 14
-"""Ids of fewer strings are not worth recycling."""
 _MOST_SHOWN = 20
 """Elements of a container, in an error."""
 _SIZES_HELD = 3
@@ -81,12 +79,12 @@ class CustomProgram(Program):
         self.value_columns = max(map(len, self._read))
         literals = self.bound.literals
         self._texts = OrderedTexts(options.max_keys) if literals else None
-        self._recycle_at = _LEAST_RECYCLED
+        self._text_columns: dict[str, OrderedTexts] = {}
         if self._texts is not None:
             self._texts.set_types([pa.string()])
             self._texts.keep(literals)
             named = [(a, column) for read in self._read for a, column in read.items()]
-            self.texts = {column: self._texts for a, column in named if self.bound.columns[a].kind == "string"}
+            self._text_columns = {column: self._texts for a, column in named if self.bound.columns[a].kind == "string"}
         self._multi_key = [
             bool(keys) and not (spec.nulls == "error" and all(key.is_single for key in keys))
             for keys in spec.keys
@@ -144,6 +142,9 @@ class CustomProgram(Program):
     def values_of(self, side):
         return list(self._read[side].values())
 
+    def texts_of(self, side):
+        return self._text_columns
+
     def carried_of(self, side):
         return self._carried[side]
 
@@ -183,10 +184,7 @@ class CustomProgram(Program):
         if texts is None or watermark == END_OF_TIME:
             return
         # Every window that holds ts ended by ts + WS.
-        texts.horizon = watermark - self._held_for + 1
-        if texts.size > self._recycle_at:
-            texts.recycle(texts.horizon)
-            self._recycle_at = max(_LEAST_RECYCLED, 2 * texts.size)
+        texts.expire(watermark - self._held_for + 1)
 
     def text(self):
         return generate(self.shape)
@@ -226,19 +224,18 @@ class CustomProgram(Program):
 
     # -- failures
 
-    def _state_full(self, ts: str) -> OverflowInputError:
+    def _state_full(self, windows: str) -> OverflowInputError:
         return OverflowInputError(
-            f"{self.node.name}: the lists, sets and maps of the windows open at event time {ts} take more than"
+            f"{self.node.name}: the lists, sets and maps of {windows} take more than"
             f" max_state={self._max_state} bytes; pass a larger max_state=, use smaller windows, or keep less in them"
         )
 
     def explain(self, failure, stores, state):
         if int(failure[worker_kernel.FAILURE_CODE]) == failures.STATE_FULL:
-            return self._state_full(self.time_text(int(failure[worker_kernel.FAILURE_TS])))
+            return self._state_full(self.windows_text(failure))
         if int(failure[worker_kernel.FAILURE_CODE]) == failures.STORED_FULL:
-            ts = self.time_text(int(failure[worker_kernel.FAILURE_TS]))
             return OverflowInputError(
-                f"{self.node.name}: the windows open at event time {ts} keep more than"
+                f"{self.node.name}: {self.windows_text(failure)} keep more than"
                 f" max_tuples={self._operator.max_tuples} tuples; pass operator(..., max_tuples=) a larger one, use smaller"
                 f" windows, or sum them up in update="
             )
@@ -259,7 +256,7 @@ class CustomProgram(Program):
         if isinstance(error, MemoryError) and self.shape.has_arena:
             is_update = stage == custom_kernel.UPDATE
             ts = self._row_of(int(words[custom_kernel.CAUSE_REF]), stores)["ts"] if is_update else boundary
-            return self._state_full(self.time_text(ts))
+            return self._state_full(f"the windows open at event time {self.time_text(ts)}")
         operator, emits = self._operator, list(self.shape.emits)
         values: dict[str, Any] = {"state": self._state_before(words, stage, key_id, boundary)}
         key = self._key_of(key_id)

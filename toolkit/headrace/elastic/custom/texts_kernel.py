@@ -12,8 +12,7 @@ lets its id go only later.
 # ruff: noqa: F821  (names of custom_kernel)
 
 from headrace.kernel import kernel
-from headrace.memory.arena import COUNT, FIRST
-from headrace.memory.atomics import compare_exchange, load_relaxed
+from headrace.memory.held_texts_kernel import hold_entries, hold_text, hold_words
 
 
 @kernel
@@ -22,23 +21,4 @@ def windows_of_size(l):
     return (l[SIZE] + l[ADVANCE] - 1) // l[ADVANCE]
 
 
-@kernel
-def hold_text(held, text, ts):
-    """A state holds this string at `ts`; instances that are ahead of this one may have said more."""
-    while True:
-        before = load_relaxed(held, text)
-        if before >= ts or compare_exchange(held, text, before, ts):
-            return
-
-
-@kernel
-def hold_words(held, words, first, step, count, ts):
-    """A state holds the strings of these words: that at `first`, and every `step`-th one after it."""
-    for i in range(count):
-        hold_text(held, words[first + i * step], ts)
-
-
-@kernel
-def hold_entries(held, arena, heads, at, word, stride, ts):
-    """A state holds the strings that are this word of each element or entry of a container."""
-    hold_words(held, arena, heads[at + FIRST] + word, stride, heads[at + COUNT], ts)
+__all__ = ["hold_entries", "hold_text", "hold_words", "windows_of_size"]

@@ -57,7 +57,7 @@ def user_call(shape: JoinShape, values: tuple[Value, Value]) -> str:
     """Write the call of the user's predicate."""
     assert shape.user is not None
     arguments = [values[0](i) for i in shape.user.left] + [values[1](i) for i in shape.user.right]
-    return f"user_predicate({', '.join(arguments)})"
+    return f"user_predicate({', '.join([*shape.user.memory, *arguments])})"
 
 
 def in_order(side: Side, own, other) -> tuple:

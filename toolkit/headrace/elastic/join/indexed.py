@@ -299,7 +299,7 @@ def _probe_text(shape: JoinShape, side: Side, other: Side) -> str:
     parts = exact_parts(shape, in_order(side, lambda i: f"column_{i}[i]", probing), in_order(side, "keys[i]", "key"))
     user, holds = "", ""
     if shape.user is not None:
-        values = [probing(i) for i in shape.user.columns(other)]
+        values = [*shape.user.memory, *(probing(i) for i in shape.user.columns(other))]
         user = f" and holds_{side.name}({', '.join(['x', 'l', 'ref', 'other', *values])})"
         holds = _holds_text(shape, side, probing, values)
     return holds + _PROBE.format(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from headrace.codegen.bindings import Texts
 from headrace.codegen.functions import FieldBinding, explain_failure, specialise, translate_error
 from headrace.codegen.text import attributes, python_name
 from headrace.elastic.failures import INDEX_FULL
@@ -19,8 +20,10 @@ from headrace.elastic.join.all_pairs_kernel import PROBES
 from headrace.elastic.join.join_kernel import EARLIER, GROUP, LATER, SIZE
 from headrace.elastic.join.results import JoinResults
 from headrace.elastic.join.shape import (
+    LITERALS,
     RESULTS,
     STATE,
+    TEXT_FIELDS,
     Band,
     JoinShape,
     UserPredicate,
@@ -30,14 +33,16 @@ from headrace.elastic.join.shape import (
 from headrace.elastic.program import Program
 from headrace.errors import HeadraceError, OverflowInputError
 from headrace.expressions import BandPredicate, EqualPredicate, Predicate
-from headrace.ingress.columns import is_scalar, value_dtype
+from headrace.ingress.columns import is_scalar, is_text, plain_type, value_dtype
 from headrace.ingress.comparison import Comparison, compare_band, compare_equal
 from headrace.ingress.key_sources import KeySource, make_dictionary
+from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.ingress.store import Store
 from headrace.ingress.times import span_text, time_text
 from headrace.memory.bundle import named
 from headrace.memory.cells import reserved
 from headrace.plan.nodes import Branch, OperatorNode
+from headrace.progress import END_OF_TIME
 from headrace.references import BUCKETS, ROW_MASK, SOURCE_SHIFT
 from headrace.workers import worker_kernel
 
@@ -57,7 +62,7 @@ class JoinProgram(Program):
         self.retention = self.window_size = spec.within
         self.nulls = spec.nulls
         self._branches = branches
-        self._debug = options.debug
+        self._debug, self._max_keys = options.debug, options.max_keys
         self._schemas = [next(b.schema for b in branches if b.side == side) for side in (0, 1)]
         self._time = [next(b.event_time for b in branches if b.side == side) for side in (0, 1)]
         self._columns: list[dict[str, np.dtype]] = [{}, {}]
@@ -77,6 +82,9 @@ class JoinProgram(Program):
         elif spec.where is not None:
             function = spec.where
         self._function = function
+        self._texts: OrderedTexts | None = None
+        self._literals: list[str] = []
+        self._text_columns: tuple[list[str], list[str]] = ([], [])
         self._user = user = self._user_predicate(function) if function is not None else None
         names = [list(columns) for columns in self._columns]
         self.shape = JoinShape(
@@ -98,6 +106,7 @@ class JoinProgram(Program):
                 tuple(names[0].index(c) for c in self._read[0]),
                 tuple(names[1].index(c) for c in self._read[1]),
                 user.may_raise,
+                self._texts is not None,
             ),
             left_dtypes=tuple(d.name for d in self._columns[0].values()),
             right_dtypes=tuple(d.name for d in self._columns[1].values()),
@@ -150,24 +159,36 @@ class JoinProgram(Program):
 
     def _user_predicate(self, function: Callable):
         fields: list[list[str]] = []
-        for schema, time in zip(self._schemas, self._time, strict=True):
+        for side, (schema, time) in enumerate(zip(self._schemas, self._time, strict=True)):
             columns = [c for name, c in attributes(schema.names).items() if c != time and name != "ts"]
-            fields.append([self.time_value, *(c for c in columns if is_scalar(schema.field(c).type))])
+            fields.append(
+                [self.time_value, *(c for c in columns if is_scalar(schema.field(c).type) or self._is_text(side, c))]
+            )
 
         def bindings(role: str, read: list[str], side: int) -> dict[str, FieldBinding]:
-            found = {python_name(name): FieldBinding(f"{role}_{i}") for i, name in enumerate(read)}
+            found = {
+                python_name(name): FieldBinding(f"{role}_{i}", kind="string" if self._is_text(side, name) else None)
+                for i, name in enumerate(read)
+            }
             time = found.pop(self.time_value, None)
             return found if time is None else found | dict.fromkeys((python_name(self._time[side]), "ts"), time)
 
-        def written(read):
+        # The first literal stands for nulls, too: a speculative test reads them.
+        arrays = [f"buffer.{name}" for name in TEXT_FIELDS]
+        texts = Texts(*arrays, literal=f"buffer.{LITERALS}[{{number}}]", literals=[""])
+
+        def written(read, reads_texts=True):
             return specialise(
                 function,
                 name="user_predicate",
                 arguments=("l", "r"),
                 bindings={role: bindings(role, read[side], side) for side, role in enumerate("lr")},
-                parameters=tuple(
-                    [f"l_{i}" for i in range(len(read[0]))] + [f"r_{i}" for i in range(len(read[1]))]
+                parameters=(
+                    *(["buffer"] if reads_texts else []),
+                    *(f"l_{i}" for i in range(len(read[0]))),
+                    *(f"r_{i}" for i in range(len(read[1]))),
                 ),
+                texts=texts,
                 returns="truth",
                 decorator="compiled_user",
                 debug=self._debug,
@@ -179,9 +200,20 @@ class JoinProgram(Program):
             for name in names:
                 if name == self.time_value:
                     self._columns[side][name] = np.dtype(np.int64)
+                elif self._is_text(side, name):
+                    self._columns[side][name] = np.dtype(np.int64)
+                    self._text_columns[side].append(name)
                 else:
                     self._form(side, name, value_dtype(self._kind(side, name), narrow=True))
-        return written(self._read)
+        if any(self._text_columns) or len(texts.literals) > 1:
+            self._literals = texts.literals
+            self._texts = OrderedTexts(self._max_keys)
+            self._texts.set_types([pa.string()])
+            self._texts.keep(self._literals)
+        return written(self._read, self._texts is not None)
+
+    def _is_text(self, side: int, name: str) -> bool:
+        return name != self.time_value and is_text(plain_type(self._kind(side, name)))
 
     def _columns_read(self, names: Iterable[str], side: int) -> list[str]:
         """Columns of a side behind the attributes that the predicate reads."""
@@ -198,6 +230,14 @@ class JoinProgram(Program):
 
     def forms_of(self, side):
         return self._forms[side]
+
+    def texts_of(self, side):
+        return dict.fromkeys(self._text_columns[side], self._texts)
+
+    def release(self, watermark):
+        if self._texts is not None and watermark != END_OF_TIME:
+            # No instance reads a tuple any more whose ts + WS has passed (I1 of `join_kernel`).
+            self._texts.expire(watermark - self.window_size + 1)
 
     def values_of(self, side):
         return [n for n, d in self._columns[side].items() if d.itemsize == 8 or d == np.uint8]
@@ -233,6 +273,9 @@ class JoinProgram(Program):
     def scratch(self):
         widths = [_width(width, dtype) for _, _, dtype, width, _ in self._bands]
         fields = probe_arrays(self.shape, GROUP + PROBES) | width_arrays(self.shape, widths)
+        if self._texts is not None:
+            fields |= zip(TEXT_FIELDS, (*self._texts.arrays, self._texts.points), strict=True)
+            fields[LITERALS] = self._texts.keep(self._literals).astype(np.int64)
         fields |= indexed.index_scratch(self.shape, widths) if self.shape.index else {"runs": np.zeros(2 * BUCKETS, np.int32)}
         return named(**fields)
 
@@ -270,7 +313,12 @@ class JoinProgram(Program):
             for name in self._read[side]:
                 values, _ = stores[source].column(name, np.array([row]))
                 shown = ("ts", python_name(self._time[side])) if name == self.time_value else (python_name(name),)
-                tuples[side].update(dict.fromkeys(shown, values[0].item()))
+                value = values[0].item()
+                if name in self._text_columns[side]:
+                    assert self._texts is not None
+                    (strings,) = self._texts.decode(np.array([value], np.int32))
+                    value = strings[0].as_py()
+                tuples[side].update(dict.fromkeys(shown, value))
                 if name == self.time_value and pa.types.is_timestamp(kind := self._kind(side, self._time[side])):
                     times |= {f"{'lr'[side]}.{one}": time_text(values[0].item(), kind) for one in shown}
         explained = explain_failure(self._function, ("l", "r"), {"l": tuples[0], "r": tuples[1]}, cause=error)

@@ -11,6 +11,10 @@ STATE = ("sides", "low", "high")
 """Fields of every join's state, ``s.low`` in kernels; see `join_kernel`."""
 RESULTS = ("later_ts", "later_is_right")
 """Fields for the columns of the results, in each an instance's ring."""
+TEXT_FIELDS = ("text_prefixes", "text_addresses", "text_lengths", "text_points")
+"""Fields of the scratch memory for strings by id, see `OrderedTexts`,"""
+LITERALS = "text_literals"
+"""and for the ids of those that a predicate names."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,13 @@ class UserPredicate:
     right: tuple[int, ...]
     may_raise: bool = False
     """It divides or calls: evaluated pair by pair, with the pair on record, never speculatively."""
+    reads_texts: bool = False
+    """It knows strings, by ids: it is given the scratch memory, where `TEXT_FIELDS` and `LITERALS` are."""
+
+    @property
+    def memory(self) -> tuple[str, ...]:
+        """What it is given besides values."""
+        return ("buffer",) if self.reads_texts else ()
 
     def columns(self, side: Side) -> tuple[int, ...]:
         """Columns of a side that it reads."""

@@ -68,7 +68,7 @@ for place in range(PLACES_OF_KEY):
 
 _SETS_IMPORTS = """
 from headrace.elastic.aggregate.distinct import TABLE_WORDS, move_bucket
-from headrace.elastic.failures import DISTINCT_FULL
+from headrace.elastic.failures import AT_A_BARRIER, STATE_FULL
 from headrace.memory.arena import ARENA_WORDS, CLASSES
 from headrace.workers.worker_kernel import fail
 
@@ -86,12 +86,12 @@ moved_sets = move_bucket(
     PLACES_OF_KEY, DISTINCT_COLUMNS, bucket,
 )
 if moved_sets < 0:
-    fail(c, DISTINCT_FULL, me, 0, 0, 0, 0)
+    fail(c, STATE_FULL, me, 0, AT_A_BARRIER, 0, 0)
 moved += max(0, moved_sets)
 """
 
 _CONTAINERS_IMPORTS = """
-from headrace.elastic.failures import STATE_FULL
+from headrace.elastic.failures import AT_A_BARRIER, STATE_FULL
 from headrace.memory.arena import ARENA_WORDS, CLASSES
 from headrace.memory.arena import HEAD as HEAD_WORDS
 from headrace.memory.lists_kernel import list_move
@@ -112,7 +112,7 @@ moved_words = {kernel}(
     free_old, arena_old, blocks, from_{heads}, p * HEAD_WORDS, free_new, arena_new, blocks, to_{heads}, p * HEAD_WORDS{width}
 )
 if moved_words < 0:
-    fail(c, STATE_FULL, me, 0, 0, 0, 0)
+    fail(c, STATE_FULL, me, 0, AT_A_BARRIER, 0, 0)
     return
 moved += moved_words
 """
@@ -125,7 +125,7 @@ moved += {bytes}
 
 _LISTS_IMPORTS = """
 from headrace.workers.worker_kernel import fail
-from headrace.elastic.failures import STORED_FULL
+from headrace.elastic.failures import AT_A_BARRIER, STORED_FULL
 from headrace.memory.stored import TOP, give_chain, take_node
 
 POOL_WORDS = 3 * (TOP + CELL)
@@ -148,7 +148,7 @@ last = 0
 while node != 0:
     copy = take_node(following_new, below_new, pool_new, own_new, new)
     if copy == 0:
-        fail(c, STORED_FULL, me, 0, 0, 0, 0)
+        fail(c, STORED_FULL, me, 0, AT_A_BARRIER, 0, 0)
         return
 {copies}
     if last == 0:

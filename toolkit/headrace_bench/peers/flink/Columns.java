@@ -38,6 +38,10 @@ final class Columns {
                     keys[source] = narrow(longs(files.resolve("key.bin")));
                     values[source] = longs(files.resolve("value.bin"));
                 }
+                case "sessions" -> {
+                    keys[source] = narrow(longs(files.resolve("visitor.bin")));
+                    texts[source] = strings(files.resolve("kind.bin"), files.resolve("kind.offsets.bin"));
+                }
                 case "text" -> texts[source] = strings(files.resolve("text.bin"), files.resolve("text.offsets.bin"));
                 case "band" -> {
                     integers[source] = ints(files.resolve(source == 0 ? "x.bin" : "a.bin"));

@@ -43,6 +43,7 @@ final class Jobs {
         switch (workload) {
             case "forward" -> Forward.build(env, version);
             case "band" -> Band.build(env, version, size);
+            case "sessions" -> Sessions.build(env);
             default -> windows(env, workload, version, parallelism, perSecond);
         }
     }

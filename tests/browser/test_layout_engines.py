@@ -1,0 +1,93 @@
+"""Method: the dashboards of transactions and of an ordered pipeline in a real JupyterLab, in each layout, at three widths.
+
+They have controls, measures and boxes of the picture that the elastic engine's dashboard does not have. As in
+`test_layout`, which also shows that what is planted is found: all that can be read or used must be whole, inside and not
+covered. Pictures are kept in build/screenshots.
+
+What this cannot see: as there.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from browser import lab
+from browser.layout import problems
+
+pytestmark = pytest.mark.skipif(lab.chromium() is None, reason=lab.GET_ONE)
+
+ROWS = """
+import itertools
+import numpy as np, pyarrow as pa
+import headrace as hr
+from headrace_widgets import Dashboard
+
+def without_end():
+    for first in itertools.count(0, 1_000):
+        number = np.arange(first, first + 1_000)
+        yield pa.record_batch({"ts": number, "key": number % 97, "other": number % 89, "amount": number % 7})
+
+def rows():
+    batches = without_end()
+    return pa.RecordBatchReader.from_batches(next(batches).schema, batches)
+"""
+LEDGER = """
+accounts = hr.table("accounts", columns={"balance": "int64"}, rows=100, first={"balance": 1_000}, conserve="balance")
+
+def transfer(e, t):
+    if accounts[e.key].balance < e.amount:
+        t.reject()
+    accounts[e.key].balance -= e.amount
+    accounts[e.other].balance += e.amount
+
+ledger = hr.stream(rows(), event_time="ts").transact(transfer)
+run = ledger.start(threads=2, max_threads=4, rate=100_000, sink=hr.discard())
+dashboard = Dashboard(run)
+"""
+PIPELINE = """
+def is_large_enough(t):
+    return t.amount > 0
+
+def summed(state, t, emit):
+    state.sum += t.amount
+    emit(key=t.key, sum=state.sum)
+
+def greatest(state, t, emit):
+    if t.sum > state.greatest:
+        state.greatest = t.sum
+        emit(sum=t.sum)
+
+pipeline = (
+    hr.stream(rows(), event_time="ts").ordered().filter(is_large_enough)
+    .partitioned(summed, by="key", state={"sum": "int64"}, emits={"key": "int64", "sum": "int64"})
+    .stateful(greatest, state={"greatest": "int64"}, emits={"sum": "int64"})
+)
+run = pipeline.start(threads=2, max_threads=4, rate=20_000, sink=hr.discard())
+dashboard = Dashboard(run)
+"""
+CELLS = {"ledger": LEDGER, "pipeline": PIPELINE}
+
+
+@pytest.fixture(scope="module", params=CELLS)
+def visit(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    (folder / "engine.ipynb").write_text(lab.notebook_of([ROWS, CELLS[request.param]]))
+    with lab.opened(folder, "engine.ipynb", 20) as visit:
+        visit.engine = request.param
+        yield visit
+
+
+@pytest.mark.parametrize("layout", ["full", "compact", "present"])
+def test_example_nothing_is_cut_off_outside_or_covered(visit, layout):
+    visit.kernel.run(f"dashboard.arrange({layout!r})")
+    for width in (1_600, 1_000, 700):
+        visit.page.set_viewport_size({"width": width, "height": 1_000})
+        visit.page.evaluate("() => document.querySelector('.headrace-dashboard').scrollIntoView()")
+        visit.stable(lambda: visit.dashboard.bounding_box())
+        visit.page.screenshot(path=lab.SHOTS / f"{visit.engine}-{layout}-{width}.png")
+        assert problems(visit) == (), f"{width} px"
+
+
+def test_example_no_error_in_the_browser(visit):
+    assert visit.problems == []
+    assert visit.outside == []

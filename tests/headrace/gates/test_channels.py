@@ -1,0 +1,146 @@
+"""A channel for each reader: what each gets, in which order, and when.
+
+Property    each reader gets what its senders sent to it, in the order (time, source, position), as soon as nothing earlier
+            can come, and never before; a sender is never ahead of a reader by more than the capacity
+Oracle      a sort of what was sent
+Cannot see  interleavings of kernels: tests/headrace_bench/test_viper_interleave.py runs them
+"""
+
+import random
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from headrace.errors import DisorderError, ParameterError
+from headrace.gates import ReaderChannels
+from headrace.gates.channels_kernel import send
+from headrace.references import ROW_MASK, SOURCE_SHIFT
+from support.workloads import HANG_S
+
+
+def sent_in_order(per_source, reader):
+    return sorted(
+        (ts, source, row) for source, rows in enumerate(per_source) for row, (ts, owner) in enumerate(rows) if owner == reader
+    )
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_oracle_each_reader_gets_its_own_in_order(seed):
+    rng = random.Random(seed)
+    sources, readers, capacity = rng.randint(1, 4), rng.randint(1, 4), rng.choice([2, 4, 64])
+    span = rng.choice([3, 1_000])
+    per_source = [
+        [(ts, rng.randrange(readers)) for ts in sorted(rng.randint(-span, span) for _ in range(rng.randint(0, 60)))]
+        for _ in range(sources)
+    ]
+    channels = ReaderChannels(sources, readers, capacity)
+    done, got, open_sources = [0] * sources, [[] for _ in range(readers)], set(range(sources))
+    while open_sources or not all(channels.is_over(reader) for reader in range(readers)):
+        if open_sources and rng.random() < 0.5:
+            source = rng.choice(sorted(open_sources))
+            rows = per_source[source][done[source] : done[source] + rng.randint(1, 8)]
+            if rows:
+                done[source] += channels.add([ts for ts, _ in rows], [owner for _, owner in rows], source)
+            elif done[source] == len(per_source[source]):
+                channels.close(source)
+                open_sources.discard(source)
+        else:
+            reader = rng.randrange(readers)
+            ready = channels.get_ready(reader, rng.choice([1, 3, 1024]))
+            got[reader] += [(record.ts, record.source, record.row) for record in ready]
+            # Nothing that may still come is before what was given.
+            later = [rows[n][0] for rows, n in zip(per_source, done, strict=True) if n < len(rows)]
+            assert all(record.ts <= ts for record in ready for ts in later)
+    assert got == [sent_in_order(per_source, reader) for reader in range(readers)]
+
+
+def test_a_silent_source_holds_others_back_until_it_promises():
+    channels = ReaderChannels(sources=2)
+    channels.add([1, 2, 9], [0, 0, 0], 0)
+    assert channels.get_ready() == []
+    channels.heartbeat(3, 1)
+    assert [record.ts for record in channels.get_ready()] == [1, 2]
+    channels.close(1)
+    assert [record.ts for record in channels.get_ready()] == [9] and not channels.is_over()
+    channels.close(0)
+    assert channels.get_ready() == [] and channels.is_over()
+
+
+def test_equal_times_come_by_source():
+    channels = ReaderChannels(sources=2)
+    channels.add([5, 5], [0, 0], 1)
+    channels.add([5], [0], 0)
+    channels.close(0)
+    channels.close(1)
+    assert [(record.source, record.row) for record in channels.get_ready()] == [(0, 0), (1, 0), (1, 1)]
+
+
+def test_a_reader_that_is_slow_holds_up_its_senders():
+    channels = ReaderChannels(readers=2, capacity=4)
+    assert channels.add(range(10), [0] * 10) == 4
+    assert channels.add([4], [1]) == 0  # whoever gets it: promises would not reach the other reader
+    assert len(channels.get_ready(0)) == 4
+    assert channels.add([4], [1]) == 1
+
+
+def test_what_is_wrong_is_refused():
+    channels = ReaderChannels(sources=2, readers=2)
+    channels.add([5], [0])
+    for call, kind, text in (
+        (lambda: channels.add([4], [0]), DisorderError, "the last one was 5"),
+        (lambda: channels.add([6, 5], [0, 0]), DisorderError, "must not fall"),
+        (lambda: channels.add([6], [2]), ParameterError, "from 0 to 1"),
+        (lambda: channels.add([6, 7], [0]), ParameterError, "1 for 2 tuples"),
+        (lambda: channels.add([6], [0], 2), ParameterError, "source = 2"),
+        (lambda: channels.get_ready(-1), ParameterError, "reader = -1"),
+        (lambda: ReaderChannels(capacity=1), ParameterError, "capacity = 1"),
+    ):
+        with pytest.raises(kind, match=text):
+            call()
+    assert channels.add([6], [1]) == 1
+
+
+@pytest.mark.stress
+def test_senders_and_readers_on_threads_of_their_own():
+    """Many tuples through few slots: a slot that is written before it is read would show."""
+    sources, readers, count = 3, 2, 20_000
+    channels = ReaderChannels(sources, readers, capacity=16)
+    times = [np.sort(np.random.default_rng(source).integers(0, 10_000, count)) for source in range(sources)]
+    owners = [np.random.default_rng(10 + source).integers(0, readers, count) for source in range(sources)]
+    got = [[] for _ in range(readers)]
+    stop = threading.Event()
+
+    def feed(source):
+        done, refs = 0, (source << SOURCE_SHIFT) + np.arange(count)
+        heads = channels._heads[source]
+        assert refs[-1] & ROW_MASK == count - 1
+        while done < count and not stop.is_set():
+            rows = (times[source], refs, owners[source], done, min(64, count - done))
+            taken = send(channels.queues, source, sources, *rows, 0, heads)
+            done += taken
+            if not taken:
+                time.sleep(0)
+        channels.close(source)
+
+    def read(reader):
+        while not channels.is_over(reader) and not stop.is_set():
+            got[reader] += channels.get_ready(reader)
+
+    threads = [threading.Thread(target=feed, args=(source,)) for source in range(sources)]
+    threads += [threading.Thread(target=read, args=(reader,)) for reader in range(readers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(HANG_S)
+    stop.set()
+    assert not any(thread.is_alive() for thread in threads), "a thread waits for ever"
+    for reader in range(readers):
+        wanted = sorted(
+            (int(ts), source, row)
+            for source in range(sources)
+            for row, (ts, owner) in enumerate(zip(times[source], owners[source], strict=True))
+            if owner == reader
+        )
+        assert [(record.ts, record.source, record.row) for record in got[reader]] == wanted

@@ -1,0 +1,223 @@
+"""Hot rows: operations that overwrite a row leave out those before them, and nobody can tell.
+
+Property    rows and tables are those of the serial definition however many operations of a batch overwrite each other,
+            with reads and other writes between them, rejected events, events that do not fit, nulls and any threads,
+            punctuation and sharing; an operation is left out only if it can neither fail nor be asked for; an error is
+            that of the event that it is of in the serial order
+Oracle      `headrace.reference.transactions`, which runs the same function
+Cannot see  what it is worth: `headrace bench gs`
+"""
+
+import random
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace.errors import FunctionError
+from headrace.transactions import combining_kernel, overwriting, words
+from headrace.transactions.key_sets_kernel import FIRST_OPERATION, SET_AT
+from planted_mistakes import planted
+from support.transacted import agree
+
+hot = hr.table("hot", columns={"v": "int64", "w": "int64", "x": "float64", "name": "string", "i": "int32"}, rows=4)
+EMITS = {"sum": "int64"}
+
+
+def events(draw, rows=300, nulls=True):
+    def lists(of):
+        return [[of() for _ in range(draw.randrange(6))] for _ in range(rows)]
+
+    def some(values):
+        return [None if nulls and draw.random() < 0.05 else draw.choice(values) for _ in range(rows)]
+
+    key = lambda: draw.choice([0, 0, 0, 1, 2, 3, *([9] if draw.random() < 0.1 else [])])  # noqa: E731
+    keys = lists(key)
+    return pa.table(
+        {
+            "ts": pa.array(range(rows), pa.int64()),
+            "keys": pa.array(keys, pa.list_(pa.int64())),
+            "values": pa.array([[draw.randrange(1_000) for _ in each] for each in keys], pa.list_(pa.int64())),
+            "kind": pa.array([draw.choice(["write", "write", "write", "read", "add"]) for _ in range(rows)]),
+            "number": pa.array(range(100, 100 + rows), pa.int64()),
+            "key": pa.array([key() for _ in range(rows)], pa.int64()),
+            "a": pa.array(some(range(50)), pa.int64()),
+            "b": pa.array(some([0.5, 1.5, -2.0]), pa.float64()),
+            "name": pa.array(some(["ann", "bob", ""]), pa.string()),
+        }
+    )  # fmt: skip
+
+
+EVENTS = events(random.Random(2))
+
+
+def grep(e, t):
+    if e.kind == "read":
+        total = 0
+        for key in e.keys:
+            total += hot[key].v
+        t.emit(sum=total)
+    elif e.kind == "write":
+        for key, value in zip(e.keys, e.values):  # noqa: B905 (of one length)
+            hot[key].v = value
+    else:
+        for key in e.keys:
+            hot[key].v += 1
+
+
+def sets_columns(e, t):
+    if e.a is None or e.b is None or e.name is None:
+        t.reject()
+    row = hot[e.key]
+    row.w = e.a
+    row.x = e.b
+    row.name = e.name
+
+
+def marks(e, t):
+    hot[e.key].v = e.number
+
+
+@pytest.mark.logic
+@pytest.mark.parametrize("functions", [[grep], [sets_columns, grep], [marks, sets_columns]], ids=lambda given: given[0].__name__)
+@pytest.mark.parametrize(("threads", "punctuation", "sharing"), [(2, 40, "everything"), (3, 300, "nothing"), (1, 20, "nothing")])
+def test_example_rows_and_tables_are_those_of_the_serial_definition(functions, threads, punctuation, sharing):
+    agree(functions, EVENTS, EMITS, schemes=["chains"], threads=threads, punctuation=punctuation, sharing=sharing)
+
+
+@pytest.mark.logic
+def test_example_events_that_do_not_fit_leave_nothing_out():
+    agree([grep, sets_columns], EVENTS, EMITS, schemes=["chains"], threads=2, punctuation=300, max_operations=48)
+    agree([grep], EVENTS, EMITS, schemes=["chains"], threads=2, punctuation=50, chains="skiplist")
+
+
+@pytest.mark.campaign
+@pytest.mark.interpreted
+@pytest.mark.parametrize("first", range(0, 200, 20))
+def test_many_events_give_what_they_give_in_order(first):
+    for seed in range(first, first + 20):
+        draw = random.Random(seed)
+        functions = draw.sample([grep, sets_columns, marks], draw.choice([1, 2, 3]))
+        threads, punctuation = draw.choice([1, 2, 3]), draw.choice([1, 7, 60, 300])
+        options = {"sharing": draw.choice(["nothing", "everything", "socket"]), "max_operations": draw.choice([48, 1 << 16])}
+        agree(functions, events(draw), EMITS, schemes=["chains"], threads=threads, punctuation=punctuation, **options)
+
+
+# -- what is left out, and what is not
+
+
+def left_out(function, given, **options):
+    ledger = hr.stream(given, event_time="ts").transact(function, emits=EMITS)
+    with ledger.start(scheme="chains", threads=1, punctuation=100, max_delay="10min", **options) as run:
+        run.wait()
+    return run.metrics().operators[function.__name__].values["combined"]
+
+
+WRITES = EVENTS.filter(pa.compute.equal(EVENTS["kind"], "write"))
+
+
+def distinct(given, punctuation):
+    batches = range(0, given.num_rows, punctuation)
+    return sum(len({key for keys in given.slice(at, punctuation)["keys"].to_pylist() for key in keys}) for at in batches)
+
+
+@pytest.mark.logic
+def test_example_one_write_of_a_row_is_left_in_a_batch():
+    given = WRITES.filter(np.array([9 not in keys for keys in WRITES["keys"].to_pylist()]))
+    count = sum(map(len, given["keys"].to_pylist()))
+    assert left_out(marks, EVENTS) > 0 and left_out(sets_columns, EVENTS) > 0
+    assert left_out(grep, given) == count - distinct(given, 100) > count // 2
+
+
+def adds(e, t):
+    hot[e.key].v += 1
+
+
+def asks(e, t):
+    t.emit(sum=hot[e.key].v)
+    hot[e.key].w = 3
+
+
+def narrows(e, t):
+    hot[e.key].i = e.a
+
+
+def works_out(e, t):
+    hot[e.key].v = e.a * 2
+
+
+def from_another(e, t):
+    hot[e.key].v = hot[e.key].w
+
+
+LASTING = EVENTS.filter(pa.compute.is_valid(EVENTS["a"]))
+
+
+@pytest.mark.logic
+@pytest.mark.parametrize("function", [adds, asks, narrows, works_out, from_another], ids=lambda value: value.__name__)
+def test_example_what_can_fail_or_is_asked_for_is_not_left_out(function):
+    assert left_out(function, LASTING) == 0
+
+
+@pytest.mark.logic
+def test_example_it_rests_where_it_does_not_pay():
+    c = SimpleNamespace(filling=np.zeros((1, words.FILLING_WORDS), np.int64))
+    looked = []
+    for left in [0, *[5] * 20]:
+        combining_kernel.begin_combining(c, 0, True)
+        c.filling[0, FIRST_OPERATION], c.filling[0, SET_AT] = 10, 20
+        looked.append(bool(c.filling[0, words.COMBINING]))
+        c.filling[0, words.COMBINED] += left * looked[-1]
+        combining_kernel.end_combining(c, 0)
+    assert looked == [True, *[False] * combining_kernel.BATCHES_WITHOUT, *[True] * 5]
+
+
+def fails_at_its_event(e, t):
+    hot[e.key].v = e.a
+
+
+@pytest.mark.logic
+def test_example_a_null_fails_at_its_event():
+    """Though a later event overwrites what it would have written."""
+    given = pa.table({"ts": [1, 2, 3], "key": [0, 0, 0], "a": pa.array([1, None, 3], pa.int64())})
+    with pytest.raises(FunctionError, match="'ts': 2"):
+        left_out(fails_at_its_event, given)
+
+
+@pytest.mark.logic
+def test_example_explain_says_where(capsys):
+    hr.stream(EVENTS, event_time="ts").transact(grep, emits=EMITS).explain()
+    said = capsys.readouterr().out.splitlines()
+    assert sum("of several of a batch, with no other between, the last one is done" in line for line in said) == 1
+
+
+def check(*functions):
+    agree([*functions], EVENTS, EMITS, schemes=["chains"], threads=2, punctuation=40)
+
+
+def check_not_left_out():
+    for function in (asks, works_out):
+        assert left_out(function, LASTING) == 0
+
+
+NOTED = "        c.known[me, 2 * slot] = stamp\n        c.known[me, 2 * slot + 1] = o\n"
+IF_OVERWRITING = "        if c.sets[o] & 1 == 0:\n            continue\n" + NOTED
+MISTAKES = {
+    "reads between are not seen": (combining_kernel, NOTED, IF_OVERWRITING, lambda: check(grep)),
+    "of another place": (combining_kernel, "if both != 0 and (c.link[before] ^ c.link[o]) & MOST_SITES - 1 == 0:",
+                         "if both != 0:", lambda: check(marks, sets_columns)),
+    "the first one is done": (combining_kernel, "c.link[before] = LEFT_OUT", "c.link[o] = LEFT_OUT", lambda: check(grep)),
+    "what can fail": (overwriting, "_kind(value, event, readable) != kinds[target.attr]", "False", check_not_left_out),
+    "a null": (overwriting, "nullable.append(value.attr)", "pass", test_example_a_null_fails_at_its_event),
+}  # fmt: skip
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("name", MISTAKES)
+def test_planted_mistakes_are_found(name):
+    module, right, wrong, found = MISTAKES[name]
+    found()
+    with planted(module, right, wrong), pytest.raises((AssertionError, pytest.fail.Exception)):
+        found()

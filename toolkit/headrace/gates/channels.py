@@ -1,0 +1,164 @@
+"""A channel for each reader (Viper): the handle that owns the arrays and checks arguments."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from headrace.errors import DisorderError, ParameterError
+from headrace.gates import channels_kernel
+from headrace.gates.channels_kernel import Merged, Queues
+from headrace.gates.membership_kernel import NOTHING
+from headrace.gates.merged_log import power_of_two_at_least
+from headrace.gates.tuple_buffer import Record, whole_number
+from headrace.memory.atomics import CELL
+from headrace.memory.cells import aligned, padded_cells, read_cell
+from headrace.progress import MIN_TIME
+from headrace.references import SOURCE_SHIFT
+
+_CHUNK = 1024
+
+
+def allocate(queues: int, threads: int, capacity: int) -> Queues:
+    """Allocate empty queues of `capacity` tuples each, a power of two, and an event for each thread."""
+    columns = [aligned(queues * capacity, np.int64).reshape(queues, capacity) for _ in range(3)]
+    for column in columns:
+        column[...] = 1  # touch its pages now
+    marks = padded_cells(queues)
+    marks[:] = MIN_TIME
+    return Queues(
+        padded_cells(queues), padded_cells(queues), marks, *columns, np.zeros(queues, np.int64), np.zeros(queues, np.int64),
+        padded_cells(threads), aligned(threads * channels_kernel.EVENT, np.int32),
+    )  # fmt: skip
+
+
+def merged(q: Queues, first: int, inputs: int, to: int) -> Merged:
+    """Queues `first`, `first` + 1, ... and the queue `to` into which they are merged, as kernels have them."""
+    rings = [column[first : first + inputs] for column in (q.ts, q.ref, q.at)]
+    outs = [column[to : to + 1] for column in (q.ts, q.ref, q.at)]
+    return Merged(*rings, *outs, aligned(3 * inputs, np.int64).reshape(3, inputs))
+
+
+class ReaderChannels:
+    """A channel for each reader: senders route tuples, each reader gets its own in the order of all.
+
+    Where a gate (`MergedLog`, `ScaleGate`) lets every reader see every tuple, a sender here says who gets one. From one source
+    a channel is a queue; from two on the reader merges what was sent to it. A reader that is slow holds up its senders.
+
+    Parameters
+    ----------
+    sources, readers : int
+    capacity : int
+        Tuples that a source may have sent to a reader which has not taken them: at least 2, rounded up to a power of two.
+
+    Notes
+    -----
+    Viper (Walulya et al.), section 3.3. Each method may be called by one thread at a time for its source or reader; compiled
+    workers call the kernels of `channels_kernel` on `queues`.
+
+    Examples
+    --------
+    >>> channels = ReaderChannels(sources=2, readers=2)
+    >>> channels.add([1, 5], owners=[0, 1], source=0), channels.add([3], owners=[0], source=1)
+    (2, 1)
+    >>> [record.ts for record in channels.get_ready(0)], channels.get_ready(1)
+    ([1, 3], [])
+    >>> channels.close(0), channels.close(1), [record.ts for record in channels.get_ready(1)], channels.is_over(1)
+    (None, None, [5], True)
+    """
+
+    def __init__(self, sources: int = 1, readers: int = 1, capacity: int = 8192):
+        self.sources = whole_number("sources", sources, 1, 1 << 14)
+        self.readers = whole_number("readers", readers, 1, 1 << 14)
+        capacity = power_of_two_at_least(whole_number("capacity", capacity, 2, 1 << 30))
+        sent = self.sources * self.readers
+        self.queues = allocate(sent + self.readers, self.sources + self.readers, capacity)
+        """Queue ``reader * sources + source`` leads from a source to a reader; then one for each reader, of what is merged."""
+        q = self.queues
+        for reader in range(self.readers):
+            own = slice(reader * self.sources, (reader + 1) * self.sources)
+            q.writer[own], q.reader[own] = range(self.sources), self.sources + reader
+            q.writer[sent + reader] = q.reader[sent + reader] = self.sources + reader
+        self._heads = np.zeros((self.sources, self.readers), np.int64)
+        self._rows, self._last = [0] * self.sources, [MIN_TIME] * self.sources
+        self._merged = [
+            merged(q, reader * self.sources, self.sources, sent + reader) if self.sources > 1 else None
+            for reader in range(self.readers)
+        ]
+
+    def add(self, ts: Sequence[int], owners: Sequence[int], source: int = 0) -> int:
+        """Send tuples to those that own them; returns how many were taken, the first ones.
+
+        Parameters
+        ----------
+        ts : sequence of int
+            Event times, non-decreasing, over all calls for the source.
+        owners : sequence of int
+            Number of the reader that gets each.
+        source : int
+
+        Raises
+        ------
+        DisorderError
+            A time is before the one before it.
+        ParameterError
+            An owner or source that is not there, or not as many owners as times.
+        """
+        source = self._check(source, "source", self.sources)
+        times, to = np.array(ts, np.int64), np.array(owners, np.int64)
+        if times.shape != to.shape or times.ndim != 1:
+            raise ParameterError(f"owners: {to.size} for {times.size} tuples; give one for each")
+        if to.size and not 0 <= to.min() <= to.max() < self.readers:
+            raise ParameterError(f"owners={to.tolist()!r:.60}: give numbers from 0 to {self.readers - 1}")
+        if times.size and (times[0] < self._last[source] or (np.diff(times) < 0).any()):
+            raise DisorderError(f"source {source}: times must not fall; the last one was {self._last[source]}")
+        refs = (source << SOURCE_SHIFT) + np.arange(self._rows[source], self._rows[source] + times.size)
+        taken = channels_kernel.send(
+            self.queues, source, self.sources, times, refs, to, 0, times.size, time.monotonic_ns(), self._heads[source]
+        )
+        self._rows[source] += taken
+        if taken:
+            self._last[source] = int(times[taken - 1])
+        return taken
+
+    def heartbeat(self, ts: int, source: int = 0) -> None:
+        """No later tuple of the source is before `ts`."""
+        source = self._check(source, "source", self.sources)
+        self._last[source] = max(self._last[source], int(ts))
+        channels_kernel.publish(self.queues, source, self.sources, self._heads[source], self._last[source])
+
+    def close(self, source: int = 0) -> None:
+        """Nothing follows from the source."""
+        self.heartbeat(NOTHING, source)
+
+    def get_ready(self, reader: int = 0, most: int = _CHUNK) -> list[Record]:
+        """Take what is ready for a reader: at most so many tuples, before which nothing can come any more."""
+        reader = self._check(reader, "reader", self.readers)
+        most = whole_number("most", most, 1, 1 << 30)
+        q, own, ready = self.queues, self._queue_of(reader), self._merged[reader]
+        if ready is not None:
+            channels_kernel.merge_step(q, ready, reader * self.sources, own, most)
+        head, tail = read_cell(q.head, own * CELL), read_cell(q.tail, own * CELL)
+        end = min(head, tail + most)
+        slots = np.arange(tail, end) & (q.ts.shape[1] - 1)
+        found = [Record(ts, ref) for ts, ref in zip(q.ts[own, slots].tolist(), q.ref[own, slots].tolist(), strict=True)]
+        channels_kernel.release(q, own, end, head)
+        return found
+
+    def is_over(self, reader: int = 0) -> bool:
+        """Whether every source is closed, and the reader has taken all that it gets."""
+        q, own = self.queues, self._queue_of(self._check(reader, "reader", self.readers))
+        return read_cell(q.mark, own * CELL) == NOTHING and read_cell(q.head, own * CELL) == read_cell(q.tail, own * CELL)
+
+    def _queue_of(self, reader: int) -> int:
+        """The queue that a reader reads."""
+        return reader if self.sources == 1 else self.sources * self.readers + reader
+
+    @staticmethod
+    def _check(number: int, name: str, count: int) -> int:
+        return whole_number(name, number, 0, count - 1)
+
+
+__all__ = ["ReaderChannels", "allocate", "merged"]

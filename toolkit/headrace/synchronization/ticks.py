@@ -1,0 +1,155 @@
+"""Ticks: the events of periodic tags, which no input brings. A slice of event time that has had a row of any input ends with one.
+
+Inputs of their own, before all others in the order of events, so that a tick comes before what has its ts; what gives the
+rows gives the ticks too, in between.
+
+State       due       boundaries of slices that have had a row, and whose tick is not given
+            held      ticks that are in the store, and from `at` on in no mailbox yet
+            promised  no later tick is earlier: FRONTIER of the input
+Invariants  T1  a row's slice is due before the row is published
+            T2  a tick is given when every input's FRONTIER is at it or beyond: no row of its slice will follow, and all
+                there were are published, so T1 has all of the slices before it
+            T3  the next tick is beyond that smallest FRONTIER, at the end of its slice at the earliest: promised
+Progress    Ticks in a mailbox are not behind any input's FRONTIER (T2), so the one of smallest rank waits for events that
+            are in mailboxes alone, and there will be room. Who finds none gives no rows before his ticks have found some.
+            Open: a live input that falls silent with more ticks held than a mailbox has room for gives them when it
+            speaks again, or another one does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+
+from headrace.ingress.store import Store
+from headrace.memory.atomics import CELL
+from headrace.memory.cells import read_cell
+from headrace.progress import END_OF_TIME, MIN_TIME
+from headrace.synchronization import mailbox_kernel, words
+from headrace.synchronization.control import PlanArrays
+
+
+class TickInput:
+    """The input of one periodic tag.
+
+    Parameters
+    ----------
+    control : PlanArrays
+    number : int
+        Of the input.
+    width : int
+        Of a slice, in the inputs' time unit.
+    store : Store
+        With what ticks carry, if it is read.
+    heartbeat : int
+        Ticks between two publications.
+    stop_word : int64[...]
+    """
+
+    def __init__(
+        self, control: PlanArrays, number: int, width: int, store: Store, heartbeat: int, stop_word: np.ndarray
+    ):
+        self.number, self.width, self.store = number, width, store
+        self.lock = threading.Lock()
+        """Held while ticks are given; whoever changes the plan takes it."""
+        self.promised = MIN_TIME
+        self.is_waiting = False
+        """Whether ticks are held that no mailbox had room for."""
+        self._control, self._heartbeat, self._stop_word = control, heartbeat, stop_word
+        self._due: set[int] = set()
+        self._held, self._at, self._first_row = np.zeros(0, np.int64), 0, 0
+        self._queue = 0
+
+    def redirect(self, queues: np.ndarray) -> None:
+        """Another plan: ticks that come from now on go elsewhere. With `lock`."""
+        self._queue = int(queues[0])
+
+    def tags_of(self, rows: np.ndarray) -> np.ndarray:
+        """int64[n]: all are of one implementation tag."""
+        return np.zeros(len(rows), np.int64)
+
+    def note(self, ts: np.ndarray) -> None:
+        """Rows will come at these times, which do not go back."""
+        first, last = int(ts[0]) // self.width, int(ts[-1]) // self.width
+        if first == last:
+            self._due.add((first + 1) * self.width)
+            return
+        slices = ts // self.width
+        begins = np.flatnonzero(np.diff(slices, prepend=first - 1))
+        self._due.update(((slices[begins] + 1) * self.width).tolist())
+
+    def give(self, reached: int, patient: bool) -> bool:
+        """Give the ticks that are due when no row before `reached` will follow; False if there was no room for some."""
+        with self.lock:
+            if self._at == len(self._held):
+                ready = sorted(ts for ts in self._due if ts <= reached)  # T2
+                self._due.difference_update(ready)
+                self._held, self._at = np.array(ready, np.int64), 0
+                self._first_row = self.store.append(self._held, None, None, self._columns(), None)
+            while self._at < len(self._held):
+                taken = self._add(patient)
+                self._at += taken
+                if taken == 0:
+                    break
+            self.is_waiting = self._at < len(self._held)
+            if not self.is_waiting:
+                self.promised = min(END_OF_TIME, (reached // self.width + 1) * self.width)  # T3
+                mailbox_kernel.promise(self._control, self.number, self.promised)
+            return not self.is_waiting
+
+    def _columns(self) -> dict[str, tuple[np.ndarray, None]]:
+        return {name: (np.full(len(self._held), self.width), None) for name in self.store.names}
+
+    def _add(self, patient: bool) -> int:
+        count = len(self._held) - self._at
+        rows = (self._held, np.full(len(self._held), self._queue, np.int32), self._at, count, self._first_row + self._at)
+        if patient:
+            return mailbox_kernel.add_or_wait(self._control, self.number, *rows, self._heartbeat, self._stop_word)
+        return mailbox_kernel.add(self._control, self.number, *rows, self._heartbeat)
+
+
+class Ticker:
+    """Gives the ticks of all periodic tags of a program; used by the inputs that bring rows.
+
+    Parameters
+    ----------
+    control : PlanArrays
+    ticks : sequence of TickInput
+    numbers : sequence of int
+        Of the inputs that bring rows.
+    stop_word : int64[...]
+        Word 0 is not 0 once nobody shall wait any more.
+    """
+
+    def __init__(self, control: PlanArrays, ticks: Sequence[TickInput], numbers: Sequence[int], stop_word: np.ndarray):
+        self._control, self._ticks, self._stop_word = control, ticks, stop_word
+        self._frontiers = [number * words.INPUT_CELLS * CELL + words.FRONTIER for number in numbers]
+        self._lock = threading.Lock()
+
+    def note(self, ts: np.ndarray) -> None:
+        """Rows at these times, which do not go back, will be published from now on."""
+        if len(ts):
+            with self._lock:
+                for one in self._ticks:
+                    one.note(ts)  # T1
+
+    def advance(self, patient: bool) -> bool:
+        """Give what is due, after an input went on; False if there was no room for some: ask again."""
+        while True:
+            if not any(one.is_waiting or one.promised <= self._reached() for one in self._ticks):
+                return True  # who goes on later asks himself
+            with self._lock:
+                reached = self._reached()
+                given = [reached == MIN_TIME or one.give(reached, patient) for one in self._ticks]  # of all, whatever has room
+            is_done = all(given)
+            if is_done or not patient or read_cell(self._stop_word, 0):
+                return is_done
+
+    def _reached(self) -> int:
+        """No row of any input will be earlier."""
+        return min(read_cell(self._control.input, frontier) for frontier in self._frontiers)
+
+
+__all__ = ["TickInput", "Ticker"]

@@ -1,0 +1,95 @@
+"""Ready events for executors that have none: taken from the stacks of others, in the scheme of `flow_kernel`.
+
+Of what an executor has counted down it runs one event after another. While somebody
+is hungry it offers one that it would run later, in a cell of its own; whoever takes
+it out runs it. Where sharing is "everything" among all executors, where it is
+"socket" in each group; where it is "nothing" nobody takes what is another's.
+
+State       offers[e]   0, or the event that executor e offers, + 1 (a cell each)
+            HUNGRY      executors that have found nothing to do since the batch began, and
+                        have not found anything since
+Invariants  I1  an event that may run is in one place: a stack, an offer, or being run.
+                It goes into an offer from the stack of who offers, while that offer is
+                0; it leaves it by the compare_exchange of one, who runs it
+            I2  an executor that goes to the barrier has an empty stack and offers
+                nothing: what it offered it has taken back, or another one has taken it
+            I3  an event is offered at most once in a batch, for who takes it out runs
+                it: so what a compare_exchange finds is not another offer of the same
+                event, and nobody goes from one batch to the next with an old one in hand
+Ordering    O1 store_release the offer, O2 compare_exchange it to 0 (acquire): what
+            the event waited for was seen by who offers (T2 of `flow_kernel`), so by
+            who takes it
+            HUNGRY is a hint: who is wrong about it offers in vain, or not
+Progress    Nobody waits: who finds no offer in `LOOKS` looks goes to the barrier, as
+            does everybody once all are hungry. What is ready then is done by who has it.
+Source      ours; work stealing after TStream, section IV-E (of chains).
+Checked     tests/headrace/transactions/test_interleave.py
+"""
+
+from headrace.kernel import kernel
+from headrace.memory.atomics import (
+    CELL,
+    compare_exchange,
+    fetch_add,
+    load_acquire,
+    load_relaxed,
+    pause,
+    store_release,
+)
+from headrace.transactions.words import DEPTH, HUNGRY, SHARED_NOTHING, SHARED_SOCKET, SHARING, THREADS
+from headrace.workers.worker_kernel import stopped
+
+LOOKS = 64
+"""At all offers, before one gives up: longer than a transaction of some hundred nanoseconds takes, and than a barrier."""
+
+
+@kernel
+def offer_one(me, c, l, config):
+    """Offer the event that would be run next but one, if somebody wants one."""
+    if l[DEPTH] < 2 or c.rows[config, SHARING] == SHARED_NOTHING or load_relaxed(c.words, HUNGRY) == 0:
+        return
+    if load_relaxed(c.offers, me * CELL) == 0:
+        below = l[DEPTH] - 2
+        i = c.stack[me, below]
+        c.stack[me, below] = c.stack[me, below + 1]
+        l[DEPTH] -= 1
+        store_release(c.offers, me * CELL, i + 1)  # O1
+
+
+@kernel
+def take_offer(c, e):
+    """The event that an executor offers, taken out; -1 if there is none any more."""
+    offered = load_acquire(c.offers, e * CELL)
+    if offered != 0 and compare_exchange(c.offers, e * CELL, offered, 0):  # O2
+        return offered - 1
+    return -1
+
+
+@kernel
+def steal(me, c, config):
+    """An event that another executor offers, or one's own that nobody took; -1 if there is nothing to be found."""
+    threads, sharing = c.rows[config, THREADS], c.rows[config, SHARING]
+    if sharing == SHARED_NOTHING:
+        return -1
+    i = take_offer(c, me)
+    if i >= 0:
+        return i
+    first, last = 0, threads
+    if sharing == SHARED_SOCKET:
+        half = (threads + 1) // 2
+        first, last = (half, threads) if me >= half else (0, half)
+    hungry = fetch_add(c.words, HUNGRY, 1) + 1
+    for _ in range(LOOKS):
+        for e in range(first, last):
+            i = take_offer(c, e) if e != me else -1
+            if i >= 0:
+                fetch_add(c.words, HUNGRY, -1)
+                return i
+        if hungry >= threads or stopped(c):
+            break
+        pause()
+        hungry = load_relaxed(c.words, HUNGRY)
+    return -1
+
+
+__all__ = ["offer_one", "steal"]

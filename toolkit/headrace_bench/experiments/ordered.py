@@ -1,0 +1,404 @@
+"""Scaling Ordered Stream Processing on Shared-Memory Multicores, section 7, Figures 8 to 14.
+
+Before the figures stands what the engine costs beside a loop written by hand, and a decision (`headrace_bench.ordered`).
+Throughput is that of the workers alone, latency that of whole runs, both from the 20th to the 80th percentile of the rows
+and the median of three runs; but for the applications the operators are the parametric ones of section 7. All results are
+compared with the reference, on some rows, and with one another, on all, before anything is timed.
+
+The paper's keys lie around the middle of their range, where two ranges of them are balanced whatever the skew; ours lie off
+it. Its light operators take tens of microseconds, as its tuples do; ours from a tenth of one on. Beyond this machine's cores
+stands a prediction: what a tuple costs on one and on two threads, split into a part that is divided among the threads and
+one that is not (`scaling.predict`), of which the serial stages are the least.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from headrace.ordering.control import REORDERS, SCHEDULES
+from headrace.ordering.options import DEFAULT_SCHEDULE
+from headrace_bench import ordered
+from headrace_bench.experiments.experiment import Experiment, Paper
+from headrace_bench.experiments.figure import Figure, Line
+from headrace_bench.experiments.scaling import predict
+from headrace_bench.marked import marked, middle
+from headrace_bench.ordered_apps import THREADS, Measured, measure_apps, threads_name
+from headrace_bench.parametric import KEYS, Case, Shape, make_rows, rounds_of
+from headrace_bench.pipelined import Pipelined
+from headrace_bench.rows import Row, median
+
+PAPER = Paper(
+    "Scaling Ordered Stream Processing on Shared-Memory Multicores, section 7, Figures 8 to 14",
+    "Intel Xeon E5-2698B v3, 16 cores; C++, Windows Server 2012 R2",
+    (
+        "CT scales almost linearly up to 16 cores for Q1, 12 for Q15 and 8 for Q2, Q3 and Q4; LP does as well for Q1 and Q15; "
+        "ET and QST are behind both.",
+        "LP has the lowest latencies, down to a few milliseconds, CT nearly the same; ET and QST have high ones.",
+        "Hybrid and partitioned queues are alike where keys are; as they crowd, hybrid stays where it was and partitioned drops.",
+        "A tuple's processing latency is near its cost with hybrid queues, and much higher with partitioned ones.",
+        "The non-blocking reorder buffer scales better than the one with a lock for light operators, for a selectivity of 50, "
+        "and in all five queries.",
+    ),
+)
+ASSUMPTIONS = (
+    "There are as many cores as threads, each as fast as one of this machine, and memory keeps up.",
+    "What a thread does not share on two threads it does not share on more: the serial stages, the reorder buffer, the queues.",
+    "Partitioned and hybrid queues over the skew: a stage is as slow as the worker with most to do, by the shares of the ranges.",
+)
+FAR = (2, 4, 8, 12, 16)
+PREDICTION = "a prediction: see the assumptions"
+GAIN = 1.05
+"""A worker more is worth while if it brings so much."""
+SIGMAS = (0.05, 0.1, 0.2, 0.5, 1.0)
+BUCKETS = 100
+"""Of hybrid queues, as in the paper; partitioned ones have one for each worker."""
+QUEUED = {"hybrid": lambda threads: BUCKETS, "partitioned": lambda threads: threads}
+"""Queues -> how many ranges there are."""
+COST_NS = 1_000
+"""Of a tuple, where the cost is not what varies."""
+COSTS = (100, 1_000, 10_000, 100_000)
+LATENCY_COSTS = (10_000, 100_000, 1_000_000, 10_000_000)
+LIGHT_COSTS = (1_000, 10_000)
+"""The paper's, and a tenth of it."""
+SELECTIVE_NS = 100_000
+SELECTIVITIES = (0.5, 1, 5, 50)
+LENGTHS = (1, 2, 4, 8)
+SIZES = (2, 4, 16)
+STATES = (1, 64, 1024)
+ONE, KEYED, TWO = Shape(("flat_map",)), Shape(("partitioned",)), Shape(("flat_map", "partitioned"))
+_MOST_RESULTS = 60_000
+
+
+class _Experiment:
+    """What is measured, and how much of it."""
+
+    def __init__(self, full: bool, tiny: bool):
+        self.tiny, self.full = tiny, full
+        self.run_ns, self.repetitions = (1e5, 1) if tiny else ((1e9, 3) if full else (1e8, 3))
+        self.most_threads = THREADS[-1] if tiny else 2 * (os.cpu_count() or 1)
+        self.rows: list[Row] = []
+        self.figures: list[Figure] = []
+        self._checked: set[Shape] = set()
+
+    def some(self, values: Sequence[Any]) -> Sequence[Any]:
+        """All of a sweep's values, or only the first of it."""
+        return values[:1] if self.tiny else values
+
+    def row(self, case: str, value: float, unit: str, better: str = "higher", **given: Any) -> None:
+        """One figure of the table."""
+        self.rows.append(Row("ordered", case, value, unit, better, **given))
+
+    def case(self, shape: Shape, cost_ns: float, selectivity: float = 1.0, sigma: float = 0.0, **given: Any) -> Case:
+        """Rows whose tuples cost so much at each stage, as many as take a run's time; the pipeline is checked first."""
+        if shape not in self._checked:
+            shape.check(selectivity=2.5)
+            self._checked.add(shape)
+        tuples = 1 + (len(shape.kinds) - 1) * selectivity
+        n = int(np.clip(self.run_ns / (cost_ns * tuples), 50, _MOST_RESULTS / max(1.0, selectivity)))
+        table = make_rows(n, rounds_of(cost_ns, shape), selectivity, shape.size, sigma)
+        return Case(shape, table, **given)
+
+    def medians(self, variants: Mapping[str, Callable[[], Pipelined]]) -> dict[str, tuple[float, list[Pipelined]]]:
+        """Rows/s of each variant, in turns, and its runs."""
+        runs: dict[str, list[Pipelined]] = {name: [] for name in variants}
+        for repetition in range(self.repetitions + 1):
+            for name, call in variants.items():
+                run = call()
+                if repetition or self.repetitions == 1:  # the first one warms up
+                    runs[name].append(run)
+        return {name: (median([run.steady_per_second for run in found]), found) for name, found in runs.items()}
+
+    def draw(self, title: str, x_label: str, y_label: str, lines: Iterable[Line], **given: Any) -> None:
+        """One figure of the report."""
+        self.figures.append(Figure(title, x_label, y_label, list(lines), **given))
+
+
+def measure(full: bool, tiny: bool = False) -> Experiment:
+    """Figures 8 to 14, and what they stand on."""
+    of = _Experiment(full, tiny)
+    of.rows += ordered.measure(full, tiny)
+    _decisions(of)
+    applications(of, measure_apps(full, tiny))
+    load_imbalance(of)
+    latency_over_cost(of)
+    light_operators(of)
+    reordering(of)
+    sizes(of)
+    return Experiment(
+        "ordered",
+        "Many workers, one order: what does it cost, and who should do what?",
+        "A chain of stages keeps the order of its input, whatever worker takes whatever stage. Schedules, partitioning and "
+        "reorder schemes of the paper on the six applications, and on parametric operators: matrix work of a given cost, a "
+        f"given selectivity, tuples and states of a given size. Threads up to {of.most_threads} were measured, on "
+        f"{os.cpu_count()} cores; 2 threads unless said.",
+        PAPER, of.rows, of.figures, list(ASSUMPTIONS),
+    )  # fmt: skip
+
+
+def climb(rate_of: Callable[[int], float], most: int, gain: float = GAIN) -> tuple[int, dict[int, float]]:
+    """Add workers until one more brings too little: the break-even number of workers, and the rates on the way.
+
+    Examples
+    --------
+    >>> climb({1: 1.0, 2: 1.9, 3: 1.91, 4: 9.0}.__getitem__, 4)
+    (2, {1: 1.0, 2: 1.9, 3: 1.91})
+    """
+    rates = {1: rate_of(1)}
+    for workers in range(2, most + 1):
+        rates[workers] = rate_of(workers)
+        if rates[workers] < gain * rates[workers - 1]:
+            return workers - 1, rates
+    return most, rates
+
+
+def model_of(one: float, two: float, serial_share: float = 0.0) -> Callable[[int], float]:
+    """Predict rows/s of n workers from those of one and of two, the serial share of one's time being the least not divided.
+
+    Examples
+    --------
+    >>> round(model_of(1e6, 2e6)(16)), round(model_of(1e6, 1e6)(16)), round(model_of(1e6, 2e6, 0.5)(10**9))
+    (16000000, 1000000, 2000000)
+    """
+    whole = 1e9 / one
+    return predict(min(whole, max(serial_share * whole, 2e9 / two - whole, 0.0)), whole)
+
+
+def _decisions(of: _Experiment) -> None:
+    """What one decision costs, as a figure."""
+    found = {row.case.split(", ")[-1]: row.value for row in of.rows if row.case.startswith("one decision, ")}
+    clockless = {schedule: value for schedule, value in found.items() if schedule in SCHEDULES}
+    where = range(1, len(clockless) + 1)
+    note = "From the left: " + ", ".join(clockless) + "."
+    of.draw("One decision", "schedule", "ns", [Line("a decision", list(where), list(clockless.values()))], note=note)
+
+
+# -- Figures 8, 11 and 14: the applications
+
+
+def applications(of: _Experiment, measured: Iterable[Measured]) -> None:
+    """Schedules over threads, then queues and reorder schemes."""
+    names: list[str] = []
+    beside: dict[str, dict[str, list[float]]] = {"Fig. 11": {}, "Fig. 14": {}}
+    for one in measured:
+        names.append(one.case.name)
+        of.rows += one.rows
+        _schedules(of, one)
+        _schemes(of, one, beside)
+    note = "From the left: " + ", ".join(names) + "."
+    for figure, title in (("Fig. 11", "queues of partitioned stages"), ("Fig. 14", "reorder schemes")):
+        lines = [Line(name, list(range(1, len(names) + 1)), rates) for name, rates in beside[figure].items()]
+        of.draw(f"{figure}: {title}, {DEFAULT_SCHEDULE}", "application", "M rows/s", lines, note=note)
+
+
+def _schedules(of: _Experiment, one: Measured) -> None:
+    """Figure 8: throughput and latency; the break-even number of workers; the prediction."""
+    name = one.case.name
+
+    def rate_of(threads: int) -> float:
+        known = one.rates.get((DEFAULT_SCHEDULE, threads))
+        return known or median([one.case.run(threads).steady_per_second for _ in range(of.repetitions)])
+
+    best, climbed = climb(rate_of, of.most_threads)
+    lines = []
+    for schedule in SCHEDULES:
+        rates = {t: one.rates[schedule, t] for t in THREADS} | (climbed if schedule == DEFAULT_SCHEDULE else {})
+        lines.append(Line(schedule, list(rates), [rate / 1e6 for rate in rates.values()]))
+    for threads in list(climbed)[len(THREADS) :]:
+        of.row(f"Fig. 8a, {name}, {DEFAULT_SCHEDULE}, {threads_name(threads)}", climbed[threads] / 1e6, "M rows/s")
+    of.row(f"Fig. 8a, {name}, {DEFAULT_SCHEDULE}, break-even number of workers", best, "workers",
+           note=f"one more brings less than {GAIN - 1:.0%}" if best < of.most_threads else "no more were tried")  # fmt: skip
+    capacity = model_of(one.rates[DEFAULT_SCHEDULE, 1], one.rates[DEFAULT_SCHEDULE, 2], one.serial_share)
+    lines.append(Line(DEFAULT_SCHEDULE, FAR, [capacity(n) / 1e6 for n in FAR], predicted=True))
+    where = f"Fig. 8a, {name}, {DEFAULT_SCHEDULE}"
+    of.row(f"{where}, {FAR[-1]} threads, predicted", capacity(FAR[-1]) / 1e6, "M rows/s", note=PREDICTION)
+    far = climb(capacity, FAR[-1])[0]
+    of.row(f"{where}, break-even number of workers, predicted", far, "workers", note=PREDICTION)
+    serial = f"Serial stages take {one.serial_share:.0%} of one thread's work. " if one.serial_share else "No stage is serial. "
+    of.draw(f"Fig. 8a: {name}, throughput", "threads", "M rows/s", lines, note=serial + "Dashed: a prediction.")
+    waits = [Line(s, THREADS, [one.waits[s, t].mean_ms for t in THREADS]) for s in SCHEDULES]
+    of.draw(f"Fig. 8b: {name}, processing latency at half load", "threads", "mean, ms", waits, log_y=True)
+
+
+def _schemes(of: _Experiment, one: Measured, beside: dict[str, dict[str, list[float]]]) -> None:
+    """Figures 11 and 14, on two threads."""
+    case, threads = one.case, THREADS[-1]
+    calls = {q: partial(case.run, threads, buckets=ranges(threads), queues=q) for q, ranges in QUEUED.items()}
+    found = of.medians(calls | {r: partial(case.run, threads, reorder=r) for r in REORDERS})
+    for figure, names in (("Fig. 11", QUEUED), ("Fig. 14", REORDERS)):
+        first = next(iter(names))
+        for name in names:
+            rate = found[name][0] / 1e6
+            beside[figure].setdefault(name, []).append(rate)
+            of.row(f"{figure}, {case.name}, {name}", rate, "M rows/s", baseline=found[first][0] / 1e6, baseline_name=first)
+    for queues in QUEUED:
+        stream = case.stream_of(case.table, buckets=QUEUED[queues](threads))
+        rate = one.rates[DEFAULT_SCHEDULE, threads] / 4
+        runs = [marked(stream, case.table.num_rows, threads=threads, queues=queues, rate=rate) for _ in range(of.repetitions)]
+        of.row(f"Fig. 11, {case.name}, {queues}, processing latency", middle(runs).mean_ms, "ms", "lower",
+               note=f"mean, at {rate / 1e6:.3g} M rows/s")  # fmt: skip
+
+
+# -- Figures 9 and 10: queues of a partitioned stage
+
+
+def ranges_of(count: int) -> list[int]:
+    """Boundaries of so many ranges of keys, all as wide: what the paper partitions by.
+
+    Examples
+    --------
+    >>> ranges_of(4)
+    [250, 500, 750]
+    """
+    return [KEYS * i // count for i in range(1, count)]
+
+
+def _partitioning(count: int) -> dict[str, Any]:
+    """Arguments of a partitioned stage with so many ranges."""
+    return {"ranges": ranges_of(count)} if count > 1 else {"buckets": 1}
+
+
+def largest_share(keys: np.ndarray, count: int) -> float:
+    """Of the tuples, that of the range that has the most.
+
+    Examples
+    --------
+    >>> largest_share(np.array([0, 10, 600, 700]), 4), largest_share(np.array([0, 10, 600, 700]), 2)
+    (0.5, 0.5)
+    """
+    return float(np.bincount(np.searchsorted(ranges_of(count), keys, side="right")).max() / len(keys))
+
+
+def load_imbalance(of: _Experiment) -> None:
+    """Figure 9: over the skew of the keys; on 16 workers as predicted from the shares of the ranges."""
+    lines: dict[str, list[float]] = {}
+    far: dict[str, list[float]] = {}
+    sigmas = of.some(SIGMAS)
+    threads = THREADS[-1]
+    for sigma in sigmas:
+        case = of.case(KEYED, COST_NS, sigma=sigma)
+        calls = {
+            queues: partial(case.run, _partitioning(ranges(threads)), threads=threads, queues=queues)
+            for queues, ranges in QUEUED.items()
+        }
+        one = of.medians({"one": partial(case.run, _partitioning(1), threads=1)} | calls)
+        alone = one["one"][0]
+        keys = case.table["key"].to_numpy()
+        for queues, ranges in QUEUED.items():
+            lines.setdefault(queues, []).append(one[queues][0] / alone)
+            workers = FAR[-1]
+            speedup = 1 / max(1 / workers, largest_share(keys, ranges(workers)))
+            note = f"the largest range has {largest_share(keys, ranges(threads)):.0%}"
+            far.setdefault(queues, []).append(speedup)
+            of.row(f"Fig. 9, sigma {sigma:g}, {queues}", one[queues][0] / 1e6, "M tuples/s", baseline=alone / 1e6,
+                   baseline_name="1 thread", note=note)  # fmt: skip
+            of.row(f"Fig. 9, sigma {sigma:g}, {queues}, {workers} threads, predicted", speedup * alone / 1e6, "M tuples/s",
+                   baseline=alone / 1e6, baseline_name="1 thread", note=PREDICTION)  # fmt: skip
+    note = "Sigma is of the keys, in parts of their range, around 0.3 of it. The smaller, the more they crowd."
+    drawn = [Line(name, sigmas, values) for name, values in lines.items()]
+    drawn += [Line(f"{name}, {FAR[-1]} threads", sigmas, values, predicted=True) for name, values in far.items()]
+    of.draw("Fig. 9: load imbalance", "sigma", "times one thread", drawn, log_x=True, note=note)
+
+
+def latency_over_cost(of: _Experiment) -> None:
+    """Figure 10: processing latency of a partitioned stage at full speed."""
+    costs = of.some(LATENCY_COSTS)
+    threads = THREADS[-1]
+    lines: dict[str, list[float]] = {}
+    for cost_ns in costs:
+        case = of.case(KEYED, cost_ns)
+        for queues, ranges in QUEUED.items():
+            stream = KEYED.over(case.table, **_partitioning(ranges(threads)))
+            options = {"threads": threads, "queues": queues, "batch": 1, "capacity": 64}
+            runs = [marked(stream, case.table.num_rows, **options) for _ in range(of.repetitions)]
+            wait = middle(runs).mean_ms
+            lines.setdefault(queues, []).append(wait * 1e3)
+            of.row(f"Fig. 10, {cost_ns / 1e3:g} us a tuple, {queues}", wait * 1e3, "us", "lower", baseline=cost_ns / 1e3,
+                   baseline_name="the tuple's cost", note="mean processing latency, to the collector")  # fmt: skip
+    x = [cost_ns / 1e3 for cost_ns in costs]
+    drawn = [Line(name, x, values) for name, values in lines.items()]
+    note = "From the claim of a tuple to its result at the collector; keys all alike, at full speed, micro-batches of 1."
+    of.draw("Fig. 10: latency over cost", "us a tuple", "mean processing latency, us", drawn, log_x=True, log_y=True, note=note)
+
+
+# -- Figures 12 and 13: reorder schemes
+
+
+def _over_threads(of: _Experiment, figure: str, what: str, case: Case) -> None:
+    """Speedup, and what a tuple costs at the first stage, over workers."""
+    names = [(reorder, threads) for reorder in REORDERS for threads in range(1, of.most_threads + 1)]
+    found = of.medians({f"{r}, {n}": partial(case.run, threads=n, reorder=r, batch=1) for r, n in names})
+    alone = found[f"{next(iter(REORDERS))}, 1"][0]
+    counts = range(1, of.most_threads + 1)
+    speedups, costs = [], []
+    for reorder in REORDERS:
+        rates = [found[f"{reorder}, {n}"][0] for n in counts]
+        spent = [median([next(iter(r.stage_ns.values())) / r.rows / 1e3 for r in found[f"{reorder}, {n}"][1]]) for n in counts]
+        speedups.append(Line(reorder, counts, [rate / alone for rate in rates]))
+        costs.append(Line(reorder, counts, spent))
+        for n, rate, cost in zip(counts, rates, spent, strict=True):
+            of.row(f"{figure}, {what}, {reorder}, {threads_name(n)}", rate / 1e3, "K tuples/s", baseline=alone / 1e3,
+                   baseline_name="1 thread", note=f"{cost:.4g} us a tuple at the first stage")  # fmt: skip
+        capacity = model_of(rates[0], rates[1])
+        speedups.append(Line(reorder, FAR, [capacity(n) / alone for n in FAR], predicted=True))
+        of.row(f"{figure}, {what}, {reorder}, {FAR[-1]} threads, predicted", capacity(FAR[-1]) / 1e3, "K tuples/s",
+               baseline=alone / 1e3, baseline_name="1 thread", note=PREDICTION)  # fmt: skip
+    note = "Micro-batches of 1. Dashed: a prediction."
+    of.draw(f"{figure}a: {what}, speedup", "threads", "times one thread", speedups, note=note)
+    of.draw(f"{figure}b: {what}, cost at the first stage", "threads", "us a tuple", costs,
+            note="Waiting for others is part of it; of more threads than cores, so is waiting for a core.")  # fmt: skip
+
+
+def light_operators(of: _Experiment) -> None:
+    """Figures 12 and 13 themselves: over workers."""
+    for light in of.some(LIGHT_COSTS):
+        _over_threads(of, "Fig. 12", f"{light / 1e3:g} us a tuple", of.case(ONE, light))
+    selectivity = of.some(SELECTIVITIES)[-1]
+    _over_threads(of, "Fig. 13", f"selectivity {selectivity:g}", of.case(TWO, SELECTIVE_NS, selectivity))
+
+
+def reordering(of: _Experiment) -> None:
+    """What the scheme makes of cost, length of the pipeline, selectivity and micro-batches."""
+
+    def sweep(title: str, x_label: str, values: Sequence[float], case_of: Callable[[Any], Case], log_x: bool = True) -> None:
+        lines: dict[str, list[float]] = {}
+        for value in values:
+            case = case_of(value)
+            calls = {
+                f"{r}, batch {b}": partial(case.run, threads=THREADS[-1], reorder=r, batch=b)
+                for r in REORDERS for b in (1, 64)
+            }  # fmt: skip
+            found = of.medians(calls | {"one": partial(case.run, threads=1, batch=64)})
+            alone = found.pop("one")[0]
+            for name, (rate, _) in found.items():
+                lines.setdefault(name, []).append(rate / alone)
+                of.row(f"reorder schemes, {x_label} {value:g}, {name}", rate / 1e3, "K tuples/s", baseline=alone / 1e3,
+                       baseline_name="1 thread, batch 64")  # fmt: skip
+        drawn = [Line(name, list(values), ratios) for name, ratios in lines.items()]
+        of.draw(title, x_label, "times one thread", drawn, log_x=log_x)
+
+    sweep("Reorder schemes over cost", "us a tuple", [c / 1e3 for c in of.some(COSTS)], lambda us: of.case(ONE, us * 1e3))
+    sweep("Reorder schemes over length", "stages", of.some(LENGTHS), lambda n: of.case(Shape(("flat_map",) * n), COST_NS))
+    sweep("Reorder schemes over selectivity", "outputs a tuple", of.some(SELECTIVITIES), lambda s: of.case(TWO, COST_NS * 10, s))
+
+
+def sizes(of: _Experiment) -> None:
+    """What the parametric operators make of the size of a tuple and of a state, at one cost of the matrix work."""
+    for title, x_label, shapes in (
+        ("Size of a tuple", "numbers of a tuple", {n: Shape(("partitioned",), size=n) for n in of.some(SIZES)}),
+        ("Size of a state", "numbers of a key's state", {n: Shape(("partitioned",), state=n) for n in of.some(STATES)}),
+    ):
+        lines: dict[str, list[float]] = {}
+        for value, shape in shapes.items():
+            case = of.case(shape, COST_NS)
+            found = of.medians({threads_name(n): partial(case.run, threads=n) for n in THREADS})
+            for name, (rate, _) in found.items():
+                lines.setdefault(name, []).append(rate / 1e6)
+                of.row(f"parametric, {x_label} {value}, {name}", rate / 1e6, "M tuples/s")
+        drawn = [Line(name, list(shapes), rates) for name, rates in lines.items()]
+        note = f"One partitioned stage, {COST_NS / 1e3:g} us of matrix work a tuple, whatever the size."
+        of.draw(f"Section 7: {title[0].lower()}{title[1:]}", x_label, "M tuples/s", drawn, log_x=True, note=note)

@@ -1,0 +1,201 @@
+"""The parametric operators of the paper's section 7: matrix work of a given cost, selectivity, size of a tuple, of a state.
+
+A tuple is a vector of whole numbers, a column each. An operator multiplies it so many times by a matrix, modulo 2**16, and
+emits it so many times; both numbers are columns of the rows, so one compiled module serves all costs and selectivities.
+A partitioned one adds the vector to the state of its key and the whole state to the vector. How many numbers a tuple and a
+state have is part of a function's text, which is why it is written here.
+"""
+
+from __future__ import annotations
+
+import functools
+import linecache
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import headrace as hr
+from headrace.reference import ordering as reference
+from headrace_bench.pipelined import Pipelined, check_against
+
+KEYS = 1_000
+TUPLE = 4
+"""Numbers of a tuple, unless said."""
+STATE = 4
+"""Numbers of a key's state, unless said."""
+CHECKED = 200
+"""Rows that the reference is asked for."""
+_PRODUCTS = 1_000
+"""Of each row, where one is timed."""
+OPERATORS = {
+    "map": reference.Map, "flat_map": reference.FlatMap, "filter": reference.Filter, "partitioned": reference.Partitioned,
+    "stateful": reference.Stateful,
+}  # fmt: skip
+
+_MASK = (1 << 16) - 1
+
+_WORK = """\
+    {names} = {columns}
+    for _ in range(t.rounds):
+        {names} = {products}
+"""
+_STATELESS = """\
+def multiply(t, emit):
+{work}    for k in range(t.outputs):
+        emit(key=(t.key + k) % {keys}, rounds=t.rounds, outputs=1, {values})
+"""
+_PARTITIONED = """\
+def multiply_by_key(state, t, emit):
+{work}    total = 0
+    for i in range({state}):
+        state.cells[i] = (state.cells[i] + x0) & {mask}
+        total += state.cells[i]
+    x0 = (x0 + total) & {mask}
+    emit(key=t.key, rounds=t.rounds, outputs=1, {values})
+"""
+
+
+def _work(size: int) -> str:
+    """Products of a tuple with a matrix of small odd numbers."""
+    names = [f"x{i}" for i in range(size)]
+    sums = [" + ".join(f"{2 * ((3 * i + 5 * j) % 7) + 1} * {name}" for j, name in enumerate(names)) for i in range(size)]
+    products = ", ".join(f"({one}) & {_MASK}" for one in sums)
+    return _WORK.format(names=", ".join(names), columns=", ".join(f"t.{name}" for name in names), products=products)
+
+
+@functools.cache
+def function_of(kind: str, size: int = TUPLE, state: int = STATE) -> Callable:
+    """The function of a stage.
+
+    Parameters
+    ----------
+    kind : {"flat_map", "partitioned"}
+    size, state : int
+        Numbers of a tuple and of a key's state; 2 or more, and 1 or more.
+    """
+    names = [f"x{i}" for i in range(size)]
+    text = (_PARTITIONED if kind == "partitioned" else _STATELESS).format(
+        work=_work(size), keys=KEYS, state=state, mask=_MASK, values=", ".join(f"{name}={name}" for name in names),
+    )  # fmt: skip
+    file = f"<{kind}, {size} numbers, {state} of a key>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    scope: dict[str, Any] = {}
+    exec(compile(text, file, "exec"), scope)
+    return scope["multiply_by_key" if kind == "partitioned" else "multiply"]
+
+
+def make_rows(
+    n: int, rounds: int, selectivity: float = 1.0, size: int = TUPLE, sigma: float = 0.0, middle: float = 0.3, seed: int = 7
+) -> pa.Table:
+    """Draw `n` rows.
+
+    Parameters
+    ----------
+    n, rounds : int
+    selectivity : float
+        Outputs of a tuple of the first stage on average; each row has one of the two whole numbers about it.
+    size : int
+        Numbers of a tuple.
+    sigma, middle : float
+        Of the keys, in parts of their range: around `middle` of it; with a sigma of 0 all keys alike.
+    seed : int
+    """
+    rng = np.random.default_rng(seed)
+    keys = rng.integers(0, KEYS, n) if not sigma else np.floor(rng.normal(middle, sigma, n) * KEYS).astype(np.int64) % KEYS
+    outputs = (np.floor(selectivity) + (rng.random(n) < selectivity % 1)).astype(np.int64)
+    numbers = {f"x{i}": rng.integers(0, _MASK + 1, n) for i in range(size)}
+    return pa.table({"ts": np.arange(n), "key": keys, "rounds": np.full(n, rounds), "outputs": outputs, **numbers})
+
+
+@functools.cache
+def product_ns(shape: Shape) -> float:
+    """What one product takes at the first stage: by the least of some runs, since other work can only add to it.
+
+    In a stage, and not in a loop beside it: the engine's arithmetic finds overflows, which costs more than the product.
+    """
+    table = make_rows(CHECKED, _PRODUCTS, size=shape.size, selectivity=0.0)
+    found = [next(iter(Pipelined(shape.over(table), table, threads=1).run().stage_ns.values())) for _ in range(5)]
+    return min(found) / CHECKED / _PRODUCTS
+
+
+def rounds_of(cost_ns: float, shape: Shape) -> int:
+    """How many products take so long at a stage."""
+    return max(1, round(cost_ns / product_ns(shape))) if cost_ns else 0
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a pipeline of parametric operators is compiled for.
+
+    Parameters
+    ----------
+    kinds : tuple of str
+        Of its stages: "flat_map" or "partitioned".
+    size, state : int
+        Numbers of a tuple and of a key's state.
+    """
+
+    kinds: tuple[str, ...]
+    size: int = TUPLE
+    state: int = STATE
+
+    def stages(self) -> list[tuple[str, Callable, dict[str, Any]]]:
+        """Operator, function, its other arguments."""
+        emits = dict.fromkeys(["key", "rounds", "outputs", *(f"x{i}" for i in range(self.size))], "int64")
+        keeps = {"by": "key", "state": {"cells": hr.array("int64", self.state)}}
+        return [
+            (kind, function_of(kind, self.size, self.state), {"emits": emits} | (keeps if kind == "partitioned" else {}))
+            for kind in self.kinds
+        ]
+
+    def over(self, rows: pa.Table, **given: Any) -> hr.Stream:
+        """The pipeline over rows; `given` are arguments of its partitioned stages, such as `buckets`."""
+        stream: Any = hr.stream(rows, event_time="ts").ordered()
+        for kind, function, arguments in self.stages():
+            stream = getattr(stream, kind)(function, **arguments, **(given if kind == "partitioned" else {}))
+        return stream
+
+    def expected(self, rows: pa.Table) -> list[dict[str, Any]]:
+        """Results by the reference."""
+        stages = [OPERATORS[kind](function, **arguments) for kind, function, arguments in self.stages()]
+        return reference.ordered([[(row.pop("ts"), row) for row in rows.to_pylist()]], stages)
+
+    def check(self, **rows: Any) -> None:
+        """Compare what two workers make of some rows with the reference, bit by bit."""
+        table = make_rows(CHECKED, 2, size=self.size, **rows)
+        found = Pipelined(self.over(table), table, threads=2).run().columns
+        check_against(self.expected(table), self.over(table).schema, found, "parametric operators")
+
+
+class Case:
+    """Rows, and runs over them, all of which must make the same.
+
+    Parameters
+    ----------
+    shape : Shape
+    table : pa.Table
+        As `make_rows` draws them.
+    **given
+        Of the partitioned stages; it may differ between runs.
+    """
+
+    def __init__(self, shape: Shape, table: pa.Table, **given: Any):
+        self.shape, self.table, self._given, self.content = shape, table, given, ""
+        self._streams: dict[tuple, Any] = {}
+
+    def run(self, given: dict[str, Any] | None = None, **options: Any) -> Pipelined:
+        """Run all rows through. `given`: other arguments of the partitioned stages."""
+        arguments = self._given if given is None else given
+        place = tuple(sorted((name, str(value)) for name, value in arguments.items()))
+        if place not in self._streams:
+            self._streams[place] = self.shape.over(self.table, **arguments)
+        run = Pipelined(self._streams[place], self.table, **options).run()
+        self.content = self.content or run.content
+        assert run.content == self.content, f"{self.shape.kinds}, {arguments}, {options}: not what came of the first run"
+        return run
+
+
+__all__ = ["Case", "Shape", "function_of", "make_rows", "product_ns", "rounds_of"]

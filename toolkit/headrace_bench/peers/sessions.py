@@ -1,0 +1,132 @@
+"""Sessions that put something into the cart and buy nothing (TPCx-BB query 4): an ordered pipeline, beside its peers.
+
+As `headrace.apps.abandoned`, but that a row has the sum of clicks where that has their mean: the digest is of whole
+numbers. Rows have their number as a column, by which SQL orders what comes at one time; ours does not read it.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import headrace_datasets
+from headrace.kernel import kernel
+from headrace_bench.digest import mix, unsigned
+from headrace_bench.peers.workloads import Work
+
+TIMEOUT = 3_600_000
+"""Milliseconds: exactly so long after its last click a session goes on."""
+KINDS = ("view", "cart", "buy")
+"""Whatever is neither of the last two counts as a view."""
+
+SQL = f"""
+    with steps as (
+        select *, lag(ts) over (partition by visitor order by position) as before from input0),
+    parts as (
+        select *, sum(case when before is null or ts - before > {TIMEOUT} then 1 else 0 end)
+            over (partition by visitor order by position) as part
+        from steps),
+    done as (
+        select visitor, part, min(position) as position, min(ts) as ts, count(*) as clicks,
+            max(case when kind = 'cart' then 1 else 0 end) as carts, max(case when kind = 'buy' then 1 else 0 end) as buys
+        from parts group by visitor, part),
+    closed as (
+        select later.ts, later.position, done.clicks
+        from done join done as later on later.visitor = done.visitor and later.part = done.part + 1
+        where done.carts = 1 and done.buys = 0)
+    select ts, row_number() over (order by position) as sessions,
+        cast(sum(clicks) over (order by position rows unbounded preceding) as bigint) as clicks
+    from closed order by position"""
+"""Of a table `input0`, for DuckDB and for Spark."""
+
+
+def clicks_of(n: int) -> pa.Table:
+    """ts (ms), visitor, kind and position of so many clicks."""
+    made = headrace_datasets.clicks(n=n).to_arrow().select(["ts", "user", "kind"]).combine_chunks()
+    made = made.filter(pc.and_(pc.is_valid(made["user"]), pc.is_valid(made["kind"]))).combine_chunks()
+    ts = pc.cast(pc.cast(made["ts"], pa.timestamp("ms"), safe=False), pa.int64())
+    numbers = pa.array(np.arange(made.num_rows, dtype=np.int64))
+    return pa.table({"ts": ts, "visitor": made["user"], "kind": made["kind"].cast(pa.string()), "position": numbers})
+
+
+@kernel
+def sessions_loop(ts, visitors, kinds, last, clicks, seen, out):
+    """Close sessions; results are folded into `out` (digest, rows). `kinds` are 0 view, 1 cart, 2 buy; `seen` bits of them."""
+    pages = 0
+    for i in range(ts.size):
+        v = visitors[i]
+        if clicks[v] > 0 and ts[i] - last[v] > TIMEOUT:
+            if seen[v] & 6 == 2:
+                pages += clicks[v]
+                out[0] += mix(out[1], ts[i], out[1] + 1, pages, 0)
+                out[1] += 1
+            clicks[v] = 0
+            seen[v] = 0
+        last[v] = ts[i]
+        clicks[v] += 1
+        seen[v] |= 1 << kinds[i]
+
+
+def close(state, t, emit):
+    if state.clicks > 0 and t.ts - state.last > TIMEOUT:
+        emit(clicks=state.clicks, has_cart=state.has_cart, has_bought=state.has_bought)
+        state.clicks = 0
+        state.has_cart = False
+        state.has_bought = False
+    state.last = t.ts
+    state.clicks += 1
+    if t.kind == "cart":
+        state.has_cart = True
+    if t.kind == "buy":
+        state.has_bought = True
+
+
+def was_abandoned(t):
+    return t.has_cart and not t.has_bought
+
+
+def add_up(state, t, emit):
+    state.sessions += 1
+    state.clicks += t.clicks
+    emit(sessions=state.sessions, clicks=state.clicks)
+
+
+def query(stream: Any) -> Any:
+    """Ours."""
+    flags = {"has_cart": "bool", "has_bought": "bool"}
+    return (
+        stream.ordered()
+        .partitioned(
+            close, by="visitor", state={"last": "int64", "clicks": "int64", **flags}, emits={"clicks": "int64", **flags}
+        )
+        .filter(was_abandoned)
+        .stateful(
+            add_up, state={"sessions": "int64", "clicks": "int64"}, emits={"sessions": "int64", "clicks": "int64"}
+        )
+    )
+
+
+def sessions(table: pa.Table, folder: Path) -> Work:
+    """Sessions abandoned so far and their clicks, at the click that shows that one is over; the result is a sequence."""
+    ts = table["ts"].to_numpy()
+    visitors = pc.dictionary_encode(table["visitor"].combine_chunks()).indices.to_numpy().astype(np.int64)
+    kinds = pc.fill_null(pc.index_in(table["kind"].combine_chunks(), pa.array(KINDS)), 0).to_numpy().astype(np.int64)
+
+    def loop() -> tuple[float, int, int]:
+        out = np.zeros(2, np.int64)
+        of_visitor = [np.zeros(int(visitors.max()) + 1, np.int64) for _ in range(3)]
+        begin = time.perf_counter()
+        sessions_loop(ts, visitors, kinds, *of_visitor, out)
+        return time.perf_counter() - begin, unsigned(out[0]), int(out[1])
+
+    return Work(
+        "sessions", "clicks", [table], ("ts", "sessions", "clicks"), loop, query, folder, is_ordered=True, row="click"
+    )
+
+
+__all__ = ["SQL", "clicks_of", "sessions"]
