@@ -19,8 +19,9 @@ import headrace as hr
 ROOT = Path(__file__).resolve().parents[2]
 HOUSE = ROOT / "toolkit" / "headrace"
 ROOMS = [
-    "apps", "stream", "elastic", "transactions", "ordering", "synchronization", "runtime", "control", "spark", "egress",
-    "gates", "plan", "ingress", "workers", "metrics", "codegen", "memory", "expressions", "reference", "caches",
+    "apps", "stream", "elastic", "transactions", "ordering", "synchronization", "runtime", "control", "spark",
+    "checkpoints", "egress", "gates", "plan", "ingress", "workers", "metrics", "codegen", "memory", "expressions", "reference",
+    "caches",
 ]  # fmt: skip
 FILES = [
     "cli", "demo", "doctor", "lab", "lesson", "tour", "counterfactual", "controllers", "prometheus", "report", "kernel",
@@ -42,6 +43,7 @@ FORBIDDEN = [
     ("headrace.codegen", "headrace.workers", ROOM_ORDER),
     ("headrace.gates", "headrace.elastic", ROOM_ORDER),
     ("headrace.egress", "headrace.elastic", ROOM_ORDER),
+    ("headrace.checkpoints", "headrace.runtime", ROOM_ORDER),
     ("headrace.control", "headrace.elastic", ROOM_ORDER),
     ("headrace.runtime", "headrace.elastic", ROOM_ORDER),
     ("headrace.plan", "headrace.elastic", ROOM_ORDER),

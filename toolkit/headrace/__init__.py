@@ -28,6 +28,7 @@ The rooms of the house. Each imports only from rooms below it::
     runtime                    the run of every engine: sources, threads, changes, results, its life
     control                    what steers an operator, of any engine: controllers, decisions, cost model, key mapping
     spark                      a session; DataFrames as sources and as results
+    checkpoints                what a run needs to go on after its process has died, on disk
     egress                     result rings, their order, sinks
     gates                      the tuple buffer: a merged log, or the papers' lock-free skip list
     plan                       what a query means, before anything runs; `Spec`, by which an engine takes part

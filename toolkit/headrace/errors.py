@@ -100,6 +100,10 @@ class ReconfigurationError(InputError):
     """A reconfiguration that cannot be meant: no threads, too many, an absent instance."""
 
 
+class CheckpointError(InputError):
+    """A checkpoint that cannot be resumed from: it is damaged, of another program or of other inputs."""
+
+
 class OutputError(HeadraceError, OSError):
     """A result that cannot be written where it should go."""
 

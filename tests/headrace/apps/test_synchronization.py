@@ -317,6 +317,12 @@ def test_example_a_plan_may_name_streams_that_have_no_rows(tmp_path):
         (["--leaves", "0"], "of leaves from 1 to 64"),
         (["--leaves", "65"], "of leaves from 1 to 64"),
         (["--heartbeat", "0"], "of events from 1 to 65536"),
+        (["--every", "10"], "--every 10: where are checkpoints to be kept? Give --checkpoint DIR"),
+        (["--checkpoint", "kept", "--every", "0"], "give a whole number of events from 1"),
+        (["--checkpoint", ""], "--checkpoint '': an empty path; give the path of a folder"),
+        (["--checkpoint", "in.parquet"], "--checkpoint 'in.parquet' cannot be written (File exists)"),
+        (["--resume", "nowhere"], "--resume 'nowhere': there is no such folder or file; give the folder that a run had as"),
+        (["--resume", "in.parquet"], "is no checkpoint of this version; remove the file to resume from the checkpoint before"),
         (["--sources", "0"], "from 1 to 1024"),
         (["--mode", "sn"], "--mode sn: eventwindow runs by a plan: leaves have states of their own"),
         (["--gate", "log"], "--gate log: eventwindow runs by a plan: inputs of a program are not merged"),
@@ -343,6 +349,34 @@ def test_example_options_that_it_lacks(flags, text, refused):
 def test_example_other_applications_have_no_plan(name, flag, value, refused):
     said = refused("run", name, "--in", "in.parquet", "--out", "out.parquet", flag, value)
     assert f"{flag} {value}: {name} is no program of dependency-guided synchronization, and has no plan; leave it out" in said
+
+
+@pytest.mark.parametrize("name", ["wordcount", "sl", "abandoned"])
+@pytest.mark.parametrize(("flag", "value"), [("--checkpoint", "kept"), ("--every", "5"), ("--resume", "kept")])
+def test_example_other_applications_take_no_checkpoints(name, flag, value, refused):
+    said = refused("run", name, "--in", "in.parquet", "--out", "out.parquet", flag, value)
+    assert f"{flag} {value}: {name} is no program of dependency-guided synchronization, and takes no checkpoints" in said
+
+
+def test_example_checkpoints_of_another_program_or_run_are_refused(refused, tmp_path):
+    (tmp_path / "files").mkdir()
+    app = Application("eventwindow", tmp_path / "files")
+    tables = [pa.table({"ts": range(500), "x": range(500)}), pa.table({"ts": range(0, 500, 50)})]
+    kept = str(tmp_path / "kept")
+    content, report = app.run(tables, checkpoint=kept, every=100)
+    assert report["checkpoints"] >= 3
+    arguments = _command("modelfraud", [tables[0].rename_columns(["ts", "value"]), tables[0].rename_columns(["ts", "value"])])
+    said = refused(*arguments, "--resume", kept)
+    assert "is of a program with checksum" in said and said.startswith(f"headrace: --resume '{kept}'")
+    said = refused(*_command("eventwindow", tables), "--checkpoint", kept)
+    assert "there are checkpoints of another run; resume from them" in said
+    other = [tables[0].set_column(1, "x", pa.array([7, *range(1, 500)])), tables[1]]
+    said = refused(*_command("eventwindow", other), "--resume", kept)
+    assert "rows are not those that were read before the checkpoint" in said and "start it without --resume" in said
+    assert app.run(tables, resume=kept)[0] == content
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert app.run(tables, resume=str(empty), checkpoint=str(empty))[0] == content
 
 
 def test_example_the_plan_is_not_overwritten(refused):

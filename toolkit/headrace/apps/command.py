@@ -16,9 +16,10 @@ from typing import Any
 
 from headrace.apps import APPS
 from headrace.apps.app import App, read_whole
+from headrace.checkpoints.folder import Folder
 from headrace.control.mapping import MOST_INSTANCES
 from headrace.egress.sinks import ParquetSink, no_file_at, part_of
-from headrace.errors import HeadraceError, InputError, OutputError, ParameterError
+from headrace.errors import CheckpointError, HeadraceError, InputError, OutputError, ParameterError
 from headrace.ordering.options import DEFAULT_BATCH as DEFAULT_CLAIM
 from headrace.ordering.options import DEFAULT_SCHEDULE, OrderedOptions
 from headrace.ordering.words import MOST_BATCH as MOST_CLAIM
@@ -30,6 +31,7 @@ PROGRESS_DELAY_S = 1.0
 """A run that ends sooner shows no progress bar."""
 
 _POLL_S = 0.1
+_DGS = "dependency-guided synchronization"
 _MASTER = re.compile(r"local(\[(\*|[1-9]\d{0,4})( *, *[1-9]\d{0,4})?\])?|spark://\S+:\d+|yarn|k8s://\S+", re.ASCII)
 
 
@@ -40,6 +42,8 @@ ENGINE_OPTIONS = {
     "synchronization": ("plan", "leaves", "heartbeat"),
 }
 """By engine, the options of `start` that it has alone and the command line passes on."""
+
+DEFAULT_EVERY = 100_000
 
 
 @dataclass
@@ -73,6 +77,9 @@ class Request:
     plan: str | None = None
     leaves: int | None = None
     heartbeat: int | None = None
+    checkpoint: str | None = None
+    every: int | None = None
+    resume: str | None = None
     state: str | None = None
     options: dict[str, Any] | None = None
 
@@ -148,6 +155,7 @@ def run(request: Request) -> dict[str, Any]:
         sink.published_at_the_end(),
         state_files(request.state, app.tables) as write_state,
         _with_the_fix_of_a_file(),
+        _with_flags(),
     ):
         spark = _session(request.spark) if request.spark else None
         # A pipeline's batch is what a worker claims, which is not what the source gives at a time.
@@ -165,7 +173,7 @@ def run(request: Request) -> dict[str, Any]:
         if app.engine == "ordering":
             own["batch"] = claim_of(request)
         if app.tags:
-            own |= {"plan": plan, "leaves": leaves}
+            own |= {"plan": plan, "leaves": leaves, **checkpoint_options(request)}
         rate = None if request.rate is None else request.rate / inputs.sources
         with query.start(
             threads=request.threads,
@@ -185,6 +193,21 @@ def run(request: Request) -> dict[str, Any]:
 def claim_of(request: Request) -> int:
     """Tuples of a pipeline that a worker claims at a time: what is asked for, as far as it goes."""
     return DEFAULT_CLAIM if request.batch is None else min(request.batch, MOST_CLAIM)
+
+
+def checkpoint_options(request: Request) -> dict[str, Any]:
+    """What `start` is told of checkpoints: where a run has died before its first one, it begins again."""
+    folder, resume = request.checkpoint, request.resume
+    if folder is None and request.every is not None:
+        folder = resume
+    if resume is not None and os.path.isdir(resume) and not Folder(resume).numbers():
+        said = f"--resume {resume}: there is no checkpoint yet, so the run begins at the beginning"
+        print(f"headrace: {said}", file=sys.stderr, flush=True)
+        resume = None
+    given: dict[str, Any] = {} if resume is None else {"resume": resume}
+    if folder is not None:
+        given |= {"checkpoint": folder, "checkpoint_every": request.every or DEFAULT_EVERY}
+    return given
 
 
 def read_plan(text: str | None) -> str | Plan:
@@ -214,6 +237,11 @@ def _check_engine(app: App, request: Request) -> None:
                 raise ParameterError(f"{what}: {_why_not(app, engine, name)}; leave it out")
     if request.state is not None and not app.tables:
         raise ParameterError(f"--state {request.state}: {_why_not(app, 'transactions', 'state')}; leave it out")
+    for name in ("checkpoint", "every", "resume"):
+        if (value := getattr(request, name)) is not None and not app.tags:
+            raise ParameterError(f"--{name} {value}: {app.name} is no program of {_DGS}, and takes no checkpoints; leave it out")
+    if request.every is not None and request.checkpoint is None and request.resume is None:
+        raise ParameterError(f"--every {request.every}: where are checkpoints to be kept? Give --checkpoint DIR")
     if request.scheme == "none" and not request.unsafe:
         raise ParameterError(
             "--scheme none takes no locks and keeps no order, so its results are wrong; add --unsafe if that is what you"
@@ -230,7 +258,7 @@ def _why_not(app: App, engine: str, name: str) -> str:
     if engine == "ordering":
         return f"{app.name} is no ordered pipeline, and has no stages"
     if engine == "synchronization":
-        return f"{app.name} is no program of dependency-guided synchronization, and has no plan"
+        return f"{app.name} is no program of {_DGS}, and has no plan"
     if app.tables:
         return f"{app.name} is transactional, and {TransactionOptions.lacks[name]}"
     if app.tags:
@@ -248,6 +276,9 @@ def _check_paths(app: App, request: Request) -> None:
     for flag, path in (("--in", request.left), ("--right", request.right), ("--out", request.out), ("--report", request.report)):
         if path == "":
             raise ParameterError(f"{flag} '': an empty path; give the path of a file")
+    for flag, path in (("--checkpoint", request.checkpoint), ("--resume", request.resume)):
+        if path == "":
+            raise ParameterError(f"{flag} '': an empty path; give the path of a folder")
 
     of_plan = None if request.plan in PLANS else request.plan
     inputs = [os.path.realpath(path) for path in (request.left, request.right, of_plan) if path]
@@ -291,6 +322,25 @@ def _with_the_fix_of_a_file() -> Iterator[None]:
             (NANOSECOND_FIX, "truncate it to microseconds"),
         ):
             text = text.replace(fix, ours)
+        if text == str(error):
+            raise
+        raise type(error)(text) from error
+
+
+@contextmanager
+def _with_flags() -> Iterator[None]:
+    """Name flags where an error about checkpoints names parameters."""
+    try:
+        yield
+    except (CheckpointError, OutputError) as error:
+        text = str(error)
+        for parameter, flag in (
+            ("resume='", "--resume '"),
+            ("checkpoint='", "--checkpoint '"),
+            ("give the one that a run had as checkpoint=", "give the folder that a run had as --checkpoint"),
+            ("without resume", "without --resume"),
+        ):
+            text = text.replace(parameter, flag)
         if text == str(error):
             raise
         raise type(error)(text) from error
@@ -405,6 +455,8 @@ def summarize(started: Any, app: App, rows: int, request: Request) -> dict[str, 
             "heartbeat": request.heartbeat or DEFAULT_HEARTBEAT,
             "joins": operator.joins,
         }
+        if request.checkpoint is not None or request.resume is not None:
+            report["checkpoints"] = len(started.checkpoints)
     if app.stages:
         processing = operator.processing_ms
         report |= {

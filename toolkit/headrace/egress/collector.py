@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Protocol
 
@@ -111,6 +112,10 @@ class Held:
         if rest:
             self.add(rest)
         return Records(*ready[:_HEAD_COLUMNS], ready[_HEAD_COLUMNS:])
+
+    def copies(self) -> list[np.ndarray | None]:
+        """Copy what is held."""
+        return [None if column is None else column[: self.count].copy() for column in self._columns]
 
     @property
     def values(self) -> list[np.ndarray]:
@@ -243,35 +248,69 @@ class Collector:
         self.finished = threading.Event()
         self._held: Held | None = None
         self._payload = Payload(out, lists) if lists else None
+        self._turn = threading.Lock()
+        self._is_whole = True
+        """No turn has failed in the middle: what was taken out of the rings is held back, or was passed on."""
+        self._first: Sequence[np.ndarray | None] | None = None
 
     def run(self) -> None:
         """Collect until the end of input or a stop."""
-        out = self._out
-        held = self._held = Held([None if column is None else column.dtype for column in self._columns])
+        held = Held([None if column is None else column.dtype for column in self._columns])
+        if self._first is not None and self._first[0] is not None and len(self._first[0]):
+            held.add(self._first)
+        self._held = held
         while True:
             if self._rest_s:
                 time.sleep(self._rest_s)
                 self._rest_s = 0.0
-            bound, watermark = rings.await_release(out, held.earliest, self._idle_ns)
-            self._drain(held)
-            if read_cell(out.words, rings.OUT_STOP):
-                return
-            # What is held back is gone through only when some of it may go.
-            if held.count and held.earliest <= bound:
-                self._release(held.release(bound))
-                if self._payload is not None:
-                    self._payload.forget(held.values)
-            if watermark > self.watermark:
-                self.watermark = watermark
-                if watermark < END_OF_TIME:
-                    for consumer in self._consumers:
-                        consumer.progress(watermark)
-                self._on_progress(watermark)
-            if bound == END_OF_TIME and not held.count and not self._pending():
+            bound, watermark = rings.await_release(self._out, held.earliest, self._idle_ns)
+            with self._turn:
+                self._is_whole = False
+                if self._go_on(held, bound, watermark):
+                    return
+                self._is_whole = True
+
+    def _go_on(self, held: Held, bound: int, watermark: int) -> bool:
+        """Take what is in the rings, and pass on what may go. True if that was the end."""
+        out = self._out
+        self._drain(held)
+        if read_cell(out.words, rings.OUT_STOP):
+            return True
+        # What is held back is gone through only when some of it may go.
+        if held.count and held.earliest <= bound:
+            self._release(held.release(bound))
+            if self._payload is not None:
+                self._payload.forget(held.values)
+        if watermark > self.watermark:
+            self.watermark = watermark
+            if watermark < END_OF_TIME:
                 for consumer in self._consumers:
-                    consumer.close()
-                self.finished.set()
-                return
+                    consumer.progress(watermark)
+            self._on_progress(watermark)
+        if bound == END_OF_TIME and not held.count and not self._pending():
+            for consumer in self._consumers:
+                consumer.close()
+            self.finished.set()
+            return True
+        return False
+
+    # -- between two turns
+
+    @contextmanager
+    def at_rest(self) -> Iterator[bool]:
+        """While it lasts nothing is passed on. Gives False if it has ended, in the middle of something maybe."""
+        with self._turn:
+            yield self._is_whole and self._held is not None
+
+    def held_back(self) -> list[np.ndarray | None]:
+        """Copy what is in the rings or held back, as columns. While it is at rest, and nobody writes results."""
+        assert self._held is not None
+        self._drain(self._held)
+        return self._held.copies()
+
+    def hold_back(self, columns: Sequence[np.ndarray | None]) -> None:
+        """Begin with results that an earlier run held back; before it runs."""
+        self._first = columns
 
     @property
     def unreleased(self) -> int:

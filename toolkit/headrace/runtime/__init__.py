@@ -24,6 +24,8 @@ knows no engine.
 ``at_once``            changes of an engine whose workers ask before everything they do
 ``changes``            one state machine for every change while running
 ``steering``           an operator's changes, and the controllers attached to it
+``checkpointing``      checkpoints of a run, and where it begins if it goes on from one
+``allowance``          how many rows inputs may give before the next one
 ``late``               the warning about rows that were dropped as late
 ``registry``           which runs are alive in this process
 =====================  =======================================================

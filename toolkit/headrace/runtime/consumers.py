@@ -66,14 +66,17 @@ class Relay:
 
 
 class SinkConsumer:
-    """An end of the query: output steps, then the user's sink.
+    """An end of the query: output steps, what keeps results for checkpoints, then the user's sink.
 
     A sink is not asked to be safe for two threads: whoever aborts it while it
     takes a batch leaves that to the thread that is in it.
     """
 
-    def __init__(self, sink: Sink, steps: Sequence[Any], on_closed: Callable[[], None]):
-        self._sink, self._steps, self._on_closed = sink, steps, on_closed
+    def __init__(
+        self, sink: Sink, steps: Sequence[Any], on_closed: Callable[[], None],
+        keep: Callable[[pa.RecordBatch], None] | None = None,
+    ):  # fmt: skip
+        self._sink, self._steps, self._on_closed, self._keep = sink, steps, on_closed, keep
         self._in_use = threading.Lock()
         self._is_aborted = False
         self._is_over = False
@@ -91,7 +94,17 @@ class SinkConsumer:
             batch = step.apply(batch)
         if batch.num_rows:
             self.rows += batch.num_rows
-            self._use(self._sink.write, batch)
+            self._use(self._write, batch)
+
+    def _write(self, batch: pa.RecordBatch) -> None:
+        if self._keep is not None:
+            self._keep(batch)
+        self._sink.write(batch)
+
+    def replay(self, batch: pa.RecordBatch) -> None:
+        """Results that came out in an earlier run, which this one goes on from."""
+        self.rows += batch.num_rows
+        self._use(self._sink.write, batch)
 
     def progress(self, watermark: int) -> None:
         pass

@@ -45,6 +45,8 @@ class Feed:
     def __init__(self, inlet: Inlet, steps: Sequence[Step], stop_word: np.ndarray, player: Player):
         self.inlet, self.books = inlet, inlet.books
         self.player = player
+        self._known = 0
+        """Rows added so far that no schedule has paced."""
         self._steps, self._stop_word = steps, stop_word
         self.books.behind, self.books.lag_s = self._behind, self._lag_s
         self.books.rate = lambda: player.rate
@@ -100,7 +102,8 @@ class Feed:
             books.first_ts = int(piece.ts[0])
         self.player.begin()
         while done < count:
-            due, wait_s = self.player.due(books.added, piece.ts, done)
+            known = books.known(done)
+            due, wait_s = (known, 0.0) if known else self.player.due(books.added - self._known, piece.ts, done)
             if due <= 0:
                 spent.turn(PACED)
                 self._check_goes_on()
@@ -115,6 +118,7 @@ class Feed:
             else:
                 spent.turn(FEEDING)
             done += taken
+            self._known += taken if known else 0
             books.added += taken
             books.adding = 0
             if taken == 0:
@@ -137,10 +141,10 @@ class Feed:
             yield 0.0 if patient else _PACE_S
 
     def _behind(self, at_s: float | None) -> int:
-        return 0 if self._is_closed else self.player.behind(self.books.added, at_s)
+        return 0 if self._is_closed else self.player.behind(self.books.added - self._known, at_s)
 
     def _lag_s(self, at_s: float | None) -> float:
-        lag_s = self.player.lag_s(self.books.added, at_s)
+        lag_s = self.player.lag_s(self.books.added - self._known, at_s)
         return 0.0 if self._is_closed and lag_s > 0 else lag_s
 
     @property

@@ -24,6 +24,7 @@ from headrace.errors import (
     LateRowsWarning,
     MissingAttributeError,
     NotSupportedError,
+    ParameterError,
     RunFailedError,
     RunStoppedError,
     UnknownNameError,
@@ -35,11 +36,12 @@ from headrace.names import explains_arguments, instead, missing_attribute
 from headrace.plan.nodes import OperatorNode, Query
 from headrace.rates import RateSchedule, schedule_of
 from headrace.runtime import registry
+from headrace.runtime.checkpointing import Checkpoint, lacks_checkpoints
 from headrace.runtime.described import describe_operator, describe_run
 from headrace.runtime.late import depth_of_caller, late_rows_text
 from headrace.runtime.options import checked_options
 from headrace.runtime.results import Result
-from headrace.runtime.run import STOPPED, Execution
+from headrace.runtime.run import CHECKPOINT_SECONDS, STOPPED, Execution
 from headrace.runtime.sections import Capabilities
 from headrace.runtime.steering import OperatorSteering
 from headrace.summary import Summarised
@@ -254,6 +256,8 @@ class QueryRun(Summarised):
         each = [operator.capabilities for operator in self._operators.values()]
         there = {name: control for can in reversed(each) for name, control in can.items()}
         absent = {name: why for can in reversed(each) for name, why in can.absent.items() if name not in there}
+        if why := lacks_checkpoints(self._execution.sections, self._query.outputs):
+            absent["checkpoint"] = why
         return Capabilities(there, absent)
 
     @property
@@ -300,6 +304,56 @@ class QueryRun(Summarised):
         self._check_goes_on("reconfigure()")
         wish = {"threads": threads, "mapping": mapping, **controls}
         return self._controls.manually(self._execution.costliest(), reason, wish)
+
+    def checkpoint(self, timeout: float | None = None) -> Checkpoint | None:
+        """Take a checkpoint now, and wait until it is on disk.
+
+        Everything is joined for it, for a moment; the run goes on while it is written. ``start(checkpoint=folder)`` says where
+        checkpoints are kept, ``resume=`` of another `start` goes on from one. `capabilities` says why where there are none.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait.
+
+        Returns
+        -------
+        Checkpoint
+            None if `timeout` seconds passed first; it is taken all the same.
+
+        Raises
+        ------
+        NotSupportedError
+            The query takes no checkpoints.
+        ParameterError
+            The run was not told where to keep them.
+        RunStoppedError
+            The run is over, or ended before the checkpoint was taken; of a failed one, what made it fail.
+        """
+        self._check_goes_on("checkpoint()")
+        execution = self._execution
+        if why := lacks_checkpoints(execution.sections, self._query.outputs):
+            raise NotSupportedError(f"checkpoint(): {why}")
+        checkpointing = execution.checkpointing
+        if checkpointing is None or not checkpointing.is_taking:
+            raise ParameterError("checkpoint(): where is it to be kept? Give checkpoint= a folder when you start the run")
+        end = None if timeout is None else time.monotonic() + timeout
+        done = checkpointing.request()
+        while not done.wait(_POLL_S if end is None else max(0.0, min(_POLL_S, end - time.monotonic()))):
+            self._check_goes_on("checkpoint()")
+            if end is not None and time.monotonic() >= end:
+                return None
+        return checkpointing.taken[-1]
+
+    @property
+    def checkpoints(self) -> list[Checkpoint]:
+        """Those that this run has taken, oldest first; the two newest are on disk."""
+        checkpointing = self._execution.checkpointing
+        if checkpointing is None:
+            return []
+        if self._execution.over.is_set():
+            checkpointing.await_end(CHECKPOINT_SECONDS)  # one may still be on its way to the disk
+        return list(checkpointing.taken)
 
     @explains_arguments(interval="interval_s", every="interval_s", hold="hold_s")
     def control(

@@ -42,6 +42,11 @@ class RunOptions:
         sample_every: float | None = DEFAULT_EVERY_S,
         controller: Any = None,
         control_every: float = DEFAULT_INTERVAL_S,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int | None = None,
+        checkpoint_when: Callable[[Any], bool] | None = None,
+        resume: str | os.PathLike[str] | None = None,
+        replay: bool = True,
     ):
         is_seconds = isinstance(sample_every, numbers.Real) and not isinstance(sample_every, bool)
         # What is longer no thread can wait for.
@@ -56,6 +61,24 @@ class RunOptions:
         self.sink, self.debug, self.name = sink, debug, name
         self.rate = schedule_of(rate)
         self.passed_time = None if passed_time is None else _checked_entries(passed_time)
+        for option, path in (("checkpoint", checkpoint), ("resume", resume)):
+            if path is not None and (not isinstance(path, str | os.PathLike) or not os.fspath(path)):
+                raise ParameterError(f"{option}={path!r}: give the path of a folder")
+        self.checkpoint, self.resume, self.replay = checkpoint, resume, bool(replay)
+        self.checkpoint_every, self.checkpoint_when = checkpoint_every, checkpoint_when
+        self._check_checkpoints()
+
+    def _check_checkpoints(self) -> None:
+        every, when = self.checkpoint_every, self.checkpoint_when
+        for option, value in (("checkpoint_every", every), ("checkpoint_when", when)):
+            if value is not None and self.checkpoint is None:
+                raise ParameterError(f"{option}={value!r}: where are checkpoints to be kept? Give checkpoint= a folder")
+        if every is not None:
+            whole("checkpoint_every", every, 1, END_OF_TIME)
+        if when is not None and not callable(when):
+            raise ParameterError(f"checkpoint_when={when!r}: give a function of the state that returns a bool")
+        if when is not None and every is None:
+            raise ParameterError(f"checkpoint_when={when!r}: how often is it to be asked? Give checkpoint_every= so many events")
 
     def check_results(self, results: Sequence[str]) -> None:
         """Raise `ParameterError` if `sink` names a result that is not there, or is one sink for several results."""

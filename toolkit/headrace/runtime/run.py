@@ -33,6 +33,7 @@ from headrace.metrics.history import DEFAULT_EVERY_S, History
 from headrace.metrics.snapshot import Metrics
 from headrace.plan.nodes import OperatorNode, Output, Query, SourceNode
 from headrace.runtime.changes import Changes
+from headrace.runtime.checkpointing import Checkpointing
 from headrace.runtime.consumers import Relay, SinkConsumer
 from headrace.runtime.feeding import Feed
 from headrace.runtime.options import RunOptions
@@ -46,6 +47,8 @@ from headrace.workers.pool import WorkerPool
 from headrace.workers.worker_kernel import spins_for
 
 STOP_SECONDS = 2.0
+CHECKPOINT_SECONDS = 30.0
+"""What is being written to a disk may take longer than threads need to stop."""
 STOPPED = "stop() was called"
 _ABANDONED = "nothing referred to it any more"
 _KEEPER_S = 0.1
@@ -101,23 +104,40 @@ class Execution:
         self._unfinished = {output.node.name for output in query.outputs}
         """Sections that have results of the query to give."""
         self.sinks: dict[str, Sink] = {output.name: _sink_of(output, options.sink) for output in query.outputs}
+        _check_sinks(self.sinks, query)
+        self.checkpointing: Checkpointing | None = None
+        if options.checkpoint is not None or options.resume is not None:
+            self.checkpointing = Checkpointing(sections, query.outputs, options)
+        try:
+            self._begin()
+        except BaseException:
+            if self.checkpointing is not None:
+                self.checkpointing.end()
+            raise
+
+    # -- beginning
+
+    def _begin(self) -> None:
+        checkpointing = self.checkpointing
+        keep = None if checkpointing is None else checkpointing.keep
         self._consumers = {
             output.name: SinkConsumer(
                 self.sinks[output.name],
-                [step.for_run(self.stop_word, options.debug) for step in output.steps],
+                [step.for_run(self.stop_word, self.options.debug) for step in output.steps],
                 self._finish_if_all_is_out,
+                keep,
             )
-            for output in query.outputs
+            for output in self.query.outputs
         }
-        _check_sinks(self.sinks, query)
         self._open_sinks()
         try:
+            if checkpointing is not None:
+                (only,) = self._consumers.values()
+                checkpointing.replay(only.replay)
             self._launch()
         except BaseException:
             self.stop()
             raise
-
-    # -- beginning
 
     def _launch(self) -> None:
         feeds = self._make_feeds()
@@ -140,6 +160,10 @@ class Execution:
         for name, controller in self.options.controllers.items():
             steered = self.costliest() if name is None else self.operators[name]
             self.controls.attach(steered, controller, interval_s=self.options.control_every)
+        if self.checkpointing is not None and self.checkpointing.is_taking:
+            checkpointing = self.checkpointing
+            self.pool.start("checkpoints", lambda: checkpointing.follow(self))
+            checkpointing.start_counting()
         for task in tasks_of(self.sources):
             self.pool.start(task.name, task.body)
         self.pool.start("keeper", self._keep)
@@ -341,6 +365,8 @@ class Execution:
             for section in self.sections.values():
                 section.stop()
         own = threading.current_thread().name
+        if self.checkpointing is not None:
+            self.checkpointing.await_end(CHECKPOINT_SECONDS)
 
         def is_users(name: str) -> bool:
             # In the user's iterator or the user's controller, or in this call.

@@ -11,6 +11,7 @@ controllers, the dashboard) is the run's, and no section builds it again.
 `Inlet`         one way into it: rows are held, then offered, and nothing
                 here waits longer than a moment
 `Steerable`     what can be changed at an operator while it runs
+`Checkpointed`  what is needed to go on after the process has died
 `RunContext`    the run, as a section sees it
 ==============  ===========================================================
 """
@@ -20,18 +21,21 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from headrace.checkpoints.file_format import Contents
 from headrace.egress.collector import Consumer
 from headrace.errors import ParameterError
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace.metrics.sources import feeding_time
 from headrace.metrics.time_spent import TimeSpent
 from headrace.plan.nodes import Branch
+from headrace.runtime.allowance import Allowance
 from headrace.workers.spans import Span
 
 C = TypeVar("C")
@@ -202,6 +206,8 @@ class Books:
     """How long the oldest of them has been due; NaN where nothing is ever due."""
     rate: Callable[[], float | None] = field(default=lambda: None)
     """Rows per second that the schedule gives now; None without one."""
+    known: Callable[[int], int] = field(default=lambda start: 0)
+    """How many rows of the piece that is held, from this one on, an earlier run has processed: no schedule paces them."""
     spent: TimeSpent = field(default_factory=feeding_time)
     """What the thread that feeds it does with its time."""
 
@@ -279,6 +285,70 @@ class RunContext(Protocol):
         ...
 
 
+class Checkpointed(Protocol):
+    """What a section says of its state and frontier; `runtime.checkpointing` does the rest."""
+
+    allowance: Allowance
+    """From which its inputs take the rows that they give."""
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """What must be the same where a checkpoint is resumed: what it is, in a few words -> a checksum, or the thing itself."""
+        ...
+
+    def ask(self) -> bool:
+        """Ask for everything to come to rest; True once it is, until `let_go`. Ask again."""
+        ...
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all is processed, so that nothing will come to rest any more."""
+        ...
+
+    @property
+    def processed(self) -> int:
+        """Events that are processed, those before the checkpoint it went on from included."""
+        ...
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all workers seem to wait for events just now."""
+        ...
+
+    def is_any_left(self) -> bool:
+        """Whether some event could be processed. While all is at rest."""
+        ...
+
+    @property
+    def behind(self) -> frozenset[int]:
+        """Inputs that are behind the others in time, which may wait for theirs."""
+        ...
+
+    def at_rest(self) -> AbstractContextManager[None]:
+        """While it lasts, nothing moves: no row comes in, and no result goes out."""
+        ...
+
+    def state(self) -> Any:
+        """The state, with fields as a user function sees them. While all is at rest."""
+        ...
+
+    def cut(self) -> Contents:
+        """Copy all that is needed to go on from here. While all is at rest."""
+        ...
+
+    def let_go(self) -> None:
+        """Go on."""
+        ...
+
+    def restore(self, contents: Contents) -> None:
+        """Begin where a checkpoint was taken; before anything runs."""
+        ...
+
+    def begin(self) -> None:
+        """Checkpoints are taken, or one was restored; before anything runs."""
+        ...
+
+
 class Section(Protocol):
     """An engine's part of a query: its workers, and 1 to n operators. What has a body here may be left out."""
 
@@ -326,6 +396,15 @@ class Section(Protocol):
         """What this engine gives beside results, as attributes of ``run[operator]``: tables, a plan."""
         return {}
 
+    def checkpointed(self) -> Checkpointed | None:
+        """What makes checkpoints of it; None if nothing does, and `lacks_checkpoints` says why."""
+        return None
+
+    @property
+    def lacks_checkpoints(self) -> str:
+        """Why it takes none, as one sentence."""
+        return "checkpoints are taken of programs of dependency-guided synchronization, when everything is joined at the root"
+
     def stop(self) -> None:
         """End everything that belongs to it: wakes whoever sleeps. Any thread, any number of times, never blocks."""
         ...
@@ -341,6 +420,7 @@ class Section(Protocol):
 __all__ = [
     "Books",
     "Capabilities",
+    "Checkpointed",
     "Completion",
     "Control",
     "Inlet",

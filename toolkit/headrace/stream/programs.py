@@ -97,8 +97,8 @@ class Program(programs.Program):
             ``threads``, ``max_threads``, ``plan`` (a `Plan`, "auto", "chain", "flat"), ``leaves``, ``heartbeat`` (events
             between two moments at which others hear how far an input is), ``order`` ("events"; "none": each output at once,
             in any order, so that a silent input holds back what depends on it and nothing else), ``reconfigure`` (changes
-            before rows of the merged input: ``[(1000, 4), (5000, {"plan": plan})]``), ``max_state``, and those that every
-            run has: see `Stream.start`.
+            before rows of the merged input: ``[(1000, 4), (5000, {"plan": plan})]``), ``max_state``, ``checkpoint`` (a
+            folder), ``checkpoint_every``, ``checkpoint_when``, and those that every run has: see `Stream.start`.
 
         Returns
         -------
@@ -131,6 +131,51 @@ class Program(programs.Program):
         [{'ts': 3, 'sum': 11}, {'ts': 9, 'sum': 22}]
         """
         return self.over(inputs).start(**options)
+
+    def resume(self, checkpoint: Any, inputs: Mapping[Any, Any], /, **options: Any) -> Any:
+        """Go on from a checkpoint, in another process, under any plan, with nothing lost and nothing twice.
+
+        Parameters
+        ----------
+        checkpoint : path or Checkpoint
+            The folder that a run had as ``checkpoint=``, whose newest one is taken, or one of them.
+        inputs : dict
+            Those that the run had, from their beginning: what is processed is read again and passed over. Whether they are
+            the same is known once that is done; if not, the run fails with `CheckpointError`.
+        **options
+            As of `start`, of the same run or others. ``checkpoint=`` the same folder takes further ones there. With
+            ``replay=False`` the results that had come out before the checkpoint are not given again.
+
+        Returns
+        -------
+        QueryRun
+            Its results are those of a run that nothing happened to.
+
+        Raises
+        ------
+        CheckpointError
+            It is damaged, of another program, or not there.
+
+        Examples
+        --------
+        >>> import headrace as hr, tempfile
+        >>> def add(state, e, emit):
+        ...     state.sum += e.x
+        ...     emit(sum=state.sum)
+        >>> sums = hr.program(
+        ...     tags={"value": {"x": "int64"}}, depends=[("value", "value")], state={"sum": "int64"}, emits={"sum": "int64"},
+        ...     update={"value": add})
+        >>> values = {"value": pa.table({"ts": [1, 2, 3, 4], "x": [10, 20, 30, 40]})}
+        >>> folder = tempfile.mkdtemp()
+        >>> with sums.start(values, checkpoint=folder, checkpoint_every=3) as run:
+        ...     done = run.wait()
+        >>> with sums.resume(folder, values) as run:
+        ...     done = run.wait()
+        ...     rows = run.to_arrow().to_pylist()
+        >>> [row["sum"] for row in rows]
+        [10, 30, 60, 100]
+        """
+        return self.over(inputs).start(resume=checkpoint, **options)
 
 
 @wraps(programs.program)

@@ -605,6 +605,19 @@ class Stream(Summarised):
         passed_time : list, optional
             `run.passed_time` of an earlier run of the same input: idle sources (`idle_after`) are passed over between
             the same rows, and the clock is not looked at. The result is the same.
+        checkpoint : path
+            Of programs (`hr.program`): a folder in which checkpoints are kept, and the results up to each; it is made, or has
+            none of another run. ``run.checkpoint()`` takes one.
+        checkpoint_every : int
+            Take one about every so many events. Inputs wait while it is taken, not while it is written; the next one waits until
+            this one is on disk.
+        checkpoint_when : function
+            Of the state, joined at the root, with its fields as attributes: whether to keep the checkpoint that is due.
+        resume : path or Checkpoint
+            Go on from a checkpoint, the newest one of a folder or this one, with the same inputs from their beginning; see
+            `Program.resume`.
+        replay : bool
+            With `resume`: whether the sink gets the results that had come out before the checkpoint as well, True by default.
         debug : bool
             Compile with bounds checks; integers of user functions that leave the range of int64 raise instead of
             wrapping around. Slower; for finding mistakes.

@@ -57,6 +57,9 @@ Running:
 ``control``           what workers share, and configurations; ``words`` names its cells
 ``reconfiguration``   how a configuration is asked for
 ``replanning``        another plan while it runs
+``holding``           everything at rest, for that and for a checkpoint
+``cuts``              what a checkpoint of a program has: its state, and which rows are processed
+``resuming``          rows that are read again although they are processed
 ``weighing``          rates and costs, from the counters of one that runs
 ``adaptive``          a better plan when rates change: a controller
 ``options``           what `start` may be told of this engine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -13,14 +14,19 @@ from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
 from headrace.plan.nodes import Branch
 from headrace.progress import END_OF_TIME
+from headrace.runtime.allowance import Allowance
 from headrace.runtime.gate_inlet import GateInlet, GateSource
 from headrace.synchronization import mailbox_kernel, words
 from headrace.synchronization.control import PlanArrays
 from headrace.synchronization.inputs import Router
+from headrace.synchronization.resuming import Reread
 from headrace.synchronization.ticks import Ticker
 
 TAGS = "\0tags"
 """The store's column of implementation tags, where an input has several; no column of an input is called so."""
+
+ALLOWANCE_WAIT_S = 2e-3
+ROOM_WAIT_S = 5e-4
 
 
 class MailboxInlet(GateInlet):
@@ -64,7 +70,12 @@ class MailboxInlet(GateInlet):
         """int32[k]: queue of each of the input's implementation tags."""
         self.came = np.zeros(router.tags, np.int64)
         """int64[k]: rows of each of them that are, or were, in mailboxes; replaced as a whole."""
+        self.allowance = Allowance()
+        """From which rows that are not processed yet are taken."""
+        self.reread: Reread | None = None
+        """What it reads again, where the run takes checkpoints or goes on from one."""
         self._tags = np.zeros(0, np.int64)
+        self._processed: np.ndarray | None = None
         self._held_queues: np.ndarray | None = None
 
     def hold(self, piece: EncodedBatch) -> None:
@@ -72,6 +83,8 @@ class MailboxInlet(GateInlet):
         self._tags = self._router.route(piece.columns, len(piece.ts))
         if TAGS in self.store.names:
             piece.columns[TAGS] = self._tags, None
+        if self.reread is not None:
+            self._processed = self.reread.meet(piece.ts, piece.columns)
         with self.lock:
             kept = mailbox_kernel.first_kept(self._control, self.number)
         self.store.release_rows(kept)  # K2
@@ -80,27 +93,56 @@ class MailboxInlet(GateInlet):
         if self._ticker is not None:
             self._ticker.note(piece.ts)
 
+    def read_again(self, reread: Reread) -> None:
+        """Meet rows that an earlier run has processed, which are counted and passed over."""
+        self.reread = reread
+        self.books.known = self._known
+
+    def _known(self, start: int) -> int:
+        """How many rows of the piece that is held are processed, from this one on until one is not."""
+        if self._processed is None or not self._processed[start]:
+            return 0
+        rest = self._processed[start:]
+        return int(np.argmin(rest)) or len(rest)
+
     def offer(self, ts: np.ndarray, start: int, stop: int, patient: bool) -> int:
         """Put rows of the piece that is held into mailboxes; returns how many there was room for."""
-        if self._ticker is None:
-            return self._add(ts, start, stop, patient)
-        if not self._ticker.advance(patient):
+        if self._ticker is not None and not self._ticker.advance(patient):
             return 0
-        taken = self._add(ts, start, stop, patient)
-        self._ticker.advance(False)
+        processed = None if self._processed is None else self._processed[start:stop]
+        wanted = stop - start if processed is None else int(np.count_nonzero(~processed))
+        allowed = self.allowance.take(self.number, wanted, ALLOWANCE_WAIT_S if patient else 0.0)
+        if allowed < wanted:
+            stop = start + (allowed if processed is None else int(np.flatnonzero(~processed)[allowed]))
+        # Who waits for room keeps nothing that another input could give.
+        is_limited = self.allowance.is_limited
+        taken = self._add(ts, start, stop, patient and not is_limited) if stop > start else 0
+        passed_over = 0 if processed is None else int(np.count_nonzero(processed[:taken]))
+        if self.reread is not None:
+            self.reread.passed_over += passed_over
+        self.allowance.given(allowed - (taken - passed_over))
+        if is_limited and patient and stop > start and not taken:
+            time.sleep(ROOM_WAIT_S)
+        if self._ticker is not None:
+            self._ticker.advance(False)
         return taken
 
     def _add(self, ts: np.ndarray, start: int, stop: int, patient: bool) -> int:
         with self.lock:
             if self._held_queues is None:
                 self._held_queues = self.queues[self._tags].astype(np.int32)
+                if self._processed is not None:
+                    self._held_queues[self._processed] = -1
             rows = (ts, self._held_queues, start, stop - start, self._first_row + start)
             if patient:
                 taken = mailbox_kernel.add_or_wait(self._control, self.number, *rows, self._heartbeat, self._stop_word)
             else:
                 taken = mailbox_kernel.add(self._control, self.number, *rows, self._heartbeat)
         if taken:
-            self.came = self.came + np.bincount(self._tags[start : start + taken], minlength=len(self.came))
+            came = self._tags[start : start + taken]
+            if self._processed is not None:
+                came = came[~self._processed[start : start + taken]]
+            self.came = self.came + np.bincount(came, minlength=len(self.came))
         return taken
 
     def promise(self, ts: int, patient: bool) -> bool:
@@ -111,6 +153,8 @@ class MailboxInlet(GateInlet):
 
     def close(self, patient: bool) -> bool:
         """No row will follow."""
+        if self.reread is not None:
+            self.reread.end()
         return self.promise(END_OF_TIME, patient)
 
     def tags_of(self, rows: np.ndarray) -> np.ndarray:

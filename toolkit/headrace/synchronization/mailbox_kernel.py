@@ -200,7 +200,7 @@ def add(c, i, ts, queues, start, count, first_row, heartbeat):
         Input.
     ts : int64[n]
     queues : int32[n]
-        Of each event.
+        Of each event; below 0: it is processed already (`resuming`), and only counted.
     start, count : int
         Which of them.
     first_row : int
@@ -221,14 +221,17 @@ def add(c, i, ts, queues, start, count, first_row, heartbeat):
         limit = min(count, taken + heartbeat)
         while taken < limit:
             q = queues[start + taken]
+            length = 1
+            while taken + length < limit and queues[start + taken + length] == q:
+                length += 1
+            if q < 0:
+                taken += length
+                continue
             place = queue_cell(q, PENDING)
             number = c.queue[place]
             if number - load_acquire(c.queue, queue_cell(q, HEAD)) >= RUNS:
                 limit = -1
                 break
-            length = 1
-            while taken + length < limit and queues[start + taken + length] == q:
-                length += 1
             at = run_of(q, number)
             c.runs[at + FIRST] = first_row + taken
             c.runs[at + END] = first_row + taken + length

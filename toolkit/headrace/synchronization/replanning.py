@@ -1,9 +1,6 @@
 """Another plan while a program runs: everything is joined, events that wait change their mailboxes, the new plan forks.
 
-Order       R1 RESTS := 1: leaves come to rest whatever they may process (`tree_kernel`), and who brings the last one
-            to rest joins everything and says HELD; R2 no input gives rows (its `lock`), and nobody
-            promises results (PROMISING); R3 the plan, mailboxes and places of states are written;
-            R4 PROMISING and the locks are given back; R5 `let_go`, and who holds forks
+Order       R1, R2 everything is at rest (`holding`); R3 the plan, mailboxes and places of states are written; R4, R5
                     between R1 and R5 no leaf is READY, so no worker reads what R3 writes
             The events processed so far need not be a prefix in time, since independent tags are not
             ordered; they are closed under dependence, which is all that the rule asks.
@@ -15,18 +12,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Any, Protocol
 
 import numpy as np
 
-from headrace.kernel import compile_now, kernel
-from headrace.memory.atomics import CELL, exchange, pause
-from headrace.memory.cells import publish_cell, read_cell, read_cells
+from headrace.memory.atomics import CELL
+from headrace.memory.cells import read_cells
 from headrace.synchronization import control, words
+from headrace.synchronization.holding import Holding
 from headrace.synchronization.layout import Layout, lay_out
 from headrace.synchronization.measuring import passed_by_input
-from headrace.synchronization.tree_kernel import ask_to_hold, let_go
 
 
 class Replanned(Protocol):
@@ -36,7 +31,7 @@ class Replanned(Protocol):
     layout: Layout
     states: Any
     feeders: Any
-    plan_lock: Any
+    holding: Holding
     passed_before: int
     input_before: Any
     work_before: Any
@@ -45,11 +40,17 @@ class Replanned(Protocol):
     def passed_rows(self) -> int: ...
 
 
-@kernel
-def begin_promising(words_, at):
-    """Wait for PROMISING, and take it."""
-    while exchange(words_, at, 1) != 0:
-        pause()
+def rows_waiting(c: control.PlanArrays, layout: Layout, number: int) -> np.ndarray:
+    """int64[n]: rows of an input that are in mailboxes and that no node has processed, rising. While everything is at rest."""
+    parts = [np.empty(0, np.int64)]
+    for q in layout.queues_from(number):
+        cell = q * words.QUEUE_CELLS * CELL
+        head, tail, at = int(c.queue[cell + words.HEAD]), int(c.queue[cell + words.PENDING]), int(c.queue[cell + words.AT])
+        for run in range(head, tail):
+            place = (q * words.RUNS + (run & (words.RUNS - 1))) * words.RUN_WORDS
+            first = int(c.runs[place + words.FIRST]) + (at if run == head else 0)
+            parts.append(np.arange(first, int(c.runs[place + words.END])))
+    return np.sort(np.concatenate(parts))
 
 
 class Replanning:
@@ -57,12 +58,6 @@ class Replanning:
 
     def __init__(self, section: Replanned):
         self._section = section
-
-    def compile(self) -> None:
-        """Compile what is called while the stream runs."""
-        compile_now(begin_promising, (self._section.control.words, 0))
-        compile_now(ask_to_hold, (self._section.control,))
-        compile_now(let_go, (self._section.control,))
 
     def change(
         self, plan: Any, is_wanted: Callable[[], bool] = lambda: True, then: Callable[[], None] = lambda: None
@@ -77,32 +72,24 @@ class Replanning:
         then : callable
             What belongs to the change; while no worker can find that the input is over.
         """
-        section = self._section
-        shared = section.control.words
-        if read_cell(shared, words.OVER):  # nothing is left that the plan could process
-            let_go(section.control)
+        section, holding = self._section, self._section.holding
+        if holding.is_over:  # nothing is left that the plan could process
+            holding.let_go(self)
             return True
-        if not ask_to_hold(section.control):  # R1
+        if not holding.ask(self):  # R1
             return False
         layout = lay_out(plan, section.states.bound.program, section.tags_by_input)
-        with ExitStack() as held:  # R2
-            for inlet in section.feeders:
-                held.enter_context(inlet.lock)
-            held.enter_context(section.plan_lock)
-            begin_promising(shared, words.PROMISING)
-            try:
-                if not is_wanted():
-                    done = True
-                elif done := self._write(layout):  # R3
-                    then()
-            finally:
-                publish_cell(shared, words.PROMISING, 0)  # R4
-        let_go(section.control)  # R5
+        with holding.at_rest(section.feeders):  # R2, R4
+            if not is_wanted():
+                done = True
+            elif done := self._write(layout):  # R3
+                then()
+        holding.let_go(self)  # R5
         return done
 
     def _write(self, layout: Layout) -> bool:
         section = self._section
-        waiting = [self._waiting(number) for number in range(len(section.feeders))]
+        waiting = [rows_waiting(section.control, section.layout, number) for number in range(len(section.feeders))]
         runs = [self._runs(number, rows, layout) for number, rows in enumerate(waiting)]
         if any(len(own) > words.RUNS for each in runs for own in each.values()):
             return False
@@ -119,18 +106,6 @@ class Replanning:
             for queue, own in each.items():
                 self._fill(number, queue, own)
         return True
-
-    def _waiting(self, number: int) -> np.ndarray:
-        """int64[n]: rows of an input that no node has processed, rising."""
-        c, layout, parts = self._section.control, self._section.layout, [np.empty(0, np.int64)]
-        for q in layout.queues_from(number):
-            cell = q * words.QUEUE_CELLS * CELL
-            head, tail, at = int(c.queue[cell + words.HEAD]), int(c.queue[cell + words.PENDING]), int(c.queue[cell + words.AT])
-            for run in range(head, tail):
-                place = (q * words.RUNS + (run & (words.RUNS - 1))) * words.RUN_WORDS
-                first = int(c.runs[place + words.FIRST]) + (at if run == head else 0)
-                parts.append(np.arange(first, int(c.runs[place + words.END])))
-        return np.sort(np.concatenate(parts))
 
     def _runs(self, number: int, rows: np.ndarray, layout: Layout) -> dict[int, np.ndarray]:
         """By new queue, its runs: int64[n, 2] of first rows and ends."""
@@ -150,4 +125,4 @@ class Replanning:
         c.queue[cell + words.COUNTED] = int((own[:, 1] - own[:, 0]).sum())
 
 
-__all__ = ["Replanning"]
+__all__ = ["Replanning", "rows_waiting"]

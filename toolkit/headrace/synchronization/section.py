@@ -6,7 +6,6 @@ workers, parked unless active, and one collector.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -36,6 +35,8 @@ from headrace.runtime.sections import Moment, RunContext
 from headrace.synchronization import control, mailbox_kernel, words
 from headrace.synchronization.binding import Column
 from headrace.synchronization.build import Built
+from headrace.synchronization.cuts import ProgramCuts
+from headrace.synchronization.holding import Holding
 from headrace.synchronization.inlet import TAGS, MailboxInlet
 from headrace.synchronization.inputs import Input, Router, read_streams, tick_inputs
 from headrace.synchronization.layout import lay_out
@@ -83,8 +84,6 @@ class ProgramSection(CollectedSection):
         )
         self.program = self.states
         self.layout = lay_out(plan, spec.program, self.tags_by_input)
-        self.plan_lock = threading.Lock()
-        """Held while the plan is changed, and while what depends on it is measured."""
         self.passed_before = 0
         """Events that inputs brought, processed under plans that are in force no more."""
         self.all_tags = implementation_tags(spec.program, streams)
@@ -102,6 +101,7 @@ class ProgramSection(CollectedSection):
         )  # fmt: skip
         self.work_before = np.zeros_like(self.control.work)
         """What nodes had done under the plans before, by the number of the node."""
+        self.holding = Holding(self.control)
         self.out = rings.allocate(self.max_threads + 1, OUTPUT_CAPACITY, self.control.meter)
         self.directories = allocate_directories(len(given), max(map(len, stored)))
         self.widths = [parse_duration(tag.every, node.unit, name) for name, tag in spec.program.periodic.items()]
@@ -129,7 +129,28 @@ class ProgramSection(CollectedSection):
             self.control, self.max_threads, initial, planned, self._plan_asked_for, self._replanning.change,
         )  # fmt: skip
         self.finisher = ProgramResults(node.schema, spec.program.emits, bound.optional, self.states.texts, options.is_ordered)
+        self._cuts = ProgramCuts(self, given)
+        self._held_back: list[np.ndarray | None] | None = None
         self._built: Built | None = None
+
+    def checkpointed(self) -> ProgramCuts | None:
+        """What says what its state is, and which rows are processed."""
+        return None if self.ticks else self._cuts
+
+    @property
+    def lacks_checkpoints(self) -> str:
+        """Why it takes none."""
+        return "a program with periodic tags takes no checkpoints yet"
+
+    def hold_back(self, columns: list[np.ndarray | None]) -> None:
+        """Begin with results that an earlier run held back."""
+        self._held_back = columns
+
+    def collect_into(self, consumers: Sequence[Consumer], is_last: bool = True) -> None:
+        super().collect_into(consumers, is_last)
+        assert self.collector is not None
+        if self._held_back is not None:
+            self.collector.hold_back(self._held_back)
 
     def _plan_of(self, given: Plan | str) -> Plan:
         """A valid plan: that one, or one made for the inputs by a way; those by rates weigh what was measured lately."""
@@ -140,7 +161,7 @@ class ProgramSection(CollectedSection):
         if given not in BY_RATES:
             made = make_plan(program, self._streams, leaves=leaves, by="appendix" if given == "auto" else given)
             return replace(made, by=given, program=program)
-        with self.plan_lock:
+        with self.holding.lock:
             rates, costs = self.weighing.rates, self.weighing.costs
         if not any(rates.values()):
             raise ParameterError(f"plan={given!r}: no events came in the last {RATES_S:g} s, so there are no rates to weigh")
@@ -227,7 +248,7 @@ class ProgramSection(CollectedSection):
         ):
             compile_now(function, arguments)
         self.reconfiguration.compile()
-        self._replanning.compile()
+        self.holding.compile()
 
     def work(self, arguments: tuple) -> None:
         """Run the loop of a worker."""
@@ -300,6 +321,7 @@ class ProgramSection(CollectedSection):
     def passed_tuples(self, members: list[int]) -> tuple[int, int, int]:
         """Events that are processed."""
         passed = self.passed_before + self.passed_rows()
+        passed += sum(inlet.reread.passed_over for inlet in self.inlets if inlet.reread is not None)
         return passed, passed, passed
 
     def passed_rows(self) -> int:
@@ -314,7 +336,7 @@ class ProgramSection(CollectedSection):
 
     def metrics(self, operator: str, moment: Moment) -> OperatorMetrics:
         """Take a snapshot; see `measuring.measure`."""
-        with self.plan_lock:
+        with self.holding.lock:
             taken = measure(self, moment)
             if not moment.is_finished:
                 self.weighing.add(time.monotonic(), self.reconfiguration.current.plan, taken.values)

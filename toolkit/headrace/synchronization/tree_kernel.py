@@ -91,6 +91,7 @@ from headrace.synchronization.words import (
     LEFT,
     NODE,
     NODE_CELLS,
+    NODES,
     NUMBER,
     OUT_HEAD,
     OWN_QUEUES,
@@ -289,6 +290,15 @@ def hold(me, c, s, l, n):
 
 
 @kernel
+def is_any_left(c, x):
+    """Whether some event may be processed. While everything is at rest."""
+    for n in range(c.shape[NODES]):
+        if next_queue(c, x, n)[0] >= 0:
+            return True
+    return False
+
+
+@kernel
 def ask_to_hold(c):
     """Have everything joined; for whoever changes the plan. True once it is."""
     if load_relaxed(c.words, RESTS) == 0:
@@ -338,4 +348,4 @@ def rest(me, c, o, x, s, l, leaf):
     return total
 
 
-__all__ = ["ask_to_hold", "fork_below", "let_go", "node_cell", "rest", "run_node", "wanted_above"]
+__all__ = ["ask_to_hold", "fork_below", "is_any_left", "let_go", "node_cell", "rest", "run_node", "wanted_above"]

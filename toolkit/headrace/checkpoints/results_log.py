@@ -1,0 +1,198 @@
+"""The results that have come out up to each checkpoint of a run: one file, which only grows.
+
+A checkpoint says how many bytes of the file it refers to, and their checksum. What is behind them came out after it and is
+nothing to it: whoever resumes takes these bytes, and cuts the file there before it writes on. So results and state
+are committed together, by the rename of one file (`folder`).
+
+The file is a sequence of Arrow streams, one for each checkpoint that has results.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from headrace.checkpoints.folder import cannot_write
+from headrace.errors import CheckpointError
+
+NAME = "results.arrows"
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far a checkpoint's results go.
+
+    Parameters
+    ----------
+    rows, bytes : int
+    sha256 : str
+        Of these bytes.
+    """
+
+    rows: int = 0
+    bytes: int = 0
+    sha256: str = hashlib.sha256().hexdigest()
+
+    def as_values(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return asdict(self)
+
+
+class ResultsLog:
+    """Writes the file.
+
+    Parameters
+    ----------
+    folder : path
+    schema : pa.Schema
+        Of the results.
+    """
+
+    def __init__(self, folder: Path, schema: pa.Schema):
+        self.path, self._schema = folder / NAME, schema
+        self._digest = hashlib.sha256()
+        self._rows = self._bytes = 0
+        self._file: BinaryIO | None = None
+        self._writer: pa.RecordBatchStreamWriter | None = None
+
+    def begin(self, after: Mark | None = None, of: Path | None = None) -> None:
+        """Begin the file; or go on after what a checkpoint refers to, in this folder or in that of another run."""
+        try:
+            if after is not None and of is not None and of / NAME != self.path and after.bytes:
+                shutil.copyfile(of / NAME, self.path)
+            goes_on = after is not None and after.bytes > 0
+            self._file = open(self.path, "r+b" if goes_on else "wb")  # noqa: SIM115 - `end` closes it
+            if after is not None and goes_on:
+                for piece in _pieces(self._file, after.bytes):
+                    self._digest.update(piece)
+                self._file.truncate(after.bytes)
+                self._rows, self._bytes = after.rows, after.bytes
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add results. Not yet on disk when this returns."""
+        try:
+            if self._writer is None:
+                self._writer = pa.ipc.new_stream(pa.PythonFile(_Counted(self), "w"), self._schema)
+            self._writer.write_batch(batch)
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
+        self._rows += batch.num_rows
+
+    def mark(self) -> Mark:
+        """How far it goes now."""
+        try:
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
+        return Mark(self._rows, self._bytes, self._digest.hexdigest())
+
+    def flush(self) -> None:
+        """Have on disk what was written before."""
+        assert self._file is not None
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
+
+    def end(self) -> None:
+        """Close the file; nothing is said of what is behind the last mark."""
+        if self._file is not None:
+            with suppress(OSError):  # a full disk, which was said before
+                self._file.close()
+            self._file = None
+
+    def _put(self, data: Any) -> int:
+        assert self._file is not None
+        self._file.write(data)
+        self._digest.update(data)
+        self._bytes += len(data)
+        return len(data)
+
+
+class _Counted:
+    """What Arrow writes to."""
+
+    closed = False
+
+    def __init__(self, log: ResultsLog):
+        self._log, self._at = log, 0
+
+    def write(self, data: Any) -> int:
+        self._at += len(data)
+        return self._log._put(data)
+
+    def tell(self) -> int:
+        return self._at
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def read_results(folder: Path, upto: Mark, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Give the results that a checkpoint refers to. Nothing is given before all is known to be there.
+
+    Raises
+    ------
+    CheckpointError
+        They are not, or they are of other columns.
+    """
+    path = folder / NAME
+    if not upto.bytes:
+        return
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            for piece in _pieces(file, upto.bytes):
+                digest.update(piece)
+    except OSError as error:
+        raise CheckpointError(f"results {str(path)!r} of a checkpoint cannot be read ({error.strerror}); {_FIX}") from None
+    if digest.hexdigest() != upto.sha256:
+        raise CheckpointError(
+            f"results {str(path)!r} of a checkpoint are damaged: the first {upto.bytes:,} bytes are not those written; {_FIX}"
+        )
+    with pa.OSFile(str(path), "rb") as file:
+        while file.tell() < upto.bytes:
+            stream = pa.ipc.open_stream(file)
+            if not stream.schema.equals(schema):
+                raise CheckpointError(
+                    f"results {str(path)!r} have the columns {', '.join(stream.schema.names)}, and this run gives"
+                    f" {', '.join(schema.names)}; resume the query that was started"
+                )
+            yield from stream
+
+
+def _pieces(file: BinaryIO, count: int) -> Iterator[bytes]:
+    while count and (piece := file.read(min(_PIECE, count))):
+        count -= len(piece)
+        yield piece
+
+
+_FIX = "start without resume to begin again"
+
+__all__ = ["Mark", "ResultsLog", "read_results"]

@@ -1,0 +1,332 @@
+"""Checkpoints of a run, and where it begins if it goes on from one.
+
+Order       C1 everything comes to rest; C2 what the section is at, and how far the results have come, is copied;
+            C3 the run goes on; C4 results are on disk; C5 the checkpoint is (`checkpoints.folder`)
+                    a checkpoint refers to the results up to C2, whatever came out between C2 and C4
+Progress    With `checkpoint_every` inputs wait when they have given so many rows. If as many are processed, as soon as nobody has
+            anything to do, they wait until C3. Else rows wait for those of inputs that are behind, and these give as many as
+            are missing; if they are silent, all do. The next checkpoint waits for C5 of this one: what is slower
+            than the stream, the disk, slows it down, and no checkpoint is left out.
+Failure     What cannot be written ends the run: one that goes on without checkpoints is not what was asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from headrace.checkpoints.file_format import Contents
+from headrace.checkpoints.folder import Folder, read_checkpoint
+from headrace.checkpoints.results_log import Mark, ResultsLog, read_results
+from headrace.errors import CheckpointError, NotSupportedError, ParameterError
+from headrace.plan.nodes import Output, SourceNode
+from headrace.runtime.feeding import Stopped
+from headrace.runtime.options import RunOptions
+from headrace.runtime.sections import Checkpointed, Inlet, Section
+
+_LOOK_S = 50e-6
+_SETTLED_S = 0.05
+_BEHIND_S = 1e-3
+_SILENT_S = 0.02
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One that is on disk; a path, for ``resume=``.
+
+    Attributes
+    ----------
+    path : Path
+    number : int
+        Counted from 1.
+    events : int
+        Processed up to it.
+    results : int
+        Rows that had come out.
+    """
+
+    path: Path
+    number: int
+    events: int
+    results: int
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __repr__(self) -> str:
+        return f"<Checkpoint {self.number}: {self.events:,} events, {self.results:,} results, in {str(self.path)!r}>"
+
+
+class Running(Protocol):
+    """What is asked of a run."""
+
+    over: threading.Event
+
+    def fail(self, error: BaseException) -> None: ...
+
+
+def lacks_checkpoints(sections: Mapping[str, Section], outputs: Sequence[Output]) -> str:
+    """Why a query takes no checkpoints; "" if it does."""
+    each = list(sections.values())
+    if len(each) == 1 and len(outputs) > 1:
+        return "a run with several results takes no checkpoints: start one for each"
+    if len(each) > 1:
+        return "a query of several operators takes no checkpoints: give the results of one to the other as a table"
+    return each[0].lacks_checkpoints if each[0].checkpointed() is None else ""
+
+
+class Checkpointing:
+    """What a run does for checkpoints.
+
+    Parameters
+    ----------
+    sections : dict of Section
+    outputs : sequence of Output
+    options : RunOptions
+
+    Raises
+    ------
+    NotSupportedError
+        The query takes no checkpoints.
+    CheckpointError
+        What is to be resumed is damaged, or of another program.
+    OutputError
+        Checkpoints cannot be written where they should be.
+    """
+
+    def __init__(self, sections: Mapping[str, Section], outputs: Sequence[Output], options: RunOptions):
+        if why := lacks_checkpoints(sections, outputs):
+            name, value = ("resume", options.resume) if options.resume is not None else ("checkpoint", options.checkpoint)
+            raise NotSupportedError(f"{name}={str(value)!r}: {why}; leave it out")
+        (section,) = sections.values()
+        target = section.checkpointed()
+        assert target is not None
+        self._target: Checkpointed = target
+        for inlet in section.inlets:
+            _check_source(inlet)
+        self._options, self._schema = options, outputs[0].schema
+        self._requests: list[threading.Event] = []
+        self._number, self._mark, self._resumed = 0, Mark(), None
+        self._last, self._restricted_s = 0, 0.0
+        """Events processed up to the last one; since when some inputs may give no rows."""
+        self.taken: list[Checkpoint] = []
+        """Those of this run, oldest first."""
+        self._is_followed, self._ended = False, threading.Event()
+        self._folder: Folder | None = None
+        self._log: ResultsLog | None = None
+        if options.resume is not None:
+            self._resume(options.resume)
+        target.begin()
+        if options.checkpoint is not None:
+            self._begin(options.checkpoint)
+
+    def _resume(self, given: Any) -> None:
+        path, contents = read_checkpoint(given)
+        own, found = self._target.identity, contents.values["identity"]
+        for what, value in own.items():
+            if found.get(what) != value:
+                raise CheckpointError(
+                    f"resume={os.fspath(given)!r}: checkpoint {str(path)!r} is of {what} {found.get(what)}, and this is"
+                    f" {value}; resume what was started, or start it without resume"
+                )
+        self._resumed, self._number = path, contents.values["number"]
+        self._mark = Mark(**contents.values["results"])
+        self._target.restore(contents.part("cut"))
+        self._last = self._target.processed
+
+    def _begin(self, given: Any) -> None:
+        self._folder = Folder(given)
+        before = None if self._resumed is None else self._resumed.parent
+        goes_on = before is not None and os.path.realpath(before) == os.path.realpath(given)
+        self._folder.begin(goes_on)
+        self._log = ResultsLog(self._folder.path, self._schema)
+        if before is None:
+            self._log.begin()
+            return
+        if goes_on:
+            self._folder.forget_after(self._number)
+        # What is kept is known to be whole before anything is written behind it.
+        for _ in read_results(before, self._mark, self._schema):
+            pass
+        self._log.begin(self._mark, before)
+
+    @property
+    def keep(self) -> Callable[[pa.RecordBatch], None] | None:
+        """Keeps results that come out; None where no checkpoints are taken."""
+        return None if self._log is None else self._log.write
+
+    def replay(self, write: Callable[[pa.RecordBatch], None]) -> None:
+        """Give the results that had come out before the checkpoint that is resumed, if they are wanted again."""
+        if self._resumed is not None and self._options.replay:
+            for batch in read_results(self._resumed.parent, self._mark, self._schema):
+                write(batch)
+
+    def end(self) -> None:
+        """Close the files."""
+        if self._log is not None:
+            self._log.end()
+        if self._folder is not None:
+            self._folder.end()
+
+    # -- taking them
+
+    @property
+    def is_taking(self) -> bool:
+        """Whether checkpoints are taken at all."""
+        return self._folder is not None
+
+    def request(self) -> threading.Event:
+        """Ask for a checkpoint; the event is set when it is on disk, the last of `taken`."""
+        done = threading.Event()
+        self._requests.append(done)
+        self._target.allowance.wake()
+        return done
+
+    def follow(self, run: Running) -> None:
+        """Body of the thread that takes checkpoints; it closes the files when the run is over."""
+        try:
+            self._take_them(run)
+        except BaseException as error:  # reported before the files are closed, which others write to
+            run.fail(error)
+        finally:
+            run.over.wait()
+            self.end()
+            self._ended.set()
+
+    def await_end(self, seconds: float) -> None:
+        """Wait until what is being written is, and the folder is given back."""
+        if self.is_taking and self._is_followed:
+            self._ended.wait(seconds)
+
+    def _take_them(self, run: Running) -> None:
+        every, allowance = self._options.checkpoint_every or 0, self._target.allowance
+        while not run.over.is_set() and not self._target.is_over:
+            allowance.await_end(_BEHIND_S if allowance.is_restricted else _POLL_S)
+            if self._requests or self._is_due(run, every):
+                with suppress(Stopped):
+                    self._take(run, every)
+
+    def _is_due(self, run: Running, every: int) -> bool:
+        """Whether as many events are processed as there should be; else let inputs give more."""
+        allowance = self._target.allowance
+        if not every:
+            return False
+        if allowance.is_used_up:
+            if (missing := self._missing(run, every)) <= 0:
+                return True
+            allowance.restrict(self._target.behind)
+            allowance.add(missing)
+            self._restricted_s = time.monotonic()
+        elif allowance.is_restricted:
+            if self._target.processed >= self._last + every:
+                return True
+            if time.monotonic() - self._restricted_s <= _SILENT_S:
+                allowance.restrict(self._target.behind)  # it may be another one by now
+            elif self._missing(run, every) <= 0:
+                return True
+            else:
+                allowance.restrict(None)
+        return False
+
+    def _missing(self, run: Running, every: int) -> int:
+        """How many events are missing until the next checkpoint, when all is processed that can be."""
+        target = self._target
+        while not run.over.is_set() and not target.is_over:
+            self._settle(run)
+            # Who is about to wait may have found something, or may not have heard of the last rows yet.
+            if (missing := self._last + every - target.processed) <= 0 or not self._is_any_left(run):
+                return missing
+        return 0
+
+    def _settle(self, run: Running) -> None:
+        """Wait until nobody seems to have anything to do, or for a while."""
+        end, processed = time.monotonic() + _SETTLED_S, -1
+        while not run.over.is_set() and time.monotonic() < end:
+            before, processed = processed, self._target.processed
+            if self._target.is_settled and processed == before:
+                return
+            time.sleep(_LOOK_S)
+
+    def _is_any_left(self, run: Running) -> bool:
+        """Whether somebody could have something to do."""
+        try:
+            if not self._come_to_rest(run):
+                return False
+            with self._target.at_rest():
+                return self._target.is_any_left()
+        except Stopped:
+            return False
+        finally:
+            self._target.let_go()
+
+    def _come_to_rest(self, run: Running) -> bool:
+        """Have everything at rest; False if that is over."""
+        while not self._target.ask():
+            if run.over.is_set() or self._target.is_over:
+                return False
+            time.sleep(_LOOK_S)
+        return True
+
+    def start_counting(self) -> None:
+        """From now on inputs give so many rows, and wait for a checkpoint; `follow` takes them."""
+        if self.is_taking:
+            self._is_followed = True
+            self._target.allowance.begin(self._options.checkpoint_every)
+
+    def _take(self, run: Running, every: int) -> None:
+        target, requests = self._target, list(self._requests)
+        found: tuple[Contents, Mark] | None = None
+        try:
+            if not self._come_to_rest(run):  # C1
+                return
+            with target.at_rest():
+                when = self._options.checkpoint_when
+                self._last = target.processed
+                if requests or when is None or when(target.state()):
+                    found = self._contents()  # C2
+        finally:
+            target.let_go()  # C3
+        if every:
+            target.allowance.restrict(None)
+            target.allowance.begin(every)
+        if found is not None:  # also if the run has ended meanwhile
+            self._write(*found)
+        for done in requests:
+            self._requests.remove(done)
+            done.set()
+
+    def _contents(self) -> tuple[Contents, Mark]:
+        assert self._log is not None
+        cut, mark = self._target.cut(), self._log.mark()
+        found = Contents({"number": self._number + 1, "identity": dict(self._target.identity), "results": mark.as_values()})
+        found.put("cut", cut)
+        return found, mark
+
+    def _write(self, contents: Contents, mark: Mark) -> None:
+        assert self._log is not None and self._folder is not None
+        self._log.flush()  # C4
+        path = self._folder.write(self._number + 1, contents)  # C5
+        self._number += 1
+        self.taken.append(Checkpoint(path, self._number, contents.part("cut").values["events"], mark.rows))
+
+
+def _check_source(inlet: Inlet) -> None:
+    """Raise `ParameterError` for an input that would not be the same if it were read again."""
+    origin = inlet.branch.origin
+    if isinstance(origin, SourceNode) and origin.idle_after is not None:
+        raise ParameterError(
+            f"{inlet.branch.source}: idle_after={origin.idle_after} s lets the clock decide which rows are late, which a run that"
+            f" goes on from a checkpoint could not repeat; leave it out, or take no checkpoints"
+        )
+
+
+__all__ = ["Checkpoint", "Checkpointing", "lacks_checkpoints"]

@@ -1,0 +1,219 @@
+"""What a checkpoint of a program has: the state, joined at the root, and which rows of each input are processed.
+
+Cut         What is processed is closed under dependence: an event that is has all before it that it depends on (the rule of
+            `mailbox_kernel`). Of each implementation tag it is a prefix; of an input it need not be. So the state is
+            that of one event after another over what is processed, and the rest may follow, under any plan.
+Results     What came out is a prefix of the results; what events behind it gave already is held back in the collector
+            and belongs to the checkpoint.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+import numpy as np
+
+from headrace.checkpoints.file_format import Contents
+from headrace.checkpoints.placed_state import SavedTexts, known_again, restore_state, save_state
+from headrace.codegen.written import checksum
+from headrace.egress.containers import state_objects
+from headrace.kernel import compile_now
+from headrace.memory.arena import CLASSES
+from headrace.memory.atomics import CELL
+from headrace.memory.cells import read_cell
+from headrace.runtime.allowance import Allowance
+from headrace.runtime.feeding import Stopped
+from headrace.synchronization import words
+from headrace.synchronization.definition import Definition
+from headrace.synchronization.holding import Holding
+from headrace.synchronization.inputs import Input
+from headrace.synchronization.layout import Layout
+from headrace.synchronization.replanning import rows_waiting
+from headrace.synchronization.resuming import Frontier, Reread
+from headrace.synchronization.tree_kernel import is_any_left
+
+_HEADS = ("primary", "a", "b", "c", "at")
+_AT = 4
+
+
+class Cut(Protocol):
+    """What is asked of a program that runs; see `headrace.synchronization.section.ProgramSection`."""
+
+    control: Any
+    layout: Layout
+    states: Any
+    inlets: Any
+    holding: Holding
+    collector: Any
+    directories: Any
+    bound: Any
+    passed_before: int
+    active: Any
+
+    def passed_rows(self) -> int: ...
+    def hold_back(self, columns: list[np.ndarray | None]) -> None: ...
+
+
+class ProgramCuts:
+    """A `headrace.runtime.sections.Checkpointed` program.
+
+    Parameters
+    ----------
+    section : Cut
+    inputs : sequence of Input
+        One for each inlet.
+    """
+
+    def __init__(self, section: Cut, inputs: list[Input]):
+        self._section, self._inputs = section, inputs
+        self.allowance = Allowance()
+        self._frontiers = [Frontier() for _ in inputs]
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """The program, and what its inputs bring."""
+        brought = "; ".join("/".join(one.tags) for one in self._inputs)
+        return {"a program with checksum": checksum_of(self._section.bound.program)[:16], "inputs that bring": brought}
+
+    def begin(self) -> None:
+        """Have inputs take what they give from one allowance, and look at what they give."""
+        section = self._section
+        compile_now(is_any_left, (section.control, section.directories))
+        for number, (inlet, frontier) in enumerate(zip(section.inlets, self._frontiers, strict=True)):
+            columns = replace(self._inputs[number], stream_column=None).columns(section.bound)
+            kinds = {name: column.kind for name, column in columns.items()}
+            inlet.allowance = self.allowance
+            inlet.read_again(Reread(frontier, section.states.texts, kinds, inlet.branch.source))
+
+    # -- taking one
+
+    def ask(self) -> bool:
+        """Ask for everything to come to rest."""
+        return self._section.holding.ask(self)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every event is processed."""
+        return self._section.holding.is_over
+
+    @property
+    def processed(self) -> int:
+        """Events that are processed."""
+        section = self._section
+        ahead = sum(one.processed for one in self._frontiers)
+        return ahead + section.passed_before + section.passed_rows()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all workers wait for events, or are about to."""
+        return read_cell(self._section.control.words, words.DATA_WAITING) >= self._section.active
+
+    def is_any_left(self) -> bool:
+        """Whether some event could be processed. While everything is at rest."""
+        return bool(is_any_left(self._section.control, self._section.directories))
+
+    @property
+    def behind(self) -> frozenset[int]:
+        """Inputs that are behind the others in time."""
+        marks = [inlet.mark for inlet in self._section.inlets]
+        return frozenset(number for number, mark in enumerate(marks) if mark == min(marks))
+
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """While it lasts, inputs, workers and collector are at rest."""
+        section = self._section
+        with section.holding.at_rest(section.inlets), section.collector.at_rest() as is_whole:
+            if not is_whole:
+                raise Stopped
+            yield
+
+    def let_go(self) -> None:
+        """Go on."""
+        self._section.holding.let_go(self)
+
+    @property
+    def _root(self) -> int:
+        return len(self._section.layout.places) - 1
+
+    def state(self) -> Any:
+        """The state, joined at the root, with its fields as attributes."""
+        states = self._section.states
+        place = int(states.bundle.places[self._root])
+        return SimpleNamespace(**state_objects(states.bound.program.state, states.bundle.arena, place, states.texts))
+
+    def cut(self) -> Contents:
+        """Copy state, frontier, and results that are held back."""
+        section, states = self._section, self._section.states
+        texts = SavedTexts(states.texts)
+        frontiers = [self._frontier(number) for number in range(len(section.inlets))]
+        found = Contents({"events": sum(one.processed for one in frontiers), "inputs": []})
+        for number, one in enumerate(frontiers):
+            found.values["inputs"].append({"read": one.read, "summed": one.summed, "total": one.total})
+            found.arrays[f"rest {number}"] = one.rest
+        place = int(states.bundle.places[self._root])
+        found.put("state", save_state(states.bound.program.state, states.bundle.arena, place, texts))
+        held = self._held_back()
+        for column in self._text_columns():
+            held[column] = texts.places(held[column])
+        found.arrays |= {f"held {number}": column for number, column in enumerate(held)}
+        found.put_texts("texts", texts.strings)
+        return found
+
+    def _frontier(self, number: int) -> Frontier:
+        section = self._section
+        read = int(read_cell(section.control.input, number * words.INPUT_CELLS * CELL + words.ADMITTED))
+        return section.inlets[number].reread.frontier(read, rows_waiting(section.control, section.layout, number))
+
+    def _held_back(self) -> list[np.ndarray]:
+        """Results that wait for their release."""
+        columns = self._section.collector.held_back()
+        return [np.zeros(len(columns[0]), np.int64) if column is None else column for column in columns]
+
+    def _text_columns(self) -> list[int]:
+        """Which columns of results are ids of strings."""
+        return [len(_HEADS) + at for at, kind in enumerate(self._section.bound.emits.values()) if str(kind) == "string"]
+
+    # -- going on from one
+
+    def restore(self, contents: Contents) -> None:
+        """Begin where a checkpoint was taken."""
+        section, states = self._section, self._section.states
+        ids = known_again(states.texts, contents.texts("texts"))
+        place = int(states.bundle.places[self._root])
+        restore_state(
+            contents.part("state"), states.bound.program.state, states.bundle.arena_free, states.bundle.arena,
+            self._root * CLASSES, place, ids,
+        )  # fmt: skip
+        for number, given in enumerate(contents.values["inputs"]):
+            self._frontiers[number] = Frontier(rest=contents.arrays[f"rest {number}"], **given)
+        count = len(_HEADS) + len(section.bound.emits)
+        columns: list[Any] = [contents.arrays[f"held {number}"].copy() for number in range(count)]
+        for at in self._text_columns():
+            columns[at] = ids[columns[at]]
+        columns[_AT] = np.full(len(contents.arrays["held 0"]), time.monotonic_ns())
+        section.hold_back(columns)
+
+
+def checksum_of(program: Definition) -> str:
+    """What makes two programs the same one: functions, tags, state, outputs, dependence."""
+    functions = {f"update {name}": function for name, function in program.update.items()}
+    also = {"fork": program.fork, "join": program.join}
+    also |= {f"fork {types}": function for types, function in program.forks.items()}
+    also |= {f"join {types}": function for types, function in program.joins.items()}
+    functions |= {name: function for name, function in also.items() if function is not None}
+    tags = [(one.name, one.by, one.parts, sorted(one.columns.items())) for one in program.tags.values()]
+    states = [
+        (of, sorted(program.processes.get(of, ())), name, repr(one.kind), repr(one.first))
+        for of, fields in program.types.items()
+        for name, one in fields.items()
+    ]
+    emits = [(name, repr(kind)) for name, kind in program.emits.items()]
+    return checksum(functions, tags, states, emits, sorted(program.dependence.items()))
+
+
+__all__ = ["ProgramCuts", "checksum_of"]

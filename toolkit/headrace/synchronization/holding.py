@@ -1,0 +1,89 @@
+"""Everything at rest, joined at the root: what a change of the plan begins with, and a checkpoint.
+
+Order       R1 RESTS := 1: leaves come to rest whatever they may process (`tree_kernel`), and who brings the last one
+            to rest joins everything and says HELD; R2 no input gives rows (its `lock`), and nobody
+            promises results (PROMISING); R3 is what it is for; R4 PROMISING and the locks are given back; R5 `let_go`,
+            and who holds forks
+                    between R1 and R5 no leaf is READY: no worker processes an event, and none reads what is constant
+                    while a plan is in force
+Alone       One at a time asks for it, and has it from the first time that it asks until it lets go.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from headrace.kernel import compile_now, kernel
+from headrace.memory.atomics import exchange, pause
+from headrace.memory.cells import publish_cell, read_cell
+from headrace.synchronization import words
+from headrace.synchronization.control import PlanArrays
+from headrace.synchronization.tree_kernel import ask_to_hold, let_go
+
+
+@kernel
+def begin_promising(words_, at):
+    """Wait for PROMISING, and take it."""
+    while exchange(words_, at, 1) != 0:
+        pause()
+
+
+class Holding:
+    """Has a program come to rest.
+
+    Parameters
+    ----------
+    control : PlanArrays
+    """
+
+    def __init__(self, control: PlanArrays):
+        self._control = control
+        self._asking = threading.Lock()
+        self._who: object = None
+        self.lock = threading.Lock()
+        """Held while everything is at rest, and while what depends on the plan is measured."""
+
+    def compile(self) -> None:
+        """Compile what is called while the stream runs."""
+        compile_now(begin_promising, (self._control.words, 0))
+        compile_now(ask_to_hold, (self._control,))
+        compile_now(let_go, (self._control,))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every event is processed: nothing will come to rest any more."""
+        return read_cell(self._control.words, words.OVER) != 0
+
+    def ask(self, who: object) -> bool:
+        """Ask for it, again and again. True once everything is joined, and nobody else has it."""
+        if self._who is not who:
+            if not self._asking.acquire(blocking=False):
+                return False
+            self._who = who
+        return bool(ask_to_hold(self._control))  # R1
+
+    @contextmanager
+    def at_rest(self, inlets: Sequence[Any]) -> Iterator[None]:
+        """While it lasts, inputs are at rest as well; for who has asked successfully."""
+        with ExitStack() as held:  # R2
+            for inlet in inlets:
+                held.enter_context(inlet.lock)
+            held.enter_context(self.lock)
+            begin_promising(self._control.words, words.PROMISING)
+            try:
+                yield
+            finally:
+                publish_cell(self._control.words, words.PROMISING, 0)  # R4
+
+    def let_go(self, who: object) -> None:
+        """Go on, if it was this one who asked."""
+        if self._who is who:
+            let_go(self._control)  # R5
+            self._who = None
+            self._asking.release()
+
+
+__all__ = ["Holding"]
