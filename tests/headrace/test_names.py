@@ -121,7 +121,8 @@ def test_methods(call, words):
 
 
 def test_datasets():
-    with pytest.raises(AttributeError, match="headrace_datasets has no 'tweet'; the datasets are calls, clicks, connections, eventwindow"):
+    words = "headrace_datasets has no 'tweet'; the datasets are calls, clicks, connections, eventwindow"
+    with pytest.raises(AttributeError, match=words):
         _ = headrace_datasets.tweet
 
 

@@ -34,8 +34,6 @@ DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
 MOST_SOURCES = 1024
 """Each has arrays of its own in the gate."""
 MOST_EVERY = 10**15
-SHARED = "every"
-"""Of programs, events between two checkpoints; an application with an option of this name has its own instead."""
 GRACE_S = 0.7
 """After Ctrl-C, how long the orderly way out may take."""
 
@@ -179,14 +177,11 @@ def parser() -> argparse.ArgumentParser:
     kept = "keep checkpoints, and the results up to each, in a folder"
     of_tags.add_argument("--checkpoint", metavar="DIR", help=kept)
     often = f"events between two checkpoints (default {DEFAULT_EVERY})"
-    slices = "; ".join(f"{app}: {option.help}" for app, option in _own_options()[SHARED].items())
-    of_tags.add_argument(f"--{SHARED}", metavar="N", help=f"{often}; {slices}")
+    of_tags.add_argument("--every", type=_whole("events", MOST_EVERY), metavar="N", help=often)
     after = "go on from the newest checkpoint in a folder; the result is that of a run that nothing happened to"
     of_tags.add_argument("--resume", metavar="DIR", help=after)
     own = run.add_argument_group("options of one application, or of several")
     for name, options in _own_options().items():
-        if name == SHARED:
-            continue
         apps_of: dict[str, list[str]] = {}
         for app, option in options.items():
             apps_of.setdefault(option.help, []).append(app)
@@ -361,14 +356,8 @@ def _run(asked: argparse.Namespace) -> int:
     names = {name for name in vars(Request(asked.app, asked.out)) if name not in ("options", "app", "out")}
     own = {option.name for option in APPS[asked.app].options}
     names -= own
-    if SHARED in names and asked.every is not None:
-        try:
-            asked.every = _whole("events", MOST_EVERY)(asked.every)
-        except argparse.ArgumentTypeError as error:
-            others = ", ".join(_own_options()[SHARED])
-            raise _Usage(f"argument --{SHARED}: {error}; with a duration it is an option of {others}") from None
     for name, options in _own_options().items():
-        if name not in own and name != SHARED and getattr(asked, name) is not None:
+        if name not in own and getattr(asked, name) is not None:
             raise _Usage(f"--{name} is an option of {', '.join(options)}, not of {asked.app}; leave it out")
     for name in ("size", "advance"):
         if getattr(asked, name) is not None and getattr(APPS[asked.app], name) is None:

@@ -232,11 +232,11 @@ LOADS = pa.table({"ts": [-1, 0, 3_600_000], "house": ONES, "household": ONES, "p
         ("smarthome", ["--slice", "-1h"], "--slice"),
         ("smarthome", ["--slice", "often"], "not a duration"),
         ("smarthome", ["--slice", "1us"], "--slice"),
-        ("smarthome", ["--every", "1h"], "an option of outlier"),
+        ("outlier", ["--every", "1h"], "whole number of events"),
         ("smarthome", ["--size", "1h"], "smarthome has no window size"),
-        ("eventwindow", ["--slice", "1h"], "an option of smarthome"),
-        ("outlier", ["--every", "0"], "above 0"),
-        ("outlier", ["--every", "1us"], "every"),
+        ("eventwindow", ["--slice", "1h"], "an option of"),
+        ("outlier", ["--slice", "0"], "above 0"),
+        ("outlier", ["--slice", "1us"], "slice"),
     ],
 )
 def test_example_slices_that_cannot_be(name, flags, text, refused):

@@ -193,4 +193,4 @@ def test_example_outlier_numbers():
     with pytest.raises(InputError, match="flag is null"):
         outlier(connections((0, "tcp", "http", None, 0, 0, 0)))
     with pytest.raises(ParameterError, match="above 0"):
-        outlier(connections(), every=0)
+        outlier(connections(), slice=0)

@@ -96,7 +96,7 @@ def connections(draw, program=OUTLIERS):
     columns = {**dict.fromkeys(outlier.TEXTS, few), **dict.fromkeys(outlier.NUMBERS, sizes), "stream": STREAM}
     rows = [(ts, e | {"row": row}) for row, (ts, e) in enumerate(timed(draw, st.fixed_dictionaries(columns), ENDS))]
     inputs = with_ticks(program, [as_input(program, "connection", rows)])
-    return program, inputs, functools.partial(apps.outlier, every=8 * HOUR_MS), ([rows],)
+    return program, inputs, functools.partial(apps.outlier, slice=8 * HOUR_MS), ([rows],)
 
 
 def outcome(compute, *arguments):

@@ -16,7 +16,7 @@ from headrace.apps.dealing import ROW, Deal
 from headrace.reference import synchronization_apps as reference
 from headrace.reference.synchronization_apps import DEVIATIONS, LEAST_SCORE, RARE
 from headrace.stream import Program
-from headrace.windows import Duration
+from headrace.windows import Duration, parse_duration
 
 MOST = (1 << 63) - 1
 TEXTS = {"protocol": "string", "service": "string", "flag": "string"}
@@ -157,12 +157,12 @@ def merge(into, other):
         into.candidates[row].dst_bytes = one.dst_bytes
 
 
-def program(every: Duration = "10min") -> Program:
+def program(slice: Duration = "10min") -> Program:
     """Make the program for requests at the ends of slices of this length."""
     counts = hr.map_of("string", hr.array("int64", len(TEXTS)))
     return hr.program(
         name="outlier",
-        tags={"connection": {"row": "int64"} | TEXTS | NUMBERS, "request": hr.every(every)},
+        tags={"connection": {"row": "int64"} | TEXTS | NUMBERS, "request": hr.every(slice)},
         depends=[("connection", "request"), ("request", "request")],
         state={
             "known": counts,
@@ -178,8 +178,8 @@ def program(every: Duration = "10min") -> Program:
     )
 
 
-def build(deal: Deal, connections: hr.Stream, every: Duration) -> hr.Stream:
-    return program(every).over({"connection": deal(connections)})
+def build(deal: Deal, connections: hr.Stream, slice: Duration) -> hr.Stream:
+    return program(parse_duration(slice, connections._node.unit, "--slice")).over({"connection": deal(connections)})
 
 
 APP = App(
@@ -191,7 +191,7 @@ APP = App(
     left=(TIME, *((name, "text") for name in TEXTS), *((name, "integer") for name in NUMBERS)),
     build=build,
     reference=reference.outlier,
-    options=[Option("every", "10min", str, "slices of event time at whose ends outliers are asked for (default 10min)")],
+    options=[Option("slice", "10min", str, "slices of event time at whose ends outliers are asked for (default 10min)")],
     tags=("connection",),
     row_column=ROW,
 )

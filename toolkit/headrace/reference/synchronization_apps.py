@@ -116,14 +116,14 @@ def smarthome(sources: Sequence[Source], slice: Duration = "1h", unit: str = DEF
     return rows
 
 
-def outlier(sources: Sequence[Source], every: Duration = "10min", unit: str = DEFAULT_TIME_UNIT) -> list[Payload]:
+def outlier(sources: Sequence[Source], slice: Duration = "10min", unit: str = DEFAULT_TIME_UNIT) -> list[Payload]:
     """Find connections that are unusual by the model of the last request, and by that of the one at the end of their slice.
 
     A model is of all connections before it. Before the first request there is none, and all are unusual.
     """
-    width = parse_duration(every, unit, "every")
+    width = parse_duration(slice, unit, "slice")
     if width < 1:
-        raise ParameterError(f"every={every!r}: give a duration above 0")
+        raise ParameterError(f"slice={slice!r}: give a duration above 0")
     texts, numbers = ("protocol", "service", "flag"), ("duration", "src_bytes", "dst_bytes")
     of_slice: list[tuple[int, dict[str, Any]]] = []
     rows: list[Payload] = []

@@ -48,6 +48,8 @@ class Cut(Protocol):
     layout: Layout
     states: Any
     inlets: Any
+    ticks: Any
+    feeders: Any
     holding: Holding
     collector: Any
     directories: Any
@@ -66,13 +68,14 @@ class ProgramCuts:
     ----------
     section : Cut
     inputs : sequence of Input
-        One for each inlet.
+        One for each inlet; ticks of periodic tags have frontiers of their own.
     """
 
     def __init__(self, section: Cut, inputs: list[Input]):
         self._section, self._inputs = section, inputs
         self.allowance = Allowance()
         self._frontiers = [Frontier() for _ in inputs]
+        self._of_ticks = [Frontier() for _ in section.ticks]
 
     @property
     def identity(self) -> dict[str, str]:
@@ -89,6 +92,8 @@ class ProgramCuts:
             kinds = {name: column.kind for name, column in columns.items()}
             inlet.allowance = self.allowance
             inlet.read_again(Reread(frontier, section.states.texts, kinds, inlet.branch.source))
+        for tick, frontier in zip(section.ticks, self._of_ticks, strict=True):
+            tick.reread = Reread(frontier, None, {}, "periodic events")
 
     # -- taking one
 
@@ -120,14 +125,14 @@ class ProgramCuts:
     @property
     def behind(self) -> frozenset[int]:
         """Inputs that are behind the others in time."""
-        marks = [inlet.mark for inlet in self._section.inlets]
-        return frozenset(number for number, mark in enumerate(marks) if mark == min(marks))
+        marks = {inlet.number: inlet.mark for inlet in self._section.inlets}
+        return frozenset(number for number, mark in marks.items() if mark == min(marks.values()))
 
     @contextmanager
     def at_rest(self) -> Iterator[None]:
         """While it lasts, inputs, workers and collector are at rest."""
         section = self._section
-        with section.holding.at_rest(section.inlets), section.collector.at_rest() as is_whole:
+        with section.holding.at_rest(section.feeders), section.collector.at_rest() as is_whole:
             if not is_whole:
                 raise Stopped
             yield
@@ -150,8 +155,9 @@ class ProgramCuts:
         """Copy state, frontier, and results that are held back."""
         section, states = self._section, self._section.states
         texts = SavedTexts(states.texts)
-        frontiers = [self._frontier(number) for number in range(len(section.inlets))]
-        found = Contents({"events": sum(one.processed for one in frontiers), "inputs": []})
+        frontiers = [self._frontier(feeder) for feeder in section.feeders]
+        events = sum(one.processed for one in frontiers[len(section.ticks) :])
+        found = Contents({"events": events, "inputs": []})
         for number, one in enumerate(frontiers):
             found.values["inputs"].append({"read": one.read, "summed": one.summed, "total": one.total})
             found.arrays[f"rest {number}"] = one.rest
@@ -164,10 +170,10 @@ class ProgramCuts:
         found.put_texts("texts", texts.strings)
         return found
 
-    def _frontier(self, number: int) -> Frontier:
-        section = self._section
+    def _frontier(self, feeder: Any) -> Frontier:
+        section, number = self._section, feeder.number
         read = int(read_cell(section.control.input, number * words.INPUT_CELLS * CELL + words.ADMITTED))
-        return section.inlets[number].reread.frontier(read, rows_waiting(section.control, section.layout, number))
+        return feeder.reread.frontier(read, rows_waiting(section.control, section.layout, number))
 
     def _held_back(self) -> list[np.ndarray]:
         """Results that wait for their release."""
@@ -189,8 +195,11 @@ class ProgramCuts:
             contents.part("state"), states.bound.program.state, states.bundle.arena_free, states.bundle.arena,
             self._root * CLASSES, place, ids,
         )  # fmt: skip
-        for number, given in enumerate(contents.values["inputs"]):
-            self._frontiers[number] = Frontier(rest=contents.arrays[f"rest {number}"], **given)
+        saved = [
+            Frontier(rest=contents.arrays[f"rest {number}"], **given) for number, given in enumerate(contents.values["inputs"])
+        ]
+        count = len(self._of_ticks)
+        self._of_ticks, self._frontiers = saved[:count], saved[count:]
         count = len(_HEADS) + len(section.bound.emits)
         columns: list[Any] = [contents.arrays[f"held {number}"].copy() for number in range(count)]
         for at in self._text_columns():

@@ -129,18 +129,13 @@ class ProgramSection(CollectedSection):
             self.control, self.max_threads, initial, planned, self._plan_asked_for, self._replanning.change,
         )  # fmt: skip
         self.finisher = ProgramResults(node.schema, spec.program.emits, bound.optional, self.states.texts, options.is_ordered)
-        self._cuts = ProgramCuts(self, given)
+        self._cuts = ProgramCuts(self, given[len(ticks) :])
         self._held_back: list[np.ndarray | None] | None = None
         self._built: Built | None = None
 
     def checkpointed(self) -> ProgramCuts | None:
         """What says what its state is, and which rows are processed."""
-        return None if self.ticks else self._cuts
-
-    @property
-    def lacks_checkpoints(self) -> str:
-        """Why it takes none."""
-        return "a program with periodic tags takes no checkpoints yet"
+        return self._cuts
 
     def hold_back(self, columns: list[np.ndarray | None]) -> None:
         """Begin with results that an earlier run held back."""

@@ -10,6 +10,8 @@ Invariants  T1  a row's slice is due before the row is published
             T2  a tick is given when every input's FRONTIER is at it or beyond: no row of its slice will follow, and all
                 there were are published, so T1 has all of the slices before it
             T3  the next tick is beyond that smallest FRONTIER, at the end of its slice at the earliest: promised
+Again       A run that goes on from a checkpoint reads its inputs from the beginning, so all slices are due again, and
+            ticks have the numbers they had; those that are processed are passed over, as rows are (`resuming`).
 Progress    Ticks in a mailbox are not behind any input's FRONTIER (T2), so the one of smallest rank waits for events that
             are in mailboxes alone, and there will be room. Who finds none gives no rows before his ticks have found some.
             Open: a live input that falls silent with more ticks held than a mailbox has room for gives them when it
@@ -29,6 +31,7 @@ from headrace.memory.cells import read_cell
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.synchronization import mailbox_kernel, words
 from headrace.synchronization.control import PlanArrays
+from headrace.synchronization.resuming import Reread
 
 
 class TickInput:
@@ -58,6 +61,8 @@ class TickInput:
         self.is_waiting = False
         """Whether ticks are held that no mailbox had room for."""
         self._control, self._heartbeat, self._stop_word = control, heartbeat, stop_word
+        self.reread: Reread | None = None
+        """Of a run that takes checkpoints or goes on from one: which ticks are processed, of those that are given again."""
         self._due: set[int] = set()
         self._held, self._at, self._first_row = np.zeros(0, np.int64), 0, 0
         self._queue = 0
@@ -65,7 +70,8 @@ class TickInput:
     @property
     def came(self) -> np.ndarray:
         """int64[1]: ticks that are, or were, in mailboxes."""
-        return np.array([self._first_row + self._at], np.int64)
+        passed_over = 0 if self.reread is None else self.reread.passed_over
+        return np.array([self._first_row + self._at - passed_over], np.int64)
 
     def redirect(self, queues: np.ndarray) -> None:
         """Another plan: ticks that come from now on go elsewhere. With `lock`."""
@@ -109,11 +115,18 @@ class TickInput:
         return {name: (np.full(len(self._held), self.width), None) for name in self.store.names}
 
     def _add(self, patient: bool) -> int:
-        count = len(self._held) - self._at
-        rows = (self._held, np.full(len(self._held), self._queue, np.int32), self._at, count, self._first_row + self._at)
+        count, at = len(self._held) - self._at, self._at
+        queues = np.full(len(self._held), self._queue, np.int32)
+        if self.reread is not None:
+            queues[self.reread.before.processed_of(self._first_row, self._first_row + len(queues))] = -1
+        rows = (self._held, queues, at, count, self._first_row + at)
         if patient:
-            return mailbox_kernel.add_or_wait(self._control, self.number, *rows, self._heartbeat, self._stop_word)
-        return mailbox_kernel.add(self._control, self.number, *rows, self._heartbeat)
+            taken = mailbox_kernel.add_or_wait(self._control, self.number, *rows, self._heartbeat, self._stop_word)
+        else:
+            taken = mailbox_kernel.add(self._control, self.number, *rows, self._heartbeat)
+        if self.reread is not None:
+            self.reread.passed_over += int(np.count_nonzero(queues[at : at + taken] < 0))
+        return taken
 
 
 class Ticker:
