@@ -357,10 +357,12 @@ def test_example_tiny_run_says_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(environment, "cache_folder", lambda make=False: tmp_path / "nothing")
     finished = bench.experiment("peers", tiny=True)
     rows = {row.case: row for row in finished.rows}
-    assert len(rows) == len(finished.rows) == 5 * (8 + 6) + 4 * 2 + 2 + 4 and len(finished.figures) == 5
+    programs, sessions, latencies, rescaling = 2 * 7, 9, 4 * 2, 2 + 4
+    assert len(rows) == len(finished.rows) == 5 * (8 + 6) + programs + sessions + latencies + rescaling
+    assert len(finished.figures) == 5 + 2 + 1
     missing = [row for row in finished.rows if math.isnan(row.value)]
     names = [row.case.split(": ")[1].split()[0].rstrip(",") for row in missing]
-    assert names == ["Polars", "Flink", "Flink", "Flink", *["Polars", "Flink"] * 4, "Flink", "Flink"]
+    assert names == ["Polars", "Flink", "Flink", "Flink", *["Polars", "Flink"] * 4, *["Flink"] * (2 + 1 + 2)]
     assert all(row.note.startswith(("not run: needs ", "not run: no job is written")) for row in missing)
     assert all(figure.lines for figure in finished.figures)
     assert not (tmp_path / "nothing").exists()

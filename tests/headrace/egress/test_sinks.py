@@ -235,7 +235,7 @@ class Slow:
 
 def test_a_sink_is_never_aborted_while_it_writes():
     sink = Slow()
-    consumer = SinkConsumer(sink, [])
+    consumer = SinkConsumer(sink, [], lambda: None)
     writer = threading.Thread(target=consumer.write, args=(TABLE.to_batches()[0],))
     writer.start()
     assert sink.inside.wait(10)
@@ -254,7 +254,7 @@ def test_a_sink_is_never_aborted_while_it_writes():
 
 def test_a_sink_that_is_closed_is_not_aborted():
     sink = Slow()
-    consumer = SinkConsumer(sink, [])
+    consumer = SinkConsumer(sink, [], lambda: None)
     consumer.close()
     consumer.abort()
     assert sink.calls == ["close"]

@@ -531,7 +531,9 @@ BUGS = {
     ),
     "lists say nothing of their length": ("vsn", "out_count_1[i] = words", "out_count_1[i] = words - 1 if words > 1 else words"),
     "containers stay behind": ("sn", "from_values_0, p * HEAD_WORDS", "from_values_0, 0 * HEAD_WORDS"),
-    "what moved lies in the old owner's arena": ("sn", "view_i64(s.all_kept_arena[new]", "view_i64(s.all_kept_arena[old]"),
+    "what moved lies in the old owner's arena": (
+        "sn", "view_i64(s.all_kept_arena[new], ARENA_WORDS),", "view_i64(s.all_kept_arena[old], ARENA_WORDS),",
+    ),
 }  # fmt: skip
 
 

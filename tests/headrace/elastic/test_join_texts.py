@@ -22,7 +22,8 @@ from headrace import reference
 from headrace.elastic.join import program as join_program
 from headrace.errors import FunctionError, HeadraceError
 from headrace.ingress.ordered_texts import OrderedTexts
-from support.workloads import scattered
+from headrace.runtime import gate_inlet
+from support.workloads import HANG_S, scattered
 
 SETTINGS = settings(max_examples=16, deadline=None, derandomize=True)
 LIMIT = 200
@@ -113,6 +114,7 @@ def assert_passing(mode="vsn", on=None, schedule=SCHEDULES[0]):
 def test_agree_ids_are_used_again_while_tuples_are_compared(mode, on, monkeypatch):
     """Far more strings pass than may be live, and all are compared as long as their tuples are."""
     made = []
+    monkeypatch.setattr(gate_inlet, "_KEYS_WAIT_S", HANG_S)  # a machine with other work stands still for longer than a second
     planted_init = OrderedTexts.__init__
     monkeypatch.setattr(OrderedTexts, "__init__", lambda self, limit: [made.append(self), planted_init(self, limit)][1])
     for schedule in SCHEDULES:

@@ -448,7 +448,7 @@ STREAM = hr.stream(pa.table({"ts": [1], "x": [1.5], "v": [1], "key": [1]}), even
         (lambda: STREAM.filter(is_v, end=last_hour), ParameterError, r"filter\(end=.*the arguments are condition=, name="),
         (lambda: STREAM.flat_map(twice, emits=PAIR, end=last_hour), ParameterError, r"flat_map\(end="),
         (lambda: STREAM.partitioned(gap, by="key", state={}, emits=PAIR, bucket=3), ParameterError, "did you mean buckets=?"),
-        (lambda: STREAM.partitioned(gap, by=["key"], state={}, emits=PAIR), ParameterError, r"by=\['key'\]: give the name"),
+        (lambda: STREAM.partitioned(gap, by=["key"], state={}, emits=PAIR), ParameterError, r"by=\['key'\]\): give the name"),
         (lambda: STREAM.stateful(hour_over, state={"sum": 0}, emits={"sum": "int64"}, end=last_hour), FunctionError, "hour"),
         (lambda: STREAM.partitioned(gap, by="key", state={}, emits=PAIR, forget="soon"), HeadraceError, "forget"),
     ],

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
+from headrace.errors import HeadraceError
 from headrace.memory.atomics import CELL
 from headrace.ordering import ingest_kernel, program, section, words
 from headrace.ordering.program import Program
@@ -73,6 +74,7 @@ def test_a_million_strings_come_and_go():
     assert made.texts.nbytes < 60e6
 
 
+@pytest.mark.interpreted  # compiled, it would read strings that are not there any more
 def test_planted_states_that_do_not_say_what_they_hold(monkeypatch):
     monkeypatch.setattr(program, "LEAST_RECYCLED", 8)
     table = texts_of(1_000)
@@ -86,8 +88,9 @@ def test_planted_states_that_do_not_say_what_they_hold(monkeypatch):
         self._keeps_texts = False
 
     monkeypatch.setattr(Program, "__init__", silent)
-    found, _ = ran(table, 50, threads=2)
-    assert found["before"].to_pylist() != expected
+    with pytest.raises((AssertionError, UnicodeDecodeError, HeadraceError)):
+        found, _ = ran(table, 50, threads=2)
+        assert found["before"].to_pylist() == expected
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ class Passing:
 
 def test_example_a_query_without_operators_ends_in_the_one_it_is_given():
     node = SourceNode((lambda: None,), ("source",), (2,), TABLE.schema, "ts", "ms", "ms")
-    query = plan(node, Passing())
+    query = plan({"": node}, Passing())
     assert [operator.name for operator in query.operators] == ["passing"]
     assert query.schema.equals(TABLE.schema)
     assert [branch.origin for branch in query.branches["passing"]] == [node]
@@ -44,7 +44,8 @@ def test_example_steps_belong_to_the_branch_that_they_are_on():
     query = rows().filter(hr.col("k") > 0).forward().select("ts", n="k").plan()
     (branch,) = query.branches["forward"]
     assert [type(step) for step in branch.steps] == [FilterStep]
-    assert [type(step) for step in query.output_steps] == [SelectStep]
+    (output,) = query.outputs
+    assert output.name == "forward" and [type(step) for step in output.steps] == [SelectStep]
     assert query.schema.names == ["ts", "n"]
 
 

@@ -318,6 +318,8 @@ CASES = {
     "a window": (*WINDOW, THREE, {"may_rest_in_vain": False}),
     "two at a time": (*WINDOW, THREE, {"heartbeat": 2}),
     "three workers": (*WINDOW, THREE, {"workers": 3, "may_rest_in_vain": False}),
+    "three workers, two rows at a time": (*WINDOW, THREE, {"workers": 3, "heartbeat": 2}),
+    "a worker parks": (*WINDOW, THREE, {"threads": [2, 1], "plan_at": [2]}),
     "ties of one input": ("vb bb", node("v0 b0"), [TIES], {"heartbeat": 2}),
     "ties of one input, in a tree": ("vb bb", node("b0", node("v0"), node("u0")), [[*TIES, (1, "u0")]], {"heartbeat": 3}),
     "ties of inputs": (*WINDOW, [[(1, "b0"), (1, "v0")], [(1, "v1"), (1, "v1")], [(1, "b0"), (1, "v1")]], {}),
@@ -479,12 +481,12 @@ PLANTED = {
          "    for m in range(n, n + 1):\n        if next_queue(c, x, m)[0] >= 0:\n"),
     ),
     "a leaf is taken by two": (
-        "three workers", f"{ROWS}|{NO_STATE}|Error", SC,
+        "three workers, two rows at a time", f"{ROWS}|{NO_STATE}|Error", SC,
         (LOOP, "        if not compare_exchange(c.node, node_cell(leaf, STATE), READY, RUNNING):  # K1\n",
          "        if exchange(c.node, node_cell(leaf, STATE), RUNNING) == AT_REST:  # K1\n"),
     ),
     "who parks wakes nobody": (
-        "threads change", ASLEEP, SC,
+        "a worker parks", ASLEEP, SC,
         (LOOP, "            signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)  # W4\n", ""),
     ),
     "who holds waits until nobody asks": (

@@ -118,7 +118,7 @@ class Checkpointing:
         self._number, self._mark, self._resumed = 0, Mark(), None
         self._last, self._restricted_s = 0, 0.0
         """Events processed up to the last one; since when some inputs may give no rows."""
-        self.taken: list[Checkpoint] = []
+        self.made: list[Checkpoint] = []
         """Those of this run, oldest first."""
         self._is_followed, self._ended = False, threading.Event()
         self._folder: Folder | None = None
@@ -184,8 +184,13 @@ class Checkpointing:
         """Whether checkpoints are taken at all."""
         return self._folder is not None
 
+    @property
+    def newest(self) -> Checkpoint:
+        """The last one that was taken."""
+        return self.made[-1]
+
     def request(self) -> threading.Event:
-        """Ask for a checkpoint; the event is set when it is on disk, the last of `taken`."""
+        """Ask for a checkpoint; the event is set when it is on disk, the last of `made`."""
         done = threading.Event()
         self._requests.append(done)
         self._target.allowance.wake()
@@ -316,7 +321,7 @@ class Checkpointing:
         self._log.flush()  # C4
         path = self._folder.write(self._number + 1, contents)  # C5
         self._number += 1
-        self.taken.append(Checkpoint(path, self._number, contents.part("cut").values["events"], mark.rows))
+        self.made.append(Checkpoint(path, self._number, contents.part("cut").values["events"], mark.rows))
 
 
 def _check_source(inlet: Inlet) -> None:

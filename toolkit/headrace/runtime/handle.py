@@ -343,7 +343,7 @@ class QueryRun(Summarised):
             self._check_goes_on("checkpoint()")
             if end is not None and time.monotonic() >= end:
                 return None
-        return checkpointing.taken[-1]
+        return checkpointing.newest
 
     @property
     def checkpoints(self) -> list[Checkpoint]:
@@ -353,7 +353,7 @@ class QueryRun(Summarised):
             return []
         if self._execution.over.is_set():
             checkpointing.await_end(CHECKPOINT_SECONDS)  # one may still be on its way to the disk
-        return list(checkpointing.taken)
+        return list(checkpointing.made)
 
     @explains_arguments(interval="interval_s", every="interval_s", hold="hold_s")
     def control(

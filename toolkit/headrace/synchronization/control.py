@@ -200,4 +200,4 @@ def activate(c: PlanArrays, out: Any, is_ordered: bool = True) -> None:
         publish_cell(c.reading, worker * CELL, 1)
     rings.start_mark(out, len(c.reading) // CELL, MIN_TIME if is_ordered else END_OF_TIME - 1, MIN_TIME)
     if not is_ordered:
-        c.words[words.RELEASED] = words.NEVER
+        publish_cell(c.words, words.RELEASED, words.NEVER)
