@@ -84,6 +84,18 @@ def set_rate(visit, rate):
     entry.press("Enter")
 
 
+def set_rate_at_last(visit, rate):
+    """Enter a rate while the kernel is busy: what it shows of the one before may come between the digits and Enter."""
+    for seconds in (SLOW / 8, SLOW / 8, SLOW):
+        set_rate(visit, rate)
+        try:
+            return until(lambda: visit.kernel.ask(f"run.rate == {rate}"), seconds, "the rate is set")
+        except AssertionError:
+            if seconds == SLOW:
+                raise
+    return None
+
+
 def test_example_the_lag_rises_and_falls(visit):
     until(lambda: "on time" in line(visit), SLOW, "at a low rate it keeps up")
     set_rate(visit, 1_000_000)
@@ -93,8 +105,8 @@ def test_example_the_lag_rises_and_falls(visit):
     until(lambda: visit.bokeh("(models) => models.throughput.end") > 1_000_000, SLOW, "the set rate is on the plot")
     capacity = visit.kernel.ask("float(run.history.to_pandas()['input_per_s'].tail(5).mean())")
     base = round(0.6 * capacity)
-    set_rate(visit, base)  # it keeps up with that; three times as much is beyond one thread, and in the mean of a while not
-    until(lambda: visit.kernel.ask(f"run.rate == {base}"), SLOW, "the rate is set")
+    # It keeps up with that; three times as much is beyond one thread, and in the mean of a while not.
+    set_rate_at_last(visit, base)
     until(lambda: visit.series("lag_s")[-1] < 0.1, SLOW, "it keeps up")
     visit.button("Burst 3×").click()
     wanted = f"run.rate = hr.rates.phases([(5, {3 * base}), (1, {base})])"
