@@ -6,8 +6,8 @@ Oracle      `headrace.reference.synchronization`, and runs without checkpoints
 Cannot see  processes that die: tests/headrace/cli/test_killed.py; files: tests/headrace/checkpoints
 """
 
-import itertools
 import errno
+import itertools
 import random
 import threading
 
