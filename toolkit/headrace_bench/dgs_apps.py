@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 import headrace as hr
+from headrace.apps.pageview import replicate, unite
 from headrace.reference import synchronization_apps as reference
 from headrace_bench.costly import worked
 from headrace_bench.dgs_apps_kernel import frauds, joined
@@ -39,20 +40,6 @@ def update(state, e, emit):
     state.info[e.page] = e.info
 
 
-def replicate_pages(state, left, right, tags_left, tags_right):
-    for page, info in state.info.items():
-        is_right = ("view", page) in tags_right or ("update", page) in tags_right
-        if is_right:
-            right.info[page] = info
-        if not is_right or ("view", page) in tags_left:
-            left.info[page] = info
-
-
-def unite(into, other):
-    for page, info in other.info.items():
-        into.info[page] = info
-
-
 PAGE_VIEWS = hr.program(
     name="pageview",
     tags={
@@ -63,7 +50,7 @@ PAGE_VIEWS = hr.program(
     state={"info": hr.map_of("int64", "int64")},
     emits={"page": "int64", "user": "int64", "info": "int64"},
     update={"view": view, "update": update},
-    fork=replicate_pages,
+    fork=replicate,
     join=unite,
 )
 

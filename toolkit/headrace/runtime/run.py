@@ -142,10 +142,10 @@ class Execution:
     def _launch(self) -> None:
         feeds = self._make_feeds()
         relays: list[tuple[str, Relay]] = []
+        followed = self._followed(feeds)
         for name, section in self.sections.items():
             consumers = self._consumers_of(name, feeds, relays)
-            is_last = not any(name == origin for origin in self._followed(feeds))
-            section.prepare(consumers, self, is_last)
+            section.prepare(consumers, self, is_last=name not in followed)
         self.workers_changed()
         self.started_ns = time.monotonic_ns()
         for operator in self.operators.values():

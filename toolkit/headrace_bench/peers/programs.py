@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 import headrace as hr
+from headrace.apps.pageview import replicate, unite
 from headrace.kernel import kernel
 from headrace_bench.digest import mix, unsigned
 from headrace_bench.peers.workloads import Work
@@ -136,20 +137,6 @@ def view(state, e, emit):
 def update(state, e, emit):
     emit(page=e.key, user=-1, info=state.info.get(e.key, 0))
     state.info[e.key] = -e.value
-
-
-def replicate(state, left, right, tags_left, tags_right):
-    for page, info in state.info.items():
-        is_right = ("view", page) in tags_right or ("update", page) in tags_right
-        if is_right:
-            right.info[page] = info
-        if not is_right or ("view", page) in tags_left:
-            left.info[page] = info
-
-
-def unite(into, other):
-    for page, info in other.info.items():
-        into.info[page] = info
 
 
 PAGE_VIEWS = hr.program(
