@@ -5,9 +5,8 @@ windows keep their tuples. This module writes what one set of functions, a
 `shape.CustomShape`, needs besides: how a result is emitted, how the functions are
 called, and with what.
 
-Without `update` and state, a window instance keeps its tuples: the state fields
-are then its list, FIRST, LAST and how many, and the columns that `output` reads
-are copied into the nodes.
+A window instance that keeps its tuples has a list of them beside its state: the
+columns that functions read are copied into the nodes, behind the call of `update`.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from headrace.elastic.build import kernels_of, units_text
 from headrace.elastic.custom import containers_kernel, custom_kernel, kept_kernel, texts_kernel
 from headrace.elastic.custom.shape import (
     ARENA_FIELDS,
+    LIST_FIELDS,
     LITERALS,
     POOL_FIELDS,
     TEMPORARIES,
@@ -274,6 +274,14 @@ def _store_text(shape: CustomShape) -> str:
 def _update_text(shape: CustomShape, number: int) -> str:
     """Write what becomes of a tuple in window instance `p`."""
     lines = ["s.latest[p] = ts"] if shape.is_single else []
+    if shape.update is not None:
+        lines += ["boundary = to_time(s, window * l[ADVANCE] + l[SIZE])", "cause = 2 * (tick + r - at) + 1"]
+        lines.append("l[CAUSE_REF] = first_ref + r")
+        values = [f"{part}_{c.parameter}" for c in shape.inputs[number].columns for part in ("c", "n")]
+        call = f"user_update({', '.join([CALL, 'ts', str(number), *values])})"
+        lines += _call_text(shape, shape.update, "UPDATE", call)
+        if shape.update.may_emit:
+            lines += ["if l[HALTED] != 0:", "    return -1"]
     if shape.stored is not None:
         values = {"ts": "ts", "input": str(number)}
         given = ", ".join(values.get(name, name) for name, _ in shape.stored.arrays())
@@ -282,14 +290,6 @@ def _update_text(shape: CustomShape, number: int) -> str:
             "    fail(c, STORED_FULL, me, first_ref + r, ts, 0, 0)",
             "    return -1",
         ]
-    elif shape.update is not None:
-        lines += ["boundary = to_time(s, window * l[ADVANCE] + l[SIZE])", "cause = 2 * (tick + r - at) + 1"]
-        lines.append("l[CAUSE_REF] = first_ref + r")
-        values = [f"{part}_{c.parameter}" for c in shape.inputs[number].columns for part in ("c", "n")]
-        call = f"user_update({', '.join([CALL, 'ts', str(number), *values])})"
-        lines += _call_text(shape, shape.update, "UPDATE", call)
-        if shape.update.may_emit:
-            lines += ["if l[HALTED] != 0:", "    return -1"]
     return "\n".join(lines) or "pass"
 
 
@@ -304,10 +304,10 @@ def _close_text(shape: CustomShape) -> str:
     if not shape.is_single:
         return "\n".join(lines + end)
     slide = ["pass"]
-    if shape.stored is not None:
-        slide = ["purge_tuples(s, p, left)"]
-    elif shape.slide is not None:
+    if shape.slide is not None:
         slide = _call_text(shape, shape.slide, "SLIDE", f"user_slide({CALL}, left)")
+    if shape.stored is not None:
+        slide.append("purge_tuples(s, p, left)")
     if shape.holds_texts:
         slide += ["if (window + 1) % windows_of_size(l) == 0:", *("    " + line for line in _hold_text(shape))]
     lines += ["left = to_time(s, (window + 1) * l[ADVANCE])", "if s.latest[p] >= left:"]
@@ -356,6 +356,8 @@ def _run_text(shape: CustomShape, number: int) -> str:
     if shape.update is not None and shape.update.may_emit:
         values += "\nl[ARRIVAL] = ats[r - at]"
     create = [f"s.{state_field(name)}[p] = {value}" for name, value in _first_values(shape)]
+    if shape.stored is not None:
+        create += [f"s.{name}[p] = 0" for name in LIST_FIELDS]
     for name, kind, _ in shape.state:
         if isinstance(kind, Array):
             here = place_of(kind)
@@ -436,6 +438,7 @@ def allocate_state(
     for name, kind, _ in shape.state:
         fields[state_field(name)] = reserved(places * cells_of(kind), dtype_of(kind))
     if shape.stored is not None:
+        fields |= {name: reserved(places, np.int64) for name in LIST_FIELDS}
         fields |= zip(POOL_FIELDS, stored.allocate(max_tuples, instances), strict=True)
         nodes = stored.nodes_of(max_tuples, instances) + 1
         fields |= {node_field(name): reserved(nodes, dtype) for name, dtype in shape.stored.arrays()}
@@ -455,6 +458,8 @@ def allocate_state(
 def bytes_per_place(shape: CustomShape) -> int:
     """Bytes of state of one window instance."""
     fields = sum(np.dtype(dtype_of(kind)).itemsize * cells_of(kind) for _, kind, _ in shape.state)
+    if shape.stored is not None:
+        fields += 8 * len(LIST_FIELDS)
     return 1 + fields + (8 if shape.is_single else 0)
 
 
