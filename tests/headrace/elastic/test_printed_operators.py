@@ -1,9 +1,10 @@
-"""ScaleJoin and J+ as operators that a user writes: their rows are the built-in join's.
+"""Operators of the paper as a user writes them: ScaleJoin, J+ and Operator 15.
 
 Property    Operator 10 written as plain functions, its stored tuples in lists of its
             state or kept by the window, emits the pairs that `Stream.join` gives, at
-            the same times; with one key also in its order
-Oracle      `headrace.reference.join`, and `Stream.join` beside it
+            the same times; with one key also in its order. Operator 15 as printed has
+            a copy of each tuple from every key, `Stream.forward` each tuple once
+Oracle      `headrace.reference`, and `Stream.join` beside it
 Cannot see  speed: who stores by hand compares one by one, and not in vectors
 """
 
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace import reference
+from headrace.reference.stateless import forward_as_printed
 from support.drawn import schedules
 from support.workloads import bits
 
@@ -98,6 +100,14 @@ def leaving(key, state, left):
 KEEPING = hr.operator(state={"seen": "int64"}, emits=EMITS, update=near, slide=leaving, keep_tuples=True)
 
 
+def pass_on(state, t, emit):
+    """f_U of Operator 15: emit what comes."""
+    emit(x=t.x, y=t.y)
+
+
+PASSING = hr.operator(emits={"x": "int64", "y": "float64"}, update=pass_on)
+
+
 def within(left, right):
     return abs(left["x"] - right["a"]) <= WIDTH and abs(left["y"] - right["b"]) <= WIDTH
 
@@ -161,6 +171,23 @@ def test_oracle_join_by_kept_tuples(mode):
     def check(left, right, size, schedule):
         query = as_operator(KEEPING, *tables(left, right), size, multi=False)
         assert pairs(query.to_arrow(mode=mode, **schedule)) == oracle(left, right, size)
+
+    check()
+
+
+@pytest.mark.logic
+def test_oracle_operator_15_as_printed_and_as_meant():
+    @QUICK
+    @given(rows("xy"), schedules())
+    def check(left, schedule):
+        table, _ = tables(left, [])
+        stream = hr.stream(table, event_time="ts")
+        printed = stream.key_by(k=hr.each("keys")).window(1).apply(PASSING).to_arrow(**schedule)
+        rows = [(ts + 1, payload["x"], payload["y"]) for ts, payload in forward_as_printed([left], KEYS)]
+        assert [(row["ts"], row["x"], row["y"]) for row in printed.to_pylist()] == rows  # at the windows' right boundaries
+        assert printed["k"].to_pylist() == list(range(KEYS)) * len(left)
+        meant = stream.forward().to_arrow(**schedule)
+        assert [(row["ts"], {"x": row["x"], "y": row["y"]}) for row in meant.to_pylist()] == reference.forward([left])
 
     check()
 
