@@ -63,7 +63,8 @@ def stream(
         ``withWatermark``, if it has one.
     late : {"error", "drop", "side"}
         What happens to a row that comes later than that, or than the time that passed while its source was
-        idle (`idle_after`); "side" keeps it in `run.late`, a table. Without either nothing is late: a row out of order is an error.
+        idle (`idle_after`); "side" keeps it in `run.late`, a table. Without either nothing is late, and a row
+        out of order is an error.
     idle_after : duration or seconds, optional
         A source that gives nothing for so long no longer holds back the others. The clock on the wall
         has no time unit of the stream's: a text or a timedelta says its own, ``"200ms"``, and a number is seconds.

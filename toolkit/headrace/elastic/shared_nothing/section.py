@@ -23,7 +23,14 @@ from headrace.elastic.aggregate.shape import Layout
 from headrace.elastic.configuration import Configuration
 from headrace.elastic.custom import custom_kernel
 from headrace.elastic.custom.program import CustomProgram
-from headrace.elastic.custom.shape import ARENA_FIELDS, LIST_FIELDS, POOL_FIELDS, fields_by_key, node_fields, state_field
+from headrace.elastic.custom.shape import (
+    ARENA_FIELDS,
+    LIST_FIELDS,
+    POOL_FIELDS,
+    fields_by_key,
+    node_fields,
+    state_field,
+)
 from headrace.elastic.join.program import JoinProgram
 from headrace.elastic.section import ElasticSection
 from headrace.elastic.shared_nothing import instance_queues, router, transfer
