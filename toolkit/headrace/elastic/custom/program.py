@@ -207,9 +207,6 @@ class CustomProgram(Program):
         words[custom_kernel.ADVANCE] = self.spec.window.advance
         return words
 
-    def scratch(self):
-        return np.zeros(1, np.int32)
-
     def state_bytes(self, id_limit):
         places = id_limit * self.shape.slots * bytes_per_place(self.shape)
         if self.shape.stored is None or self._state is None:

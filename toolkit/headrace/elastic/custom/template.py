@@ -129,7 +129,7 @@ from headrace.memory.arena import release
 _IMPORTS = """
 from headrace.elastic.epochs import UPDATES
 from headrace.elastic.failures import STORED_FULL
-from headrace.elastic.ownership import owns
+from headrace.elastic.ownership import owns, places_in_range, places_in_table
 from headrace.ingress.store import CHUNK, KEYS, OFFSETS, TS
 from headrace.ingress.store_kernel import keys_between, locate, validity_at, values_at
 from headrace.memory.atomics import view_f64, view_i32, view_i64, view_u8
@@ -140,7 +140,7 @@ from headrace.workers.worker_kernel import fail
 
 _RUN = """
 @kernel
-def update_run_{number}(me, c, o, x, s, l, ats, tick, ref, rows, earliest, latest):
+def update_run_{number}(me, c, o, x, s, l, buffer, ats, tick, ref, rows, earliest, latest):
     source, entry, at = locate(ref, {directory_width})
     row_ts = view_i64(x[source, entry + TS], CHUNK)
     first_ref = ref - at
@@ -151,22 +151,44 @@ def update_run_{number}(me, c, o, x, s, l, ats, tick, ref, rows, earliest, lates
     owner = c.owner[l[IN_FORCE]]
     updates = 0
 {keys}
-    for r in range(at, at + rows):
-        ts = row_ts[r]
-{values}
-        for q in range({keys_of_row}):
-            key = np.int64(keys[q])
-            if owns(key, low, width, scattered, owner, me):
-                updates += 1
-                for window in range(earliest, {until}):
-                    p = key * SLOTS + window % SLOTS
-                    if s.present[p] == 0:
-                        s.present[p] = 1
-{create}
-{update}
+{rows}
     c.meter[me, UPDATES] += updates * ({until} - earliest)
     return 0
 
+"""
+
+# No branch on who owns a key: with several instances nobody could predict it. A batch's rows fit into the buffer.
+_ROWS_WITH_ONE_KEY = """
+if scattered:
+    used = places_in_table(keys, at, at + rows, buffer, owner, me)
+else:
+    used = places_in_range(keys, at, at + rows, buffer, low, width)
+for i in range(used):
+    r = np.int64(buffer[i])
+    ts = row_ts[r]
+    key = np.int64(keys[r])
+{values}
+{windows}
+"""
+
+_ROWS_WITH_SEVERAL_KEYS = """
+for r in range(at, at + rows):
+    ts = row_ts[r]
+{values}
+    for q in range(offsets[r], offsets[r + 1]):
+        key = np.int64(keys[q])
+        if owns(key, low, width, scattered, owner, me):
+{windows}
+"""
+
+_WINDOWS = """
+updates += 1
+for window in range(earliest, {until}):
+    p = key * SLOTS + window % SLOTS
+    if s.present[p] == 0:
+        s.present[p] = 1
+{create}
+{update}
 """
 
 _ONE_INPUT = """
@@ -176,7 +198,7 @@ update_run = update_run_0
 
 _INPUTS = """
 @kernel
-def update_run(me, c, o, x, s, l, ats, tick, ref, rows, earliest, latest):
+def update_run(me, c, o, x, s, l, buffer, ats, tick, ref, rows, earliest, latest):
     which = s.input_of[ref >> SOURCE_SHIFT]
 {inputs}
     return 0
@@ -226,7 +248,7 @@ def generate(shape: CustomShape) -> str:
         return text + _ONE_INPUT
     calls = []
     for number in range(len(shape.inputs)):
-        call = f"update_run_{number}(me, c, o, x, s, l, ats, tick, ref, rows, earliest, latest)"
+        call = f"update_run_{number}(me, c, o, x, s, l, buffer, ats, tick, ref, rows, earliest, latest)"
         calls += [f"if which == {number}:", f"    return {call}"]
     return text + _INPUTS.format(inputs=indent("\n".join(calls), 1).rstrip("\n"))
 
@@ -362,16 +384,23 @@ def _run_text(shape: CustomShape, number: int) -> str:
         if isinstance(kind, Array):
             here = place_of(kind)
             create += [f"for word in range({here}, {here} + {kind.size}):", f"    s.{state_field(name)}[word] = 0"]
+    until = "earliest + 1" if shape.is_single else "latest + 1"
+    windows = _WINDOWS.format(
+        until=until,
+        create=indent("\n".join(create) or "pass", 2).rstrip("\n"),
+        update=indent(_update_text(shape, number), 1).rstrip("\n"),
+    )
+    rows = (_ROWS_WITH_SEVERAL_KEYS if given.multi_key else _ROWS_WITH_ONE_KEY).format(
+        values=indent(values, 1).rstrip("\n"),
+        windows=indent(windows, 3 if given.multi_key else 1).rstrip("\n"),
+    )
     return _RUN.format(
         number=number,
         directory_width=directory_width(given.value_columns),
         columns=indent(columns, 1).rstrip("\n"),
         keys=indent(_SEVERAL_KEYS if given.multi_key else _ONE_KEY, 1).rstrip("\n"),
-        values=indent(values, 2).rstrip("\n"),
-        keys_of_row="offsets[r], offsets[r + 1]" if given.multi_key else "r, r + 1",
-        until="earliest + 1" if shape.is_single else "latest + 1",
-        create=indent("\n".join(create) or "pass", 6).rstrip("\n"),
-        update=indent(_update_text(shape, number), 5).rstrip("\n"),
+        rows=indent(rows, 1).rstrip("\n"),
+        until=until,
     )
 
 
