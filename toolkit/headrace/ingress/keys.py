@@ -33,7 +33,7 @@ from headrace.errors import (
 )
 from headrace.ingress import columns, keys_kernel
 from headrace.ingress.keys_kernel import ARENA_DEAD, ARENA_USED, FREE, LIVE, TableArrays
-from headrace.ingress.sorting import argsort, distinct, group_starts
+from headrace.ingress.sorting import argsort, distinct, group_starts, ranks
 from headrace.ingress.validation import is_same_memory
 from headrace.memory.seeded import draw_seed
 from headrace.references import BUCKETS
@@ -370,13 +370,7 @@ class _TupleTable(_Table):
             table.free(np.flatnonzero((marks == 0) & (table.last != FREE)).astype(np.int32))
 
     def argsort(self, ids: np.ndarray) -> np.ndarray:
-        ranks = []
-        for column, table in enumerate(self.inner):
-            inner, back = np.unique(self.parts[ids, column], return_inverse=True)
-            rank = np.empty(inner.size, np.int64)
-            rank[table.argsort(inner)] = np.arange(inner.size)
-            ranks.append(rank[back])
-        return np.lexsort(ranks[::-1])
+        return argsort(*(ranks(self.parts[ids, column], table.argsort) for column, table in enumerate(self.inner)))
 
 
 class KeyDictionary:
