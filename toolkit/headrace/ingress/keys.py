@@ -370,7 +370,10 @@ class _TupleTable(_Table):
             table.free(np.flatnonzero((marks == 0) & (table.last != FREE)).astype(np.int32))
 
     def argsort(self, ids: np.ndarray) -> np.ndarray:
-        return argsort(*(ranks(self.parts[ids, column], table.argsort) for column, table in enumerate(self.inner)))
+        parts = self.parts[ids]
+        if len(set(self.inner)) == 1:  # as of the two words of a pair: different ones are sorted once
+            return argsort(*ranks(parts.ravel(), self.inner[0].argsort).reshape(parts.shape).T)
+        return argsort(*(ranks(parts[:, column], table.argsort) for column, table in enumerate(self.inner)))
 
 
 class KeyDictionary:
