@@ -113,11 +113,9 @@ class PipelineArrays(NamedTuple):
     reading: np.ndarray  # per worker: activation id, 0 = parked
     stage: np.ndarray  # cells[stages * STAGE_CELLS]
     form: np.ndarray  # int64[stages, SHAPE_WORDS]
-    ring: np.ndarray  # input records of all stages
-    ring_f: np.ndarray  # the same memory as float64
     slots: np.ndarray  # int64[slots * SLOT_WORDS]
-    arena: np.ndarray  # outputs that wait
-    arena_f: np.ndarray
+    arena: np.ndarray  # input records of all stages, then outputs that wait
+    arena_f: np.ndarray  # the same memory as float64
     pool: np.ndarray  # cells: free blocks by class
     bucket: np.ndarray  # int64[buckets * BUCKET_WORDS], each on lines of its own
     bucket_tail: np.ndarray  # int64[buckets]: records in each queue so far
@@ -173,7 +171,7 @@ def allocate(
     bounds: list[int] = []
     for number, one in enumerate(stages):
         form[number, KIND] = _KINDS.get(one.stage.kind, STATELESS)
-        form[number, [RING, STRIDE, MASK, SLOTS]] = words, one.stride, capacity - 1, number * capacity
+        form[number, [RING, STRIDE, MASK, SLOTS]] = CELL + words, one.stride, capacity - 1, number * capacity
         form[number, OUT_STRIDE] = FIRST_COLUMN + len(one.emitted)
         form[number, [QUEUES, REORDER]] = QUEUE_KINDS[queues], REORDERS[reorder]
         form[number, MOST] = 1 if one.stage.kind == "stateful" else one.stage.buckets or max_threads
@@ -189,7 +187,7 @@ def allocate(
         queue += capacity * one.stage.buckets
     configurations = 1 + planned + SPARE_CONFIGURATIONS
     changes = CHANGES_KEPT + planned
-    ring, arena = reserved(words, np.int64), _pool()
+    arena = _pool(words)
     stage = padded_cells(len(stages) * STAGE_CELLS)
     for number in range(len(stages)):
         stage[number * STAGE_CELLS * CELL + PROGRESS] = MIN_TIME
@@ -205,8 +203,6 @@ def allocate(
         reading=padded_cells(max_threads),
         stage=stage,
         form=form,
-        ring=ring,
-        ring_f=ring.view(np.float64),
         slots=reserved(len(stages) * capacity * SLOT_WORDS, np.int64),
         arena=arena,
         arena_f=arena.view(np.float64),
@@ -229,15 +225,19 @@ def allocate(
     )
 
 
-def _pool() -> np.ndarray:
+def _pool(taken: int) -> np.ndarray:
+    """Reserve memory of which so many words are not free."""
     words = POOL_WORDS
     while True:
         try:
-            return reserved(words, np.int64)
+            arena = reserved(words, np.int64)
+            break
         except OSError:
-            if words <= _LEAST_POOL_WORDS:
+            if words <= _LEAST_POOL_WORDS + taken:
                 raise
             words //= 2
+    arena[pool_kernel.HANDED_OUT] = taken
+    return arena
 
 
 def write_configuration(c: PipelineArrays, row: int, configuration: Configuration, names: Sequence[str]) -> None:

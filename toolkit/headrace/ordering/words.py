@@ -30,7 +30,7 @@ DRAINING. LATEST: event time of the record appended last, of a stage that needs 
 # Columns of `form`, of each stage: constants of the run.
 (
     KIND,
-    RING,  # first word of its input in `ring`
+    RING,  # first word of its input in `arena`
     STRIDE,  # words of an input record
     MASK,  # records that the ring holds, - 1
     SLOTS,  # its first slot
@@ -95,9 +95,11 @@ COST_UNIT = 64
     OUT_BLOCK,
     OUT_CLASS,
     TURN,  # where it begins to look for a bucket
+    HOLDS,  # 1: whose outputs are written has DRAINING of its stage
+    CLAIMED_NS,  # when the records at work were claimed, of the first stage
     CHOOSING,  # the stage about which the user's own policy is asked, + 1; 0: nobody is
     PROGRAM,  # the addresses of the program's entries, in the order of `build`
-) = range(11)
+) = range(13)
 PROGRAM_ENTRIES = 8
 BUCKETS_COPIED = PROGRAM + PROGRAM_ENTRIES
 TICKETS_COPIED = BUCKETS_COPIED + MOST_BATCH

@@ -48,7 +48,15 @@ from headrace.memory.atomics import (
     store_release,
     yield_core,
 )
-from headrace.ordering.buffer_kernel import cell, close_output, flush, open_output, record_of, slot_of
+from headrace.ordering.buffer_kernel import (
+    cell,
+    close_output,
+    flush,
+    open_block,
+    open_output,
+    record_of,
+    slot_of,
+)
 from headrace.ordering.schedule_kernel import TIME_SLICE
 from headrace.ordering.words import (
     BATCHES,
@@ -61,6 +69,7 @@ from headrace.ordering.words import (
     BUSY,
     BY_PARTITION,
     CLAIMED,
+    CLAIMED_NS,
     COST,
     COST_UNIT,
     DELEGATED,
@@ -103,6 +112,8 @@ NO_MEMORY = "outputs that wait"
 @kernel
 def claim(c, l, stage, batch, copies):
     """Claim the next records of a stage: the first one and how many. `copies`: their buckets and tickets too."""
+    if stage == 0:
+        l[CLAIMED_NS] = now_ns()
     while True:
         first = load_acquire(c.stage, cell(stage, HEAD))
         last = min(load_acquire(c.stage, cell(stage, TAIL)), load_relaxed(c.stage, cell(stage, END_AT)))
@@ -120,18 +131,17 @@ def claim(c, l, stage, batch, copies):
 
 @kernel
 def begin_output(me, c, l, stage, serial):
-    """Open the slot of a record; what is run next gives its outputs there."""
+    """Open the output of a record; what is run next gives its outputs there."""
     if not open_output(me, c, l, stage, serial):
         raise MemoryError(NO_MEMORY)
 
 
 @kernel
 def run_opened(me, c, s, l, stage, first, count):
-    """Run records; their outputs follow those that the open slot has."""
+    """Run records; their outputs follow those that the open output has."""
     if stage == 0:
-        now = now_ns()
         for serial in range(first, first + count):
-            c.ring[record_of(c, stage, serial) + BEGUN] = now
+            c.arena[record_of(c, stage, serial) + BEGUN] = l[CLAIMED_NS]
     l[STAGE] = stage
     l[FIRST] = first
     l[LAST] = first + count
@@ -139,19 +149,20 @@ def run_opened(me, c, s, l, stage, first, count):
 
 
 @kernel
-def end_output(me, c, l, stage, first, last):
-    """The records from `first` to before `last`, if there are any, are run."""
-    if first < last:
-        close_output(me, c, l, stage, first, last - first)
-        c.work[me, stage, TUPLES] += last - first
+def end_output(me, c, o, l, stage, first, last):
+    """The records from `first` to before `last`, if there are any, are run. True if something was passed on."""
+    if first >= last:
+        return False
+    c.work[me, stage, TUPLES] += last - first
+    return close_output(me, c, o, l, stage, first, last - first)
 
 
 @kernel
-def run_records(me, c, s, l, stage, first, count):
-    """Run claimed records, outputs to the slot of the first one."""
+def run_records(me, c, o, s, l, stage, first, count):
+    """Run claimed records, outputs to those of the first one. True if something was passed on."""
     begin_output(me, c, l, stage, first)
     run_opened(me, c, s, l, stage, first, count)
-    end_output(me, c, l, stage, first, first + count)
+    return end_output(me, c, o, l, stage, first, first + count)
 
 
 @kernel
@@ -159,8 +170,7 @@ def take_stateless(me, c, o, s, l, stage, batch):
     """Claim a batch and run it. Records taken."""
     first, count = claim(c, l, stage, batch, False)
     if count > 0:
-        run_records(me, c, s, l, stage, first, count)
-        flush(c, o, stage)
+        flush(c, o, stage, run_records(me, c, o, s, l, stage, first, count))
     return count
 
 
@@ -171,40 +181,51 @@ def take_stateful(me, c, o, s, l, stage, batch):
     tail = load_acquire(c.stage, cell(stage, TAIL))
     end = load_relaxed(c.stage, cell(stage, END_AT))
     count = min(batch, min(tail, end) - first)
+    has_passed = False
     if count > 0:
+        if stage == 0:
+            l[CLAIMED_NS] = now_ns()
         store_release(c.stage, cell(stage, HEAD), first + count)
-        run_records(me, c, s, l, stage, first, count)
+        has_passed = run_records(me, c, o, s, l, stage, first, count)
     elif first == end and first < tail:
         store_release(c.stage, cell(stage, HEAD), first + 1)
-        begin_output(me, c, l, stage, first)
+        if not open_block(me, c, l, stage, first):  # who drains adds the end to the next ring
+            raise MemoryError(NO_MEMORY)
         l[STAGE] = stage
         l[POSITION] = -1
         end_stage(me, c, s, l, stage, first)
-        close_output(me, c, l, stage, first, 1)
+        close_output(me, c, o, l, stage, first, 1)
         count = 1
     if count <= 0:  # behind the end of the stream it is below 0
         return 0
-    flush(c, o, stage)
+    flush(c, o, stage, has_passed)
     return count
 
 
 @kernel
 def run_bucket(me, c, o, s, l, stage, bucket, batch):
-    """Run a bucket until all that was claimed of it is done, each record with an output of its own. No output is open."""
+    """Run a bucket until all that was claimed of it is done, each record with an output of its own. No output is open.
+
+    True if something was passed on since the last `flush`.
+    """
     mask = c.form[stage, MASK]
     queue = c.form[stage, QUEUE] + (bucket - c.form[stage, BUCKETS]) * (mask + 1)
     at = bucket * BUCKET_WORDS
     count = 0
+    has_passed = False
     while True:
         served = load_relaxed(c.bucket, at + SERVED)  # H4
         serial = c.queue[queue + (served & mask)]
-        run_records(me, c, s, l, stage, serial, 1)  # H5
+        has_passed = run_records(me, c, o, s, l, stage, serial, 1) or has_passed  # H5
         store_relaxed(c.bucket, at + SERVED, served + 1)  # H6
         if fetch_add(c.bucket, at + CLAIMED, -1) == 1:  # H7
-            return
+            return has_passed
         count += 1
         if count % batch == 0:
-            flush(c, o, stage)
+            flush(c, o, stage, has_passed)
+            has_passed = False
+            if stage == 0:
+                l[CLAIMED_NS] = now_ns()
 
 
 @kernel
@@ -212,6 +233,7 @@ def take_hybrid(me, c, o, s, l, stage, batch):
     """Claim a batch; run what nobody else will. Records claimed."""
     first, count = claim(c, l, stage, batch, True)
     begun = first  # what was run since then is in the output that is open, if there is something
+    has_passed = False
     for serial in range(first, first + count):
         k = serial - first
         bucket = l[BUCKETS_COPIED + k]
@@ -226,15 +248,15 @@ def take_hybrid(me, c, o, s, l, stage, batch):
                 store_relaxed(c.bucket, at + SERVED, served + 1)  # H6
                 if fetch_add(c.bucket, at + CLAIMED, -1) == 1:  # H7
                     continue
-            end_output(me, c, l, stage, begun, serial + is_next)
-            run_bucket(me, c, o, s, l, stage, bucket, batch)
+            has_passed = end_output(me, c, o, l, stage, begun, serial + is_next) or has_passed
+            has_passed = run_bucket(me, c, o, s, l, stage, bucket, batch) or has_passed
         else:
-            end_output(me, c, l, stage, begun, serial)
+            has_passed = end_output(me, c, o, l, stage, begun, serial) or has_passed
             c.work[me, stage, DELEGATED] += 1
         begun = serial + 1
     if count > 0:
-        end_output(me, c, l, stage, begun, first + count)
-        flush(c, o, stage)
+        has_passed = end_output(me, c, o, l, stage, begun, first + count) or has_passed
+        flush(c, o, stage, has_passed)
     return count
 
 
@@ -242,6 +264,7 @@ def take_hybrid(me, c, o, s, l, stage, batch):
 def take_shared(me, c, o, s, l, stage, batch):
     """Claim a batch and run it, waiting for each bucket's turn. Records taken."""
     first, count = claim(c, l, stage, batch, True)
+    has_passed = False
     for k in range(count):
         at = l[BUCKETS_COPIED + k] * BUCKET_WORDS + SERVED
         ticket = l[TICKETS_COPIED + k]
@@ -253,10 +276,10 @@ def take_shared(me, c, o, s, l, stage, batch):
                 if stopped(c):
                     return count
             pause()
-        run_records(me, c, s, l, stage, first + k, 1)
+        has_passed = run_records(me, c, o, s, l, stage, first + k, 1) or has_passed
         store_release(c.bucket, at, ticket + 1)
     if count > 0:
-        flush(c, o, stage)
+        flush(c, o, stage, has_passed)
     return count
 
 
@@ -275,18 +298,21 @@ def take_partition(me, c, o, s, l, stage, batch):
             continue
         served = load_relaxed(c.bucket, at + SERVED)
         waiting = min(batch, load_acquire(c.bucket_tail, bucket) - served)
+        has_passed = False
+        if stage == 0:
+            l[CLAIMED_NS] = now_ns()
         for n in range(waiting):
             serial = c.queue[c.form[stage, QUEUE] + own * (mask + 1) + ((served + n) & mask)]
             # Who has appended it may have yet to publish it.
             while load_acquire(c.stage, cell(stage, TAIL)) <= serial and not stopped(c):
                 pause()
-            run_records(me, c, s, l, stage, serial, 1)
+            has_passed = run_records(me, c, o, s, l, stage, serial, 1) or has_passed
         store_relaxed(c.bucket, at + SERVED, served + waiting)
         exchange(c.bucket, at + BUSY, 0)
         l[TURN] = own + 1
         if waiting > 0:
             fetch_add(c.stage, cell(stage, HEAD), waiting)
-            flush(c, o, stage)
+            flush(c, o, stage, has_passed)
             return waiting
     return 0
 
