@@ -131,6 +131,8 @@ IN_PLACE = -1
 KEPT_CLASS = 7
 """A slot keeps its block from round to round if it is not larger: 1 KiB."""
 SPINS = 200
+A_PLACE = (1 << 48) - 1
+"""Tells the compiler that a place is not negative: else each index would be looked at for one that counts from the end."""
 
 
 @kernel
@@ -141,12 +143,12 @@ def cell(stage, what):
 
 @kernel
 def slot_of(c, stage, serial):
-    return (c.form[stage, SLOTS] + (serial & c.form[stage, MASK])) * SLOT_WORDS
+    return ((c.form[stage, SLOTS] + (serial & c.form[stage, MASK])) * SLOT_WORDS) & A_PLACE
 
 
 @kernel
 def record_of(c, stage, serial):
-    return c.form[stage, RING] + (serial & c.form[stage, MASK]) * c.form[stage, STRIDE]
+    return (c.form[stage, RING] + (serial & c.form[stage, MASK]) * c.form[stage, STRIDE]) & A_PLACE
 
 
 # -- outputs of a claim

@@ -40,7 +40,7 @@ from headrace.memory.maps_kernel import entry, map_put, map_remove
 from headrace.memory.atomics import load_relaxed
 from headrace.memory.held_texts_kernel import hold_entries, hold_text, hold_words
 from headrace.memory.words import copy_words
-from headrace.ordering.buffer_kernel import cell, grow_output, record_of, slot_of
+from headrace.ordering.buffer_kernel import A_PLACE, cell, grow_output, record_of, slot_of
 from headrace.ordering.schedule_kernel import cost, is_schedulable, selectivity, worklist
 from headrace.ordering.words import (
     AT, BEGUN, BUCKET, BUCKET_COUNT, BUCKETS, CHOOSING, FIRST, LAST, MOST, NULL_KEY, NULLS, ORIGIN, OUT_AT, OUT_BLOCK, OUT_LIMIT,
@@ -64,6 +64,7 @@ def give_{number}(c, l, r, ts{parameters}):
         at = grow_output(c, l, {stride})
         if at < 0:
             raise MemoryError(NO_MEMORY)
+    at &= A_PLACE
     c.arena[at + TS] = ts
     c.arena[at + ORIGIN] = c.arena[r + ORIGIN]
     c.arena[at + AT] = c.arena[r + AT]
@@ -83,6 +84,7 @@ def keep_{number}(c, l, r):
         at = grow_output(c, l, {stride})
         if at < 0:
             raise MemoryError(NO_MEMORY)
+    at &= A_PLACE
     copy_words(c.arena, at, c.arena, r, {stride})
     l[OUT_AT] = at + {stride}
 
