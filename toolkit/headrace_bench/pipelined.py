@@ -90,7 +90,7 @@ class Pipelined:
             publish_cell(section.control.reading, worker * CELL, 0)  # parked until `run`
         section.prepare((), self, is_last=True)
         c = section.control
-        for array in (c.arena[: c.arena[HANDED_OUT]], c.slots, c.queue):
+        for array in (c.arena[: c.arena[HANDED_OUT]], c.slots, c.tickets, c.queue):
             touch(array)
         self._fill_gate(ts)
 

@@ -12,6 +12,7 @@ drains from the beginning, and writes where it belongs (`begin_in_place`).
 
 State       by stage  TAIL records appended, HEAD claimed, NEXT drained; DRAINING the
                       flag; END_AT; PROGRESS (see `words`)
+            by record TICKET: its bucket, and the how many-th of it this is
             by slot   DONE the serial number that it is complete for, + 1; WIDTH, BLOCK,
                       COUNT outputs, PASSED of them
             the last stage passes on to the result ring 0 of `egress.rings`
@@ -75,9 +76,9 @@ from headrace.ordering.words import (
     BEGUN,
     BLOCK,
     BLOCKED,
-    BUCKET,
     BUCKET_COUNT,
     BUCKETS,
+    BY_PARTITION,
     CLASS,
     COUNT,
     DONE,
@@ -107,6 +108,7 @@ from headrace.ordering.words import (
     PASSED,
     PROGRESS,
     QUEUE,
+    QUEUES,
     RANGES,
     REF,
     REORDER,
@@ -119,6 +121,7 @@ from headrace.ordering.words import (
     STRIDE,
     TAIL,
     TICKET,
+    TICKET_BITS,
     TICKETS,
     TS,
     WIDTH,
@@ -144,6 +147,18 @@ def cell(stage, what):
 @kernel
 def slot_of(c, stage, serial):
     return ((c.form[stage, SLOTS] + (serial & c.form[stage, MASK])) * SLOT_WORDS) & A_PLACE
+
+
+@kernel
+def labelled(bucket, ticket):
+    """The word of `tickets` for a record."""
+    return bucket << TICKET_BITS | ticket & TICKET
+
+
+@kernel
+def label_of(c, stage, serial):
+    """Where a record's word of `tickets` is."""
+    return (c.form[stage, SLOTS] + (serial & c.form[stage, MASK])) & A_PLACE
 
 
 @kernel
@@ -297,12 +312,13 @@ def note_time(c, stage, record):
 
 @kernel
 def enqueue(c, stage, first, last):
-    """Put records into the queues of their buckets, where the stage has buckets; TAIL makes them visible."""
+    """Say of records which bucket they are of, and as how many-th, where the stage has buckets; TAIL makes it visible."""
     if c.form[stage, KIND] != PARTITIONED:
         return
     mask, stride, ring = c.form[stage, MASK], c.form[stage, STRIDE], c.form[stage, RING]
     slots, queue, key = c.form[stage, SLOTS], c.form[stage, QUEUE], c.form[stage, KEY]
     buckets, bucket_count = c.form[stage, BUCKETS], c.form[stage, BUCKET_COUNT]
+    has_queues = c.form[stage, QUEUES] == BY_PARTITION
     needs_time, ranges = c.form[stage, NEEDS_TIME] != 0, c.form[stage, RANGES]
     for serial in range(first, last):
         at = serial & mask
@@ -315,10 +331,9 @@ def enqueue(c, stage, first, last):
             own = bucket_of(c.arena[record + key], bucket_count)
         bucket = buckets + own
         ticket = load_relaxed(c.bucket_tail, bucket)
-        slot = (slots + at) * SLOT_WORDS
-        c.slots[slot + BUCKET] = bucket
-        c.slots[slot + TICKET] = ticket
-        c.queue[queue + own * (mask + 1) + (ticket & mask)] = serial
+        c.tickets[slots + at] = labelled(bucket, ticket)
+        if has_queues:
+            c.queue[queue + own * (mask + 1) + (ticket & mask)] = serial
         store_release(c.bucket_tail, bucket, ticket + 1)
 
 
@@ -554,6 +569,8 @@ __all__ = [
     "flush",
     "is_in_flight",
     "grow_output",
+    "label_of",
+    "labelled",
     "open_block",
     "open_output",
     "record_of",

@@ -118,8 +118,9 @@ class PipelineArrays(NamedTuple):
     arena_f: np.ndarray  # the same memory as float64
     pool: np.ndarray  # cells: free blocks by class
     bucket: np.ndarray  # int64[buckets * BUCKET_WORDS], each on lines of its own
-    bucket_tail: np.ndarray  # int64[buckets]: records in each queue so far
-    queue: np.ndarray  # serial numbers, by bucket
+    bucket_tail: np.ndarray  # int64[buckets]: records of each so far
+    tickets: np.ndarray  # int64[slots]: of which bucket a record is, and as how many-th
+    queue: np.ndarray  # serial numbers by bucket, where workers take buckets
     bounds: np.ndarray  # int64[boundaries]: where ranges of keys begin, of all stages
     out: np.ndarray  # int64[columns, capacity]: of the results
     work: np.ndarray  # int64[workers, stages, WORK_WORDS]
@@ -184,7 +185,7 @@ def allocate(
             form[number, KEY] = one.key
         words += capacity * one.stride
         buckets += one.stage.buckets
-        queue += capacity * one.stage.buckets
+        queue += capacity * one.stage.buckets if queues == "partitioned" else 0
     configurations = 1 + planned + SPARE_CONFIGURATIONS
     changes = CHANGES_KEPT + planned
     arena = _pool(words)
@@ -209,6 +210,7 @@ def allocate(
         pool=padded_cells(pool_kernel.CLASSES),
         bucket=aligned(max(1, buckets) * BUCKET_WORDS, np.int64),
         bucket_tail=np.zeros(max(1, buckets), np.int64),
+        tickets=reserved(len(stages) * capacity, np.int64),
         queue=reserved(max(1, queue), np.int64),
         bounds=np.array(bounds or [0], np.int64),
         out=reserved(max(1, columns) * results, np.int64).reshape(-1, results),

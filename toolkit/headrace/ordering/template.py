@@ -40,11 +40,11 @@ from headrace.memory.maps_kernel import entry, map_put, map_remove
 from headrace.memory.atomics import load_relaxed
 from headrace.memory.held_texts_kernel import hold_entries, hold_text, hold_words
 from headrace.memory.words import copy_words
-from headrace.ordering.buffer_kernel import A_PLACE, cell, grow_output, record_of, slot_of
+from headrace.ordering.buffer_kernel import A_PLACE, cell, grow_output, label_of, record_of
 from headrace.ordering.schedule_kernel import cost, is_schedulable, selectivity, worklist
 from headrace.ordering.words import (
-    AT, BEGUN, BUCKET, BUCKET_COUNT, BUCKETS, CHOOSING, FIRST, LAST, MOST, NULL_KEY, NULLS, ORIGIN, OUT_AT, OUT_BLOCK, OUT_LIMIT,
-    POSITION, REF, SLOT_WORDS, STAGE, TS, WORKERS,
+    AT, BEGUN, BUCKET_COUNT, BUCKETS, CHOOSING, FIRST, LAST, MOST, NULL_KEY, NULLS, ORIGIN, OUT_AT, OUT_BLOCK, OUT_LIMIT,
+    POSITION, REF, STAGE, TICKET_BITS, TS, WORKERS,
 )
 from headrace.ordering.work_kernel import NO_MEMORY
 from headrace.workers.worker_kernel import fail, stopped
@@ -165,7 +165,7 @@ def run_stage_{number}(me, c, s, l, first, last):
 """
 
 _OF_KEY = """
-bucket = c.slots[slot_of(c, {number}, position) + BUCKET]
+bucket = c.tickets[label_of(c, {number}, position)] >> TICKET_BITS
 owner = bucket * {classes}
 k = {find}_{number}(s, bucket, c.arena[r + {key}]{time})
 """

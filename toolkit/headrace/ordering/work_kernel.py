@@ -2,10 +2,11 @@
 
 How workers share a partitioned stage (section 4 of the paper)::
 
-    HYBRID        a master queue, the ring, and a queue for each bucket. Who claims records
-                  adds 1 to CLAIMED of each one's bucket. If that was 0 he runs the bucket,
-                  from its queue, until the count is 0 again; else whoever runs it does this
-                  one for him, and he goes on to the next. Records of his claim that he runs
+    HYBRID        a master queue, the ring, whose records say the how many-th of their bucket
+                  they are. Who claims records adds 1 to CLAIMED of each one's bucket. If that
+                  was 0 he runs the bucket, record after record of it, until the count is 0
+                  again; else whoever runs it does this one for him, and he goes on to the
+                  next. Records of his claim that he runs
                   one after another have one output, in the slot of the first of them; those
                   of others, and his own behind one that somebody else runs, have their own
     BY_PARTITION  a worker takes a bucket that nobody has, and runs what waits there
@@ -13,18 +14,21 @@ How workers share a partitioned stage (section 4 of the paper)::
 
 Invariants  I1  records are claimed once: HEAD moves by compare_exchange, or its mover is
                 alone at the stage (STATEFUL: WORKERS lets one in)
-            I2  a bucket is run by one worker at a time, in the order of its queue
+            I2  a bucket is run by one worker at a time, in the order of its tickets
             I3  SERVED of a bucket is written by who runs it
             I4  a worker has one output open at a time; he closes it before he runs a record
                 that does not follow the one before it
-Ordering    H1 the buckets of the records are copied, H2 compare_exchange HEAD, H3 fetch_add
-            CLAIMED + 1; the runner: H4 SERVED and the queue are read, H5 the record is run, H6
+Ordering    H1 the tickets of the records are copied, H2 compare_exchange HEAD, H3 fetch_add
+            CLAIMED + 1; the runner: H4 SERVED and the tickets are read, H5 the record is run, H6
             SERVED is written, H7 fetch_add CLAIMED - 1
                     a record may be run, drained and written over between H2 and H3 by a
                     delegate; so nothing of it is read after H2 (H1 before: TAIL has
                     published it, and NEXT cannot pass HEAD, which H2 checks), unless H3
                     says that nobody runs the bucket, and H4 that this record is next: then
                     it is the worker's until H7
+                    a record that is run next is behind NEXT, so its word of `tickets` stays;
+                    those that are passed on the way to it may be of the next round, where
+                    bucket and ticket, one word, are others
                     H7 -> H3 of the next runner: he sees SERVED and the state of the keys
             of STATEFUL  fetch_add WORKERS + 1, fetch_add WORKERS - 1: the same
             of SHARED    store_release SERVED, load_acquire SERVED
@@ -52,20 +56,19 @@ from headrace.ordering.buffer_kernel import (
     cell,
     close_output,
     flush,
+    label_of,
+    labelled,
     open_block,
     open_output,
     record_of,
-    slot_of,
 )
 from headrace.ordering.schedule_kernel import TIME_SLICE
 from headrace.ordering.words import (
     BATCHES,
     BEGUN,
-    BUCKET,
     BUCKET_COUNT,
     BUCKET_WORDS,
     BUCKETS,
-    BUCKETS_COPIED,
     BUSY,
     BY_PARTITION,
     CLAIMED,
@@ -94,6 +97,7 @@ from headrace.ordering.words import (
     TAIL,
     TAKEN,
     TICKET,
+    TICKET_BITS,
     TICKETS_COPIED,
     TUPLES,
     TURN,
@@ -111,7 +115,7 @@ NO_MEMORY = "outputs that wait"
 
 @kernel
 def claim(c, l, stage, batch, copies):
-    """Claim the next records of a stage: the first one and how many. `copies`: their buckets and tickets too."""
+    """Claim the next records of a stage: the first one and how many. `copies`: their words of `tickets` too."""
     if stage == 0:
         l[CLAIMED_NS] = now_ns()
     while True:
@@ -122,9 +126,7 @@ def claim(c, l, stage, batch, copies):
             return first, 0
         if copies:
             for k in range(count):
-                slot = slot_of(c, stage, first + k)
-                l[BUCKETS_COPIED + k] = load_relaxed(c.slots, slot + BUCKET)  # H1
-                l[TICKETS_COPIED + k] = load_relaxed(c.slots, slot + TICKET)
+                l[TICKETS_COPIED + k] = load_relaxed(c.tickets, label_of(c, stage, first + k))  # H1
         if compare_exchange(c.stage, cell(stage, HEAD), first, first + count):  # H2
             return first, count
 
@@ -203,19 +205,28 @@ def take_stateful(me, c, o, s, l, stage, batch):
 
 
 @kernel
-def run_bucket(me, c, o, s, l, stage, bucket, batch):
+def find_record(c, stage, bucket, served, serial, step):
+    """The record of a bucket that is run next, looked for from `serial` on, on one side of it (H4)."""
+    wanted = labelled(bucket, served)
+    while True:
+        serial += step
+        if load_relaxed(c.tickets, label_of(c, stage, serial)) == wanted:
+            return serial
+
+
+@kernel
+def run_bucket(me, c, o, s, l, stage, bucket, batch, serial, step):
     """Run a bucket until all that was claimed of it is done, each record with an output of its own. No output is open.
 
-    True if something was passed on since the last `flush`.
+    The first one is looked for from `serial` on. True if something was passed on since the last `flush`.
     """
-    mask = c.form[stage, MASK]
-    queue = c.form[stage, QUEUE] + (bucket - c.form[stage, BUCKETS]) * (mask + 1)
     at = bucket * BUCKET_WORDS
     count = 0
     has_passed = False
     while True:
         served = load_relaxed(c.bucket, at + SERVED)  # H4
-        serial = c.queue[queue + (served & mask)]
+        serial = find_record(c, stage, bucket, served, serial, step)
+        step = 1
         has_passed = run_records(me, c, o, s, l, stage, serial, 1) or has_passed  # H5
         store_relaxed(c.bucket, at + SERVED, served + 1)  # H6
         if fetch_add(c.bucket, at + CLAIMED, -1) == 1:  # H7
@@ -235,12 +246,14 @@ def take_hybrid(me, c, o, s, l, stage, batch):
     begun = first  # what was run since then is in the output that is open, if there is something
     has_passed = False
     for serial in range(first, first + count):
-        k = serial - first
-        bucket = l[BUCKETS_COPIED + k]
+        ticket = l[TICKETS_COPIED + serial - first]
+        bucket = ticket >> TICKET_BITS
         at = bucket * BUCKET_WORDS
         if fetch_add(c.bucket, at + CLAIMED, 1) == 0:  # H3
-            served = l[TICKETS_COPIED + k]
-            is_next = load_relaxed(c.bucket, at + SERVED) == served  # H4
+            served = load_relaxed(c.bucket, at + SERVED)  # H4
+            is_next = labelled(bucket, served) == ticket
+            # Whoever runs a bucket runs its records by number: this one may have been run for another that was claimed later.
+            step = 1 if (served - ticket) & TICKET <= TICKET >> 1 else -1
             if is_next:
                 if begun == serial:
                     begin_output(me, c, l, stage, serial)
@@ -249,7 +262,7 @@ def take_hybrid(me, c, o, s, l, stage, batch):
                 if fetch_add(c.bucket, at + CLAIMED, -1) == 1:  # H7
                     continue
             has_passed = end_output(me, c, o, l, stage, begun, serial + is_next) or has_passed
-            has_passed = run_bucket(me, c, o, s, l, stage, bucket, batch) or has_passed
+            has_passed = run_bucket(me, c, o, s, l, stage, bucket, batch, serial, step) or has_passed
         else:
             has_passed = end_output(me, c, o, l, stage, begun, serial) or has_passed
             c.work[me, stage, DELEGATED] += 1
@@ -266,10 +279,10 @@ def take_shared(me, c, o, s, l, stage, batch):
     first, count = claim(c, l, stage, batch, True)
     has_passed = False
     for k in range(count):
-        at = l[BUCKETS_COPIED + k] * BUCKET_WORDS + SERVED
-        ticket = l[TICKETS_COPIED + k]
+        at = (l[TICKETS_COPIED + k] >> TICKET_BITS) * BUCKET_WORDS + SERVED
+        ticket = l[TICKETS_COPIED + k] & TICKET
         spins = 0
-        while load_acquire(c.bucket, at) != ticket:
+        while load_acquire(c.bucket, at) & TICKET != ticket:
             spins += 1
             if spins % SPINS == 0:
                 yield_core()
@@ -277,7 +290,7 @@ def take_shared(me, c, o, s, l, stage, batch):
                     return count
             pause()
         has_passed = run_records(me, c, o, s, l, stage, first + k, 1) or has_passed
-        store_release(c.bucket, at, ticket + 1)
+        store_release(c.bucket, at, load_relaxed(c.bucket, at) + 1)
     if count > 0:
         flush(c, o, stage, has_passed)
     return count
