@@ -326,6 +326,15 @@ PLANTED = {
          "        store_relaxed(c.pending, i, edges + EDGE + WAITING)\n"),
         "chains, shared", JOINED, WRONG + "|" + TWICE,
     ),
+    "two owners are dealt the same places": (
+        (FLOW, "return owner * c.sets.size + c.filling[slice_of, FIRST_OPERATION]",
+         "return c.filling[slice_of, FIRST_OPERATION]"),
+        "chains, shared", CROSSED, ".*",
+    ),
+    "later slices are linked first": (
+        (FLOW, "    for part in range(c.rows[config, THREADS]):\n        stop", "    for part in (1, 0):\n        stop"),
+        "chains, shared", CROSSED, WRONG + "|" + TWICE + "|" + ASLEEP,
+    ),
     "reads wait for nothing": (
         (FLOW, "        if write != NOBODY:\n            fetch_add(c.pending, i, EDGE + WAITING)  # L1\n        return\n",
          "        return\n"),

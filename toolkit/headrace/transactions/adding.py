@@ -64,7 +64,7 @@ def addends(site: Site, columns: Sequence[str]) -> list[ast.stmt]:
             target = ast.Attribute(ast.Name(KEPT, ast.Load()), f"{ADDED}@{number}", ast.Store())
             value = copy.deepcopy(node.value)
             if isinstance(node.op, ast.Sub):
-                value = ast.UnaryOp(ast.USub(), value)
+                value = ast.BinOp(ast.Constant(0), ast.Sub(), value)
             assign = ast.copy_location(ast.Assign([target], value), node)
             made.append(ast.fix_missing_locations(assign))
     return made

@@ -96,7 +96,6 @@ def deal_to_owners(me, c, config, leaves_out):
             continue
         r = c.owner[config, c.sets[o] >> 1 & BUCKET_MASK]
         at = c.part_at[me, r]
-        prefetch_for_write(c.entries, at + AHEAD)
         c.entries[at] = o
         c.part_at[me, r] = at + 1
 

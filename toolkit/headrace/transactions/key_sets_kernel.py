@@ -14,14 +14,11 @@ Invariants  I1  operations of an event are contiguous, those of a slice too, in 
 """
 
 from headrace.kernel import kernel
-from headrace.memory.atomics import load_relaxed, prefetch_for_write
+from headrace.memory.atomics import load_relaxed
 from headrace.transactions.words import COUNT, NOTED
 
 # Columns of `filling`.
 SET_BEGIN, SET_AT, SET_END, SET_FULL, SET_STAMP, FIRST_OPERATION = range(6)
-
-AHEAD = 32
-"""How many operations before it is noted the place of one is asked for: who ran what it had in the batch before has read it."""
 
 SEARCHED = 16
 """A set of so many records is searched, a larger one hashed."""
@@ -112,13 +109,11 @@ def note_operation(c, me, at, end, record, word, overwrites):
     """An operation on a record; `word` says which one of which event, to whoever runs it; `combining_kernel` the rest.
 
     It becomes operation `at`, which is SET_AT; what is returned is the next one. So SET_AT is written for each, and read
-    for none: to wait for what was just written took as long as all the rest.
+    for none.
     """
     if at >= end:
         c.filling[me, SET_FULL] = 1
         return at
-    prefetch_for_write(c.sets, at + AHEAD)
-    prefetch_for_write(c.link, at + AHEAD)
     c.sets[at] = record << 1 | (1 if overwrites else 0)
     c.link[at] = word
     c.filling[me, SET_AT] = at + 1
