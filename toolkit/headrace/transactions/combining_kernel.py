@@ -21,7 +21,7 @@ State       known[me]   (stamp, operation) by record: the last one of the slice
 Invariants  I1  the operation that overwrites another one is of the same place in the
                 text, so it writes the same columns; is of the same slice; and no operation on
                 their record lies between them
-            I2  what is left out can neither fail nor be asked for (`overwriting`)
+            I2  what is left out can neither fail nor be asked for (`overwriting`), or is worked out already (`adding`, I5)
             I3  operations of an event that is not executed leave nothing out that is: those
                 of a slice are executed or not as one, for an executor stops noting at the
                 first event that does not fit, and only complete events are looked through
