@@ -37,7 +37,6 @@ Checked     tests/headrace/transactions/test_speculative.py, test_interleave_spe
 
 from headrace.kernel import kernel
 from headrace.memory.atomics import (
-    CELL,
     compare_exchange,
     exchange,
     fence,
@@ -45,8 +44,6 @@ from headrace.memory.atomics import (
     load_acquire,
     load_relaxed,
     pause,
-    prefetch,
-    prefetch_for_write,
     store_relaxed,
     store_release,
     yield_core,
@@ -282,12 +279,6 @@ def take_to_execute(me, c, l, executed):
         return False
     l[NEXT] = at
     l[LAST] = min(executed, at + EVENTS_TAKEN)
-    for i in range(at, l[LAST], CELL):  # somebody else wrote them, so they are asked for all at once
-        prefetch(c.refs, i)
-        prefetch_for_write(c.pending, i)
-        prefetch_for_write(c.order, i)
-        prefetch_for_write(c.set_at, i)
-        prefetch_for_write(c.set_size, i)
     return True
 
 
