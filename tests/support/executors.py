@@ -38,7 +38,7 @@ TRANSFER, LOOK, MIX, PUT = range(4)
 COMMON = """
 from headrace.codegen.modules import compiled as kernel
 from headrace.references import ROW_MASK
-from headrace.transactions.key_sets_kernel import begin_set, end_operations, end_set, note, note_operation
+from headrace.transactions.key_sets_kernel import SET_AT, SET_END, begin_set, end_operations, end_set, note, note_operation
 from headrace.transactions.versions_kernel import place_of
 from headrace.transactions.words import EVENT_SHIFT, VERSIONED
 
@@ -124,7 +124,8 @@ def prepare_operations(me, c, x, s, l, first, last):
         e = c.refs[i] & ROW_MASK
         begin_set(c, me, i)
         for j in range(s.size[e]):
-            note_operation(c, me, s.keys[e, j], i << EVENT_SHIFT | j, False)
+            at, end = c.filling[me, SET_AT], c.filling[me, SET_END]
+            note_operation(c, me, at, end, s.keys[e, j], i << EVENT_SHIFT | j, False)
         if not end_operations(c, me, i):
             return i
     return last

@@ -77,18 +77,18 @@ def test_example_a_ledger_is_watched_and_steered(opened, tmp_path):
     assert punctuation.slider.value == punctuation.entry.value == 500 and punctuation.slider.base == 10
     punctuation.entry.value = 2_000
     dashboard.settings["scheme"].choice.value = "lock"
-    dashboard.settings["sharing"].choice.value = "everything"
+    dashboard.settings["sharing"].choice.value = "socket"
     dashboard.threads.plus.click()
     assert dashboard.messages.problem.value == ""
     assert dashboard.messages.lines == tuple(
-        f"run.reconfigure({wish})" for wish in ("punctuation=2000", "scheme='lock'", "sharing='everything'", "threads=3")
+        f"run.reconfigure({wish})" for wish in ("punctuation=2000", "scheme='lock'", "sharing='socket'", "threads=3")
     )
     mapping = dashboard.mapping  # the load of a bucket is not measured: nothing is coloured by it or predicted from it
     mapping.buckets.value = "0-15"
     mapping.move.click()
     assert "no imbalance can be predicted" in mapping.prediction.value and "coloured" not in mapping.picture().title
     mapping.discard.click()
-    wanted = {"threads": 3, "scheme": "lock", "sharing": "everything", "punctuation": 2_000}
+    wanted = {"threads": 3, "scheme": "lock", "sharing": "socket", "punctuation": 2_000}
     eventually(lambda: wanted.items() <= run["transfer"].configuration.items(), 60)
     punctuation.entry.value = 0
     assert "punctuation=0): give a whole number from 1 to " in dashboard.messages.problem.value

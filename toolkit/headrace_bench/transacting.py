@@ -131,10 +131,11 @@ class Case:
 
     @property
     def schemes(self) -> tuple[str, ...]:
-        """Those that can run it."""
+        """Those that can run it; "none" only where it takes no locks."""
         node = self._stream.plan().output
         (bound,) = node.spec.bound.values()
-        return fitting(bound)
+        fit = fitting(bound)
+        return fit if not any(table.containers for table in bound.tables) else tuple(each for each in fit if each != "none")
 
     @property
     def can_split(self) -> bool:

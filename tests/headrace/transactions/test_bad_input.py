@@ -33,6 +33,7 @@ from headrace.errors import (
     UnsupportedTypeError,
 )
 from headrace.transactions import phases_kernel
+from headrace.transactions.options import TransactionOptions
 from support.workloads import eventually
 
 accounts = hr.table("accounts", columns={"balance": "int64"}, rows=10)
@@ -265,6 +266,16 @@ def test_example_tables_outside_a_transaction():
 def test_example_options_that_cannot_be_meant(kind, options, words):
     with fails(kind, *words):
         visits(GOOD.select(["ts", "key", "by", "turns"])).start(**options)
+
+
+@pytest.mark.logic
+def test_example_what_is_shared_unless_it_is_said():
+    """Operations in chains: nothing; whole transactions: everything, after a planned change too."""
+    given = TransactionOptions(None, threads=2, reconfigure=[(5, {"scheme": "lock"})])
+    assert given.initial("t", True).sharing == "nothing"
+    assert given.initial("t", False).sharing == given.planned("t", False)[0][1].sharing == "everything"
+    for sharing in ("nothing", "socket"):
+        assert TransactionOptions(None, threads=2, sharing=sharing).initial("t", False).sharing == sharing
 
 
 # -- while it runs ---------------------------------------------------------------------------------

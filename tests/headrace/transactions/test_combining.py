@@ -1,4 +1,4 @@
-"""Hot rows: operations that overwrite a row leave out those before them, and nobody can tell.
+"""Hot rows: operations that overwrite a row, or add to it, leave out those before them, and nobody can tell.
 
 Property    rows and tables are those of the serial definition however many operations of a batch overwrite each other,
             with reads and other writes between them, rejected events, events that do not fit, nulls and any threads,
@@ -17,7 +17,7 @@ import pytest
 
 import headrace as hr
 from headrace.errors import FunctionError
-from headrace.transactions import combining_kernel, overwriting, words
+from headrace.transactions import combining_kernel, overwriting, template, words
 from headrace.transactions.key_sets_kernel import FIRST_OPERATION, SET_AT
 from planted_mistakes import planted
 from support.transacted import agree
@@ -152,11 +152,31 @@ def from_another(e, t):
     hot[e.key].v = hot[e.key].w
 
 
+def adds_and_asks(e, t):
+    hot[e.key].v += 1
+    t.emit(sum=hot[e.key].v)
+
+
+def adds_to_less(e, t):
+    hot[e.key].i += 1
+
+
+def adds_itself(e, t):
+    hot[e.key].v += hot[e.key].v % 3
+
+
+def adds_real(e, t):
+    hot[e.key].x += 0.1
+
+
 LASTING = EVENTS.filter(pa.compute.is_valid(EVENTS["a"]))
 
 
 @pytest.mark.logic
-@pytest.mark.parametrize("function", [adds, asks, narrows, works_out, from_another], ids=lambda value: value.__name__)
+@pytest.mark.parametrize(
+    "function", [asks, narrows, works_out, from_another, adds_and_asks, adds_to_less, adds_itself, adds_real],
+    ids=lambda value: value.__name__,
+)  # fmt: skip
 def test_example_what_can_fail_or_is_asked_for_is_not_left_out(function):
     assert left_out(function, LASTING) == 0
 
@@ -172,6 +192,97 @@ def test_example_it_rests_where_it_does_not_pay():
         c.filling[0, words.COMBINED] += left * looked[-1]
         combining_kernel.end_combining(c, 0)
     assert looked == [True, *[False] * combining_kernel.BATCHES_WITHOUT, *[True] * 5]
+
+
+def counts(e, t):
+    """Two columns, a helper, what is worked out before, a column that may be null, a loop, a row of its own that is asked for."""
+    doubled = twice(e.number) - 7
+    row = hot[e.key]
+    row.v += doubled
+    row.w -= e.number // 3
+    for key, value in zip(e.keys, e.values):  # noqa: B905 (of one length)
+        hot[key].v += value
+
+
+def twice(value):
+    return value * 2
+
+
+def mixes(e, t):
+    if e.kind == "read":
+        t.emit(sum=hot[e.key].v + hot[e.key].w)
+    elif e.kind == "write":
+        hot[e.key].v += e.number
+    else:
+        hot[e.key].v = e.number
+
+
+@pytest.mark.logic
+@pytest.mark.parametrize(("threads", "punctuation", "sharing"), [(2, 40, "everything"), (3, 300, "nothing"), (1, 20, "nothing")])
+def test_example_sums_are_those_of_the_serial_definition(threads, punctuation, sharing):
+    for functions in ([counts, mixes], [adds, grep, counts]):
+        agree(functions, EVENTS, EMITS, schemes=["chains"], threads=threads, punctuation=punctuation, sharing=sharing)
+    agree([counts, mixes], EVENTS, EMITS, schemes=["chains"], threads=2, punctuation=300, max_operations=48)
+
+
+@pytest.mark.logic
+def test_example_one_sum_of_a_row_is_left_in_a_batch():
+    given = EVENTS.filter(pa.compute.not_equal(EVENTS["key"], 9))
+    batches = range(0, given.num_rows, 100)
+    assert left_out(adds, given) == given.num_rows - sum(len({*given.slice(at, 100)["key"].to_pylist()}) for at in batches)
+    assert left_out(counts, EVENTS) > EVENTS.num_rows
+
+
+# -- sums at the end of int64: each event as if it were alone
+
+full = hr.table("full", columns={"v": "int64", "w": "int64"}, rows=2, first={"v": 2**63 - 100, "w": -(2**63) + 50})
+
+
+def fills(e, t):
+    full[e.key].v += e.a
+    full[e.key].w += e.b
+
+
+def filled(a, b, key=None):
+    n = len(a)
+    return pa.table({"ts": range(n), "key": key or [0] * n, "a": pa.array(a, pa.int64()), "b": pa.array(b, pa.int64())})
+
+
+@pytest.mark.logic
+@pytest.mark.parametrize("threads", [1, 2])
+def test_example_a_row_that_leaves_int64_ends_the_run_at_that_event(threads):
+    within = filled([99, -50, 40, -99, 10] * 4, [-10, 10, -50, 50, 0] * 4)
+    agree([fills], within, schemes=["serial", "chains"], threads=threads, punctuation=20)
+    for a, b, wrong in (([60, 30, 20, -50], [0] * 4, 2), ([0] * 4, [-40, -5, -20, 40], 2), ([99, 1, 1, 1], [0, 0, 0, -60], 1)):
+        for scheme in ("serial", "chains"):
+            run = hr.stream(filled(a, b), event_time="ts").transact(fills).start(scheme=scheme, threads=threads, punctuation=20)
+            with pytest.raises(FunctionError, match=f"'ts': {wrong}"):
+                run.wait()
+
+
+@pytest.mark.logic
+def test_example_what_is_large_is_added_by_itself():
+    large = 2**40
+    given = filled([-large, 1, large, -1, -5, 5, 7], [1] * 7, key=[1] * 7)
+    agree([fills], given, schemes=["chains"], threads=2, punctuation=20)
+    assert left_out_of_sums(given) == 3
+
+
+def left_out_of_sums(given):
+    with hr.stream(given, event_time="ts").transact(fills).start(scheme="chains", threads=1, punctuation=100) as run:
+        run.wait()
+    return run.metrics().operators["fills"].values["combined"]
+
+
+def divides(e, t):
+    full[e.key].w += 100 // e.a
+
+
+@pytest.mark.logic
+def test_example_what_cannot_be_worked_out_ends_the_run_at_its_event():
+    given = filled([5, 1, 0, 2], [0] * 4)
+    with pytest.raises(FunctionError, match="'ts': 2"):
+        hr.stream(given, event_time="ts").transact(divides).to_arrow(scheme="chains", threads=2, punctuation=20)
 
 
 def fails_at_its_event(e, t):
@@ -191,10 +302,15 @@ def test_example_explain_says_where(capsys):
     hr.stream(EVENTS, event_time="ts").transact(grep, emits=EMITS).explain()
     said = capsys.readouterr().out.splitlines()
     assert sum("of several of a batch, with no other between, the last one is done" in line for line in said) == 1
+    assert sum("of several of a batch, with no other between, the sum is added" in line for line in said) == 1
 
 
 def check(*functions):
     agree([*functions], EVENTS, EMITS, schemes=["chains"], threads=2, punctuation=40)
+
+
+def check_full():
+    test_example_a_row_that_leaves_int64_ends_the_run_at_that_event(2)
 
 
 def check_not_left_out():
@@ -202,13 +318,22 @@ def check_not_left_out():
         assert left_out(function, LASTING) == 0
 
 
-NOTED = "        c.known[me, 2 * slot] = stamp\n        c.known[me, 2 * slot + 1] = o\n"
-IF_OVERWRITING = "        if c.sets[o] & 1 == 0:\n            continue\n" + NOTED
+NOTED = "    c.link_2[o] = left_out\n    c.known[me, 2 * slot] = stamp\n"
+IF_OVERWRITING = "    if c.sets[o] & 1 == 0:\n        return left_out\n" + NOTED
 MISTAKES = {
     "reads between are not seen": (combining_kernel, NOTED, IF_OVERWRITING, lambda: check(grep)),
     "of another place": (combining_kernel, "if both != 0 and (c.link[before] ^ c.link[o]) & MOST_SITES - 1 == 0:",
                          "if both != 0:", lambda: check(marks, sets_columns)),
     "the first one is done": (combining_kernel, "c.link[before] = LEFT_OUT", "c.link[o] = LEFT_OUT", lambda: check(grep)),
+    "sums are asked for between": (combining_kernel, NOTED, IF_OVERWRITING, lambda: check(mixes)),
+    "the last one alone": (template, "{cell}[o] += {cell}[before]", "{cell}[o] += 0 * {cell}[before]", lambda: check(counts)),
+    "the same sum twice": (combining_kernel, "c.link[before] = LEFT_OUT", "pass", lambda: check(counts)),
+    "a row that is full": (combining_kernel, "return -ROOMY <= value <= ROOMY", "return True", check_full),
+    "only whether all of it leaves int64": (template, "leaves_int64({place}, {cell}[k])", "leaves_int64({place}, {cell}[o])",
+                                            check_full),
+    "the event of another one": (combining_kernel, "while c.set_at[i] > o:", "while c.set_at[i] > o + 1:", check_full),
+    "large numbers": (combining_kernel, "return -MOST_ADDED <= added <= MOST_ADDED", "return True",
+                      test_example_what_is_large_is_added_by_itself),
     "what can fail": (overwriting, "_kind(value, event, readable) != kinds[target.attr]", "False", check_not_left_out),
     "a null": (overwriting, "nullable.append(value.attr)", "pass", test_example_a_null_fails_at_its_event),
 }  # fmt: skip

@@ -162,7 +162,7 @@ def case(k, events, configurations, plan=(), operations=16, workers=2, refused=(
         refs=[0] * log, tss=[0] * log, ats=[0] * log, places=[0] * log,
         set_at=[0] * log, set_size=[0] * log, pending=[0] * log, order=[0] * log,
         sets=[0] * operations, event_of=[0] * operations, link=[0] * operations, link_2=[0] * operations,
-        entries=[0] * operations, locks=[0] * (4 * records), tails=[0] * (4 * records),
+        entries=[0] * (workers * operations), locks=[0] * (4 * records), tails=[0] * (4 * records),
         table_rows=[1] * records + [NEVER, 0] + [0] * (2 * operations), table_places=[[0, 0, 1], [records, records + 2, 2]],
         heads=[0] * records, nodes=[0], behind=[0] * log, links=[], fingers=table(0),
         filling=table(16), known=table(4 * operations), part_at=table(16), base=table(16), stack=table(log),
@@ -325,6 +325,15 @@ PLANTED = {
          "        c.link[write] = i\n        edges = load_relaxed(c.pending, i)\n"
          "        store_relaxed(c.pending, i, edges + EDGE + WAITING)\n"),
         "chains, shared", JOINED, WRONG + "|" + TWICE,
+    ),
+    "two owners are dealt the same places": (
+        (FLOW, "return owner * c.sets.size + c.filling[slice_of, FIRST_OPERATION]",
+         "return c.filling[slice_of, FIRST_OPERATION]"),
+        "chains, shared", CROSSED, ".*",
+    ),
+    "later slices are linked first": (
+        (FLOW, "    for part in range(c.rows[config, THREADS]):\n        stop", "    for part in (1, 0):\n        stop"),
+        "chains, shared", CROSSED, WRONG + "|" + TWICE + "|" + ASLEEP,
     ),
     "reads wait for nothing": (
         (FLOW, "        if write != NOBODY:\n            fetch_add(c.pending, i, EDGE + WAITING)  # L1\n        return\n",

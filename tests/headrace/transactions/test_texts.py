@@ -15,7 +15,7 @@ import pytest
 
 import headrace as hr
 from headrace.errors import FunctionError, HeadraceError
-from headrace.ingress import encode, lists
+from headrace.ingress import encode, keys, lists
 from headrace.transactions import binding, event_columns, program, results
 from planted_mistakes import planted
 from support.transacted import SCHEMES, agree, agree_as_text, in_python, same
@@ -184,7 +184,7 @@ def keeps(e, t):
 
 def check_kept(scheme, monkeypatch):
     """Rows keep strings of events that are long gone, while so many others come that ids would be given again."""
-    monkeypatch.setattr(program, "_LEAST_RECYCLED", 8)
+    monkeypatch.setattr(keys, "_LEAST_RECYCLED", 8)
     rows, batch = 200, 20
     given = pa.table({"ts": range(rows), "seat": [n % 5 for n in range(rows)], "city": [f"city {n}" for n in range(rows)],
                       "is_first": [n < 5 for n in range(rows)]})  # fmt: skip

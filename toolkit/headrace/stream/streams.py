@@ -576,7 +576,8 @@ class Stream(Summarised):
         scheme, sharing, punctuation, max_delay, max_operations, unsafe
             Of transactions: how they are kept in order ("chains", "lock", "mvlk", "partition", "serial", "speculative",
             "adaptive"; "none" only with ``unsafe=True``), whose work an executor may take ("nothing", "everything",
-            "socket"), events of a batch (500) and how long one waits for its batch to fill ("10ms"), keys of a batch.
+            "socket"; by default "nothing" in operation chains, else "everything"), events of a batch (500) and how long one
+            waits for its batch to fill ("10ms"), keys of a batch.
         chains : {"radix", "skiplist"}
             Of transactions: how operation chains are made, where the scheme has such (`explain()` says): by sorting slices of
             a batch by parts of the rows, or as in the paper by inserting into a concurrent skip list for each row. The results

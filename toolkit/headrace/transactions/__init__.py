@@ -13,7 +13,8 @@ From a function to kernels:
 ``branches``          rows of branches that exclude each other, told apart
 ``determined``        from that, what only names its rows: the determined sets
 ``splitting``         from that, operations on single rows, where none depends on another one
-``overwriting``       which of them only the last one of several need be done
+``overwriting``       which of them only the last one of several need be done,
+``adding``            and of which the sum
 ``explained``         which of these it is, in words
 ``event_columns``     what functions read of the event
 ``binding``           what names stand for in kernels, and the rewritten functions
@@ -51,7 +52,7 @@ Running:
 ``speculative_kernel``  transactions on versions of rows (``multiversion_kernel``), executed and validated by
 ``speculation_kernel``  counters, and again until they read what is final
 ``operations_kernel`` transactions as operations, in ``chains_kernel``: a chain for each row, or
-``combining_kernel``  without those that a later one overwrites; or
+``combining_kernel``  without those that a later one overwrites or adds as well; or
 ``skip_chains_kernel`` the paper's: a concurrent skip list for each
 ``control``           what executors share, and configurations; ``words`` names its cells
 ``reconfiguration``   how a configuration is asked for, and when it holds

@@ -1,7 +1,8 @@
 """What the functions of a transaction read and write, as the kernels have it, and their rewritten text.
 
 Each function is written as itself (``user_0``) and as what only names its keys (``keys_0``); where all can be taken
-apart, also as operations: ``name_0`` notes them, ``unit_3`` does what one of site 3 does, ``post_0`` the rest.
+apart, also as operations: ``name_0`` notes them, ``unit_3`` does what one of site 3 does, ``post_0`` the rest; of an operation
+that adds, ``addends_3`` works out what.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from headrace.egress.containers import holds_text
 from headrace.errors import FunctionError
 from headrace.memory.arena import HEAD
 from headrace.transactions import layout
+from headrace.transactions.adding import ADDED, added_columns, addends
 from headrace.transactions.determined import name_keys
 from headrace.transactions.event_columns import Readable, event_fields
 from headrace.transactions.lowering import EMITTED, MASK, Lowered, Row, lower
@@ -38,6 +40,8 @@ PRIVATE = ("l",)
 """Parameter of one that runs whole: the executor's words."""
 TURNS = "turn_"
 """What names operations in a loop is given 0 for its turn, by the row's number."""
+NOTED, NOTED_END = "noted", "noted_end"
+"""What names operations is given where the next one goes, and where there is no more room."""
 NEXT_OPERATION = "next_operation"
 """What follows operations is given the first one of its function, and finds them in the order in which they were noted."""
 NO_TEXT = ""
@@ -63,6 +67,10 @@ class Taken:
         With the number of their function.
     overwriting : list
         By site, as of `overwriting.overwrites`.
+    adding : dict of int to list of str
+        By site, the columns of those that add, as of `adding.added_columns`.
+    addends : dict of int to GeneratedFunction
+        By site, what works out what they add.
     """
 
     names: list[GeneratedFunction]
@@ -70,6 +78,8 @@ class Taken:
     units: dict[int, GeneratedFunction]
     sites: list[tuple[int, Site]]
     overwriting: list[list[str] | None]
+    adding: dict[int, list[str]] = field(default_factory=dict)
+    addends: dict[int, GeneratedFunction] = field(default_factory=dict)
 
     @property
     def whole(self) -> set[int]:
@@ -103,7 +113,7 @@ class Bound:
     def generated(self) -> list[GeneratedFunction]:
         """All there are, for errors of the compiler."""
         taken = self.operations
-        parts = [] if taken is None else [*taken.names, *taken.posts, *taken.units.values()]
+        parts = [] if taken is None else [*taken.names, *taken.posts, *taken.units.values(), *taken.addends.values()]
         return [*self.functions, *self.speculative, *self.keys, *parts]
 
 
@@ -202,6 +212,11 @@ def kept_field(site: int, number: int) -> str:
     return f"kept_{site}_{number}"
 
 
+def added_field(site: int, number: int) -> str:
+    """The array of what operations of a site add to one of their columns: of the sums so far, of its slice of a batch."""
+    return f"added_{site}_{number}"
+
+
 def memory_of(kind: str) -> str:
     """"float64" or "int64": what values of a kind are kept in."""
     known = scalar(kind)
@@ -277,7 +292,7 @@ class _Writing:
             rows = {one.row.name: Opened(self._role(one.row), noted[site], _kind_of_key(one.row)) for site, one in own}
             turns = tuple(f"{TURNS}{one.row.number}" for _, one in own if one.loops)
             bindings: dict[str, Any] = {"e": self._fields} | {row.role: {} for row in rows.values()}
-            given = (*turns, *columns)
+            given = (*turns, NOTED, NOTED_END, *columns)
             names.append(self._specialised(f"name_{number}", each.name, given, bindings, rows, {}, "any"))
             rows = {one.row.name: Opened(self._role(one.row), _next_operation(one.row), _kind_of_key(one.row)) for _, one in own}
             bindings = {"e": self._fields, "state emitted": self._emitted(number)}
@@ -285,7 +300,28 @@ class _Writing:
             named = {EMITTED: "state emitted"}
             given = (NEXT_OPERATION, *columns)
             posts.append(self._specialised(f"post_{number}", each.post, given, bindings, rows, named, "any"))
-        return Taken(names, posts, units, sites, overwriting)
+        adding = {}
+        for site, (number, one) in enumerate(sites):
+            lowered = splits[number].lowered
+            assert lowered is not None
+            if (added := added_columns(one, lowered.captured.parameters[0])) is not None:
+                adding[site] = added
+        worked_out = {site: self._addends(site, sites[site][1], splits[sites[site][0]], columns) for site in adding}
+        return Taken(names, posts, units, sites, overwriting, adding, worked_out)
+
+    def _addends(self, site: int, one: Site, of: Split, columns: tuple[str, ...]) -> GeneratedFunction:
+        """What an operation adds, worked out before it is run."""
+        assert of.lowered is not None
+        added = added_columns(one, of.lowered.captured.parameters[0])
+        assert added is not None
+        cells = [f"s.{added_field(site, number)}[o]" for number in range(len(added))]
+        kept: dict[str, Binding] = {f"{ADDED}@{number}": FieldBinding(cell, cell, "int64") for number, cell in enumerate(cells)}
+        node = copy.copy(of.lowered.captured.node)
+        node.body = addends(one, added)
+        captured = dataclasses.replace(of.lowered.captured, node=ast.fix_missing_locations(node))
+        bindings: dict[str, Any] = {"e": self._fields, TURN: "turn", "state kept": kept}
+        named = {KEPT: "state kept", TURN: TURN}
+        return self._specialised(f"addends_{site}", captured, ("o", "turn", *columns), bindings, {}, named, None)
 
     def _overwrites(self, one: Site, of: Split) -> list[str] | None:
         assert of.lowered is not None
@@ -312,7 +348,8 @@ class _Writing:
         record = f"s.table_first[{self._tables.index(one.row.table)}] + row_{one.row.number}"
         turn = f"{TURNS}{one.row.number}" if one.loops else "0"
         is_there = "False" if nullable is None else " and ".join(f"n_{name}" for name in nullable) or "True"
-        text = f"note_operation(c, me, {record}, i << EVENT_SHIFT | {turn} << TURN_SHIFT | {site}, {is_there})\n"
+        text = f"{NOTED} = note_operation(c, me, {NOTED}, {NOTED_END}, {record}, i << EVENT_SHIFT | {turn} << TURN_SHIFT"
+        text += f" | {site}, {is_there})\n"
         if one.loops:
             text += f"{turn} = {turn} + 1\n"
         if not one.is_unit:

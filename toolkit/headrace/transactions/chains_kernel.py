@@ -9,7 +9,7 @@ slice 0, then of slice 1, and so on.
     slice 1 (executor 1)              | part 0: a5    | part 1: d4 b5 |      part 1 runs b1 d2 d4 b5
 
 State       entries, part_at   of each slice, its operations by part (private, then
-                        read by all)
+                        read by all): `bounds_of`
             link[o]     its event, and what else the program says of it in a word; LEFT_OUT: it is in no chain
             CURSOR, CURSOR_2   the parts that somebody runs already, where they are shared
 Invariants  I1  a record is in one part, and a part is run by one executor
@@ -27,6 +27,7 @@ from headrace.kernel import kernel
 from headrace.memory.atomics import fetch_add
 from headrace.references import BUCKET_MASK, BUCKETS
 from headrace.transactions.combining_kernel import LEFT_OUT
+from headrace.transactions.flow_kernel import deal_to_owners, first_dealt
 from headrace.transactions.key_sets_kernel import FIRST_OPERATION, SET_AT
 from headrace.transactions.words import (
     CURSOR,
@@ -64,6 +65,9 @@ def part_of(c, config, record, parts):
 @kernel
 def sort_by_part(me, c, config):
     """Arrange the operations of one's slice by the part of their records; the order of events stays."""
+    if c.rows[config, SHARING] == SHARED_NOTHING:
+        deal_to_owners(me, c, config, True)
+        return
     start, stop = c.filling[me, FIRST_OPERATION], c.filling[me, SET_AT]
     parts = parts_of(c, config)
     for p in range(parts + 1):
@@ -87,6 +91,14 @@ def sort_by_part(me, c, config):
 
 
 @kernel
+def bounds_of(c, config, slice_of, p):
+    """Where in `entries` the operations of a slice on part `p` begin, and where they end."""
+    if c.rows[config, SHARING] == SHARED_NOTHING or c.rows[config, THREADS] == 1:
+        return first_dealt(c, slice_of, p), c.part_at[slice_of, p]
+    return c.part_at[slice_of, p], c.part_at[slice_of, p + 1]
+
+
+@kernel
 def take_part(me, c, l, config):
     """The next part to run, or -1: one's own, or one of those that executors share, all of them or half of them each."""
     threads, sharing = c.rows[config, THREADS], c.rows[config, SHARING]
@@ -106,4 +118,4 @@ def take_part(me, c, l, config):
     return p if p < parts else -1
 
 
-__all__ = ["part_of", "parts_of", "sort_by_part", "take_part"]
+__all__ = ["bounds_of", "part_of", "parts_of", "sort_by_part", "take_part"]

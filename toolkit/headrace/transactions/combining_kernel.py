@@ -1,28 +1,35 @@
-"""Hot rows: of operations that overwrite a row, where no other one comes between, the last one is done and no other.
+"""Hot rows: of operations that overwrite a row, where no other one comes between, the last one is done and no other; of those
+that add to it, too, and it adds what all of them do.
 
 An executor looks through the operations of its slice of the batch as it notes them,
 and keeps by record which was the last one. What a later one overwrites is left out:
 it gets no place in the chain of its row, which is shorter by so much.
 
     row r    W1 W2 R3 W4 W5 W6      is run as      W2 R3 W6
+    row q    +1 +1 R3 +2 +5 -1      is run as      +2 R3 +6
 
 Where too few operations are left out the looking costs more than it spares: then the
 executor does without for some batches, and tries again.
 
 State       known[me]   (stamp, operation) by record: the last one of the slice
-            sets[o]     its record, and in bit 0 whether it overwrites it
+            sets[o]     its record, and in bit 0 whether it overwrites it, or what it adds is in `added`
             link[o]     LEFT_OUT, where operation o is
+            link_2[o]   the operation that it has left out, or -1
+            added[o]    of an operation that adds (`adding`): what it adds, and all that it has left out; by site and column
             filling[me] COMBINING: the stamp of the slice, 0 if it is not looked through; COMBINED: operations left out so
                         far; LEFT_BEFORE: when the slice began; REST: slices to do without
 Invariants  I1  the operation that overwrites another one is of the same place in the
                 text, so it writes the same columns; is of the same slice; and no operation on
                 their record lies between them
-            I2  what is left out can neither fail nor be asked for (`overwriting`)
+            I2  what is left out can neither fail nor be asked for (`overwriting`), or is worked out already (`adding`, I5)
             I3  operations of an event that is not executed leave nothing out that is: those
                 of a slice are executed or not as one, for an executor stops noting at the
                 first event that does not fit, and only complete events are looked through
             I4  `operations` of an event stay where they are: others are found by their
                 distance from the first one
+            I5  added[o] is what the row has more, after o, than before the first one of those that o stands for. Each of
+                them adds MOST_ADDED at most, and a slice has fewer than 2**30: so no sum leaves int64, and none of a row
+                that is_roomy. Of another row the sums say, from the first one on, at which event it leaves int64
 Checked     tests/headrace/transactions/test_combining.py
 """
 
@@ -31,6 +38,10 @@ from headrace.transactions.key_sets_kernel import FIRST_OPERATION, SET_AT, SET_S
 from headrace.transactions.words import COMBINED, COMBINING, LEFT_BEFORE, MOST_SITES, REST
 
 LEFT_OUT = -1
+MOST_ADDED = (1 << 31) - 1
+"""What is larger is added by itself."""
+MOST = (1 << 63) - 1
+ROOMY = 1 << 62
 PAYS = 4
 """One in so many operations has to be left out, or it is not worth looking."""
 BATCHES_WITHOUT = 15
@@ -49,25 +60,52 @@ def begin_combining(c, me, is_worth_it):
 
 
 @kernel
-def combine(c, me, begin):
-    """Leave out what operations `begin` and up overwrite: all of one event, which is complete."""
+def combine(c, me, o):
+    """Operation `o` of a complete event is looked at. The one that it makes needless, which is left out; none: -1."""
     stamp = c.filling[me, COMBINING]
-    if stamp == 0:
-        return
     mask = c.known.shape[1] // 2 - 1
-    for o in range(begin, c.filling[me, SET_AT]):
-        record = c.sets[o] >> 1
-        slot = record & mask
-        while c.known[me, 2 * slot] == stamp and c.sets[c.known[me, 2 * slot + 1]] >> 1 != record:
-            slot = (slot + 1) & mask
-        if c.known[me, 2 * slot] == stamp:
-            before = c.known[me, 2 * slot + 1]
-            both = c.sets[before] & c.sets[o] & 1
-            if both != 0 and (c.link[before] ^ c.link[o]) & MOST_SITES - 1 == 0:  # I1
-                c.link[before] = LEFT_OUT
-                c.filling[me, COMBINED] += 1
-        c.known[me, 2 * slot] = stamp
-        c.known[me, 2 * slot + 1] = o
+    record = c.sets[o] >> 1
+    slot = record & mask
+    while c.known[me, 2 * slot] == stamp and c.sets[c.known[me, 2 * slot + 1]] >> 1 != record:
+        slot = (slot + 1) & mask
+    left_out = -1
+    if c.known[me, 2 * slot] == stamp:
+        before = c.known[me, 2 * slot + 1]
+        both = c.sets[before] & c.sets[o] & 1
+        if both != 0 and (c.link[before] ^ c.link[o]) & MOST_SITES - 1 == 0:  # I1
+            c.link[before] = LEFT_OUT
+            c.filling[me, COMBINED] += 1
+            left_out = before
+    c.link_2[o] = left_out
+    c.known[me, 2 * slot] = stamp
+    c.known[me, 2 * slot + 1] = o
+    return left_out
+
+
+@kernel
+def is_small(added):
+    """Whether a number may be added up with others."""
+    return -MOST_ADDED <= added <= MOST_ADDED
+
+
+@kernel
+def is_roomy(value):
+    """Whether a row's value stays within int64 whatever a slice of a batch adds."""
+    return -ROOMY <= value <= ROOMY
+
+
+@kernel
+def leaves_int64(value, added):
+    """Whether a sum is none of int64."""
+    return value > MOST - added if added > 0 else value < -MOST - 1 - added
+
+
+@kernel
+def event_before(c, i, o):
+    """The event that operation `o` is of, which comes before event `i` of its slice, or is that one (I4)."""
+    while c.set_at[i] > o:
+        i -= 1
+    return i
 
 
 @kernel
@@ -79,4 +117,13 @@ def end_combining(c, me):
             c.filling[me, REST] = BATCHES_WITHOUT
 
 
-__all__ = ["LEFT_OUT", "begin_combining", "combine", "end_combining"]
+__all__ = [
+    "LEFT_OUT",
+    "begin_combining",
+    "combine",
+    "end_combining",
+    "event_before",
+    "is_roomy",
+    "is_small",
+    "leaves_int64",
+]

@@ -142,8 +142,13 @@ def order_of(scheme: str, has_versions: bool) -> str:
     --------
     >>> order_of("mvlk", has_versions=True), order_of("mvlk", has_versions=False)
     ('mvlk', 'lock')
+
+    Notes
+    -----
+    "none" too: two threads that make room in one set at the same time do not only give wrong results, they break the memory
+    of the whole process.
     """
-    return "lock" if scheme == "mvlk" and not has_versions else scheme
+    return "lock" if scheme in ("mvlk", "none") and not has_versions else scheme
 
 
 @by_reference
@@ -169,7 +174,7 @@ class ControlArrays(NamedTuple):
     event_of: np.ndarray
     link: np.ndarray  # by scheme
     link_2: np.ndarray
-    entries: np.ndarray  # int64[operations + workers * PIECE]: operations, as a scheme arranges them
+    entries: np.ndarray  # int64[workers * (operations + PIECE)]: operations, as a scheme arranges them
     # By record.
     locks: np.ndarray  # int64[RECORD_WORDS * records]
     tails: np.ndarray  # int64[RECORD_WORDS * records]
@@ -264,7 +269,7 @@ def allocate(
         refs=column(capacity), tss=column(capacity), ats=column(capacity), places=column(capacity),
         set_at=column(capacity), set_size=column(capacity), pending=column(capacity), order=column(capacity),
         sets=column(operations), event_of=column(operations), link=column(operations), link_2=column(operations),
-        entries=column(operations + max_threads * PIECE),
+        entries=column(max_threads * (operations + PIECE)),
         locks=column(RECORD_WORDS * records),
         tails=column(RECORD_WORDS * records),
         table_rows=table_rows,

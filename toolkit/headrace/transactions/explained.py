@@ -20,6 +20,7 @@ def explain(bound: Bound) -> str:
     taken = bound.operations
     pairs = [] if taken is None else zip(taken.sites, taken.overwriting, strict=True)
     overwriting = [site for (_, site), nullable in pairs if nullable is not None]
+    adding = [] if taken is None else [taken.sites[number][1] for number in taken.adding]
     for lowered, split in zip(bound.lowered, bound.splits, strict=True):
         lines.append(f"{lowered.captured.name}")
         for row in lowered.rows.values():
@@ -28,7 +29,7 @@ def explain(bound: Bound) -> str:
         if not lowered.rows:
             lines.append("  no row")
         lines.append(f"  rejected: {'what it wrote before is put back' if lowered.must_undo else 'nothing is written before'}")
-        lines += [f"  {line}" for line in _operations(split, overwriting)]
+        lines += [f"  {line}" for line in _operations(split, overwriting, adding)]
     if bound.undetermined is None:
         lines.append("keys: known from the event alone")
         lines += [_execution(bound), _versions(bound)]
@@ -40,7 +41,7 @@ def explain(bound: Bound) -> str:
     return "\n".join(lines).replace(SAME, "").replace(OTHER, "")
 
 
-def _operations(split: Split, overwriting: list[Site]) -> list[str]:
+def _operations(split: Split, overwriting: list[Site], adding: list[Site]) -> list[str]:
     if split.reason:
         return [f"operations: it runs whole, since {split.reason}"]
     lines = []
@@ -50,6 +51,7 @@ def _operations(split: Split, overwriting: list[Site]) -> list[str]:
             saved = ", ".join(column for column, _ in site.saved)
             gives = f", gives {saved} to what follows" if saved else ""
             last = "; of several of a batch, with no other between, the last one is done" if site in overwriting else ""
+            last = "; of several of a batch, with no other between, the sum is added" if site in adding else last
             lines.append(f"operation on {site.row.name}{often}: by itself{gives}{last}")
         else:
             lines.append(f"operation on {site.row.name}{often}: the whole function, since {site.why}")

@@ -40,6 +40,7 @@ Checked     tests/headrace/transactions/test_interleave.py, test_executors.py
 from headrace.kernel import kernel
 from headrace.memory.atomics import fetch_add, load_relaxed, prefetch_for_write
 from headrace.references import BUCKET_MASK
+from headrace.transactions.combining_kernel import LEFT_OUT
 from headrace.transactions.key_sets_kernel import FIRST_OPERATION, SET_AT
 from headrace.transactions.stealing_kernel import steal
 from headrace.transactions.words import (
@@ -76,27 +77,27 @@ BATCH, LAST_WRITE, FIRST_OF_GROUP, LAST_OF_GROUP = range(4)
 
 
 @kernel
-def sort_by_owner(me, c, config):
-    """Arrange the operations of one's slice by who owns their records; the order of events stays."""
+def first_dealt(c, slice_of, owner):
+    """Where in `entries` the operations of a slice begin that are dealt to an owner; they end at its `part_at`."""
+    return owner * c.sets.size + c.filling[slice_of, FIRST_OPERATION]
+
+
+@kernel
+def deal_to_owners(me, c, config, leaves_out):
+    """Deal the operations of one's slice to who owns their records; the order of events stays.
+
+    Each owner's have a stretch of `entries` of their own, which would hold all of the slice: nobody has to count first.
+    """
     start, stop = c.filling[me, FIRST_OPERATION], c.filling[me, SET_AT]
-    threads = c.rows[config, THREADS]
-    for r in range(threads + 1):
-        c.part_at[me, r] = 0
+    for r in range(c.rows[config, THREADS]):
+        c.part_at[me, r] = first_dealt(c, me, r)
     for o in range(start, stop):
+        if leaves_out and c.link[o] == LEFT_OUT:
+            continue
         r = c.owner[config, c.sets[o] >> 1 & BUCKET_MASK]
-        c.part_at[me, r + 1] += 1
-    at = start
-    for r in range(threads + 1):
-        at += c.part_at[me, r]
-        c.part_at[me, r] = at
-    # part_at[r] is now where the part of r begins; placing moves it to where the part ends.
-    for o in range(start, stop):
-        r = c.owner[config, c.sets[o] >> 1 & BUCKET_MASK]
-        c.entries[c.part_at[me, r]] = o
-        c.part_at[me, r] += 1
-    for r in range(threads, 0, -1):
-        c.part_at[me, r] = c.part_at[me, r - 1]
-    c.part_at[me, 0] = start
+        at = c.part_at[me, r]
+        c.entries[at] = o
+        c.part_at[me, r] = at + 1
 
 
 @kernel
@@ -105,8 +106,8 @@ def link_owned(me, c, config):
     executed = load_relaxed(c.words, FIT)
     batch = load_relaxed(c.words, SEEN) + 1
     for part in range(c.rows[config, THREADS]):
-        stop = c.part_at[part, me + 1]
-        for k in range(c.part_at[part, me], stop):
+        stop = c.part_at[part, me]
+        for k in range(first_dealt(c, part, me), stop):
             if k + AHEAD < stop:
                 prefetch_for_write(c.tails, (c.sets[c.entries[k + AHEAD]] >> 1) * RECORD_WORDS)
             o = c.entries[k]

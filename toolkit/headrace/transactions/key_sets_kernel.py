@@ -105,15 +105,19 @@ def end_set(c, me, i):
 
 
 @kernel
-def note_operation(c, me, record, word, overwrites):
-    """An operation on a record; `word` says which one of which event, to whoever runs it; `combining_kernel` the rest."""
-    at = c.filling[me, SET_AT]
-    if at >= c.filling[me, SET_END]:
+def note_operation(c, me, at, end, record, word, overwrites):
+    """An operation on a record; `word` says which one of which event, to whoever runs it; `combining_kernel` the rest.
+
+    It becomes operation `at`, which is SET_AT; what is returned is the next one. So SET_AT is written for each, and read
+    for none.
+    """
+    if at >= end:
         c.filling[me, SET_FULL] = 1
-        return
+        return at
     c.sets[at] = record << 1 | (1 if overwrites else 0)
     c.link[at] = word
     c.filling[me, SET_AT] = at + 1
+    return at + 1
 
 
 @kernel

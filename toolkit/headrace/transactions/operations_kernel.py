@@ -10,7 +10,7 @@ This file is included in each generated module of the family "operations", behin
 
 from headrace.kernel import kernel
 from headrace.memory.atomics import load_relaxed
-from headrace.transactions.chains_kernel import sort_by_part, take_part
+from headrace.transactions.chains_kernel import bounds_of, sort_by_part, take_part
 from headrace.transactions.combining_kernel import LEFT_OUT, begin_combining, end_combining
 from headrace.transactions.flow_kernel import class_of
 from headrace.transactions.key_sets_kernel import (
@@ -60,12 +60,11 @@ def prepare_batch(me, c, x, s, l, config):
             sort_by_part(me, c, config)
     else:  # in the order of events as they stand
         at = c.filling[0, FIRST_OPERATION]
-        c.part_at[0, 0] = at
         for o in range(at, c.filling[0, SET_AT]):
             if c.link[o] != LEFT_OUT:
                 c.entries[at] = o
                 at += 1
-        c.part_at[0, 1] = at
+        c.part_at[0, 0] = at
     return fit
 
 
@@ -120,7 +119,8 @@ def execute_batch(me, c, x, s, l, config):
             run_chains(me, c, x, s, l, p, threads, executed)
             continue
         for slice_of in range(threads):
-            run_operations(me, c, x, s, l, c.part_at[slice_of, p], c.part_at[slice_of, p + 1], executed)
+            begin, end = bounds_of(c, config, slice_of, p)
+            run_operations(me, c, x, s, l, begin, end, executed)
 
 
 @kernel

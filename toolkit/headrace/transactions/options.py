@@ -38,8 +38,9 @@ class TransactionOptions:
     scheme : str
         One of `SCHEMES`, or "adaptive": they are tried while the run goes on, see
         `headrace.controllers.AdaptiveScheme`.
-    sharing : {"nothing", "everything", "socket"}
-        What executors take each other's work from.
+    sharing : {"nothing", "everything", "socket"}, optional
+        What executors take each other's work from. By default nothing where operations are run in chains, and everything
+        where transactions run whole: who counts others down has more to do than who does not.
     punctuation : int
         Events of a batch.
     max_delay : duration
@@ -72,7 +73,7 @@ class TransactionOptions:
         threads: Any = 1,
         max_threads: int | None = None,
         scheme: str = DEFAULT_SCHEME,
-        sharing: str = "nothing",
+        sharing: str | None = None,
         punctuation: int = DEFAULT_PUNCTUATION,
         max_delay: Any = DEFAULT_MAX_DELAY,
         mapping: Mapping | None = None,
@@ -85,6 +86,8 @@ class TransactionOptions:
     ):
         self._run = run if scheme == ADAPTIVE else None
         scheme = DEFAULT_SCHEME if scheme == ADAPTIVE else scheme
+        self._is_sharing_asked = sharing is not None
+        sharing = "nothing" if sharing is None else sharing
         self._threads = threads if isinstance(threads, dict) else {None: threads}
         self.unsafe = unsafe
         self.debug = run is not None and run.debug
@@ -147,16 +150,19 @@ class TransactionOptions:
         """Whether a controller chooses the scheme."""
         return self._run is not None
 
-    def initial(self, operator: str) -> Configuration:
-        """Configuration 0 of an operator."""
+    def initial(self, operator: str, can_split: bool) -> Configuration:
+        """Configuration 0 of an operator, whose transactions are run as operations or whole."""
         threads = int(self._threads.get(operator, self._threads.get(None, 1)))
+        first = self._first
+        if not (self._is_sharing_asked or can_split):
+            first = replace(first, sharing="everything")
         if self._mapping is not None and max(self._mapping.owners) < threads:
-            return replace(self._first, threads=threads, mapping=self._mapping)
-        return replace(self._first, threads=threads, mapping=in_turn(threads))
+            return replace(first, threads=threads, mapping=self._mapping)
+        return replace(first, threads=threads, mapping=in_turn(threads))
 
-    def planned(self, operator: str) -> list[tuple[int, Configuration]]:
+    def planned(self, operator: str, can_split: bool) -> list[tuple[int, Configuration]]:
         """(row, configuration), rising."""
-        found, present = [], self.initial(operator)
+        found, present = [], self.initial(operator, can_split)
         for at, wish in self._planned:
             mapping = None if "threads" in wish else present.mapping
             present = self.checked({name: getattr(present, name) for name in _PLANNED} | {"mapping": mapping} | wish)

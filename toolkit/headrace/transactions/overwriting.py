@@ -3,8 +3,7 @@
 Of such operations on one row, where no other one comes between, only the last is done (`combining_kernel`): for hot
 rows that many events of a batch write. An operation is one if each of its statements gives a column a constant, a
 column of the event or an element of a list that is looped over, of the column's own kind: it cannot fail, overflow or
-reject, and nobody asks for what the row was. A sum is none, even of integers: with a batch added up beforehand an
-overflow would show at another event, or not at all.
+reject, and nobody asks for what the row was. A sum is none: `adding`.
 
 Source      ours: one hot row bounds what chains can do, whoever builds them.
 """

@@ -33,6 +33,7 @@ from headrace.transactions.binding import (
     TEMPORARIES,
     TEXT_FIELDS,
     Bound,
+    added_field,
     event_field,
     kept_field,
     mask_field,
@@ -50,7 +51,6 @@ _TOO_MANY_TEXTS = (
     f"more than {MAX_TEXTS:,} different strings are in use at one time; where columns of tables hold strings, all that events"
     f" brought are kept: give numbers, such as ids, for strings that are hardly ever the same"
 )
-_LEAST_RECYCLED = 1 << 14
 
 
 class Program:
@@ -82,7 +82,6 @@ class Program:
         self.columns |= {name: np.dtype(np.int64) for column in self.lists for name in names_of(column)}
         self.carried = first.schema.names
         self.texts = OrderedTexts(MAX_TEXTS, _TOO_MANY_TEXTS) if self.bound.has_texts else None
-        self._recycle_at = _LEAST_RECYCLED
         self.text_columns: Mapping[str, KeyDictionary] = {}
         if self.texts is not None:
             self.texts.set_types([pa.string()])
@@ -106,6 +105,9 @@ class Program:
                 kind = one.row.table.columns[column]
                 assert isinstance(kind, str)
                 fields[kept_field(site, number)] = reserved(operations, memory_of(kind))
+        for site, columns in (self.bound.operations.adding if self.bound.operations else {}).items():
+            for number in range(len(columns)):
+                fields[added_field(site, number)] = reserved(operations, np.int64)
         fields["event_rejected"] = reserved(MOST_PUNCTUATION, np.int64)
         dtypes: dict[str, Any] = {}
         for name, kind in self.spec.emits.items():
@@ -132,10 +134,7 @@ class Program:
         """Strings of events up to `watermark` are not looked at any more."""
         if self.texts is None or self._keeps_texts or watermark >= END_OF_TIME:
             return
-        self.texts.horizon = watermark + 1
-        if self.texts.size > self._recycle_at:
-            self.texts.recycle(self.texts.horizon)
-            self._recycle_at = max(_LEAST_RECYCLED, 2 * self.texts.size)
+        self.texts.expire(watermark + 1)
 
     # -- failures
 

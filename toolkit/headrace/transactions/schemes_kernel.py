@@ -9,9 +9,9 @@ executor that runs all events, `none` runs each slice as if there were no other.
 from headrace.kernel import kernel
 from headrace.memory.atomics import load_relaxed, now_ns
 from headrace.transactions.flow_kernel import (
+    deal_to_owners,
     link_owned,
     release_followers,
-    sort_by_owner,
     take_ready,
 )
 from headrace.transactions.locks_kernel import take_locked, unlock
@@ -62,7 +62,7 @@ def arrange_slice(me, c, l, config, fit):
     """What an executor makes of the key sets of its slice, of which those before event `fit` are there."""
     scheme = c.rows[config, SCHEME]
     if scheme == CHAINS:
-        sort_by_owner(me, c, config)
+        deal_to_owners(me, c, config, False)
     elif scheme == PARTITION:
         number_slice(me, c, config, l[RANK_FIRST], fit)
 

@@ -52,13 +52,14 @@ class TransactionSection(GatedSection):
         self.options, self.max_threads, self._debug = options, options.max_threads, options.debug
         operations = control.operations_of(MOST_PUNCTUATION, options.max_operations)
         self.program = program = Program(node, branches, options.max_threads, options.max_state, operations)
-        initial, planned = options.initial(self.name), options.planned(self.name)
+        can_split = self.can_split
+        initial, planned = options.initial(self.name, can_split), options.planned(self.name, can_split)
         if options.adapts and objection(program.bound, initial.scheme) is not None:
             initial = replace(initial, scheme="speculative")
         for configuration in (initial, *(each for _, each in planned)):
             if (wrong := objection(program.bound, configuration.scheme)) is not None:
                 raise wrong
-        if options.has_skip_lists and not self.can_split:
+        if options.has_skip_lists and not can_split:
             raise no_operations(program.bound)
         self._initial = initial
         self._open_gate("log", len(branches), 1, GATE_CAPACITY)
@@ -75,7 +76,6 @@ class TransactionSection(GatedSection):
         self.finisher = program.finisher(self.stores)
         self._modules: dict[str, Built] = {}
         self._private = [program.private() for _ in range(self.max_threads)]
-        can_split = self.can_split
         control.write_configuration(self.control, 0, initial, can_split)
         for index, (at, configuration) in enumerate(planned):
             control.plan_configuration(self.control, index, at, configuration, can_split)
@@ -137,7 +137,7 @@ class TransactionSection(GatedSection):
 
     def compile_work(self) -> None:
         """Compile the loops of all schemes that are planned."""
-        for configuration in (self._initial, *(each for _, each in self.options.planned(self.name))):
+        for configuration in (self._initial, *(each for _, each in self.options.planned(self.name, self.can_split))):
             self._compile_for(configuration)
 
     def compile_handles(self) -> None:

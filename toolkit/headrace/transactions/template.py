@@ -6,6 +6,7 @@ Supplies what `executor_kernel`, `whole_kernel` and `operations_kernel` name at 
     undo[executor, word]    rows as they were before a transaction that may still be rejected
     event_mask_0[i], emitted_x[i]  what function 0 emitted for event i of the batch: bit 0 that it did, bit 1 + n column n
     fate_0[i]               what becomes of function 0 of event i, as operations, and the first of these
+    added_2_0[o]            what operation o, of site 2, adds to the first of its columns (`combining_kernel`)
     kept_2_0[o]             what operation o, of site 2, saved of its row: the EventBlotter of TStream, section IV-B
     event_rejected[i]       whether any of its transactions was rejected
     row_mask, ring_x        columns of the results, a ring for each executor; bit 0 of the mask: rejected
@@ -21,7 +22,7 @@ from headrace.codegen.included import included
 from headrace.codegen.text import indent
 from headrace.ingress.store import directory_width
 from headrace.transactions import layout, undo_kernel
-from headrace.transactions.binding import TURNS, Bound, event_field, mask_field
+from headrace.transactions.binding import TURNS, Bound, added_field, event_field, mask_field
 from headrace.transactions.event_columns import Readable
 from headrace.transactions.results import ring_field
 
@@ -30,10 +31,10 @@ from headrace.codegen.modules import compiled as kernel
 from headrace.ingress.store import CHUNK
 from headrace.ingress.store_kernel import locate, validity_at, values_at
 from headrace.memory.atomics import load_relaxed, view_f64, view_i64, view_u8
-from headrace.transactions.combining_kernel import combine
-from headrace.transactions.key_sets_kernel import SET_AT, begin_set, end_operations, end_set, note, note_operation
+from headrace.transactions.combining_kernel import combine, event_before, is_roomy, is_small, leaves_int64
+from headrace.transactions.key_sets_kernel import SET_AT, SET_END, begin_set, end_operations, end_set, note, note_operation
 from headrace.transactions.versions_kernel import place_of
-from headrace.transactions.words import CAUSE, COUNT, EVENT_SHIFT, MOST_SITES, MOST_TURNS, TURN_SHIFT, VERSIONED
+from headrace.transactions.words import CAUSE, COMBINING, COUNT, EVENT_SHIFT, MOST_SITES, MOST_TURNS, TURN_SHIFT, VERSIONED
 from headrace.workers.worker_kernel import stopped
 from headrace.transactions.index_kernel import FULL, find_direct, find_hashed, insert_hashed, insert_text
 from headrace.transactions.multiversion_kernel import (
@@ -170,6 +171,7 @@ if user_{number}({call}) != 0:
 """
 
 _OPERATIONS = """
+{adding}
 @kernel
 def prepare_operations(me, c, x, s, l, first, last):
     for i in range(first, last):
@@ -214,10 +216,70 @@ def finish_event(me, c, x, s, l, i):
 
 """
 
+_COMBINE = """
+if c.filling[me, COMBINING] != 0:
+    for o in range(c.set_at[i], c.filling[me, SET_AT]):
+        {work_out}
+        before = combine(c, me, o)
+{added}
+"""
+
+_WORK_OUT = """
+@kernel
+def are_worked_out(me, c, x, s, l, i, o):
+{columns}
+    site = c.link[o] & MOST_SITES - 1
+    turn = c.link[o] >> TURN_SHIFT & MOST_TURNS - 1
+    is_small_enough = False
+    try:
+{sites}
+    except Exception:
+        is_small_enough = False
+    return is_small_enough
+
+
+@kernel
+def work_out(me, c, x, s, l, i, o):
+    # What it adds, of an operation that adds: else, and if that fails or is large, the chain does it.
+    if are_worked_out(me, c, x, s, l, i, o):
+        c.sets[o] |= 1
+
+"""
+
+_ADD = """
+@kernel
+def refuse_{site}(me, c, s, l, i, o, at):
+    # The first of those that `o` stands for after which the row leaves int64, if there is one, has ended the run.
+    wrong = -1
+    k = o
+    while k >= 0:
+        if {leaves}:
+            wrong = k
+        k = c.link_2[k]
+    if wrong < 0:
+        return
+    l[CAUSE] = event_before(c, i, wrong)
+    before = c.link_2[wrong]
+    if before >= 0:
+        {add_before}
+    raise OverflowError("an integer leaves the range of int64")
+
+
+@kernel
+def add_{site}(me, c, s, l, i, o, slot):
+    at = place_{table}(s, slot)
+    {present}
+    if not ({is_roomy}):
+        refuse_{site}(me, c, s, l, i, o, at)
+    {add}
+
+"""
+
 _NAME = """
 l[FUNCTION] = {number}
 {turns}
-before_{number} = c.filling[me, SET_AT]
+before_{number} = noted = c.filling[me, SET_AT]
+noted_end = c.filling[me, SET_END]
 s.fate_{number}[i] = before_{number} << FATE_BITS | BY_PARTS
 if name_{number}({call}) != 0:
     c.filling[me, SET_AT] = before_{number}
@@ -336,23 +398,70 @@ def _operations_text(bound: Bound, value_columns: Sequence[str], check: str) -> 
         if one.is_unit:
             function = taken.units[site]
             table, call = bound.tables.index(one.row.table), f"{function.name}({_arguments(function)})"
-            units.append(_UNIT.format(site=site, number=number, table=table, call=call))
+            if site in taken.adding:
+                call = f"if c.sets[o] & 1:\n    add_{site}(me, c, s, l, i, o, slot)\nelse:\n    {call}"
+            units.append(_UNIT.format(site=site, number=number, table=table, call=indent(call, 1).strip()))
         else:
             begin, undo = _around(bound, number)
             units.append(_IN_CHAIN.format(
                 site=site, number=number, begin=indent(begin, 1).rstrip("\n"), undo=indent(undo, 2).rstrip("\n"),
                 call=_arguments(bound.functions[number]),
             ))  # fmt: skip
-    return _pasted([*whole, *taken.names, *taken.units.values(), *taken.posts]) + _OPERATIONS.format(
+    parts = [*whole, *taken.names, *taken.units.values(), *taken.addends.values(), *taken.posts]
+    return _pasted(parts) + _OPERATIONS.format(
         name_columns=_columns(bound, taken.names, value_columns, 2),
         names=indent("\n".join(names), 2).rstrip("\n"),
-        combine="        combine(c, me, c.set_at[i])" if any(each is not None for each in taken.overwriting) else "",
+        adding=_adding_text(bound, value_columns),
+        combine=_combine_text(bound),
         unit_columns=_columns(bound, [*taken.units.values(), *whole], value_columns, 3),
         units=indent("\n".join(units) or "pass", 2).rstrip("\n"),
         post_columns=_columns(bound, taken.posts, value_columns, 1),
         posts=indent("\n".join(posts), 1).rstrip("\n"),
         check=check,
     )
+
+
+def _combine_text(bound: Bound) -> str:
+    """What leaves operations out, of an event that is complete."""
+    taken = bound.operations
+    assert taken is not None
+    if not taken.adding and all(each is None for each in taken.overwriting):
+        return ""
+    added = []
+    for site, columns in taken.adding.items():
+        cells = [f"s.{added_field(site, number)}" for number in range(len(columns))]
+        sums = "\n".join(f"{cell}[o] += {cell}[before]" for cell in cells)
+        added.append(f"if before >= 0 and c.link[o] & MOST_SITES - 1 == {site}:\n{indent(sums, 1)}")
+    work_out = "work_out(me, c, x, s, l, i, o)" if taken.adding else ""
+    text = _COMBINE.format(work_out=work_out, added=indent("\n".join(added), 2).rstrip("\n"))
+    return indent(text, 2).rstrip("\n")
+
+
+def _adding_text(bound: Bound, value_columns: Sequence[str]) -> str:
+    """What works out what operations add, and adds it."""
+    taken = bound.operations
+    assert taken is not None
+    if not taken.adding:
+        return ""
+    sites, text = [], ""
+    for site, columns in taken.adding.items():
+        _, one = taken.sites[site]
+        table, cells = one.row.table, [f"s.{added_field(site, number)}" for number in range(len(columns))]
+        places = [f"s.table_rows[at + {layout.word(table, column)}]" for column in columns]
+        function = taken.addends[site]
+        small = " and ".join(f"is_small({cell}[o])" for cell in cells)
+        sites.append(f"if site == {site}:\n    {function.name}({_arguments(function)})\n    is_small_enough = {small}")
+        pairs = list(zip(places, cells, strict=True))
+        add, add_before = ("\n".join(f"{place} += {cell}[{o}]" for place, cell in pairs) for o in ("o", "before"))
+        text += _ADD.format(
+            site=site, table=bound.tables.index(table),
+            present="s.table_rows[at] = 1" if table.unknown == "insert" else "pass",
+            is_roomy=" and ".join(f"is_roomy({place})" for place in places),
+            leaves=" or ".join(f"leaves_int64({place}, {cell}[k])" for place, cell in pairs),
+            add=indent(add, 1).strip(), add_before=indent(add_before, 2).strip(),
+        )  # fmt: skip
+    columns_text = _columns(bound, [*taken.addends.values()], value_columns, 1)
+    return text + _WORK_OUT.format(columns=columns_text, sites=indent("\n".join(sites), 2).rstrip("\n"))
 
 
 def _around(bound: Bound, number: int, only_mask: bool = False) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""TStream, section VI, Figures 8 to 14: schemes over threads, skew, reads, partitions, punctuation and sharing.
+"""TStream, section VI, Figures 8 to 14: schemes over threads, skew, reads, partitions, punctuation and sharing; and aborts.
 
 Executors alone (`headrace_bench.executed`), but for latency, which is of whole runs at half of the rate that the
 executors reach. Operations take `COST_NS` more than what the application does, about as much as one takes in the paper;
@@ -12,7 +12,7 @@ is divided among the threads and one that is not (`scaling.predict`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import headrace as hr
@@ -83,18 +83,19 @@ class _Experiment:
         return {name: median(values) for name, values in rates.items()}
 
     def sweep(
-        self, figure: str, title: str, x_label: str, values: Iterable[Any], cases: Any, options: Mapping[str, Any] | None = None
-    ) -> None:
-        """All schemes on two threads, over something of the events."""
+        self, figure: str, title: str, x_label: str, values: Iterable[Any], cases: Any, options: Mapping[str, Any] | None = None,
+        schemes: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        """All schemes, or these, on two threads, over something of the events."""
         lines: dict[str, list[float]] = {}
-        values = list(values)
+        values, schemes = list(values), schemes or self.correct
         for value in values:
             case = cases(value)
-            variants = {s: {"scheme": s, "threads": 2, **(options or {})} for s in self.correct}
+            variants = {s: {"scheme": s, "threads": 2, **(options or {})} for s in schemes}
             for name, rate in self.medians(case, variants).items():
                 lines.setdefault(name, []).append(rate)
         for i, value in enumerate(values):
-            for name in self.correct:
+            for name in schemes:
                 self.row(f"{figure}, {x_label} {value:g}, {name}", lines[name][i], lines["serial"][i])
         drawn = [Line(name, values, rates) for name, rates in lines.items()]
         self.figures.append(Figure(f"{figure}: {title}", x_label, "K events/s", drawn))
@@ -117,6 +118,8 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
              lambda share: of.case("gs", reads=share, skew=0.0))  # fmt: skip
     of.sweep("Fig. 11b", "GS, writes only, skew", "Zipf's exponent", of.some((0.0, 0.4, 0.8, 1.2)),
              lambda skew: of.case("gs", reads=0.0, skew=skew))  # fmt: skip
+    of.sweep("Aborts", "SL, transfers of more than there is", "share of the events that are rejected",
+             of.some((0.0, 0.01, 0.1, 0.25, 0.5, 1.0)), _with_aborts(of), schemes=[*of.correct, "speculative"])  # fmt: skip
     _punctuation(of, names)
     _latency(of, peaks)
     _sharing(of, names)
@@ -136,7 +139,7 @@ def _overall(of: _Experiment, names: Iterable[str]) -> dict[str, dict[str, float
     peaks = {}
     for name in names:
         case = of.case(name)
-        beside = [*of.correct, "none"]
+        beside = [*of.correct, *(["none"] if "none" in case.schemes else [])]
         variants: dict[str, dict[str, Any]] = {f"{s}, {n}": {"scheme": s, "threads": n} for s in beside for n in THREADS}
         if case.can_split:  # one executor runs operations as they stand, whatever the chains
             variants[SKIP_LISTS] = {"scheme": "chains", "chains": "skiplist", "threads": THREADS[-1]}
@@ -192,6 +195,11 @@ def _partitions(of: _Experiment) -> None:
     of.sweep("Fig. 10b", "GS, half of them in both partitions", "operations of an event", of.some((2, 4, 10, 20)),
              lambda length: of.case("gs", operations=length, multi_share=0.5, multi_length=2, partitions=2),
              options)  # fmt: skip
+
+
+def _with_aborts(of: _Experiment) -> Callable[[float], Case]:
+    """Events of SL of which a share is rejected: those are transfers, as half of all events are, or more if they must."""
+    return lambda share: of.case("sl", rejected=share, transfers=max(0.5, share))
 
 
 def _punctuation(of: _Experiment, names: Iterable[str]) -> None:
