@@ -457,7 +457,7 @@ def test_example_a_function_that_never_returns_can_be_stopped():
     with failing(["a"], x=[99]).start(threads=1) as run:
         assert not run.wait(0.3)
         run.stop()
-    assert not run._pool.alive
+    assert not run._execution.pool.alive
 
 
 def mixes_types(state, t, emit):
