@@ -40,7 +40,7 @@ class Place:
 
 
 class Places(ast.NodeTransformer):
-    """What the rest of rewriting strings and containers is built on; see `headrace.codegen.rewrite`."""
+    """What the rest of rewriting strings and containers is built on; see `headrace.codegen.rewriting`."""
 
     captured: CapturedFunction
     plan: Plan
