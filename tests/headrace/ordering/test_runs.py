@@ -463,6 +463,7 @@ def test_stages_that_cannot_be(call, error, said):
     [
         ({"schedule": "fifo"}, "schedule='fifo'.*qst"),
         ({"schedule": {"nope": 1}}, "nope"),
+        ({"schedule": {}}, "schedule={}: name stages"),
         ({"schedule": {"is_v": 9}, "max_threads": 2}, "schedule=.*whole number from 1 to 2"),
         ({"queues": "one"}, "queues='one'"),
         ({"reorder": "none"}, "reorder='none'"),
