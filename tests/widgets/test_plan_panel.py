@@ -167,7 +167,7 @@ def test_example_what_cannot_be_had_is_said(opened):
 
 @pytest.mark.slow
 def test_example_its_changes_are_made_again_on_another_run(opened):
-    run, dashboard, held = opened
+    run, dashboard, _held = opened
     eventually(lambda: run["program"].metrics().events["leaf 0"] == 1_000, 60)
     run.reconfigure(threads=3).wait(60)
     run.reconfigure(plan=PROGRAM.plan(STREAMS, leaves=1)).wait(60)
