@@ -70,6 +70,14 @@ def pytest_configure(config):
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Who waits for a Java virtual machine is slow, in each of the test processes."""
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker("slow")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
     """Have an interpreted test run in the process that does so."""
     marks = ["interpreted"] if os.environ.get("HEADRACE_COMPILED") else ["interpreted", "logic"]

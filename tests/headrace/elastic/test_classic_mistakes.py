@@ -338,6 +338,7 @@ def test_update_that_fails_at_the_trigger():
     assert result_of(counts(table(50))), "the engine goes on"
 
 
+@pytest.mark.slow
 def test_shared_nothing_instances_that_own_nothing_get_watermarks():
     """Silent instances of every stage get time, so that the next operator's windows end while the stream goes on."""
     source = Steered(table(200), [100])

@@ -74,6 +74,7 @@ def test_a_million_strings_come_and_go():
     assert made.texts.nbytes < 60e6
 
 
+@pytest.mark.slow
 @pytest.mark.interpreted  # compiled, it would read strings that are not there any more
 def test_planted_states_that_do_not_say_what_they_hold(monkeypatch):
     monkeypatch.setattr(program, "LEAST_RECYCLED", 8)
