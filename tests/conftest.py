@@ -70,14 +70,6 @@ def pytest_configure(config):
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Who waits for a Java virtual machine is slow, in each of the test processes."""
-    for item in items:
-        if item.get_closest_marker("spark"):
-            item.add_marker("slow")
-
-
-@pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
     """Have an interpreted test run in the process that does so."""
     marks = ["interpreted"] if os.environ.get("HEADRACE_COMPILED") else ["interpreted", "logic"]
@@ -94,9 +86,12 @@ def pytest_unconfigure():
 
 
 def pytest_collection_modifyitems(items):
-    """Mark every test that asks for the session, so that ``-m "not spark"`` needs no Java; what is interpreted is slow."""
+    """Mark every test that asks for the session, so that ``-m "not spark"`` needs no Java; what waits for it is slow.
+
+    So is what is interpreted.
+    """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
-        if item.get_closest_marker("logic"):
+        if item.get_closest_marker("spark") or item.get_closest_marker("logic"):
             item.add_marker(pytest.mark.slow)

@@ -230,6 +230,7 @@ def test_example_a_run_of_a_second_engine():
             dashboard.close()
 
 
+@pytest.mark.slow
 def test_example_the_elastic_engine_is_asked_for_public_names_only(tmp_path):
     """Every part of the dashboard is built, updated and used once."""
     table = pa.table({"ts": range(200_000), "k": [f"k{i % 97}" for i in range(200_000)]})

@@ -2,6 +2,8 @@
 What this cannot see: anything in the browser; tests/browser drives a real one.
 """
 
+import pytest
+
 import headrace as hr
 from headrace_widgets import Dashboard
 from support.dashboards import problem, start
@@ -46,6 +48,7 @@ def test_example_damping_of_a_controller(run, dashboard):
     eventually(lambda: [one.kind for one in run.decisions].count("attached") == 2, 60)
 
 
+@pytest.mark.slow
 def test_example_the_largest_step_of_a_controller(run, dashboard):
     """Four threads have next to nothing to do: without a limit all that are too many would go at once."""
     panel = dashboard.controller

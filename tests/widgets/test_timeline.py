@@ -31,6 +31,7 @@ def test_example_spans_as_columns():
     assert words_of(block_of(frame.iloc[:0])).startswith("No timeline yet")
 
 
+@pytest.mark.slow
 def test_example_it_is_drawn_while_it_is_shown(run, dashboard, monkeypatch):
     monkeypatch.setattr(timeline, "EVERY_S", 0.0)
     panel = dashboard.operator_view.timeline

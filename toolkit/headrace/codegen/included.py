@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 from collections.abc import Mapping
 from types import ModuleType
@@ -37,11 +38,17 @@ def included(module: ModuleType, instead: Mapping[str, str] | None = None) -> st
     >>> "import compiled as kernel" in text, "from headrace.gates.scalegate_kernel import" in text
     (True, True)
     """
-    source = inspect.getsource(module)
+    return _included(inspect.getsource(module), tuple((instead or {}).items()))
+
+
+@functools.cache
+def _included(source: str, instead: tuple[tuple[str, str], ...]) -> str:
+    """Each run asks for the same files: reading them anew took a third of its start."""
     imports, end = [_COMPILED], 0
+    others = dict(instead)
     for statement in ast.parse(source).body:
         if isinstance(statement, ast.ImportFrom):
-            origin = (instead or {}).get(statement.module or "", statement.module)
+            origin = others.get(statement.module or "", statement.module)
             if origin and origin not in ("__future__", "headrace.kernel"):
                 imports.append(ast.unparse(ast.ImportFrom(origin, statement.names, 0)))
         elif isinstance(statement, ast.Import):
