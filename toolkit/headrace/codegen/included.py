@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
 from collections.abc import Mapping
 from types import ModuleType
 
 _COMPILED = "from headrace.codegen.modules import compiled as kernel"
+_texts: dict[tuple, str] = {}
+"""Of what was asked for before: each run asks for the same files, and to read them anew took a third of its start."""
 
 
 def included(module: ModuleType, instead: Mapping[str, str] | None = None) -> str:
@@ -38,14 +39,15 @@ def included(module: ModuleType, instead: Mapping[str, str] | None = None) -> st
     >>> "import compiled as kernel" in text, "from headrace.gates.scalegate_kernel import" in text
     (True, True)
     """
-    return _included(inspect.getsource(module), tuple((instead or {}).items()))
+    source, others = inspect.getsource(module), dict(instead or {})
+    known = source, *others.items()
+    if known not in _texts:
+        _texts[known] = _text(source, others)
+    return _texts[known]
 
 
-@functools.cache
-def _included(source: str, instead: tuple[tuple[str, str], ...]) -> str:
-    """Each run asks for the same files: reading them anew took a third of its start."""
+def _text(source: str, others: Mapping[str, str]) -> str:
     imports, end = [_COMPILED], 0
-    others = dict(instead)
     for statement in ast.parse(source).body:
         if isinstance(statement, ast.ImportFrom):
             origin = others.get(statement.module or "", statement.module)
