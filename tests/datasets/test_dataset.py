@@ -403,6 +403,7 @@ def test_extreme_rates_stay_sorted_and_finite():
         assert 0 < ts[0] <= ts[-1] < 2**53
 
 
+@pytest.mark.slow
 def test_neither_engine_nor_spark_nor_pandas_is_needed():
     code = """
 import sys

@@ -142,6 +142,7 @@ def test_example_what_it_lacks_is_said_with_the_reason(dashboard):
         _ = dashboard.bucket_loads
 
 
+@pytest.mark.slow
 def test_example_its_changes_are_marked_listed_and_replayed(run, dashboard, tmp_path):
     eventually(lambda: newest(dashboard, "fill") == 0.75, 60)
     dashboard.settings["batch"].entry.value = 128

@@ -75,6 +75,7 @@ def test_example_the_largest_step_of_a_controller(run, dashboard):
     assert "max_step" not in dashboard.messages.lines[-1]
 
 
+@pytest.mark.slow
 def test_example_a_schedule_as_text(run, dashboard):
     panel = dashboard.controller
     panel.choice.value = "Schedule"
@@ -90,6 +91,7 @@ def test_example_a_schedule_as_text(run, dashboard):
     eventually(lambda: "the schedule says 2 threads" in panel.words.value, 60)
 
 
+@pytest.mark.slow
 def test_example_one_clock_for_everything(run, dashboard):
     """A controller's own clock begins when it is attached; what is shown begins with the first tuple, as the plots do."""
     eventually(lambda: dashboard.feed.newest_s > 2, 60)

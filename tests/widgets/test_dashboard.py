@@ -110,6 +110,7 @@ def test_example_controls_are_off_when_the_run_is_over(end):
             dashboard.close()
 
 
+@pytest.mark.slow
 def test_example_the_watchdog(run, dashboard):
     dashboard.watchdog.after_s = 0.3
     eventually(lambda: rows(dashboard) > 10, 60)
@@ -139,6 +140,7 @@ def test_example_nothing_is_drawn_while_nobody_looks_and_all_of_it_when_somebody
     assert run.state == "running"
 
 
+@pytest.mark.slow
 def test_example_silence_in_a_busy_kernel_is_no_silence(run, dashboard):
     dashboard.watchdog._begin()
     dashboard.watchdog.after_s = 0.01

@@ -79,6 +79,7 @@ def test_example_looking_back_by_calls(run, dashboard):
         dashboard.export("changes.txt")
 
 
+@pytest.mark.slow
 def test_example_save_one_offline_page(run, dashboard, tmp_path):
     dashboard.threads.plus.click()
     eventually(lambda: rows(dashboard) > 10 and run.threads == 2, 60)

@@ -9,6 +9,7 @@ from support.dashboards import problem
 from support.workloads import eventually
 
 
+@pytest.mark.slow
 def test_example_move_predict_apply(run, dashboard):
     panel = dashboard.mapping
     run.reconfigure(threads=2).wait(60)
@@ -58,6 +59,7 @@ def test_example_bad_buckets_and_discard(run, dashboard):
     assert panel.shown == run.mapping
 
 
+@pytest.mark.slow
 def test_example_a_draft_is_dropped_when_the_mapping_changes(run, dashboard):
     panel = dashboard.mapping
     panel.buckets.value = "0-3"
@@ -67,6 +69,7 @@ def test_example_a_draft_is_dropped_when_the_mapping_changes(run, dashboard):
     eventually(lambda: "discarded" in problem(dashboard), 60)
 
 
+@pytest.mark.slow
 def test_example_balance_is_for_the_threads_that_there_are_now(run, dashboard):
     panel = dashboard.mapping
     run.reconfigure(threads=3).wait(60)

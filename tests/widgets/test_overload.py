@@ -88,6 +88,7 @@ def test_example_the_set_rate_is_on_the_plot(run, dashboard):
     eventually(lambda: "of 2.0 M set" in dashboard.plots.widget.texts["throughput"], 60)
 
 
+@pytest.mark.slow
 def test_example_the_delay_of_results_includes_the_wait_outside(run, dashboard, opened):
     eventually(lambda: shown(dashboard, "lag_s").max(initial=0) > 0.5, 60)
     opened.set()

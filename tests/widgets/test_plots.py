@@ -65,6 +65,7 @@ def test_example_a_compact_page_has_four_plots(there, chosen):
     assert LAYOUTS["full"].choose(there) == there
 
 
+@pytest.mark.slow
 def test_example_latency_of_all_results_as_a_heat_map():
     source = Steered(TABLE, [500])
     with start(source) as run:

@@ -69,6 +69,7 @@ def test_example_an_engine_without_a_timeline_or_keys():
             dashboard.close()
 
 
+@pytest.mark.slow
 def test_example_hot_keys_by_name():
     keys = ["<b>hot</b>"] * 70 + ["warm"] * 20 + ["cold"] * 10
     given = pa.table({"ts": range(100_000), "k": keys * 1_000})

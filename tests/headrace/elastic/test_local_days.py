@@ -58,6 +58,7 @@ def kernels(zone):
     return lambda t: int(to_units(state, t)), lambda day: int(to_time(state, day))
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_oracle_days_are_those_of_the_calendar(data):

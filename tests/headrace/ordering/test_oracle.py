@@ -61,7 +61,7 @@ def test_oracle_any_options(shape):
         check(shape, tables, *(drawn_options(rng) for _ in range(TAKES)))
 
 
-@pytest.mark.parametrize("queues", QUEUES)
+@pytest.mark.parametrize("queues", [QUEUES[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in QUEUES[1:])])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_oracle_each_way_of_running(schedule, queues):
     rng = np.random.default_rng(7)

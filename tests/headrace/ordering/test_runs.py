@@ -163,6 +163,7 @@ def anything(t):
     return t.n > 0
 
 
+@pytest.mark.slow
 def test_agree_changed_by_hand_while_it_runs():
     table = rows_of(30_000)
     with pipeline(table).start(threads=1, max_threads=4, rate=60_000) as run:
