@@ -38,7 +38,7 @@ from headrace.errors import (
     UnsupportedTypeError,
 )
 from support.refusals import GOOD, counts, engine_works_afterwards, fails  # noqa: F401  a fixture of every test here
-from support.workloads import Steered, eventually
+from support.workloads import HANG_S, Steered, eventually
 
 DAY = dt.datetime(2024, 1, 1)
 
@@ -106,7 +106,7 @@ def test_late_rows():
         counts(table, lateness=5).to_arrow()
     for policy in ("drop", "side"):
         with counts(table, lateness=5, late=policy).start(threads=2) as run:
-            assert run.wait(10)
+            assert run.wait(HANG_S)
             assert run.to_arrow().to_pydict() == {"ts": [20, 30, 40], "k": ["a"] * 3, "n": [2, 1, 1]}
             late = run.late
             assert late is None if policy == "drop" else late.num_rows == 1
@@ -219,7 +219,7 @@ def test_empty_key_lists_still_move_time():
         source.let()
         eventually(lambda: seen)  # before the end of input
         source.let_all()
-        assert run.wait(10)
+        assert run.wait(HANG_S)
     assert pa.Table.from_batches(seen).to_pydict() == {"ts": [10], "tag": ["a"], "n": [1]}
 
 
@@ -423,7 +423,7 @@ def test_user_function_that_fails_on_the_millionth_tuple(threads):
     query = hr.stream(table, event_time="ts").key_by("k").window(1_000).apply(FRAGILE)
     with query.start(threads=threads, max_threads=4) as run:
         with pytest.raises(FunctionError) as caught:
-            run.wait(60)
+            run.wait(HANG_S)
         assert run.metrics().tuples_out > 0
     error = caught.value
     assert error.function == "inverse" and os.path.basename(error.file) == "test_bad_input.py"
@@ -437,7 +437,7 @@ def test_function_sink_that_blocks_does_not_block_the_caller():
     with counts(GOOD).start(sink=lambda batch: opened.wait(20)) as run:
         assert run.wait(0.1) is False
         opened.set()
-        assert run.wait(10)
+        assert run.wait(HANG_S)
 
 
 # -- said where it is written, and of what it is -----------------------------------------------------
@@ -561,4 +561,4 @@ def test_which_part_failed():
         (counts(GOOD), Sink(), ("the sink (Sink) cannot be opened", "KeyError: 'no room'")),
     ):
         with fails(RunFailedError, *words), query.start(sink=sink) as run:
-            run.wait(30)
+            run.wait(HANG_S)

@@ -11,14 +11,9 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.errors import (
-    InputError,
-    ParameterError,
-    ReconfigurationError,
-    RunStoppedError,
-)
+from headrace.errors import InputError, ParameterError, ReconfigurationError, RunStoppedError
 from support.refusals import GOOD, counts, engine_works_afterwards, fails  # noqa: F401  a fixture of every test here
-from support.workloads import Steered
+from support.workloads import HANG_S, Steered
 
 
 @pytest.mark.parametrize("threads", [0, -1, 2.5, "two", True, None, [], [0, 9], [-1]])
@@ -35,7 +30,7 @@ def test_requests_that_cannot_be(threads):
             run.reconfigure(threads=threads)
         assert run.threads == 2 and run.changes == []
         source.let_all()
-        assert run.wait(10)
+        assert run.wait(HANG_S)
 
 
 @pytest.mark.parametrize("maximum", [0, -1, 1.5, "3", True, 100_000])
@@ -66,7 +61,7 @@ def test_threads_of_an_operator_that_is_not_there():
     with counts(GOOD).start() as run:
         with fails(ParameterError, "'total'", "aggregate"):
             run["total"]
-        assert run.wait(10)
+        assert run.wait(HANG_S)
 
 
 def test_mappings_that_cannot_be():
@@ -81,7 +76,7 @@ def test_mappings_that_cannot_be():
             run.reconfigure()
         assert run.threads == 2 and run.changes == []
         source.let_all()
-        assert run.wait(10)
+        assert run.wait(HANG_S)
     for call, words in (
         (lambda: hr.Mapping.even(2).swap("x", 1), ["swap", "a='x'", "0 to 1023"]),
         (lambda: hr.Mapping.even(2).swap(0, 2**70), ["swap", f"b={2**70}", "0 to 1023"]),
@@ -98,7 +93,7 @@ def test_mappings_that_cannot_be():
 
 def test_reconfigure_after_the_end():
     with counts(GOOD).start(max_threads=4) as run:
-        assert run.wait(10)
+        assert run.wait(HANG_S)
         for steer in (run, run["aggregate"]):
             with fails(RunStoppedError, "reconfigure()", "its input has ended"):
                 steer.reconfigure(threads=4)

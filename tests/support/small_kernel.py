@@ -7,12 +7,7 @@ import inspect
 import numpy as np
 import pytest
 
-from headrace.codegen.functions import (
-    FieldBinding,
-    GeneratedFunction,
-    Unreadable,
-    specialise,
-)
+from headrace.codegen.functions import FieldBinding, GeneratedFunction, Unreadable, specialise
 from headrace.codegen.modules import load_module
 from headrace.kernel import JIT
 

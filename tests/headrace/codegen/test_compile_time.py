@@ -8,22 +8,10 @@ from __future__ import annotations
 import numba
 import pytest
 
-from headrace.codegen.functions import (
-    check_compiles,
-    translate_error,
-)
+from headrace.codegen.functions import check_compiles, translate_error
 from headrace.codegen.modules import load_module
 from headrace.errors import FunctionError
-from support.small_kernel import (
-    ATOMICS,
-    PARAMETERS,
-    ROWS,
-    arrays,
-    line_of,
-    longest,
-    needs_compiler,
-    special,
-)
+from support.small_kernel import ATOMICS, PARAMETERS, ROWS, arrays, line_of, longest, needs_compiler, special
 
 TYPES = tuple(numba.typeof(value) for value in (1, 1, *arrays(ROWS).values()))
 

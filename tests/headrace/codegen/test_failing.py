@@ -11,9 +11,7 @@ import time
 
 import pytest
 
-from headrace.codegen.functions import (
-    explain_failure,
-)
+from headrace.codegen.functions import explain_failure
 from support.small_kernel import (
     BINDINGS,
     ROWS,

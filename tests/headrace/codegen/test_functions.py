@@ -26,9 +26,7 @@ from hypothesis import strategies as st
 
 from headrace.codegen import functions
 from headrace.codegen.capture import capture
-from headrace.codegen.functions import (
-    specialise,
-)
+from headrace.codegen.functions import specialise
 from headrace.errors import FunctionError
 from support.small_kernel import (
     PARAMETERS,

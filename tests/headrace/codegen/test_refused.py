@@ -12,11 +12,7 @@ import numpy as np
 import pytest
 
 from headrace.errors import FunctionError
-from support.small_kernel import (
-    Plain,
-    line_of,
-    special,
-)
+from support.small_kernel import Plain, line_of, special
 
 WEIGHTS = (1.5, 2, 3)
 some_list = [1, 2]

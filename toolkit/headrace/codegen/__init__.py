@@ -28,6 +28,7 @@ user's own lines.
 ``included``         a file of kernels as a part of such a module
 ``called``           generated code that is called by its address
 ``parts``            kernels that only run inside another one
+``trees``            copies of syntax trees, and trees from text
 ``text``             writing kernels as text
 ===================  ==========================================================================
 """

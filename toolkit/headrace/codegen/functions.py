@@ -33,7 +33,6 @@ the promise that every run gives the same output.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -55,6 +54,7 @@ from headrace.codegen.compile_errors import check_compiles, translate_error
 from headrace.codegen.failures import NOT_IN_PYTHON, call_plain, explain_failure
 from headrace.codegen.generated import GeneratedFunction
 from headrace.codegen.rewriting.function import rewrite
+from headrace.codegen.trees import copied
 
 __all__ = [
     "ContainerBinding",
@@ -154,7 +154,7 @@ def specialise(
         With file and line, if the function cannot be compiled this way.
     """
     if isinstance(function, CapturedFunction):
-        captured = dataclasses.replace(function, node=copy.deepcopy(function.node))  # it is rewritten in place
+        captured = dataclasses.replace(function, node=copied(function.node))  # it is rewritten in place
     else:
         captured = capture(function)
     objects: dict[str, dict[str, Binding]] = {}

@@ -10,10 +10,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from headrace.errors import (
-    MissingAttributeError,
-    NotSupportedError,
-)
+from headrace.errors import MissingAttributeError, NotSupportedError
 from headrace.metrics.bottleneck import Bottleneck, bottleneck
 from headrace.metrics.history import History
 from headrace.metrics.snapshot import Metrics

@@ -12,15 +12,7 @@ from headrace.expressions.columns import Column
 from headrace.names import explains_arguments, missing_attribute
 from headrace.ordering.stages import Stage
 from headrace.plan.checks import check_columns, check_output_names
-from headrace.plan.nodes import (
-    Node,
-    Spec,
-    StepNode,
-    UnionNode,
-    check_result,
-    check_spec,
-    operator_node,
-)
+from headrace.plan.nodes import Node, Spec, StepNode, UnionNode, check_result, check_spec, operator_node
 from headrace.plan.steps import FilterStep, SelectStep, Step, function_step
 from headrace.stream.hints import OTHER_NAMES, WINDOW_WORDS, WINDOWED, WINDOWS
 from headrace.stream.joins import read_join

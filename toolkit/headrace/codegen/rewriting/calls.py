@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 import dataclasses
 import re
 
@@ -13,6 +12,8 @@ from headrace.codegen.inference import is_container
 from headrace.codegen.rewriting.fields import Fields
 from headrace.codegen.rewriting.lines import placed_at
 from headrace.codegen.rewriting.numbers import may_be_narrow
+from headrace.codegen.trees import copied
+from headrace.codegen.trees import statements as from_text
 from headrace.names import instead
 
 
@@ -86,7 +87,7 @@ class Calls(Fields):
             while name in self.written.markers:
                 name += "_"
             # It is rewritten in place, and another function may call it as well.
-            own_copy = dataclasses.replace(helper, node=copy.deepcopy(helper.node))
+            own_copy = dataclasses.replace(helper, node=copied(helper.node))
             called = type(self)(own_copy, roles, own, name, "helper", self.written, kinds, places)
             called.write()
             self.written.helpers[key] = name, called.passes
@@ -154,4 +155,4 @@ class Calls(Fields):
         in_order = [values[field_] if field_ in given else self.plan.left_out[field_] for field_ in fields]
         values |= {field_: self.plan.left_out[field_] for field_ in fields if field_ not in given}
         text = self.plan.emit.format(*in_order, **(values | {"values": ", ".join(in_order)}))
-        return placed_at([*statements, *ast.parse(text).body], node)
+        return [*placed_at(statements, node), *from_text(text, node)]

@@ -10,6 +10,7 @@ from headrace.codegen.bindings import Binding, ContainerBinding, FieldBinding, L
 from headrace.codegen.kinds import scalar
 from headrace.codegen.rewriting.lines import placed_at
 from headrace.codegen.rewriting.numbers import Numbers
+from headrace.codegen.trees import statements
 from headrace.names import closest
 
 
@@ -175,7 +176,7 @@ class Fields(Numbers):
         value: ast.expr = ast.Name(name, ast.Load())
         if binding.kind is not None:
             value = self._checked(binding.kind, value)
-        store = ast.parse(f"{binding.write} = 0").body[0]
+        (store,) = statements(f"{binding.write} = 0", target)
         assert isinstance(store, ast.Assign)
         store.value = value
         after += placed_at([store], target)

@@ -15,15 +15,13 @@ import re
 from collections import Counter
 
 from headrace.codegen.assigned import check_assigned
-from headrace.codegen.bindings import (
-    Plan,
-    Written,
-)
+from headrace.codegen.bindings import Plan, Written
 from headrace.codegen.capture import CapturedFunction
 from headrace.codegen.containers.places import Place
 from headrace.codegen.inference import Inference
 from headrace.codegen.rewriting.lines import always_returns, statements_of
 from headrace.codegen.rewriting.statements import Statements
+from headrace.codegen.trees import expression
 from headrace.codegen.uses import given_away
 
 _OURS = re.compile(r"(checked|kept)_|(emit|store|node|at|turn|begun|entry|place|value)_\d+$")
@@ -73,19 +71,20 @@ class _Function(Statements):
         self.objects = dict(written.plan.objects)
         self.temporaries = Counter()
         self.places: dict[str, Place] = dict(places)
-        self.inference = Inference(captured, roles, self.plan, given)
+        self.inference = Inference(captured, roles, self.plan, given, written.returned)
         # A helper does not see what its caller does with a state afterwards.
         is_helper = self.name != self.plan.name
         self.given_away = {} if is_helper else given_away(captured.node.body, roles, self.plan.ends)
-        loops = [node for node in ast.walk(captured.node) if isinstance(node, ast.For)]
+        nodes = list(ast.walk(captured.node))
+        loops = [node for node in nodes if isinstance(node, ast.For)]
         self.loop_variables = {
             node.target.id
             for node in loops
             if isinstance(node.target, ast.Name) and self._list_of(node.iter) is not None
         }
         # Before templates put their own, which are within bounds.
-        self.has_indices = any(isinstance(node, ast.Subscript) for node in ast.walk(captured.node))
-        names = [node for node in ast.walk(captured.node) if isinstance(node, ast.Name)]
+        self.has_indices = any(isinstance(node, ast.Subscript) for node in nodes)
+        names = [node for node in nodes if isinstance(node, ast.Name)]
         stored = {name.id for name in names if isinstance(name.ctx, ast.Store)} - set(self.plan.rows)
         taken = self.plan.words() | set(captured.constants)
         self.names: dict[str, str] = {}
@@ -95,17 +94,17 @@ class _Function(Statements):
                 free += "_"
             taken.add(free)
             self.names[local] = free
-        self.passes = self.plan.parameters if self._needs_arrays() else ()
+        self.passes = self.plan.parameters if self._needs_arrays(nodes) else ()
 
-    def _needs_arrays(self) -> bool:
+    def _needs_arrays(self, nodes: list[ast.AST]) -> bool:
         """Whether this function works on more than its own parameters."""
         if self.name == self.plan.name or self.roles or self.captured.helpers or self.places:
             return True
         if any(kind != "number" for kind in self.inference.names.values()) or any(
-            isinstance(node, ast.Constant) and isinstance(node.value, str) for node in ast.walk(self.captured.node)
+            isinstance(node, ast.Constant) and isinstance(node.value, str) for node in nodes
         ):
             return self.plan.texts is not None
-        loops = any(isinstance(node, ast.While | ast.For) for node in ast.walk(self.captured.node))
+        loops = any(isinstance(node, ast.While | ast.For) for node in nodes)
         return loops and self.plan.poll is not None
 
     # -- writing
@@ -163,7 +162,4 @@ class _Function(Statements):
         return f"{prefix}_{self.temporaries[prefix]}"
 
     def _text(self, text: str, node: ast.AST) -> ast.expr:
-        expression = ast.parse(text, mode="eval").body
-        for each in ast.walk(expression):
-            ast.copy_location(each, node)
-        return expression
+        return expression(text, node)

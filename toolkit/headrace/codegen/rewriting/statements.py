@@ -8,7 +8,8 @@ import copy
 from headrace.codegen.bindings import ListBinding, Opened
 from headrace.codegen.rewriting.calls import Calls
 from headrace.codegen.rewriting.fields import is_none
-from headrace.codegen.rewriting.lines import placed_at
+from headrace.codegen.rewriting.lines import statements_of
+from headrace.codegen.trees import copied, statements
 
 _SHORT_LOOP = 1024
 """A loop over ``range`` of a constant up to this is not polled: it ends soon."""
@@ -20,14 +21,14 @@ class Statements(Calls):
     returns: str | None
     """What the function returns: see `headrace.codegen.functions.specialise`; "helper": whatever it returns."""
 
-    def _block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+    def _block(self, block: list[ast.stmt]) -> list[ast.stmt]:
         result: list[ast.stmt] = []
-        for statement in statements:
+        for statement in block:
             new = self.visit(statement)
             for each in new if isinstance(new, list) else [new]:
                 # What was inserted belongs to the line it was inserted for.
-                for node in ast.walk(each):
-                    if "lineno" in node._attributes and not hasattr(node, "lineno"):
+                for node in statements_of([each]):
+                    if not hasattr(node, "lineno"):
                         ast.copy_location(node, statement)
                 result.append(each)
         return result
@@ -94,7 +95,7 @@ class Statements(Calls):
             self._refuse(node.value, f"the key of {name.id}: give a whole number")
         found = self.visit(node.value)
         key = ast.unparse(found if row.key == "string" else self._checked("int64", found))
-        return placed_at(ast.parse(row.text.replace("{key}", key)).body, node)
+        return statements(row.text.replace("{key}", key), node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign):
         if node.value is None:
@@ -110,7 +111,7 @@ class Statements(Calls):
             self._refuse_parameter(target)
             if type(node.op) not in self._operations:
                 return self.generic_visit(node)
-            current = copy.deepcopy(target)
+            current = copied(target)
             current.ctx = ast.Load()
         else:
             current = ast.copy_location(ast.Attribute(target.value, target.attr, ast.Load()), target)
@@ -146,7 +147,7 @@ class Statements(Calls):
         self.written.reads[stored.role] |= self.written.reads.pop(here, set())
         # The next node is taken first, so that `continue` goes on to it.
         step = f"    {here} = {at}\n    {at} = {stored.following.replace('{node}', here)}"
-        walk = placed_at(ast.parse(f"{at} = {stored.first}\nwhile {at} != 0:\n{step}").body, node)
+        walk = statements(f"{at} = {stored.first}\nwhile {at} != 0:\n{step}", node)
         loop = walk[1]
         assert isinstance(loop, ast.While)
         loop.body = [*self._poll(node), *loop.body, *body]
@@ -168,7 +169,7 @@ class Statements(Calls):
         # A value would have to be invented, so a function with one raises instead.
         valued = any(isinstance(n, ast.Return) and n.value is not None for n in ast.walk(self.captured.node))
         leave = "raise RuntimeError('stopped')" if valued and self.returns is not None else "return"
-        return placed_at(ast.parse(f"if {self.plan.poll}:\n    {leave}").body, node)
+        return statements(f"if {self.plan.poll}:\n    {leave}", node)
 
 
 def _replace_name(store: ast.Assign, target: ast.expr, value: ast.expr) -> None:
