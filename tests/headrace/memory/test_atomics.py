@@ -430,6 +430,7 @@ def stack_case(program, threads, count):
     return build
 
 
+@pytest.mark.slow
 def test_interleave_every_schedule_of_the_stack():
     assert exhaustive("stack", stack_case(push, 2, 2)) > 10_000
     assert exhaustive("stack", stack_case(push, 3, 1)) > 10_000

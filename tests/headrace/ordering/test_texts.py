@@ -115,6 +115,7 @@ def test_strings_on_their_way_into_a_state_are_not_given_away(options, monkeypat
     assert one.program._asked > 0
 
 
+@pytest.mark.slow
 @pytest.mark.interpreted
 def test_states_are_looked_at_while_nothing_is_on_its_way(monkeypatch):
     """What is on its way may come into a state that was looked at already."""
