@@ -7,6 +7,8 @@ Cannot see  What both formulations get wrong: test_ordering_apps_sql.py asks Duc
 
 import random
 
+import pytest
+
 from headrace.reference.ordering_apps import (
     abandoned,
     declining,
