@@ -61,12 +61,7 @@ class RunLife(Summarised):
         while not self._execution.over.wait(POLL_S if end is None else max(0.0, min(POLL_S, end - time.monotonic()))):
             if end is not None and time.monotonic() >= end:
                 return False
-        self._raise_failure()
-        if self.state == "stopped":
-            raise RunStoppedError(
-                f"wait(): the run was stopped before the end of its input: {self._execution.ended_by};"
-                f" run.snapshot() gives the results that had come out"
-            )
+        self._check_not_cut_short("wait()")
         self._warn_of_late_rows()
         return True
 
@@ -84,6 +79,15 @@ class RunLife(Summarised):
         if isinstance(error, (HeadraceError, KeyboardInterrupt)):
             raise error
         raise RunFailedError(f"the run failed: {type(error).__name__}: {error}") from error
+
+    def _check_not_cut_short(self, call: str) -> None:
+        """Raise what made the run fail, or `RunStoppedError` if it was stopped before the end of its input."""
+        self._raise_failure()
+        if self.state == "stopped":
+            raise RunStoppedError(
+                f"{call}: the run was stopped before the end of its input: {self._execution.ended_by};"
+                f" run.snapshot() gives the results that had come out"
+            )
 
     def _check_goes_on(self, call: str) -> None:
         """Raise what made the run fail, or `RunStoppedError` if it is over."""
@@ -109,12 +113,7 @@ class RunLife(Summarised):
     def _check_complete(self, call: str) -> None:
         """Raise what made the run fail, or `RunStoppedError` unless it has come to the end of its input."""
         registry.check_process(self._execution.pid)
-        self._raise_failure()
-        if self.state == "stopped":
-            raise RunStoppedError(
-                f"{call}: the run was stopped before the end of its input: {self._execution.ended_by};"
-                f" run.snapshot() gives the results that had come out"
-            )
+        self._check_not_cut_short(call)
         if self.state != "finished":
             raise RunStoppedError(f"the run is {self.state}: call wait() first, results are complete only then")
         self._warn_of_late_rows()
