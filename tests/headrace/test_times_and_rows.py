@@ -66,6 +66,7 @@ WAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, ROWS - 1), st.sampled_from([1, 7, 1000]), st.booleans())

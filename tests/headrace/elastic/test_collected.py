@@ -505,6 +505,7 @@ def test_example_how_they_are_written():
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.interpreted
 def test_example_ignored_nan():
     table = pa.table({"ts": [1, 2, 3, 11], "y": [math.nan, 2.0, 1.0, math.nan]})

@@ -76,12 +76,14 @@ def test_interleave_every_record_waits_for_room(gate):
     sampled(gate, static_case(gate, kernels(gate), [[1, 3, 3, 4], [2, 2]], 2, tight=True), 1_250, longest=20_000)
 
 
+@pytest.mark.slow
 @both
 def test_interleave_an_idle_source_with_heartbeats(gate):
     case = static_case(gate, kernels(gate), [[1, 4], [2, 3, 3], [2]], 1, beats=(1,))
     sampled(gate, case, 4_000)
 
 
+@pytest.mark.slow
 @both
 def test_interleave_controls(gate):
     sampled(gate, static_case(gate, kernels(gate), [[1, 3], [2]], 2, epochs=(1, 2)), 4_000)
@@ -93,12 +95,14 @@ def test_interleave_a_control_behind_a_full_gate(gate):
     sampled(gate, case, 1_500, longest=20_000)
 
 
+@pytest.mark.slow
 @both
 def test_interleave_a_reader_joins_and_leaves(gate):
     case = readers_case(gate, kernels(gate), [[1, 3, 4], [2, 2]], [(1, [0], [0, 1]), (3, [0, 1], [0])])
     sampled(gate, case, 4_000)
 
 
+@pytest.mark.slow
 @both
 def test_interleave_readers_change_places(gate):
     changes = [(1, [1], [0, 1]), (2, [0, 1], [0]), (4, [0], [1])]
