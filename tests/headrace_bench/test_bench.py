@@ -193,6 +193,7 @@ def test_example_main_leaves_nothing_where_it_only_looked(tmp_path, monkeypatch)
 # -- what the benchmarks compare with
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", ["alternating", "bursts", "far apart"])
 @pytest.mark.parametrize("first", [0, 50])
 def test_oracle_plain_join_loop(times, first):

@@ -208,6 +208,7 @@ def test_agree_spark(works, spark, monkeypatch):
     assert [result.failure for result in results] == [""] * len(STREAMED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "version", "threads"),
     [

@@ -134,6 +134,7 @@ def test_example_what_is_allowed(house):
     assert (status, broken) == (0, []), text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("importer", "imported", "contract"), FORBIDDEN)
 def test_example_what_is_forbidden(house, importer, imported, contract):
     add_import(house, importer, imported)

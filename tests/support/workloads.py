@@ -382,7 +382,7 @@ class Steered:
 
     def let_all(self) -> None:
         self._open = True
-        self._allowed.release()
+        self._allowed.release(1_000)  # several operators may read it, each for itself, and wait
 
     def _wait(self) -> None:
         # A daemon thread of the run waits here; a test that fails must not leave it for ever.

@@ -142,6 +142,7 @@ def test_example_what_it_lacks_is_said_with_the_reason(dashboard):
         _ = dashboard.bucket_loads
 
 
+@pytest.mark.slow
 def test_example_its_changes_are_marked_listed_and_replayed(run, dashboard, tmp_path):
     eventually(lambda: newest(dashboard, "fill") == 0.75, 60)
     dashboard.settings["batch"].entry.value = 128
@@ -230,6 +231,7 @@ def test_example_a_run_of_a_second_engine():
             dashboard.close()
 
 
+@pytest.mark.slow
 def test_example_the_elastic_engine_is_asked_for_public_names_only(tmp_path):
     """Every part of the dashboard is built, updated and used once."""
     table = pa.table({"ts": range(200_000), "k": [f"k{i % 97}" for i in range(200_000)]})

@@ -1,12 +1,15 @@
 """Method: the burst button of real runs; the line it prints, run on another run, sets the same schedule."""
 
 
+import pytest
+
 import headrace as hr
 from headrace_widgets import Dashboard
 from support.dashboards import TABLE, problem, start
 from support.workloads import eventually
 
 
+@pytest.mark.slow
 def test_example_three_times_the_rate_and_back(run, dashboard):
     burst = dashboard.operator_view.burst
     burst.button.click()
@@ -26,6 +29,7 @@ def test_example_three_times_the_rate_and_back(run, dashboard):
     assert dashboard.messages.lines[-1] == "run.rate = hr.rates.phases([(5, 1500), (1, 500)])"
 
 
+@pytest.mark.slow
 def test_example_where_event_times_are_played_there_is_no_rate_to_multiply():
     with start(iter(TABLE.to_batches(10)), rate=hr.rates.recorded(speed=2)) as run:
         dashboard = Dashboard(run, stop_unwatched_after=None)

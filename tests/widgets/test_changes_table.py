@@ -61,6 +61,7 @@ def test_example_the_table_and_replay_on_another_run(run, dashboard, tmp_path):
         replay([{"a": 1}], run)
 
 
+@pytest.mark.slow
 def test_example_the_table_says_what_a_change_did_to_the_imbalance():
     """One of two threads has all the buckets: a coefficient of variation of 100%. Then each has half of them."""
     lopsided = hr.Mapping.even(2).move(range(1_024), to=0)

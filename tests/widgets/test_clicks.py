@@ -7,12 +7,15 @@ import html
 import re
 from pathlib import Path
 
+import pytest
+
 import headrace as hr
 from headrace_widgets import Dashboard
 from support.dashboards import controls_of, problem, two_steps
 from support.workloads import eventually
 
 
+@pytest.mark.slow
 def test_example_every_control_prints_one_line_that_does_the_same(tmp_path, monkeypatch):
     """Each control is used on the first of two dashboards alike, and what it prints is run for the second."""
     monkeypatch.chdir(tmp_path)

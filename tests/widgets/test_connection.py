@@ -27,6 +27,7 @@ def test_example_a_question_is_answered_and_remembered(dashboard, sent):
     assert sent.count("answer") == 1
 
 
+@pytest.mark.slow
 def test_example_the_pulse_goes_on_by_itself_until_nobody_looks(dashboard, sent):
     eventually(lambda: sent.count("pulse") > 3, 60)
     dashboard.watchdog.rest_after_s = 0.5

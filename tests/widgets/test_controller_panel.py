@@ -2,6 +2,8 @@
 What this cannot see: anything in the browser; tests/browser drives a real one.
 """
 
+import pytest
+
 import headrace as hr
 from headrace_widgets import Dashboard
 from support.dashboards import problem, start
@@ -46,6 +48,7 @@ def test_example_damping_of_a_controller(run, dashboard):
     eventually(lambda: [one.kind for one in run.decisions].count("attached") == 2, 60)
 
 
+@pytest.mark.slow
 def test_example_the_largest_step_of_a_controller(run, dashboard):
     """Four threads have next to nothing to do: without a limit all that are too many would go at once."""
     panel = dashboard.controller
@@ -72,6 +75,7 @@ def test_example_the_largest_step_of_a_controller(run, dashboard):
     assert "max_step" not in dashboard.messages.lines[-1]
 
 
+@pytest.mark.slow
 def test_example_a_schedule_as_text(run, dashboard):
     panel = dashboard.controller
     panel.choice.value = "Schedule"
@@ -87,6 +91,7 @@ def test_example_a_schedule_as_text(run, dashboard):
     eventually(lambda: "the schedule says 2 threads" in panel.words.value, 60)
 
 
+@pytest.mark.slow
 def test_example_one_clock_for_everything(run, dashboard):
     """A controller's own clock begins when it is attached; what is shown begins with the first tuple, as the plots do."""
     eventually(lambda: dashboard.feed.newest_s > 2, 60)

@@ -4,6 +4,7 @@ What this cannot see: anything in the browser; tests/browser drives a real one.
 
 import ipywidgets as w
 import numpy as np
+import pytest
 
 import headrace as hr
 from headrace_widgets import Dashboard
@@ -88,6 +89,7 @@ def played(speed):
     return start(iter(TABLE.to_batches(10)), rate=hr.rates.recorded(speed=speed))
 
 
+@pytest.mark.slow
 def test_example_the_speed_of_recorded_event_times():
     """`run.rate` is None where event times are played, and yet they are paced: how fast can be set."""
     with played(0.5) as run, played(0.5) as other:

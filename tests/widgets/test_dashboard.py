@@ -26,6 +26,7 @@ def test_example_plots_follow_the_run(run, dashboard):
     assert problem(dashboard) == ""
 
 
+@pytest.mark.slow
 def test_example_what_was_before_is_shown():
     """A dashboard that is opened late has the history of the run."""
     with start(rate=2_000) as run:
@@ -109,6 +110,7 @@ def test_example_controls_are_off_when_the_run_is_over(end):
             dashboard.close()
 
 
+@pytest.mark.slow
 def test_example_the_watchdog(run, dashboard):
     dashboard.watchdog.after_s = 0.3
     eventually(lambda: rows(dashboard) > 10, 60)
@@ -118,6 +120,7 @@ def test_example_the_watchdog(run, dashboard):
     assert "nobody watched" in problem(dashboard)
 
 
+@pytest.mark.slow
 def test_example_nothing_is_drawn_while_nobody_looks_and_all_of_it_when_somebody_does_again(run, dashboard):
     eventually(lambda: rows(dashboard) > 5, 60)
     dashboard.watchdog.rest_after_s = 1.0
@@ -137,6 +140,7 @@ def test_example_nothing_is_drawn_while_nobody_looks_and_all_of_it_when_somebody
     assert run.state == "running"
 
 
+@pytest.mark.slow
 def test_example_silence_in_a_busy_kernel_is_no_silence(run, dashboard):
     dashboard.watchdog._begin()
     dashboard.watchdog.after_s = 0.01
@@ -148,6 +152,7 @@ def test_example_silence_in_a_busy_kernel_is_no_silence(run, dashboard):
     eventually(lambda: run.state == "stopped", 60)
 
 
+@pytest.mark.slow
 def test_example_a_cell_run_again_replaces_both(run, monkeypatch):
     monkeypatch.setattr(cells, "this_cell", lambda: "cell 7")
     first = Dashboard(run, stop_unwatched_after=None)

@@ -14,6 +14,7 @@ from support.dashboards import TABLE, rows, shown
 from support.workloads import eventually
 
 
+@pytest.mark.slow
 def test_example_pause_span_scrub(run, dashboard):
     eventually(lambda: rows(dashboard) > 20, 60)
     assert dashboard.history.scrub.layout.visibility == "hidden"  # it would show a number that means nothing
@@ -78,6 +79,7 @@ def test_example_looking_back_by_calls(run, dashboard):
         dashboard.export("changes.txt")
 
 
+@pytest.mark.slow
 def test_example_save_one_offline_page(run, dashboard, tmp_path):
     dashboard.threads.plus.click()
     eventually(lambda: rows(dashboard) > 10 and run.threads == 2, 60)
@@ -123,6 +125,7 @@ class Markup(HTMLParser):
         )
 
 
+@pytest.mark.slow
 def test_example_names_and_texts_are_no_markup(tmp_path, monkeypatch):
     """Of operators, sources, columns and reasons, in what the dashboard shows and in the page it saves."""
     assert Markup(f"<p>{HOSTILE}").hostile == ["img", "onerror", "hit()"]
@@ -157,6 +160,7 @@ def test_example_names_and_texts_are_no_markup(tmp_path, monkeypatch):
             dashboard.close()
 
 
+@pytest.mark.slow
 def test_example_an_operator_whose_name_has_a_slash(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     stream = hr.stream(iter(TABLE.to_batches(500)), event_time="ts").key_by("k").window(1_000)

@@ -2,11 +2,14 @@
 What this cannot see: anything in the browser; tests/browser drives a real one.
 """
 
+import pytest
+
 import headrace as hr
 from support.dashboards import problem
 from support.workloads import eventually
 
 
+@pytest.mark.slow
 def test_example_move_predict_apply(run, dashboard):
     panel = dashboard.mapping
     run.reconfigure(threads=2).wait(60)
@@ -28,6 +31,7 @@ def test_example_move_predict_apply(run, dashboard):
     assert panel.prediction.value == "" or eventually(lambda: panel.prediction.value == "", 60)
 
 
+@pytest.mark.slow
 def test_example_balance_predicts_what_it_does(run, dashboard):
     panel = dashboard.mapping
     run.reconfigure(threads=2, mapping=hr.Mapping.even(2).move(range(1_000), to=0)).wait(60)
@@ -55,6 +59,7 @@ def test_example_bad_buckets_and_discard(run, dashboard):
     assert panel.shown == run.mapping
 
 
+@pytest.mark.slow
 def test_example_a_draft_is_dropped_when_the_mapping_changes(run, dashboard):
     panel = dashboard.mapping
     panel.buckets.value = "0-3"
@@ -64,6 +69,7 @@ def test_example_a_draft_is_dropped_when_the_mapping_changes(run, dashboard):
     eventually(lambda: "discarded" in problem(dashboard), 60)
 
 
+@pytest.mark.slow
 def test_example_balance_is_for_the_threads_that_there_are_now(run, dashboard):
     panel = dashboard.mapping
     run.reconfigure(threads=3).wait(60)
@@ -74,6 +80,7 @@ def test_example_balance_is_for_the_threads_that_there_are_now(run, dashboard):
         assert set(panel.shown.owners.tolist()) == {0, 1} and problem(dashboard) == ""
 
 
+@pytest.mark.slow
 def test_example_a_draft_for_a_thread_that_has_ended_is_dropped(run, dashboard):
     panel = dashboard.mapping
     run.reconfigure(threads=3).wait(60)

@@ -60,6 +60,7 @@ def nodes(dashboard):
     return {node["key"]: node for node in dashboard.graph.widget.drawing.get("nodes", ())}
 
 
+@pytest.mark.slow
 def test_example_lag_and_backlog_rise_and_fall(run, dashboard, opened):
     line = dashboard.pressure.widget
     eventually(lambda: "headrace-error" in line.value and "back-pressure" in line.value, 60)
@@ -78,6 +79,7 @@ def test_example_lag_and_backlog_rise_and_fall(run, dashboard, opened):
     assert problem(dashboard) == ""
 
 
+@pytest.mark.slow
 def test_example_the_set_rate_is_on_the_plot(run, dashboard):
     """Nothing comes while the sink waits: the axis follows what is set."""
     run.rate = 20 * RATE
@@ -86,6 +88,7 @@ def test_example_the_set_rate_is_on_the_plot(run, dashboard):
     eventually(lambda: "of 2.0 M set" in dashboard.plots.widget.texts["throughput"], 60)
 
 
+@pytest.mark.slow
 def test_example_the_delay_of_results_includes_the_wait_outside(run, dashboard, opened):
     eventually(lambda: shown(dashboard, "lag_s").max(initial=0) > 0.5, 60)
     opened.set()
@@ -123,6 +126,7 @@ def test_example_the_colour_of_a_lag(lag_s, look):
     assert look_of(lag_s) == look
 
 
+@pytest.mark.slow
 def test_example_what_was_read_and_not_processed_is_discarded(run, dashboard):
     eventually(lambda: run.metrics().operators["forward"].balance.in_flight > 0, 60)
     dashboard.stop.click()
@@ -169,6 +173,7 @@ def check(drawing):
     return [(edge["start"], edge["end"]) for edge in drawing["edges"]]
 
 
+@pytest.mark.slow
 def test_example_two_operators_and_a_click(opened):
     with two_steps() as run:
         assert run.edges == [("first", "second"), ("second", None)] == chain(run.operators)

@@ -6,6 +6,7 @@ Oracle: the run's own plan and counters.
 Cannot see: anything in the browser; tests/browser drives a real one.
 """
 
+import contextlib
 import itertools
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace_widgets import Dashboard
+from headrace_widgets import Dashboard, replay
 from headrace_widgets.plan_tree import LOOKS, Waits, picture
 from support import event_window
 from support.dashboards import problem
@@ -88,8 +89,8 @@ def test_example_looks_under_another_plan_are_forgotten():
     assert waits.of("node 0") == waits.of("leaf 0") == ("", 0.0)
 
 
-@pytest.fixture
-def opened():
+@contextlib.contextmanager
+def held_run():
     """The first stream of values is held: it has given 1,000 of its values and gives no more until the test lets it."""
     tables = [pa.table({"ts": np.arange(COUNT) * 2 + s, "x": np.ones(COUNT, np.int64)}) for s in range(2)]
     held = Steered(tables[0], [1_000] * (COUNT // 1_000))
@@ -99,11 +100,19 @@ def opened():
     }
     with PROGRAM.start(inputs, threads=2, max_threads=4, leaves=2) as run:
         held.let(1)
+        try:
+            yield run, held
+        finally:
+            held.let_all()
+
+
+@pytest.fixture
+def opened():
+    with held_run() as (run, held):
         dashboard = Dashboard(Public(run), stop_unwatched_after=None)
         try:
             yield run, dashboard, held
         finally:
-            held.let_all()
             dashboard.close()
 
 
@@ -154,3 +163,16 @@ def test_example_what_cannot_be_had_is_said(opened):
     assert dashboard.messages.lines == ("run.reconfigure(plan='rates')",)
     held.let_all()
     assert run.wait(60)
+
+
+@pytest.mark.slow
+def test_example_its_changes_are_made_again_on_another_run(opened):
+    run, dashboard, _held = opened
+    eventually(lambda: run["program"].metrics().events["leaf 0"] == 1_000, 60)
+    run.reconfigure(threads=3).wait(60)
+    run.reconfigure(plan=PROGRAM.plan(STREAMS, leaves=1)).wait(60)
+    eventually(lambda: [one["tuples"] is None for one in dashboard.changes.records()] == [False, False], 60)
+    with held_run() as (other, _):
+        replay(dashboard.changes.records(), other).join(60)
+        eventually(lambda: [change.outcome for change in other.changes] == ["done", "done"], 60)
+        assert other.threads == 3 and other["program"].plan == run["program"].plan

@@ -24,6 +24,7 @@ def test_example_an_axis_grows_at_once_and_shrinks_where_half_of_it_would_do():
     assert [axis.cover(value) for value in values] == [10, 100, 100, 100, 50, 10, 10, 10, 1.5e6]
 
 
+@pytest.mark.slow
 def test_example_the_axis_follows_the_rate_down():
     """Ten seconds are shown: when those of the high rate have gone by, the axis is for the low one."""
     with start(rate=20_000) as run:
@@ -38,6 +39,7 @@ def test_example_the_axis_follows_the_rate_down():
             dashboard.close()
 
 
+@pytest.mark.slow
 def test_example_panels_without_a_meaning_give_their_place_away(run, dashboard):
     """One source is behind no other, one thread is loaded as evenly as can be."""
     eventually(lambda: rows(dashboard) > 3, 60)
@@ -63,6 +65,7 @@ def test_example_a_compact_page_has_four_plots(there, chosen):
     assert LAYOUTS["full"].choose(there) == there
 
 
+@pytest.mark.slow
 def test_example_latency_of_all_results_as_a_heat_map():
     source = Steered(TABLE, [500])
     with start(source) as run:

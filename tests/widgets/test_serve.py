@@ -68,6 +68,7 @@ class _Stay(urllib.request.HTTPRedirectHandler):
         return None
 
 
+pytestmark = pytest.mark.slow  # a process of Jupyter Server
 _STAYING = urllib.request.build_opener(_Stay)
 
 

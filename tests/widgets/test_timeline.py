@@ -31,6 +31,7 @@ def test_example_spans_as_columns():
     assert words_of(block_of(frame.iloc[:0])).startswith("No timeline yet")
 
 
+@pytest.mark.slow
 def test_example_it_is_drawn_while_it_is_shown(run, dashboard, monkeypatch):
     monkeypatch.setattr(timeline, "EVERY_S", 0.0)
     panel = dashboard.operator_view.timeline
@@ -68,6 +69,7 @@ def test_example_an_engine_without_a_timeline_or_keys():
             dashboard.close()
 
 
+@pytest.mark.slow
 def test_example_hot_keys_by_name():
     keys = ["<b>hot</b>"] * 70 + ["warm"] * 20 + ["cold"] * 10
     given = pa.table({"ts": range(100_000), "k": keys * 1_000})

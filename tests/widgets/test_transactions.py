@@ -76,12 +76,14 @@ def test_example_a_ledger_is_watched_and_steered(opened, tmp_path):
     punctuation = dashboard.settings["punctuation"]
     assert punctuation.slider.value == punctuation.entry.value == 500 and punctuation.slider.base == 10
     punctuation.entry.value = 2_000
+    sharing = dashboard.settings["sharing"]
+    assert not sharing.choice.disabled
+    sharing.choice.value = "socket"
     dashboard.settings["scheme"].choice.value = "lock"
-    dashboard.settings["sharing"].choice.value = "socket"
     dashboard.threads.plus.click()
     assert dashboard.messages.problem.value == ""
     assert dashboard.messages.lines == tuple(
-        f"run.reconfigure({wish})" for wish in ("punctuation=2000", "scheme='lock'", "sharing='socket'", "threads=3")
+        f"run.reconfigure({wish})" for wish in ("punctuation=2000", "sharing='socket'", "scheme='lock'", "threads=3")
     )
     mapping = dashboard.mapping  # the load of a bucket is not measured: nothing is coloured by it or predicted from it
     mapping.buckets.value = "0-15"
@@ -90,6 +92,11 @@ def test_example_a_ledger_is_watched_and_steered(opened, tmp_path):
     mapping.discard.click()
     wanted = {"threads": 3, "scheme": "lock", "sharing": "socket", "punctuation": 2_000}
     eventually(lambda: wanted.items() <= run["transfer"].configuration.items(), 60)
+    eventually(lambda: sharing.choice.disabled, 60)  # it has no effect now
+    assert sharing.note in sharing.widget.children and sharing.note.value == "no effect with scheme lock: only with chains"
+    dashboard.settings["scheme"].choice.value = "chains"
+    eventually(lambda: not sharing.choice.disabled, 60)
+    assert sharing.note not in sharing.widget.children and sharing.choice.value == "socket"
     punctuation.entry.value = 0
     assert "punctuation=0): give a whole number from 1 to " in dashboard.messages.problem.value
     assert punctuation.entry.value == 2_000

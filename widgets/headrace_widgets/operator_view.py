@@ -157,6 +157,7 @@ class OperatorView:
         if self.settings:
             configuration = self.target.configuration
             for name, setting in self.settings.items():
+                setting.explain(self.target.controls[name].unused(configuration))
                 setting.show(configuration[name])
         if self.plan and self._feed.metrics is not None:
             self.plan.look(self._feed.metrics.operators[self._name])

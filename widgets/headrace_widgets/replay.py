@@ -100,7 +100,8 @@ def _play(records: list[dict[str, Any]], run: Any) -> None:
         handle = run[name]
         wish: dict[str, Any] = dict(record.get("settings", {}))
         if record["members"]:
-            wish["threads"] = record["members"]
+            # Where threads own nothing it is only said how many there are to be.
+            wish["threads"] = record["members"] if "mapping" in handle.controls else len(record["members"])
         if "mapping" in handle.controls:
             owners = [owner for owner, count in record["owners"] for _ in range(count)]
             wish["mapping"] = type(handle.mapping)(owners)

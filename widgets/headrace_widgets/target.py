@@ -22,6 +22,10 @@ class Control(Protocol):
     scale: str
     """"linear" or "log"."""
 
+    def unused(self, configuration: Mapping[str, Any]) -> str:
+        """Why it has no effect in a configuration; empty where it has one."""
+        ...
+
 
 class Target:
     """One operator of a run.

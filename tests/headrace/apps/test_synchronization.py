@@ -175,6 +175,7 @@ def refused(tmp_path, monkeypatch, capfd):
 VALUES, BARRIERS = pa.table({"ts": [1, 2, 3], "x": [1, 2, 3], "stream": [0, 1, 2]}), pa.table({"ts": [2, 5]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_example_a_null_is_refused_by_name_and_row(name, refused):
     """In every column of both inputs, but in none that nobody asks for."""

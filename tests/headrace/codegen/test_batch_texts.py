@@ -15,9 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.codegen import stateless
 from headrace.codegen.batch_texts import BatchTexts
-from headrace.codegen.stateless import Filter, FlatMap, Map, StatelessChain
+from headrace.codegen.stateless import Filter, FlatMap, Map, StatelessChain, loop
 from headrace.errors import FunctionError, ParameterError
 
 SCHEMA = pa.schema({"ts": pa.int64(), "x": pa.int64(), "name": pa.string(), "word": pa.large_string()})
@@ -81,12 +80,14 @@ def batch_of(rows, schema=SCHEMA):
     return pa.RecordBatch.from_arrays([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(ROWS, max_size=8))
 def test_oracle_fused_equals_plain(chain, rows):
     assert chain.apply(batch_of(rows)).to_pylist() == plain(batch_of(rows))
 
 
+@pytest.mark.slow
 @pytest.mark.interpreted
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_agree_layouts_and_slices(layout):
@@ -179,9 +180,9 @@ def test_planted_mistake_is_found(monkeypatch, mistake):
     rows = batch_of([(0, 1, "m", "zz"), (1, 2, "a", "n"), (2, 0, None, "b"), (3, 0, "zzz", "a"), (4, 1, "é", None)])
     assert StatelessChain(STEPS, SCHEMA, "ts").apply(rows).to_pylist() == plain(rows)
     if mistake == "ids do not order":
-        monkeypatch.setattr(stateless._Variant, "is_ordered", False)
+        monkeypatch.setattr(loop._Variant, "is_ordered", False)
     elif mistake == "nulls are literals":
-        monkeypatch.setattr(stateless, "_validity", lambda column: np.ones(len(column), np.uint8))
+        monkeypatch.setattr(loop, "validity_of", lambda column: np.ones(len(column), np.uint8))
     else:
         first = BatchTexts([], ["", "other", "zz", "m", "é", "a", "b"], True).arrays[2]
         made = BatchTexts.__init__

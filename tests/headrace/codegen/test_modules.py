@@ -128,6 +128,7 @@ def test_example_parts_raise_what_they_raised_and_refuse_python(cache):
         module.helper(4, 2)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_example_cache_ignores_a_shared_numba_cache_dir(cache, tmp_path):
     shared = tmp_path / "shared"

@@ -70,6 +70,7 @@ def many(free, arena, heads, words):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not JIT, reason="nothing is compiled")
 @pytest.mark.parametrize(("decorator", "calls"), [("compiled_user", True), ("compiled_user_within", False)])
 def test_property_a_function_of_one_caller_is_copied_there_and_what_is_seldom_is_not(

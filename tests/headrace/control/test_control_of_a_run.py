@@ -65,6 +65,7 @@ def asked_for(run, threads):
     return requests and requests[-1].to_threads == threads and requests[-1].outcome in ("done", "unneeded")
 
 
+@pytest.mark.slow
 def test_a_rate_that_changes_abruptly_is_followed():
     """Up after the step, down after it; the machine decides only how soon."""
     low, high = 2_000, 40_000

@@ -235,6 +235,7 @@ def test_property_no_flapping_on_a_noisy_constant_load(work, noise, threads, see
         assert len(plant.requests) <= settled + 1, plant.requests
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(
     controllers(),

@@ -13,22 +13,18 @@ import functools
 import inspect
 import random
 import threading
-import time
-from types import ModuleType
 
 import numba
 import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.elastic import configuration, epochs, reconfiguration, section
+from headrace.elastic import epochs
 from headrace.elastic.shared_nothing import template
 from headrace.errors import FunctionError, RunStoppedError
 from headrace.gates import merged_log_kernel
-from headrace.runtime import changes
-from headrace.runtime.gate_inlet import GateInlet
 from support import workloads
-from support.kernel_text import change_kernels
+from support.classic_mistakes import plant_in_changes, plant_in_loop, replaced
 from support.workloads import SHAPES, Steered, draw_workload, eventually, is_stuck, processed
 
 KEYS = [f"key {i}" for i in range(40)]
@@ -342,6 +338,7 @@ def test_update_that_fails_at_the_trigger():
     assert result_of(counts(table(50))), "the engine goes on"
 
 
+@pytest.mark.slow
 def test_shared_nothing_instances_that_own_nothing_get_watermarks():
     """Silent instances of every stage get time, so that the next operator's windows end while the stream goes on."""
     source = Steered(table(200), [100])
@@ -445,65 +442,11 @@ MISTAKES = {
 }
 
 
-def replaced(text, replacements):
-    for old, new in replacements:
-        if text.count(old) != 1:  # no assertion: those are expected here
-            pytest.fail(f"{old!r} occurs {text.count(old)} times: the mistake is out of date")
-        text = text.replace(old, new)
-    return text
-
-
-PLACES = {
-    changes: "headrace.runtime.run.Changes",
-    reconfiguration: "headrace.elastic.section.Reconfiguration",
-    configuration: "headrace.elastic.reconfiguration.resolve",
-}
-"""The files a mistake may be made in, and where what they define is used."""
-
-
-def with_mistakes(replacements):
-    """Return the changed texts, by module."""
-    texts = {module: inspect.getsource(module) for module in PLACES}
-    for old, new in replacements:
-        holding = [module for module, text in texts.items() if old in text]
-        if len(holding) != 1 or texts[holding[0]].count(old) != 1:  # no assertion: those are expected here
-            pytest.fail(f"{old!r} is in {len(holding)} files, or there several times: the mistake is out of date")
-        texts[holding[0]] = texts[holding[0]].replace(old, new)
-    return {module: text for module, text in texts.items() if text != inspect.getsource(module)}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_planted_mistake_is_noticed(monkeypatch, hangs_are_short, mistake):
     check, expected, *replacements = MISTAKES[mistake]
-    for module, text in with_mistakes(replacements).items():
-        planted = ModuleType(module.__name__)
-        exec(compile(text, "<planted>", "exec"), vars(planted))  # our own file
-        if module is configuration:
-            planted.Configuration = configuration.Configuration  # one class, or nothing is equal to anything
-        monkeypatch.setattr(PLACES[module], getattr(planted, PLACES[module].rsplit(".", 1)[1]))
-    made = []
-    planted_class = section.Reconfiguration
-
-    class Noted(planted_class):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
-            made.append(self)
-
-    monkeypatch.setattr(section, "Reconfiguration", Noted)
-    whole = GateInlet.hold
-
-    def hold(inlet, piece):
-        """Bring the records that travel with this source."""
-        for steerable in made:
-            for source, row in getattr(steerable, "travelling", [])[:]:
-                if source == inlet.number and steerable._gate is inlet._source.gate:
-                    steerable.travelling.remove((source, row))
-                    while steerable._kernels.control(steerable._gate, row) == 0:
-                        time.sleep(20e-6)
-        whole(inlet, piece)
-
-    monkeypatch.setattr(GateInlet, "hold", hold)
+    plant_in_changes(monkeypatch, replacements)
     with pytest.raises(AssertionError, match=expected):
         for _ in range(20):  # two requests may be so far apart that neither waits
             check()
@@ -581,10 +524,6 @@ LOOP_MISTAKES = {
 }
 
 
-def plant_in_loop(monkeypatch, replacements):
-    change_kernels(monkeypatch, lambda text: replaced(text, replacements))
-
-
 def be_impatient(monkeypatch):
     """What a mistake keeps from happening need not be waited for long."""
     patient = eventually
@@ -602,6 +541,7 @@ def test_planted_mistake_in_the_loop_is_noticed(monkeypatch, hangs_are_short, mi
         check()
 
 
+@pytest.mark.slow
 def test_planted_wait_at_the_barrier_for_one_that_failed_is_noticed(monkeypatch, hangs_are_short):
     """Whoever waits at the barrier does not look whether the run has stopped."""
     # Whoever joins begins when somebody waits at the next boundary: then there is one who does, whatever the timing.

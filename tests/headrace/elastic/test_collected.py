@@ -459,6 +459,7 @@ def test_oracle_every_type(kind):
                 assert exact(found) == exact(value), f"{name} of {made_of} at {end}"
 
 
+@pytest.mark.slow
 @pytest.mark.interpreted
 def test_example_lists_go_on_into_the_next_operator():
     """Which words occur in how many hours, by the sets of each hour."""
@@ -504,6 +505,7 @@ def test_example_how_they_are_written():
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.interpreted
 def test_example_ignored_nan():
     table = pa.table({"ts": [1, 2, 3, 11], "y": [math.nan, 2.0, 1.0, math.nan]})

@@ -74,6 +74,7 @@ RUNNING = hr.operator(
 )
 
 
+@pytest.mark.slow
 @QUICK
 @given(sources(), windows(3), schedules())
 def test_oracle_overlapping_windows_of_many_keys(drawn, window, schedule):
@@ -376,6 +377,7 @@ def test_oracle_an_aggregate_after_a_custom_operator(drawn, window, schedule):
     assert rows_of(query, **schedule) == expected(result)
 
 
+@pytest.mark.slow
 def test_example_side_by_side_an_emission_does_not_wait_for_its_boundary():
     """Windows of 1000: the source gives the next batch only once the first one's emissions are out."""
     arrived = []
@@ -457,7 +459,7 @@ def test_example_a_function_that_never_returns_can_be_stopped():
     with failing(["a"], x=[99]).start(threads=1) as run:
         assert not run.wait(0.3)
         run.stop()
-    assert not run._pool.alive
+    assert not run._execution.pool.alive
 
 
 def mixes_types(state, t, emit):
@@ -479,6 +481,7 @@ def test_example_a_function_that_does_not_compile_shows_its_line():
 # --------------------------------------------------------------- long inputs
 
 
+@pytest.mark.slow
 def test_agree_a_long_input_with_changes_and_recycled_keys():
     """More keys over time than live at once, batches of many chunks, results that fill the rings."""
     rng = random.Random(3)
@@ -546,6 +549,7 @@ def test_agree_gates_modes_and_heartbeats(gate, mode):
     check()
 
 
+@pytest.mark.slow
 def test_example_time_without_tuples_costs_nothing_where_instances_slide():
     """The same shape with WS = WA * 9e14: before the first tuple, and after the last, there is nothing to slide.
 

@@ -99,6 +99,7 @@ MANY = pa.table({"ts": np.arange(4_000) // 40, "key": np.arange(4_000) * 7 % 83,
 SOME = {"n": ("count", None), "top": ("max", "v")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capacity", [1, 8, 32])
 def test_oracle_results_through_a_ring_that_holds_few(monkeypatch, capacity):
     """Each window has more results than the ring has places, so they wait for the collector and turn with the ring."""
@@ -146,6 +147,7 @@ def test_planted_a_null_is_a_first_value(monkeypatch):
     assert_found(*case)
 
 
+@pytest.mark.slow
 def test_planted_one_place_is_taken_for_many(monkeypatch):
     monkeypatch.setattr(section, "OUTPUT_CAPACITY", 32)
     room = "reserve_slots(o, me, l[HEAD], buckets.size - done)"

@@ -231,7 +231,7 @@ def test_example_a_step_that_never_returns_can_be_stopped_and_started_again():
         with query.start() as run:
             assert not run.wait(0.2)
             run.stop()
-            eventually(lambda: not run._pool.alive)
+            eventually(lambda: not run._execution.pool.alive)
 
 
 def divides(t):

@@ -153,6 +153,7 @@ def pairs(left, right, width, within=1000):
     return int(((np.abs(x[:, None] - a[None, :]) <= width) & (np.abs(at[:, None] - bt[None, :]) < within)).sum())
 
 
+@pytest.mark.slow
 def test_agree_with_all_pairs_and_compares_few():
     left, right = random_sides(30_000, 3, 10_000, 15_000)
     found = {}

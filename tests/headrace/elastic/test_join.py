@@ -125,6 +125,7 @@ class TestBand:
         query = stream([left]).join(stream([right]), 10, hr.band("x", "a", 0), index=False)
         assert query.to_arrow().to_pylist() == [{"ts": 10, "x": 1, "a": 1}]
 
+    @pytest.mark.slow
     @SETTINGS
     @given(
         sides({"x": (pa.int32(), SMALL), "f": (pa.float32(), FLOATS), "d": (pa.float64(), FLOATS)}, 30),
@@ -315,6 +316,7 @@ class TestUserPredicate:
         rows = expected(lefts, rights, 30, lambda l, r: l["x"] < r["a"] and r["b"] > l["y"])
         check(query, rows, threads, schedule)
 
+    @pytest.mark.slow
     def test_example_a_function_that_divides(self):
         left = pa.table({"ts": [0, 1], "x": [10, 20]})
         right = pa.table({"ts": [2, 3], "a": [5, 10]})

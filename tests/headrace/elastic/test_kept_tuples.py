@@ -105,6 +105,7 @@ def of_number(key, state, emit):
 OF_NUMBER = hr.operator(emits={"total": "int64", "n": "int64"}, output=of_number)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["vsn", "sn"])
 def test_oracle_one_instance_per_key_purges(mode):
     @QUICK
@@ -127,6 +128,7 @@ def long_rows(count, keys=40):
     ]
 
 
+@pytest.mark.slow
 def test_agree_a_long_input_keeps_its_memory_and_moves_all_keys():
     """Scattered mappings, live: every change moves most keys, and the lists with them."""
     rows = table(long_rows(60_000))
@@ -153,6 +155,7 @@ def test_agree_a_long_input_keeps_its_memory_and_moves_all_keys():
     assert used < 6_000 + 4 * stored.CHAIN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["vsn", "sn"])
 def test_example_too_many_tuples_say_so(mode):
     operator = hr.operator(emits=OF_NUMBER.emits, output=of_number, max_tuples=100, name="few")

@@ -54,6 +54,7 @@ def stored(rows, several):
 KEYS = st.lists(st.lists(st.integers(0, 5000), max_size=6), min_size=1, max_size=200)
 
 
+@pytest.mark.slow
 @DRAWN
 @given(KEYS, st.booleans(), st.integers(0, 2**32), st.integers(1, 5))
 def test_oracle_every_tuple_looked_at(rows, several, seed, per_key):

@@ -58,6 +58,7 @@ def kernels(zone):
     return lambda t: int(to_units(state, t)), lambda day: int(to_time(state, day))
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_oracle_days_are_those_of_the_calendar(data):
@@ -154,6 +155,7 @@ def test_example_a_failing_function_shows_the_end_of_its_day():
     assert caught.value.tuple["state.n"] == 1
 
 
+@pytest.mark.slow
 def test_example_types_and_zones_of_the_event_time_stay():
     for kind in (pa.timestamp("s"), pa.timestamp("ns", "Asia/Tokyo"), pa.timestamp("ms", "Europe/Paris")):
         table = pa.table({"ts": pa.array(np.array(["2026-10-24T23:00"], f"M8[{kind.unit}]")).cast(pa.timestamp(kind.unit))})

@@ -52,6 +52,7 @@ def test_state_follows_live_keys():
     assert max(seen[50:]) - seen[50] < 64 * 2**20, [n >> 20 for n in seen]
 
 
+@pytest.mark.slow
 def test_agree_recycled_ids_under_reconfiguration():
     """Ids are given to new keys while ownership moves: no count is inherited, none is lost."""
     draw = random.Random(8)

@@ -108,6 +108,7 @@ def test_agree_arrival_of_sources(seed, threads):
         workload.assert_right(run.to_arrow())
 
 
+@pytest.mark.slow
 def test_agree_large_input_crosses_chunks():
     """More rows than a chunk of the store (16,384), more records than the gate holds, ties across both."""
     draw = random.Random(3)

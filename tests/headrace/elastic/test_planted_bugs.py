@@ -187,6 +187,7 @@ def replaced(text: str, old: str, new: str) -> str:
     return text.replace(old, new)
 
 
+@pytest.mark.slow
 def test_agree_without_a_bug():
     hunt()
 

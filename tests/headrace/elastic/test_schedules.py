@@ -135,6 +135,7 @@ def test_agree_fast_changes_under_load():
             workload.assert_right(run.to_arrow())
 
 
+@pytest.mark.slow
 def test_agree_three_operators_reconfigured_independently():
     """counts per key -> the largest of them per number of windows -> forward; each with its own epochs."""
     table = draw_workload(SHAPES[0], 3, most_rows=60).tables()[0].slice(0, 0)

@@ -118,6 +118,7 @@ def test_oracle_aggregates(shape, seed, threads, schedule, capacity):
     )
 
 
+@pytest.mark.slow
 @DRAWN
 @given(seed=st.integers(0, 2**32), threads=st.integers(1, 8), schedule=schedules())
 def test_oracle_aggregates_behind_the_skip_list(seed, threads, schedule):
@@ -137,6 +138,7 @@ def test_oracle_aggregates_reconfigured_live(seed):
     workload.assert_right(lived(workload.query(inputs), inputs, draw))
 
 
+@pytest.mark.slow
 def test_agree_long_input_of_words():
     """Private stores beyond one chunk (16,384 rows) and one key buffer, nulls that begin late, queues that fill."""
     draw = random.Random(11)
@@ -222,6 +224,7 @@ def test_example_bytes_of_a_key_that_moves(mode):
         assert same.transferred_bytes == 0
 
 
+@pytest.mark.slow
 def test_example_a_router_for_each_source():
     """Three sources, two instances: three routers copy, and the instances see one order."""
     tables = [pa.table({"ts": [s, 10 + s, 20 + s], "k": [f"{i % 2}" for i in range(3)]}) for s in range(3)]
@@ -324,6 +327,7 @@ def _sources(tables):
     return [[(row.pop("ts"), row) for row in table.to_pylist()] for table in tables]
 
 
+@pytest.mark.slow
 @settings(DRAWN, max_examples=15)
 @given(
     sides(["x"]),
@@ -348,6 +352,7 @@ def test_oracle_joins(lefts, rights, within, schedule, capacity, seed):
     assert rows_of(result) == wanted
 
 
+@pytest.mark.slow
 def test_agree_joins_whose_windows_span_chunks(monkeypatch):
     """Joiners get the window of tuples they never saw, across chunks of the store, with nulls."""
 
@@ -460,6 +465,7 @@ FAILING = hr.operator(
 )
 
 
+@pytest.mark.slow
 def test_example_a_failing_function_shows_the_tuple_itself():
     """Not its copy: the columns the function does not read are shown too."""
     rows = 20_000

@@ -102,6 +102,7 @@ def test_what_is_wrong_is_refused():
     assert channels.add([6], [1]) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.stress
 def test_senders_and_readers_on_threads_of_their_own():
     """Many tuples through few slots: a slot that is written before it is read would show."""

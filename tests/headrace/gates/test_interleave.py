@@ -64,22 +64,26 @@ def test_interleave_two_sources_with_ties(gate):
     sampled(gate, case, 4_500)
 
 
+@pytest.mark.slow
 @both
 def test_interleave_two_readers(gate):
     sampled(gate, static_case(gate, kernels(gate), [[1, 3], [2, 2]], 2), 6_000)
 
 
+@pytest.mark.slow
 @both
 def test_interleave_every_record_waits_for_room(gate):
     sampled(gate, static_case(gate, kernels(gate), [[1, 3, 3, 4], [2, 2]], 2, tight=True), 1_250, longest=20_000)
 
 
+@pytest.mark.slow
 @both
 def test_interleave_an_idle_source_with_heartbeats(gate):
     case = static_case(gate, kernels(gate), [[1, 4], [2, 3, 3], [2]], 1, beats=(1,))
     sampled(gate, case, 4_000)
 
 
+@pytest.mark.slow
 @both
 def test_interleave_controls(gate):
     sampled(gate, static_case(gate, kernels(gate), [[1, 3], [2]], 2, epochs=(1, 2)), 4_000)
@@ -91,12 +95,14 @@ def test_interleave_a_control_behind_a_full_gate(gate):
     sampled(gate, case, 1_500, longest=20_000)
 
 
+@pytest.mark.slow
 @both
 def test_interleave_a_reader_joins_and_leaves(gate):
     case = readers_case(gate, kernels(gate), [[1, 3, 4], [2, 2]], [(1, [0], [0, 1]), (3, [0, 1], [0])])
     sampled(gate, case, 4_000)
 
 
+@pytest.mark.slow
 @both
 def test_interleave_readers_change_places(gate):
     changes = [(1, [1], [0, 1]), (2, [0, 1], [0]), (4, [0], [1])]
@@ -104,6 +110,7 @@ def test_interleave_readers_change_places(gate):
     sampled(gate, case, 1_250, longest=20_000)
 
 
+@pytest.mark.slow
 @both
 def test_interleave_a_reader_is_back_before_it_saw_that_it_left(gate):
     changes = [(1, [0], [0, 1]), (2, [0, 1], [0]), (3, [0], [0, 1])]
@@ -118,6 +125,7 @@ def test_interleave_epochs_begin_at_controls(gate, sets):
     sampled(gate, case, 1_500, longest=20_000)
 
 
+@pytest.mark.slow
 @both
 def test_interleave_epochs_begin_in_a_full_gate(gate):
     case = epochs_case(gate, kernels(gate), [[1, 2, 3]], ([0], [0, 1], [1]), tight=True)
@@ -134,6 +142,7 @@ def test_interleave_the_bound_in_time_moves_under_a_source_that_waits(gate, cost
     sampled(gate, case, 1_000)
 
 
+@pytest.mark.slow
 @both
 def test_interleave_a_source_joins_and_leaves(gate):
     case = sources_case(gate, kernels(gate), [[1, 3, 5]], [2, 4])
@@ -141,6 +150,7 @@ def test_interleave_a_source_joins_and_leaves(gate):
     sampled(gate, case, 3_000)
 
 
+@pytest.mark.slow
 @both
 def test_interleave_a_source_joins_below_others(gate):
     sampled(gate, sources_case(gate, kernels(gate), [[1, 5], [2, 3]], [2, 4], readers=2), 2_500)

@@ -368,6 +368,7 @@ def test_example_long_common_prefixes_sort():
     assert order.tolist() == sorted(range(len(values)), key=lambda i: values[i].encode())
 
 
+@pytest.mark.slow
 def test_agree_across_processes():
     """Buckets are the same in another process, with other keys met before."""
     values = ["tag", "", "a long hashtag of 24 byte", "\u00e9t\u00e9"]

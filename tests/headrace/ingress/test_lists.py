@@ -312,6 +312,7 @@ def test_example_an_element_too_large_under_a_null_is_none():
     assert found.elements.tolist() == [5, 0] and found.nulls.tolist() == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.interpreted
 @pytest.mark.parametrize(
     ("text", "mistake"),

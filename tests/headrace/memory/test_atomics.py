@@ -430,12 +430,14 @@ def stack_case(program, threads, count):
     return build
 
 
+@pytest.mark.slow
 def test_interleave_every_schedule_of_the_stack():
     assert exhaustive("stack", stack_case(push, 2, 2)) > 10_000
     assert exhaustive("stack", stack_case(push, 3, 1)) > 10_000
     assert exhaustive("stack", stack_case(push, 2, 2), preemptions=3, memory=TSO) > 100
 
 
+@pytest.mark.slow
 def test_interleave_larger_stacks():
     sampled("stack", stack_case(push, 3, 2), 80_000)
 

@@ -86,6 +86,7 @@ def test_oracle_order():
         check_sort(seed)
 
 
+@pytest.mark.slow
 @pytest.mark.interpreted
 def test_oracle_random_programs_interpreted():
     for seed in range(4):

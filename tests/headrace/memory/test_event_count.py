@@ -65,6 +65,7 @@ def test_interleave_every_schedule(waiters, producers, count):
     assert exhaustive("event count", case(kernels(), waiters, producers, count), memory=TSO) > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("waiters, producers, count", [(1, 2, 3), (3, 1, 2), (3, 2, 2)])
 def test_interleave_larger_cases(waiters, producers, count):
     sampled("event count", case(kernels(), waiters, producers, count), 40_000)

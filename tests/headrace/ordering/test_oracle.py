@@ -49,6 +49,7 @@ def check(shape, tables, *options):
         assert found.to_pylist() == expected, each
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_oracle_any_options(shape):
     """In all more than 500 combinations; the reference is asked once for each input."""
@@ -60,7 +61,7 @@ def test_oracle_any_options(shape):
         check(shape, tables, *(drawn_options(rng) for _ in range(TAKES)))
 
 
-@pytest.mark.parametrize("queues", QUEUES)
+@pytest.mark.parametrize("queues", [QUEUES[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in QUEUES[1:])])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_oracle_each_way_of_running(schedule, queues):
     rng = np.random.default_rng(7)
@@ -89,6 +90,7 @@ def test_oracle_schedules_of_ones_own():
         check("figure 1", tables, {"threads": 3, "schedule": policy, "reconfigure": changes})
 
 
+@pytest.mark.slow
 def test_oracle_rings_wrap_many_times(monkeypatch):
     """Every ring a hundred times and more: the gate's, those of all stages with their slots and queues, that of the results."""
     monkeypatch.setattr(section, "GATE_CAPACITY", 1 << 7)

@@ -163,6 +163,7 @@ def anything(t):
     return t.n > 0
 
 
+@pytest.mark.slow
 def test_agree_changed_by_hand_while_it_runs():
     table = rows_of(30_000)
     with pipeline(table).start(threads=1, max_threads=4, rate=60_000) as run:
@@ -463,6 +464,7 @@ def test_stages_that_cannot_be(call, error, said):
     [
         ({"schedule": "fifo"}, "schedule='fifo'.*qst"),
         ({"schedule": {"nope": 1}}, "nope"),
+        ({"schedule": {}}, "schedule={}: name stages"),
         ({"schedule": {"is_v": 9}, "max_threads": 2}, "schedule=.*whole number from 1 to 2"),
         ({"queues": "one"}, "queues='one'"),
         ({"reorder": "none"}, "reorder='none'"),

@@ -74,6 +74,7 @@ def test_a_million_strings_come_and_go():
     assert made.texts.nbytes < 60e6
 
 
+@pytest.mark.slow
 @pytest.mark.interpreted  # compiled, it would read strings that are not there any more
 def test_planted_states_that_do_not_say_what_they_hold(monkeypatch):
     monkeypatch.setattr(program, "LEAST_RECYCLED", 8)
@@ -114,6 +115,7 @@ def test_strings_on_their_way_into_a_state_are_not_given_away(options, monkeypat
     assert one.program._asked > 0
 
 
+@pytest.mark.slow
 @pytest.mark.interpreted
 def test_states_are_looked_at_while_nothing_is_on_its_way(monkeypatch):
     """What is on its way may come into a state that was looked at already."""

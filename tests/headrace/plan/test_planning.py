@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pyarrow as pa
+import pytest
 
 import headrace as hr
 from headrace.plan.nodes import SourceNode
@@ -56,6 +57,7 @@ def test_example_operators_come_upstream_first_and_once():
     assert [(branch.origin.name, branch.side) for branch in query.branches["join"]] == [("aggregate", 0), ("aggregate", 1)]
 
 
+@pytest.mark.slow
 def test_example_a_query_is_planned_without_the_kernels_of_any_engine():
     """Specifications import their programs when a run needs them: a query is written in no time."""
     text = (

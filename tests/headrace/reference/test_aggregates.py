@@ -114,6 +114,7 @@ def check_against_duckdb(case):
         assert found == from_duckdb(sources, window, key), "the rows are not DuckDB's"
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(cases())
 def test_oracle_duckdb(case):

@@ -7,6 +7,8 @@ Cannot see  What both formulations get wrong: test_ordering_apps_sql.py asks Duc
 
 import random
 
+import pytest
+
 from headrace.reference.ordering_apps import (
     abandoned,
     declining,
@@ -67,6 +69,7 @@ def check_agree(seed):
     return [len(rows) for rows in found]
 
 
+@pytest.mark.slow
 def test_oracle_chains_of_stages():
     lengths = [check_agree(seed) for seed in range(60)]
     assert min(map(max, zip(*lengths, strict=True))) > 3, "nothing was compared"

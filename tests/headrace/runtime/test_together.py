@@ -241,6 +241,7 @@ PLANTED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", PLANTED)
 def test_planted_mistake_is_noticed(mistake, monkeypatch):
     check, expected, right, wrong = PLANTED[mistake]

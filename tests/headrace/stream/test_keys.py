@@ -53,6 +53,7 @@ def listed(table, function):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("function", "kind"), [(ends, "string"), (miles, "int64")])
 def test_oracle_keys_of_a_function_are_those_of_a_list(function, kind):
     table = legs()

@@ -187,6 +187,7 @@ def test_rows_behind_one_that_waits_are_bounded():
         assert run.to_arrow().select(["key", "count"]).to_pylist() == [{"key": a, "count": 1}, {"key": b, "count": count}]
 
 
+@pytest.mark.slow
 @pytest.mark.interpreted
 @pytest.mark.parametrize("idle_after", [None, 0.2])
 def test_mailboxes_of_one_event_and_sixty_four_leaves(monkeypatch, idle_after):

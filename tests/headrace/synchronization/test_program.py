@@ -210,6 +210,7 @@ def test_oracle_an_array_has_the_parts_of_its_keys(keys, parts):
     assert part_of(array, parts).tolist() == [by_hand(key, parts) for key in keys]
 
 
+@pytest.mark.slow
 def test_example_parts_are_those_of_any_other_process():
     code = f"from headrace.synchronization.tags import part_of; print([part_of(key, 64) for key in {KEYS!r}])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)

@@ -249,6 +249,7 @@ def ledger(rows):
     return hr.stream(rows, event_time="ts").transact(transfer, emits={"balance": "int64"})
 
 
+@pytest.mark.slow
 def test_agree_a_run_that_tries_schemes():
     """Until each has been in force; the rows are those of one thread."""
     n = np.arange(1_500_000)

@@ -60,6 +60,7 @@ def drawn_events(rng, n):
 # -- against the oracle ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @schemes
 def test_oracle_random_cases(scheme):
     rng = random.Random(scheme)

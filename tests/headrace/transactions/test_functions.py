@@ -240,6 +240,7 @@ def fails_on_what_the_batch_wrote(function, scheme):
     return str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.interpreted
 @pytest.mark.parametrize("function", [counts_down, counts_down_what_is_new])
 def test_example_a_run_that_fails_finds_the_versions_that_the_event_saw(function):

@@ -240,6 +240,7 @@ def test_interleave_two_executors(scheme, events):
     sampled("transactions", case(kernels(), events, [(2, *SCHEMES[scheme], 8)]), 400, longest=8000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["chains, shared", "chains, two sockets"])
 def test_interleave_stealing(scheme):
     """Of the events that one lets go others take some, in some schedules at least."""
@@ -278,6 +279,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHANGES)
 def test_interleave_changes(name):
     threads, plan = CHANGES[name]
@@ -285,6 +287,7 @@ def test_interleave_changes(name):
     sampled("transactions", case(kernels(), CHAIN[:3], configurations, plan, workers=3), 500, longest=20_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["chains, shared", "mvlk", "serial"])
 @pytest.mark.parametrize("every", [1, 2])
 def test_interleave_snapshots(scheme, every):

@@ -137,6 +137,7 @@ def cleared(run):
     assert not run.c.links[: LEVELS * len(run.events.values)].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharing", SHARINGS)
 def test_oracle_random_cases(sharing):
     rng = random.Random(sharing)

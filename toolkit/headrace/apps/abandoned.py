@@ -4,17 +4,16 @@ SL rows that are whole; PS by user: a session, once the user's next click has cl
 SF: how many so far, and their mean number of clicks.
 """
 
+from collections.abc import Callable
+
 import headrace as hr
 from headrace.apps.app import TIME, App
 from headrace.apps.pipeline_options import BUCKETS, in_unit, timeout_option
 from headrace.reference import ordering_apps as reference
 
 
-def build(clicks: hr.Stream, timeout: str, buckets: int) -> hr.Stream:
-    longest = in_unit(clicks, timeout, "timeout")
-
-    def whole(t):
-        return t.user is not None and t.kind is not None
+def close_after(longest: int) -> Callable:
+    """What closes a session whose last click is longer ago than this, in the unit of the event time."""
 
     def close(state, t, emit):
         if state.clicks > 0 and t.ts - state.last > longest:
@@ -29,8 +28,24 @@ def build(clicks: hr.Stream, timeout: str, buckets: int) -> hr.Stream:
         if t.kind == "buy":
             state.has_bought = True
 
-    def was_abandoned(t):
-        return t.has_cart and not t.has_bought
+    return close
+
+
+def was_abandoned(t):
+    return t.has_cart and not t.has_bought
+
+
+SESSION = {"last": "int64", "clicks": "int64", "has_cart": "bool", "has_bought": "bool"}
+"""What is known of an open session."""
+CLOSED = {"clicks": "int64", "has_cart": "bool", "has_bought": "bool"}
+"""And of one that was closed."""
+
+
+def build(clicks: hr.Stream, timeout: str, buckets: int) -> hr.Stream:
+    longest = in_unit(clicks, timeout, "timeout")
+
+    def whole(t):
+        return t.user is not None and t.kind is not None
 
     def average(state, t, emit):
         state.sessions += 1
@@ -40,13 +55,7 @@ def build(clicks: hr.Stream, timeout: str, buckets: int) -> hr.Stream:
     return (
         clicks.ordered()
         .filter(whole)
-        .partitioned(
-            close,
-            by="user",
-            state={"last": "int64", "clicks": "int64", "has_cart": "bool", "has_bought": "bool"},
-            emits={"clicks": "int64", "has_cart": "bool", "has_bought": "bool"},
-            buckets=buckets,
-        )
+        .partitioned(close_after(longest), by="user", state=SESSION, emits=CLOSED, buckets=buckets)
         .filter(was_abandoned)
         .stateful(
             average, state={"sessions": "int64", "pages": "int64"}, emits={"sessions": "int64", "mean_pages": "float64"}

@@ -1,11 +1,34 @@
 """From a user's plain Python functions to compiled, cached kernels.
 
-`modules` turns generated source into an importable module whose machine code
-is found again by the next process; `included` makes a file of kernels a part of
-such a source; `functions` captures, checks and rewrites
-user functions so that they can be pasted into such a source; `state` and
-`kinds` say what they may keep and emit, `inference` and `containers` rewrite what
-they do with strings, lists, sets and maps, `uses` says
-what is used once only; `stateless` fuses map, filter and flat_map into one
-generated loop.
+A user's function is captured, rewritten and put into a generated module; what does not compile or fails is told in the
+user's own lines.
+
+===================  ==========================================================================
+``functions``        `specialise`: a function in, text for a module out; what engines take from here
+``capture``          a function's source, and everything it refers to
+``bindings``         what its names stand for in the kernel it becomes part of
+``assigned``         names that may have no value where they are read
+``inference``        which expressions are strings or containers
+``uses``             which containers of a state are given away
+``rewriting``        from names to arrays, statement by statement
+``containers``       its part that is about strings, lists, sets, maps and arrays
+``checked``          conversions that refuse what would silently lose something
+``python_numbers``   operations on numbers, as Python has them
+``generated``        what comes out: `GeneratedFunction`
+``compile_errors``   what does not compile, at the user's line
+``failures``         why a function failed: it is called again in plain Python
+``int64``            integers of plain Python that end at 64 bits, for that
+``written``          what the user wrote, as a checksum
+``kinds``            kinds of values that may be kept, beside numbers
+``state``            `state=` and `emits=`, for every engine
+``placed``           a state whose fields lie side by side in an arena
+``stateless``        map, filter and flat_map in one generated loop
+``batch_texts``      the strings of one batch as numbers
+``modules``          generated source as modules whose machine code the next process finds again
+``included``         a file of kernels as a part of such a module
+``called``           generated code that is called by its address
+``parts``            kernels that only run inside another one
+``trees``            copies of syntax trees, and trees from text
+``text``             writing kernels as text
+===================  ==========================================================================
 """

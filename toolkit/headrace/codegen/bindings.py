@@ -285,5 +285,7 @@ class Written:
     """Kernels of `headrace.codegen.containers.kernel` that are called."""
     temporaries: int = 0
     """Lists that are made in passing."""
+    returned: dict[tuple, Any] = field(default_factory=dict)
+    """What helpers return, by how they are called: of `Inference`."""
     impure: set[str] = field(default_factory=set)
     expression: str | None = None

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import copy
 import functools
 import linecache
 import math
@@ -27,6 +26,7 @@ from typing import Any
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
+from headrace.codegen.trees import copied
 from headrace.errors import FunctionError
 from headrace.names import closest
 
@@ -166,8 +166,10 @@ def _capture(function: Any, callers: tuple[types.CodeType, ...], accepts: tuple[
 
 @dataclass(frozen=True)
 class _Source:
-    tree: ast.Module
-    codes: tuple[types.CodeType, ...]
+    functions: tuple[ast.FunctionDef, ...]
+    lambdas: tuple[ast.Lambda, ...]
+    codes: frozenset[tuple]
+    """Fingerprints of what is compiled from it."""
 
 
 def _nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -189,7 +191,12 @@ def _parse(text: str, file: str) -> _Source | None:
         codes = [compile(unit, file, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True) for unit in units]
     except (SyntaxError, ValueError):
         return None
-    return _Source(tree, tuple(nested for code in codes for nested in _nested_codes(code)))
+    nodes = list(ast.walk(tree))
+    return _Source(
+        tuple(node for node in nodes if isinstance(node, ast.FunctionDef)),
+        tuple(node for node in nodes if isinstance(node, ast.Lambda)),
+        frozenset(_fingerprint(nested) for code in codes for nested in _nested_codes(code)),
+    )
 
 
 def _find(function: types.FunctionType) -> ast.FunctionDef | ast.Lambda:
@@ -201,7 +208,7 @@ def _find(function: types.FunctionType) -> ast.FunctionDef | ast.Lambda:
         lines = linecache.getlines(code.co_filename, function.__globals__)
         source = _parse("".join(lines), code.co_filename) if lines else None
         if source is not None:
-            nodes = _matching(source.tree, code)
+            nodes = _matching(source, code)
             if len(nodes) == 1 and _is_loaded(source, nodes[0], code):
                 return nodes[0]
             if len(nodes) > 1:
@@ -224,21 +231,19 @@ def _parameter_names(arguments: ast.arguments) -> tuple[str, ...]:
     return tuple(a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
 
 
-def _matching(tree: ast.Module, code: types.CodeType) -> Sequence[ast.FunctionDef | ast.Lambda]:
+def _matching(source: _Source, code: types.CodeType) -> Sequence[ast.FunctionDef | ast.Lambda]:
     if code.co_name != "<lambda>":
         return [
             node
-            for node in ast.walk(tree)
-            if isinstance(node, ast.FunctionDef)
-            and node.name == code.co_name
+            for node in source.functions
+            if node.name == code.co_name
             and min([node.lineno, *(d.lineno for d in node.decorator_list)]) == code.co_firstlineno
         ]
     parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     candidates = [
         node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Lambda)
-        and node.lineno == code.co_firstlineno
+        for node in source.lambdas
+        if node.lineno == code.co_firstlineno
         and _parameter_names(node.args) == parameters
     ]
     places = {
@@ -270,12 +275,12 @@ def _fingerprint(code: types.CodeType) -> tuple:
 def _is_loaded(source: _Source, node: ast.AST, code: types.CodeType) -> bool:
     if any(isinstance(inner, ast.Assert) for inner in ast.walk(node)):
         return True  # pytest rewrites assert, so the code differs where the source does not
-    return _fingerprint(code) in map(_fingerprint, source.codes)
+    return _fingerprint(code) in source.codes
 
 
 def _as_function(node: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef:
     # A copy: what is captured is rewritten in place, the parsed file is kept for the next capture.
-    node = copy.deepcopy(node)
+    node = copied(node)
     if isinstance(node, ast.FunctionDef):
         for inner in ast.walk(node):
             if isinstance(inner, ast.AnnAssign):

@@ -18,7 +18,7 @@ a tuple of static kinds             a tuple, such as what ``d.items()`` gives in
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headrace.codegen.bindings import Binding, ContainerBinding, FieldBinding, ListBinding, Plan, Unreadable
@@ -69,24 +69,34 @@ class Inference:
     plan : Plan
     given : mapping
         Parameters that stay parameters -> static kind of what they are given.
+    returned : dict
+        What is known of what helpers return, by how they are called; grows.
     """
 
-    def __init__(self, captured: CapturedFunction, roles: Mapping[str, str], plan: Plan, given: Mapping[str, Static]):
-        self._captured, self._roles, self._plan = captured, dict(roles), plan
+    def __init__(
+        self,
+        captured: CapturedFunction,
+        roles: Mapping[str, str],
+        plan: Plan,
+        given: Mapping[str, Static],
+        returned: dict[tuple, Static],
+    ):
+        self._captured, self._roles, self._plan, self._known = captured, dict(roles), plan, returned
         self.names: dict[str, Static] = dict(given)
-        self._stored = self._loops_over_tuples()
+        binding = [node for node in ast.walk(captured.node) if isinstance(node, ast.Assign | ast.AnnAssign | ast.For)]
+        self._stored = self._loops_over_tuples(binding)
         for name, default in captured.defaults.items():
             if name not in self.names and name not in roles:
                 self.names[name] = self.of(default)
         known = None
         while known != self.names:
             known = dict(self.names)
-            for node in ast.walk(captured.node):
+            for node in binding:
                 self._bind(node)
 
-    def _loops_over_tuples(self) -> dict[str, ListBinding]:
+    def _loops_over_tuples(self, nodes: Iterable[ast.AST]) -> dict[str, ListBinding]:
         found = {}
-        for node in ast.walk(self._captured.node):
+        for node in nodes:
             if isinstance(node, ast.For) and isinstance(node.target, ast.Name):
                 binding = self._binding(node.iter)
                 if isinstance(binding, ListBinding):
@@ -237,7 +247,14 @@ class Inference:
         return "number"
 
     def _returned(self, helper: CapturedFunction, node: ast.Call) -> Static:
-        inner = Inference(helper, self.roles_of(helper, node), self._plan, self.given_to(helper, node))
+        roles, given = self.roles_of(helper, node), self.given_to(helper, node)
+        key = id(helper), tuple(roles.items()), tuple(given.items())
+        if key not in self._known:
+            self._known[key] = self._find_returned(helper, roles, given)
+        return self._known[key]
+
+    def _find_returned(self, helper: CapturedFunction, roles: Mapping[str, str], given: Mapping[str, Static]) -> Static:
+        inner = Inference(helper, roles, self._plan, given, self._known)
         returns = [n.value for n in ast.walk(helper.node) if isinstance(n, ast.Return) and n.value is not None]
         kinds = {inner.of(value) for value in returns} - {None}
         if len(kinds) > 1:

@@ -117,6 +117,8 @@ class OrderedOptions:
             raise ParameterError(f"schedule={schedule!r}: {instead(schedule, known, 'the schedules')}")
         threads = whole("threads", wish["threads"], 1, self.max_threads)
         if isinstance(schedule, Mapping):
+            if not schedule:
+                raise ParameterError("schedule={}: name stages and how many workers each has, as in {'stage': 2}, or a schedule")
             for name, count in schedule.items():
                 whole(f"schedule={{{name!r}: ...}}", count, 1, self.max_threads)
         return Configuration(threads, schedule, whole("batch", wish["batch"], 1, MOST_BATCH))

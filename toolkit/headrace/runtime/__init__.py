@@ -7,7 +7,11 @@ knows no engine.
 ``sections``           what an engine gives to a run, and the run to an engine
 ``collected_section``  a section of one operator: workers, result rings, a collector
 ``gated_section``      one of these, whose sources meet in a gate
-``handle``             what a user holds: `QueryRun`, `OperatorHandle`, `StageHandle`, `start`
+``handle``             what a user holds of a run: `QueryRun`, `start`
+``life``               its part that waits for the end, ends it, and says of a run that it is over
+``steered``            its part that changes things: operators, checkpoints, controllers, pace
+``run_results``        its part that takes results
+``operator_handle``    what a user holds of an operator or a stage: `OperatorHandle`, `StageHandle`
 ``run``                a query being run: wired up, started, ended, measured
 ``described``          what a run and its operators say of themselves
 ``options``            what `start` may be told about a run of any engine

@@ -57,6 +57,8 @@ class Control:
     choices : tuple of str
     scale : {"linear", "log"}
         Of a count or a number: whether what is next is one more, or so many times as much.
+    only_with : (str, tuple of str), optional
+        Another control, and those of its values with which this one has an effect.
     """
 
     kind: str
@@ -65,6 +67,22 @@ class Control:
     most: float = 0
     choices: tuple[str, ...] = ()
     scale: str = "linear"
+    only_with: tuple[str, tuple[str, ...]] | None = None
+
+    def unused(self, configuration: Mapping[str, Any]) -> str:
+        """Say why it has no effect in a configuration; nothing where it has one.
+
+        Examples
+        --------
+        >>> sharing = Control("choice", "whose work may be taken", choices=("no", "all"), only_with=("scheme", ("chains",)))
+        >>> sharing.unused({"scheme": "lock"}), sharing.unused({"scheme": "chains"})
+        ('no effect with scheme lock: only with chains', '')
+        """
+        if self.only_with is None:
+            return ""
+        name, values = self.only_with
+        now = configuration.get(name)
+        return "" if now in values else f"no effect with {name} {now}: only with {' or '.join(values)}"
 
     def check(self, name: str, value: Any) -> Any:
         """Return the value, if it can be had; else raise `ParameterError`.

@@ -10,7 +10,9 @@ from headrace.elastic.specs import key_types, keys_text, window_text
 from headrace.errors import ParameterError, SchemaError
 from headrace.names import explains_arguments, missing_attribute
 from headrace.stream.described import describe
-from headrace.stream.streams import WINDOW_WORDS, KeyedStream, Stream, applied
+from headrace.stream.hints import WINDOW_WORDS
+from headrace.stream.streams import Stream
+from headrace.stream.windowed import KeyedStream, applied
 from headrace.summary import Summarised
 from headrace.windows import Duration, Window
 

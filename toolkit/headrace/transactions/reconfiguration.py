@@ -75,7 +75,9 @@ class Reconfiguration:
                 "threads": Control("count", "active executors", 1, max_threads),
                 "mapping": Control("mapping", "which executor owns which records"),
                 "scheme": Control("choice", "how transactions are kept in order", choices=tuple(schemes)),
-                "sharing": Control("choice", "whose work an executor may take", choices=SHARINGS),
+                "sharing": Control(
+                    "choice", "whose work an executor may take", choices=SHARINGS, only_with=("scheme", ("chains",))
+                ),
                 "punctuation": Control("count", "events of a batch", 1, control.refs.size, scale="log"),
             }
         )

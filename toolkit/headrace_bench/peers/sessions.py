@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import headrace_datasets
+from headrace.apps.abandoned import CLOSED, SESSION, close_after, was_abandoned
 from headrace.kernel import kernel
 from headrace_bench.digest import mix, unsigned
 from headrace_bench.peers.workloads import Work
@@ -72,24 +73,6 @@ def sessions_loop(ts, visitors, kinds, last, clicks, seen, out):
         seen[v] |= 1 << kinds[i]
 
 
-def close(state, t, emit):
-    if state.clicks > 0 and t.ts - state.last > TIMEOUT:
-        emit(clicks=state.clicks, has_cart=state.has_cart, has_bought=state.has_bought)
-        state.clicks = 0
-        state.has_cart = False
-        state.has_bought = False
-    state.last = t.ts
-    state.clicks += 1
-    if t.kind == "cart":
-        state.has_cart = True
-    if t.kind == "buy":
-        state.has_bought = True
-
-
-def was_abandoned(t):
-    return t.has_cart and not t.has_bought
-
-
 def add_up(state, t, emit):
     state.sessions += 1
     state.clicks += t.clicks
@@ -98,12 +81,9 @@ def add_up(state, t, emit):
 
 def query(stream: Any) -> Any:
     """Ours."""
-    flags = {"has_cart": "bool", "has_bought": "bool"}
     return (
         stream.ordered()
-        .partitioned(
-            close, by="visitor", state={"last": "int64", "clicks": "int64", **flags}, emits={"clicks": "int64", **flags}
-        )
+        .partitioned(close_after(TIMEOUT), by="visitor", state=SESSION, emits=CLOSED)
         .filter(was_abandoned)
         .stateful(
             add_up, state={"sessions": "int64", "clicks": "int64"}, emits={"sessions": "int64", "clicks": "int64"}

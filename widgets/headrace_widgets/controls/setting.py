@@ -27,6 +27,9 @@ class Setting:
         self.widget = w.HBox(layout=w.Layout(align_items="center"))
         self.widget.add_class(f"headrace-{name}")
         self.is_over = False
+        self._why = ""
+        self.note = w.Label()
+        """Why it is switched off."""
 
     def watch(self, *parts: w.ValueWidget) -> None:
         """Ask for what the user sets these to."""
@@ -52,6 +55,17 @@ class Setting:
         self.is_over = True
         for part in self.widget.children:
             part.disabled = True
+
+    def explain(self, why: str) -> None:
+        """Switch it off while it has no effect, with the reason beside it; on again without one."""
+        if why == self._why or self.is_over:
+            return
+        self._why = self.note.value = why
+        parts = [part for part in self.widget.children if part is not self.note]
+        for part in parts:
+            part.disabled = bool(why)
+        self.widget.children = [*parts, self.note] if why else parts
+        self._set_to = None  # some are off at their bounds
 
     def put(self, value: Any) -> None:
         """Show a value."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,6 +11,7 @@ from headrace.codegen.bindings import Membership
 from headrace.codegen.containers.places import NO_END, Places, is_float
 from headrace.codegen.inference import TEXT_WORK, TEXTS, is_container, said, static_of
 from headrace.codegen.kinds import Array, ListOf, MapOf, Record, SetOf, width_of
+from headrace.codegen.trees import copied
 from headrace.names import instead
 
 _COMPARED = {ast.Lt: "{a}, {b}", ast.Gt: "{b}, {a}", ast.LtE: "{b}, {a}", ast.GtE: "{a}, {b}"}
@@ -193,7 +193,7 @@ class Expressions(Places):
             if any(self._changes(inner) for inner in ast.walk(middle)):
                 raise self._error(f"{ast.unparse(node)}: give {ast.unparse(middle)} a name in a statement before", node)
         # What stands in the middle of a chain is written twice, and rewriting changes what it is given.
-        chain = zip(operands, node.ops, map(copy.deepcopy, operands[1:]), strict=False)
+        chain = zip(operands, node.ops, map(copied, operands[1:]), strict=False)
         pairs = [self._pair(left, op, right, node) for left, op, right in chain]
         if len(pairs) == 1:
             return pairs[0]
@@ -209,7 +209,7 @@ class Expressions(Places):
                 raise self._bare(side, static)
         if "string" in statics and None not in statics and statics[0] != statics[1]:
             for side in (left, right):
-                self.visit(copy.deepcopy(side))  # what cannot be done with a string at all is said first
+                self.visit(copied(side))  # what cannot be done with a string at all is said first
             raise self._error(
                 f"{ast.unparse(node)}: {said(statics[0])} and {said(statics[1])} are compared, and never equal", node
             )

@@ -10,6 +10,7 @@ from headrace.codegen.bindings import ContainerBinding, Memory, Plan, Written
 from headrace.codegen.capture import CapturedFunction
 from headrace.codegen.inference import Inference, is_container, said, static_of
 from headrace.codegen.kinds import Array, ListOf, MapOf, SetOf, scalar, width_of
+from headrace.codegen.trees import statements
 from headrace.memory.lists_kernel import ORDER_FLOAT, ORDER_INT, ORDER_TEXT
 
 NO_END = "np.int64(9223372036854775807)"
@@ -40,7 +41,7 @@ class Place:
 
 
 class Places(ast.NodeTransformer):
-    """What the rest of rewriting strings and containers is built on; see `headrace.codegen.rewrite`."""
+    """What the rest of rewriting strings and containers is built on; see `headrace.codegen.rewriting`."""
 
     captured: CapturedFunction
     plan: Plan
@@ -71,7 +72,7 @@ class Places(ast.NodeTransformer):
     def _targets(self, targets: list[ast.expr]) -> tuple[list[ast.expr], list[ast.stmt]]:
         raise NotImplementedError
 
-    def _block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+    def _block(self, block: list[ast.stmt]) -> list[ast.stmt]:
         raise NotImplementedError
 
     def _poll(self, node: ast.stmt) -> list[ast.stmt]:
@@ -109,10 +110,7 @@ class Places(ast.NodeTransformer):
         return f"{ORDER_FLOAT if is_float(kind) else ORDER_INT}, {arena}, {arena}, {arena}"
 
     def _statement(self, text: str, node: ast.AST) -> ast.stmt:
-        (statement,) = ast.parse(text).body
-        for each in ast.walk(statement):
-            if "lineno" in getattr(each, "_attributes", ()):
-                ast.copy_location(each, node)
+        (statement,) = statements(text, node)
         return statement
 
     # -- words

@@ -1,14 +1,9 @@
-import java.util.ArrayList;
 import java.util.List;
 import org.apache.flink.api.common.functions.MapFunction;
-import org.apache.flink.api.common.functions.OpenContext;
-import org.apache.flink.api.common.state.MapState;
-import org.apache.flink.api.common.state.MapStateDescriptor;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.java.tuple.Tuple4;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
-import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.types.IntValue;
 import org.apache.flink.types.LongValue;
 import org.apache.flink.util.Collector;
@@ -65,51 +60,20 @@ final class Forward {
         }
     }
 
-    /** Rows by their time until the timer of that time; a row has crossed an exchange, so it may be kept as it is. */
-    private static final class Sorted
-            extends KeyedProcessFunction<
-                    Integer,
-                    Tuple4<LongValue, LongValue, LongValue, LongValue>,
-                    Tuple4<LongValue, LongValue, LongValue, LongValue>> {
-        private transient MapState<Long, List<Tuple4<LongValue, LongValue, LongValue, LongValue>>> waiting;
-
+    /** Rows of one time: those of the first source first. */
+    private static final class Sorted extends ByTime {
         @Override
-        public void open(OpenContext context) {
-            waiting = getRuntimeContext()
-                    .getMapState(new MapStateDescriptor<>("waiting", Types.LONG, Types.LIST(Jobs.RESULT)));
-        }
-
-        @Override
-        public void processElement(
-                Tuple4<LongValue, LongValue, LongValue, LongValue> row,
-                Context context,
-                Collector<Tuple4<LongValue, LongValue, LongValue, LongValue>> out)
-                throws Exception {
-            long ts = context.timestamp();
-            List<Tuple4<LongValue, LongValue, LongValue, LongValue>> same = waiting.get(ts);
-            if (same == null) {
-                same = new ArrayList<>();
-                context.timerService().registerEventTimeTimer(ts);
-            }
-            same.add(row);
-            waiting.put(ts, same);
-        }
-
-        @Override
-        public void onTimer(
+        void give(
                 long ts,
-                OnTimerContext context,
-                Collector<Tuple4<LongValue, LongValue, LongValue, LongValue>> out)
-                throws Exception {
-            List<Tuple4<LongValue, LongValue, LongValue, LongValue>> same = waiting.get(ts);
+                List<Tuple4<LongValue, LongValue, LongValue, LongValue>> rows,
+                Collector<Tuple4<LongValue, LongValue, LongValue, LongValue>> out) {
             for (int source = 0; source < 2; source++) {
-                for (Tuple4<LongValue, LongValue, LongValue, LongValue> row : same) {
+                for (Tuple4<LongValue, LongValue, LongValue, LongValue> row : rows) {
                     if (row.f3.getValue() == source) {
                         out.collect(row);
                     }
                 }
             }
-            waiting.remove(ts);
         }
     }
 }

@@ -1,9 +1,6 @@
-import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import org.apache.flink.api.common.functions.OpenContext;
-import org.apache.flink.api.common.state.MapState;
-import org.apache.flink.api.common.state.MapStateDescriptor;
 import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
@@ -86,58 +83,34 @@ final class Sessions {
         }
     }
 
-    /** Rows by their time until the timer of that time, then in the order of their numbers. */
-    private static final class AddedUp
-            extends KeyedProcessFunction<
-                    Integer,
-                    Tuple4<LongValue, LongValue, LongValue, LongValue>,
-                    Tuple4<LongValue, LongValue, LongValue, LongValue>> {
-        private transient MapState<Long, List<Tuple4<LongValue, LongValue, LongValue, LongValue>>> waiting;
+    /** Rows of one time in the order of their numbers. */
+    private static final class AddedUp extends ByTime {
         private transient ValueState<long[]> total;
 
         @Override
         public void open(OpenContext context) {
-            waiting = getRuntimeContext()
-                    .getMapState(new MapStateDescriptor<>("waiting", Types.LONG, Types.LIST(Jobs.RESULT)));
+            super.open(context);
             total = getRuntimeContext()
                     .getState(new ValueStateDescriptor<>("total", PrimitiveArrayTypeInfo.LONG_PRIMITIVE_ARRAY_TYPE_INFO));
         }
 
         @Override
-        public void processElement(
-                Tuple4<LongValue, LongValue, LongValue, LongValue> row,
-                Context context,
-                Collector<Tuple4<LongValue, LongValue, LongValue, LongValue>> out)
-                throws Exception {
-            long ts = context.timestamp();
-            List<Tuple4<LongValue, LongValue, LongValue, LongValue>> same = waiting.get(ts);
-            if (same == null) {
-                same = new ArrayList<>();
-                context.timerService().registerEventTimeTimer(ts);
-            }
-            same.add(row);
-            waiting.put(ts, same);
-        }
-
-        @Override
-        public void onTimer(
+        void give(
                 long ts,
-                OnTimerContext context,
+                List<Tuple4<LongValue, LongValue, LongValue, LongValue>> rows,
                 Collector<Tuple4<LongValue, LongValue, LongValue, LongValue>> out)
                 throws Exception {
-            List<Tuple4<LongValue, LongValue, LongValue, LongValue>> same = waiting.get(ts);
-            same.sort(Comparator.comparingLong(each -> each.f1.getValue()));
+            rows.sort(Comparator.comparingLong(each -> each.f1.getValue()));
             long[] now = total.value();
             if (now == null) {
                 now = new long[2];
             }
-            for (Tuple4<LongValue, LongValue, LongValue, LongValue> each : same) {
+            for (Tuple4<LongValue, LongValue, LongValue, LongValue> each : rows) {
                 now[0]++;
                 now[1] += each.f2.getValue();
                 out.collect(row(ts, now[0], now[1]));
             }
             total.update(now);
-            waiting.remove(ts);
         }
     }
 }

@@ -1,0 +1,183 @@
+"""User functions that fail while they run, with the user's own line and the tuple; and those that never return.
+
+Errors      Each case, with a part of its text. Expected lines are found by a comment `# here` in this file.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+import pytest
+
+from headrace.codegen.functions import explain_failure
+from support.small_kernel import (
+    BINDINGS,
+    ROWS,
+    arrays,
+    compiled,
+    line_of,
+    needs_compiler,
+    run_compiled,
+    special,
+)
+from support.workloads import HANG_S
+
+LIMIT, WEIGHTS = 4, (1.5, 2, 3)
+
+
+def divide(state, t):
+    share = (
+        1
+        + t.chars // (t.ts - 2)  # here
+    )
+    state.chars = share
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_example_division_by_zero_raises(debug):
+    a = arrays(ROWS)
+    call = compiled(special(divide), debug=debug)
+    with pytest.raises(ZeroDivisionError):
+        call(1, 2, *a.values())
+    call(1, 0, *a.values())
+
+
+def test_example_failure_is_explained_with_line_and_tuple():
+    t = {"ts": 2, "chars": 8, "price": None}
+    error = explain_failure(divide, ("state", "t", "emit"), {"state": {"chars": 0}, "t": t}, ["chars"])
+    assert (error.function, error.file, error.line) == ("divide", __file__, line_of(divide))
+    assert error.tuple == t
+    assert "ZeroDivisionError" in str(error)
+    assert "'chars': 8" in str(error)
+
+
+def test_example_failure_in_a_helper_and_by_raise():
+    def check(x):
+        if x > 7:
+            raise ValueError("too long")  # here
+        return x
+
+    def update(state, t):
+        state.chars = check(t.chars)
+
+    with pytest.raises(ValueError, match="too long"):
+        run_compiled(update, ROWS)
+    error = explain_failure(update, ("state", "t", "emit"), {"state": {"chars": 0}, "t": {"chars": 8}})
+    assert (error.function, error.line, error.args[0]) == ("check", line_of(check), "ValueError: too long")
+
+
+def test_example_null_used_without_a_test():
+    def update(state, t):
+        state.total += t.price  # here
+
+    with pytest.raises(ValueError, match="null"):
+        run_compiled(update, ROWS)
+    error = explain_failure(update, ("state", "t"), {"state": {"total": 0.0}, "t": {"price": None}})
+    assert error.line == line_of(update)
+    assert "NoneType" in error.args[0]
+
+
+def test_example_int32_overflow_is_an_error():
+    def update(state, t):
+        state.small = t.chars * 10**9
+
+    with pytest.raises(OverflowError):
+        run_compiled(update, [(0, 5, None)])
+    cause = OverflowError("a value does not fit in int32")
+    error = explain_failure(update, ("state", "t"), {"state": {"small": 0}, "t": {"chars": 5}}, cause=cause)
+    assert "does not fit in int32" in error.args[0]
+
+
+def test_example_failure_of_a_join_names_both_tuples():
+    error = explain_failure(lambda a, b: a.x / b.y, ("l", "r"), {"l": {"x": 1}, "r": {"y": 0}})
+    assert error.tuple == {"l.x": 1, "r.y": 0}
+
+
+def test_example_explaining_an_endless_function_ends():
+    def update(state, t):
+        while True:
+            state.chars += 1
+
+    before = sys.gettrace()
+    error = explain_failure(update, ("state", "t"), {"state": {"chars": 0}, "t": {}})
+    assert "does not end" in error.args[0]
+    assert sys.gettrace() is before
+
+
+@needs_compiler
+def test_example_debug_finds_an_index_out_of_bounds():
+    def update(state, t):
+        state.total = WEIGHTS[0] + table_value(t.chars)
+
+    generated = special(update, bindings=BINDINGS | {"t": {"chars": "c_chars[row + 100]"}})
+    with pytest.raises(IndexError):
+        compiled(generated, debug=True)(1, 0, *arrays(ROWS).values())
+
+
+def table_value(i):
+    return (10, 20, 30)[i % 3]
+
+
+# ------------------------------------------------------------------- stopping
+
+
+def endless(state, t):
+    while True:
+        state.chars += 1
+
+
+def endless_for(state, t):
+    for i in range(10**15):
+        state.chars += i % 3
+
+
+def endless_value(t):
+    x = 0
+    while x < 1:
+        x *= 2
+    return x
+
+
+def endless_in_helper(state, t):
+    state.chars = endless_value(t)
+
+
+@needs_compiler
+@pytest.mark.parametrize("function", [endless, endless_for, endless_in_helper])
+def test_example_a_function_that_never_returns_can_be_stopped(function):
+    call = compiled(special(function))
+    a = arrays(ROWS)
+    done = []
+
+    def work():
+        try:
+            call(1, 0, *a.values())
+        except RuntimeError as error:
+            assert "stopped" in str(error)
+        done.append(True)
+
+    a["stop"][0] = 1
+    call_once = threading.Thread(target=work)
+    call_once.start()  # compiles, then stops at once
+    call_once.join(HANG_S)
+    assert done.pop()
+    a["stop"][0] = 0
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    time.sleep(0.05)
+    assert not done
+    a["stop"][0] = 1
+    thread.join(HANG_S)
+    assert done
+
+
+def test_example_short_loops_are_not_polled():
+    def short(state, t):
+        for _ in WEIGHTS:
+            for i in range(LIMIT):
+                state.chars += i
+
+    assert "load_acquire" not in special(short).source
+    assert special(endless_for).source.count("load_acquire(stop, 0)") == 1

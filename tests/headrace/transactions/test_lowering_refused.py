@@ -1,0 +1,168 @@
+"""What cannot be lowered of a function of a transaction is refused at its line, with what to do.
+
+Errors      each case, with a part of its text; expected lines are counted from its `def`
+"""
+
+
+import pytest
+
+from headrace.errors import FunctionError
+from headrace.transactions.lowering import lower
+from support.made_up_tables import A, B
+from support.made_up_transactions import EMITS
+
+
+def container_then_rejected(e, t):
+    B[e.k].v.add(e.x)
+    if e.x > 0:
+        t.reject()
+
+
+def container_then_unknown(e, t):
+    B[e.k].l.append(e.x)
+    A[e.j].b += 1
+
+
+def container_in_the_turn_before(e, t):
+    for k in e.ks:
+        B[k].v.add(1)
+
+
+def container_then_least(e, t):
+    B[e.k].l.append(e.x)
+    B[e.k].n -= 1
+
+
+def whole_row(e, t):
+    x = [A[e.k]]  # noqa: F841
+
+
+def whole_table(e, t):
+    x = A  # noqa: F841
+
+
+def no_such_column(e, t):
+    A[e.k].balance += 1
+
+
+def key_assigned(e, t):
+    A[e.k].id = 3
+
+
+def key_read(e, t):
+    t.emit(o=A[e.k].id)
+
+
+def two_tables_one_name(e, t):
+    r = A[e.k]
+    r = B[e.k]  # noqa: F841
+
+
+def row_and_number(e, t):
+    r = A[e.k]
+    r = 3  # noqa: F841
+
+
+def no_such_output(e, t):
+    t.emit(p=1)
+
+
+def output_by_place(e, t):
+    t.emit(1)
+
+
+def reject_with_reason(e, t):
+    t.reject("poor")
+
+
+def transaction_misspelt(e, t):
+    t.abort()
+
+
+def transaction_in_expression(e, t):
+    x = t.reject() or 3  # noqa: F841
+
+
+def row_in_comprehension(e, t):
+    t.emit(o=sum([A[k].b for k in e.ks]))
+
+
+def looped_into_a_row(e, t):
+    for A[e.k].b in e.ks:  # noqa: B020
+        pass
+
+
+def helper_returns_early(e, t):
+    t.emit(o=early(e.k))
+
+
+def early(k):
+    if k > 3:
+        return 0
+    return A[k].b
+
+
+def pay(k, x):
+    A[k].b += x
+
+
+def helper_takes_something_else(e, t):
+    pay(e.k)
+
+
+def helper_assigns_to_the_row(e, t):
+    r = A[e.k]
+    rebound(r)
+
+
+def rebound(r):
+    r = A[3]
+    r.b += 1
+
+
+def helper_assigns_to_the_row_given(e, t):
+    rebound(A[e.k])
+
+
+def gives_a_value(e, t):
+    return A[e.k].b
+
+
+def three_parameters(e, t, x):
+    t.reject()
+
+
+REFUSED = [
+    (container_then_rejected, 1, "cannot be put back if the transaction is rejected afterwards .line"),
+    (container_then_unknown, 1, "change it last"),
+    (container_in_the_turn_before, 2, "change it last"),
+    (container_then_least, 1, "change it last"),
+    (whole_row, 1, r"A\[e.k\] is a row: use its columns, as in A\[e.k\].b"),
+    (whole_table, 1, "'A' is the table 'A': use its rows"),
+    (no_such_column, 1, "the table 'A' has no column 'balance'"),
+    (key_assigned, 1, "the key of a row cannot be changed"),
+    (key_read, 1, "it is what the row was looked up by"),
+    (two_tables_one_name, 2, "'r' is a row of A elsewhere: use two names"),
+    (row_and_number, 2, "'r' is a row of A elsewhere: use two names"),
+    (no_such_output, 1, "there is no such column"),
+    (output_by_place, 1, "give each column by name"),
+    (reject_with_reason, 1, "takes nothing"),
+    (transaction_misspelt, 1, r"a transaction has reject\(\) and emit"),
+    (transaction_in_expression, 1, "call it as a statement of its own"),
+    (row_in_comprehension, 1, "write a for loop"),
+    (looped_into_a_row, 1, "give what is looped over a name of its own"),
+    (helper_returns_early, 1, "may return at its end only"),
+    (helper_takes_something_else, 1, "give pay k, x"),
+    (helper_assigns_to_the_row, 2, "rebound assigns to 'r', which is 'r' here"),
+    (helper_assigns_to_the_row_given, 1, "rebound assigns to 'r', which is a row here"),
+    (gives_a_value, 1, "returns a value, which is not used"),
+    (three_parameters, 0, "takes 3 parameters"),
+]
+
+
+@pytest.mark.parametrize(("function", "line", "text"), REFUSED, ids=lambda value: getattr(value, "__name__", ""))
+def test_example_what_cannot_be_lowered_is_refused_at_its_line(function, line, text):
+    with pytest.raises(FunctionError, match=text) as caught:
+        lower(function, EMITS)
+    assert caught.value.line == function.__code__.co_firstlineno + line
+    assert caught.value.function == function.__name__

@@ -1,0 +1,191 @@
+"""Why a compiled function failed on a tuple: the user's own function is called on it again, in plain Python."""
+
+from __future__ import annotations
+
+import copy
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from headrace.codegen.int64 import bounded
+from headrace.errors import FunctionError
+
+NOT_IN_PYTHON = "failed when compiled with"
+"""How the message begins where plain Python does not fail."""
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_STEPS_TO_EXPLAIN = 1_000_000
+"""Lines a failed function may run in the interpreter before we stop looking for the reason."""
+
+
+class _Fields:
+    """A tuple or state as a user function sees it."""
+
+    def __init__(self, values: Mapping[str, object]):
+        self.__dict__.update(values)
+
+
+class _TooLong(Exception):
+    pass
+
+
+def call_plain(
+    function: Callable,
+    arguments: tuple[str, ...],
+    values: Mapping[str, object],
+    emits: Iterable[str] | None = None,
+) -> tuple[Any, list[dict[str, Any]]]:
+    """Call the user's own Python function on one tuple.
+
+    Parameters
+    ----------
+    function : callable
+        The user's function.
+    arguments : tuple of str
+        Its roles, as given to `specialise`.
+    values : dict
+        Role -> dict of fields, for a parameter with attributes, or a value.
+        None is a null.
+    emits : list of str, optional
+        Names of the output fields.
+
+    Returns
+    -------
+    result, emitted
+        What it returned, and a dict for each emission.
+
+    Raises
+    ------
+    FunctionError
+        With the user's line, the error's text and the offending tuple; also if
+        the function does not end soon.
+    """
+    function = getattr(function, "py_func", function)
+    code = function.__code__
+    names = tuple(emits or ())
+    emitted: list[dict[str, Any]] = []
+
+    def emit(*positional, **named):
+        for name in named:
+            if name not in names:
+                raise TypeError(f"there is no output field {name!r}")
+        emitted.append(dict(zip(names, positional, strict=False)) | named)
+
+    given = code.co_argcount - len(function.__defaults__ or ())
+    call = []
+    for role in arguments[:given]:
+        value = emit if role == "emit" else values.get(role)
+        call.append(_Fields(_copied(value)) if isinstance(value, Mapping) else value)
+
+    steps = 0
+
+    def trace(frame, event, argument):
+        nonlocal steps
+        steps += 1
+        if steps > _STEPS_TO_EXPLAIN:
+            raise _TooLong
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        return function(*call), emitted
+    except _TooLong:
+        text, line = "does not end: it ran a million lines", code.co_firstlineno
+        raise FunctionError(text, code.co_name, code.co_filename, line, _offending(values)) from None
+    except Exception as error:
+        sys.settrace(before)
+        raise _explained(error, function, _offending(values)) from error
+    finally:
+        sys.settrace(before)
+
+
+def explain_failure(
+    function: Callable,
+    arguments: tuple[str, ...],
+    values: Mapping[str, object],
+    emits: Iterable[str] | None = None,
+    cause: BaseException | None = None,
+    again: Callable[[], Mapping[str, object]] | None = None,
+) -> FunctionError:
+    """Find out why a compiled function failed on a tuple.
+
+    Compiled code knows neither its line nor a full message, so the user's own
+    Python function is called again on the same values.
+
+    Parameters
+    ----------
+    function, arguments, values, emits
+        As for `call_plain`.
+    cause : Exception, optional
+        What the compiled function raised; said if Python does not fail.
+    again : function, optional
+        Gives the values once more, for a second call: where the first one may have changed them.
+
+    Returns
+    -------
+    FunctionError
+        With the user's line, the error's text and the offending tuple.
+
+    Examples
+    --------
+    >>> error = explain_failure(lambda t: 10 // t.x, ("t",), {"t": {"x": 0}})
+    >>> error.args[0], error.tuple
+    ('ZeroDivisionError: integer division or modulo by zero', {'x': 0})
+    """
+    try:
+        call_plain(function, arguments, values, emits)
+    except FunctionError as error:
+        return error
+    if again is not None:
+        values = again()
+    try:
+        call_plain(function, arguments, {role: bounded(value) for role, value in values.items()}, emits)
+    except FunctionError as error:
+        error.tuple = _offending(values)
+        error.args = (*error.args[:4], error.tuple)
+        return error
+    code = getattr(function, "py_func", function).__code__
+    reason = f"{type(cause).__name__}: {cause}" if cause is not None else "an error"
+    text = (
+        f"{NOT_IN_PYTHON} {reason}, though not in plain Python: an integer beyond int64 or int32, "
+        f"a null or an index out of bounds are different there"
+    )
+    if any(isinstance(part, list | dict | set) for part in _fields_of(values.get("state")).values()):
+        text += ", and what it changed in a list, set or map before it failed is changed already"
+    return FunctionError(text, code.co_name, code.co_filename, code.co_firstlineno, _offending(values))
+
+
+def _fields_of(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _copied(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with containers of its own: a call may change them, and there may be another one."""
+    return {
+        name: copy.deepcopy(part) if isinstance(part, dict) else copy.copy(part) if isinstance(part, list | set) else part
+        for name, part in fields.items()
+    }
+
+
+def _offending(values: Mapping[str, object]) -> dict[str, object]:
+    """The tuple, or both tuples of a join with their roles in front, and the key."""
+    tuples = {role: value for role, value in values.items() if isinstance(value, Mapping) and role != "state"}
+    result: dict[str, object] = {}
+    for role, value in tuples.items():
+        assert isinstance(value, Mapping)
+        result.update(value if len(tuples) == 1 else {f"{role}.{field}": v for field, v in value.items()})
+    result.update({role: v for role, v in values.items() if role == "key"})
+    return result
+
+
+def _explained(error: Exception, function: Callable, offending: dict[str, object]) -> FunctionError:
+    code = function.__code__
+    name, file, line = code.co_name, code.co_filename, code.co_firstlineno
+    for frame in traceback.extract_tb(error.__traceback__):
+        # The innermost line of the user's, not of NumPy or of this package: the function itself may be one of `apps`.
+        is_ours = frame.filename.startswith(_PACKAGE) and frame.filename != code.co_filename
+        if not is_ours and "site-packages" not in frame.filename and frame.lineno:
+            name, file, line = frame.name, frame.filename, frame.lineno
+    return FunctionError(f"{type(error).__name__}: {error}", name, file, line, offending)

@@ -1,0 +1,70 @@
+"""A user function, rewritten for one kernel: its text, and what is known of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headrace.codegen.capture import CapturedFunction
+
+_MAY_RAISE = re.compile(
+    r"[/%]|\*\*|\bmath\.|\bnp\.(?!int64\(|float64\()|\braise\b|\bwhile\b|\bfor\b|@compiled_user_bounded"
+    r"|\bkept_(?!float|bits|key_bits|less|lesser|greater|count|has|find|or|entry|sum|discard)\w"
+    r"|\bchecked_(?!int64|float64|float32|bool|truth|negative|magnitude|invert)"
+)
+
+
+@dataclass(frozen=True)
+class GeneratedFunction:
+    """A user function, rewritten for one kernel.
+
+    Attributes
+    ----------
+    name : str
+        What the kernel calls.
+    parameters : tuple of str
+        Of `name`, by position.
+    source : str
+        The function and the helpers it calls, decorated. Each line ends in a
+        marker, which `translate_error` reads wherever the text is pasted.
+    imports : tuple of str
+        Lines that the module needs above it.
+    line_map : dict
+        Line of `source`, from 1 -> (file, line) of the user.
+    reads, writes : dict
+        Role -> names of the fields it reads, and assigns.
+    expression : str or None
+        The returned expression, where the function is nothing else: a template
+        can write it in place of a call.
+    impure : tuple of str
+        Calls whose results differ from run to run, such as ``random.random``.
+    captured : CapturedFunction
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    source: str
+    imports: tuple[str, ...]
+    line_map: Mapping[int, tuple[str, int]]
+    reads: Mapping[str, tuple[str, ...]]
+    writes: Mapping[str, tuple[str, ...]]
+    expression: str | None
+    impure: tuple[str, ...]
+    captured: CapturedFunction
+    markers: Mapping[str, CapturedFunction]
+
+    @property
+    def signature(self) -> str:
+        """The call, as ``name(parameter, ...)``."""
+        return f"{self.name}({', '.join(self.parameters)})"
+
+    @property
+    def may_raise(self) -> bool:
+        """Whether a call may fail, or take long: it is not made without need, and what it is made on is on record."""
+        return bool(_MAY_RAISE.search("\n".join(line.partition("  # ")[0] for line in self.source.splitlines())))
+
+    @property
+    def preamble(self) -> str:
+        """The imports as text."""
+        return "\n".join(self.imports) + "\n"

@@ -1,0 +1,165 @@
+"""Rewrite a captured user function so that it works on plain arrays.
+
+``state.chars`` becomes ``s_chars[slot]``, ``emit(chars=x)`` the statement the
+kernel's template has for it, a helper is copied in with the same treatment.
+The result is text: functions of arrays and integers, each line marked with the
+line of the user's function that it comes from, as in ``# user_update:3``. Lines
+are counted from the ``def``, so that moving a function in its file does not
+change the text, hence not its hash, hence compiles nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+
+from headrace.codegen.assigned import check_assigned
+from headrace.codegen.bindings import Plan, Written
+from headrace.codegen.capture import CapturedFunction
+from headrace.codegen.containers.places import Place
+from headrace.codegen.inference import Inference
+from headrace.codegen.rewriting.lines import always_returns, statements_of
+from headrace.codegen.rewriting.statements import Statements
+from headrace.codegen.trees import expression
+from headrace.codegen.uses import given_away
+
+_OURS = re.compile(r"(checked|kept)_|(emit|store|node|at|turn|begun|entry|place|value)_\d+$")
+"""Names that a local must not have."""
+
+
+def rewrite(captured: CapturedFunction, roles: tuple[str, ...], plan: Plan) -> Written:
+    """Rewrite a function and its helpers.
+
+    Parameters
+    ----------
+    captured : CapturedFunction
+    roles : tuple of str
+        What its parameters are, by position: keys of the plan's objects and
+        values, or "emit".
+    plan : Plan
+
+    Raises
+    ------
+    FunctionError
+        With the line of what cannot be compiled.
+    """
+    written = Written(plan)
+    # A parameter with a default is a constant; emit may be left out by who does not emit.
+    given = [name for name in captured.parameters if name not in captured.defaults]
+    needed = len(roles) - (roles[-1:] == ("emit",))
+    if not needed <= len(given) <= len(roles):
+        raise captured.error(f"takes {len(given)} parameters: it is called with ({', '.join(roles)})")
+    check_assigned(captured)
+    bound = dict(zip(given, roles, strict=False))
+    bound |= {name: row.role for name, row in plan.rows.items()} | dict(plan.named)
+    _Function(captured, bound, (), plan.name, plan.returns, written, {}, {}).write()
+    return written
+
+
+class _Function(Statements):
+    """One function being rewritten: the user's, or a helper for one way it is called."""
+
+    def __init__(self, captured, roles, own, name, returns, written, given, places):
+        self.captured: CapturedFunction = captured
+        self.roles: dict[str, str] = roles
+        self.own: tuple[str, ...] = own  # parameters that stay parameters
+        self.name: str = name
+        self.returns = returns
+        self.written: Written = written
+        self.plan: Plan = written.plan
+        self.objects = dict(written.plan.objects)
+        self.temporaries = Counter()
+        self.places: dict[str, Place] = dict(places)
+        self.inference = Inference(captured, roles, self.plan, given, written.returned)
+        # A helper does not see what its caller does with a state afterwards.
+        is_helper = self.name != self.plan.name
+        self.given_away = {} if is_helper else given_away(captured.node.body, roles, self.plan.ends)
+        nodes = list(ast.walk(captured.node))
+        loops = [node for node in nodes if isinstance(node, ast.For)]
+        self.loop_variables = {
+            node.target.id
+            for node in loops
+            if isinstance(node.target, ast.Name) and self._list_of(node.iter) is not None
+        }
+        # Before templates put their own, which are within bounds.
+        self.has_indices = any(isinstance(node, ast.Subscript) for node in nodes)
+        names = [node for node in nodes if isinstance(node, ast.Name)]
+        stored = {name.id for name in names if isinstance(name.ctx, ast.Store)} - set(self.plan.rows)
+        taken = self.plan.words() | set(captured.constants)
+        self.names: dict[str, str] = {}
+        for local in sorted(stored | set(own)):
+            free = local
+            while free in taken or _OURS.match(free):
+                free += "_"
+            taken.add(free)
+            self.names[local] = free
+        self.passes = self.plan.parameters if self._needs_arrays(nodes) else ()
+
+    def _needs_arrays(self, nodes: list[ast.AST]) -> bool:
+        """Whether this function works on more than its own parameters."""
+        if self.name == self.plan.name or self.roles or self.captured.helpers or self.places:
+            return True
+        if any(kind != "number" for kind in self.inference.names.values()) or any(
+            isinstance(node, ast.Constant) and isinstance(node.value, str) for node in nodes
+        ):
+            return self.plan.texts is not None
+        loops = any(isinstance(node, ast.While | ast.For) for node in nodes)
+        return loops and self.plan.poll is not None
+
+    # -- writing
+
+    def write(self) -> None:
+        body = self._block(self.captured.node.body)
+        if self.returns not in (None, "helper") and not always_returns(body):
+            raise self.captured.error("must return a value on every path")
+        if self.name != self.plan.name:
+            # A helper is passed what it uses alone: Numba knows no calls of more than 30 arguments.
+            used = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
+            self.passes = tuple(name for name in self.passes if name in used)
+        parameters = [*self.passes, *(self.names[p] for p in self.own)]
+        definition = ast.parse(f"def {self.name}({', '.join(parameters)}): pass").body[0]
+        assert isinstance(definition, ast.FunctionDef)
+        for parameter, default in self.captured.defaults.items():
+            if parameter in self.names and parameter not in self.own:
+                # The function assigns to it: a local that starts with its default.
+                value = self._text(ast.unparse(default), self.captured.node)
+                body.insert(0, ast.Assign([ast.Name(self.names[parameter], ast.Store())], value))
+        definition.body = body or [ast.Pass()]
+        first = definition.body[0]
+        if self.name == self.plan.name and isinstance(first, ast.Return) and first.value is not None:
+            self.written.expression = ast.unparse(first.value)
+        self._append(definition)
+
+    def _append(self, definition: ast.FunctionDef) -> None:
+        text = ast.unparse(ast.fix_missing_locations(definition))
+        # The text parses to the same statements: walking both pairs new lines with old ones.
+        again = ast.parse(text).body
+        origin: dict[int, int] = {}
+        for new, old in zip(statements_of(again), statements_of([definition]), strict=True):
+            origin[new.lineno] = old.lineno
+        written = self.written
+        decorator = self.plan.decorator
+        if decorator.startswith("compiled_user") and self.has_indices:
+            decorator = "compiled_user_bounded"
+        elif decorator == "compiled_user_within" and self.name != self.plan.name:
+            decorator = "compiled_user"  # a helper may have several callers
+        lines = [f"@{decorator}"] if decorator else []
+        written.lines += [None] * len(lines)
+        for number, line in enumerate(text.split("\n"), start=1):
+            line_of_user = max(origin.get(number, 0), self.captured.line)
+            lines.append(f"{line}  # {self.name}:{line_of_user - self.captured.line + 1}")
+            written.lines.append((self.captured, line_of_user))
+        written.lines += [None, None]
+        written.chunks.append("\n".join(lines))
+        written.markers[self.name] = self.captured
+
+    def _error(self, text: str, node: ast.AST):
+        return self.captured.error(text, node)
+
+    def _temporary(self, prefix: str) -> str:
+        self.temporaries[prefix] += 1
+        return f"{prefix}_{self.temporaries[prefix]}"
+
+    def _text(self, text: str, node: ast.AST) -> ast.expr:
+        return expression(text, node)

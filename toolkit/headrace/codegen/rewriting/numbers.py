@@ -1,0 +1,151 @@
+"""What the compiler does with numbers and Python does otherwise: in its place, what `python_numbers` has."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from headrace.codegen import python_numbers
+from headrace.codegen.containers.loops import KeptValues
+
+_OPERATIONS = {
+    ast.Pow: python_numbers.checked_power,
+    ast.LShift: python_numbers.checked_left,
+    ast.RShift: python_numbers.checked_right,
+    ast.FloorDiv: python_numbers.checked_floordiv,
+}
+_EXACT_OPERATIONS = _OPERATIONS | {
+    ast.Pow: python_numbers.checked_exact_power,
+    ast.LShift: python_numbers.checked_exact_left,
+    ast.Add: python_numbers.checked_sum,
+    ast.Sub: python_numbers.checked_difference,
+    ast.Mult: python_numbers.checked_product,
+}
+"""The same with ``debug=True``."""
+_FOLDED: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow, ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift, ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert,
+    ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor,
+}  # fmt: skip
+_MOST_BITS = 1024
+"""Constants with a larger exponent or shift are not computed: they do not fit in 64 bits."""
+
+
+class Numbers(KeptValues):
+    """Rewriting of what computes."""
+
+    @property
+    def _operations(self) -> dict[type[ast.operator], Callable]:
+        """Operation -> what checks it."""
+        return _EXACT_OPERATIONS if self.plan.debug else _OPERATIONS
+
+    def _number_call(self, function: Callable, arguments: list[ast.expr], node: ast.AST) -> ast.expr:
+        """Call what `python_numbers` has in place of an operation."""
+        self.written.number_checks.add(function.__name__)
+        return ast.copy_location(ast.Call(ast.Name(function.__name__, ast.Load()), arguments, []), node)
+
+    def _constant(self, node: ast.AST) -> int | float | None:
+        """The number that an expression of constants is in Python; None for any other."""
+        if isinstance(node, ast.Name) and node.id in self.captured.constants and node.id not in self.names:
+            node = self.captured.constants[node.id]
+        if isinstance(node, ast.Constant):
+            return node.value if isinstance(node.value, int | float) else None
+        if isinstance(node, ast.UnaryOp) and type(node.op) in _FOLDED:
+            parts = [self._constant(node.operand)]
+        elif isinstance(node, ast.BinOp) and type(node.op) in _FOLDED:
+            parts = [self._constant(node.left), self._constant(node.right)]
+        else:
+            return None
+        if None in parts:
+            return None
+        if isinstance(node.op, ast.Pow | ast.LShift) and isinstance(parts[1], int) and abs(parts[1]) > _MOST_BITS:
+            raise self._error(f"{ast.unparse(node)}: does not fit in 64 bits", node)
+        try:
+            value = _FOLDED[type(node.op)](*parts)
+        except (ArithmeticError, ValueError, TypeError):
+            return None  # it fails when it is called, as in Python
+        return None if isinstance(value, complex) else value
+
+    def _folded(self, node: ast.expr) -> ast.expr | None:
+        """An expression of constants as its value."""
+        value = self._constant(node)
+        if value is None:
+            return None
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise self._error(f"{ast.unparse(node)} = {value}: does not fit in 64 bits", node)
+        return self._text(_literal(value), node)
+
+    def visit_Constant(self, node: ast.Constant):
+        folded = self._folded(node) if type(node.value) is int and node.value >= 2**63 else None
+        return super().visit_Constant(node) if folded is None else folded
+
+    def visit_BinOp(self, node: ast.BinOp):
+        folded = self._folded(node)
+        if folded is not None:
+            return folded
+        self._refuse_operation(node, [node.left, node.right])
+        right = self._constant(node.right)
+        function = self._operations.get(type(node.op))
+        if not self.plan.debug and right is not None:
+            # By a constant nothing can go wrong, or what can is in the documentation of `operator`.
+            if isinstance(node.op, ast.LShift | ast.RShift) and 0 <= right < 64:
+                function = None
+            elif isinstance(node.op, ast.FloorDiv) and right != -1:
+                function = None
+            elif isinstance(node.op, ast.Pow) and type(right) is int and right >= 0:
+                function = None
+        self.generic_visit(node)
+        return node if function is None else self._number_call(function, [node.left, node.right], node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp):
+        folded = self._folded(node)
+        if folded is not None:
+            return folded
+        if isinstance(node.op, ast.Not):
+            return self._condition(node)
+        self._refuse_operation(node, [node.operand])
+        exact, is_narrow = self.plan.debug, may_be_narrow(node.operand)
+        self.generic_visit(node)
+        if isinstance(node.op, ast.USub) and (exact or is_narrow):
+            negative = python_numbers.checked_exact_negative if exact else python_numbers.checked_negative
+            return self._number_call(negative, [node.operand], node)
+        if isinstance(node.op, ast.Invert):
+            return self._number_call(python_numbers.checked_invert, [node.operand], node)
+        return node
+
+    def _checked_call(self, node: ast.Call, is_narrow: bool) -> ast.expr | None:
+        """A call of a builtin or of `math` that Python checks, in place of one that the compiler does not."""
+        if node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
+            return None
+        name = ast.unparse(node.func)
+        if len(node.args) == 1 and name == "abs":
+            exact = self.plan.debug
+            if not exact and not is_narrow:
+                return None
+            function = python_numbers.checked_exact_magnitude if exact else python_numbers.checked_magnitude
+        elif len(node.args) == 1:
+            function = python_numbers.CONVERSIONS.get(name) or python_numbers.MATH.get(name)
+        elif len(node.args) == 2:
+            function = python_numbers.PAIRS.get(name)
+            if function is python_numbers.checked_power and self.plan.debug:
+                function = python_numbers.checked_exact_power
+        else:
+            function = None
+        return None if function is None else self._number_call(function, node.args, node)
+
+
+def may_be_narrow(node: ast.expr) -> bool:
+    """Whether it may be an integer of 32 bits, whose negative needs 33: what is computed has 64."""
+    return isinstance(node, ast.Attribute | ast.Name)
+
+
+def _literal(value: int | float) -> str:
+    """Write a number so that it is read as the same."""
+    if isinstance(value, float) and value != value:
+        return "np.nan"
+    if isinstance(value, float) and abs(value) == float("inf"):
+        return "np.inf" if value > 0 else "-np.inf"
+    return repr(value)

@@ -1,0 +1,191 @@
+"""Statements: assignments, loops, conditions, what is returned; loops that may be long are left once the run is stopped."""
+
+from __future__ import annotations
+
+import ast
+import copy
+
+from headrace.codegen.bindings import ListBinding, Opened
+from headrace.codegen.rewriting.calls import Calls
+from headrace.codegen.rewriting.fields import is_none
+from headrace.codegen.rewriting.lines import statements_of
+from headrace.codegen.trees import copied, statements
+
+_SHORT_LOOP = 1024
+"""A loop over ``range`` of a constant up to this is not polled: it ends soon."""
+
+
+class Statements(Calls):
+    """Rewriting of statements."""
+
+    returns: str | None
+    """What the function returns: see `headrace.codegen.functions.specialise`; "helper": whatever it returns."""
+
+    def _block(self, block: list[ast.stmt]) -> list[ast.stmt]:
+        result: list[ast.stmt] = []
+        for statement in block:
+            new = self.visit(statement)
+            for each in new if isinstance(new, list) else [new]:
+                # What was inserted belongs to the line it was inserted for.
+                for node in statements_of([each]):
+                    if not hasattr(node, "lineno"):
+                        ast.copy_location(node, statement)
+                result.append(each)
+        return result
+
+    def visit_Expr(self, node: ast.Expr):
+        if isinstance(node.value, ast.Constant):
+            return []  # a docstring
+        if self._is_emit(node.value):
+            return self._emit(node.value)
+        return self.generic_visit(node)
+
+    def visit_Return(self, node: ast.Return):
+        if node.value is not None and self._is_emit(node.value):
+            if self.returns not in (None, "helper"):
+                raise self._error("must return a value, not emit", node)
+            return [*self._emit(node.value), ast.copy_location(ast.Return(None), node)]
+        nothing = node.value is None or is_none(node.value)
+        if self.returns is None:
+            if nothing:
+                return ast.copy_location(ast.Return(None), node)
+            if isinstance(self.captured.node.body[-1], ast.Return) and self.captured.name == "<lambda>":
+                raise self._error("the value of this lambda is not used: it must call emit", node)
+            raise self._error("returns a value, which is not used: assign to state or call emit", node)
+        if self.returns == "helper":
+            if node.value is not None and self.inference.of(node.value) != "string":
+                self._refuse(node.value, "what is returned: return a value")
+            return self.generic_visit(node)
+        if nothing:
+            raise self._error("returns nothing here: a value is needed", node)
+        assert node.value is not None
+        is_truth = self.returns == "truth" and self.plan.texts is not None
+        if self.returns == "string":
+            self._expect("string", node.value, "what is returned")
+        elif not is_truth:
+            self._refuse(node.value, "what is returned: return a number")
+        value = self._condition(node.value) if is_truth else self.visit(node.value)
+        if self.returns != "any":
+            value = self._checked(self.returns, value)
+        return ast.copy_location(ast.Return(value), node)
+
+    def visit_Assign(self, node: ast.Assign):
+        first = node.targets[0]
+        if isinstance(first, ast.Name) and first.id in self.plan.rows:
+            return self._open(self.plan.rows[first.id], first, node)
+        kept = self._kept_assign(node)
+        if kept is not None:
+            return kept
+        static, written = self.inference.of(node.value), copy.copy(node)
+        value = self.visit(node.value)
+        self._check_fields(written, static)
+        targets, after = self._targets(node.targets)
+        if len(node.targets) == 1 and len(after) == 1 and self._object_of(node.targets[0]) is not None:
+            store = after[0]
+            assert isinstance(store, ast.Assign)
+            _replace_name(store, targets[0], value)
+            return [store]
+        return [ast.copy_location(ast.Assign(targets, value), node), *after]
+
+    def _open(self, row: Opened, name: ast.Name, node: ast.Assign) -> list[ast.stmt]:
+        """Find the row that a name stands for from here on."""
+        if row.key == "string":
+            self._expect("string", node.value, f"the key of {name.id}")
+        else:
+            self._refuse(node.value, f"the key of {name.id}: give a whole number")
+        found = self.visit(node.value)
+        key = ast.unparse(found if row.key == "string" else self._checked("int64", found))
+        return statements(row.text.replace("{key}", key), node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign):
+        if node.value is None:
+            return []
+        return self.visit(ast.copy_location(ast.Assign([node.target], node.value), node))
+
+    def visit_AugAssign(self, node: ast.AugAssign):
+        kept = self._kept_aug_assign(node)
+        if kept is not None:
+            return kept
+        target = node.target
+        if not isinstance(target, ast.Attribute):
+            self._refuse_parameter(target)
+            if type(node.op) not in self._operations:
+                return self.generic_visit(node)
+            current = copied(target)
+            current.ctx = ast.Load()
+        else:
+            current = ast.copy_location(ast.Attribute(target.value, target.attr, ast.Load()), target)
+        combined = ast.copy_location(ast.BinOp(current, node.op, node.value), node)
+        return self.visit(ast.copy_location(ast.Assign([node.target], combined), node))
+
+    def visit_For(self, node: ast.For):
+        stored = self._list_of(node.iter)
+        if stored is not None:
+            return self._for_each(node, stored)
+        kept = self._kept_loop(node)
+        if kept is not None:
+            return kept
+        iterable = self.visit(node.iter)
+        targets, after = self._targets([node.target])
+        poll = [] if _is_short(iterable) else self._poll(node)
+        body = [*poll, *after, *self._block(node.body)] or [ast.Pass()]
+        return ast.copy_location(ast.For(targets[0], iterable, body, self._block(node.orelse)), node)
+
+    def _for_each(self, node: ast.For, stored: ListBinding) -> list[ast.stmt]:
+        """Walk a list of stored tuples: the variable stands for the tuple at a node."""
+        if not isinstance(node.target, ast.Name):
+            raise self._error(f"{ast.unparse(node.target)}: a stored tuple needs one name, as in for t in ...", node)
+        name = node.target.id
+        if name in self.roles:
+            raise self._error(f"{name!r} is used for another tuple already: use another name", node.target)
+        at, here = self._temporary("node"), self._temporary("node")
+        self.objects[here] = stored.of(here)
+        self.written.reads.setdefault(stored.role, set())
+        self.roles[name] = here
+        body = self._block(node.body)
+        del self.roles[name]
+        self.written.reads[stored.role] |= self.written.reads.pop(here, set())
+        # The next node is taken first, so that `continue` goes on to it.
+        step = f"    {here} = {at}\n    {at} = {stored.following.replace('{node}', here)}"
+        walk = statements(f"{at} = {stored.first}\nwhile {at} != 0:\n{step}", node)
+        loop = walk[1]
+        assert isinstance(loop, ast.While)
+        loop.body = [*self._poll(node), *loop.body, *body]
+        loop.orelse = self._block(node.orelse)
+        return walk
+
+    def visit_While(self, node: ast.While):
+        body = [*self._poll(node), *self._block(node.body)] or [ast.Pass()]
+        return ast.copy_location(ast.While(self._condition(node.test), body, self._block(node.orelse)), node)
+
+    def visit_If(self, node: ast.If):
+        body = self._block(node.body) or [ast.copy_location(ast.Pass(), node)]
+        return ast.copy_location(ast.If(self._condition(node.test), body, self._block(node.orelse)), node)
+
+    def _poll(self, node: ast.stmt) -> list[ast.stmt]:
+        """Leave the loop for good once the run is stopped."""
+        if self.plan.poll is None:
+            return []
+        # A value would have to be invented, so a function with one raises instead.
+        valued = any(isinstance(n, ast.Return) and n.value is not None for n in ast.walk(self.captured.node))
+        leave = "raise RuntimeError('stopped')" if valued and self.returns is not None else "return"
+        return statements(f"if {self.plan.poll}:\n    {leave}", node)
+
+
+def _replace_name(store: ast.Assign, target: ast.expr, value: ast.expr) -> None:
+    """Put `value` where the temporary `target` is read in ``field = checked(temporary)``."""
+    assert isinstance(target, ast.Name)
+    if isinstance(store.value, ast.Name) and store.value.id == target.id:
+        store.value = value
+    else:
+        assert isinstance(store.value, ast.Call)
+        store.value.args = [value]
+
+
+def _is_short(iterable: ast.expr) -> bool:
+    if isinstance(iterable, ast.Tuple | ast.List):
+        return True
+    if not (isinstance(iterable, ast.Call) and ast.unparse(iterable.func) == "range"):
+        return False
+    bounds = [a.value for a in iterable.args if isinstance(a, ast.Constant) and isinstance(a.value, int)]
+    return len(bounds) == len(iterable.args) and 0 not in bounds[2:] and len(range(*bounds)) <= _SHORT_LOOP

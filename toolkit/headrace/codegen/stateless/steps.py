@@ -1,0 +1,89 @@
+"""The steps: `Filter`, `Map` and `FlatMap`, and what each asks of its function."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.codegen.kinds import SCALAR_NAMES, Scalar, scalar
+from headrace.errors import ParameterError
+from headrace.expressions import Expression
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Keep tuples for which the condition holds: an expression, or a function of a tuple."""
+
+    condition: Expression | Callable
+
+
+@dataclass(frozen=True)
+class Map:
+    """Add columns to each tuple, or replace them.
+
+    ``f(t, emit)`` emits once; ``f(t)`` returns the value of the only column.
+    """
+
+    function: Callable
+    columns: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class FlatMap:
+    """Replace each tuple by as many as ``f(t, emit)`` emits; columns not emitted are repeated."""
+
+    function: Callable
+    columns: Mapping[str, str]
+
+
+Step = Filter | Map | FlatMap
+
+
+def function_of(step: Step) -> Any:
+    """The user's function, of a filter the condition."""
+    return step.condition if isinstance(step, Filter) else step.function
+
+
+def name_of(function: Any) -> str:
+    """What a function is called."""
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def returns_value(step: Map | FlatMap) -> bool:
+    """Whether it is written as ``f(t)`` and not as ``f(t, emit)``."""
+    if not isinstance(step, Map) or len(step.columns) != 1:
+        return False
+    function = getattr(step.function, "py_func", step.function)
+    code = getattr(function, "__code__", None)
+    return code is not None and code.co_argcount - len(function.__defaults__ or ()) == 1
+
+
+def check_step(step: Step, event_time: str) -> None:
+    """Raise `ParameterError` if a step cannot compute the columns it names."""
+    if isinstance(step, Filter):
+        return
+    if not step.columns:
+        raise ParameterError(
+            f"{type(step).__name__}({name_of(step.function)}): name the columns it computes and their "
+            f"kinds, as in total='int64'"
+        )
+    for name, kind in step.columns.items():
+        if scalar(kind) is None:
+            raise ParameterError(f"{name}={kind!r}: the kinds are {', '.join(SCALAR_NAMES)}")
+        if name == event_time:
+            raise ParameterError(f"{name!r} is the event time: it is carried and cannot be computed")
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise ParameterError(f"{name!r} is not a Python name: a function cannot compute it")
+
+
+def computed_by(steps: Sequence[Step]) -> dict[str, Scalar]:
+    """Columns of the results that are not carried, and their kinds."""
+    found: dict[str, Scalar] = {}
+    for step in steps:
+        for name, kind in {}.items() if isinstance(step, Filter) else step.columns.items():
+            known = scalar(kind)
+            assert known is not None  # as `check_step` has seen
+            found[name] = known
+    return found

@@ -1,0 +1,119 @@
+"""The life of a run as its user sees it: how it is waited for and ended, and what is said of one that is over."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Self
+
+from headrace.errors import HeadraceError, LateRowsWarning, RunFailedError, RunStoppedError
+from headrace.runtime import registry
+from headrace.runtime.late import depth_of_caller, late_rows_text
+from headrace.runtime.run import STOPPED, Execution
+from headrace.summary import Summarised
+
+POLL_S = 0.1
+"""Seconds between two looks of who waits."""
+
+
+class RunLife(Summarised):
+    """A run that can be waited for and stopped."""
+
+    def __init__(self, execution: Execution):
+        self._execution = execution
+        self._has_warned = False
+
+    @property
+    def number(self) -> int:
+        """Number of this run in the process, counted from 1; warnings and `repr` name it."""
+        return self._execution.number
+
+    @property
+    def state(self) -> str:
+        """"running", "finished" (its input ended), "failed" or "stopped"."""
+        return self._execution.state
+
+    def stop(self) -> None:
+        """End the run now; results not yet released are lost. Safe to call twice."""
+        self._execution.stop()
+
+    def replace(self) -> None:
+        """End the run because another one takes its place: of the same name, or of the same notebook cell."""
+        self._execution.stop("a newer run of its name, or of its notebook cell, took its place")
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end of the input.
+
+        Returns
+        -------
+        bool
+            False if `timeout` seconds passed first.
+
+        Raises
+        ------
+        HeadraceError
+            What made the run fail.
+        RunStoppedError
+            Somebody stopped the run, so the end of the input will not come.
+        """
+        registry.check_process(self._execution.pid)
+        end = None if timeout is None else time.monotonic() + timeout
+        while not self._execution.over.wait(POLL_S if end is None else max(0.0, min(POLL_S, end - time.monotonic()))):
+            if end is not None and time.monotonic() >= end:
+                return False
+        self._check_not_cut_short("wait()")
+        self._warn_of_late_rows()
+        return True
+
+    def _warn_of_late_rows(self) -> None:
+        """Say once what is missing from the results of a run that is over."""
+        text = late_rows_text(self._execution.sources)
+        if text and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(f"run {self.number}: {text}", LateRowsWarning, stacklevel=depth_of_caller())
+
+    def _raise_failure(self) -> None:
+        error = self._execution.error
+        if error is None:
+            return
+        if isinstance(error, (HeadraceError, KeyboardInterrupt)):
+            raise error
+        raise RunFailedError(f"the run failed: {type(error).__name__}: {error}") from error
+
+    def _check_not_cut_short(self, call: str) -> None:
+        """Raise what made the run fail, or `RunStoppedError` if it was stopped before the end of its input."""
+        self._raise_failure()
+        if self.state == "stopped":
+            raise RunStoppedError(
+                f"{call}: the run was stopped before the end of its input: {self._execution.ended_by};"
+                f" run.snapshot() gives the results that had come out"
+            )
+
+    def _check_goes_on(self, call: str) -> None:
+        """Raise what made the run fail, or `RunStoppedError` if it is over."""
+        registry.check_process(self._execution.pid)
+        self._raise_failure()
+        if self.state != "running":
+            by = self._execution.ended_by or "its input has ended"
+            raise RunStoppedError(f"{call}: the run is over: {by}; start it again, or do this while it runs")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind, error, traceback) -> None:
+        try:
+            self._execution.stop("its `with` block ended" if error is None else STOPPED)
+        except RunStoppedError as late:
+            if error is None:
+                raise
+            error.add_note(f"headrace: {late}")  # what went wrong in the block comes first
+
+    # -- what other parts of a run ask for
+
+    def _check_complete(self, call: str) -> None:
+        """Raise what made the run fail, or `RunStoppedError` unless it has come to the end of its input."""
+        registry.check_process(self._execution.pid)
+        self._check_not_cut_short(call)
+        if self.state != "finished":
+            raise RunStoppedError(f"the run is {self.state}: call wait() first, results are complete only then")
+        self._warn_of_late_rows()

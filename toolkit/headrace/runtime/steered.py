@@ -1,0 +1,259 @@
+"""Steering a run: its operators, what can be changed while it goes on, and checkpoints, controllers and pace."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from typing import Any
+
+from headrace.changes import Change
+from headrace.control.control_loop import DEFAULT_HOLD_S, DEFAULT_INTERVAL_S, ControlLoop
+from headrace.control.decisions import DecisionLog
+from headrace.control.mapping import Mapping
+from headrace.errors import NotSupportedError, ParameterError, UnknownNameError
+from headrace.names import explains_arguments, instead
+from headrace.plan.nodes import OperatorNode
+from headrace.rates import RateSchedule, schedule_of
+from headrace.runtime.checkpointing import Checkpoint, lacks_checkpoints
+from headrace.runtime.life import POLL_S, RunLife
+from headrace.runtime.operator_handle import OperatorHandle, mapping_of
+from headrace.runtime.run import CHECKPOINT_SECONDS, Execution
+from headrace.runtime.sections import Capabilities
+from headrace.runtime.steering import OperatorSteering
+
+
+class SteeredRun(RunLife):
+    """A run whose operators can be changed while it goes on."""
+
+    def __init__(self, execution: Execution):
+        super().__init__(execution)
+        # What does not change, and does not refer to this object.
+        self._query, self._operators = execution.query, execution.operators
+        self._controls, self._sources = execution.controls, execution.sources
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """Names of the operators, upstream first."""
+        return tuple(self._operators)
+
+    @property
+    def edges(self) -> list[tuple[str, str | None]]:
+        """Which operator gives its results to which; to None: they are the results of the query.
+
+        Examples
+        --------
+        >>> import headrace as hr
+        >>> table = pa.table({"ts": [1, 2], "k": ["a", "b"]})
+        >>> counts = hr.stream(table, event_time="ts").key_by("k").window(60).aggregate("counts", n=hr.count())
+        >>> with counts.key_by("k").window(60).aggregate("most", n=hr.max("n")).start() as run:
+        ...     edges = run.edges
+        >>> edges
+        [('counts', 'most'), ('most', None)]
+        """
+        sections, found = self._execution.sections, []
+        for section in sections.values():
+            origins = [inlet.branch.origin for inlet in section.inlets]
+            before = [sections[origin.name] for origin in origins if isinstance(origin, OperatorNode)]
+            found += [(each.operators[-1], section.operators[0]) for each in before]
+            found += zip(section.operators[:-1], section.operators[1:], strict=True)
+        ends = [(sections[output.node.name].operators[-1], None) for output in self._query.outputs]
+        return [*dict.fromkeys(found), *dict.fromkeys(ends)]
+
+    def __getitem__(self, name: str) -> OperatorHandle:
+        if name in self._operators:
+            return OperatorHandle(self, self._operators[name])
+        stages = [stage for operator in self._operators for stage in self[operator].stages.values()]
+        found = [stage for stage in stages if stage.name == name]
+        if len(found) > 1:
+            ways = " or ".join(f"run[{stage.operator!r}].stages[{name!r}]" for stage in found)
+            raise UnknownNameError(f"run[{name!r}]: {len(found)} operators have a stage of this name; give {ways}")
+        if not found:
+            there = list(dict.fromkeys([*self._operators, *(stage.name for stage in stages)]))
+            raise UnknownNameError(f"run[{name!r}]: {instead(name, there, 'the operators', '{}')}")
+        return found[0]
+
+    def _operator(self, name: str) -> OperatorSteering:
+        if name not in self._operators:
+            raise UnknownNameError(f"run[{name!r}]: {instead(name, self._operators, 'the operators', '{}')}")
+        return self._operators[name]
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What `reconfigure` and the dashboard may ask for, of any operator; ``.absent`` says why of what they may not."""
+        each = [operator.capabilities for operator in self._operators.values()]
+        there = {name: control for can in reversed(each) for name, control in can.items()}
+        absent = {name: why for can in reversed(each) for name, why in can.absent.items() if name not in there}
+        if why := lacks_checkpoints(self._execution.sections, self._query.outputs):
+            absent["checkpoint"] = why
+        return Capabilities(there, absent)
+
+    @property
+    def threads(self) -> int:
+        """Active threads of the only, or the costliest, operator."""
+        return self._execution.costliest().configuration["threads"]
+
+    @property
+    def mapping(self) -> Mapping:
+        """Key mapping in force, of the only, or the costliest, operator."""
+        return mapping_of(self._execution.costliest())
+
+    def reconfigure(
+        self, threads: Any = None, mapping: Mapping | None = None, reason: str = "", **controls: Any
+    ) -> Change:
+        """Change the number of threads, the key mapping, or both, while the stream runs.
+
+        Parameters
+        ----------
+        threads : int or list of int
+            How many, or exactly which instances.
+        mapping : Mapping
+            Who owns which bucket of keys.
+        reason : str
+            For the record.
+        **controls
+            What else the operator's engine lets be changed: see `capabilities`.
+
+        Returns
+        -------
+        Change
+            At once; `change.wait()` waits for the outcome.
+
+        Raises
+        ------
+        ReconfigurationError
+            Fewer than 1 or more than `max_threads` threads, or a mapping to an
+            instance that is not active.
+        NotSupportedError
+            The operator has no such control.
+        RunStoppedError
+            The run is over; of a failed one, what made it fail.
+        """
+        self._check_goes_on("reconfigure()")
+        wish = {"threads": threads, "mapping": mapping, **controls}
+        return self._controls.manually(self._execution.costliest(), reason, wish)
+
+    def checkpoint(self, timeout: float | None = None) -> Checkpoint | None:
+        """Take a checkpoint now, and wait until it is on disk.
+
+        Everything is joined for it, for a moment; the run goes on while it is written. ``start(checkpoint=folder)`` says where
+        checkpoints are kept, ``resume=`` of another `start` goes on from one. `capabilities` says why where there are none.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait.
+
+        Returns
+        -------
+        Checkpoint
+            None if `timeout` seconds passed first; it is taken all the same.
+
+        Raises
+        ------
+        NotSupportedError
+            The query takes no checkpoints.
+        ParameterError
+            The run was not told where to keep them.
+        RunStoppedError
+            The run is over, or ended before the checkpoint was taken; of a failed one, what made it fail.
+        """
+        self._check_goes_on("checkpoint()")
+        execution = self._execution
+        if why := lacks_checkpoints(execution.sections, self._query.outputs):
+            raise NotSupportedError(f"checkpoint(): {why}")
+        checkpointing = execution.checkpointing
+        if checkpointing is None or not checkpointing.is_taking:
+            raise ParameterError("checkpoint(): where is it to be kept? Give checkpoint= a folder when you start the run")
+        end = None if timeout is None else time.monotonic() + timeout
+        done = checkpointing.request()
+        while not done.wait(POLL_S if end is None else max(0.0, min(POLL_S, end - time.monotonic()))):
+            self._check_goes_on("checkpoint()")
+            if end is not None and time.monotonic() >= end:
+                return None
+        return checkpointing.newest
+
+    @property
+    def checkpoints(self) -> list[Checkpoint]:
+        """Those that this run has taken, oldest first; the two newest are on disk."""
+        checkpointing = self._execution.checkpointing
+        if checkpointing is None:
+            return []
+        if self._execution.over.is_set():
+            checkpointing.await_end(CHECKPOINT_SECONDS)  # one may still be on its way to the disk
+        return list(checkpointing.made)
+
+    @explains_arguments(interval="interval_s", every="interval_s", hold="hold_s")
+    def control(
+        self,
+        controller: Any,
+        operator: str | None = None,
+        interval_s: float = DEFAULT_INTERVAL_S,
+        hold_s: float = DEFAULT_HOLD_S,
+    ) -> ControlLoop:
+        """Let a controller steer an operator from now on; from its first tuple: ``start(controller=...)``.
+
+        Parameters
+        ----------
+        controller : Controller, function, list of them, or None
+            Of `headrace.controllers`, or your own: a function of an `Observation`, or an object
+            with ``decide(observation)``, that returns a `Request` or None. Of a list the first
+            that asks for something is followed. None only watches and fits the cost model.
+        operator : str, optional
+            By default the only, or the costliest up to now. A controller it had before is released.
+        interval_s : float
+            Time between two looks, 0.2 s by default.
+        hold_s : float
+            How long a manual `reconfigure` keeps the controller off, 30 s by default.
+
+        Returns
+        -------
+        ControlLoop
+            What it saw, its cost model, its quality. What it decided is in `decisions`.
+
+        Raises
+        ------
+        ParameterError
+            No such operator, or nothing that could decide.
+        RunStoppedError
+            The run is over; of a failed one, what made it fail.
+        """
+        self._check_goes_on("control()")
+        chosen = self._execution.costliest() if operator is None else self._operator(operator)
+        return self._controls.attach(chosen, controller, interval_s=interval_s, hold_s=hold_s)
+
+    def release(self, operator: str | None = None) -> None:
+        """Detach the controller of an operator, by default all of them; what they did stays."""
+        self._controls.release(None if operator is None else self._operator(operator).name)
+
+    @property
+    def decisions(self) -> DecisionLog:
+        """What controllers decided, why, and what came of it; ``print(run.decisions)``, ``.to_pandas()``."""
+        return self._controls.decisions
+
+    @property
+    def schedule(self) -> RateSchedule | None:
+        """The schedule of `headrace.rates` that paces the input; None at full speed."""
+        return self._sources[0].schedule if self._sources else None
+
+    @property
+    def rate(self) -> float | None:
+        """Tuples per second and source that are played now; None at full speed, and where event times are played.
+
+        Set it to a number, a schedule of `headrace.rates` or None: it holds from now on.
+        """
+        return self._sources[0].rate if self._sources else None
+
+    @rate.setter
+    def rate(self, rate: float | RateSchedule | None) -> None:
+        schedule = schedule_of(rate)
+        for source in self._sources:
+            source.play(schedule)
+
+    @property
+    def changes(self) -> list[Change]:
+        """Every reconfiguration so far, of all operators, oldest first."""
+        each = [operator.changes for operator in self._operators.values()]
+        for changes in each:
+            changes.collect()
+        # An operator's stay in the order of its epochs.
+        return list(heapq.merge(*(list(changes.record) for changes in each), key=lambda c: c.requested_ns))

@@ -1,0 +1,33 @@
+"""Names from other libraries -> what to write here: where `Stream` and its like say what they do not have."""
+
+from __future__ import annotations
+
+RUNNING = ("start", "to_arrow", "to_pandas", "to_spark", "filter", "select", "map", "join", "through")
+OTHER_NAMES = {
+    "groupby": ".key_by(...)", "group_by": ".key_by(...)", "keyBy": ".key_by(...)",
+    "where": ".filter(...)", "query": ".filter(...)",
+    "assign": ".select(..., name=expression)", "with_column": ".select(..., name=expression)",
+    "with_columns": ".select(..., name=expression)", "withColumn": ".select(..., name=expression)",
+    "rename": ".select(..., new=old)", "drop": ".select(...) with the columns to keep",
+    "columns": ".schema.names", "dtypes": ".schema",
+    "merge": ".join(..., within=...), or .union(...)", "concat": ".union(...)",
+    "run": ".start(), .to_pandas() or .to_arrow()", "execute": ".start(), .to_pandas() or .to_arrow()",
+    "collect": ".to_arrow() or .to_pandas()", "compute": ".to_arrow() or .to_pandas()",
+    "show": ".to_pandas()", "head": ".to_pandas().head()", "to_polars": "polars.from_arrow(stream.to_arrow())",
+    "to_parquet": ".start(sink=hr.parquet(path))", "write": ".start(sink=hr.parquet(path))",
+}  # fmt: skip
+"""What other libraries call a method -> what to write here."""
+WINDOWS = ("size", "slide", "tumble", "tumbling", "rolling", "resample", "hop")
+AGGREGATES = (
+    "count", "sum", "min", "max", "mean", "first", "last", "count_distinct",
+    "collect_list", "collect_set", "median", "quantile", "mode", "top",
+)  # fmt: skip
+WINDOWED = ".window(size, advance)"
+WINDOW_WORDS = {
+    "width": "size", "slide": "advance", "step": "advance", "every": "advance", "hop": "advance",
+    "tz": "zone", "timezone": "zone", "time_zone": "zone",
+} | dict.fromkeys(
+    ("session", "gap"),
+    "windows have a fixed size; keep a session as a state that says when its user was seen last, in"
+    " stream.ordered().partitioned(f, by=..., state=...)",
+)  # fmt: skip
