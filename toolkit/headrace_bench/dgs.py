@@ -19,10 +19,9 @@ import pyarrow as pa
 
 from headrace_bench import dgs_apps, dgs_latency
 from headrace_bench.dgs_kernel import merging, presorted
-from headrace_bench.event_window import STREAMS, WINDOW
+from headrace_bench.event_window import STREAMS, WINDOW, rounds_for
 from headrace_bench.planned import Planned
 from headrace_bench.rows import Row, median
-from headrace_bench.transacting import rounds_of
 
 COSTS_NS = (0, 30)
 BETWEEN = (10_000, 100_000, 1_000, 100)
@@ -83,7 +82,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
     for cost in COSTS_NS[:1] if tiny else COSTS_NS:
         for between in BETWEEN[-1:] if tiny else BETWEEN:
             events = 2_000 if tiny else 8_000_000 if cost == 0 else 2_000_000
-            case = Case(between, events // between, rounds_of(cost) if cost else 0)
+            case = Case(between, events // between, rounds_for(cost))
             is_goal = between == BETWEEN[0] and cost == 0
             rows += _window(case, f"{between:,} values a barrier, {cost} ns", repetitions, is_goal)
     turns = _turns(Case(STREAMS, 100 if tiny else 100_000, 0), repetitions)
