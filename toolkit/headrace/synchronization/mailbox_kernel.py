@@ -10,7 +10,7 @@ Rule        An event may be processed once no dependent queue has, or may get, a
             smaller rank: `limit_of`. A queue with events has its first one; an empty one may get the
             next event of its input, whose ts is not below FRONTIER, and whose row is not below ADMITTED.
 Invariants  I1  the runs of a queue are in the order of rows, and so of ranks
-            I2  only the input's feeder writes PENDING, TAIL, ADMITTED, FRONTIER, and runs from TAIL
+            I2  only the input's feeder writes PENDING, WAKE_AT, TAIL, ADMITTED, FRONTIER, and runs from TAIL
                 on; only who runs the queue's node writes HEAD, AT, DONE_TS, PASSED
             I3  who runs a node reads queues of the node, of nodes above it, which run only when it is
                 at rest (`tree_kernel`), and of nodes below, which are at rest: nobody else moves their HEAD
@@ -32,8 +32,8 @@ Ordering    F1 runs are written, F2 store_release TAIL of every queue written to
             S0 WAKE_AT of the input's queues, S1 SPACE_WAITING += 1 (`prepare`: a fence), S2 try again, S3 sleep; G1 PASSED,
             a FRONTIER, RELEASED or MERGED moves, G2 fence, G3 SPACE_WAITING is read (`signal`); where it was PASSED,
             only if that is at WAKE_AT or beyond; where FRONTIER or RELEASED, only if results held back were too many
-                    of the two fences one is first: S2 sees the room, or G3 sees who waits, and from when on. That
-                    results are too many S2 sees before G3 does, or after G1: then it sees what has moved
+                    of the two fences one is first: S2 sees the room, or G3 sees who waits, and from when on. S2 reads
+                    RESULTS before what may move: if it misses the move, G3 reads as many results, or more
             K1 load_acquire HEAD of an input's queues, K2 rows before the first run's are freed, by the feeder,
             who alone writes runs                   M3 -> K1: who read a row is done with it
             K3 load_acquire PLANNED, K4 MERGED      who counts reads rows from MERGED on, which only grows, and
@@ -195,8 +195,8 @@ def is_ahead(c, i):
 @kernel
 def room_for(c, i):
     """Events of the input that there is room for, in its queues, in its store, and for their results."""
-    released = load_acquire(c.words, RELEASED)
-    if load_acquire(c.words, RESULTS) - released > MOST_RESULTS and is_ahead(c, i):
+    results = load_acquire(c.words, RESULTS)  # first: who moves RELEASED after this look at it sees as many, or more
+    if results - load_acquire(c.words, RELEASED) > MOST_RESULTS and is_ahead(c, i):
         return 0
     waiting = 0
     for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
