@@ -9,7 +9,8 @@ programs; what a program's functions do it calls by address (`build`)::
 
 Progress    Nobody waits while there is a leaf that is free and has something to process: who finds none looks
             again after he said that he waits, and sleeps until an input publishes or leaves are set
-            free (W1 to W3 and T2 to T4 of `tree_kernel`; F2, F3 of `mailbox_kernel`). Who passed over a leaf
+            free (W1 to W3 and T2 to T4 of `tree_kernel`; F2, F3 of `mailbox_kernel`, where `add` says it of the last
+            publication for all that it has not said it of, and never blocks before). Who passed over a leaf
             because another worker ran it relies on that one to look again: he does before he sleeps, and wakes the
             others before he parks (W4).
 Changes     A planned change comes once its row of the merged input is certain (`merged_rows`), which one worker at a time
