@@ -4,9 +4,10 @@ The event window of the DGS paper (section 4.1): values of two streams, summed b
 process do the same over events that are in one order already, and over the inputs, which they have to merge; the program
 runs on one leaf, and on two with two threads, mailboxes and collector and all, from encoded columns in stores (`planned`).
 What a value costs is a column: 0 ns and 30 ns; at 0 ns the compiler has the presorted loop add several values at once, which
-no update of one event at a time can. Values between barriers go down to 1: then a join and a fork are what is measured. For more leaves than there are cores, throughput is predicted, by the optimizers' model with the costs measured
-here; so is that of two leaves, beside its measurement. `dgs_latency` has latencies, plan against plan, and changes of the plan;
-`dgs_apps` page views and frauds.
+no update of one event at a time can. Values between barriers go down to 1: then a join and a fork are what is measured. For
+more leaves than there are cores, throughput is predicted, by the optimizers' model with the costs measured here; so is that of
+two leaves, beside its measurement. `dgs_latency` has latencies, plan against plan, and changes of the plan; `dgs_apps` page
+views and frauds.
 """
 
 from __future__ import annotations
