@@ -177,10 +177,12 @@ def await_events(me, c, o, x, s, l):
     has_core = load_relaxed(c.words, SPIN) > 0
     for _ in range(LOOKS):
         free, taken = leaves_now(c)
-        if free > 0 and look_around(me, c, o, x, s, l):
+        if free > 0:
             turn(c.meter, me, BUSY_NS)
-            promise_results(c, o, x)
-            return
+            if look_around(me, c, o, x, s, l):
+                promise_results(c, o, x)
+                return
+            turn(c.meter, me, IDLE_NS)
         if taken == 0 and not has_core:
             break  # what is missing comes from an input, who may want this core
         for _ in range(PAUSES):
