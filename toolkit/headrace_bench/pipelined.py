@@ -20,6 +20,7 @@ from headrace.memory.cells import publish_cell, read_cell, read_cells, touch
 from headrace.ordering import words
 from headrace.ordering.measuring import records_at
 from headrace.ordering.options import OrderedOptions
+from headrace.ordering.pool_kernel import HANDED_OUT
 from headrace.ordering.section import OUTPUT_CAPACITY
 from headrace.workers import worker_kernel
 from headrace.workers.pool import WorkerPool
@@ -89,7 +90,7 @@ class Pipelined:
             publish_cell(section.control.reading, worker * CELL, 0)  # parked until `run`
         section.prepare((), self, is_last=True)
         c = section.control
-        for array in (c.ring, c.slots, c.queue):
+        for array in (c.arena[: c.arena[HANDED_OUT]], c.slots, c.tickets, c.queue):
             touch(array)
         self._fill_gate(ts)
 

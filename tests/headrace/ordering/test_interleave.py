@@ -70,7 +70,7 @@ def serve(me, c, o, s, l, batch):
             if stage == last:
                 at_end = at_end or load_acquire(c.words, BLOCKED) != 0
             if at_end and can_drain(c, o, stage):
-                passed = flush(c, o, stage)
+                passed = flush(c, o, stage, False)
                 moved = moved or passed
         if not moved:
             pause()
@@ -85,7 +85,7 @@ def feed(c, values):
             append_end(c, 0, serial, 0)
         else:
             record = record_of(c, 0, serial)
-            c.ring[record + FIRST_COLUMN] = values[serial]
+            c.arena[record + FIRST_COLUMN] = values[serial]
             enqueue(c, 0, serial, serial + 1)
         store_release(c.stage, cell(0, TAIL), serial + 1)
 
@@ -115,7 +115,7 @@ def kernels(*planted):
 
     def read_record(me, c, s, stage, serial):
         k = holder["k"]
-        value = c.ring[k.record_of(c, stage, serial) + FIRST_COLUMN]
+        value = c.arena[k.record_of(c, stage, serial) + FIRST_COLUMN]
         kind = c.form[stage][k.KIND]
         key = (stage, value % 2 if kind == PARTITIONED else 0)
         s.ran.append((stage, serial))
@@ -126,20 +126,32 @@ def kernels(*planted):
         if c.form[stage][holder["k"].KIND] != STATELESS:
             s.sums[key] = before * 3 + value
             value = value + 10 * before
+        k = holder["k"]
         for output in s.outputs[stage](value):
             at = l[OUT_AT]
+            if at + STRIDE > l[k.OUT_LIMIT]:
+                at = at_once(k.grow_output(c, l, STRIDE))
             c.arena[at : at + STRIDE] = [0] * FIRST_COLUMN + [output]
             l[OUT_AT] = at + STRIDE
 
     program = {
         "read_record": read_record, "write_record": write_record, "end_stage": lambda *_: 0,
     }  # fmt: skip
-    constants = {"LEAST_CLASS": 5, "KEPT_CLASS": 3, "SPINS": 1 << 30, "bucket_of": lambda key, buckets: key % buckets}
+    constants = {"LEAST_CLASS": 3, "KEPT_CLASS": 3, "SPINS": 1 << 30, "bucket_of": lambda key, buckets: key % buckets}
     holder["k"] = Kernels(
         WORK, BUFFER, programs=[serve, feed, collect], planted=[IN_TWO_STEPS, *planted], given=program, constants=constants,
-        shared=("queue", "slots", "ring"),
+        shared=("queue", "slots", "tickets", "arena"),
     )  # fmt: skip
     return holder["k"]
+
+
+def at_once(steps):
+    """What comes of steps between which nobody else runs."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            return ended.value
 
 
 def once(value):
@@ -148,6 +160,10 @@ def once(value):
 
 def twice(value):
     return [value, value + 1]
+
+
+def thrice(value):
+    return [value, value + 1, value + 2]
 
 
 def odd(value):
@@ -170,11 +186,11 @@ def expected_rows(values, stages):
 
 def case(k, values, stages, *, batch=1, queues=HYBRID, reorder=NONBLOCKING, workers=2, first=8, room=2, results=16):
     """`stages` are (kind, outputs of a value), `first` and `room` what the first ring and the others hold."""
-    form, words, slots, queue = [], 0, 0, 0
+    form, words, slots, queue = [], 0, 0, 0  # `words`: behind the first one of the arena
     for number, (kind, _) in enumerate(stages):
         capacity = first if number == 0 else room
         row = [0] * 16
-        row[k.KIND], row[k.RING], row[k.STRIDE], row[k.MASK], row[k.SLOTS] = kind, words, STRIDE, capacity - 1, slots
+        row[k.KIND], row[k.RING], row[k.STRIDE], row[k.MASK], row[k.SLOTS] = kind, 1 + words, STRIDE, capacity - 1, slots
         row[k.OUT_STRIDE], row[k.QUEUES], row[k.REORDER] = STRIDE, queues, reorder
         row[k.MOST] = 1 if kind == STATEFUL else 2 if kind == PARTITIONED else workers
         row[k.BUCKETS], row[k.BUCKET_COUNT], row[k.KEY], row[k.QUEUE] = 2 * number, 2, FIRST_COLUMN, queue
@@ -182,9 +198,9 @@ def case(k, values, stages, *, batch=1, queues=HYBRID, reorder=NONBLOCKING, work
         words, slots, queue = words + capacity * STRIDE, slots + capacity, queue + 2 * capacity
     control = Shared(
         words=[0] * WORD_COUNT * 2, event=[0] * 200, meter=[[0] * 16 for _ in range(workers)], failure=[0] * 16,
-        reading=[1] * workers, stage=[0] * (STAGE_CELLS * len(stages)), form=form, ring=[0] * words, ring_f=[],
-        slots=[0] * (slots * 8), arena=[0] * 4000, arena_f=[], pool=[0] * 40, bucket=[0] * (32 * len(stages)),
-        bucket_tail=[0] * (2 * len(stages)), queue=[0] * max(1, queue), bounds=[0], out=[[0] * results],
+        reading=[1] * workers, stage=[0] * (STAGE_CELLS * len(stages)), form=form,
+        slots=[0] * (slots * 8), arena=[words, *[0] * 3999], arena_f=[], pool=[0] * 40, bucket=[0] * (32 * len(stages)),
+        bucket_tail=[0] * (2 * len(stages)), tickets=[0] * slots, queue=[0] * max(1, queue), bounds=[0], out=[[0] * results],
         work=[[[0] * 8 for _ in stages] for _ in range(workers)], known=[[0] * 16 for _ in range(len(stages) + 1)],
         tuning=[0] * 8, rows=[[workers, 0, batch]], fixed=[[-1] * workers], plan_at=[NEVER], plan_row=[0], met_at=[0],
         done_at=[0], installed=[[0, 0]],
@@ -224,16 +240,24 @@ def case(k, values, stages, *, batch=1, queues=HYBRID, reorder=NONBLOCKING, work
 
 SL = [(STATELESS, once), (STATELESS, odd)]
 MANY = [(STATELESS, twice), (STATELESS, once)]
+MORE = [(STATELESS, thrice), (STATELESS, once)]
 PS = [(PARTITIONED, once), (STATELESS, once)]
+PAIRS = [(PARTITIONED, once), (STATELESS, twice)]
 SF = [(STATELESS, once), (STATEFUL, twice)]
 ALL = [(STATELESS, twice), (PARTITIONED, odd), (STATEFUL, once)]
-CHAINS = {"stateless": SL, "many outputs": MANY, "partitioned": PS, "stateful": SF, "all kinds": ALL}
+CHAINS = {"stateless": SL, "many outputs": MANY, "more than fit": MORE, "partitioned": PS, "stateful": SF, "all kinds": ALL}
 
 
 @pytest.mark.parametrize("chain", CHAINS)
 @pytest.mark.parametrize("reorder", [NONBLOCKING, LOCKED], ids=["nonblocking", "lock"])
 def test_interleave_two_workers(chain, reorder):
     sampled("pipeline", case(kernels(), [1, 3, 2, 5], CHAINS[chain], reorder=reorder), 300, longest=20_000)
+
+
+@pytest.mark.parametrize("room", [4, 8])
+def test_interleave_outputs_in_place(room):
+    for chain in CHAINS.values():
+        sampled("pipeline", case(kernels(), [1, 3, 2, 5, 7], chain, batch=2, room=room), 150, longest=20_000)
 
 
 @pytest.mark.parametrize("queues", [HYBRID, BY_PARTITION, SHARED], ids=["hybrid", "partitioned", "shared"])
@@ -270,25 +294,32 @@ PLANTED = {
     ),
     "bucket ids are read after the head moved": (
         (WORK, "        if copies:\n            for k in range(count):\n"
-         "                slot = slot_of(c, stage, first + k)\n"
-         "                l[BUCKETS_COPIED + k] = load_relaxed(c.slots, slot + BUCKET)  # H1\n"
-         "                l[TICKETS_COPIED + k] = load_relaxed(c.slots, slot + TICKET)\n"
+         "                l[TICKETS_COPIED + k] = load_relaxed(c.tickets, label_of(c, stage, first + k))  # H1\n"
          "        if compare_exchange(c.stage, cell(stage, HEAD), first, first + count):  # H2\n"
          "            return first, count\n",
          "        if compare_exchange(c.stage, cell(stage, HEAD), first, first + count):  # H2\n"
+         "            for _ in range(20):\n"  # so long that the ring comes round
+         "                pause()\n"
          "            for k in range(count):\n"
-         "                slot = slot_of(c, stage, first + k)\n"
-         "                l[BUCKETS_COPIED + k] = load_relaxed(c.slots, slot + BUCKET)\n"
+         "                l[TICKETS_COPIED + k] = load_relaxed(c.tickets, label_of(c, stage, first + k))\n"
          "            return first, count\n"),
         [(PARTITIONED, once)], HYBRID, "rows|deadlock|run twice|Error", "SC",
     ),
+    "the next record of a bucket is looked for behind one's own only": (
+        (WORK, "step = 1 if (served - ticket) & TICKET <= TICKET >> 1 else -1\n", "step = 1\n"), PS, HYBRID, ASLEEP, "SC",
+    ),
+    "a ticket is told by its bucket alone": (
+        (WORK, "        if load_relaxed(c.tickets, label_of(c, stage, serial)) == wanted:\n",
+         "        if load_relaxed(c.tickets, label_of(c, stage, serial)) >> TICKET_BITS == bucket:\n"),
+        PAIRS, HYBRID, "rows|deadlock|run twice|Error", "SC",
+    ),
     "the count is tested before it is lowered": (
-        (WORK, "        if fetch_add(c.bucket, at + CLAIMED, -1) == 1:  # H7\n            return\n",
+        (WORK, "        if fetch_add(c.bucket, at + CLAIMED, -1) == 1:  # H7\n            return has_passed\n",
          "        left = load_acquire(c.bucket, at + CLAIMED)\n        fetch_add(c.bucket, at + CLAIMED, -1)\n"
-         "        if left == 1:\n            return\n"),
+         "        if left == 1:\n            return has_passed\n"),
         PS, HYBRID, ASLEEP, "SC",
     ),
-    "a record is visible before it is in the queue of its bucket": (
+    "a record is visible before it has its ticket": (
         (BUFFER, "    enqueue(c, stage + 1, first, last)\n",
          "    store_release(c.stage, cell(stage + 1, TAIL), last)\n    enqueue(c, stage + 1, first, last)\n"),
         [(STATELESS, once), (PARTITIONED, once)], HYBRID, "rows|deadlock|run twice|Error", "SC",
@@ -296,6 +327,22 @@ PLANTED = {
     "more is passed on than there is room for": (
         (BUFFER, "    return c.form[after, MASK] + 1 - used\n", "    return c.form[after, MASK] + 2 - used\n"),
         MANY, HYBRID, "rows|deadlock|run twice|Error", "SC",
+    ),
+    "what is not the first to be passed on is written in place": (
+        (BUFFER, "    if load_acquire(c.stage, cell(stage, NEXT)) != serial:  # E1\n        return False\n", ""),
+        SL, HYBRID, "rows|deadlock|Error", "SC",
+    ),
+    "who writes in place does not keep others from draining": (
+        (BUFFER, "    if exchange(c.stage, cell(stage, DRAINING), 1) != 0:  # E2\n        return False\n", ""),
+        SL, HYBRID, "rows|deadlock|Error", "SC",
+    ),
+    "nobody looks upstream after outputs were written in place": (
+        (BUFFER, " and not has_passed:\n", ":\n"), [(STATELESS, once)] * 3, HYBRID, ASLEEP, "SC",
+    ),
+    "the next ring is taken for a block": (
+        (BUFFER, "    if l[OUT_CLASS] != IN_PLACE:\n        give_block(c, l[OUT_CLASS], l[OUT_BLOCK])\n",
+         "    give_block(c, max(LEAST_CLASS, l[OUT_CLASS]), l[OUT_BLOCK])\n"),
+        MORE, HYBRID, "rows|deadlock|Error", "SC",
     ),
     "a full stage is not drained again": (
         (BUFFER, "        any_moved = True\n        stage -= 1\n", "        return True\n"), MANY, HYBRID, ASLEEP, "SC",
@@ -313,7 +360,8 @@ PLANTED = {
         MANY, HYBRID, "rows|deadlock|Error", "SC",
     ),
     "a shared worker does not wait for its turn": (
-        (WORK, "        while load_acquire(c.bucket, at) != ticket:\n", "        while load_acquire(c.bucket, at) > ticket:\n"),
+        (WORK, "        while load_acquire(c.bucket, at) & TICKET != ticket:\n",
+         "        while load_acquire(c.bucket, at) > ticket:\n"),
         PS, SHARED, "rows", "SC",
     ),
     "a partition is taken by two": (
@@ -327,5 +375,8 @@ PLANTED = {
 def test_interleave_planted_mistake_is_found(mistake):
     planted, chain, queues, expected, memory = PLANTED[mistake]
     values = [1, 3] if chain == [(STATELESS, once)] else [1, 3, 2, 5, 7]
-    build = case(kernels(planted), values, chain, queues=queues, first=2 if chain == [(PARTITIONED, once)] else 8)
+    first = 8
+    if chain == [(PARTITIONED, once)]:
+        first, values = 2, [1, 3, 2, 4, 5, 7, 1, 3]
+    build = case(kernels(planted), values, chain, queues=queues, first=first, batch=2 if chain == PAIRS else 1)
     find_failure("pipeline", build, expected, count=4000, longest=20_000, memory=memory)

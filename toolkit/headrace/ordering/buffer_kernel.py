@@ -6,10 +6,13 @@ records runs the stage on them, writes the outputs into a block, puts the block 
 the slot of the claim's first record, and tries to drain: to pass on what is complete,
 from the first slot that has not been passed on. What one worker has run in a row is
 passed on as a whole (WIDTH records): all of a claim, or of a partitioned stage as
-many of it as nobody else ran in between.
+many of it as nobody else ran in between. Where that is the first that is to be passed on,
+nobody drains, and the next ring has room for it in one piece, it is not put aside at all: the worker
+drains from the beginning, and writes where it belongs (`begin_in_place`).
 
 State       by stage  TAIL records appended, HEAD claimed, NEXT drained; DRAINING the
                       flag; END_AT; PROGRESS (see `words`)
+            by record TICKET: its bucket, and the how many-th of it this is
             by slot   DONE the serial number that it is complete for, + 1; WIDTH, BLOCK,
                       COUNT outputs, PASSED of them
             the last stage passes on to the result ring 0 of `egress.rings`
@@ -21,6 +24,8 @@ Invariants  I1  NEXT <= HEAD <= TAIL <= NEXT + ring: what was claimed has a slot
                 DRAINING, until NEXT is past it; the slots behind it, up to WIDTH, are
                 left as they are (I4: nobody takes them for complete)
             I4  DONE is never cleared: it is another number in each round
+            I5  a claim that is written in place has no slot: its first one is not DONE, and nobody
+                passes it, until its writer, who has DRAINING, has moved NEXT past it
 Ordering    W1 outputs and the slot are written, W2 store_release DONE, W3 fence, W4 look
             whether the first slot is complete, D1 exchange DRAINING 0 -> 1; D2 load_acquire
             DONE, D3 outputs are read; D4 store_release TAIL of the next stage, D5 of NEXT,
@@ -32,6 +37,10 @@ Ordering    W1 outputs and the slot are written, W2 store_release DONE, W3 fence
                     fences both may miss it
                     a slot that W4 looked at may be in its next round: then NEXT has
                     moved on after W3, and his D7 is still to come
+                    in place: E1 load_acquire NEXT is the claim's first record, so D4 of all before it
+                    was seen, and neither NEXT nor the next TAIL moves until it is done; E2 exchange
+                    DRAINING 0 -> 1, as D1; the outputs are written behind TAIL, where nobody looks
+                    before D4. What others complete meanwhile is behind it: D2 and D7 find it
                     D5 -> the producer's load_acquire of NEXT: a record is not written
                     over while it is read; D4 -> load_acquire TAIL: nor read before it is
                     written
@@ -67,9 +76,9 @@ from headrace.ordering.words import (
     BEGUN,
     BLOCK,
     BLOCKED,
-    BUCKET,
     BUCKET_COUNT,
     BUCKETS,
+    BY_PARTITION,
     CLASS,
     COUNT,
     DONE,
@@ -77,6 +86,7 @@ from headrace.ordering.words import (
     END_AT,
     FIRST_COLUMN,
     GIVEN,
+    HOLDS,
     KEY,
     KIND,
     LATEST,
@@ -98,6 +108,7 @@ from headrace.ordering.words import (
     PASSED,
     PROGRESS,
     QUEUE,
+    QUEUES,
     RANGES,
     REF,
     REORDER,
@@ -110,6 +121,7 @@ from headrace.ordering.words import (
     STRIDE,
     TAIL,
     TICKET,
+    TICKET_BITS,
     TICKETS,
     TS,
     WIDTH,
@@ -117,9 +129,13 @@ from headrace.ordering.words import (
 from headrace.progress import END_OF_TIME
 from headrace.workers.worker_kernel import fail, stopped
 
+IN_PLACE = -1
+"""The class of no block: outputs are written into the next ring."""
 KEPT_CLASS = 7
 """A slot keeps its block from round to round if it is not larger: 1 KiB."""
 SPINS = 200
+A_PLACE = (1 << 48) - 1
+"""Tells the compiler that a place is not negative: else each index would be looked at for one that counts from the end."""
 
 
 @kernel
@@ -130,12 +146,24 @@ def cell(stage, what):
 
 @kernel
 def slot_of(c, stage, serial):
-    return (c.form[stage, SLOTS] + (serial & c.form[stage, MASK])) * SLOT_WORDS
+    return ((c.form[stage, SLOTS] + (serial & c.form[stage, MASK])) * SLOT_WORDS) & A_PLACE
+
+
+@kernel
+def labelled(bucket, ticket):
+    """The word of `tickets` for a record."""
+    return bucket << TICKET_BITS | ticket & TICKET
+
+
+@kernel
+def label_of(c, stage, serial):
+    """Where a record's word of `tickets` is."""
+    return (c.form[stage, SLOTS] + (serial & c.form[stage, MASK])) & A_PLACE
 
 
 @kernel
 def record_of(c, stage, serial):
-    return c.form[stage, RING] + (serial & c.form[stage, MASK]) * c.form[stage, STRIDE]
+    return (c.form[stage, RING] + (serial & c.form[stage, MASK]) * c.form[stage, STRIDE]) & A_PLACE
 
 
 # -- outputs of a claim
@@ -150,9 +178,31 @@ def class_of(words):
     return size_class
 
 
+@kernel
+def begin_in_place(me, c, l, stage, serial):
+    """Write what becomes of a claim into the next ring, if it is the first to be passed on and there is room. Whether."""
+    after = stage + 1
+    if after == c.form.shape[0] or c.form[stage, REORDER] == LOCKED:
+        return False
+    if load_acquire(c.stage, cell(stage, NEXT)) != serial:  # E1
+        return False
+    tail, mask, stride = load_relaxed(c.stage, cell(after, TAIL)), c.form[after, MASK], c.form[after, STRIDE]
+    room = mask + 1 - max(tail & mask, tail - load_acquire(c.stage, cell(after, NEXT)))
+    if room * stride < 1 << max(LEAST_CLASS, c.work[me, stage, SIZE]):
+        return False
+    if exchange(c.stage, cell(stage, DRAINING), 1) != 0:  # E2
+        return False
+    l[HOLDS] = 1
+    l[OUT_CLASS] = IN_PLACE
+    l[OUT_BLOCK] = record_of(c, after, tail)
+    l[OUT_AT] = l[OUT_BLOCK]
+    l[OUT_LIMIT] = l[OUT_BLOCK] + room * stride
+    return True
+
+
 @kernel(borrows=True)
-def open_output(me, c, l, stage, serial):
-    """Begin to write what becomes of a claim. False if there is no memory."""
+def open_block(me, c, l, stage, serial):
+    """Begin to write what becomes of a claim into a block of its slot. False if there is no memory."""
     slot = slot_of(c, stage, serial)
     block = c.slots[slot + BLOCK]
     size_class = c.slots[slot + CLASS]
@@ -161,6 +211,7 @@ def open_output(me, c, l, stage, serial):
         block = take_block(c, size_class)
         if block < 0:
             return False
+    l[HOLDS] = 0
     l[OUT_BLOCK] = block
     l[OUT_CLASS] = size_class
     l[OUT_AT] = block
@@ -168,18 +219,25 @@ def open_output(me, c, l, stage, serial):
     return True
 
 
+@kernel
+def open_output(me, c, l, stage, serial):
+    """Begin to write what becomes of a claim, where it belongs or into a block. False if there is no memory."""
+    return begin_in_place(me, c, l, stage, serial) or open_block(me, c, l, stage, serial)
+
+
 @kernel(borrows=True)
 def grow_output(c, l, words):
     """Make room for so many words more; where they go, or -1 if there is no memory."""
     used = l[OUT_AT] - l[OUT_BLOCK]
-    size_class = l[OUT_CLASS]
+    size_class = max(LEAST_CLASS, l[OUT_CLASS])
     while (1 << size_class) < used + words:
         size_class += 1
     block = take_block(c, size_class)
     if block < 0:
         return -1
     copy_words(c.arena, block, c.arena, l[OUT_BLOCK], used)
-    give_block(c, l[OUT_CLASS], l[OUT_BLOCK])
+    if l[OUT_CLASS] != IN_PLACE:
+        give_block(c, l[OUT_CLASS], l[OUT_BLOCK])
     l[OUT_BLOCK] = block
     l[OUT_CLASS] = size_class
     l[OUT_AT] = block + used
@@ -187,20 +245,28 @@ def grow_output(c, l, words):
     return block + used
 
 
-@kernel(borrows=True)
-def close_output(me, c, l, stage, serial, width):
-    """W1, W2: the claim is complete."""
-    slot = slot_of(c, stage, serial)
+@kernel
+def close_output(me, c, o, l, stage, serial, width):
+    """The claim is complete (W1, W2), or is passed on at once by who has DRAINING. True if something was passed on."""
     words = l[OUT_AT] - l[OUT_BLOCK]
     count = words // c.form[stage, OUT_STRIDE]
+    c.work[me, stage, OUTPUTS] += count
+    c.work[me, stage, SIZE] = class_of(words)
+    if l[OUT_CLASS] == IN_PLACE:
+        tail = load_relaxed(c.stage, cell(stage + 1, TAIL))
+        enqueue(c, stage + 1, tail, tail + count)
+        return drain_on(c, o, stage, width, count)
+    slot = slot_of(c, stage, serial)
+    outgrown = c.slots[slot + BLOCK]
+    if l[HOLDS] != 0 and outgrown != 0:  # it began in place, so the slot's own block was not used
+        give_block(c, c.slots[slot + CLASS], outgrown)
     c.slots[slot + BLOCK] = l[OUT_BLOCK]
     c.slots[slot + CLASS] = l[OUT_CLASS]
     c.slots[slot + COUNT] = count
     c.slots[slot + PASSED] = 0
     c.slots[slot + WIDTH] = width
-    c.work[me, stage, OUTPUTS] += count
-    c.work[me, stage, SIZE] = class_of(words)
     store_release(c.slots, slot + DONE, serial + 1)
+    return l[HOLDS] != 0 and drain_on(c, o, stage, 0, 0)
 
 
 @kernel
@@ -219,7 +285,7 @@ def empty_slot(c, slot):
 def bucket_of(key, buckets):
     """The bucket of a key, a number or the id of a string."""
     h = (key ^ (key >> 32)) * 0x9E3779B97F4A7C1
-    return ((h >> 20) & 0x7FFFFFFF) % buckets
+    return (((h >> 20) & 0x7FFFFFFF) * buckets) >> 31
 
 
 @kernel
@@ -238,20 +304,21 @@ def range_of(c, first, buckets, key):
 @kernel
 def note_time(c, stage, record):
     """Of a stage that needs time: whether it goes on with this record."""
-    ts, latest = c.ring[record + TS], load_relaxed(c.stage, cell(stage, LATEST))
+    ts, latest = c.arena[record + TS], load_relaxed(c.stage, cell(stage, LATEST))
     if ts < latest:
-        fail(c, OUT_OF_ORDER, 0, c.ring[record + REF], ts, latest, stage)
+        fail(c, OUT_OF_ORDER, 0, c.arena[record + REF], ts, latest, stage)
     store_relaxed(c.stage, cell(stage, LATEST), max(ts, latest))
 
 
 @kernel
 def enqueue(c, stage, first, last):
-    """Put records into the queues of their buckets, where the stage has buckets; TAIL makes them visible."""
+    """Say of records which bucket they are of, and as how many-th, where the stage has buckets; TAIL makes it visible."""
     if c.form[stage, KIND] != PARTITIONED:
         return
     mask, stride, ring = c.form[stage, MASK], c.form[stage, STRIDE], c.form[stage, RING]
     slots, queue, key = c.form[stage, SLOTS], c.form[stage, QUEUE], c.form[stage, KEY]
     buckets, bucket_count = c.form[stage, BUCKETS], c.form[stage, BUCKET_COUNT]
+    has_queues = c.form[stage, QUEUES] == BY_PARTITION
     needs_time, ranges = c.form[stage, NEEDS_TIME] != 0, c.form[stage, RANGES]
     for serial in range(first, last):
         at = serial & mask
@@ -259,15 +326,14 @@ def enqueue(c, stage, first, last):
         if needs_time:
             note_time(c, stage, record)
         if ranges != 0:
-            own = range_of(c, ranges - 1, bucket_count, c.ring[record + key])
+            own = range_of(c, ranges - 1, bucket_count, c.arena[record + key])
         else:
-            own = bucket_of(c.ring[record + key], bucket_count)
+            own = bucket_of(c.arena[record + key], bucket_count)
         bucket = buckets + own
         ticket = load_relaxed(c.bucket_tail, bucket)
-        slot = (slots + at) * SLOT_WORDS
-        c.slots[slot + BUCKET] = bucket
-        c.slots[slot + TICKET] = ticket
-        c.queue[queue + own * (mask + 1) + (ticket & mask)] = serial
+        c.tickets[slots + at] = labelled(bucket, ticket)
+        if has_queues:
+            c.queue[queue + own * (mask + 1) + (ticket & mask)] = serial
         store_release(c.bucket_tail, bucket, ticket + 1)
 
 
@@ -275,12 +341,12 @@ def enqueue(c, stage, first, last):
 def append_end(c, stage, serial, progress):
     """The end of the stream, as a record: a stateful stage takes it, for others it is complete."""
     record = record_of(c, stage, serial)
-    c.ring[record + TS] = progress
-    c.ring[record + ORIGIN] = progress
-    c.ring[record + AT] = now_ns()
-    c.ring[record + BEGUN] = c.ring[record + AT]
-    c.ring[record + REF] = -1
-    c.ring[record + NULLS] = 0
+    c.arena[record + TS] = progress
+    c.arena[record + ORIGIN] = progress
+    c.arena[record + AT] = now_ns()
+    c.arena[record + BEGUN] = c.arena[record + AT]
+    c.arena[record + REF] = -1
+    c.arena[record + NULLS] = 0
     store_relaxed(c.stage, cell(stage, END_AT), serial)
     if c.form[stage, KIND] != STATEFUL:
         slot = slot_of(c, stage, serial)
@@ -313,7 +379,7 @@ def pass_on(c, stage, slot, tail, room):
     first = tail
     while tail < last:
         count = min(last - tail, mask + 1 - (tail & mask))  # up to the end of the ring
-        copy_words(c.ring, record_of(c, stage + 1, tail), c.arena, block + passed * stride, count * stride)
+        copy_words(c.arena, record_of(c, stage + 1, tail), c.arena, block + passed * stride, count * stride)
         tail += count
         passed += count
     enqueue(c, stage + 1, first, last)
@@ -342,8 +408,11 @@ def pass_out(c, o, stage, slot, head, room):
 
 
 @kernel
-def drain_held(c, o, stage):
-    """D2 to D5: pass on what is complete, in order. True if something was. DRAINING is ours."""
+def drain_held(c, o, stage, passed, made):
+    """D2 to D5: pass on what is complete, in order. True if something was. DRAINING is ours.
+
+    `passed` records are passed on already, and `made` outputs of theirs are in the next ring: neither is published.
+    """
     is_last = stage + 1 == c.form.shape[0]
     first = load_relaxed(c.stage, cell(stage, NEXT))
     # Before TAIL: it says something about all that was appended before it was published.
@@ -353,9 +422,9 @@ def drain_held(c, o, stage):
         begin = load_relaxed(c.words, GIVEN)
     else:
         begin = load_relaxed(c.stage, cell(stage + 1, TAIL))
-    room = room_behind(c, o, stage)
-    tail = begin
-    serial = first
+    room = room_behind(c, o, stage) - made
+    tail = begin + made
+    serial = first + passed
     is_full = False
     is_over = False
     while serial < appended:
@@ -384,7 +453,7 @@ def drain_held(c, o, stage):
         empty_slot(c, slot)
         serial += c.slots[slot + WIDTH]
     if serial < appended:
-        progress = c.ring[record_of(c, stage, serial) + ORIGIN]
+        progress = c.arena[record_of(c, stage, serial) + ORIGIN]
     if is_last:
         store_relaxed(c.words, GIVEN, tail)
         store_relaxed(c.words, BLOCKED, 1 if is_full else 0)
@@ -428,16 +497,24 @@ def can_drain(c, o, stage):
 @kernel
 def drain(c, o, stage):
     """Pass on what is complete, unless somebody else does. True if something was."""
-    moved = False
     if c.form[stage, REORDER] == LOCKED:
         return drain_in_turn(c, o, stage)
+    return exchange(c.stage, cell(stage, DRAINING), 1) == 0 and drain_on(c, o, stage, 0, 0)  # D1
+
+
+@kernel
+def drain_on(c, o, stage, passed, made):
+    """The same when DRAINING is ours: it is let go of. `passed` and `made` as of `drain_held`."""
+    moved = False
     while True:
-        if exchange(c.stage, cell(stage, DRAINING), 1) != 0:  # D1
-            return moved
-        moved = drain_held(c, o, stage) or moved
+        moved = drain_held(c, o, stage, passed, made) or moved
         exchange(c.stage, cell(stage, DRAINING), 0)  # D6
         if not can_drain(c, o, stage):  # D7
             return moved
+        if exchange(c.stage, cell(stage, DRAINING), 1) != 0:  # D1
+            return moved
+        passed = 0
+        made = 0
 
 
 @kernel
@@ -452,21 +529,24 @@ def drain_in_turn(c, o, stage):
             if stopped(c):
                 return False
         pause()
-    moved = drain_held(c, o, stage)
+    moved = drain_held(c, o, stage, 0, 0)
     store_release(c.stage, cell(stage, DRAINING), ticket + 1)
     return moved
 
 
 @kernel
-def flush(c, o, stage):
-    """After DONE: drain, and what waits upstream for the room that this made. True if something moved."""
+def flush(c, o, stage, has_passed):
+    """After DONE: drain, and what waits upstream for the room that this made. True if something moved.
+
+    `has_passed`: something was passed on since the stage was drained last, and nobody has looked upstream.
+    """
     fence()  # W3
     any_moved = False
     while stage >= 0:
-        if c.form[stage, REORDER] != LOCKED and not is_complete(c, stage):  # W4
+        is_ready = c.form[stage, REORDER] == LOCKED or is_complete(c, stage)  # W4
+        if not (is_ready and drain(c, o, stage)) and not has_passed:
             break
-        if not drain(c, o, stage):
-            break
+        has_passed = False
         any_moved = True
         stage -= 1
     return any_moved
@@ -489,6 +569,9 @@ __all__ = [
     "flush",
     "is_in_flight",
     "grow_output",
+    "label_of",
+    "labelled",
+    "open_block",
     "open_output",
     "record_of",
     "room_behind",

@@ -113,15 +113,14 @@ class PipelineArrays(NamedTuple):
     reading: np.ndarray  # per worker: activation id, 0 = parked
     stage: np.ndarray  # cells[stages * STAGE_CELLS]
     form: np.ndarray  # int64[stages, SHAPE_WORDS]
-    ring: np.ndarray  # input records of all stages
-    ring_f: np.ndarray  # the same memory as float64
     slots: np.ndarray  # int64[slots * SLOT_WORDS]
-    arena: np.ndarray  # outputs that wait
-    arena_f: np.ndarray
+    arena: np.ndarray  # input records of all stages, then outputs that wait
+    arena_f: np.ndarray  # the same memory as float64
     pool: np.ndarray  # cells: free blocks by class
     bucket: np.ndarray  # int64[buckets * BUCKET_WORDS], each on lines of its own
-    bucket_tail: np.ndarray  # int64[buckets]: records in each queue so far
-    queue: np.ndarray  # serial numbers, by bucket
+    bucket_tail: np.ndarray  # int64[buckets]: records of each so far
+    tickets: np.ndarray  # int64[slots]: of which bucket a record is, and as how many-th
+    queue: np.ndarray  # serial numbers by bucket, where workers take buckets
     bounds: np.ndarray  # int64[boundaries]: where ranges of keys begin, of all stages
     out: np.ndarray  # int64[columns, capacity]: of the results
     work: np.ndarray  # int64[workers, stages, WORK_WORDS]
@@ -173,7 +172,7 @@ def allocate(
     bounds: list[int] = []
     for number, one in enumerate(stages):
         form[number, KIND] = _KINDS.get(one.stage.kind, STATELESS)
-        form[number, [RING, STRIDE, MASK, SLOTS]] = words, one.stride, capacity - 1, number * capacity
+        form[number, [RING, STRIDE, MASK, SLOTS]] = CELL + words, one.stride, capacity - 1, number * capacity
         form[number, OUT_STRIDE] = FIRST_COLUMN + len(one.emitted)
         form[number, [QUEUES, REORDER]] = QUEUE_KINDS[queues], REORDERS[reorder]
         form[number, MOST] = 1 if one.stage.kind == "stateful" else one.stage.buckets or max_threads
@@ -186,10 +185,10 @@ def allocate(
             form[number, KEY] = one.key
         words += capacity * one.stride
         buckets += one.stage.buckets
-        queue += capacity * one.stage.buckets
+        queue += capacity * one.stage.buckets if queues == "partitioned" else 0
     configurations = 1 + planned + SPARE_CONFIGURATIONS
     changes = CHANGES_KEPT + planned
-    ring, arena = reserved(words, np.int64), _pool()
+    arena = _pool(words)
     stage = padded_cells(len(stages) * STAGE_CELLS)
     for number in range(len(stages)):
         stage[number * STAGE_CELLS * CELL + PROGRESS] = MIN_TIME
@@ -205,14 +204,13 @@ def allocate(
         reading=padded_cells(max_threads),
         stage=stage,
         form=form,
-        ring=ring,
-        ring_f=ring.view(np.float64),
         slots=reserved(len(stages) * capacity * SLOT_WORDS, np.int64),
         arena=arena,
         arena_f=arena.view(np.float64),
         pool=padded_cells(pool_kernel.CLASSES),
         bucket=aligned(max(1, buckets) * BUCKET_WORDS, np.int64),
         bucket_tail=np.zeros(max(1, buckets), np.int64),
+        tickets=reserved(len(stages) * capacity, np.int64),
         queue=reserved(max(1, queue), np.int64),
         bounds=np.array(bounds or [0], np.int64),
         out=reserved(max(1, columns) * results, np.int64).reshape(-1, results),
@@ -229,15 +227,19 @@ def allocate(
     )
 
 
-def _pool() -> np.ndarray:
+def _pool(taken: int) -> np.ndarray:
+    """Reserve memory of which so many words are not free."""
     words = POOL_WORDS
     while True:
         try:
-            return reserved(words, np.int64)
+            arena = reserved(words, np.int64)
+            break
         except OSError:
-            if words <= _LEAST_POOL_WORDS:
+            if words <= _LEAST_POOL_WORDS + taken:
                 raise
             words //= 2
+    arena[pool_kernel.HANDED_OUT] = taken
+    return arena
 
 
 def write_configuration(c: PipelineArrays, row: int, configuration: Configuration, names: Sequence[str]) -> None:

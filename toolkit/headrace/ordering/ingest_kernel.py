@@ -99,12 +99,12 @@ def ingest_held(me, g, c, x, s, l):
         ts = g.out_ts[row, k]
         if ref >= 0:
             record = record_of(c, 0, serial)
-            c.ring[record + TS] = ts
-            c.ring[record + ORIGIN] = ts
-            c.ring[record + AT] = g.out_at[row, k]
-            c.ring[record + BEGUN] = 0
-            c.ring[record + REF] = ref
-            c.ring[record + NULLS] = 0
+            c.arena[record + TS] = ts
+            c.arena[record + ORIGIN] = ts
+            c.arena[record + AT] = g.out_at[row, k]
+            c.arena[record + BEGUN] = 0
+            c.arena[record + REF] = ref
+            c.arena[record + NULLS] = 0
             serial += 1
             progress = ts
         elif ref == HEARTBEAT:

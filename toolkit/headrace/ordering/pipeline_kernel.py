@@ -54,6 +54,7 @@ from headrace.workers.worker_kernel import (
 )
 
 IDLE_WAIT_NS = 20_000_000
+YIELDS = 50
 FLIGHT_WAIT_NS = 1_000_000
 """While records are in flight: somebody else works on them, and will wake us."""
 
@@ -102,6 +103,11 @@ def await_work(me, g, c, o):
             turn(c.meter, me, BUSY_NS)
             return
         pause()
+    for _ in range(YIELDS):
+        yield_core()
+        if has_work(g, c) or stopped(c):
+            turn(c.meter, me, BUSY_NS)
+            return
     ticket = prepare(g.words, READERS_WAITING, g.event, DATA_EVENT)
     if has_work(g, c) or stopped(c) or load_acquire(c.reading, me * CELL) == 0 or load_acquire(c.words, OVER) != 0:
         cancel(g.words, READERS_WAITING)

@@ -4,7 +4,7 @@ Other than in `memory.arena`, who gives a block back is not who took it, so the 
 lists belong to nobody: each class has one, a stack whose head is changed by
 compare-and-swap.
 
-State       ARENA  word 0: words handed out; blocks begin at word CELL
+State       ARENA  word 0: words handed out, the rings between stages first; all that is from word CELL on
             POOL   a cell for each class: a free block's place in the low 32 bits, 0: none,
                    above them how often the head was changed
 Invariants  I1  a block is in one slot, with one worker, or in one free list
@@ -66,4 +66,4 @@ def give_block(c, size_class, block):
             return
 
 
-__all__ = ["CLASSES", "LEAST_CLASS", "give_block", "take_block"]
+__all__ = ["CLASSES", "HANDED_OUT", "LEAST_CLASS", "give_block", "take_block"]

@@ -200,7 +200,7 @@ class Program:
         """A record of a stage's ring, as plain Python has it."""
         one, form = self.bound.stages[number], control.form[number]
         at = int(form[words.RING]) + (position & int(form[words.MASK])) * int(form[words.STRIDE])
-        found = control.ring[at : at + one.stride]
+        found = control.arena[at : at + one.stride]
         ts = int(found[words.TS])
         row: dict[str, Any] = {}
         for index, column in enumerate(one.columns):

@@ -40,11 +40,11 @@ from headrace.memory.maps_kernel import entry, map_put, map_remove
 from headrace.memory.atomics import load_relaxed
 from headrace.memory.held_texts_kernel import hold_entries, hold_text, hold_words
 from headrace.memory.words import copy_words
-from headrace.ordering.buffer_kernel import cell, grow_output, record_of, slot_of
+from headrace.ordering.buffer_kernel import A_PLACE, cell, grow_output, label_of, record_of
 from headrace.ordering.schedule_kernel import cost, is_schedulable, selectivity, worklist
 from headrace.ordering.words import (
-    AT, BEGUN, BUCKET, BUCKET_COUNT, BUCKETS, CHOOSING, FIRST, LAST, MOST, NULL_KEY, NULLS, ORIGIN, OUT_AT, OUT_BLOCK, OUT_LIMIT,
-    POSITION, REF, SLOT_WORDS, STAGE, TS, WORKERS,
+    AT, BEGUN, BUCKET_COUNT, BUCKETS, CHOOSING, FIRST, LAST, MOST, NULL_KEY, NULLS, ORIGIN, OUT_AT, OUT_BLOCK, OUT_LIMIT,
+    POSITION, REF, STAGE, TICKET_BITS, TS, WORKERS,
 )
 from headrace.ordering.work_kernel import NO_MEMORY
 from headrace.workers.worker_kernel import fail, stopped
@@ -64,11 +64,12 @@ def give_{number}(c, l, r, ts{parameters}):
         at = grow_output(c, l, {stride})
         if at < 0:
             raise MemoryError(NO_MEMORY)
+    at &= A_PLACE
     c.arena[at + TS] = ts
-    c.arena[at + ORIGIN] = c.ring[r + ORIGIN]
-    c.arena[at + AT] = c.ring[r + AT]
-    c.arena[at + BEGUN] = c.ring[r + BEGUN]
-    c.arena[at + REF] = c.ring[r + REF]
+    c.arena[at + ORIGIN] = c.arena[r + ORIGIN]
+    c.arena[at + AT] = c.arena[r + AT]
+    c.arena[at + BEGUN] = c.arena[r + BEGUN]
+    c.arena[at + REF] = c.arena[r + REF]
     c.arena[at + NULLS] = 0
 {values}
     l[OUT_AT] = at + {stride}
@@ -83,7 +84,8 @@ def keep_{number}(c, l, r):
         at = grow_output(c, l, {stride})
         if at < 0:
             raise MemoryError(NO_MEMORY)
-    copy_words(c.arena, at, c.ring, r, {stride})
+    at &= A_PLACE
+    copy_words(c.arena, at, c.arena, r, {stride})
     l[OUT_AT] = at + {stride}
 
 """
@@ -154,8 +156,8 @@ def run_stage_{number}(me, c, s, l, first, last):
     for position in range(first, last):
         l[POSITION] = position
         r = record_of(c, {number}, position)
-        ts = c.ring[r + TS]
-        nulls = c.ring[r + NULLS]
+        ts = c.arena[r + TS]
+        nulls = c.arena[r + NULLS]
 {columns}
 {call}
     return np.int64(0)
@@ -163,14 +165,14 @@ def run_stage_{number}(me, c, s, l, first, last):
 """
 
 _OF_KEY = """
-bucket = c.slots[slot_of(c, {number}, position) + BUCKET]
+bucket = c.tickets[label_of(c, {number}, position)] >> TICKET_BITS
 owner = bucket * {classes}
-k = {find}_{number}(s, bucket, c.ring[r + {key}]{time})
+k = {find}_{number}(s, bucket, c.arena[r + {key}]{time})
 """
 
 _KEY_NEEDED = """
 if nulls & {bit} != 0:
-    fail(c, NULL_KEY, me, c.ring[r + REF], ts, 0, {number})
+    fail(c, NULL_KEY, me, c.arena[r + REF], ts, 0, {number})
     return np.int64(0)
 """
 
@@ -188,10 +190,10 @@ _FILL = """
 def fill_rows(me, c, x, s, l, first, last):
     for position in range(first, last):
         r = record_of(c, 0, position)
-        source, entry, at = locate(c.ring[r + REF], {width})
+        source, entry, at = locate(c.arena[r + REF], {width})
         nulls = 0
 {columns}
-        c.ring[r + NULLS] = nulls
+        c.arena[r + NULLS] = nulls
     return np.int64(0)
 
 """
@@ -200,7 +202,7 @@ _FILLED = """
 address = x[source, entry + validity_at({index})]
 if address != 0 and view_u8(address, CHUNK)[at] == 0:
     nulls |= {bit}
-    c.ring[r + {word}] = 0
+    c.arena[r + {word}] = 0
 else:
     c.{ring}[r + {word}] = {view}(x[source, entry + values_at({index})], CHUNK)[at]
 """
@@ -262,7 +264,7 @@ def generate(bound: Bound, value_columns: Sequence[str], policy: GeneratedFuncti
             ends += [
                 f"if stage == {number}:",
                 f"    r = record_of(c, {number}, position)",
-                f"    end_{number}(me, c, s, l, r, s.stage_state[{number}], s.owners[{number}] * {CLASSES}, c.ring[r + TS])",
+                f"    end_{number}(me, c, s, l, r, s.stage_state[{number}], s.owners[{number}] * {CLASSES}, c.arena[r + TS])",
             ]
     text += hold_text(bound)
     text += _DISPATCH.format(name="run_stage", parameters="first, last", calls=indent("\n".join(runs), 1).rstrip("\n"))
@@ -275,8 +277,8 @@ def _word(column: Column, index: int) -> str:
     """A column of the record at `r`."""
     place = f"r + {FIRST_COLUMN + index}"
     if column.is_float:
-        return f"c.ring_f[{place}]"
-    return f"c.ring[{place}] != 0" if column.kind == "bool" else f"c.ring[{place}]"
+        return f"c.arena_f[{place}]"
+    return f"c.arena[{place}] != 0" if column.kind == "bool" else f"c.arena[{place}]"
 
 
 def _stage_text(number: int, one: BoundStage) -> str:
@@ -350,7 +352,7 @@ def _fill_text(first: BoundStage, value_columns: Sequence[str]) -> str:
     for index, column in enumerate(first.columns):
         lines.append(_FILLED.format(
             index=value_columns.index(column.column), bit=1 << index, word=FIRST_COLUMN + index,
-            ring="ring_f" if column.is_float else "ring",
+            ring="arena_f" if column.is_float else "arena",
             view={"float64": "view_f64", "uint8": "view_u8"}.get(column.dtype, "view_i64"),
         ).strip("\n"))  # fmt: skip
     return _FILL.format(width=directory_width(len(value_columns)), columns=indent("\n".join(lines) or "pass", 2).rstrip("\n"))

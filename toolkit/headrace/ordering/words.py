@@ -30,7 +30,7 @@ DRAINING. LATEST: event time of the record appended last, of a stage that needs 
 # Columns of `form`, of each stage: constants of the run.
 (
     KIND,
-    RING,  # first word of its input in `ring`
+    RING,  # first word of its input in `arena`
     STRIDE,  # words of an input record
     MASK,  # records that the ring holds, - 1
     SLOTS,  # its first slot
@@ -38,7 +38,7 @@ DRAINING. LATEST: event time of the record appended last, of a stage that needs 
     BUCKETS,  # first bucket
     BUCKET_COUNT,
     KEY,  # word of the key in a record
-    QUEUE,  # first word of its buckets' queues
+    QUEUE,  # first word of its buckets' queues, where workers take buckets
     MOST,  # workers at once
     QUEUES,  # how workers share a partitioned stage
     REORDER,  # who drains: NONBLOCKING or LOCKED
@@ -52,8 +52,12 @@ HYBRID, BY_PARTITION, SHARED = range(3)
 NONBLOCKING, LOCKED = range(2)
 
 # Words of a slot: what became of one claim, or of one tuple of a partitioned stage.
-DONE, WIDTH, BLOCK, CLASS, COUNT, PASSED, BUCKET, TICKET = range(8)
+DONE, WIDTH, BLOCK, CLASS, COUNT, PASSED = range(6)
 SLOT_WORDS = 8
+
+# A word of `tickets`: the bucket of a record, and above which record of it this is, modulo 2**TICKET_BITS.
+TICKET_BITS = 32
+TICKET = (1 << TICKET_BITS) - 1
 
 # Words of a bucket.
 CLAIMED, SERVED, BUSY = range(3)
@@ -95,12 +99,13 @@ COST_UNIT = 64
     OUT_BLOCK,
     OUT_CLASS,
     TURN,  # where it begins to look for a bucket
+    HOLDS,  # 1: whose outputs are written has DRAINING of its stage
+    CLAIMED_NS,  # when the records at work were claimed, of the first stage
     CHOOSING,  # the stage about which the user's own policy is asked, + 1; 0: nobody is
     PROGRAM,  # the addresses of the program's entries, in the order of `build`
-) = range(11)
+) = range(13)
 PROGRAM_ENTRIES = 8
-BUCKETS_COPIED = PROGRAM + PROGRAM_ENTRIES
-TICKETS_COPIED = BUCKETS_COPIED + MOST_BATCH
+TICKETS_COPIED = PROGRAM + PROGRAM_ENTRIES
 PRIVATE_WORDS = TICKETS_COPIED + MOST_BATCH
 
 # Words of `failure`: code.

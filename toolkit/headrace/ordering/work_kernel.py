@@ -2,10 +2,11 @@
 
 How workers share a partitioned stage (section 4 of the paper)::
 
-    HYBRID        a master queue, the ring, and a queue for each bucket. Who claims records
-                  adds 1 to CLAIMED of each one's bucket. If that was 0 he runs the bucket,
-                  from its queue, until the count is 0 again; else whoever runs it does this
-                  one for him, and he goes on to the next. Records of his claim that he runs
+    HYBRID        a master queue, the ring, whose records say the how many-th of their bucket
+                  they are. Who claims records adds 1 to CLAIMED of each one's bucket. If that
+                  was 0 he runs the bucket, record after record of it, until the count is 0
+                  again; else whoever runs it does this one for him, and he goes on to the
+                  next. Records of his claim that he runs
                   one after another have one output, in the slot of the first of them; those
                   of others, and his own behind one that somebody else runs, have their own
     BY_PARTITION  a worker takes a bucket that nobody has, and runs what waits there
@@ -13,18 +14,21 @@ How workers share a partitioned stage (section 4 of the paper)::
 
 Invariants  I1  records are claimed once: HEAD moves by compare_exchange, or its mover is
                 alone at the stage (STATEFUL: WORKERS lets one in)
-            I2  a bucket is run by one worker at a time, in the order of its queue
+            I2  a bucket is run by one worker at a time, in the order of its tickets
             I3  SERVED of a bucket is written by who runs it
             I4  a worker has one output open at a time; he closes it before he runs a record
                 that does not follow the one before it
-Ordering    H1 the buckets of the records are copied, H2 compare_exchange HEAD, H3 fetch_add
-            CLAIMED + 1; the runner: H4 SERVED and the queue are read, H5 the record is run, H6
+Ordering    H1 the tickets of the records are copied, H2 compare_exchange HEAD, H3 fetch_add
+            CLAIMED + 1; the runner: H4 SERVED and the tickets are read, H5 the record is run, H6
             SERVED is written, H7 fetch_add CLAIMED - 1
                     a record may be run, drained and written over between H2 and H3 by a
                     delegate; so nothing of it is read after H2 (H1 before: TAIL has
                     published it, and NEXT cannot pass HEAD, which H2 checks), unless H3
                     says that nobody runs the bucket, and H4 that this record is next: then
                     it is the worker's until H7
+                    a record that is run next is behind NEXT, so its word of `tickets` stays;
+                    those that are passed on the way to it may be of the next round, where
+                    bucket and ticket, one word, are others
                     H7 -> H3 of the next runner: he sees SERVED and the state of the keys
             of STATEFUL  fetch_add WORKERS + 1, fetch_add WORKERS - 1: the same
             of SHARED    store_release SERVED, load_acquire SERVED
@@ -48,19 +52,27 @@ from headrace.memory.atomics import (
     store_release,
     yield_core,
 )
-from headrace.ordering.buffer_kernel import cell, close_output, flush, open_output, record_of, slot_of
+from headrace.ordering.buffer_kernel import (
+    cell,
+    close_output,
+    flush,
+    label_of,
+    labelled,
+    open_block,
+    open_output,
+    record_of,
+)
 from headrace.ordering.schedule_kernel import TIME_SLICE
 from headrace.ordering.words import (
     BATCHES,
     BEGUN,
-    BUCKET,
     BUCKET_COUNT,
     BUCKET_WORDS,
     BUCKETS,
-    BUCKETS_COPIED,
     BUSY,
     BY_PARTITION,
     CLAIMED,
+    CLAIMED_NS,
     COST,
     COST_UNIT,
     DELEGATED,
@@ -85,6 +97,7 @@ from headrace.ordering.words import (
     TAIL,
     TAKEN,
     TICKET,
+    TICKET_BITS,
     TICKETS_COPIED,
     TUPLES,
     TURN,
@@ -102,7 +115,9 @@ NO_MEMORY = "outputs that wait"
 
 @kernel
 def claim(c, l, stage, batch, copies):
-    """Claim the next records of a stage: the first one and how many. `copies`: their buckets and tickets too."""
+    """Claim the next records of a stage: the first one and how many. `copies`: their words of `tickets` too."""
+    if stage == 0:
+        l[CLAIMED_NS] = now_ns()
     while True:
         first = load_acquire(c.stage, cell(stage, HEAD))
         last = min(load_acquire(c.stage, cell(stage, TAIL)), load_relaxed(c.stage, cell(stage, END_AT)))
@@ -111,27 +126,24 @@ def claim(c, l, stage, batch, copies):
             return first, 0
         if copies:
             for k in range(count):
-                slot = slot_of(c, stage, first + k)
-                l[BUCKETS_COPIED + k] = load_relaxed(c.slots, slot + BUCKET)  # H1
-                l[TICKETS_COPIED + k] = load_relaxed(c.slots, slot + TICKET)
+                l[TICKETS_COPIED + k] = load_relaxed(c.tickets, label_of(c, stage, first + k))  # H1
         if compare_exchange(c.stage, cell(stage, HEAD), first, first + count):  # H2
             return first, count
 
 
 @kernel
 def begin_output(me, c, l, stage, serial):
-    """Open the slot of a record; what is run next gives its outputs there."""
+    """Open the output of a record; what is run next gives its outputs there."""
     if not open_output(me, c, l, stage, serial):
         raise MemoryError(NO_MEMORY)
 
 
 @kernel
 def run_opened(me, c, s, l, stage, first, count):
-    """Run records; their outputs follow those that the open slot has."""
+    """Run records; their outputs follow those that the open output has."""
     if stage == 0:
-        now = now_ns()
         for serial in range(first, first + count):
-            c.ring[record_of(c, stage, serial) + BEGUN] = now
+            c.arena[record_of(c, stage, serial) + BEGUN] = l[CLAIMED_NS]
     l[STAGE] = stage
     l[FIRST] = first
     l[LAST] = first + count
@@ -139,19 +151,20 @@ def run_opened(me, c, s, l, stage, first, count):
 
 
 @kernel
-def end_output(me, c, l, stage, first, last):
-    """The records from `first` to before `last`, if there are any, are run."""
-    if first < last:
-        close_output(me, c, l, stage, first, last - first)
-        c.work[me, stage, TUPLES] += last - first
+def end_output(me, c, o, l, stage, first, last):
+    """The records from `first` to before `last`, if there are any, are run. True if something was passed on."""
+    if first >= last:
+        return False
+    c.work[me, stage, TUPLES] += last - first
+    return close_output(me, c, o, l, stage, first, last - first)
 
 
 @kernel
-def run_records(me, c, s, l, stage, first, count):
-    """Run claimed records, outputs to the slot of the first one."""
+def run_records(me, c, o, s, l, stage, first, count):
+    """Run claimed records, outputs to those of the first one. True if something was passed on."""
     begin_output(me, c, l, stage, first)
     run_opened(me, c, s, l, stage, first, count)
-    end_output(me, c, l, stage, first, first + count)
+    return end_output(me, c, o, l, stage, first, first + count)
 
 
 @kernel
@@ -159,8 +172,7 @@ def take_stateless(me, c, o, s, l, stage, batch):
     """Claim a batch and run it. Records taken."""
     first, count = claim(c, l, stage, batch, False)
     if count > 0:
-        run_records(me, c, s, l, stage, first, count)
-        flush(c, o, stage)
+        flush(c, o, stage, run_records(me, c, o, s, l, stage, first, count))
     return count
 
 
@@ -171,40 +183,60 @@ def take_stateful(me, c, o, s, l, stage, batch):
     tail = load_acquire(c.stage, cell(stage, TAIL))
     end = load_relaxed(c.stage, cell(stage, END_AT))
     count = min(batch, min(tail, end) - first)
+    has_passed = False
     if count > 0:
+        if stage == 0:
+            l[CLAIMED_NS] = now_ns()
         store_release(c.stage, cell(stage, HEAD), first + count)
-        run_records(me, c, s, l, stage, first, count)
+        has_passed = run_records(me, c, o, s, l, stage, first, count)
     elif first == end and first < tail:
         store_release(c.stage, cell(stage, HEAD), first + 1)
-        begin_output(me, c, l, stage, first)
+        if not open_block(me, c, l, stage, first):  # who drains adds the end to the next ring
+            raise MemoryError(NO_MEMORY)
         l[STAGE] = stage
         l[POSITION] = -1
         end_stage(me, c, s, l, stage, first)
-        close_output(me, c, l, stage, first, 1)
+        close_output(me, c, o, l, stage, first, 1)
         count = 1
     if count <= 0:  # behind the end of the stream it is below 0
         return 0
-    flush(c, o, stage)
+    flush(c, o, stage, has_passed)
     return count
 
 
 @kernel
-def run_bucket(me, c, o, s, l, stage, bucket, batch):
-    """Run a bucket until all that was claimed of it is done, each record with an output of its own. No output is open."""
-    mask = c.form[stage, MASK]
-    queue = c.form[stage, QUEUE] + (bucket - c.form[stage, BUCKETS]) * (mask + 1)
+def find_record(c, stage, bucket, served, serial, step):
+    """The record of a bucket that is run next, looked for from `serial` on, on one side of it (H4)."""
+    wanted = labelled(bucket, served)
+    while True:
+        serial += step
+        if load_relaxed(c.tickets, label_of(c, stage, serial)) == wanted:
+            return serial
+
+
+@kernel
+def run_bucket(me, c, o, s, l, stage, bucket, batch, serial, step):
+    """Run a bucket until all that was claimed of it is done, each record with an output of its own. No output is open.
+
+    The first one is looked for from `serial` on. True if something was passed on since the last `flush`.
+    """
     at = bucket * BUCKET_WORDS
     count = 0
+    has_passed = False
     while True:
         served = load_relaxed(c.bucket, at + SERVED)  # H4
-        serial = c.queue[queue + (served & mask)]
-        run_records(me, c, s, l, stage, serial, 1)  # H5
+        serial = find_record(c, stage, bucket, served, serial, step)
+        step = 1
+        has_passed = run_records(me, c, o, s, l, stage, serial, 1) or has_passed  # H5
         store_relaxed(c.bucket, at + SERVED, served + 1)  # H6
         if fetch_add(c.bucket, at + CLAIMED, -1) == 1:  # H7
-            return
+            return has_passed
         count += 1
         if count % batch == 0:
-            flush(c, o, stage)
+            flush(c, o, stage, has_passed)
+            has_passed = False
+            if stage == 0:
+                l[CLAIMED_NS] = now_ns()
 
 
 @kernel
@@ -212,13 +244,16 @@ def take_hybrid(me, c, o, s, l, stage, batch):
     """Claim a batch; run what nobody else will. Records claimed."""
     first, count = claim(c, l, stage, batch, True)
     begun = first  # what was run since then is in the output that is open, if there is something
+    has_passed = False
     for serial in range(first, first + count):
-        k = serial - first
-        bucket = l[BUCKETS_COPIED + k]
+        ticket = l[TICKETS_COPIED + serial - first]
+        bucket = ticket >> TICKET_BITS
         at = bucket * BUCKET_WORDS
         if fetch_add(c.bucket, at + CLAIMED, 1) == 0:  # H3
-            served = l[TICKETS_COPIED + k]
-            is_next = load_relaxed(c.bucket, at + SERVED) == served  # H4
+            served = load_relaxed(c.bucket, at + SERVED)  # H4
+            is_next = labelled(bucket, served) == ticket
+            # Whoever runs a bucket runs its records by number: this one may have been run for another that was claimed later.
+            step = 1 if (served - ticket) & TICKET <= TICKET >> 1 else -1
             if is_next:
                 if begun == serial:
                     begin_output(me, c, l, stage, serial)
@@ -226,15 +261,15 @@ def take_hybrid(me, c, o, s, l, stage, batch):
                 store_relaxed(c.bucket, at + SERVED, served + 1)  # H6
                 if fetch_add(c.bucket, at + CLAIMED, -1) == 1:  # H7
                     continue
-            end_output(me, c, l, stage, begun, serial + is_next)
-            run_bucket(me, c, o, s, l, stage, bucket, batch)
+            has_passed = end_output(me, c, o, l, stage, begun, serial + is_next) or has_passed
+            has_passed = run_bucket(me, c, o, s, l, stage, bucket, batch, serial, step) or has_passed
         else:
-            end_output(me, c, l, stage, begun, serial)
+            has_passed = end_output(me, c, o, l, stage, begun, serial) or has_passed
             c.work[me, stage, DELEGATED] += 1
         begun = serial + 1
     if count > 0:
-        end_output(me, c, l, stage, begun, first + count)
-        flush(c, o, stage)
+        has_passed = end_output(me, c, o, l, stage, begun, first + count) or has_passed
+        flush(c, o, stage, has_passed)
     return count
 
 
@@ -242,21 +277,22 @@ def take_hybrid(me, c, o, s, l, stage, batch):
 def take_shared(me, c, o, s, l, stage, batch):
     """Claim a batch and run it, waiting for each bucket's turn. Records taken."""
     first, count = claim(c, l, stage, batch, True)
+    has_passed = False
     for k in range(count):
-        at = l[BUCKETS_COPIED + k] * BUCKET_WORDS + SERVED
-        ticket = l[TICKETS_COPIED + k]
+        at = (l[TICKETS_COPIED + k] >> TICKET_BITS) * BUCKET_WORDS + SERVED
+        ticket = l[TICKETS_COPIED + k] & TICKET
         spins = 0
-        while load_acquire(c.bucket, at) != ticket:
+        while load_acquire(c.bucket, at) & TICKET != ticket:
             spins += 1
             if spins % SPINS == 0:
                 yield_core()
                 if stopped(c):
                     return count
             pause()
-        run_records(me, c, s, l, stage, first + k, 1)
-        store_release(c.bucket, at, ticket + 1)
+        has_passed = run_records(me, c, o, s, l, stage, first + k, 1) or has_passed
+        store_release(c.bucket, at, load_relaxed(c.bucket, at) + 1)
     if count > 0:
-        flush(c, o, stage)
+        flush(c, o, stage, has_passed)
     return count
 
 
@@ -275,18 +311,21 @@ def take_partition(me, c, o, s, l, stage, batch):
             continue
         served = load_relaxed(c.bucket, at + SERVED)
         waiting = min(batch, load_acquire(c.bucket_tail, bucket) - served)
+        has_passed = False
+        if stage == 0:
+            l[CLAIMED_NS] = now_ns()
         for n in range(waiting):
             serial = c.queue[c.form[stage, QUEUE] + own * (mask + 1) + ((served + n) & mask)]
             # Who has appended it may have yet to publish it.
             while load_acquire(c.stage, cell(stage, TAIL)) <= serial and not stopped(c):
                 pause()
-            run_records(me, c, s, l, stage, serial, 1)
+            has_passed = run_records(me, c, o, s, l, stage, serial, 1) or has_passed
         store_relaxed(c.bucket, at + SERVED, served + waiting)
         exchange(c.bucket, at + BUSY, 0)
         l[TURN] = own + 1
         if waiting > 0:
             fetch_add(c.stage, cell(stage, HEAD), waiting)
-            flush(c, o, stage)
+            flush(c, o, stage, has_passed)
             return waiting
     return 0
 
