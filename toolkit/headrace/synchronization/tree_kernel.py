@@ -283,7 +283,7 @@ def run_node(me, c, o, x, s, l, n):
             else:
                 join_below(me, c, s, l, n)
         total += process(me, c, o, x, s, l, n, q, tag, limit_ts, limit_place)
-        if c.tree[n, LEFT] < 0 and (total >= LEAST_LEAVE or load_relaxed(c.words, RESTS) != 0):
+        if c.tree[n, LEFT] < 0 and total >= LEAST_LEAVE:
             break
     return total
 
