@@ -171,6 +171,53 @@ def test_example_a_failing_output_shows_the_window():
     assert caught.value.tuple == {"ts": 10, "key": "a", "state.tuples": "4 of them"}
 
 
+def note(state, t, emit):
+    """The tuples before it, and what was summed up of them, strings among the state too."""
+    older = 0
+    for u in state.tuples:
+        older = 7 * older + u.ts
+        if u.x is not None and t.x is not None and u.x == t.x:
+            emit(total=older, n=len(state.tuples))
+    state.digest = (state.digest + older) % 1_000_003
+    state.last = "even" if t.k % 2 == 0 else "odd"
+
+
+def of_both(key, state, emit):
+    total = state.digest + (1 if state.last == "odd" else 2)
+    for t in state.tuples:
+        total = 3 * total + t.ts + 60 // (t.k - 10)  # fails
+    emit(total=total, n=len(state.tuples))
+
+
+STATE = {"digest": "int64", "last": "string"}
+BOTH = hr.operator(state=STATE, emits={"total": "int64", "n": "int64"}, update=note, output=of_both, keep_tuples=True)
+
+
+@pytest.mark.logic
+@pytest.mark.parametrize("mode", ["vsn", "sn"])
+@pytest.mark.parametrize("instances", ["multi", "single"])
+def test_oracle_update_and_state_beside_kept_tuples(mode, instances):
+    @QUICK
+    @given(sources(2), windows(3), schedules())
+    def check(drawn, window, schedule):
+        drawn = [[row for row in source if row[1]["k"] != 10] for source in drawn]
+        functions = {"state": STATE, "update": note, "output": of_both, "keep_tuples": True}
+        result = reference.operator([drawn], window, reference.column("k"), instances=instances, **functions)
+        query = stream(drawn).key_by("k").window(window.size, window.advance, instances=instances)
+        assert rows_of(query.apply(BOTH), mode=mode, **schedule) == expected(result)
+
+    check()
+
+
+@pytest.mark.logic
+def test_example_a_failing_output_shows_state_and_tuples():
+    drawn = [(ts, {"ks": [], "k": 10, "x": ts, "f": 0.0}) for ts in range(3)]
+    with pytest.raises(hr.errors.FunctionError, match="ZeroDivisionError") as caught:
+        stream([drawn]).key_by("k").window(30, 10).apply(BOTH).to_arrow(threads=2)
+    shown = {"ts": 10, "key": 10, "state.digest": 0, "state.last": "'even'", "state.tuples": "3 of them"}
+    assert caught.value.tuple.keys() == shown.keys() and caught.value.tuple["state.tuples"] == "3 of them"
+
+
 # ----------------------------------------------------------------- refusals
 
 
@@ -238,7 +285,11 @@ def test_example_state_and_kept_tuples_exclude_each_other():
     operator = hr.operator(state={"n": "int64"}, emits={"n": "int64"}, output=indexed)
     with pytest.raises(hr.errors.FunctionError, match="state has no field 'tuples'"):
         stream([[]]).key_by("k").window(5).apply(operator).to_arrow()
-    with pytest.raises(hr.errors.ParameterError, match="slide=: windows without state= and update= keep"):
+    with pytest.raises(hr.errors.ParameterError, match="slide=: windows without state= only keep"):
         hr.operator(output=of_number, slide=lambda key, state, left: None)
+    with pytest.raises(hr.errors.ParameterError, match="state={'tuples': ...}: that is what kept tuples"):
+        hr.operator(state={"tuples": "int64"}, output=of_number, keep_tuples=True)
+    with pytest.raises(hr.errors.ParameterError, match="keep_tuples=1: give True or False"):
+        hr.operator(output=of_number, keep_tuples=1)
     with pytest.raises(hr.errors.ParameterError, match="max_tuples=0"):
         hr.operator(output=of_number, max_tuples=0)

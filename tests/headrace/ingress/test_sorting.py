@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from headrace.ingress import sorting
-from headrace.ingress.sorting import argsort, distinct
+from headrace.ingress.sorting import argsort, distinct, ranks
 
 small = st.integers(-3, 3)
 
@@ -25,6 +25,14 @@ def few(request, monkeypatch):
 @given(arrays(np.int32, st.integers(0, 40), elements=small))
 def test_oracle_different_ones(numbers):
     assert distinct(numbers).tolist() == sorted(set(numbers.tolist()))
+
+
+@given(st.lists(st.integers(0, 9) | st.sampled_from([70_000, 3_000_000]), max_size=40), st.randoms())
+def test_oracle_ranks(ids, draw):
+    """Near each other or far apart: the order of what they stand for."""
+    stands_for = {i: place for place, i in enumerate(draw.sample(sorted(set(ids)), len(set(ids))))}
+    found = ranks(np.array(ids, np.int32), lambda some: np.argsort([stands_for[int(i)] for i in some]).astype(np.int64))
+    assert found.tolist() == [stands_for[i] for i in ids]
 
 
 @given(st.integers(0, 60).flatmap(lambda n: st.tuples(*[arrays(np.int64, n, elements=small)] * 3)))

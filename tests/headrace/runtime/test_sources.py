@@ -78,6 +78,14 @@ def test_example_late_rows_of_two_streams_are_one_table():
         assert run.late.to_pydict() == {"ts": [1, 3], "a": [2, None], "b": [None, 6]}
 
 
+@pytest.mark.parametrize("late", ["drop", "side"])
+def test_example_a_policy_for_late_rows_without_lateness_is_an_error(late):
+    """It would never be asked: without lateness no row is late, and one out of order is an error."""
+    with pytest.raises(ParameterError, match=f"late='{late}': without lateness= .* lateness=0"):
+        counts(shuffled(), late=late)
+    assert counts(shuffled(), late="drop", lateness=0).to_arrow().num_rows > 0
+
+
 def test_example_rows_beyond_lateness_are_an_error_by_default():
     table = pa.table({"ts": [0, 50, 3], "k": [1, 1, 1]}, schema=SCHEMA)
     with pytest.raises(LateRowError):

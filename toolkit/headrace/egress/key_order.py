@@ -6,12 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.ingress.keys import KeyDictionary
-from headrace.ingress.sorting import argsort, distinct
+from headrace.ingress.sorting import argsort, distinct, ranks
 
 FEW_TIMES = 16
 """Right boundaries in one release for which going through the records once each beats sorting by them."""
-
-_DENSE = 16
 
 
 def arrange(dictionary: KeyDictionary, ids: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, list[pa.Array]]:
@@ -53,16 +51,4 @@ def key_ranks(dictionary: KeyDictionary | None, ids: np.ndarray) -> np.ndarray:
     """Position of each id's key value in the order of values."""
     if dictionary is None:
         return np.zeros(len(ids), np.int64)
-    # Ids are dense, so where there are many of them a table with a place for each beats sorting them.
-    size = int(ids.max(initial=-1)) + 1
-    if size > _DENSE * len(ids):
-        unique, inverse = np.unique(ids, return_inverse=True)
-        ranks = np.empty(len(unique), np.int64)
-        ranks[dictionary.argsort(unique.astype(np.int32))] = np.arange(len(unique))
-        return ranks[inverse]
-    occurs = np.zeros(size, np.bool_)
-    occurs[ids] = True
-    unique = np.flatnonzero(occurs)
-    ranks = np.empty(size, np.int64)
-    ranks[unique[dictionary.argsort(unique.astype(np.int32))]] = np.arange(len(unique))
-    return ranks[ids]
+    return ranks(ids, dictionary.argsort)

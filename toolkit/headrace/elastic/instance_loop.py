@@ -39,6 +39,7 @@ from headrace.gates.reader_kernel import await_records
 from headrace.kernel import kernel
 from headrace.memory.atomics import (
     CELL,
+    borrowed,
     fetch_add,
     load_acquire,
     load_relaxed,
@@ -186,6 +187,8 @@ def run_instance(me, g, c, o, x, s, l, buffer):
     buffer : ndarray or bundle
         Private scratch.
     """
+    # Each kernel that is called counts the references to its arrays, by atomics.
+    x, l = borrowed(x), borrowed(l)
     row = lane(g, me)
     activation = 0
     position = 0

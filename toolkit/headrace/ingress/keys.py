@@ -33,7 +33,7 @@ from headrace.errors import (
 )
 from headrace.ingress import columns, keys_kernel
 from headrace.ingress.keys_kernel import ARENA_DEAD, ARENA_USED, FREE, LIVE, TableArrays
-from headrace.ingress.sorting import argsort, distinct, group_starts
+from headrace.ingress.sorting import argsort, distinct, group_starts, ranks
 from headrace.ingress.validation import is_same_memory
 from headrace.memory.seeded import draw_seed
 from headrace.references import BUCKETS
@@ -370,13 +370,10 @@ class _TupleTable(_Table):
             table.free(np.flatnonzero((marks == 0) & (table.last != FREE)).astype(np.int32))
 
     def argsort(self, ids: np.ndarray) -> np.ndarray:
-        ranks = []
-        for column, table in enumerate(self.inner):
-            inner, back = np.unique(self.parts[ids, column], return_inverse=True)
-            rank = np.empty(inner.size, np.int64)
-            rank[table.argsort(inner)] = np.arange(inner.size)
-            ranks.append(rank[back])
-        return np.lexsort(ranks[::-1])
+        parts = self.parts[ids]
+        if len(set(self.inner)) == 1:  # as of the two words of a pair: different ones are sorted once
+            return argsort(*ranks(parts.ravel(), self.inner[0].argsort).reshape(parts.shape).T)
+        return argsort(*(ranks(parts[:, column], table.argsort) for column, table in enumerate(self.inner)))
 
 
 class KeyDictionary:

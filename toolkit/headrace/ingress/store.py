@@ -3,12 +3,15 @@
 The gate orders references (source, row); the columns those point to are written
 once, here, and read in place by every instance. A chunk holds `CHUNK` rows.
 Kernels find a column of a row in the directory of addresses (`store_kernel`).
+Rows that fill a chunk by themselves are not copied: its columns are then parts of
+the arrays that came, which nobody changes any more (Arrow's are never changed).
 
 Invariants  I1  a row is written before the gate's `add` publishes its reference
             I2  a published row is never changed; when a chunk's key buffer
                 grows, the old buffer lives until the chunk is freed
             I3  a chunk is freed only when no instance, window or pending
-                output can refer to it (`release`)
+                output can refer to it (`release`); only one whose arrays are
+                its own is used again
             I4  what addresses in a row's columns lead into lives as long as the
                 row may be read: until `release` with a horizon above the last ts
                 of the rows it came with
@@ -50,9 +53,10 @@ def directory_width(value_columns: int) -> int:
 class Chunk:
     """The arrays of `CHUNK` rows, and everything that must stay alive with them."""
 
-    __slots__ = ("keys", "keys_used", "last_ts", "offsets", "retired", "ts", "validity", "values")
+    __slots__ = ("is_own", "keys", "keys_used", "last_ts", "offsets", "retired", "ts", "validity", "values")
 
     def __init__(self, dtypes, has_offsets: bool, keys_hint: int):
+        self.is_own = True
         self.ts = np.empty(CHUNK, np.int64)
         self.offsets = np.zeros(CHUNK + 1, np.int32) if has_offsets else None
         self.keys = np.empty(keys_hint if has_offsets else CHUNK, np.int32)
@@ -61,6 +65,14 @@ class Chunk:
         self.validity: list[np.ndarray | None] = [None for _ in dtypes]
         self.retired: list[np.ndarray] = []
         self.last_ts = 0
+
+    @classmethod
+    def of(cls, ts: np.ndarray, keys: np.ndarray, values: list[np.ndarray], validity: list[np.ndarray | None]) -> Chunk:
+        """One whose arrays are given, not its own; a tuple has one key."""
+        chunk = cls.__new__(cls)
+        chunk.is_own, chunk.ts, chunk.keys, chunk.values, chunk.validity = False, ts, keys, values, validity
+        chunk.offsets, chunk.keys_used, chunk.retired, chunk.last_ts = None, 0, [], int(ts[-1])
+        return chunk
 
 
 class Store:
@@ -110,12 +122,16 @@ class Store:
         first = self.rows
         count = len(ts)
         done = 0
+        can_refer = count >= CHUNK and self._can_refer(ts, keys, columns)
         while done < count:
             number, at = divmod(self.rows, CHUNK)
-            if at == 0 or number not in self.chunks:
-                self._open(number)
             part = min(count - done, CHUNK - at)
-            self._fill(number, at, part, done, ts, keys, offsets, columns)
+            if can_refer and part == CHUNK:
+                self._refer(number, done, ts, keys, columns)
+            else:
+                if at == 0 or number not in self.chunks:
+                    self._open(number)
+                self._fill(number, at, part, done, ts, keys, offsets, columns)
             self.rows += part
             done += part
         if payload is not None and count:
@@ -124,11 +140,36 @@ class Store:
             self._elements.append((int(ts[-1]), elements))
         return first
 
-    def _open(self, number: int) -> None:
+    def _can_refer(self, ts, keys, columns) -> bool:
+        """Whether the arrays are as kernels read them."""
+        if self.multi_key or keys is None:
+            return False
+        kept = [(ts, np.int64), (keys, np.int32)]
+        for name, dtype in zip(self.names, self.dtypes, strict=True):
+            values, valid = columns[name]
+            kept += [(values, dtype)] if valid is None else [(values, dtype), (valid, np.uint8)]
+        return all(a.dtype == dtype and a.flags.c_contiguous and a.flags.aligned for a, dtype in kept)
+
+    def _refer(self, number: int, done: int, ts, keys, columns) -> None:
+        """Have a chunk of rows from `done` on, without copying them."""
+        self._check_room(number)
+        rows = slice(done, done + CHUNK)
+        given = [columns[name] for name in self.names]
+        chunk = Chunk.of(
+            ts[rows], keys[rows], [values[rows] for values, _ in given],
+            [None if valid is None else valid[rows] for _, valid in given],
+        )  # fmt: skip
+        self.chunks[number] = chunk
+        self._publish(number, chunk)
+
+    def _check_room(self, number: int) -> None:
         if number - self.first_chunk >= DIRECTORY_CHUNKS:
             raise OverflowInputError(
                 f"a window holds more than {DIRECTORY_CHUNKS * CHUNK:,} tuples of one source; use a smaller size="
             )
+
+    def _open(self, number: int) -> None:
+        self._check_room(number)
         chunk = (
             self._spare.pop() if self._spare else Chunk(self.dtypes, self.multi_key, self._keys_hint)
         )
@@ -204,7 +245,7 @@ class Store:
         """Free the first chunk, if there is one under its number."""
         chunk = self.chunks.pop(self.first_chunk, None)
         self.first_chunk += 1
-        if chunk is None:
+        if chunk is None or not chunk.is_own:
             return
         chunk.retired.clear()
         chunk.validity = [None for _ in self.dtypes]

@@ -178,6 +178,16 @@ def divide_nanoseconds(ns, us):
 
 
 @kernel
+def is_falling(ts):
+    """Whether some time is below its predecessor: in vectors, a quarter of what `scan_times` takes."""
+    before, after = ts[:-1], ts[1:]
+    found = False
+    for i in range(after.size):
+        found |= after[i] < before[i]
+    return found
+
+
+@kernel
 def scan_times(ts, previous):
     """Return the first index below its predecessor (-1: none), the smallest and the largest time."""
     disorder = -1
@@ -235,7 +245,9 @@ def check_sorted(
     """
     if ts.size == 0:
         return
-    disorder, low, high = scan_times(ts, previous)
+    disorder, low, high = -1, int(ts[0]), int(ts[-1])
+    if low < previous or is_falling(ts):
+        disorder, low, high = scan_times(ts, previous)
     _check_bounds(ts, low, high, column, window_size, first_row, kind)
     if disorder >= 0:
         before = int(ts[disorder - 1]) if disorder else previous

@@ -9,7 +9,7 @@ so the loads leave loops as they would with separate arguments (2.6 s).
 Python code, and kernels without the compiler, see an ordinary named tuple.
 
 Invariants  I1  the descriptor is written once, when the bundle is made, and
-                lives as long as the bundle
+                lives as long as the bundle; so does its Numba type
             I2  arrays read from a bundle carry no reference count: whoever
                 calls a kernel keeps the bundle alive meanwhile
 """
@@ -139,6 +139,7 @@ def by_reference(fields: type) -> Any:
             bundle = super().__new__(cls, *args, **kwargs)
             bundle._descriptor = _describe(tuple(bundle))
             bundle._address = int(bundle._descriptor.ctypes.data)
+            bundle._type = None
             return bundle
 
     Bundle.__name__, Bundle.__qualname__ = fields.__name__, fields.__qualname__
@@ -147,8 +148,10 @@ def by_reference(fields: type) -> Any:
 
         @typeof_impl.register(Bundle)
         def _typeof(value, context):
-            arrays = tuple(typeof_impl(array, context) for array in value)
-            return BundleType(fields.__qualname__, names, arrays)
+            # Asked for before each call of a kernel that may not be compiled yet: some hundred times in the start of a run.
+            if value._type is None:
+                value._type = BundleType(fields.__qualname__, names, tuple(typeof_impl(array, context) for array in value))
+            return value._type
 
     return Bundle
 

@@ -24,6 +24,7 @@ all the windows of a key at once; WT=single keeps the earliest and slides it::
 from __future__ import annotations
 
 import heapq
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -47,9 +48,10 @@ def operator(
     *,
     instances: str = "multi",
     state: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None,
-    update: Callable[[Any, Any, Emit], None] | None = None,
+    update: Callable[..., None] | None = None,
     output: Callable[[Any, Any, Emit], None] | None = None,
     slide: Callable[[Any, Any, int], None] | None = None,
+    keep_tuples: bool = False,
     null_keys: str = "error",
 ) -> list[Row]:
     """Run O+ over I inputs.
@@ -68,12 +70,15 @@ def operator(
         Name -> kind (starts at zero, or empty) or first value; a function makes the
         dict anew for each window. Without it, the state is ``tuples``, a list, and
         Table I's defaults hold: `store`, `nothing`, `purge`.
-    update : function (state, t, emit), optional
+    update : function (state, t, emit) or (key, state, t, emit), optional
         f_U. ``t`` has the columns, ``ts``, and ``input`` (the index of its input).
     output : function (key, state, emit), optional
         f_O, called when a window expires.
     slide : function (key, state, left), optional
         f_S, called in WT=single when the window has moved on to begin at ``left``.
+    keep_tuples : bool
+        The state has ``tuples`` in any case, and Table I's defaults hold besides: `store` behind ``update``,
+        and `purge` behind ``slide``.
 
     Returns
     -------
@@ -83,9 +88,10 @@ def operator(
     """
     if instances not in ("multi", "single"):
         raise ParameterError(f"instances = {instances!r}: give 'multi' or 'single'")
-    update = update or (store if state is None else nothing)
-    output = output or nothing
-    slide = slide or (purge if state is None else nothing)
+    stores = keep_tuples or (state is None and update is None)
+    purges = keep_tuples or (state is None and slide is None)
+    reads_key = update is not None and len(inspect.signature(update).parameters) == 4
+    update, output, slide = update or nothing, output or nothing, slide or nothing
     key_functions = [keys] * len(inputs) if callable(keys) else keys
     input_of_source = [index for index, sources in enumerate(inputs) for _ in sources]
 
@@ -117,6 +123,8 @@ def operator(
             left = to_time(window, left_boundary(index + 1, window.advance))
             if instances == "single" and held.latest_ts >= left:
                 slide(key, held.state, left)
+                if purges:
+                    purge(key, held.state, left)
                 add(index + 1, key, held)
 
     for t in merge([source for sources in inputs for source in sources]):
@@ -129,10 +137,12 @@ def operator(
         for index in range(earliest, latest + 1):
             for key in key_set(key_functions[source_input], t.payload, null_keys):
                 if (index, key) not in windows:
-                    add(index, key, SimpleNamespace(state=_first_state(state), latest_ts=t.ts))
+                    add(index, key, SimpleNamespace(state=_first_state(state, keep_tuples), latest_ts=t.ts))
                 held = windows[index, key]
                 held.latest_ts = t.ts
-                update(held.state, view, emitter(index, key, (BY_TUPLE, t.position)))
+                update(*[key] * reads_key, held.state, view, emitter(index, key, (BY_TUPLE, t.position)))
+                if stores:
+                    store(held.state, view)
     expire(END_OF_TIME)
     return [row for _, row in sorted(emitted, key=lambda entry: entry[0])]
 
@@ -141,7 +151,7 @@ def nothing(*arguments: Any) -> None:
     """Default of output: emit nothing."""
 
 
-def store(state: Any, t: Any, emit: Emit) -> None:
+def store(state: Any, t: Any) -> None:
     """Default of update: store the tuple. Its ``input`` tells it from those of other inputs."""
     state.tuples.append(t)
 
@@ -151,8 +161,7 @@ def purge(key: Any, state: Any, left: int) -> None:
     state.tuples[:] = [t for t in state.tuples if t.ts >= left]
 
 
-def _first_state(state: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None) -> SimpleNamespace:
-    if state is None:
-        return SimpleNamespace(tuples=[])
-    first = state() if callable(state) else state
-    return SimpleNamespace(**{name: first_value(v) if is_kind(v) else v for name, v in first.items()})
+def _first_state(state: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None, keeps: bool) -> SimpleNamespace:
+    first = (state() if callable(state) else state) or {}
+    fields = {name: first_value(v) if is_kind(v) else v for name, v in first.items()}
+    return SimpleNamespace(**fields | ({"tuples": []} if state is None or keeps else {}))

@@ -13,8 +13,16 @@ from headrace.reference.order import Payload, Source, merge
 
 
 def forward(sources: Sequence[Source]) -> list[tuple[int, Payload]]:
-    """Give every tuple unchanged, in merged order (Operator 15)."""
+    """Give every tuple unchanged, in merged order (Operator 15 as it is meant, see `forward_as_printed`)."""
     return [(t.ts, t.payload) for t in merge(sources)]
+
+
+def forward_as_printed(sources: Sequence[Source], instances: int) -> list[tuple[int, Payload]]:
+    """Give every tuple once for each instance: all of them are responsible for it, and each emits what it gets.
+
+    So the output has as many copies as there are instances, and changes with their number.
+    """
+    return [(t.ts, t.payload) for t in merge(sources) for _ in range(instances)]
 
 
 def filter_tuples(source: Source, predicate: Callable[[Payload], bool | None]) -> list[tuple[int, Payload]]:

@@ -62,7 +62,9 @@ def stream(
         the unit of the event time. Of a streaming DataFrame it is the delay of its
         ``withWatermark``, if it has one.
     late : {"error", "drop", "side"}
-        What happens to a row that comes later than that; "side" keeps it in `run.late`, a table.
+        What happens to a row that comes later than that, or than the time that passed while its source was
+        idle (`idle_after`); "side" keeps it in `run.late`, a table. Without either nothing is late, and a row
+        out of order is an error.
     idle_after : duration or seconds, optional
         A source that gives nothing for so long no longer holds back the others. The clock on the wall
         has no time unit of the stream's: a text or a timedelta says its own, ``"200ms"``, and a number is seconds.
@@ -110,6 +112,12 @@ def stream(
     if late == "side":
         check_movable(schema, 'late="side"')
     unit = time_unit_of(kind, time_unit)
+    allowed = _lateness(readers, event_time) if lateness is None else parse_duration(lateness, unit, "lateness")
+    if late != "error" and allowed is None and idle_after_s is None:
+        raise ParameterError(
+            f"late={late!r}: without lateness= a row out of order is an error, and none is late; say how much disorder is"
+            f' repaired, as in lateness="10s", or lateness=0 for none'
+        )
     node = SourceNode(
         readers=tuple(openers),
         names=tuple(_names(readers, name)),
@@ -118,7 +126,7 @@ def stream(
         event_time=event_time,
         unit=unit,
         time_unit=time_unit,
-        lateness=_lateness(readers, event_time) if lateness is None else parse_duration(lateness, unit, "lateness"),
+        lateness=allowed,
         late=late,
         idle_after=idle_after_s,
     )

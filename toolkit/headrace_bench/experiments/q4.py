@@ -8,7 +8,7 @@ Figure 9    windows are full and the input lies encoded in the store. While the 
             (or has left) in the new epoch. The imbalance is that of the comparisons of the threads since the change
             before. Every run's matches must be those of a plain loop.
 Figure 10   a live stream of which the controller decides: 70 % of what the threads sustain until the windows are
-            full, then 120 % (of one thread) or 30 % (of all cores' threads).
+            full, then 120 % (of one thread) or 30 % (of all cores' threads); beside each a run whose threads stay.
 
 Load is work: comparisons a second over what the threads can do. With full windows it grows with the square of the rate.
 """
@@ -179,7 +179,7 @@ class Step:
 
 
 def measure_steps(size_s: float, after_s: float, guess: float, known: float | None, cores: int) -> list[Step]:
-    """Play the change to 120 % with and without the controller, and the change to 30 %.
+    """Play the change to 120 % and the change to 30 %, each with the controller and without.
 
     Parameters
     ----------
@@ -197,9 +197,8 @@ def measure_steps(size_s: float, after_s: float, guess: float, known: float | No
         rates = rate_for(BEFORE * capacity, size_s), rate_for(load * capacity, size_s)
         left, right = band_sides([(before_s, rates[0]), (after_s, rates[1])])
         check_band_join(left, right, size_s, cores)
-        plans = {f"{BEFORE:.0%} to {load:.0%}": Threshold(UPPER, TARGET, LOWER)}
-        if load > BEFORE:
-            plans[f"{BEFORE:.0%} to {load:.0%}, threads fixed"] = None
+        name = f"{BEFORE:.0%} to {load:.0%}"
+        plans = {name: Threshold(UPPER, TARGET, LOWER), f"{name}, threads fixed": None}
         played = [
             play(band_join(left, right, size_s), plan, threads, cores, (LOWER, UPPER)) for plan in plans.values()
         ]

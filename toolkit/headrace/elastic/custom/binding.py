@@ -21,6 +21,7 @@ from headrace.codegen.text import attributes
 from headrace.egress.containers import holds_text
 from headrace.elastic.custom.operator import CustomOperator
 from headrace.elastic.custom.shape import (
+    LIST_FIELDS,
     LITERALS,
     TEMPORARIES,
     TEXT_FIELDS,
@@ -71,7 +72,7 @@ class Bound:
     output: GeneratedFunction | None
     slide: GeneratedFunction | None
     columns: dict[str, _Readable]
-    """What `update` reads, or `output` of kept tuples."""
+    """What `update` reads of its tuple, or any function of kept ones."""
     reads_key: bool
     stored: Stored | None
     literals: tuple[str, ...]
@@ -117,19 +118,25 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
     emits: dict[str, Any] = {"emits": operator.emits, "emit": EMIT}
     readable, fields = _fields(inputs)
     key_kinds = _key_kinds(key_types)
+    every = Stored(tuple((name, column.kind) for name, column in readable.items()), len(inputs) > 1)
 
     # What containers need is too much for LLVM to copy the function to its only caller by itself: the call, which
     # hands an operator's whole state over, would cost more than what is done.
     grows = any(not isinstance(field.kind, str | Array) for field in operator.state.values())
 
-    def update_of(names: Sequence[str]) -> GeneratedFunction:
+    def known(kept: Stored | None) -> dict[str, Binding]:
+        return state if kept is None else {**state, "tuples": _kept_tuples(kept, fields)}
+
+    def update_of(names: Sequence[str], kept: Stored | None) -> GeneratedFunction:
         values = [f"{part}_{name}" for name in names for part in ("c", "n")]
         assert operator.update is not None
+        key = {"key": _key_binding(key_types)} if "key" in operator.update_arguments else {}
         return specialise(
             operator.update,
             name="user_update",
-            arguments=("state", "t", "emit"),
-            bindings={"state": state, "t": fields},
+            arguments=operator.update_arguments,
+            bindings={**key, "state": known(kept), "t": fields},
+            kinds=key_kinds if key else {},
             parameters=(*_KERNEL_WORDS, "ts", "source_input", *values),
             decorator="compiled_user_within" if grows else "compiled_user",
             **emits,
@@ -137,45 +144,44 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
         )
 
     def output_of(kept: Stored | None) -> GeneratedFunction:
-        known = state if kept is None else {"tuples": _kept_tuples(kept, fields)}
         assert operator.output is not None
         return specialise(
             operator.output,
             name="user_output",
             arguments=("key", "state", "emit"),
-            bindings={"key": _key_binding(key_types), "state": known},
+            bindings={"key": _key_binding(key_types), "state": known(kept)},
             kinds=key_kinds,
             parameters=_KERNEL_WORDS,
             **emits,
             **options,
         )
 
-    update = output = slide = kept = None
-    names: list[str] = []
-    # What a function reads is known once it is rewritten; the second time only that is passed, or kept.
-    if operator.update is not None:
-        read = update_of(list(readable)).reads.get("t", ())
-        names = [name for name in readable if name in read]
-        update = update_of(names)
-    elif operator.keeps_tuples:
-        every = Stored(tuple((name, column.kind) for name, column in readable.items()), len(inputs) > 1)
-        read = output_of(every).reads
-        if "tuples" in read:
-            names = [name for name in readable if name in read["tuples"]]
-            kept = Stored(tuple((name, readable[name].kind) for name in names), len(inputs) > 1)
-    if operator.output is not None:
-        output = output_of(kept)
-    if operator.slide is not None:
-        slide = specialise(
+    def slide_of(kept: Stored | None) -> GeneratedFunction:
+        assert operator.slide is not None
+        return specialise(
             operator.slide,
             name="user_slide",
             arguments=("key", "state", "left"),
-            bindings={"key": _key_binding(key_types), "state": state, "left": "left"},
+            bindings={"key": _key_binding(key_types), "state": known(kept), "left": "left"},
             kinds=key_kinds,
             parameters=(*_KERNEL_WORDS, "left"),
             **options,
         )
-    reads_key = any(f is not None and f"s.{key_field(0)}[key]" in f.source for f in (output, slide))
+
+    # What functions read is known once they are rewritten; the second time only that is passed, and kept.
+    tried = every if operator.keeps_tuples else None
+    first = [] if operator.update is None else [update_of(list(readable), tried)]
+    first += [] if tried is None or operator.output is None else [output_of(tried)]
+    first += [] if tried is None or operator.slide is None else [slide_of(tried)]
+    read = {role: {name for f in first for name in f.reads.get(role, ())} for role in ("t", "tuples")}
+    kept = None
+    if any("tuples" in f.reads for f in first):
+        kept = Stored(tuple((name, readable[name].kind) for name in readable if name in read["tuples"]), len(inputs) > 1)
+    names = [name for name in readable if name in read["t"] | read["tuples"]]
+    update = None if operator.update is None else update_of(names, kept)
+    output = None if operator.output is None else output_of(kept)
+    slide = None if operator.slide is None else slide_of(kept)
+    reads_key = any(f is not None and f"s.{key_field(0)}[key]" in f.source for f in (update, output, slide))
     columns = {name: readable[name] for name in names}
     kinds = [*(c.kind for c in columns.values()), *(f.kind for f in operator.state.values()), *operator.emits.values()]
     has_texts = len(texts.literals) > 1 or (reads_key and bool(key_kinds)) or any(map(holds_text, kinds))
@@ -212,7 +218,7 @@ def _kept_tuples(kept: Stored, fields: dict[str, FieldBinding | Unreadable]) -> 
             if dict(kept.columns)[name] == "bool":
                 value = f"({value} != 0)"
             here[name] = FieldBinding(value, kind=field.kind, valid=f"{cell(f'n_{name}')} != 0")
-    first, count = (f"s.{state_field(name)}[p]" for name in ("first", "count"))
+    first, _, count = (f"s.{name}[p]" for name in LIST_FIELDS)
     return ListBinding("tuples", first, "s.following[{node}]", count, here)
 
 

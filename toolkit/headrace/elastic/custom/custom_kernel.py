@@ -7,7 +7,7 @@ Included in the module of each custom operator (`template`), which supplies
     SLOTS           window instances a key may have at once; 1 if IS_SINGLE
     IS_SINGLE       one instance per key (WT=single), which slides
     IS_HELD_BACK    a later tuple may emit for an earlier boundary
-    update_run      f_U for tuples of one chunk that fall into the same windows
+    update_run      f_U for tuples of one chunk that fall into the same windows; `buffer` has room for a batch
     close_window    f_O for a window instance, and f_S: 1 if it slides on, 0 if it ends, -1 to give up
 
 Fields of a window instance lie where an aggregate's do: ``id * SLOTS + window %
@@ -183,7 +183,7 @@ def process(me, g, c, o, x, s, l, buffer, row, start, count):
                 return -1
         l[LAST_WINDOW] = max(l[LAST_WINDOW], latest)
         until = end_of_run(ts, refs, i, to_time(s, turn))
-        if update_run(me, c, o, x, s, l, ats[i:until], l[TICKS] + i, refs[i], until - i, earliest, latest) < 0:
+        if update_run(me, c, o, x, s, l, buffer, ats[i:until], l[TICKS] + i, refs[i], until - i, earliest, latest) < 0:
             return -1
         i = until
     count_ticks(s, l, me, count)

@@ -1,8 +1,8 @@
 """Windows that keep their tuples, the paper's defaults: f_U puts a tuple at the end of a list, f_S purges the stale.
 
 Included in the module of such an operator, which supplies what a node consists
-of. The list of a window instance is its state: FIRST and LAST node, and how many
-(`shape.LIST`); the nodes come from a pool that all instances share (`memory.stored`).
+of. The list of a window instance is its first and last node, and how many
+(`shape.LIST_FIELDS`); the nodes come from a pool that all instances share (`memory.stored`).
 """
 
 from headrace.kernel import kernel
@@ -15,25 +15,25 @@ def append_node(me, s, p):
     node = take_node(s.following, s.below, s.pool, s.own, me)
     if node == 0:
         return 0
-    if s.state_count[p] == 0:
-        s.state_first[p] = node
+    if s.list_count[p] == 0:
+        s.list_first[p] = node
     else:
-        s.following[s.state_last[p]] = node
-    s.state_last[p] = node
-    s.state_count[p] += 1
+        s.following[s.list_last[p]] = node
+    s.list_last[p] = node
+    s.list_count[p] += 1
     return node
 
 
 @kernel
 def purge_tuples(s, p, left):
     """f_S: the tuples before `left` are no longer in the window."""
-    first, count = purge(s.following, s.below, s.pool, s.kept_ts, s.state_first[p], left)
-    s.state_first[p] = first
-    s.state_count[p] -= count
+    first, count = purge(s.following, s.below, s.pool, s.kept_ts, s.list_first[p], left)
+    s.list_first[p] = first
+    s.list_count[p] -= count
 
 
 @kernel
 def forget_tuples(s, p):
     """The window instance ends."""
-    if s.state_count[p] != 0:
-        give_chain(s.below, s.pool, s.state_first[p])
+    if s.list_count[p] != 0:
+        give_chain(s.below, s.pool, s.list_first[p])

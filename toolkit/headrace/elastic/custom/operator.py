@@ -3,12 +3,13 @@
 =========  ========================  ==================================================
 the paper  function                  called
 =========  ========================  ==================================================
-f_U        update(state, t, emit)    for each tuple, in each window of each of its keys;
-                                     left out without state: keep the tuple
+f_U        update(state, t, emit)    for each tuple, in each window of each of its keys,
+           or update(key, state,     before the tuple is kept, if tuples are;
+           t, emit)                  left out without state: keep the tuple
 f_O        output(key, state, emit)  when a window expires
 f_S        slide(key, state, left)   with one instance per key (WT=single), when it has
-                                     moved on and now begins at `left`; of kept tuples:
-                                     forget those that lie before it
+                                     moved on and now begins at `left`, before those kept
+                                     tuples are forgotten that lie before it
 =========  ========================  ==================================================
 
 ``state.name`` are the fields of the window instance, ``t.name`` the columns of
@@ -48,10 +49,17 @@ class CustomOperator:
     output: Callable | None
     slide: Callable | None
     keeps_tuples: bool = False
-    """Neither state nor update is given: `output` may read the tuples of its window."""
+    """The functions may read the tuples of their window."""
     max_tuples: int = MAX_TUPLES
     bound: dict[Any, Any] = field(default_factory=dict, repr=False)
     """The functions as rewritten so far, by what they are applied to: rewriting reads their source file."""
+
+    @property
+    def update_arguments(self) -> tuple[str, ...]:
+        """The roles of its parameters: one with four reads the key of its window, too."""
+        code = getattr(getattr(self.update, "py_func", self.update), "__code__", None)
+        reads_key = code is not None and code.co_argcount == 4
+        return ("key", "state", "t", "emit") if reads_key else ("state", "t", "emit")
 
     @property
     def output_fields(self) -> list[pa.Field]:
@@ -75,6 +83,7 @@ def operator(
     update: Callable | None = None,
     output: Callable | None = None,
     slide: Callable | None = None,
+    keep_tuples: bool | None = None,
     max_tuples: int = MAX_TUPLES,
     name: str | None = None,
 ) -> CustomOperator:
@@ -93,7 +102,7 @@ def operator(
         Columns of the results beside event time and keys: name -> kind. Lists,
         sets and arrays become Arrow lists, maps become Arrow maps, sets and maps
         in the order of their keys.
-    update : function (state, t, emit), optional
+    update : function (state, t, emit) or (key, state, t, emit), optional
         f_U. Without it a tuple only makes its windows exist; without `state`
         too, each window keeps its tuples, the paper's default.
     output : function (key, state, emit), optional
@@ -105,7 +114,12 @@ def operator(
     slide : function (key, state, left), optional
         f_S, for ``instances="single"``: take out of the state what lies before
         `left`. Without it the state stays as it is. The instance ends when no
-        tuple of its key lies in it any more. Kept tuples leave by themselves.
+        tuple of its key lies in it any more. Kept tuples leave by themselves,
+        behind this call, which may read them for the last time.
+    keep_tuples : bool, optional
+        Windows keep their tuples beside `state`, and all three functions read them as
+        ``state.tuples``; in `update` those that came before t, which is kept behind the
+        call. By default they do without `state` and `update`.
     max_tuples : int, optional
         Most tuples kept at once, one for each of its windows and keys; with
         ``mode="sn"``, in each instance. More stop the run. Memory is taken as
@@ -212,6 +226,17 @@ def operator(
     >>> tagged.window(size=2).apply(
     ...     hr.operator(emits={"chars": "int64"}, output=longest_of)).to_arrow().to_pylist()[0]
     {'ts': 2, 'tag': 'a', 'chars': 9}
+
+    An `update` that reads the tuples before its own joins them:
+
+    >>> def meet(state, t, emit):
+    ...     for u in state.tuples:
+    ...         if u.input != t.input and abs(u.chars - t.chars) <= 1:
+    ...             emit(one=u.chars, other=t.chars)
+    >>> near = hr.operator(emits={"one": "int64", "other": "int64"}, update=meet, keep_tuples=True)
+    >>> both = hr.inputs(hr.stream(posts, event_time="ts"), hr.stream(posts, event_time="ts"))
+    >>> both.window(2, 1, instances="single").apply(near).to_arrow().to_pylist()[:2]
+    [{'ts': 1, 'one': 5, 'other': 5}, {'ts': 2, 'one': 9, 'other': 9}]
     """
     fields, columns = read_state(state), read_emits(emits)
     functions = {"update": update, "output": output, "slide": slide}
@@ -224,11 +249,15 @@ def operator(
             raise ParameterError(f"{label}={value!r}: give a function")
     if update is None and output is None:
         raise ParameterError("operator(): give update= or output=, else it can emit nothing")
-    keeps_tuples = update is None and state is None
-    if keeps_tuples and slide is not None:
+    if keep_tuples is not None and not isinstance(keep_tuples, bool):
+        raise ParameterError(f"keep_tuples={keep_tuples!r}: give True or False")
+    keeps_tuples = (update is None and state is None) if keep_tuples is None else keep_tuples
+    if keeps_tuples and slide is not None and state is None:
         raise ParameterError(
-            "slide=: windows without state= and update= keep their tuples, which leave by themselves; give state="
+            "slide=: windows without state= only keep their tuples, which leave by themselves; give state="
         )
+    if keeps_tuples and "tuples" in fields:
+        raise ParameterError("state={'tuples': ...}: that is what kept tuples are read by; give the field another name")
     if not isinstance(max_tuples, int) or isinstance(max_tuples, bool) or max_tuples < 1:
         raise ParameterError(f"max_tuples={max_tuples!r}: give a whole number of tuples, 1 or more")
     if max_tuples >= 2**31:

@@ -17,7 +17,6 @@ from headrace.elastic.custom import custom_kernel
 from headrace.elastic.custom.binding import bind, is_time, pasted
 from headrace.elastic.custom.results import CustomResults
 from headrace.elastic.custom.shape import (
-    LIST,
     Column,
     CustomShape,
     Input,
@@ -95,9 +94,7 @@ class CustomProgram(Program):
         key_arrays = tuple("float64" if pa.types.is_floating(kind) else "int64" for kind in key_types)
         holds = is_single and any(holds_text(field.kind) for field in operator.state.values())
         self.shape = CustomShape(
-            state=tuple((name, field.kind, field.first) for name, field in operator.state.items())
-            if self.bound.stored is None
-            else LIST,
+            state=tuple((name, field.kind, field.first) for name, field in operator.state.items()),
             emits=tuple(operator.emits.items()),
             inputs=tuple(self._input(side) for side in sides),
             slots=slots,
@@ -210,9 +207,6 @@ class CustomProgram(Program):
         words[custom_kernel.ADVANCE] = self.spec.window.advance
         return words
 
-    def scratch(self):
-        return np.zeros(1, np.int32)
-
     def state_bytes(self, id_limit):
         places = id_limit * self.shape.slots * bytes_per_place(self.shape)
         if self.shape.stored is None or self._state is None:
@@ -263,7 +257,7 @@ class CustomProgram(Program):
         if stage == custom_kernel.UPDATE:
             row = self._row_of(int(words[custom_kernel.CAUSE_REF]), stores)
             values["t"] = row
-            function, roles = operator.update, ("state", "t", "emit")
+            function, roles = operator.update, operator.update_arguments
         elif stage == custom_kernel.OUTPUT:
             function, roles = operator.output, ("key", "state", "emit")
         else:
@@ -279,9 +273,9 @@ class CustomProgram(Program):
                 explained.times = dict.fromkeys((time, "ts"), self.time_text(values["t"]["ts"]))
             return explained
         # There is no tuple at expiry: the window instance is what it failed on.
-        found = {name: _shown(value) for name, value in values["state"].items()}
+        found = {name: _shown(value) for name, value in values["state"].items() if name != "tuples"}
         if self.shape.stored is not None:
-            found = {"tuples": f"{len(values['state']['tuples'])} of them"}
+            found["tuples"] = f"{len(values['state']['tuples'])} of them"
         window = {"ts": boundary, "key": key, **{f"state.{n}": v for n, v in found.items()}}
         error = FunctionError(explained.args[0], explained.function, explained.file, explained.line, window)
         error.times = {"ts": self.time_text(boundary)} if is_timestamp else {}
@@ -298,13 +292,11 @@ class CustomProgram(Program):
         shape = self.shape
         window = self._window_before(boundary)
         place = key_id if shape.is_single else key_id * shape.slots + window % shape.slots
-        if shape.stored is not None:
-            return {"tuples": self._tuples_at(place)}
         functions = {custom_kernel.UPDATE: shape.update, custom_kernel.OUTPUT: shape.output}
         function = functions.get(stage, shape.slide)
         assert function is not None
         first = custom_kernel.SNAPSHOT
-        fields = {}
+        fields: dict[str, Any] = {} if shape.stored is None else {"tuples": self._tuples_at(place)}
         for i, (name, kind, _) in enumerate(shape.state):
             if not isinstance(kind, str):
                 saved = int(words[first + i]) if name in function.saves else None
@@ -344,7 +336,7 @@ class CustomProgram(Program):
         assert kept is not None
         state = self._state
         tuples = []
-        node = int(state.state_first[place])
+        node = int(state.list_first[place])
         while node != 0:
             part = {name: getattr(state, node_field(name))[node] for name, _ in kept.arrays()}
             values: dict[str, Any] = {"input": int(part["input"]) if kept.with_input else 0}

@@ -8,6 +8,8 @@ Fields of the kernels' bundle `s`::
     input_of[source]    which of the operator's inputs a source is
     state_x[place]      the user's field x; of a string its id; of a container the
                         HEAD words of its head; of an array its words
+    list_first[place], list_last[place], list_count[place]
+                        of the tuples that a window instance keeps: its nodes at both ends, and how many
     following ... own   the pool of nodes, where windows keep their tuples (`memory.stored`)
     kept_ts[node], kept_input[node], kept_c_x[node], kept_n_x[node]
                         of a kept tuple: time, input, value of column x, and whether it is not null
@@ -87,10 +89,6 @@ class Function:
     saves: tuple[str, ...]
 
 
-LIST = (("first", "int64", 0), ("last", "int64", 0), ("count", "int64", 0))
-"""State fields of a window instance that keeps its tuples."""
-
-
 @dataclass(frozen=True)
 class Stored:
     """What a kept tuple consists of, beside its event time.
@@ -98,7 +96,7 @@ class Stored:
     Parameters
     ----------
     columns : tuple of (str, str)
-        (name, kind) of what `output` reads; a validity goes with each.
+        (name, kind) of what functions read of it; a validity goes with each.
     with_input : bool
         Which input it came from: there are several.
     """
@@ -131,7 +129,7 @@ class CustomShape:
     output: Function | None
     slide: Function | None
     key_arrays: tuple[str, ...] = ()  # dtypes of key values that kernels read
-    stored: Stored | None = None  # then `state` is `LIST` and there is no `update`
+    stored: Stored | None = None  # what is kept of tuples, behind `update` if there is one
     is_local: bool = False  # windows are of days of a time zone
     holds_texts: bool = False  # state that outlives the windows of its tuples may hold strings
     has_arena: bool = False  # there are containers in the state, or functions make some
@@ -157,6 +155,9 @@ class CustomShape:
         """Whether a later tuple may emit for an earlier boundary."""
         return not self.is_single and self.slots > 1
 
+
+LIST_FIELDS = ("list_first", "list_last", "list_count")
+"""Of a window instance that keeps its tuples."""
 
 POOL_FIELDS = ("following", "below", "pool", "own")
 """The arrays of `memory.stored`."""
@@ -202,7 +203,8 @@ def counts_field(name: str) -> str:
 def fields_by_key(shape: CustomShape) -> list[str]:
     """Fields of `s` that lie by key and window slot, an element each; `present` first."""
     latest = ["latest"] if shape.is_single else []
-    return ["present", *latest, *(state_field(name) for name, kind, _ in shape.state if isinstance(kind, str))]
+    kept = LIST_FIELDS if shape.stored is not None else ()
+    return ["present", *latest, *kept, *(state_field(name) for name, kind, _ in shape.state if isinstance(kind, str))]
 
 
 def node_fields(stored: Stored) -> list[str]:

@@ -5,9 +5,8 @@ windows keep their tuples. This module writes what one set of functions, a
 `shape.CustomShape`, needs besides: how a result is emitted, how the functions are
 called, and with what.
 
-Without `update` and state, a window instance keeps its tuples: the state fields
-are then its list, FIRST, LAST and how many, and the columns that `output` reads
-are copied into the nodes.
+A window instance that keeps its tuples has a list of them beside its state: the
+columns that functions read are copied into the nodes, behind the call of `update`.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from headrace.elastic.build import kernels_of, units_text
 from headrace.elastic.custom import containers_kernel, custom_kernel, kept_kernel, texts_kernel
 from headrace.elastic.custom.shape import (
     ARENA_FIELDS,
+    LIST_FIELDS,
     LITERALS,
     POOL_FIELDS,
     TEMPORARIES,
@@ -129,7 +129,7 @@ from headrace.memory.arena import release
 _IMPORTS = """
 from headrace.elastic.epochs import UPDATES
 from headrace.elastic.failures import STORED_FULL
-from headrace.elastic.ownership import owns
+from headrace.elastic.ownership import owns, places_in_range, places_in_table
 from headrace.ingress.store import CHUNK, KEYS, OFFSETS, TS
 from headrace.ingress.store_kernel import keys_between, locate, validity_at, values_at
 from headrace.memory.atomics import view_f64, view_i32, view_i64, view_u8
@@ -140,7 +140,7 @@ from headrace.workers.worker_kernel import fail
 
 _RUN = """
 @kernel
-def update_run_{number}(me, c, o, x, s, l, ats, tick, ref, rows, earliest, latest):
+def update_run_{number}(me, c, o, x, s, l, buffer, ats, tick, ref, rows, earliest, latest):
     source, entry, at = locate(ref, {directory_width})
     row_ts = view_i64(x[source, entry + TS], CHUNK)
     first_ref = ref - at
@@ -151,22 +151,44 @@ def update_run_{number}(me, c, o, x, s, l, ats, tick, ref, rows, earliest, lates
     owner = c.owner[l[IN_FORCE]]
     updates = 0
 {keys}
-    for r in range(at, at + rows):
-        ts = row_ts[r]
-{values}
-        for q in range({keys_of_row}):
-            key = np.int64(keys[q])
-            if owns(key, low, width, scattered, owner, me):
-                updates += 1
-                for window in range(earliest, {until}):
-                    p = key * SLOTS + window % SLOTS
-                    if s.present[p] == 0:
-                        s.present[p] = 1
-{create}
-{update}
+{rows}
     c.meter[me, UPDATES] += updates * ({until} - earliest)
     return 0
 
+"""
+
+# No branch on who owns a key: with several instances nobody could predict it. A batch's rows fit into the buffer.
+_ROWS_WITH_ONE_KEY = """
+if scattered:
+    used = places_in_table(keys, at, at + rows, buffer, owner, me)
+else:
+    used = places_in_range(keys, at, at + rows, buffer, low, width)
+for i in range(used):
+    r = np.int64(buffer[i])
+    ts = row_ts[r]
+    key = np.int64(keys[r])
+{values}
+{windows}
+"""
+
+_ROWS_WITH_SEVERAL_KEYS = """
+for r in range(at, at + rows):
+    ts = row_ts[r]
+{values}
+    for q in range(offsets[r], offsets[r + 1]):
+        key = np.int64(keys[q])
+        if owns(key, low, width, scattered, owner, me):
+{windows}
+"""
+
+_WINDOWS = """
+updates += 1
+for window in range(earliest, {until}):
+    p = key * SLOTS + window % SLOTS
+    if s.present[p] == 0:
+        s.present[p] = 1
+{create}
+{update}
 """
 
 _ONE_INPUT = """
@@ -176,7 +198,7 @@ update_run = update_run_0
 
 _INPUTS = """
 @kernel
-def update_run(me, c, o, x, s, l, ats, tick, ref, rows, earliest, latest):
+def update_run(me, c, o, x, s, l, buffer, ats, tick, ref, rows, earliest, latest):
     which = s.input_of[ref >> SOURCE_SHIFT]
 {inputs}
     return 0
@@ -226,7 +248,7 @@ def generate(shape: CustomShape) -> str:
         return text + _ONE_INPUT
     calls = []
     for number in range(len(shape.inputs)):
-        call = f"update_run_{number}(me, c, o, x, s, l, ats, tick, ref, rows, earliest, latest)"
+        call = f"update_run_{number}(me, c, o, x, s, l, buffer, ats, tick, ref, rows, earliest, latest)"
         calls += [f"if which == {number}:", f"    return {call}"]
     return text + _INPUTS.format(inputs=indent("\n".join(calls), 1).rstrip("\n"))
 
@@ -274,6 +296,14 @@ def _store_text(shape: CustomShape) -> str:
 def _update_text(shape: CustomShape, number: int) -> str:
     """Write what becomes of a tuple in window instance `p`."""
     lines = ["s.latest[p] = ts"] if shape.is_single else []
+    if shape.update is not None:
+        lines += ["boundary = to_time(s, window * l[ADVANCE] + l[SIZE])", "cause = 2 * (tick + r - at) + 1"]
+        lines.append("l[CAUSE_REF] = first_ref + r")
+        values = [f"{part}_{c.parameter}" for c in shape.inputs[number].columns for part in ("c", "n")]
+        call = f"user_update({', '.join([CALL, 'ts', str(number), *values])})"
+        lines += _call_text(shape, shape.update, "UPDATE", call)
+        if shape.update.may_emit:
+            lines += ["if l[HALTED] != 0:", "    return -1"]
     if shape.stored is not None:
         values = {"ts": "ts", "input": str(number)}
         given = ", ".join(values.get(name, name) for name, _ in shape.stored.arrays())
@@ -282,14 +312,6 @@ def _update_text(shape: CustomShape, number: int) -> str:
             "    fail(c, STORED_FULL, me, first_ref + r, ts, 0, 0)",
             "    return -1",
         ]
-    elif shape.update is not None:
-        lines += ["boundary = to_time(s, window * l[ADVANCE] + l[SIZE])", "cause = 2 * (tick + r - at) + 1"]
-        lines.append("l[CAUSE_REF] = first_ref + r")
-        values = [f"{part}_{c.parameter}" for c in shape.inputs[number].columns for part in ("c", "n")]
-        call = f"user_update({', '.join([CALL, 'ts', str(number), *values])})"
-        lines += _call_text(shape, shape.update, "UPDATE", call)
-        if shape.update.may_emit:
-            lines += ["if l[HALTED] != 0:", "    return -1"]
     return "\n".join(lines) or "pass"
 
 
@@ -304,10 +326,10 @@ def _close_text(shape: CustomShape) -> str:
     if not shape.is_single:
         return "\n".join(lines + end)
     slide = ["pass"]
-    if shape.stored is not None:
-        slide = ["purge_tuples(s, p, left)"]
-    elif shape.slide is not None:
+    if shape.slide is not None:
         slide = _call_text(shape, shape.slide, "SLIDE", f"user_slide({CALL}, left)")
+    if shape.stored is not None:
+        slide.append("purge_tuples(s, p, left)")
     if shape.holds_texts:
         slide += ["if (window + 1) % windows_of_size(l) == 0:", *("    " + line for line in _hold_text(shape))]
     lines += ["left = to_time(s, (window + 1) * l[ADVANCE])", "if s.latest[p] >= left:"]
@@ -356,20 +378,29 @@ def _run_text(shape: CustomShape, number: int) -> str:
     if shape.update is not None and shape.update.may_emit:
         values += "\nl[ARRIVAL] = ats[r - at]"
     create = [f"s.{state_field(name)}[p] = {value}" for name, value in _first_values(shape)]
+    if shape.stored is not None:
+        create += [f"s.{name}[p] = 0" for name in LIST_FIELDS]
     for name, kind, _ in shape.state:
         if isinstance(kind, Array):
             here = place_of(kind)
             create += [f"for word in range({here}, {here} + {kind.size}):", f"    s.{state_field(name)}[word] = 0"]
+    until = "earliest + 1" if shape.is_single else "latest + 1"
+    windows = _WINDOWS.format(
+        until=until,
+        create=indent("\n".join(create) or "pass", 2).rstrip("\n"),
+        update=indent(_update_text(shape, number), 1).rstrip("\n"),
+    )
+    rows = (_ROWS_WITH_SEVERAL_KEYS if given.multi_key else _ROWS_WITH_ONE_KEY).format(
+        values=indent(values, 1).rstrip("\n"),
+        windows=indent(windows, 3 if given.multi_key else 1).rstrip("\n"),
+    )
     return _RUN.format(
         number=number,
         directory_width=directory_width(given.value_columns),
         columns=indent(columns, 1).rstrip("\n"),
         keys=indent(_SEVERAL_KEYS if given.multi_key else _ONE_KEY, 1).rstrip("\n"),
-        values=indent(values, 2).rstrip("\n"),
-        keys_of_row="offsets[r], offsets[r + 1]" if given.multi_key else "r, r + 1",
-        until="earliest + 1" if shape.is_single else "latest + 1",
-        create=indent("\n".join(create) or "pass", 6).rstrip("\n"),
-        update=indent(_update_text(shape, number), 5).rstrip("\n"),
+        rows=indent(rows, 1).rstrip("\n"),
+        until=until,
     )
 
 
@@ -436,6 +467,7 @@ def allocate_state(
     for name, kind, _ in shape.state:
         fields[state_field(name)] = reserved(places * cells_of(kind), dtype_of(kind))
     if shape.stored is not None:
+        fields |= {name: reserved(places, np.int64) for name in LIST_FIELDS}
         fields |= zip(POOL_FIELDS, stored.allocate(max_tuples, instances), strict=True)
         nodes = stored.nodes_of(max_tuples, instances) + 1
         fields |= {node_field(name): reserved(nodes, dtype) for name, dtype in shape.stored.arrays()}
@@ -455,6 +487,8 @@ def allocate_state(
 def bytes_per_place(shape: CustomShape) -> int:
     """Bytes of state of one window instance."""
     fields = sum(np.dtype(dtype_of(kind)).itemsize * cells_of(kind) for _, kind, _ in shape.state)
+    if shape.stored is not None:
+        fields += 8 * len(LIST_FIELDS)
     return 1 + fields + (8 if shape.is_single else 0)
 
 

@@ -23,7 +23,14 @@ from headrace.elastic.aggregate.shape import Layout
 from headrace.elastic.configuration import Configuration
 from headrace.elastic.custom import custom_kernel
 from headrace.elastic.custom.program import CustomProgram
-from headrace.elastic.custom.shape import ARENA_FIELDS, POOL_FIELDS, fields_by_key, node_fields, state_field
+from headrace.elastic.custom.shape import (
+    ARENA_FIELDS,
+    LIST_FIELDS,
+    POOL_FIELDS,
+    fields_by_key,
+    node_fields,
+    state_field,
+)
 from headrace.elastic.join.program import JoinProgram
 from headrace.elastic.section import ElasticSection
 from headrace.elastic.shared_nothing import instance_queues, router, transfer
@@ -82,7 +89,7 @@ class SharedNothingSection(ElasticSection):
         by_key = fields_by_key(shape)
         lists = None
         if shape.stored is not None:
-            first, last = (state_field(name) for name in ("first", "last"))
+            first, last, _ = LIST_FIELDS
             lists = Lists(first, last, POOL_FIELDS, self._fields(node_fields(shape.stored)))
         slots = 1 if shape.is_single else shape.slots
         heads = {state_field(n): width_of(k) if isinstance(k, SetOf | MapOf) else None for n, k in shape.containers}
