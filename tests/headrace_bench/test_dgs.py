@@ -30,7 +30,21 @@ def test_example_one_other_value_is_not_the_same():
         changed = [each.copy() for each in expected]
         changed[column][1] += 1
         assert not dgs_apps.same(SimpleNamespace(table=table), changed)
+        assert not dgs_apps.same(SimpleNamespace(table=table), changed, in_order=False)
+    turned = table.take(pa.array(range(len(table)))[::-1])
+    assert dgs_apps.same(SimpleNamespace(table=turned), expected, in_order=False)
+    assert not dgs_apps.same(SimpleNamespace(table=turned), expected)
     assert not dgs_apps.same(SimpleNamespace(table=table.slice(1)), expected)
+
+
+@pytest.mark.parametrize("order", ["events", "none"])
+def test_oracle_page_views_through_a_run_are_those_of_the_loop(order):
+    """The program that is timed, from tables to a table: inlets, mailboxes, plan, collector."""
+    case = dgs_apps.Case("page views", 4_000, 0)
+    found = case.program.over(case.inputs).to_arrow(threads=2, leaves=2, max_threads=2, order=order)
+    expected = case.serial()[1]
+    assert dgs_apps.same(SimpleNamespace(table=found), expected, order == "events")
+    assert not dgs_apps.same(SimpleNamespace(table=found.slice(1)), expected, in_order=False)
 
 
 def test_example_the_plain_sums_are_what_runs_are_checked_with():

@@ -7,12 +7,13 @@ from headrace.kernel import kernel
 
 @kernel
 def steps(value, rounds):
-    """As `costly.worked`."""
+    """As `event_window.worked`."""
     x = (value & 0xFFFFFFFF) | 1
     for _ in range(rounds):
-        x ^= (x & 0x7FFFF) << 13
-        x ^= x >> 17
-        x ^= (x & 0x7FFFFFF) << 5
+        for _ in range(6):
+            x ^= (x & 0x7FFFF) << 13
+            x ^= x >> 17
+            x ^= (x & 0x7FFFFFF) << 5
     return value if x != 0 else value + 1
 
 

@@ -3,9 +3,32 @@
 from __future__ import annotations
 
 import headrace as hr
-from headrace_bench.costly import worked
+from headrace_bench.transacting import rounds_of
 
 STREAMS = 2
+STEPS = 6
+"""Of a round."""
+
+
+def worked(value, rounds):
+    """Six dependent steps a round, as `costly.worked` makes them one by one; `value` comes out as it was.
+
+    A function of a user looks, in each turn of a loop whose length it does not know, whether the run is to stop. Where a turn
+    is a step of three instructions, that look is a quarter of it, and what a processor overlaps of two events it overlaps no
+    more: that would be measured, and not plans.
+    """
+    x = (value & 0xFFFFFFFF) | 1
+    for _ in range(rounds):
+        for _ in range(6):
+            x ^= (x & 0x7FFFF) << 13
+            x ^= x >> 17
+            x ^= (x & 0x7FFFFFF) << 5
+    return value if x != 0 else value + 1
+
+
+def rounds_for(cost_ns):
+    """How many rounds take so long."""
+    return max(1, round(rounds_of(cost_ns) / STEPS)) if cost_ns else 0
 
 
 def add(state, e, emit):
@@ -39,4 +62,4 @@ WINDOW = hr.program(
 )
 
 
-__all__ = ["STREAMS", "WINDOW"]
+__all__ = ["STREAMS", "WINDOW", "rounds_for", "worked"]

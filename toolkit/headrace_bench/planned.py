@@ -1,7 +1,7 @@
 """A program over events that lie in the stores of its inputs: mailboxes and workers without ingress.
 
 All events are encoded and stored before the clock starts. Then a thread for each input puts them into mailboxes, as inlets
-do, the workers process them, and the collector takes the results; the clock stops when the last result has been promised.
+do, the workers process them, and the collector takes the results; the clock stops when it has given the last one on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace.memory.cells import read_cell
 from headrace.progress import END_OF_TIME
 from headrace.synchronization import mailbox_kernel, words
 from headrace.synchronization.options import ProgramOptions
@@ -22,7 +21,8 @@ from headrace.workers import worker_kernel
 from headrace.workers.pool import WorkerPool
 
 TIMEOUT_S = 300.0
-_MOMENT_S = 20e-6
+_LOOK_S = 0.1
+"""Between two looks at what went wrong."""
 
 
 class Results:
@@ -55,7 +55,7 @@ class Planned:
     Attributes
     ----------
     seconds : float
-        From the first event in a mailbox to the promise that there is no further result.
+        From the first event in a mailbox to the last result at the collector's consumer.
     table : Table
         What came out; `rows` has it as a list of dicts.
     joins : int
@@ -110,13 +110,11 @@ class Planned:
             for feeder in feeders:
                 feeder.start()
             limit = time.monotonic() + TIMEOUT_S
-            while not read_cell(c.words, words.OVER):
+            while not self._finished.wait(_LOOK_S):
                 if self._errors:
                     raise self._errors[0]
                 assert time.monotonic() < limit, f"the program did not come to its end within {TIMEOUT_S:.0f} s"
-                time.sleep(_MOMENT_S)
             self.seconds = time.perf_counter() - begin
-            assert self._finished.wait(TIMEOUT_S), "the collector did not come to its end"
             for feeder in feeders:
                 feeder.join()
         finally:

@@ -206,10 +206,14 @@ def test_oracle_what_is_held_goes_once_its_time_has_come(monkeypatch, steps):
         primary, numbers, halves = (np.array(column) for column in zip(*rows, strict=True))
         held.add([primary, numbers, -numbers, None, numbers + 7, halves])
         assert (held.count, held.earliest) == (len(kept), min(primary for primary, *_ in kept))
-        ready = held.release(bound)
-        got = list(zip(ready.primary.tolist(), ready.a.tolist(), ready.values[0].tolist(), strict=True))
-        assert got == [row for row in kept if row[0] <= bound]
-        assert (ready.b == -ready.a).all() and ready.c is None and (ready.at == ready.a + 7).all()
+        with held.release(bound) as ready:
+            got = list(zip(ready.primary.tolist(), ready.a.tolist(), ready.values[0].tolist(), strict=True))
+            assert got == [row for row in kept if row[0] <= bound]
+            assert (ready.b == -ready.a).all() and ready.c is None and (ready.at == ready.a + 7).all()
+            places = np.arange(len(ready)) if ready.index is None else ready.index
+            backwards = ready.at_places(places[::-1])
+            assert backwards.primary.tolist() == ready.primary.tolist()[::-1] and backwards.c is None
+            assert backwards.values[0].tolist() == ready.values[0].tolist()[::-1]
         kept = [row for row in kept if row[0] > bound]
         assert held.earliest == min([END_OF_TIME, *(primary for primary, *_ in kept)])
 
@@ -223,7 +227,9 @@ def test_example_room_for_many_stays_while_it_is_wanted():
 
     def pass_through(rows, later=()):
         held.add([np.concatenate([rows, later]).astype(np.int64)] * 5)
-        assert held.release(10**9).a.tolist() == rows.tolist() and held.count == len(later)
+        with held.release(10**9) as ready:
+            assert ready.a.tolist() == rows.tolist()
+        assert held.count == len(later)
         return held._columns[0]
 
     wide = pass_through(many)
@@ -240,9 +246,12 @@ def test_example_room_for_many_stays_while_it_is_wanted():
     for _ in range(6):
         now[0] += 1.1 * collector.KEPT_S
         held.add([few] * 5)
-        assert len(held.release(10**9)) == len(few) and held.count == 1
+        with held.release(10**9) as ready:
+            assert len(ready) == len(few)
+        assert held.count == 1
     assert len(wide) > len(held._columns[0]) == room
-    assert held.release(END_OF_TIME).a.tolist() == [10**9 + 1]
+    with held.release(END_OF_TIME) as ready:
+        assert ready.a.tolist() == [10**9 + 1]
 
 
 def rests_of(monkeypatch, waiting):

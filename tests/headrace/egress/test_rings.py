@@ -245,14 +245,14 @@ PLANTED = {
         f"{AHEAD}|{WRONG}",
     ),
     "the ring takes one record too many": (
-        "    if head - load_acquire(o.tail, me * CELL) >= capacity:\n",
-        "    if head - load_acquire(o.tail, me * CELL) > capacity:\n",
+        "    if head - load_acquire(o.tail, me * CELL) >= capacity and not",
+        "    if head - load_acquire(o.tail, me * CELL) > capacity and not",
         WRONG,
     ),
     "a full ring does not look again before it sleeps": (
-        "            if head - load_acquire(o.tail, me * CELL) < capacity:\n"
-        "                cancel(o.words, INSTANCES_WAITING)\n                break\n",
-        "            if False:\n                break\n",
+        "        if head - load_acquire(o.tail, me * CELL) < capacity:\n"
+        "            cancel(o.words, INSTANCES_WAITING)\n            break\n",
+        "        if False:\n            break\n",
         ASLEEP,
     ),
     "who drained a full ring wakes nobody": (

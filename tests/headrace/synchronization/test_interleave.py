@@ -70,8 +70,7 @@ def collect(c, o, s):
             s.rows.append(held.pop(0))
             s.most_held = max(s.most_held, len(held))
         if s.ordered and load_relaxed(c.words, RELEASED) != len(s.rows):
-            store_release(c.words, RELEASED, len(s.rows))  # B2
-            signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)
+            release_results(c, len(s.rows))
         if bound == END_OF_TIME:
             stop_workers(c)
             signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)
@@ -103,7 +102,8 @@ def replan_due(c, s):
                 come_into_force(c, due)
             exchange(c.words, PROMISING, 0)
             let_go(c)
-        pause()
+        else:  # having waited in there, it has to look at OVER again before it waits here
+            pause()
     let_go(c)
 
 
@@ -169,15 +169,16 @@ NOT_EARLY = (LOOP, "        install(c, row)\n        planned += 1\n",
              "        planned += 1\n")  # fmt: skip
 IN_TWO_STEPS = (
     TREE,
-    "    run_rows(me, c, o, x, s, l, n, tag, i, begin, end)\n",
-    "    for row in range(begin, end):\n        find_row(c, s, n, me, tag != number)\n        cut()\n"
-    "        write_row(o, s, l, n, me, i, row)\n",
+    "        run_rows(me, c, o, x, s, l, n, tag, i, begin, end)\n",
+    "        for row in range(begin, end):\n            find_row(c, s, n, me, tag != number)\n            cut()\n"
+    "            write_row(o, s, l, n, me, i, row)\n",
 )
 """Others may run between what an update reads of its state and what it writes."""
 
 CONSTANTS = {
     # A cell is one word here, so what lies beside one needs a place of its own.
-    "AT": 5, "COUNTED": 6, "QUEUE_CELLS": 7, "MERGED": 2, "INPUT_CELLS": 3,
+    "AT": 5, "COUNTED": 6, "WAKE_AT": 7, "QUEUE_CELLS": 8, "MERGED": 2, "INPUT_CELLS": 3, "FEW": 1, "BLOCK": 2,
+    "LOOKS": 0,  # a pause stands for a wait until something changes, and these end by themselves
     "STATE": 0,  # of a node; workers' meters have another one, which nobody reads here
     "CAPACITY": 4, "RUNS": 4, "ROWS_AT_A_TIME": 2, "LEAST_LEAVE": 2, "SPAN": 6, "MOST_RESULTS": 4,
 }  # fmt: skip
@@ -242,7 +243,7 @@ def case(
         control.dependents.extend(layout.dependents[q])
         control.form.append([queue.input, queue.node, names.index(queue.tag), first, len(control.dependents),
                              len(names) if queue.tag in entries else -1])  # fmt: skip
-        control.queue[q * cells + k.DONE_TS] = MIN_TIME
+        control.queue[q * cells + k.DONE_TS], control.queue[q * cells + k.WAKE_AT] = MIN_TIME, NEVER
     for n, place in enumerate(places):
         first = len(control.owned)
         control.owned.extend(layout.queues_of(n))
@@ -376,6 +377,7 @@ def test_interleave_one_leaf_in_all_schedules_with_one_preemption(memory):
 
 # -- planted mistakes ----------------------------------------------------------------------------------
 
+TAILS = "    for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):\n        tail = c.queue[queue_cell(q, PENDING)]\n"
 ROWS = r"rows \["
 ASLEEP = "deadlock"
 NO_STATE = "no state|writes over"
@@ -385,8 +387,7 @@ GONE = "TypeError"
 PLANTED = {
     "the frontier is published before the tails": (
         "two at a time", ROWS, SC,
-        (MAILBOX, "    news = count > 0\n",
-         "    news = count > 0\n    store_release(c.input, input_cell(i, FRONTIER), ts)\n"),
+        (MAILBOX, TAILS, "    store_release(c.input, input_cell(i, FRONTIER), ts)\n" + TAILS),
     ),
     "the frontier does not move": (
         "a window", ASLEEP, SC,
@@ -399,9 +400,8 @@ PLANTED = {
     ),
     "rows are admitted before the tails are published": (
         "ties of one input", ROWS, SC,
-        (MAILBOX, "    news = count > 0\n",
-         "    news = count > 0\n"
-         "    store_release(c.input, input_cell(i, ADMITTED), load_relaxed(c.input, input_cell(i, ADMITTED)) + count)\n"),
+        (MAILBOX, TAILS,
+         "    store_release(c.input, input_cell(i, ADMITTED), load_relaxed(c.input, input_cell(i, ADMITTED)) + count)\n" + TAILS),
         (MAILBOX, "    store_release(c.input, input_cell(i, ADMITTED), load_relaxed(c.input, input_cell(i, ADMITTED)) + count)\n"
          "    if ts >", "    if ts >"),
     ),
@@ -428,12 +428,27 @@ PLANTED = {
         "a window", ROWS, SC,
         (TREE, "    if l[OUT_HEAD] != load_relaxed(o.head, me * CELL):\n"
          "        publish(o, me, l[OUT_HEAD], MIN_TIME, MIN_TIME)  # M1, M2\n", ""),
-        (TREE, "    pass_rows(c, x, q, end, last)  # M3\n",
-         "    pass_rows(c, x, q, end, last)\n    publish(o, me, l[OUT_HEAD], MIN_TIME, MIN_TIME)\n"),
+        (TREE, "    pass_rows(c, q, head, at, total, ts_of(c, x, i, last))  # M3\n",
+         "    pass_rows(c, q, head, at, total, ts_of(c, x, i, last))\n    publish(o, me, l[OUT_HEAD], MIN_TIME, MIN_TIME)\n"),
     ),
     "nobody says that there is room": (
         "full mailboxes", ASLEEP, SC,
-        (MAILBOX, " + end - begin)\n    signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)\n", " + end - begin)\n"),
+        (MAILBOX, " and passed >= load_relaxed(c.queue, queue_cell(q, WAKE_AT)):\n", " and False:\n"),
+    ),
+    "who waits for room wants more than there is": (
+        "full mailboxes", ASLEEP, SC,
+        (MAILBOX, "passed + (waiting + 1) // 2 if waiting > 0", "passed + waiting + 1 if waiting > 0"),
+    ),
+    "who waits says when after a look for room": (
+        "a full mailbox", ASLEEP, SC,
+        (MAILBOX, "        say_when(c, i)  # S0\n", ""),
+        (MAILBOX, "        if taken == 0 and load_acquire(stop, 0) == 0:\n",
+         "        say_when(c, i)\n        if taken == 0 and load_acquire(stop, 0) == 0:\n"),
+    ),
+    "what is processed is more than may be": (
+        "two at a time", ROWS, SC,
+        (TREE, "        end = rows_below(c, x, i, begin, min(run_end, begin + ROWS_AT_A_TIME - total), limit_ts, limit_place)\n",
+         "        end = min(run_end, begin + ROWS_AT_A_TIME - total)\n"),
     ),
     "nobody looks again before waiting for room": (
         "a full mailbox", ASLEEP, SC,
@@ -536,8 +551,12 @@ PLANTED = {
     ),
     "nobody says that an input is not ahead any more": (
         "an input is not ahead any more", ASLEEP, SC,
-        (MAILBOX, "        news = True\n        signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)\n",
-         "        news = True\n"),
+        (MAILBOX, "        if load_acquire(c.words, RESULTS) - load_acquire(c.words, RELEASED) > MOST_RESULTS:\n",
+         "        if False:\n"),
+    ),
+    "nobody says that results are released": (
+        "results wait for who lags", ASLEEP, SC,
+        (MAILBOX, "    if load_acquire(c.words, RESULTS) - before > MOST_RESULTS:\n", "    if False:\n"),
     ),
     "nobody says that rows are counted": (
         "threads change, far behind", ASLEEP, SC,

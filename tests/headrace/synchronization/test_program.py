@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -235,3 +236,25 @@ def test_example_what_a_fork_sees():
     with pytest.raises(ParameterError, match="'stop' has no key"):
         ("stop", 5) in left  # noqa: B015
     assert repr(left) == f"{{inc[{part}], stop}}"
+
+
+def tell(x, say):
+    say(kind="small" if x < 5 else "large")
+    if x == 7:
+        say(x=x, kind="seven")
+
+
+def add_and_tell(state, e, emit):
+    state.sum += e.x
+    tell(e.x, emit)
+
+
+@pytest.mark.interpreted
+def test_example_what_a_helper_leaves_out_is_null():
+    program = hr.program(
+        tags={"value": {"x": "int64"}}, depends=[("value", "value")], state={"sum": "int64"},
+        emits={"kind": "string", "x": "int64"}, update={"value": add_and_tell},
+    )  # fmt: skip
+    found = program.over({"value": pa.table({"ts": [1, 2, 3], "x": [1, 7, 9]})}).to_arrow(threads=1)
+    assert found["kind"].to_pylist() == ["small", "large", "seven", "large"]
+    assert found["x"].to_pylist() == [None, None, 7, None]

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -53,17 +53,47 @@ KEPT_S = 10.0
 class Records:
     """Drained result records as columns; `b` and `c` are None where the finisher does not read them.
 
-    `words` has the lists that columns of positions refer to, where there are any.
+    `words` has the lists that columns of positions refer to, where there are any. With `index`, they are the rows at these
+    places of the columns that were `given`: one is brought together when it is asked for, and seldom are all of them.
     """
 
-    __slots__ = ("a", "at", "b", "c", "primary", "values", "words")
-
-    def __init__(self, primary, a, b, c, at, values, words: Payload | None = None):
-        self.primary, self.a, self.b, self.c, self.at, self.values = primary, a, b, c, at, values
-        self.words = words
+    def __init__(self, primary, a, b, c, at, values, words: Payload | None = None, index: np.ndarray | None = None):
+        self.given, self._values = (primary, a, b, c, at), values
+        self.index, self.words = index, words
 
     def __len__(self) -> int:
-        return len(self.primary)
+        return len(self.given[0]) if self.index is None else len(self.index)
+
+    def _chosen(self, column: Any) -> Any:
+        return column if self.index is None or column is None else column.take(self.index)
+
+    @cached_property
+    def primary(self) -> Any:
+        return self._chosen(self.given[0])
+
+    @cached_property
+    def a(self) -> Any:
+        return self._chosen(self.given[1])
+
+    @cached_property
+    def b(self) -> Any:
+        return self._chosen(self.given[2])
+
+    @cached_property
+    def c(self) -> Any:
+        return self._chosen(self.given[3])
+
+    @cached_property
+    def at(self) -> Any:
+        return self._chosen(self.given[4])
+
+    @cached_property
+    def values(self) -> list[Any]:
+        return [self._chosen(column) for column in self._values]
+
+    def at_places(self, places: np.ndarray) -> Records:
+        """Those at these places of the columns given."""
+        return Records(*self.given, self._values, self.words, places)
 
 
 class Held:
@@ -101,17 +131,32 @@ class Held:
         self.count = count
         self.earliest = min(self.earliest, int(first.min()))
 
-    def release(self, bound: int) -> Records:
-        """Take the records up to `bound` out; they are read before anything is added again."""
+    @contextmanager
+    def release(self, bound: int) -> Iterator[Records]:
+        """Take the records up to `bound` out: they are read while it lasts."""
         held = [None if column is None else column[: self.count] for column in self._columns]
-        is_ready = held[0] <= bound
-        ready = held if is_ready.all() else [None if column is None else column[is_ready] for column in held]
-        rest = [] if ready is held else [None if column is None else column[~is_ready] for column in held]
-        self._give_back()
-        self.count, self.earliest = 0, END_OF_TIME
-        if rest:
-            self.add(rest)
-        return Records(*ready[:_HEAD_COLUMNS], ready[_HEAD_COLUMNS:])
+        first = held[0]
+        assert first is not None
+        is_ready = first <= bound
+        index, rest = None, np.zeros(0, np.int64)
+        if not is_ready.all():
+            index, rest = np.flatnonzero(is_ready), np.flatnonzero(~is_ready)
+        yield Records(*held[:_HEAD_COLUMNS], held[_HEAD_COLUMNS:], index=index)
+        self._keep(rest)
+
+    def _keep(self, rest: np.ndarray) -> None:
+        """What is left, at these places, moves to the front."""
+        columns, count = self._columns, self.count
+        self.count = len(rest)
+        for column in columns:
+            if column is not None and len(rest):
+                column[: len(rest)] = column[:count].take(rest)
+        first = columns[0]
+        assert first is not None
+        self.earliest = int(first[: len(rest)].min()) if len(rest) else END_OF_TIME
+        self._give_back(count)
+        if self._columns is not columns:
+            self._fill(0, [None if column is None else column[: len(rest)] for column in columns])
 
     def copies(self) -> list[np.ndarray | None]:
         """Copy what is held."""
@@ -122,12 +167,12 @@ class Held:
         """The value columns of what is held."""
         return [column[: self.count] for column in self._columns[_HEAD_COLUMNS:] if column is not None]
 
-    def _give_back(self) -> None:
-        """Halve more room than there was from the start, if for long little of it was wanted; nothing held is needed."""
+    def _give_back(self, held: int) -> None:
+        """Halve more room than there was from the start, if for long little of it was wanted, as for the `held` just now."""
         if self._room == _ROOM:
             return
         now = self._clock()
-        if self.count > self._room // 4:
+        if held > self._room // 4:
             self._wanted_s = now
         elif now - self._wanted_s > KEPT_S:
             self._columns, self._wanted_s = self._reserve(max(_ROOM, self._room // 2)), now
@@ -221,6 +266,8 @@ class Collector:
         Whether the operator's sources wait for room just now.
     lists : sequence of (int, int)
         Pairs of value columns that hold lists: positions, as of `words_ring.write_words`, and numbers of words.
+    rest : float
+        As `REST`.
     """
 
     def __init__(
@@ -233,8 +280,9 @@ class Collector:
         is_last: bool = True,
         is_saturated: Callable[[], bool] = lambda: False,
         lists: Sequence[tuple[int, int]] = (),
+        rest: float = REST,
     ):
-        self._out, self._is_saturated = out, is_saturated
+        self._out, self._is_saturated, self._rest = out, is_saturated, rest
         b, c = (out.b, out.c) if finisher.reads_b_and_c else (None, None)
         self._columns = [out.primary, out.a, b, c, out.at, *value_columns]
         self._finisher, self._consumers, self._on_progress = finisher, consumers, on_progress
@@ -278,7 +326,8 @@ class Collector:
             return True
         # What is held back is gone through only when some of it may go.
         if held.count and held.earliest <= bound:
-            self._release(held.release(bound))
+            with held.release(bound) as records:
+                self._release(records)
             if self._payload is not None:
                 self._payload.forget(held.values)
         if watermark > self.watermark:
@@ -343,7 +392,7 @@ class Collector:
         batch = self._finisher.finish(records)
         now = time.monotonic_ns()
         if len(records) < FEW_ROWS:
-            self._rest_s = min(MOST_REST_S, REST * (now - begin) / 1e9) if self._is_saturated() else 0.0
+            self._rest_s = min(MOST_REST_S, self._rest * (now - begin) / 1e9) if self._is_saturated() else 0.0
         self.latency.add(now - records.at)
         self.last_emission_ns = now
         self.rows += batch.num_rows

@@ -10,7 +10,9 @@ from headrace.ingress.columns import as_arrow
 from headrace.ingress.keys import KeyDictionary
 
 
-def emitted_column(words: np.ndarray, kind: pa.DataType, is_float: bool, texts: KeyDictionary | None) -> pa.Array:
+def emitted_column(
+    words: np.ndarray, kind: pa.DataType, is_float: bool, texts: KeyDictionary | None, is_copy: bool = False
+) -> pa.Array:
     """Make a column of the words of an emitted field.
 
     Parameters
@@ -22,6 +24,8 @@ def emitted_column(words: np.ndarray, kind: pa.DataType, is_float: bool, texts: 
         Whether the words are bits of float64.
     texts : KeyDictionary or None
         Of strings, if there are any.
+    is_copy : bool
+        Nobody else has `words`.
 
     Examples
     --------
@@ -34,7 +38,7 @@ def emitted_column(words: np.ndarray, kind: pa.DataType, is_float: bool, texts: 
         return cast(strings, kind)
     if pa.types.is_boolean(kind):
         return pa.array(words != 0, kind)
-    values = words.copy()  # Arrow would refer to the collector's arrays, which it writes over
+    values = words if is_copy else words.copy()  # Arrow would refer to the collector's arrays, which it writes over
     values = values.view(np.float64) if is_float else values
     if pa.types.is_temporal(kind):
         return as_arrow(values, kind)

@@ -136,24 +136,32 @@ def allocate(
     )
 
 
+@kernel(borrows=True, seldom=True)
+def await_slot(o, me, head):
+    """Wait until record number `head` fits into the ring. False when stopped."""
+    capacity = o.primary.shape[1]
+    store_release(o.head, me * CELL, head)
+    signal(o.words, COLLECTOR_WAITING, o.event, RELEASE_EVENT)
+    turn(o.meter, me, ROOM_NS)
+    while True:
+        ticket = prepare(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT)
+        if head - load_acquire(o.tail, me * CELL) < capacity:
+            cancel(o.words, INSTANCES_WAITING)
+            break
+        if load_acquire(o.words, OUT_STOP) != 0:
+            cancel(o.words, INSTANCES_WAITING)
+            return False
+        sleep(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT, ticket, WAIT_NS)
+    turn(o.meter, me, BUSY_NS)
+    return True
+
+
 @kernel
 def reserve_slot(o, me, head):
     """Wait until record number `head` fits into the ring. Its slot, or -1 when stopped."""
     capacity = o.primary.shape[1]
-    if head - load_acquire(o.tail, me * CELL) >= capacity:
-        store_release(o.head, me * CELL, head)
-        signal(o.words, COLLECTOR_WAITING, o.event, RELEASE_EVENT)
-        turn(o.meter, me, ROOM_NS)
-        while True:
-            ticket = prepare(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT)
-            if head - load_acquire(o.tail, me * CELL) < capacity:
-                cancel(o.words, INSTANCES_WAITING)
-                break
-            if load_acquire(o.words, OUT_STOP) != 0:
-                cancel(o.words, INSTANCES_WAITING)
-                return -1
-            sleep(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT, ticket, WAIT_NS)
-        turn(o.meter, me, BUSY_NS)
+    if head - load_acquire(o.tail, me * CELL) >= capacity and not await_slot(o, me, head):
+        return -1
     return head & (capacity - 1)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from headrace.egress import rings
-from headrace.egress.collector import Collector, Consumer
+from headrace.egress.collector import REST, Collector, Consumer
 from headrace.errors import HeadraceError
 from headrace.kernel import compile_now
 from headrace.memory.cells import publish_cell, read_cell
@@ -43,6 +43,8 @@ class CollectedSection(Section, Protocol):
     """What makes rows of result records."""
     result_lists: Sequence[tuple[int, int]] = ()
     """Pairs of result columns that hold lists, as of `Collector`."""
+    collector_rest: float = REST
+    """How long the collector rests while sources wait for room; see `REST`."""
     collector: Collector | None = None
     _run: RunContext
 
@@ -127,7 +129,7 @@ class CollectedSection(Section, Protocol):
         """Make the collector, which hands results to these; `is_last`: no other operator follows."""
         self.collector = Collector(
             self.out, self.result_columns, self.finisher, list(consumers), self.release, is_last=is_last,
-            is_saturated=self.is_saturated, lists=self.result_lists,
+            is_saturated=self.is_saturated, lists=self.result_lists, rest=self.collector_rest,
         )  # fmt: skip
 
     def let_go(self) -> None:

@@ -63,7 +63,7 @@ Running:
 ``weighing``          rates and costs, from the counters of one that runs
 ``adaptive``          a better plan when rates change: a controller
 ``options``           what `start` may be told of this engine
-``results``           from result records to rows
+``results``           from result records to rows; ``order_kernel`` has their order
 ``measures``          what is measured, declared once
 ``measuring``         from the workers' counters to a snapshot
 ``waiting``           who waits for whom

@@ -251,6 +251,9 @@ def _bind_tag(
             parameters=(*EVENT_WORDS, *values),
             emits=emits,
             emit=f"give(me, c, o, l, i, row, ts{places})",
+            # One that emits is too large for LLVM to copy it to the loop over rows by itself, and the call, with all that an
+            # event may need, would cost more than what most do.
+            decorator="compiled_user_within",
             **options,
         )
 

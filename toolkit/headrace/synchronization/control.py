@@ -172,7 +172,7 @@ def write_plan(c: PlanArrays, layout: Layout, tags: Sequence[str], by_entry: Seq
         at += len(dependents)
         cell = number * words.QUEUE_CELLS * CELL
         c.queue[cell : cell + words.QUEUE_CELLS * CELL] = 0
-        c.queue[cell + words.DONE_TS] = MIN_TIME
+        c.queue[cell + words.DONE_TS], c.queue[cell + words.WAKE_AT] = MIN_TIME, words.NEVER
     for number in range(len(c.given)):
         own = layout.queues_from(number)
         c.given[number, [words.FIRST_QUEUE, words.END_QUEUE]] = own[0], own[-1] + 1

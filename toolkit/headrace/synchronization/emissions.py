@@ -20,7 +20,8 @@ _NOTHING = {"string": "", "bool": False, "float64": 0.0, "float32": 0.0}
 
 def fields_left_out(functions: Iterable[CapturedFunction], emits: Mapping[str, Kind]) -> tuple[str, ...]:
     """Return the fields that some emission does not give."""
-    absent = {name for function in functions for call in _emissions(function) for name in _absent(call, emits)}
+    calls = (call for function in functions for call in _all_emissions(function, frozenset(function.parameters[-1:])))
+    absent = {name for call in calls for name in _absent(call, emits)}
     return tuple(name for name in emits if name in absent)
 
 
@@ -29,19 +30,27 @@ def flag_of(name: str) -> str:
     return f"{name} is null"
 
 
-def completed(function: CapturedFunction, emits: Mapping[str, Kind], optional: Iterable[str]) -> CapturedFunction:
+def completed(
+    function: CapturedFunction, emits: Mapping[str, Kind], optional: Iterable[str], names: frozenset[str] | None = None
+) -> CapturedFunction:
     """Give every emission all values, and a flag for each optional one.
 
     Parameters
     ----------
     function : CapturedFunction
-        An update.
+        An update, or a helper.
     emits : mapping of str to kind
     optional : iterable of str
         The fields of `fields_left_out`.
+    names : set of str, optional
+        What it calls ``emit``; an update its last parameter.
     """
-    function = dataclasses.replace(function, node=copy.deepcopy(function.node))
-    for call in _emissions(function):
+    names = frozenset(function.parameters[-1:]) if names is None else names
+    helpers = {name: completed(helper, emits, optional, own) for name, helper, own in _helpers(function, names)}
+    function = dataclasses.replace(
+        function, node=copy.deepcopy(function.node), helpers={**function.helpers, **helpers}
+    )
+    for call in _emissions(function, names):
         absent = _absent(call, emits)
         given = {name: _NOTHING.get(str(emits[name]), 0) for name in absent}
         given |= {flag_of(name): name in absent for name in optional}
@@ -51,12 +60,32 @@ def completed(function: CapturedFunction, emits: Mapping[str, Kind], optional: I
     return function
 
 
-def _emissions(function: CapturedFunction) -> Iterator[ast.Call]:
-    """The calls of its last parameter, ``emit``."""
-    emit = function.parameters[-1]
+def _emissions(function: CapturedFunction, names: frozenset[str]) -> Iterator[ast.Call]:
+    """Its own calls of what it has ``emit`` as."""
     for node in ast.walk(function.node):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == emit:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
             yield node
+
+
+def _helpers(function: CapturedFunction, names: frozenset[str]) -> Iterator[tuple[str, CapturedFunction, frozenset[str]]]:
+    """The helpers that it hands ``emit`` to, each with what that one has it as."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in function.helpers:
+            parameters = function.helpers[node.func.id].parameters
+            given = [*zip(parameters, node.args, strict=False), *((one.arg, one.value) for one in node.keywords)]
+            own = {name for name, value in given if name is not None and isinstance(value, ast.Name) and value.id in names}
+            found.setdefault(node.func.id, set()).update(own)
+    for name, own in found.items():
+        if own:
+            yield name, function.helpers[name], frozenset(own)
+
+
+def _all_emissions(function: CapturedFunction, names: frozenset[str]) -> Iterator[ast.Call]:
+    """Its own, and those of its helpers."""
+    yield from _emissions(function, names)
+    for _, helper, own in _helpers(function, names):
+        yield from _all_emissions(helper, own)
 
 
 def _absent(call: ast.Call, emits: Mapping[str, Kind]) -> list[str]:

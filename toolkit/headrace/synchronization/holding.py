@@ -21,7 +21,10 @@ from headrace.memory.atomics import exchange, pause
 from headrace.memory.cells import publish_cell, read_cell
 from headrace.synchronization import words
 from headrace.synchronization.control import PlanArrays
-from headrace.synchronization.tree_kernel import ask_to_hold, let_go
+from headrace.synchronization.tree_kernel import await_hold, let_go
+
+ASK_NS = 1_000_000
+"""How long it is waited for, without the interpreter, before whoever asks hears that he has to ask again."""
 
 
 @kernel
@@ -49,7 +52,7 @@ class Holding:
     def compile(self) -> None:
         """Compile what is called while the stream runs."""
         compile_now(begin_promising, (self._control.words, 0))
-        compile_now(ask_to_hold, (self._control,))
+        compile_now(await_hold, (self._control, 0))
         compile_now(let_go, (self._control,))
 
     @property
@@ -58,12 +61,12 @@ class Holding:
         return read_cell(self._control.words, words.OVER) != 0
 
     def ask(self, who: object) -> bool:
-        """Ask for it, again and again. True once everything is joined, and nobody else has it."""
+        """Ask for it, again and again, and wait for a moment. True once everything is joined, and nobody else has it."""
         if self._who is not who:
             if not self._asking.acquire(blocking=False):
                 return False
             self._who = who
-        return bool(ask_to_hold(self._control))  # R1
+        return bool(await_hold(self._control, ASK_NS))  # R1
 
     @contextmanager
     def at_rest(self, inlets: Sequence[Any]) -> Iterator[None]:

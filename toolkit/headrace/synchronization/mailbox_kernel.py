@@ -10,7 +10,7 @@ Rule        An event may be processed once no dependent queue has, or may get, a
             smaller rank: `limit_of`. A queue with events has its first one; an empty one may get the
             next event of its input, whose ts is not below FRONTIER, and whose row is not below ADMITTED.
 Invariants  I1  the runs of a queue are in the order of rows, and so of ranks
-            I2  only the input's feeder writes PENDING, TAIL, ADMITTED, FRONTIER, and runs from TAIL
+            I2  only the input's feeder writes PENDING, WAKE_AT, TAIL, ADMITTED, FRONTIER, and runs from TAIL
                 on; only who runs the queue's node writes HEAD, AT, DONE_TS, PASSED
             I3  who runs a node reads queues of the node, of nodes above it, which run only when it is
                 at rest (`tree_kernel`), and of nodes below, which are at rest: nobody else moves their HEAD
@@ -29,9 +29,11 @@ Ordering    F1 runs are written, F2 store_release TAIL of every queue written to
                     a queue that P2 and P3 find empty had, when L1 was read, no event below FRONTIER that
                     is not processed; else none below DONE_TS. So what is promised to the collector
                     is never ahead of a result that is not written
-            S1 SPACE_WAITING += 1 (`prepare`: a fence), S2 try again, S3 sleep; G1 HEAD, a FRONTIER, RELEASED or
-            MERGED moves, G2 fence, G3 SPACE_WAITING is read (`signal`)
-                    of the two fences one is first: S2 sees the room, or G3 sees who waits
+            S0 WAKE_AT of the input's queues, S1 SPACE_WAITING += 1 (`prepare`: a fence), S2 try again, S3 sleep; G1 PASSED,
+            a FRONTIER, RELEASED or MERGED moves, G2 fence, G3 SPACE_WAITING is read (`signal`); where it was PASSED,
+            only if that is at WAKE_AT or beyond; where FRONTIER or RELEASED, only if results held back were too many
+                    of the two fences one is first: S2 sees the room, or G3 sees who waits, and from when on. S2 reads
+                    RESULTS before what may move: if it misses the move, G3 reads as many results, or more
             K1 load_acquire HEAD of an input's queues, K2 rows before the first run's are freed, by the feeder,
             who alone writes runs                   M3 -> K1: who read a row is done with it
             K3 load_acquire PLANNED, K4 MERGED      who counts reads rows from MERGED on, which only grows, and
@@ -42,7 +44,9 @@ Bounded     What waits, by `CAPACITY` events of each input and `RUNS` runs of ea
             each input from its first one that is kept on (I6), so that one event that has to wait lets that many
             later ones of its input pass; and by `MOST_RESULTS` results held back (of the order of events only), beyond
             which an input waits unless its FRONTIER is the smallest.
-Progress    Before a feeder waits for room it publishes what it wrote (F2, F3). Inputs do not wait for each other in a
+Progress    Before a feeder waits for room it publishes what it wrote (F2, F3). To be woken for each few events would cost
+            more than they do, so it sleeps on until half of what one of its queues has is processed, which is at the latest
+            when one is empty: WAKE_AT is the rank of an event that is there. Inputs do not wait for each other in a
             circle. Let e be the event of smallest rank in any queue. An input that waits for room in queues, or
             for its span, has an event in a queue, of rank >= e, so its own next one is beyond e. One that waits for
             results to be released has a FRONTIER above the smallest of all; whose that is does not wait so. If that
@@ -60,10 +64,12 @@ from headrace.ingress.store_kernel import entry_of, place_of
 from headrace.kernel import kernel
 from headrace.memory.atomics import (
     CELL,
+    fence,
     fetch_add,
     load_acquire,
     load_relaxed,
     now_ns,
+    store_relaxed,
     store_release,
     view_i64,
 )
@@ -91,6 +97,7 @@ from headrace.synchronization.words import (
     INPUT_CELLS,
     LOST_WAKEUPS,
     MERGED,
+    NEVER,
     PASSED,
     PENDING,
     PLANNED,
@@ -104,6 +111,7 @@ from headrace.synchronization.words import (
     SPACE_EVENT,
     SPACE_WAITING,
     TAIL,
+    WAKE_AT,
     WIDTH,
 )
 
@@ -113,6 +121,11 @@ SPAN = 1 << 20
 """Rows of an input that may be kept, from the first one that is not processed on."""
 MOST_RESULTS = 1 << 20
 """Results that may wait for their turn before inputs wait that are ahead of others."""
+FEW = 8
+BLOCK = 64
+"""Events that are compared one by one, and then at a time, to find where those of one queue end."""
+SAID = 16
+"""Publications of which one wakes who waits for events, and the last: each may wake a thread, which finds them all."""
 ROOM_WAIT_NS = 2_000_000
 LOST_NS = 1_000_000_000
 
@@ -138,19 +151,22 @@ def run_of(q, number):
 
 @kernel
 def publish_events(c, i, ts, count):
-    """F2, F3: what was written, `count` events, is there for all to see, and no later event has a smaller ts or row."""
-    news = count > 0
+    """F2, F3: what was written, `count` events, is there for all to see, and no later event has a smaller ts or row.
+
+    True if that says more than before: whoever waits for events is to hear of it.
+    """
     for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
         tail = c.queue[queue_cell(q, PENDING)]
         if tail != load_relaxed(c.queue, queue_cell(q, TAIL)):
             store_release(c.queue, queue_cell(q, TAIL), tail)  # F2
     store_release(c.input, input_cell(i, ADMITTED), load_relaxed(c.input, input_cell(i, ADMITTED)) + count)
     if ts > load_relaxed(c.input, input_cell(i, FRONTIER)):
-        store_release(c.input, input_cell(i, FRONTIER), ts)  # F3
-        news = True
-        signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)
-    if news:
-        signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)
+        store_release(c.input, input_cell(i, FRONTIER), ts)  # F3, G1
+        fence()  # G2
+        if load_acquire(c.words, RESULTS) - load_acquire(c.words, RELEASED) > MOST_RESULTS:
+            signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)  # G3
+        return True
+    return count > 0
 
 
 @kernel
@@ -179,14 +195,36 @@ def is_ahead(c, i):
 @kernel
 def room_for(c, i):
     """Events of the input that there is room for, in its queues, in its store, and for their results."""
-    released = load_acquire(c.words, RELEASED)
-    if load_acquire(c.words, RESULTS) - released > MOST_RESULTS and is_ahead(c, i):
+    results = load_acquire(c.words, RESULTS)  # first: who moves RELEASED after this look at it sees as many, or more
+    if results - load_acquire(c.words, RELEASED) > MOST_RESULTS and is_ahead(c, i):
         return 0
     waiting = 0
     for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
         waiting += c.queue[queue_cell(q, COUNTED)] - load_acquire(c.queue, queue_cell(q, PASSED))
     kept = load_relaxed(c.input, input_cell(i, ADMITTED)) - first_kept(c, i)
     return min(CAPACITY - waiting, SPAN - kept)
+
+
+@kernel
+def end_of_same(queues, at, end):
+    """Where the events end that go into one queue, from `at` on."""
+    q = queues[at]
+    at += 1
+    few = min(end, at + FEW)
+    while at < few and queues[at] == q:
+        at += 1
+    if at < few:
+        return at
+    while at + BLOCK <= end:
+        differ = 0
+        for k in range(BLOCK):
+            differ |= queues[at + k] ^ q
+        if differ != 0:
+            break
+        at += BLOCK
+    while at < end and queues[at] == q:
+        at += 1
+    return at
 
 
 @kernel
@@ -214,16 +252,14 @@ def add(c, i, ts, queues, start, count, first_row, heartbeat):
         How many were taken. Never blocks.
     """
     count = min(count, room_for(c, i))
-    taken = 0
+    taken, said = 0, 0
     published = now_ns()
     while taken < count:
         before = taken
         limit = min(count, taken + heartbeat)
         while taken < limit:
             q = queues[start + taken]
-            length = 1
-            while taken + length < limit and queues[start + taken + length] == q:
-                length += 1
+            length = end_of_same(queues, start + taken, start + limit) - start - taken
             if q < 0:
                 taken += length
                 continue
@@ -242,9 +278,41 @@ def add(c, i, ts, queues, start, count, first_row, heartbeat):
             taken += length
         if taken > before:
             publish_events(c, i, ts[start + taken - 1], taken - before)
+            if said % SAID == 0:
+                signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)
+            said += 1
         if limit < 0:
             break
+    if taken > 0:
+        signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)  # of what was not said
     return taken
+
+
+@kernel
+def say_when(c, i):
+    """S0: who runs a node wakes the input once half of the events that a queue has are processed."""
+    for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
+        passed = load_acquire(c.queue, queue_cell(q, PASSED))
+        waiting = c.queue[queue_cell(q, COUNTED)] - passed
+        store_relaxed(c.queue, queue_cell(q, WAKE_AT), passed + (waiting + 1) // 2 if waiting > 0 else NEVER)
+
+
+@kernel
+def is_due(c, i):
+    """Whether the input is to be woken for what is processed."""
+    for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
+        if load_acquire(c.queue, queue_cell(q, PASSED)) >= load_relaxed(c.queue, queue_cell(q, WAKE_AT)):
+            return True
+    return False
+
+
+@kernel
+def passed_of(c, i):
+    """Events of the input that are processed."""
+    passed = 0
+    for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
+        passed += load_acquire(c.queue, queue_cell(q, PASSED))
+    return passed
 
 
 @kernel
@@ -258,23 +326,38 @@ def add_or_wait(c, i, ts, queues, start, count, first_row, heartbeat, stop):
     """
     taken = add(c, i, ts, queues, start, count, first_row, heartbeat)
     if taken == 0 and count > 0:
+        say_when(c, i)  # S0
         ticket = prepare(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)  # S1
-        before = room_for(c, i)
+        before, passed = room_for(c, i), passed_of(c, i)
         taken = add(c, i, ts, queues, start, count, first_row, heartbeat)  # S2
         if taken == 0 and load_acquire(stop, 0) == 0:
             timed_out = doze(c.signals, SPACE_EVENT, ticket, ROOM_WAIT_NS)  # S3
             # Who made room may not have come as far as G2 yet; if he has not for long, the wake-up was lost.
-            if timed_out and room_for(c, i) > before and doze(c.signals, SPACE_EVENT, ticket, LOST_NS):
+            is_owed = timed_out and (is_due(c, i) or (room_for(c, i) > before and passed_of(c, i) == passed))
+            if is_owed and doze(c.signals, SPACE_EVENT, ticket, LOST_NS):
                 fetch_add(c.words, LOST_WAKEUPS, 1)
         cancel(c.words, SPACE_WAITING)
+        for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
+            store_relaxed(c.queue, queue_cell(q, WAKE_AT), NEVER)  # it is awake: who processes events wakes nobody else for it
     return taken
 
 
 @kernel
 def promise(c, i, ts):
     """No later event of the input has a smaller ts. Always taken."""
-    publish_events(c, i, ts, 0)
+    if publish_events(c, i, ts, 0):
+        signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)
     return 1
+
+
+@kernel
+def release_results(c, count):
+    """B2: so many results are released in all. The collector's."""
+    before = load_relaxed(c.words, RELEASED)
+    store_release(c.words, RELEASED, count)  # G1
+    fence()  # G2
+    if load_acquire(c.words, RESULTS) - before > MOST_RESULTS:
+        signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)  # G3
 
 
 # -- what who runs a node sees
@@ -336,19 +419,16 @@ def rows_below(c, x, i, row, end, limit_ts, limit_place):
 
 
 @kernel
-def pass_rows(c, x, q, end, last_ts):
-    """M3: the events of the first run up to row `end` are processed, and their results written."""
-    head = c.queue[queue_cell(q, HEAD)]
-    at = run_of(q, head)
-    begin = c.runs[at + FIRST] + c.queue[queue_cell(q, AT)]
+def pass_rows(c, q, head, at, count, last_ts):
+    """M3: `count` events up to event `at` of run `head` are processed, the last one at `last_ts`, and their results written."""
     store_release(c.queue, queue_cell(q, DONE_TS), last_ts)
-    if end == c.runs[at + END]:
-        c.queue[queue_cell(q, AT)] = 0
-        store_release(c.queue, queue_cell(q, HEAD), head + 1)
-    else:
-        c.queue[queue_cell(q, AT)] = end - c.runs[at + FIRST]
-    store_release(c.queue, queue_cell(q, PASSED), load_relaxed(c.queue, queue_cell(q, PASSED)) + end - begin)
-    signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)
+    c.queue[queue_cell(q, AT)] = at
+    store_release(c.queue, queue_cell(q, HEAD), head)
+    passed = load_relaxed(c.queue, queue_cell(q, PASSED)) + count
+    store_release(c.queue, queue_cell(q, PASSED), passed)  # G1
+    fence()  # G2
+    if load_relaxed(c.words, SPACE_WAITING) != 0 and passed >= load_relaxed(c.queue, queue_cell(q, WAKE_AT)):
+        signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)  # G3
 
 
 @kernel
@@ -410,6 +490,7 @@ __all__ = [
     "pass_rows",
     "promise",
     "queue_cell",
+    "release_results",
     "rows_below",
     "run_of",
 ]

@@ -9,7 +9,8 @@ programs; what a program's functions do it calls by address (`build`)::
 
 Progress    Nobody waits while there is a leaf that is free and has something to process: who finds none looks
             again after he said that he waits, and sleeps until an input publishes or leaves are set
-            free (W1 to W3 and T2 to T4 of `tree_kernel`; F2, F3 of `mailbox_kernel`). Who passed over a leaf
+            free (W1 to W3 and T2 to T4 of `tree_kernel`; F2, F3 of `mailbox_kernel`, where `add` says it of the last
+            publication for all that it has not said it of, and never blocks before). Who passed over a leaf
             because another worker ran it relies on that one to look again: he does before he sleeps, and wakes the
             others before he parks (W4).
 Changes     A planned change comes once its row of the merged input is certain (`merged_rows`), which one worker at a time
@@ -69,6 +70,9 @@ from headrace.workers.changes_kernel import install
 from headrace.workers.worker_kernel import BUSY_NS, IDLE_NS, PARKED_NS, SPIN, await_stop, park, stopped, turn
 
 IDLE_WAIT_NS = 20_000_000
+LOOKS, PAUSES = 40, 20
+"""How often a worker looks again before it sleeps, and pauses between, some 20 us in all: a leaf at rest mostly waits for
+another one that is almost there, and to sleep and be woken takes longer than that."""
 
 
 @kernel
@@ -157,11 +161,34 @@ def look_around(me, c, o, x, s, l):
 
 
 @kernel
+def leaves_now(c):
+    """How many leaves may be taken, and how many are at rest or run by others."""
+    free = 0
+    for k in range(c.shape[LEAVES]):
+        if load_relaxed(c.node, node_cell(c.leaves[k], STATE)) == READY:
+            free += 1
+    return free, c.shape[LEAVES] - free
+
+
+@kernel
 def await_events(me, c, o, x, s, l):
     """Sleep until there may be something to do, or a moment."""
     turn(c.meter, me, IDLE_NS)
-    for _ in range(load_relaxed(c.words, SPIN)):
-        pause()
+    has_core = load_relaxed(c.words, SPIN) > 0
+    for _ in range(LOOKS):
+        free, taken = leaves_now(c)
+        if free > 0:
+            turn(c.meter, me, BUSY_NS)
+            if look_around(me, c, o, x, s, l):
+                promise_results(c, o, x)
+                return
+            turn(c.meter, me, IDLE_NS)
+        if taken == 0 and not has_core:
+            break  # what is missing comes from an input, who may want this core
+        for _ in range(PAUSES):
+            pause()
+        if not has_core:
+            yield_core()
     ticket = prepare(c.words, DATA_WAITING, c.signals, DATA_EVENT)  # W1
     turn(c.meter, me, BUSY_NS)
     change(c, x, False)

@@ -58,6 +58,8 @@ class Replanning:
 
     def __init__(self, section: Replanned):
         self._section = section
+        self._next: tuple[Any, Layout] | None = None
+        """The plan that is asked for, laid out: not while everything is at rest."""
 
     def change(
         self, plan: Any, is_wanted: Callable[[], bool] = lambda: True, then: Callable[[], None] = lambda: None
@@ -74,17 +76,22 @@ class Replanning:
         """
         section, holding = self._section, self._section.holding
         if holding.is_over:  # nothing is left that the plan could process
+            self._next = None
             holding.let_go(self)
             return True
+        if self._next is None or self._next[0] is not plan:
+            self._next = plan, lay_out(plan, section.states.bound.program, section.tags_by_input)
+        layout = self._next[1]
         if not holding.ask(self):  # R1
             return False
-        layout = lay_out(plan, section.states.bound.program, section.tags_by_input)
         with holding.at_rest(section.feeders):  # R2, R4
             if not is_wanted():
                 done = True
             elif done := self._write(layout):  # R3
                 then()
         holding.let_go(self)  # R5
+        if done:
+            self._next = None
         return done
 
     def _write(self, layout: Layout) -> bool:

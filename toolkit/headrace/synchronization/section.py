@@ -25,7 +25,7 @@ from headrace.errors import (
 from headrace.ingress.encode import Encoder
 from headrace.ingress.store import Store, allocate_directories, directory_width
 from headrace.kernel import compile_now
-from headrace.memory.cells import publish_cell, read_cell, touch
+from headrace.memory.cells import read_cell, touch
 from headrace.memory.event_count import signal
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace.names import instead
@@ -55,12 +55,16 @@ from headrace.windows import parse_duration
 from headrace.workers import worker_kernel
 
 OUTPUT_CAPACITY = 1 << 14
+COLLECTOR_REST = 10.0
+"""A barrier gives one row, and then its time: at thousands a second the collector would take a core from who joins."""
 RATES_S = 2.0
 """Over which rates are taken for a plan that is asked for by them."""
 
 
 class ProgramSection(CollectedSection):
     """One program: mailboxes, tree, output, reconfiguration."""
+
+    collector_rest = COLLECTOR_REST
 
     def __init__(self, node: OperatorNode, branches: list[Branch], options: ProgramOptions):
         spec: Any = node.spec
@@ -239,6 +243,7 @@ class ProgramSection(CollectedSection):
             (mailbox_kernel.add_or_wait, (*add, c.words)),
             (mailbox_kernel.promise, (c, zero, zero)),
             (mailbox_kernel.first_kept, (c, zero)),
+            (mailbox_kernel.release_results, (c, zero)),
             (signal, (c.words, zero, c.signals, zero)),
         ):
             compile_now(function, arguments)
@@ -285,8 +290,7 @@ class ProgramSection(CollectedSection):
         """Results are released: inputs may go on that were ahead of others. Rows are freed by the inlets."""
         c = self.control
         if self.options.is_ordered:
-            publish_cell(c.words, words.RELEASED, self.results)  # B2
-            signal(c.words, words.SPACE_WAITING, c.signals, words.SPACE_EVENT)  # G2, G3 of `mailbox_kernel`
+            mailbox_kernel.release_results(c, self.results)
 
     def stop(self) -> None:
         super().stop()

@@ -38,8 +38,6 @@ Checked     tests/headrace/synchronization
 """
 
 from headrace.egress.rings import publish
-from headrace.ingress.store import CHUNK, TS
-from headrace.ingress.store_kernel import entry_of, place_of
 from headrace.kernel import kernel
 from headrace.memory.atomics import (
     CELL,
@@ -50,11 +48,9 @@ from headrace.memory.atomics import (
     now_ns,
     store_relaxed,
     store_release,
-    view_i64,
 )
 from headrace.memory.event_count import cancel, prepare, signal, sleep
 from headrace.progress import MIN_TIME
-from headrace.references import ROW_MASK
 from headrace.synchronization.mailbox_kernel import (
     first_of,
     is_below,
@@ -63,6 +59,7 @@ from headrace.synchronization.mailbox_kernel import (
     queue_cell,
     rows_below,
     run_of,
+    ts_of,
 )
 from headrace.synchronization.words import (
     ARRIVED,
@@ -94,6 +91,7 @@ from headrace.synchronization.words import (
     NODES,
     NUMBER,
     OUT_HEAD,
+    OVER,
     OWN_QUEUES,
     PARENT,
     PUBLISHED,
@@ -107,8 +105,8 @@ from headrace.synchronization.words import (
     SPENT_NS,
     STATE,
     TAG,
+    TAIL,
     UPDATE,
-    WIDTH,
 )
 from headrace.workers.worker_kernel import stopped
 
@@ -136,12 +134,13 @@ def is_within(c, m, n):
 
 @kernel
 def next_queue(c, x, n):
-    """The node's queue whose first event has the smallest rank of those that may be processed, and up to which row; -1: none.
+    """The node's queue whose first event has the smallest rank of those that may be processed, and the rank below which its
+    events may be; -1: none.
 
     Events of queues that do not depend on each other may go in any order: the smallest one is just a choice.
     """
-    found, found_end = -1, 0
-    found_ts, found_place = 0, 0
+    found, found_ts, found_place = -1, 0, 0
+    found_limit_ts, found_limit_place = 0, 0
     for k in range(c.tree[n, OWN_QUEUES], c.tree[n, END_OWN]):
         q = c.owned[k]
         ts, place, is_there = first_of(c, x, q)
@@ -150,33 +149,45 @@ def next_queue(c, x, n):
         limit_ts, limit_place = limit_of(c, x, q)
         if is_below(ts, place, limit_ts, limit_place):
             found, found_ts, found_place = q, ts, place
-            i = c.form[q, INPUT]
-            at = run_of(q, c.queue[queue_cell(q, HEAD)])
-            row = place & ROW_MASK
-            found_end = rows_below(c, x, i, row, min(c.runs[at + END], row + ROWS_AT_A_TIME), limit_ts, limit_place)
-    return found, found_end
+            found_limit_ts, found_limit_place = limit_ts, limit_place
+    return found, found_limit_ts, found_limit_place
 
 
 @kernel
-def process(me, c, o, x, s, l, n, q, end, tag):
-    """Run the function of a queue's tag on its events before row `end`, all of one chunk; `tag` says on which state."""
+def process(me, c, o, x, s, l, n, q, tag, limit_ts, limit_place):
+    """Run the function of a queue's tag on its events below the limit, so many at a time; `tag` says on which state.
+
+    Runs may be of an event or two, where an input deals out its rows to many queues: what is looked at and said once, is
+    for all of them. How many events.
+    """
     i = c.form[q, INPUT]
     number = c.form[q, TAG]
-    at = run_of(q, c.queue[queue_cell(q, HEAD)])
-    begin = c.runs[at + FIRST] + c.queue[queue_cell(q, AT)]
-    l[ARRIVED] = c.runs[at + PUBLISHED]
     l[KIND], l[NUMBER], l[AT_NODE] = UPDATE, number, n
     results = l[OUT_HEAD]
-    run_rows(me, c, o, x, s, l, n, tag, i, begin, end)
+    head, at, total, last = c.queue[queue_cell(q, HEAD)], c.queue[queue_cell(q, AT)], 0, 0
+    tail = load_acquire(c.queue, queue_cell(q, TAIL))
+    while head < tail and total < ROWS_AT_A_TIME:
+        run = run_of(q, head)
+        begin, run_end = c.runs[run + FIRST] + at, c.runs[run + END]
+        end = rows_below(c, x, i, begin, min(run_end, begin + ROWS_AT_A_TIME - total), limit_ts, limit_place)
+        if end == begin:
+            break
+        l[ARRIVED] = c.runs[run + PUBLISHED]
+        run_rows(me, c, o, x, s, l, n, tag, i, begin, end)
+        total += end - begin
+        last = end - 1
+        if end == run_end:
+            head, at = head + 1, 0
+        else:
+            at += end - begin
     l[KIND] = 0
     if l[OUT_HEAD] != load_relaxed(o.head, me * CELL):
         publish(o, me, l[OUT_HEAD], MIN_TIME, MIN_TIME)  # M1, M2
     if l[OUT_HEAD] != results:
         fetch_add(c.words, RESULTS, l[OUT_HEAD] - results)  # B1
-    last = view_i64(x[i, entry_of(end - 1, c.given[i, WIDTH]) + TS], CHUNK)[place_of(end - 1)]
-    pass_rows(c, x, q, end, last)  # M3
-    c.work[n, EVENTS] += end - begin
-    return end - begin
+    pass_rows(c, q, head, at, total, ts_of(c, x, i, last))  # M3
+    c.work[n, EVENTS] += total
+    return total
 
 
 # -- states
@@ -262,7 +273,7 @@ def run_node(me, c, o, x, s, l, n):
     """Process what may be processed of a node's queues. How many events."""
     total = 0
     while not stopped(c):
-        q, end = next_queue(c, x, n)
+        q, limit_ts, limit_place = next_queue(c, x, n)
         if q < 0:
             break
         tag = c.form[q, TAG]
@@ -271,7 +282,7 @@ def run_node(me, c, o, x, s, l, n):
                 tag = c.form[q, ENTRY_TAG]  # I4
             else:
                 join_below(me, c, s, l, n)
-        total += process(me, c, o, x, s, l, n, q, end, tag)
+        total += process(me, c, o, x, s, l, n, q, tag, limit_ts, limit_place)
         if c.tree[n, LEFT] < 0 and total >= LEAST_LEAVE:
             break
     return total
@@ -305,6 +316,17 @@ def ask_to_hold(c):
         store_release(c.words, RESTS, 1)
         signal(c.words, DATA_WAITING, c.signals, DATA_EVENT)
     return load_acquire(c.words, HELD) != 0
+
+
+@kernel
+def await_hold(c, nanoseconds):
+    """Ask, and wait so long at most. True once everything is joined."""
+    until = now_ns() + nanoseconds
+    while not ask_to_hold(c):
+        if now_ns() >= until or stopped(c) or load_acquire(c.words, OVER) != 0:
+            return False
+        nanosleep(HELD_NAP_NS)
+    return True
 
 
 @kernel
@@ -348,4 +370,6 @@ def rest(me, c, o, x, s, l, leaf):
     return total
 
 
-__all__ = ["ask_to_hold", "fork_below", "is_any_left", "let_go", "node_cell", "rest", "run_node", "wanted_above"]
+__all__ = [
+    "ask_to_hold", "await_hold", "fork_below", "is_any_left", "let_go", "node_cell", "rest", "run_node", "wanted_above",
+]  # fmt: skip

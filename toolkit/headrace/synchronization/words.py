@@ -48,6 +48,8 @@ AT = HEAD + 1
 """Events of the first run that are processed; beside HEAD, of who runs the node."""
 COUNTED = PENDING + 1
 """Events written into the queue; beside PENDING, of the feeder."""
+WAKE_AT = PENDING + 2
+"""PASSED from which on a feeder that waits for room is woken; beside PENDING, of the feeder."""
 
 # Columns of `form`, of each queue: constants while a plan is in force.
 INPUT, NODE, TAG, FIRST_DEPENDENT, END_DEPENDENT, ENTRY_TAG = range(6)
