@@ -391,7 +391,7 @@ PLANTED = {
     ),
     "the frontier does not move": (
         "a window", ASLEEP, SC,
-        (MAILBOX, "        store_release(c.input, input_cell(i, FRONTIER), ts)  # F3\n", ""),
+        (MAILBOX, "        store_release(c.input, input_cell(i, FRONTIER), ts)  # F3, G1\n", "        pass\n"),
     ),
     "an empty queue may get any row of its input": (
         "ties of one input", ROWS, SC,
