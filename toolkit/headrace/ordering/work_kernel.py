@@ -85,6 +85,7 @@ from headrace.ordering.words import (
     MADE,
     MASK,
     MOST,
+    NEXT,
     OUTPUTS,
     POSITION,
     QUEUE,
@@ -208,10 +209,12 @@ def take_stateful(me, c, o, s, l, stage, batch):
 def find_record(c, stage, bucket, served, serial, step):
     """The record of a bucket that is run next, looked for from `serial` on, on one side of it (H4)."""
     wanted = labelled(bucket, served)
-    while True:
+    serial += step
+    while load_relaxed(c.tickets, label_of(c, stage, serial)) != wanted:
         serial += step
-        if load_relaxed(c.tickets, label_of(c, stage, serial)) == wanted:
-            return serial
+    # Who was long away began where the ring has come round since; what is not run yet is less than a ring behind NEXT.
+    first = load_acquire(c.stage, cell(stage, NEXT))
+    return first + ((serial - first) & c.form[stage, MASK])
 
 
 @kernel
