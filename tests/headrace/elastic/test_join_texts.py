@@ -10,6 +10,7 @@ Cannot see  what functions do with strings in general: tests/headrace/codegen
 from __future__ import annotations
 
 import random
+import threading
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -102,9 +103,22 @@ def passing(rows, seed=5):
 SCHEDULES = [{"threads": 1}, {"threads": 2, "reconfigure": [(300, 3), (900, 1)]}]
 
 
+def in_step(table, meeting):
+    """A source that gives its next rows when all who meet want to: one far ahead would hold all the strings there may be."""
+
+    def batches():
+        for batch in table.to_batches(max_chunksize=50):
+            meeting.wait(HANG_S)
+            yield batch
+
+    return pa.RecordBatchReader.from_batches(table.schema, batches())
+
+
 def assert_passing(mode="vsn", on=None, schedule=SCHEDULES[0]):
     lefts, rights = passing(1_500)
-    got = joined(lefts, rights, 12, on=on, mode=mode, max_keys=LIMIT, **schedule)
+    meeting = threading.Barrier(2)
+    sides = [[in_step(table, meeting) for table in tables] for tables in (lefts, rights)]
+    got = joined(*sides, 12, on=on, mode=mode, max_keys=LIMIT, **schedule)
     wanted = expected(lefts, rights, 12, [on] if on else ())
     assert got == wanted and len(got) > 1_000
 
