@@ -411,19 +411,24 @@ class Visit:
         self.page.mouse.up()
 
     def stable(self, value: Callable[[], Any]) -> Any:
-        """Wait until two looks, half a second apart, see the same value; return it."""
+        """Wait until two looks, half a second apart, see the same value, and no None; return it."""
 
         def same() -> tuple | None:
             before = value()
             self.page.wait_for_timeout(500)
-            return (before,) if value() == before else None
+            return (before,) if before is not None and value() == before else None
 
         return until(same, 30, "a value that stands still")[0]
+
+    def edge(self, which: str) -> float | None:
+        """An edge or a measure of the dashboard; None in the moment in which the page is laid out anew."""
+        box = self.dashboard.bounding_box()
+        return box[which] if box else None
 
     def resize(self, width: int) -> None:
         """Make the window so wide and wait until the plots have followed."""
         self.page.set_viewport_size({"width": width, "height": HEIGHT})
-        self.stable(lambda: self.dashboard.bounding_box()["width"])
+        self.stable(lambda: self.edge("width"))
 
     def shot(self, name: str) -> None:
         """Keep a picture of the whole dashboard: the window is made as high as it takes."""
@@ -432,7 +437,7 @@ class Visit:
         box = self.dashboard.bounding_box()
         self.page.set_viewport_size({"width": width, "height": int(box["height"]) + 250})
         self.dashboard.scroll_into_view_if_needed()
-        self.stable(lambda: self.dashboard.bounding_box()["y"])
+        self.stable(lambda: self.edge("y"))
         self.dashboard.screenshot(path=self._shots / f"{name}.png")
         self.page.set_viewport_size({"width": width, "height": HEIGHT})
 
