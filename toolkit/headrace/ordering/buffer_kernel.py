@@ -127,7 +127,7 @@ from headrace.ordering.words import (
     WIDTH,
 )
 from headrace.progress import END_OF_TIME
-from headrace.workers.worker_kernel import fail, stopped
+from headrace.workers.worker_kernel import FAILED, fail, stopped
 
 IN_PLACE = -1
 """The class of no block: outputs are written into the next ring."""
@@ -457,7 +457,7 @@ def drain_held(c, o, stage, passed, made):
     if is_last:
         store_relaxed(c.words, GIVEN, tail)
         store_relaxed(c.words, BLOCKED, 1 if is_full else 0)
-        if is_over:
+        if is_over and load_acquire(c.words, FAILED) == 0:  # what failed was closed like all others
             publish(o, 0, tail, END_OF_TIME, END_OF_TIME)
             store_release(c.words, OVER, 1)
         else:
