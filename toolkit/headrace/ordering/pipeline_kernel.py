@@ -55,6 +55,7 @@ from headrace.workers.worker_kernel import (
 
 IDLE_WAIT_NS = 20_000_000
 YIELDS = 50
+"""Times that a core is given away before a worker sleeps: to wake it would take longer than most waits do."""
 FLIGHT_WAIT_NS = 1_000_000
 """While records are in flight: somebody else works on them, and will wake us."""
 

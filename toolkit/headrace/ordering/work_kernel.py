@@ -255,8 +255,6 @@ def take_hybrid(me, c, o, s, l, stage, batch):
         if fetch_add(c.bucket, at + CLAIMED, 1) == 0:  # H3
             served = load_relaxed(c.bucket, at + SERVED)  # H4
             is_next = labelled(bucket, served) == ticket
-            # Whoever runs a bucket runs its records by number: this one may have been run for another that was claimed later.
-            step = 1 if (served - ticket) & TICKET <= TICKET >> 1 else -1
             if is_next:
                 if begun == serial:
                     begin_output(me, c, l, stage, serial)
@@ -265,6 +263,8 @@ def take_hybrid(me, c, o, s, l, stage, batch):
                 if fetch_add(c.bucket, at + CLAIMED, -1) == 1:  # H7
                     continue
             has_passed = end_output(me, c, o, l, stage, begun, serial + is_next) or has_passed
+            # Whoever runs a bucket runs its records by number: this one may have been run for another that was claimed later.
+            step = 1 if (served - ticket) & TICKET <= TICKET >> 1 else -1
             has_passed = run_bucket(me, c, o, s, l, stage, bucket, batch, serial, step) or has_passed
         else:
             has_passed = end_output(me, c, o, l, stage, begun, serial) or has_passed
