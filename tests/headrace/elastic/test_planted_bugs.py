@@ -52,7 +52,7 @@ BUGS = {
     "a joiner promises nothing": (
         "                start_mark(o, r, promise(l), l[WATERMARK])\n",
         "",
-        f"{ROWS}|{HANGS}",  # by who is awake at that moment
+        f"{ROWS}|{HANGS}|{LOST_EPOCHS}",  # by who is awake at that moment
     ),
     "a joiner starts behind the tuple that triggered": (
         "join_reader(g, r, position, epoch + 1)",
