@@ -54,11 +54,13 @@ def alone():
 @pytest.mark.parametrize("seed", range(6))
 def test_agree_each_result_is_what_its_stream_gives_alone(alone, seed):
     rng = random.Random(seed)
+    held = Steered(table(), [500])  # a change needs a run that goes on
     source = in_batches(table(), rng.choice([1, 7, 100, 5_000])) if seed % 2 else table()
-    query = hr.together(**streams(source))
+    query = hr.together(**streams(held if seed > 3 else source))
     with query.start(threads=rng.randint(1, 3), max_threads=3) as run:
         if seed > 3:
             run["counts"].reconfigure(threads=rng.randint(1, 3))
+            held.let_all()
         assert run.wait(HANG_S)
         assert {name: result.to_arrow() for name, result in run.results.items()} == alone
         assert run.metrics().tuples_out == sum(map(len, alone.values()))
