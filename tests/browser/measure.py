@@ -17,7 +17,7 @@ from browser import lab
 from headrace_bench.rows import Row, print_rows
 
 SECONDS = 15.0
-SATURATE = "run.reconfigure(threads=run.max_threads).wait(60); run.rate = 10_000_000"
+SATURATE = "run.reconfigure(threads=max_threads).wait(60); run.rate = 10_000_000"
 DRAWN = """async (seconds) => {
     const names = () => window.Bokeh.index.roots
         .map((view) => view.model.document?.get_model_by_name("series")).filter((source) => source);
