@@ -65,7 +65,7 @@ def test_options_of_a_run(call):
         (lambda: KEYED.window(width=3), r"^window\(width=3\): there is no such argument; write size=$"),
         (lambda: KEYED.window(10, advanse=3), r"^window\(advanse=3\): .*did you mean advance=\?"),
         (lambda: KEYED.window("1d", time_zone="UTC"), r"^window\(time_zone='UTC'\): .* write zone=$"),
-        (lambda: INPUTS.window(session=9), r"^window\(session=9\): .*fixed size; keep a session as a state .*ordered\(\)"),
+        (lambda: INPUTS.window(session=9), r"^window\(session=9\): .*fixed size; find sessions with .*single.*ordered\(\)"),
         (lambda: STREAM.join(STREAM, within=1, how="left"), r"^join\(how='left'\): .* write where=$"),
         (lambda: hr.operator(emit={"n": "int64"}), r"^operator\(emit=.*\): there is no such argument; write emits=$"),
     ],

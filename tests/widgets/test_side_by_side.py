@@ -44,7 +44,7 @@ def test_example_one_click_steers_both_and_what_it_cost_is_drawn(runs, both):
     moved = [drawn(both, f"changes{i}")[2, 0] for i in range(2)]
     assert moved[0] == 0 < moved[1], "shared-nothing moves state, and the other moves none"
     assert drawn(both, "changes0")[0, 0] < 1 < drawn(both, "changes1")[0, 0], "beside one another"
-    eventually(lambda: "VSN: 0 B in 1 changes; SN: " in both.plot.texts["moved"], 60)
+    eventually(lambda: "VSN: 0 B in 1 change; SN: " in both.plot.texts["moved"], 60)
     assert "its threads have waited" in both.plot.texts["pause"]
     both.rate.entry.value = 3_000
     both.burst.button.click()

@@ -168,7 +168,8 @@ class SideBySide(LiveView):
                     f"{name}: {milliseconds(done[-1].ms)}, the longest {milliseconds(max(one.ms for one in done))};"
                     f" its threads have waited {milliseconds(waits)} for one another"
                 )
-                said["moved"].append(f"{name}: {amount(sum(one.transferred_bytes for one in done), 'B')} in {len(done)} changes")
+                moved = amount(sum(one.transferred_bytes for one in done), "B")
+                said["moved"].append(f"{name}: {moved} in {len(done)} change{'s' * (len(done) != 1)}")
         return {key: "; ".join(parts) + "." if parts else "Nothing yet." for key, parts in said.items()}
 
     def _show_words(self) -> None:

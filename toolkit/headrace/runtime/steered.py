@@ -239,7 +239,8 @@ class SteeredRun(RunLife):
     def rate(self) -> float | None:
         """Tuples per second and source that are played now; None at full speed, and where event times are played.
 
-        Set it to a number, a schedule of `headrace.rates` or None: it holds from now on.
+        Set it to a number, a schedule of `headrace.rates` or None: it holds from now on, and what is due is counted anew.
+        So the lag begins at 0; a burst within one schedule keeps its lag.
         """
         return self._sources[0].rate if self._sources else None
 

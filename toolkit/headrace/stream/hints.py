@@ -28,6 +28,6 @@ WINDOW_WORDS = {
     "tz": "zone", "timezone": "zone", "time_zone": "zone",
 } | dict.fromkeys(
     ("session", "gap"),
-    "windows have a fixed size; keep a session as a state that says when its user was seen last, in"
-    " stream.ordered().partitioned(f, by=..., state=...)",
+    "windows have a fixed size; find sessions with window(..., instances='single').apply(hr.operator(...)), as in the notebook"
+    " 20_windows_and_joins, or keep a session as a state, in stream.ordered().partitioned(f, by=..., state=...)",
 )  # fmt: skip
