@@ -193,7 +193,7 @@ def test_example_side_by_side(visit):
     threads = "[run[both.operator].threads for run in runs]"
     until(lambda: visit.kernel.ask(threads) == [2, 2], SLOW, "both have two threads")
     moved = both.locator("[data-panel=moved]")
-    until(lambda: "VSN: 0 B in 1 changes" in moved.inner_text(), SLOW, "what was moved is said")
+    until(lambda: "VSN: 0 B in 1 change" in moved.inner_text(), SLOW, "what was moved is said")
     both.screenshot(path=lab.SHOTS / "side-by-side-1600.png")
     both.get_by_role("button", name="Stop runs").click()
     until(lambda: visit.kernel.ask("[run.state for run in runs]") == ["stopped"] * 2, SLOW, "both are stopped")
