@@ -86,14 +86,12 @@ def set_rate(visit, rate):
 
 def set_rate_at_last(visit, rate):
     """Enter a rate while the kernel is busy: what it shows of the one before may come between the digits and Enter."""
-    for seconds in (SLOW / 8, SLOW / 8, SLOW):
+    for _ in range(9):
         set_rate(visit, rate)
-        try:
-            return until(lambda: visit.kernel.ask(f"run.rate == {rate}"), seconds, "the rate is set")
-        except AssertionError:
-            if seconds == SLOW:
-                raise
-    return None
+        with contextlib.suppress(AssertionError):
+            return until(lambda: visit.kernel.ask(f"run.rate == {rate}"), SLOW / 8, "the rate is set")
+    set_rate(visit, rate)
+    return until(lambda: visit.kernel.ask(f"run.rate == {rate}"), SLOW, "the rate is set")
 
 
 def test_example_the_lag_rises_and_falls(visit):
