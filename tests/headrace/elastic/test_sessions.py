@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from headrace import reference
 from headrace.windows import Window
+from support.workloads import HANG_S
 
 NOTEBOOK = Path(__file__).resolve().parents[3] / "notebooks" / "20_windows_and_joins.ipynb"
 MINUTE = 60_000_000
@@ -77,7 +78,7 @@ def test_oracle_sessions_are_those_of_sql(recipe):
     results = recipe.sessions(table_of_clicks).to_arrow(threads=2)
     assert found(results) == wanted
     with recipe.sessions(table_of_clicks).start(threads=1, max_threads=3, reconfigure=[(5_000, 3), (12_000, 2)]) as run:
-        run.wait()
+        assert run.wait(HANG_S)
         assert run.to_arrow().equals(results)
 
 
