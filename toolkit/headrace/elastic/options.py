@@ -13,6 +13,8 @@ from headrace.progress import END_OF_TIME
 from headrace.runtime.options import RunOptions, check_named, pool_size, whole
 
 DEFAULT_CAPACITY = 1 << 14
+ONE_SOURCE_CAPACITY = 1 << 17
+"""A thread that works for longer than it takes to wake it; more sources, or another gate, would take memory for each."""
 DEFAULT_BOUND_NS = 1_000_000
 DEFAULT_MAX_KEYS = 1 << 24
 DEFAULT_MAX_STATE = 1 << 35  # of addresses; memory is taken when it is written
@@ -52,14 +54,14 @@ class ElasticOptions:
         reconfigure: Sequence[tuple[int, int]] = (),
         gate: str = "log",
         mode: str = "vsn",
-        capacity: int = DEFAULT_CAPACITY,
+        capacity: int | None = None,
         bound_ns: int = DEFAULT_BOUND_NS,
         max_keys: int = DEFAULT_MAX_KEYS,
         max_state: int = DEFAULT_MAX_STATE,
     ):
         if mode not in ("vsn", "sn"):
             raise ParameterError(f'mode={mode!r}: give "vsn" or "sn"')
-        self.capacity = whole("capacity", capacity, 1, MOST_CAPACITY)
+        self._capacity = None if capacity is None else whole("capacity", capacity, 1, MOST_CAPACITY)
         self.bound_ns = whole("bound_ns", bound_ns, 0, MOST_BOUND_NS)
         self.max_keys = whole("max_keys", max_keys, 1, MOST_KEYS)
         self.max_state = whole("max_state", max_state, LEAST_STATE, MOST_STATE)
@@ -86,6 +88,12 @@ class ElasticOptions:
     def check_operators(self, operators: Sequence[str]) -> None:
         """Raise `ParameterError` if an option names an operator that is not there."""
         check_named("threads", self._threads, operators)
+
+    def capacity_for(self, sources: int) -> int:
+        """Tuples that the gate of an operator with so many sources holds at most."""
+        if self._capacity is not None:
+            return self._capacity
+        return ONE_SOURCE_CAPACITY if sources == 1 and self.gate == "log" and self.mode == "vsn" else DEFAULT_CAPACITY
 
     def initial(self, operator: str) -> Configuration:
         """Configuration 0 of an operator."""

@@ -54,7 +54,11 @@ class ElasticSection(GatedSection):
         self.program: Program = node.spec.program(node, branches, options)
         self.dictionary = self.program.dictionary
         self._open_gate(
-            options.gate, len(branches), self._gate_readers(len(branches)), options.capacity, options.bound_ns
+            options.gate,
+            len(branches),
+            self._gate_readers(len(branches)),
+            options.capacity_for(len(branches)),
+            options.bound_ns,
         )
         initial = options.initial(self.name)
         planned = options.planned(self.name)

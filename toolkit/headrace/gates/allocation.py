@@ -13,6 +13,12 @@ from headrace.memory.cells import aligned, padded_cells
 from headrace.progress import MIN_TIME
 
 
+def first_bound(words: np.ndarray) -> int:
+    """How many tuples may wait while nobody knows yet what one costs."""
+    bound = int(words[membership_kernel.BOUND])
+    return min(bound, membership_kernel.FIRST_BOUND) if words[membership_kernel.BOUND_NS] else bound
+
+
 def allocate_common(sources: int, readers: int, capacity: int, bound: int | None, bound_ns: int) -> dict[str, Any]:
     """Allocate what `membership_kernel` names: all sources feed, nobody reads yet.
 

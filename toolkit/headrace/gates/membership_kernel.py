@@ -36,6 +36,7 @@ DATA_EVENT = 0
 SPACE_EVENT = 32
 
 LEAST_BOUND = 16
+FIRST_BOUND = 1 << 14  # while nobody knows what a tuple costs
 NOTHING = np.iinfo(np.int64).max
 
 
@@ -69,8 +70,9 @@ def tuples_allowed(g, cost, sources):
     """How many tuples of each of `sources` may wait for a reader that takes `cost` ns for each: the smaller bound."""
     allowed = load_relaxed(g.words, BOUND)
     target = load_relaxed(g.words, BOUND_NS)
-    if target > 0 and cost > 0:
-        allowed = min(allowed, max(LEAST_BOUND, target // cost // sources))
+    if target > 0:
+        in_time = max(LEAST_BOUND, target // cost // sources) if cost > 0 else FIRST_BOUND
+        allowed = min(allowed, in_time)
     return allowed
 
 

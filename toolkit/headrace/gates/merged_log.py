@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from headrace.gates import merged_log_kernel
-from headrace.gates.allocation import allocate_common
-from headrace.gates.membership_kernel import BOUND
+from headrace.gates.allocation import allocate_common, first_bound
 from headrace.gates.merged_log_kernel import CONTROL_RESERVE, LogArrays
 from headrace.gates.tuple_buffer import TupleBuffer
 from headrace.memory.cells import aligned, padded_cells
@@ -35,7 +34,7 @@ def allocate(
     """
     common = allocate_common(sources, readers, capacity, bound, bound_ns)
     words = common["words"]
-    words[merged_log_kernel.LIMIT] = words[BOUND]
+    words[merged_log_kernel.LIMIT] = first_bound(words)
     words[merged_log_kernel.LAST_TS] = MIN_TIME
     log = power_of_two_at_least(capacity + CONTROL_RESERVE)
     ring = power_of_two_at_least(max(2, capacity)) if sources > 1 else 1

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from headrace.gates import scalegate_kernel, skip_list_kernel
-from headrace.gates.allocation import allocate_common
-from headrace.gates.membership_kernel import BOUND
+from headrace.gates.allocation import allocate_common, first_bound
 from headrace.gates.scalegate_kernel import ScaleGateArrays
 from headrace.gates.tuple_buffer import TupleBuffer
 from headrace.memory.atomics import CELL
@@ -47,7 +46,7 @@ def allocate(
     each[head, skip_list_kernel.STAMP] = 1
     source = aligned(sources * skip_list_kernel.SOURCE_WORDS, np.int64).reshape(sources, skip_list_kernel.SOURCE_WORDS)
     source[:, skip_list_kernel.LAST] = head
-    source[:, skip_list_kernel.FULL_AT] = common["words"][BOUND]
+    source[:, skip_list_kernel.FULL_AT] = first_bound(common["words"])
     source[:, skip_list_kernel.FINGER : skip_list_kernel.FINGER + skip_list_kernel.LEVELS] = head
     stand = padded_cells(readers)
     stand[::CELL] = head

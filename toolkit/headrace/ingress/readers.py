@@ -34,7 +34,7 @@ from headrace.ingress.batch_bytes import pieces
 from headrace.ingress.validation import Validator
 from headrace.names import instead
 
-DEFAULT_BATCH_ROWS = 1 << 16
+DEFAULT_BATCH_ROWS = 1 << 17
 MOST_BATCH_ROWS = 2**31 - 1
 
 _UNNAMED = re.compile(r"source (\d+ )?\(([\w ]+)\)")

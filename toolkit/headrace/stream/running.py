@@ -122,7 +122,8 @@ class Runnable(Summarised):
             ("hybrid", "partitioned", "shared"), how outputs come into order ("nonblocking", "lock"), tuples of a claim
             (1 to 256), how long a worker stays at a stage, and the parameters of "ct", "qst" and "lp".
         capacity : int
-            Tuples a gate holds at most; in an ordered pipeline, tuples that may wait before each stage (1024).
+            Tuples a gate holds at most, 131,072 for one source and 16,384 for several; in an ordered pipeline, tuples that
+            may wait before each stage (1024).
         bound_ns : int
             Work a gate holds at most, in nanoseconds of its slowest reader: 1 ms by default. A saturated run takes
             about as long to be reconfigured. Where there are more threads than cores, one waits for the other's time

@@ -10,6 +10,7 @@ from typing import Any
 from headrace.errors import ParameterError, SchemaError
 from headrace.expressions.rows import check_movable
 from headrace.ingress.readers import (
+    DEFAULT_BATCH_ROWS,
     MOST_BATCH_ROWS,
     check_no_index,
     display_name,
@@ -37,7 +38,7 @@ def stream(
     lateness: Duration | None = None,
     late: str = "error",
     idle_after: Duration | float | None = None,
-    batch_rows: int = 1 << 16,
+    batch_rows: int = DEFAULT_BATCH_ROWS,
     name: str | Sequence[str] | None = None,
 ) -> Stream:
     """Begin a stream.
@@ -69,7 +70,7 @@ def stream(
         A source that gives nothing for so long no longer holds back the others. The clock on the wall
         has no time unit of the stream's: a text or a timedelta says its own, ``"200ms"``, and a number is seconds.
     batch_rows : int
-        Rows read at a time, from 1 to 2**31 - 1.
+        Rows read at a time, from 1 to 2**31 - 1; 131,072 by default.
     name : str or list of str, optional
         What metrics, plots and errors call the source; of several sources a list, one name each. By default
         a file's path, else its number in the query and what it is: ``source 1 (generator)``.

@@ -15,7 +15,7 @@ from headrace.elastic.shared_nothing.router import (
     SWITCHED,
     TIME,
 )
-from headrace.gates.membership_kernel import DATA_EVENT, READERS_WAITING, SPACE_EVENT, tuples_allowed
+from headrace.gates.membership_kernel import BOUND, DATA_EVENT, READERS_WAITING, SPACE_EVENT, tuples_allowed
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, load_acquire, load_relaxed, store_release
 from headrace.memory.event_count import cancel, prepare, signal, sleep
@@ -33,7 +33,7 @@ def queue_of(q, t, r):
 def queue_room(c, q, t):
     """Tuples that fit the fullest queue to a member (I1)."""
     member = c.member[t.words[CONFIG]]
-    room = tuples_allowed(q, 0, 1)
+    room = load_relaxed(q.words, BOUND)
     for r in range(member.size):
         if member[r] != 0:
             limit = tuples_allowed(q, load_relaxed(q.cost, r * CELL), 1)

@@ -109,7 +109,7 @@ class SharedNothingSection(ElasticSection):
     def _allocate(self) -> None:
         program, instances, sources = self.program, self.max_threads, len(self.inlets)
         self._queues = instance_queues.allocate(
-            sources, instances, self.options.capacity, self.options.bound_ns, self.gate
+            sources, instances, self.options.capacity_for(sources), self.options.bound_ns, self.gate
         )
         # The instances learn of planned changes from their queues.
         unplanned = {"plan_at": np.full(1, router.NEVER), "plan_config": np.zeros(1, np.int64)}
