@@ -89,6 +89,7 @@ from headrace.expressions import (
 )
 from headrace.names import missing_from_module
 from headrace.ordering.ranges import ranges_of
+from headrace.progress import Watermark
 from headrace.runtime.registry import runs, stop_all
 from headrace.stream import Stream, inputs, program, stream, streams, together
 from headrace.synchronization.plan_nodes import PlanNode
@@ -104,6 +105,7 @@ __all__ = [
     "Plan",
     "PlanNode",
     "Stream",
+    "Watermark",
     "array",
     "band",
     "col",

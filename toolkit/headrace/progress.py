@@ -6,6 +6,9 @@ boundary computed from one overflows.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 MIN_TIME = -(2**62)
 """Watermark before anything is known: below every event time."""
 
@@ -14,3 +17,33 @@ END_OF_TIME = 2**62
 
 DELTA = 1
 """The smallest step of event time, the papers' delta: one unit of the column."""
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """What a source says among its batches: no row earlier than `time` will come from it any more.
+
+    So windows that end by then close while the source is silent, and it holds back no other one. A row that is earlier
+    all the same is late, which `late=` of `hr.stream` decides about; a watermark before an earlier one is an error.
+
+    Parameters
+    ----------
+    time : int, datetime, pandas.Timestamp or numpy.datetime64
+        A number is in the unit of the stream's event time, of timestamps microseconds; a time without a zone is UTC.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow as pa
+    >>> def readings():
+    ...     yield pa.record_batch({"ts": [1, 4], "sensor": [7, 7]})
+    ...     yield hr.Watermark(10)  # and may be silent now: the first ten are counted
+    ...     yield pa.record_batch({"ts": [12], "sensor": [7]})
+    >>> hr.stream(readings(), event_time="ts").key_by("sensor").window(10).aggregate(n=hr.count()).to_arrow().to_pydict()
+    {'ts': [10, 20], 'sensor': [7, 7], 'n': [2, 1]}
+
+    Notes
+    -----
+    STRETCH (Gulisano et al.), section 2.3: explicit watermarks. That a row with its time says as much is the implicit one.
+    """
+
+    time: Any

@@ -1,7 +1,7 @@
-"""Merge order, key order, reordering of late rows, and the stateless operators.
+"""Merge order, key order, reordering of late rows, watermarks, and the stateless operators.
 
 Oracles: sorting with the contract's key; for reorder, the definition applied
-to each row by itself.
+to each row by itself; for watermarks, the rows that would still be in time.
 Cannot see: cost; reorder here holds everything, the engine's is bounded.
 """
 
@@ -20,6 +20,7 @@ from headrace.reference import (
     merge,
     order,
     reorder,
+    watermark,
 )
 from headrace.reference.keys import canonical, has_nan
 from headrace.reference.order import key_order
@@ -90,8 +91,69 @@ def test_oracle_reorder(case):
     check_reorder(case)
 
 
+SAID = st.lists(st.tuples(st.integers(-5, 5), st.sampled_from([{}, {}, None])), max_size=10).map(
+    # Watermarks rise.
+    lambda drawn: [
+        (max([ts, *(t for t, p in drawn[:n] if p is None)]) if payload is None else ts, payload)
+        for n, (ts, payload) in enumerate(drawn)
+    ]
+)
+
+
+def check_said(case):
+    arrivals, lateness = case
+    kept, late = reorder(arrivals, lateness, "side")
+    is_late = [
+        any(earlier > ts + lateness if payload is not None and lateness is not None else False
+            for earlier, payload in arrivals[:n]) or any(mark > ts for mark, payload in arrivals[:n] if payload is None)
+        for n, (ts, _) in enumerate(arrivals)
+    ]  # fmt: skip
+    rows = [(row, flag) for row, flag in zip(arrivals, is_late, strict=True) if row[1] is not None]
+    assert late == [row for row, flag in rows if flag], "the late rows"
+    assert kept == sorted((row for row, flag in rows if not flag), key=lambda row: row[0]), "the kept rows"
+
+
+def check_watermark(case):
+    sources, lateness = case
+
+    def is_in_time(source, ts):
+        row = (ts, {"new": True})
+        return row in reorder([*source, row], lateness, "side")[0]
+
+    earliest = [next((ts for ts in range(-20, 20) if is_in_time(source, ts)), None) for source in sources]
+    expected = None if -20 in earliest else min(earliest)
+    assert watermark(sources, lateness) == expected, "how far time has come"
+
+
+@settings(deadline=None)
+@given(st.tuples(SAID, st.sampled_from([None, 0, 3])))
+def test_oracle_reorder_with_watermarks(case):
+    check_said(case)
+
+
+@settings(deadline=None)
+@given(st.tuples(st.lists(SAID, min_size=1, max_size=3), st.sampled_from([None, 0, 3])))
+def test_oracle_time_has_come_to_the_earliest_row_that_is_in_time(case):
+    check_watermark(case)
+
+
+def test_example_watermarks():
+    # No row from 4 on has been seen, but the source has said that those before 4 have come.
+    arrivals = [(1, {"n": 0}), (4, None), (3, {"n": 1}), (4, {"n": 2})]
+    kept, late = reorder(arrivals, 2, "drop")
+    assert [payload["n"] for _, payload in kept] == [0, 2] and late == [(3, {"n": 1})]
+    assert watermark([arrivals[:1]]) == 1 and watermark([arrivals[:2]]) == 4 and watermark([arrivals[:2], [(9, {})]]) == 4
+    assert watermark([arrivals, []]) is None
+    with pytest.raises(LateRowError, match="event time 3 arrived after the watermark 4"):
+        reorder(arrivals, 2)
+    with pytest.raises(DisorderError, match="watermark 3 after 4: it does not go back"):
+        reorder([(4, None), (3, None)], 0)
+
+
 REORDER = check_reorder, st.tuples(TIMES, st.integers(0, 6))
 MERGE = check_merge, st.lists(TIMES, max_size=4)
+MARKS = check_said, st.tuples(SAID, st.sampled_from([None, 0, 3]))
+TIME = check_watermark, st.tuples(st.lists(SAID, min_size=1, max_size=3), st.sampled_from([None, 0, 3]))
 
 
 @pytest.mark.parametrize(
@@ -99,6 +161,10 @@ MERGE = check_merge, st.lists(TIMES, max_size=4)
     [
         ("ts >= newest - lateness", "ts > newest - lateness", *REORDER, "the late rows"),
         ("max(newest, ts)", "ts", *REORDER, "the late rows"),
+        ("promised is None or ts >= promised", "promised is None or ts > promised", *MARKS, "the late rows"),
+        ("(lateness is None or ts >=", "(lateness is not None and ts >=", *MARKS, "the late rows"),
+        ("max(implied + said)", "min(implied + said)", *TIME, "how far time has come"),
+        ("min(reached)", "max(reached)", *TIME, "how far time has come"),
         ("key=lambda row: row[0]", "key=lambda row: (row[0], -row[1]['arrival'])", *REORDER, "the kept rows"),
         ("entry[:3]", "(entry[0], -entry[1])", *MERGE, "the merged tuples"),
         ("entry[:3]", "(entry[0], entry[2], entry[1])", *MERGE, "the merged tuples"),

@@ -428,8 +428,9 @@ PLANTED = {
         "a window", ROWS, SC,
         (TREE, "    if l[OUT_HEAD] != load_relaxed(o.head, me * CELL):\n"
          "        publish(o, me, l[OUT_HEAD], MIN_TIME, MIN_TIME)  # M1, M2\n", ""),
-        (TREE, "    pass_rows(c, q, head, at, total, ts_of(c, x, i, last))  # M3\n",
-         "    pass_rows(c, q, head, at, total, ts_of(c, x, i, last))\n    publish(o, me, l[OUT_HEAD], MIN_TIME, MIN_TIME)\n"),
+        (TREE, "    pass_rows(c, q, head, at, total, ts_of(c, x, i, following))  # M3\n",
+         "    pass_rows(c, q, head, at, total, ts_of(c, x, i, following))\n"
+         "    publish(o, me, l[OUT_HEAD], MIN_TIME, MIN_TIME)\n"),
     ),
     "nobody says that there is room": (
         "full mailboxes", ASLEEP, SC,

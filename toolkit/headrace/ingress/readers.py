@@ -6,6 +6,9 @@ a Spark DataFrame), or an iterable of record batches. The schema is known
 before the first batch. Every batch is validated fully, bad offsets and invalid
 UTF-8 included, before a kernel sees it, and is bounded in rows and in bytes.
 
+Among its batches an iterable may give watermarks (`headrace.progress.Watermark`); they
+are handed on where they stand.
+
 Who knows more about a library's frames registers how they are opened (`register`);
 Spark's are, by `headrace.spark`.
 A source that knows how it is read has a method `open_reader`.
@@ -33,9 +36,13 @@ from headrace.ingress import parquet
 from headrace.ingress.batch_bytes import pieces
 from headrace.ingress.validation import Validator
 from headrace.names import instead
+from headrace.progress import Watermark
 
 DEFAULT_BATCH_ROWS = 1 << 17
 MOST_BATCH_ROWS = 2**31 - 1
+
+Item = pa.RecordBatch | Watermark
+"""What a reader gives."""
 
 _UNNAMED = re.compile(r"source (\d+ )?\(([\w ]+)\)")
 _openers: dict[str, Callable[..., Reader]] = {}
@@ -55,7 +62,7 @@ class Reader:
     rows : int or None
         How many there are, where that is known without reading them.
     batches : callable
-        Starts a pass; a stream allows one only.
+        Starts a pass, of batches and of watermarks among them; a stream allows one only.
     is_replayable : bool
         Whether there may be a second pass.
     is_validated, batch_rows
@@ -76,7 +83,7 @@ class Reader:
     schema: pa.Schema
     name: str
     rows: int | None
-    batches: Callable[[], Iterable[pa.RecordBatch]]
+    batches: Callable[[], Iterable[Item]]
     is_replayable: bool = True
     is_validated: bool = True
     batch_rows: int = DEFAULT_BATCH_ROWS
@@ -109,10 +116,14 @@ class Reader:
         selected.row_name = self.row_name
         return selected
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
+    def __iter__(self) -> Iterator[Item]:
         return self._read(self._begin())
 
-    def _begin(self) -> Iterable[pa.RecordBatch]:
+    def rows_alone(self, why: str) -> Iterator[pa.RecordBatch]:
+        """Read batches; a watermark among them is an `InputError`, and `why` says so."""
+        return _rows_alone(self, self.name, why)
+
+    def _begin(self) -> Iterable[Item]:
         """Start a pass over the unchecked batches; a stream gives one, to whatever selection of it asks first."""
         if self.is_started and not self.is_replayable:
             raise InputError(f"{display_name(self.name)} is a stream and was read already: open it again")
@@ -120,15 +131,21 @@ class Reader:
         with translated_errors(self.name):
             return self.batches()
 
-    def _read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _read(self, batches: Iterable[Item]) -> Iterator[Item]:
         with translated_errors(self.name):
-            for batch in _validated(batches, self.name) if self.is_validated else batches:
-                yield from pieces(batch, self.batch_rows)
+            for item in _validated(batches, self.name) if self.is_validated else batches:
+                if isinstance(item, Watermark):
+                    yield item
+                else:
+                    yield from pieces(item, self.batch_rows)
 
 
-def _validated(batches: Iterable[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:
+def _validated(batches: Iterable[Item], name: str) -> Iterator[Item]:
     validator, row = Validator(), 0
     for batch in batches:
+        if isinstance(batch, Watermark):
+            yield batch
+            continue
         try:
             validator.check(batch)
         except pa.ArrowInvalid as error:
@@ -137,6 +154,13 @@ def _validated(batches: Iterable[pa.RecordBatch], name: str) -> Iterator[pa.Reco
             ) from None
         row += batch.num_rows
         yield batch
+
+
+def _rows_alone(items: Iterable[Item], name: str, why: str) -> Iterator[pa.RecordBatch]:
+    for item in items:
+        if isinstance(item, Watermark):
+            raise InputError(f"{display_name(name)} gives {item!r} among its batches: {why}")
+        yield item
 
 
 def first_line(error: BaseException) -> str:
@@ -327,18 +351,23 @@ def check_no_index(source: Any, column: str) -> None:
 
 def open_stream(
     schema: pa.Schema,
-    batches: Callable[[], Iterable[pa.RecordBatch]],
+    batches: Callable[[], Iterable[Item]],
     columns: Sequence[str] | None,
     name: str,
     is_replayable: bool = False,
     rows: int | None = None,
 ) -> Reader:
-    """Return a reader of batches that come one after the other."""
+    """Return a reader of batches, and watermarks, that come one after the other."""
     chosen = select_fields(schema, columns, name)
     if columns is None:
         return Reader(chosen, name, rows, batches, is_replayable)
     indices = [schema.get_field_index(column) for column in columns]
-    return Reader(chosen, name, rows, lambda: (batch.select(indices) for batch in batches()), is_replayable)
+
+    def selected() -> Iterator[Item]:
+        for item in batches():
+            yield item if isinstance(item, Watermark) else item.select(indices)
+
+    return Reader(chosen, name, rows, selected, is_replayable)
 
 
 def select(table: pa.Table, columns: Sequence[str] | None, name: str) -> pa.Table:
@@ -403,13 +432,19 @@ def _open_iterable(source: Iterable, columns, name: str, schema: pa.Schema | Non
     iterator = iter(source)
     first: list[Any] = []
     if schema is None:
-        first = list(itertools.islice(iterator, 1))
-        if not first:
+        for item in iterator:
+            first.append(item)
+            if not isinstance(item, Watermark):
+                break
+        else:
             raise InputError(f"{display_name(name)} has no batch, so no schema: give schema=..., or an empty batch")
-        schema = _batches_of(first[0], name)[0].schema
+        schema = _batches_of(first[-1], name)[0].schema
 
-    def batches() -> Iterator[pa.RecordBatch]:
+    def batches() -> Iterator[Item]:
         for item in source if is_replayable else itertools.chain(first, iterator):
+            if isinstance(item, Watermark):
+                yield item
+                continue
             for batch in _batches_of(item, reader.name):
                 yield batch if batch.schema.equals(schema) else _align(batch, schema, reader.name)
 
@@ -424,7 +459,8 @@ def _batches_of(item: Any, name: str) -> list[pa.RecordBatch]:
         return item.to_batches() or [
             empty_batch(item.schema)
         ]
-    raise InputError(f"{display_name(name)} yields {type(item).__name__}: it must yield Arrow record batches")
+    found = type(item).__name__
+    raise InputError(f"{display_name(name)} yields {found}: it must yield Arrow record batches, and may hr.Watermark among them")
 
 
 def _align(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> pa.RecordBatch:
@@ -456,7 +492,8 @@ def _sorted(reader: Reader, column: str) -> Reader:
         nonlocal moved_from
         # Before the sort, which reads what the offsets say.
         checked = _validated(inner(), reader.name) if reader.is_validated else inner()
-        table = pa.Table.from_batches(checked, reader.schema)
+        alone = _rows_alone(checked, reader.name, "sort=True reads all rows before it gives one; pass lateness= instead")
+        table = pa.Table.from_batches(alone, reader.schema)
         try:
             # Arrow's sort is stable; combine_chunks keeps `take` from walking chunks for each row.
             order = moved_from = pc.sort_indices(table.column(column))

@@ -1,9 +1,11 @@
 """Bounded repair of disorder at ingress: rows wait until nothing older may come.
 
 At each row the watermark is the largest event time before it, minus the
-lateness; a row below it is late. That is decided row by row, so it does not
+lateness, or what the source has promised before it (`Reorder.promise`), if that is
+more; a row below it is late. That is decided row by row, so it does not
 depend on how rows were batched. What is not late leaves in the order of
-(event time, arrival), as soon as the watermark has reached its time.
+(event time, arrival), as soon as the watermark has reached its time. Without a
+lateness only promises move the watermark, and rows between two of them may come in any order.
 
 With lateness 3, arriving from left to right::
 
@@ -43,10 +45,10 @@ _Run: TypeAlias = tuple[np.ndarray, np.ndarray, pa.RecordBatch]
 
 
 @kernel
-def find_late(ts, highest, lateness, is_late):
+def find_late(ts, highest, lateness, promised, is_late):
     """Mark the rows below the watermark at their arrival; returns the largest event time so far."""
     for i in range(ts.size):
-        is_late[i] = ts[i] < highest - lateness
+        is_late[i] = ts[i] < max(highest - lateness, promised)
         highest = max(highest, ts[i])
     return highest
 
@@ -65,8 +67,8 @@ class Reorder:
 
     Parameters
     ----------
-    lateness : int
-        In the stream's unit, at least 0.
+    lateness : int or None
+        In the stream's unit, at least 0; None: only promises move time.
     late : {"error", "drop", "side"}
         What is done with a row below the watermark: an error, counted, or
         counted and kept for `late_table`.
@@ -94,7 +96,7 @@ class Reorder:
 
     def __init__(
         self,
-        lateness: int,
+        lateness: int | None,
         late: str = "error",
         max_waiting: int = 1 << 22,
         column: str = "ts",
@@ -104,14 +106,14 @@ class Reorder:
     ):
         if late not in LATE:
             raise ParameterError(f"late = {late!r}: give one of {', '.join(LATE)}")
-        if not 0 <= lateness < END_OF_TIME:
+        if lateness is not None and not 0 <= lateness < END_OF_TIME:
             raise ParameterError(f"lateness = {lateness}: must be from 0 to below 2**62")
         self.lateness, self.late, self.max_waiting, self.column = lateness, late, max_waiting, column
         self.window_size, self.source, self._kind = window_size, source, kind
         self.counters = ReorderCounters()
         self.released = np.zeros(0, np.int64)
         """Which rows of the input those are that were released last, in their order."""
-        self._highest = MIN_TIME
+        self._highest = self._promised = MIN_TIME
         self._runs: list[_Run] = []
         self._waiting = 0
         self._late: list[pa.RecordBatch] = []
@@ -120,7 +122,8 @@ class Reorder:
     @property
     def watermark(self) -> int:
         """No row below it will be released any more; `MIN_TIME` before the first row."""
-        return max(self._highest - self.lateness, MIN_TIME) if self._highest > MIN_TIME else MIN_TIME
+        implied = MIN_TIME if self.lateness is None else self._highest - self.lateness
+        return max(implied, self._promised)  # the least there is before the first row
 
     @property
     def waiting(self) -> int:
@@ -140,7 +143,10 @@ class Reorder:
         self._schema = batch.schema
         check_range(ts, self.column, self.window_size, self.counters.rows, self._kind)
         is_late = np.empty(ts.size, np.bool_)
-        highest = find_late(ts, self._highest, self.lateness, is_late)
+        if self.lateness is None:
+            is_late, highest = ts < self._promised, max(self._highest, int(ts.max(initial=MIN_TIME)))
+        else:
+            highest = find_late(ts, self._highest, self.lateness, self._promised, is_late)
         late_count = int(is_late.sum())
         numbers = np.arange(self.counters.rows, self.counters.rows + ts.size)
         if late_count:
@@ -156,6 +162,13 @@ class Reorder:
                 if self._runs[-2][0].size > 2 * self._runs[-1][0].size:
                     break
                 self._runs[-2:] = [_merge(self._runs[-2:])]
+        return self._release(self.watermark)
+
+    def promise(self, ts: int) -> tuple[pa.RecordBatch | None, np.ndarray]:
+        """No row below `ts` will be added that is not late; return those that are ready now, None if there never was a batch."""
+        self._promised = max(self._promised, ts)
+        if self._schema is None:
+            return None, np.zeros(0, np.int64)
         return self._release(self.watermark)
 
     def finish(self) -> tuple[pa.RecordBatch | None, np.ndarray]:
@@ -174,6 +187,13 @@ class Reorder:
             highest = max(int(ts[:index].max(initial=MIN_TIME)), self._highest)
             where = f"{display_name(self.source)}, " if self.source else ""
             time, kind = int(ts[index]), self._kind
+            if time < self._promised:
+                raise LateRowError(
+                    f"{where}event_time column {self.column!r}, row ",
+                    self.counters.rows + index,
+                    f": {time_text(time, kind)} {before_watermark(self._promised, kind)}",
+                )
+            assert self.lateness is not None
             raise LateRowError(
                 f"{where}event_time column {self.column!r}, row ",
                 self.counters.rows + index,
@@ -194,9 +214,12 @@ class Reorder:
                 rest.append((ts[count:], numbers[count:], rows.slice(count)))
         released = sum(ts.size for ts, _, _ in ready)
         if self._waiting - released > self.max_waiting:
+            awaited, fix = "a watermark", "give watermarks more often"
+            if self.lateness is not None:
+                awaited = f"lateness = {span_text(self.lateness, self._kind)} to pass"
+                fix = "lower lateness, or sort the input (sort=True)"
             raise OverflowInputError(
-                f"{self._waiting - released} rows wait for lateness = {span_text(self.lateness, self._kind)} to pass, more than"
-                f" max_waiting = {self.max_waiting}: lower lateness, or sort the input (sort=True)"
+                f"{self._waiting - released} rows wait for {awaited}, more than max_waiting = {self.max_waiting}: {fix}"
             )
         self._runs = rest
         self._waiting -= released
@@ -206,6 +229,14 @@ class Reorder:
             return empty_batch(self._schema), np.zeros(0, np.int64)
         ts, self.released, rows = ready[0] if len(ready) == 1 else _merge(ready)
         return rows, ts
+
+
+def before_watermark(watermark: int, kind: pa.DataType) -> str:
+    """Say in an error that a row comes after a watermark of its source that it is before."""
+    return (
+        f"is before {time_text(watermark, kind)}, a watermark that the source gave already: give it later, or set late='drop' or"
+        f" late='side'"
+    )
 
 
 def _sort(ts: np.ndarray, numbers: np.ndarray, rows: pa.RecordBatch) -> _Run:

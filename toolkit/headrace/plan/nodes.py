@@ -123,6 +123,8 @@ class SourceNode(Node):
     lateness: int | None = None
     late: str = "error"
     idle_after: float | None = None
+    is_disordered: bool = False
+    """Only watermarks of the sources move time, and rows between two of them come in any order."""
 
 
 @dataclass(frozen=True, eq=False)

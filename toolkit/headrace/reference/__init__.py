@@ -8,7 +8,7 @@ A source is a list of ``(ts, payload)``, sorted by ``ts``: an int, and a dict of
 column name -> value with None for null. Several sources are merged in the order
 (ts, source index, position in source).
 
-Rooms       order.py      merge; order of keys; reorder (lateness)
+Rooms       order.py      merge; order of keys; reorder (lateness); watermark
             keys.py       key-by functions: the set of keys of a tuple
             values.py     aggregate functions over the values of one window
             days.py       days of a time zone, for windows of them
@@ -48,7 +48,7 @@ from headrace.reference.aggregates import aggregate
 from headrace.reference.joins import Match, band, equal, join, self_join
 from headrace.reference.keys import column, columns, each, no_key
 from headrace.reference.operators import operator
-from headrace.reference.order import Row, Tuple, as_source, merge, reorder
+from headrace.reference.order import Row, Tuple, as_source, merge, reorder, watermark
 from headrace.reference.ordering import ordered
 from headrace.reference.stateless import copy_per_key, filter_tuples, flat_map_tuples, forward, map_tuples
 from headrace.reference.transactions import Table, transact
@@ -78,4 +78,5 @@ __all__ = [
     "reorder",
     "self_join",
     "transact",
+    "watermark",
 ]

@@ -1,4 +1,8 @@
-"""The orders that the contract speaks of: of tuples, of keys, of late rows."""
+"""The orders that the contract speaks of: of tuples, of keys, of late rows, and how far time has come.
+
+A source may say itself how far time has come: an arrival whose payload is None is no row but a watermark,
+after which no row with a smaller ts is in time.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from headrace.errors import DisorderError, EventTimeError, LateRowError, Paramet
 
 Payload = dict[str, Any]
 Source = Sequence[tuple[int, Payload]]
+Arrivals = Sequence[tuple[int, Payload | None]]
 
 
 class Tuple(NamedTuple):
@@ -82,19 +87,20 @@ def as_source(rows: Iterable[Row], *key_names: str) -> list[tuple[int, Payload]]
 
 
 def reorder(
-    arrivals: Source, lateness: int, late: str = "error"
+    arrivals: Arrivals, lateness: int | None, late: str = "error"
 ) -> tuple[list[tuple[int, Payload]], list[tuple[int, Payload]]]:
     """Repair disorder up to `lateness`; set aside what is later than that.
 
     The watermark is the largest event time that arrived so far minus
-    `lateness`. A row below it is late; a row at it is not.
+    `lateness`, or the last one that the source gave itself, if that is larger.
+    A row below it is late; a row at it is not.
 
     Parameters
     ----------
-    arrivals : Source
+    arrivals : Arrivals
         In order of arrival.
-    lateness : int
-        At least 0, in the stream's unit.
+    lateness : int or None
+        At least 0, in the stream's unit; None: rows move no time, only what the source says does.
     late : str
         ``"error"`` raises at the first late row; ``"drop"`` and ``"side"``
         differ only in what the engine does with the late rows it counts.
@@ -107,14 +113,53 @@ def reorder(
     if late not in ("error", "drop", "side"):
         raise ParameterError(f"late = {late!r}: give 'error', 'drop' or 'side'")
     kept, set_aside = [], []
-    newest = None
+    newest = promised = None
     for ts, payload in arrivals:
+        if payload is None:
+            promised = _later(promised, ts)
+            continue
         newest = ts if newest is None else max(newest, ts)
-        if ts >= newest - lateness:
+        if (lateness is None or ts >= newest - lateness) and (promised is None or ts >= promised):
             kept.append((ts, payload))
         elif late == "error":
+            if promised is not None and ts < promised:
+                raise LateRowError(f"event time {ts} arrived after the watermark {promised}")
             raise LateRowError(f"event time {ts} arrived after {newest}: more than lateness = {lateness}")
         else:
             set_aside.append((ts, payload))
     kept.sort(key=lambda row: row[0])  # stable, so equal event times stay in order of arrival
     return kept, set_aside
+
+
+def watermark(arrivals: Sequence[Arrivals], lateness: int | None = 0) -> int | None:
+    """Return how far time has come when this much has arrived: no row that is in time is earlier, whatever follows.
+
+    STRETCH, Definitions 2 and 3 and section 2.3: of each source the more of what its rows and its own watermarks
+    say, of the sources the least. All windows that end by then are expired.
+
+    Parameters
+    ----------
+    arrivals : list of Arrivals
+        What each source has given so far.
+    lateness : int or None
+        As of `reorder`; 0 is a source in order.
+
+    Returns
+    -------
+    int or None
+        None: a source has said nothing yet.
+    """
+    reached: list[int] = []
+    for source in arrivals:
+        implied = [] if lateness is None else [ts - lateness for ts, payload in source if payload is not None]
+        said = [ts for ts, payload in source if payload is None]
+        if not implied and not said:
+            return None
+        reached.append(max(implied + said))
+    return min(reached)
+
+
+def _later(promised: int | None, ts: int) -> int:
+    if promised is not None and ts < promised:
+        raise DisorderError(f"watermark {ts} after {promised}: it does not go back")
+    return ts

@@ -23,10 +23,15 @@ def late_rows_text(sources: Sequence[Source]) -> str:
         return ""
     dropped, read = sum(source.late_rows for source in late), sum(source.rows for source in late)
     each = [f"{source.late_rows:,} from {_described(source)}" for source in late]
-    idle = " or idle_after=" if any(source.node.idle_after is not None for source in late) else ""
+    larger = [
+        option
+        for option, field in (("lateness=", "lateness"), ("idle_after=", "idle_after"))
+        if any(getattr(source.node, field) is not None for source in late)
+    ]
+    fix = f"give hr.stream() a larger {' or '.join(larger)}" if larger else "have the sources give their watermarks later"
     return (
-        f"{dropped:,} of {read:,} rows were late and dropped ({listed(each, _MOST)}): give hr.stream() a larger"
-        f' lateness={idle}, or late="side" to find them in run.late;'
+        f"{dropped:,} of {read:,} rows were late and dropped ({listed(each, _MOST)}): {fix},"
+        f' or late="side" to find them in run.late;'
         f" headrace.errors.LateRowsWarning is the category to filter if that is as it should be"
     )
 

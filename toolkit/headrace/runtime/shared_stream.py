@@ -1,4 +1,4 @@
-"""A stream that can be read once, for several operators: each gets every batch, none runs far ahead of the others.
+"""A stream that can be read once, for several operators: each gets every batch and watermark, none runs far ahead of the others.
 
 Who wants the next batch reads it for all, while the others take what they have; so there is no thread of its own.
 
@@ -18,9 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 
-import pyarrow as pa
-
-from headrace.ingress.readers import Reader
+from headrace.ingress.readers import Item, Reader
 
 MOST_AHEAD = 64
 """Batches by which one taker may be ahead of another."""
@@ -37,9 +35,9 @@ class SharedStream:
     """
 
     def __init__(self, reader: Reader, takers: int):
-        self._reader, self._waiting = reader, [deque[pa.RecordBatch]() for _ in range(takers)]
+        self._reader, self._waiting = reader, [deque[Item]() for _ in range(takers)]
         self._changed = threading.Condition()
-        self._batches: Iterator[pa.RecordBatch] | None = None
+        self._batches: Iterator[Item] | None = None
         self._is_read = self._is_over = False
         self._error: BaseException | None = None
 
@@ -59,7 +57,7 @@ class SharedStream:
             self._is_over = True
             self._changed.notify_all()
 
-    def _take(self, number: int) -> Iterator[pa.RecordBatch]:
+    def _take(self, number: int) -> Iterator[Item]:
         own = self._waiting[number]
         while True:
             with self._changed:

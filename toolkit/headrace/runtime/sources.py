@@ -18,15 +18,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace.errors import HeadraceError, InputError, LateRowError, ParameterError, RunFailedError
+from headrace.errors import (
+    DisorderError,
+    HeadraceError,
+    InputError,
+    LateRowError,
+    ParameterError,
+    RunFailedError,
+)
 from headrace.expressions.rows import filter_rows, take_rows
 from headrace.ingress.readers import Reader, display_name
-from headrace.ingress.reorder import Reorder
+from headrace.ingress.reorder import Reorder, before_watermark
 from headrace.ingress.times import event_times, time_text
+from headrace.ingress.watermarks import watermark_time
 from headrace.memory.cells import read_cell
 from headrace.metrics.sources import FEEDING, STARVED, SourceMetrics
 from headrace.plan.nodes import SourceNode
-from headrace.progress import MIN_TIME
+from headrace.progress import MIN_TIME, Watermark
 from headrace.rates import RateSchedule
 from headrace.runtime.feeding import Feed, Stopped
 from headrace.runtime.input_rows import row_before
@@ -97,7 +105,8 @@ class Source:
         self._reader: Reader = reader.select(columns, branch.source)
         self._queue: queue.Queue[Any] = queue.Queue(_QUEUED_BATCHES)
         self._reorder: Reorder | None = None
-        if node.lateness is not None:
+        self._promised = MIN_TIME
+        if node.lateness is not None or node.is_disordered:
             self._reorder = Reorder(
                 node.lateness,
                 node.late,
@@ -182,11 +191,16 @@ class Source:
         """Read to the end, in steps that each give seconds to wait; a patient one waits in place for room."""
         try:
             for batch in self._reader:
+                if isinstance(batch, Watermark):
+                    yield from self._promise(batch, patient)
+                    continue
                 self.rows += batch.num_rows
                 ts, numbers = None, range(self.rows - batch.num_rows, self.rows)
                 if self._reorder is not None:
                     batch, ts = self._reordered(self._reorder, batch)
                     numbers = self._reorder.released
+                elif self._promised > MIN_TIME:
+                    batch, numbers = self._in_time(batch, numbers)
                 yield from self._hand_over(batch, ts, numbers, patient)
                 yield 0.0
             if self._reorder is not None:
@@ -217,6 +231,54 @@ class Source:
         last = self._time_behind_steps(batch)
         if last is not None:
             yield from self._put(last, patient)
+
+    def _promise(self, mark: Watermark, patient: bool) -> Iterator[float]:
+        """The source says how far time has come, whether rows come or not."""
+        source, ready = self.feed.inlet.branch.source, None
+        ts = watermark_time(mark, self._time_type, self.feed.inlet.retention, source)
+        if ts < self._promised:
+            raise DisorderError(
+                f"{display_name(source)} gives the watermark {time_text(ts, self._time_type)} after"
+                f" {time_text(self._promised, self._time_type)}: what was said not to come any more cannot come; give watermarks"
+                f" that rise"
+            )
+        self._promised = ts
+        if self._reorder is not None:
+            ready, times = self._reorder.promise(ts)
+            ts = self._reorder.watermark
+            if ready is not None:
+                yield from self._hand_over(ready, times, self._reorder.released, patient)
+        yield from self._put(ts, patient)
+        yield 0.0
+
+    def _in_time(self, batch: pa.RecordBatch, numbers: Sequence[int]) -> tuple[pa.RecordBatch, Any]:
+        """Of a source that is in order by itself, the rows that are not before its watermark."""
+        column = _column(batch, self.node)
+        there = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))  # what is null a step filters out, or an error
+        try:
+            ts = event_times(column.drop_null(), self.node.event_time)
+        except InputError as error:
+            self._name_row(error, lambda row: numbers[int(there[row])])
+            raise
+        late = there[ts < self._promised]
+        if not len(late):
+            return batch, numbers
+        if self.node.late == "error":
+            raise LateRowError(
+                f"{display_name(self.feed.inlet.branch.source)}, event_time column {self.node.event_time!r}, row ",
+                self._reader.row_name(int(numbers[int(late[0])])),
+                f": {time_text(ts[ts < self._promised][0], self._time_type)} {before_watermark(self._promised, self._time_type)}",
+            )
+        self._late(batch, late)
+        is_in_time = np.ones(batch.num_rows, np.bool_)
+        is_in_time[late] = False
+        return filter_rows(batch, is_in_time), np.asarray(numbers)[is_in_time]
+
+    def _late(self, batch: pa.RecordBatch, rows: np.ndarray) -> None:
+        """Count late rows, and keep them if they are to be."""
+        self._late_rows += len(rows)
+        if self.node.late == "side":
+            self._set_aside.append(pa.Table.from_batches([take_rows(batch, rows)]))
 
     def _reordered(self, reorder: Reorder, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, np.ndarray]:
         try:
@@ -333,9 +395,7 @@ class Source:
                     f" earlier than the time that passed while the source was idle (idle_after={self.node.idle_after} s);"
                     f" pass late='drop' or 'side', or a longer idle_after="
                 )
-            self._late_rows += len(late)
-            if self.node.late == "side":
-                self._set_aside.append(pa.Table.from_batches([take_rows(batch, late)]))
+            self._late(batch, late)
             is_in_time = ts >= self.feed.inlet.mark
             batch, numbers = filter_rows(batch, is_in_time), np.asarray(numbers)[is_in_time]
         for piece in self._pieces(batch, None, numbers):

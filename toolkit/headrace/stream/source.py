@@ -19,8 +19,10 @@ from headrace.ingress.readers import (
     open_input,
 )
 from headrace.ingress.times import check_event_time, time_unit_of
+from headrace.ingress.watermarks import check_column, with_watermarks
 from headrace.names import explains_arguments
 from headrace.plan.nodes import SourceNode
+from headrace.progress import Watermark
 from headrace.stream.streams import Stream
 from headrace.windows import DEFAULT_TIME_UNIT, Duration, parse_duration, parse_seconds
 
@@ -36,6 +38,7 @@ def stream(
     time_unit: str = DEFAULT_TIME_UNIT,
     sort: bool = False,
     lateness: Duration | None = None,
+    watermarks: str | None = None,
     late: str = "error",
     idle_after: Duration | float | None = None,
     batch_rows: int = DEFAULT_BATCH_ROWS,
@@ -61,11 +64,16 @@ def stream(
         Disorder up to this is repaired on the way in: a text such as ``"10s"`` or
         ``"5 minutes"``, a timedelta (Python's, pandas' or NumPy's), or an integer in
         the unit of the event time. Of a streaming DataFrame it is the delay of its
-        ``withWatermark``, if it has one.
+        ``withWatermark``, if it has one. ``"watermarks"``: rows come in any order, and wait for a watermark
+        of their source.
+    watermarks : str, optional
+        A bool column that is true in rows which are no tuples but watermarks: none earlier than the row's event time
+        will come any more, so windows close though the source is silent. An iterable of record batches may
+        give them among these instead, as ``hr.Watermark(time)``, without this.
     late : {"error", "drop", "side"}
-        What happens to a row that comes later than that, or than the time that passed while its source was
-        idle (`idle_after`); "side" keeps it in `run.late`, a table. Without either nothing is late, and a row
-        out of order is an error.
+        What happens to a row that comes later than that, after a watermark that it is before, or after the time
+        that passed while its source was idle (`idle_after`); "side" keeps it in `run.late`, a table. Without any of these
+        nothing is late, and a row out of order is an error.
     idle_after : duration or seconds, optional
         A source that gives nothing for so long no longer holds back the others. The clock on the wall
         has no time unit of the stream's: a text or a timedelta says its own, ``"200ms"``, and a number is seconds.
@@ -86,6 +94,13 @@ def stream(
     sources = list(source) if isinstance(source, (list, tuple)) else [source]
     if not sources:
         raise ParameterError("stream([]): give at least one source")
+    if any(isinstance(one, Watermark) for one in sources):
+        raise ParameterError(
+            f"stream({sources!r}): a list is several sources; one that gives watermarks among its batches is iter([...]), or a"
+            f" generator"
+        )
+    if watermarks is not None:
+        check_column(watermarks)
     if late not in ("error", "drop", "side"):
         raise ParameterError(f'late={late!r}: give "error", "drop" or "side"')
     if (
@@ -100,6 +115,8 @@ def stream(
     for item, called in zip(sources, _names(sources, name), strict=True):
         check_no_index(item, event_time)
         reader = open_input(item, sort_by=event_time if sort else None, batch_rows=int(batch_rows), name=called)
+        if watermarks is not None:
+            reader = with_watermarks(reader, event_time, watermarks)
         readers.append(reader)
         openers.append(functools.partial(_reader_of, reader))
     schema = readers[0].schema
@@ -113,8 +130,12 @@ def stream(
     if late == "side":
         check_movable(schema, 'late="side"')
     unit = time_unit_of(kind, time_unit)
-    allowed = _lateness(readers, event_time) if lateness is None else parse_duration(lateness, unit, "lateness")
-    if late != "error" and allowed is None and idle_after_s is None:
+    is_disordered, allowed = lateness == "watermarks", None
+    if lateness is None:
+        allowed = _lateness(readers, event_time)
+    elif not is_disordered:
+        allowed = parse_duration(lateness, unit, "lateness")
+    if late != "error" and allowed is None and idle_after_s is None and watermarks is None and not is_disordered:
         raise ParameterError(
             f"late={late!r}: without lateness= a row out of order is an error, and none is late; say how much disorder is"
             f' repaired, as in lateness="10s", or lateness=0 for none'
@@ -130,6 +151,7 @@ def stream(
         lateness=allowed,
         late=late,
         idle_after=idle_after_s,
+        is_disordered=is_disordered,
     )
     return Stream(node)
 

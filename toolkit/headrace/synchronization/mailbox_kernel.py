@@ -419,9 +419,9 @@ def rows_below(c, x, i, row, end, limit_ts, limit_place):
 
 
 @kernel
-def pass_rows(c, q, head, at, count, last_ts):
-    """M3: `count` events up to event `at` of run `head` are processed, the last one at `last_ts`, and their results written."""
-    store_release(c.queue, queue_cell(q, DONE_TS), last_ts)
+def pass_rows(c, q, head, at, count, bound):
+    """M3: `count` events up to event `at` of run `head` are processed, their results written; others are not below `bound`."""
+    store_release(c.queue, queue_cell(q, DONE_TS), bound)
     c.queue[queue_cell(q, AT)] = at
     store_release(c.queue, queue_cell(q, HEAD), head)
     passed = load_relaxed(c.queue, queue_cell(q, PASSED)) + count

@@ -185,7 +185,8 @@ def process(me, c, o, x, s, l, n, q, tag, limit_ts, limit_place):
         publish(o, me, l[OUT_HEAD], MIN_TIME, MIN_TIME)  # M1, M2
     if l[OUT_HEAD] != results:
         fetch_add(c.words, RESULTS, l[OUT_HEAD] - results)  # B1
-    pass_rows(c, q, head, at, total, ts_of(c, x, i, last))  # M3
+    following = last if head == tail else c.runs[run_of(q, head) + FIRST] + at
+    pass_rows(c, q, head, at, total, ts_of(c, x, i, following))  # M3
     c.work[n, EVENTS] += total
     return total
 

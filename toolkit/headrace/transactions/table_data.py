@@ -168,7 +168,7 @@ def read(
                 f" the column out of the data or name it otherwise"
             )
     wanted = reader.select([key, *named.values()])
-    table = pa.Table.from_batches(list(wanted), wanted.schema)
+    table = pa.Table.from_batches(list(wanted.rows_alone("a table has no event time, leave it out")), wanted.schema)
     keys, order = _keys(where, key, columns.combine(table[key]))
     words: dict[str, np.ndarray | pa.Array | int | str] = dict(given)
     for name, column in named.items():
