@@ -2,7 +2,7 @@
 
 Whole runs on two threads over events that do not end: each scheme runs for some time at the punctuation that is usual, and
 what it then executes a second is taken. The adaptive run is let try, and what it executes once it has settled is compared
-with the best of the others.
+with the best of the others, which runs before it and after it.
 """
 
 from __future__ import annotations
@@ -101,8 +101,10 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
         best = max(rates, key=lambda scheme: rates[scheme])
         rows += [Row("adaptive", f"{name}, {scheme}", rate, "M events/s") for scheme, rate in rates.items()]
         rate, chosen = _of_scheme(build, table, "adaptive", seconds)
+        again = _of_scheme(build, table, best, seconds)[0]  # so that a machine that got faster meanwhile is no merit
+        best_rate = (rates[best] + again) / 2
         rows.append(
-            Row("adaptive", f"{name}, adaptive", rate, "M events/s", baseline=rates[best], baseline_name=best, goal=GOAL,
+            Row("adaptive", f"{name}, adaptive", rate, "M events/s", baseline=best_rate, baseline_name=best, goal=GOAL,
                 goal_is_ratio=True, note=chosen)
         )  # fmt: skip
     return rows

@@ -66,7 +66,7 @@ class Operator:
 @pytest.mark.parametrize("best", SPEEDS)
 @pytest.mark.parametrize("idle", [0.0, 0.9])
 def test_example_the_fastest_is_found_and_kept(best, idle):
-    operator = Operator(AdaptiveScheme(again_s=1_000), SPEEDS | {best: 2e6}, idle=idle).look(200)
+    operator = Operator(AdaptiveScheme(again_s=1_000), SPEEDS | {best: 2e6}, idle=idle).look(300)
     assert operator.configuration == {"scheme": best, "punctuation": 500}
     tried = len(operator.requests)
     assert {request.controls["scheme"] for request in operator.requests} >= set(SPEEDS) - {"chains"}
@@ -135,9 +135,107 @@ def test_example_how_a_run_begins_does_not_decide():
 
 
 def test_planted_mistake_of_the_first_measure_is_found():
-    mistake = "best = _best([once_more[-1], *once_more[1:-1]], self.gain) if len(once_more) == 3 else best"
-    with planted(adaptive, mistake, "pass"), pytest.raises(AssertionError):
+    mistake = "is_complete = len(newer) == len(rivals) + 2"
+    with planted(adaptive, mistake, "is_complete = False"), pytest.raises(AssertionError):
         check_fresh(adaptive.AdaptiveScheme(again_s=1_000, changed=0.9))
+
+
+class Warming(Operator):
+    """After a change it is slow at first, and a little less so at each look."""
+
+    looks, looks_until_warm = 0, 6
+
+    def look(self, times=1):
+        for _ in range(times):
+            before = dict(self.configuration)
+            super().look()
+            self.looks = self.looks + 1 if self.configuration == before else 0
+        return self
+
+    def speed(self):
+        return super().speed() * min(1.0, 0.3 + 0.7 * self.looks / self.looks_until_warm)
+
+
+def check_warming(controller):
+    operator = Warming(controller, SPEEDS | {"lock": 1.6e6}).look(200)
+    assert operator.configuration == {"scheme": "lock", "punctuation": 500}
+    assert "lock 500 1.60 M" in operator.said.reason
+
+
+def test_example_a_trial_goes_on_until_it_is_steady():
+    check_warming(AdaptiveScheme(again_s=1_000))
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("abs(now - before) <= _STEADY * max(now, before)", "True"),
+        ("newest = pieces[-2:]", "newest = pieces"),
+    ],
+)
+def test_planted_mistakes_of_what_is_steady_are_found(right, wrong):
+    with planted(adaptive, right, wrong), pytest.raises(AssertionError):
+        check_warming(adaptive.AdaptiveScheme(again_s=1_000, changed=0.9))
+
+
+class Restless(Operator):
+    """Never twice the same."""
+
+    looks = 0
+
+    def speed(self):
+        self.looks += 1
+        return super().speed() * (1.3 if self.looks % 2 else 1.0)
+
+
+def check_restless(controller):
+    operator = Restless(controller, SPEEDS | {"serial": 3e6})
+    looks = 0
+    while "to try them cost" not in str(getattr(getattr(operator, "said", None), "reason", "")):
+        operator.look()
+        looks += 1
+        assert looks < 100, "a trial does not end"
+    assert operator.configuration["scheme"] == "serial"
+    return looks
+
+
+def test_example_what_does_not_get_steady_is_tried_no_longer():
+    """Eight schemes with the two that are measured twice, eight measures each; a look to ask and a look to change."""
+    assert 8 * 8 < check_restless(AdaptiveScheme(punctuations=False, again_s=1_000)) <= 8 * 10
+
+
+def test_planted_mistake_of_the_bound_is_found():
+    with (
+        planted(adaptive, "or len(self.pieces) >= _MOST_PIECES", ""),
+        pytest.raises(AssertionError, match="does not end"),
+    ):
+        check_restless(adaptive.AdaptiveScheme(punctuations=False, again_s=1_000))
+
+
+class Late(Operator):
+    """While it is first tried, somebody else needs the machine."""
+
+    def __init__(self, controller, slow):
+        super().__init__(controller, SPEEDS | {"lock": 1.3e6, "mvlk": 1.4e6, "partition": 1.5e6})
+        self.slow = slow
+
+    def speed(self):
+        first = not any(request.controls["scheme"] == "serial" for request in self.requests)
+        return super().speed() * (0.85 if first and self.configuration["scheme"] == self.slow else 1)
+
+
+def check_late(slow):
+    operator = Late(adaptive.AdaptiveScheme(punctuations=False, again_s=1_000), slow).look(100)
+    assert operator.configuration["scheme"] == "partition"
+
+
+def test_example_a_third_one_that_came_near_is_measured_once_more():
+    check_late("partition")
+
+
+def test_planted_mistake_of_the_third_one_is_found():
+    with planted(adaptive, "reverse=True)[:2]", "reverse=True)[:1]"), pytest.raises(AssertionError):
+        check_late("partition")
 
 
 def test_example_it_looks_again_when_the_speed_has_changed():
@@ -291,7 +389,10 @@ def test_example_schemes_that_cannot_run_the_functions_are_not_tried():
     def note(e, t):
         seen[e.key].who.add(e.ts)
 
-    for function, tried in ((follow, {"speculative", "serial"}), (note, {"chains", "lock", "mvlk", "partition", "serial"})):
+    for function, tried in (
+        (follow, {"speculative", "serial"}),
+        (note, {"chains", "lock", "mvlk", "partition", "serial"}),
+    ):
         query = hr.stream(table, event_time="ts").transact(function)
         with query.start(threads=2, scheme="adaptive") as run:
             assert set(run[function.__name__].control_loop.controller[-1].schemes) == tried

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,19 +21,59 @@ _TWO_SOCKETS = 4
 """Threads from which on two groups have more than one each."""
 _PATIENCE = 20
 """Looks after which a trial that did not begin is given up."""
+_STEADY = 0.1
+"""Fraction by which two measures may differ that agree."""
+_MOST_PIECES = 8
+"""Measures of a trial, two of which should agree: what does not get steady is taken as it was last."""
+_NEAR = 0.8
+"""Share of the fastest's speed from which a third one is measured once more, too."""
+
+
+@dataclass
+class _Piece:
+    events: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def speed(self) -> float:
+        return self.events / self.seconds if self.seconds > 0 else math.nan
 
 
 @dataclass
 class _Trial:
     controls: dict[str, Any]
-    events: float = 0.0
-    seconds: float = 0.0
-    looks: int = 0
+    pieces: list[_Piece] = field(default_factory=list)
+
+    def add(self, observation: Observation, piece_s: float) -> None:
+        """Note what was done in the time in which the executors had input, in pieces of so many seconds."""
+        if observation.processed <= 0:
+            return
+        if not self.pieces or self.pieces[-1].seconds >= piece_s:
+            self.pieces.append(_Piece())
+        self.pieces[-1].events += observation.processed * observation.interval_s
+        self.pieces[-1].seconds += (1 - observation.idle) * observation.interval_s
+
+    def is_over(self, piece_s: float) -> bool:
+        """Whether the two newest pieces agree, or there were enough of them: caches fill and other loops are learnt first."""
+        if len(self.pieces) < 2 or self.pieces[-1].seconds < piece_s:
+            return False
+        before, now = self.pieces[-2].speed, self.pieces[-1].speed
+        return abs(now - before) <= _STEADY * max(now, before) or len(self.pieces) >= _MOST_PIECES
+
+    @property
+    def seconds(self) -> float:
+        """All the time that it was measured."""
+        return sum(piece.seconds for piece in self.pieces)
+
+    @property
+    def events(self) -> float:
+        """What was done in this time."""
+        return sum(piece.events for piece in self.pieces)
 
     @property
     def speed(self) -> float:
-        """Events per second of the time in which the executors had input."""
-        return self.events / self.seconds if self.seconds > 0 else math.nan
+        """Events per second of the time in which the executors had input, of the two newest pieces."""
+        return _both(self.pieces)
 
     def __str__(self) -> str:
         return f"{' '.join(str(value) for value in self.controls.values())} {_spoken(self.speed)}"
@@ -45,6 +85,7 @@ class AdaptiveScheme:
 
     A scheme's speed is the number of events it executes in a second in which there is input, so that it can be told while
     input comes slowly. It is tried again when the speed has changed, when the threads have, and every `again_s` seconds.
+    A trial goes on until two successive measures agree, since the first batches after a change cost more than later ones.
     With one thread there is nothing to choose: one executor runs events in their order, whatever the scheme.
     ``start(scheme="adaptive")`` attaches one that knows which schemes can run the functions: where keys depend on what is read,
     it tries "speculative" and "serial".
@@ -58,7 +99,8 @@ class AdaptiveScheme:
     sharings : bool
         Where chains do most, try the other ways in which threads may share them, too; "socket" with four threads or more.
     trial_s : float
-        Seconds that each is tried, of time in which there is input.
+        Seconds that each is tried at least, of time in which there is input: two halves that must agree. What does not get
+        steady is tried four times as long, and no longer.
     again_s : float
         Seconds after which all are tried again.
     changed : float
@@ -123,7 +165,7 @@ class AdaptiveScheme:
         if self._now is None or not _is_in_force(kept, observation):
             self._now = _Trial(kept.controls)
             return False
-        _add(self._now, observation)
+        self._now.add(observation, self.trial_s / 2)
         if self._now.seconds < self.trial_s:
             return False
         is_odd = abs(self._now.speed / kept.speed - 1) > self.changed
@@ -162,16 +204,11 @@ class AdaptiveScheme:
                     yield from self._measured(_Trial({**best.controls, "sharing": sharing}), with_best)
             trials += with_best[1:]
             best = _best(with_best, self.gain)
-        runner_up = max((each for each in trials if each.seconds and each is not best), key=lambda each: each.speed, default=best)
-        if runner_up is not best:
-            once_more = [_Trial(best.controls)]  # what was measured first was measured while the run began, or long ago
-            for controls in (runner_up.controls, best.controls):
-                yield from self._measured(_Trial({**best.controls, **controls}), once_more)
-            trials += once_more[1:]
-            best = _best([once_more[-1], *once_more[1:-1]], self.gain) if len(once_more) == 3 else best
+        best, newer = yield from self._once_more(best, trials)
+        trials += newer
         self._kept, self._now, self._odd, self._round = best, None, 0, None
         self._until_s = self._observed().at_s + self.again_s
-        lost = sum((best.speed - trial.speed) * trial.seconds for trial in trials if trial.seconds)
+        lost = sum(best.speed * trial.seconds - trial.events for trial in trials)
         yield Request(
             controls=best.controls,
             metric="speed",
@@ -182,12 +219,25 @@ class AdaptiveScheme:
             predicted={"speed": best.speed},
         )
 
+    def _once_more(
+        self, best: _Trial, trials: Sequence[_Trial]
+    ) -> Generator[Request | None, None, tuple[_Trial, list[_Trial]]]:
+        """Measure the fastest and who comes near it again: what was measured first was so while the run began, or long ago."""
+        others = [each for each in trials if each.seconds and each is not best]
+        others = sorted(others, key=lambda each: each.speed, reverse=True)[:2]
+        rivals = [each for place, each in enumerate(others) if place == 0 or each.speed >= _NEAR * best.speed]
+        newer = [best]
+        for each in (*reversed(rivals), best) if rivals else ():
+            yield from self._measured(_Trial({**best.controls, **each.controls}), newer)
+        is_complete = len(newer) == len(rivals) + 2
+        return (_best([newer[-1], *newer[1:-1]], self.gain) if is_complete else best), newer[1:]
+
     def _measured(self, trial: _Trial, trials: list[_Trial] | None) -> Iterator[Request | None]:
         """Ask for what is to be tried, wait until it is in force, and measure it; append it to the trials."""
         if trials is not None:
-            yield Request(
-                controls=trial.controls, metric="speed", value=trials[-1].speed, reason=f"a trial, after {trials[-1]} events/s"
-            )
+            if not _is_in_force(trial, self._observed()):
+                said = f"a trial, after {trials[-1]} events/s"
+                yield Request(controls=trial.controls, metric="speed", value=trials[-1].speed, reason=said)
             for _ in range(_PATIENCE):
                 if _is_in_force(trial, self._observed()):
                     break
@@ -196,18 +246,18 @@ class AdaptiveScheme:
                 return
             trials.append(trial)
             yield None  # the interval in which it came into force is of two kinds
-        while trial.seconds < self.trial_s:
+        while not trial.is_over(self.trial_s / 2):
             if not _is_in_force(trial, self._observed()):
                 return  # somebody else has changed it
-            _add(trial, self._observed())
-            if trial.seconds < self.trial_s:
+            trial.add(self._observed(), self.trial_s / 2)
+            if not trial.is_over(self.trial_s / 2):
                 yield None
 
 
-def _add(trial: _Trial, observation: Observation) -> None:
-    if observation.processed > 0:
-        trial.events += observation.processed * observation.interval_s
-        trial.seconds += (1 - observation.idle) * observation.interval_s
+def _both(pieces: Sequence[_Piece]) -> float:
+    """Speed of the two newest."""
+    newest = pieces[-2:]
+    return _Piece(sum(piece.events for piece in newest), sum(piece.seconds for piece in newest)).speed
 
 
 def _is_in_force(trial: _Trial, observation: Observation) -> bool:
