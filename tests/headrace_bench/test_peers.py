@@ -14,6 +14,7 @@ import sys
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import headrace_bench as bench
@@ -23,12 +24,14 @@ from headrace.reference.joins import join as reference_join
 from headrace.reference.keys import column, each
 from headrace.reference.ordering_apps import abandoned as reference_abandoned
 from headrace.reference.stateless import forward as reference_forward
+from headrace.reference.transaction_apps import sl as reference_sl
 from headrace.windows import Window
 from headrace_bench.digest import digest, mix, unsigned
 from headrace_bench.peers import (
     band_join,
     contest,
     environment,
+    ledger,
     on_duckdb,
     on_flink,
     on_polars,
@@ -42,6 +45,7 @@ from headrace_bench.peers import (
 )
 from headrace_bench.peers.process import PeerProcess
 from headrace_bench.rows import print_rows
+from planted_mistakes import planted
 
 compete = functools.partial(contest.compete, least_s=0.0)
 """Each figure of one run, however short."""
@@ -71,6 +75,15 @@ def near_sides():
     return left, right, size
 
 
+def poor(orders):
+    """Few accounts, amounts that are often more than there is, negative ones, transfers to oneself."""
+    few = {name: pc.bit_wise_and(orders[name], 7) for name in ledger.NUMBERS[:4]}
+    rng = np.random.default_rng(6)
+    most = np.where(pc.equal(orders["kind"], "transfer").to_numpy(), 6_000, 400)
+    much = {name: pa.array(rng.integers(-50, most)) for name in ledger.NUMBERS[4:]}
+    return pa.table({"ts": orders["ts"], "kind": orders["kind"], **few, **much})
+
+
 @pytest.fixture(scope="module")
 def works(tmp_path_factory):
     folder = tmp_path_factory.mktemp("works")
@@ -91,6 +104,8 @@ def works(tmp_path_factory):
             programs.view_rows(2_000), programs.update_rows(2_000, between=15), folder / "pageview"
         ),
         "sessions": sessions.sessions(sessions.clicks_of(20_000), folder / "sessions"),
+        "ledger": ledger.ledger(poor(ledger.orders_of(3_000, 0.7)), folder / "ledger"),
+        "deposits": ledger.ledger(poor(ledger.orders_of(3_000, 0.0)), folder / "deposits"),
     }
 
 
@@ -106,6 +121,10 @@ def reference_rows(work):
         sources = [[(row["ts"], {"user": row["visitor"], "kind": row["kind"]}) for row in work.tables[0].to_pylist()]]
         rows = reference_abandoned(sources)
         return [{"ts": row["ts"], "sessions": n, "clicks": round(row["mean_pages"] * n)} for n, row in enumerate(rows, 1)]
+    if work.name in LEDGERS:
+        events = [(row["ts"], row) for row in work.tables[0].to_pylist()]
+        nothing = {"balance": -1, "quantity": -1}
+        return [row | nothing if row["rejected"] else row for row in reference_sl([events])[0]]
     if work.name == "band join":
         sources = [[(row["ts"], row) for row in table.to_pylist()] for table in work.tables]
         rows = reference_join(sources[:1], sources[1:], work.size, near)
@@ -139,10 +158,11 @@ WINDOWED = ["aggregate", "word count", "pair count"]
 STREAMED = [*WINDOWED, "band join"]
 NAMES = [*WINDOWED, "forward", "band join"]
 PROGRAMS = ["event window", "page-view join"]
-ORDERED = ("forward", "sessions")
+LEDGERS = ["ledger", "deposits"]
+ORDERED = ("forward", "sessions", *LEDGERS)
 
 
-@pytest.mark.parametrize("name", [*NAMES, *PROGRAMS, "sessions"])
+@pytest.mark.parametrize("name", [*NAMES, *PROGRAMS, "sessions", *LEDGERS])
 def test_oracle_the_loop_gives_the_reference(works, name):
     work = works[name]
     rows = reference_rows(work)
@@ -183,6 +203,27 @@ def test_agree_sessions(works):
     contestants = [ours.Loop(), ours.Ordered(1), ours.Ordered(2), on_duckdb.DuckDB(1), on_duckdb.DuckDB(2)]
     results = compete(works["sessions"], contestants, 1)
     assert [result.failure for result in results] == [""] * 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEDGERS)
+def test_agree_ledgers(works, name, monkeypatch):
+    """Schemes of transactions, and SQL in batches, within which verdicts depend on one another."""
+    monkeypatch.setattr(on_duckdb, "BATCH", 700)
+    contestants = [ours.Loop(), *(ours.Transacted(2, scheme) for scheme in ("serial", "chains")), on_duckdb.Batches(1)]
+    results = compete(works[name], [*contestants, on_duckdb.Batches(2)], 1)
+    assert [result.failure for result in results] == [""] * 5
+    refused = compete(works[name], [on_flink.Flink(2, "expert", may_install=False)], 1)
+    assert refused[0].failure == "not run: one order of what reaches several keys is made by one subtask"
+
+
+def test_example_sql_judges_until_no_verdict_changes(works):
+    """One round takes every transfer for accepted, as those before it were: that is another result."""
+    connection = pytest.importorskip("duckdb").connect()
+    work = works["ledger"]
+    assert work.digest_of(ledger.in_batches(connection, work.tables[0], 900)) == work.digest
+    with planted(ledger, "while connection.execute(_DIFFER).fetchall() != [(0,)]:", "while False:"):
+        assert work.digest_of(ledger.in_batches(connection, work.tables[0], 900)) != work.digest
 
 
 @pytest.mark.campaign
@@ -228,6 +269,11 @@ def test_agree_spark(works, spark, monkeypatch):
         ("page-view join", "expert", 1),
         ("sessions", "stock", 1),
         ("sessions", "stock", 2),
+        ("ledger", "stock", 1),
+        ("ledger", "expert", 1),
+        ("deposits", "stock", 1),
+        ("deposits", "stock", 2),
+        ("deposits", "expert", 1),
     ],
 )
 def test_agree_flink_where_it_is_installed(works, name, version, threads):
@@ -358,12 +404,12 @@ def test_example_tiny_run_says_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(environment, "cache_folder", lambda make=False: tmp_path / "nothing")
     finished = bench.experiment("peers", tiny=True)
     rows = {row.case: row for row in finished.rows}
-    programs, sessions, latencies, rescaling = 2 * 7, 9, 4 * 2, 2 + 4
+    programs, sessions, latencies, rescaling = 2 * 7, 9 + 2 * 9, 4 * 2, 2 + 4
     assert len(rows) == len(finished.rows) == 5 * (8 + 6) + programs + sessions + latencies + rescaling
-    assert len(finished.figures) == 5 + 2 + 1
+    assert len(finished.figures) == 5 + 2 + 1 + 2
     missing = [row for row in finished.rows if math.isnan(row.value)]
     names = [row.case.split(": ")[1].split()[0].rstrip(",") for row in missing]
-    assert names == ["Polars", "Flink", "Flink", "Flink", *["Polars", "Flink"] * 4, *["Flink"] * (2 + 1 + 2)]
+    assert names == ["Polars", "Flink", "Flink", "Flink", *["Polars", "Flink"] * 4, *["Flink"] * (2 + 1 + 2 + 2)]
     assert all(row.note.startswith(("not run: needs ", "not run: no job is written")) for row in missing)
     assert all(figure.lines for figure in finished.figures)
     assert not (tmp_path / "nothing").exists()

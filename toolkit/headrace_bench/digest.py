@@ -61,7 +61,9 @@ def fold_texts(offsets, data, out):
 
 
 def numbers_of(column: pa.Array) -> np.ndarray:
-    """A column as int64: whole numbers, or texts by their numbers."""
+    """A column as int64: whole numbers, -1 where there is none, or texts by their numbers."""
+    if column.null_count:
+        return numbers_of(column.fill_null(-1))
     if pa.types.is_dictionary(column.type):
         return numbers_of(column.dictionary)[column.indices.to_numpy()]
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):

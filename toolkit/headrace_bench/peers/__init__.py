@@ -10,6 +10,7 @@ needs and has not is said in its row, and so is a failure.
 ``band_join``      one workload more: sides, the plain loop
 ``programs``       two more: the event window and the page-view join, as programs on plans
 ``sessions``       and one for ordered pipelines
+``ledger``         and two for transactions
 ``sizes``          which workloads, and how large
 ``contest``        contestants, taking turns, rows
 ``ours``           ours as a user calls it, VSN and SN; the engine alone; the plain loop
@@ -70,17 +71,22 @@ TEXT = (
     " values, which sum in keyed state, and joins by key; its `expert` is the sequential version, one subtask that"
     " merges both inputs in order. Sessions are an ordered pipeline of ours; Flink has a"
     " keyed process function, and behind it one subtask that puts what it closes in order; a streaming query of Spark puts no"
-    " rows in order, so there it is a batch, as in DuckDB."
+    " rows in order, so there it is a batch, as in DuckDB. The ledger's transfers reach two accounts and two assets, and"
+    " happen if there is enough: no key of Flink's has these together, so its `stock` keeps both tables in the state of one"
+    " key, its `expert` in two arrays, each in one subtask; deposits alone are split by key, and put in order behind it."
+    " DuckDB judges the ledger in batches, again and again until no verdict changes. Operations of the ledger are an"
+    " addition each: what there is to gain is in `headrace bench sl`, where they cost something."
 )
 
 
 def contestants(work: Work, tiny: bool = False) -> list[Contestant]:
     """Give everyone, in the order of the table; a tiny run starts no virtual machine and installs nothing."""
-    from headrace_bench.peers.on_duckdb import DuckDB
+    from headrace_bench.peers.ledger import NAMES as LEDGERS
+    from headrace_bench.peers.on_duckdb import Batches, DuckDB
     from headrace_bench.peers.on_flink import Flink
     from headrace_bench.peers.on_polars import Polars
     from headrace_bench.peers.on_spark import Spark, SparkBatch
-    from headrace_bench.peers.ours import Engine, Loop, Ordered, Ours, Planned
+    from headrace_bench.peers.ours import Engine, Loop, Ordered, Ours, Planned, Transacted
 
     if work.is_program:
         if tiny:
@@ -92,6 +98,12 @@ def contestants(work: Work, tiny: bool = False) -> list[Contestant]:
         if tiny:
             return [*ordered, DuckDB(1), Flink(1, "stock", may_install=False)]
         return [*ordered, *(kind(n) for kind in (_stock, SparkBatch, DuckDB) for n in (1, 2))]
+    if work.name in LEDGERS:
+        transacted: list[Contestant] = [Loop(), Transacted(1, "serial"), Transacted(2, "chains")]
+        if tiny:
+            return [*transacted, Batches(1), Flink(1, "stock", may_install=False)]
+        flinks = [Flink(threads, version) for version in ("stock", "expert") for threads in (1, 2)]
+        return [*transacted, Transacted(1, "chains"), *flinks, Batches(1), Batches(2)]
     all_pairs = work.name == "band join"
     if tiny:
         return [

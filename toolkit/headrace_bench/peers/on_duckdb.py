@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace_bench.peers.contest import Answer, Contestant, NotRun
+from headrace_bench.peers.ledger import BATCH, NAMES, in_batches
 from headrace_bench.peers.sessions import SQL as SESSIONS_SQL
 from headrace_bench.peers.workloads import AGGREGATE_SQL, Work
 from headrace_bench.taken import Watch
@@ -56,7 +57,7 @@ class DuckDB(Contestant):
     def install(self, work: Work) -> None:
         if self._duckdb is None:
             raise NotRun("needs DuckDB: pip install duckdb")
-        if work.name not in QUERIES:
+        if work.name not in QUERIES and not isinstance(self, Batches):
             raise NotRun("no query is written for it")
 
     def load(self, work: Work) -> None:
@@ -79,3 +80,24 @@ class DuckDB(Contestant):
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+class Batches(DuckDB):
+    """Transactions in SQL, so many events at a time; see `headrace_bench.peers.ledger.in_batches`."""
+
+    is_slow = True
+
+    def __init__(self, threads: int):
+        super().__init__(threads)
+        self.name = self.name.replace("(batch)", f"(batches of {BATCH:,})")
+
+    def install(self, work: Work) -> None:
+        if work.name not in NAMES:
+            raise NotRun("it is for transactions")
+        super().install(work)
+
+    def run(self) -> Answer:
+        watch = Watch()
+        found = in_batches(self._connection, self._work.tables[0], BATCH)
+        taken = watch.taken()
+        return Answer(taken.seconds, self._work.digest_of(found), found.num_rows, taken.cpu_s)

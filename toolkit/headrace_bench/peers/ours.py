@@ -96,6 +96,14 @@ class Ordered(Ours):
         self.name, self._options = f"headrace {hr.__version__} ordered pipeline", {}
 
 
+class Transacted(Ours):
+    """The same of transactions, by one scheme."""
+
+    def __init__(self, threads: int, scheme: str):
+        super().__init__(threads)
+        self.name, self._options = f"headrace {hr.__version__} {scheme}", {"scheme": scheme}
+
+
 class Engine(Contestant):
     """The engine alone, on rows that were encoded and stored beforehand: gate, instances, and the collector.
 

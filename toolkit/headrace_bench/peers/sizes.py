@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from headrace_bench.peers.band_join import band, sides
+from headrace_bench.peers.ledger import ledger, orders_of
 from headrace_bench.peers.programs import (
     barrier_rows,
     event_window,
@@ -36,12 +37,12 @@ PART = 5
 def make_works(folder: Path, full: bool, tiny: bool) -> Sequence[Callable[[], tuple[Work, Work]]]:
     """Give the workloads in order, each to be made when its turn has come: whole, and the first part of it."""
     rows, tweets, pairs = (80_000_000, 4_000_000, 20_000_000) if full else (32_000_000, 1_000_000, 5_000_000)
-    clicks = 10_000_000 if full else 2_000_000
+    clicks, orders = (10_000_000, 8_000_000) if full else (2_000_000, 2_000_000)
     window, arriving = (100_000, 200_000) if full else (10_000, 500_000)
     per_span = ROWS_PER_SPAN
     if tiny:
         rows, tweets, pairs, per_span = 20_000, 500, 5_000, 4_000
-        window, arriving, clicks = 500, 2_500, 20_000
+        window, arriving, clicks, orders = 500, 2_500, 20_000, 5_000
 
     def both(name: str, make: Callable[..., Work], *tables: pa.Table) -> tuple[Work, Work]:
         first = [table.slice(0, table.num_rows // PART) for table in tables]
@@ -68,6 +69,8 @@ def make_works(folder: Path, full: bool, tiny: bool) -> Sequence[Callable[[], tu
         lambda: both("window", event_window, value_rows(rows // 4), barrier_rows(rows // 4)),
         lambda: both("pageview", page_view_join, view_rows(rows // 8), update_rows(rows // 8)),
         lambda: both("sessions", sessions, clicks_of(clicks)),
+        lambda: both("ledger", ledger, orders_of(orders, 0.5)),
+        lambda: both("deposits", ledger, orders_of(orders, 0.0)),
     ]
     if full:
         works.insert(3, lambda: count_pairs("M"))

@@ -17,6 +17,13 @@ final class Columns {
     /** Both sides of the band join: x and y, a and b. */
     static volatile int[][] integers;
     static volatile float[][] reals;
+    /** Of the ledger. */
+    static volatile long[] sourceAccounts;
+    static volatile long[] targetAccounts;
+    static volatile long[] sourceAssets;
+    static volatile long[] targetAssets;
+    static volatile long[] amounts;
+    static volatile long[] quantities;
 
     private Columns() {}
 
@@ -41,6 +48,15 @@ final class Columns {
                 case "sessions" -> {
                     keys[source] = narrow(longs(files.resolve("visitor.bin")));
                     texts[source] = strings(files.resolve("kind.bin"), files.resolve("kind.offsets.bin"));
+                }
+                case "ledger", "deposits" -> {
+                    texts[source] = strings(files.resolve("kind.bin"), files.resolve("kind.offsets.bin"));
+                    sourceAccounts = longs(files.resolve("source.bin"));
+                    targetAccounts = longs(files.resolve("target.bin"));
+                    sourceAssets = longs(files.resolve("source_asset.bin"));
+                    targetAssets = longs(files.resolve("target_asset.bin"));
+                    amounts = longs(files.resolve("amount.bin"));
+                    quantities = longs(files.resolve("quantity.bin"));
                 }
                 case "text" -> texts[source] = strings(files.resolve("text.bin"), files.resolve("text.offsets.bin"));
                 case "band" -> {

@@ -45,6 +45,7 @@ final class Jobs {
             case "window", "pageview" -> Programs.build(env, workload, version, parallelism);
             case "band" -> Band.build(env, version, size);
             case "sessions" -> Sessions.build(env);
+            case "ledger", "deposits" -> Ledger.build(env, workload, version);
             default -> windows(env, workload, version, parallelism, perSecond);
         }
     }
