@@ -132,8 +132,8 @@ def read_states(
         for name, field in own.items():
             if isinstance(field.kind, MapOf) and field.kind.by is not None:
                 raise ParameterError(
-                    f"states: {of}: {name}={field.kind!r}: entries are handed over one by one between states of one type, since it"
-                    f" is that type's fork and join that split and join them; leave by= out, or give one type of state, as state="
+                    f"states: {of}: {name}={field.kind!r}: entries are handed over one by one between states of one type, since"
+                    f" its fork and its join split and join them; leave by= out, or give one type of state, as state="
                 )
     may = _read_processes(processes, fields, tags)
     functions: dict[str, dict[str, Callable]] = {}
