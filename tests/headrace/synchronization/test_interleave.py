@@ -42,16 +42,38 @@ def feed(c, i, s, heartbeat):
     """An input: its rows in turn, then the end. What is not kept is gone."""
     rows = s.ts[i]
     done = 0
+    while i in s.late and load_acquire(s.ended, 0) == 0 and not are_asleep(c):
+        pause()
     while done < len(rows) and not stopped(c):
         kept = first_kept(c, i)
         s.kept[i][:kept] = [GONE] * kept
+        go_in(c, i, s)
         taken = add_or_wait(c, i, rows, s.queues[i], done, len(rows) - done, done, heartbeat, c.words)
+        store_release(s.inside, i, 0)
         done += taken
         first = min((row for row in range(done) if row not in s.done[i]), default=done)
         assert done - first <= SPAN, f"{done - first} rows of input {i} are kept"
     if i in s.promises:
         promise(c, i, s.promises[i])
     promise(c, i, END_OF_TIME)
+    store_release(s.ended, 0, 1)
+
+
+def are_asleep(c):
+    """Whether the first input waits for room, although all that it gave is processed."""
+    return load_acquire(c.words, SPACE_WAITING) != 0 and load_acquire(c.queue, PASSED) == load_acquire(c.input, ADMITTED)
+
+
+def go_in(c, i, s):
+    """One at a time, and no input while they are to stay out: as `entrance` has it."""
+    while True:
+        while load_acquire(c.words, CLOSED) != 0 and not stopped(c):
+            pause()
+        while exchange(s.inside, i, 1) != 0:
+            pause()
+        if load_acquire(c.words, CLOSED) == 0 or stopped(c):
+            return
+        store_release(s.inside, i, 0)
 
 
 def collect(c, o, s):
@@ -66,9 +88,10 @@ def collect(c, o, s):
                 s.tails[r] = head
                 store_release(o.tail, r, head)
         held.sort()
+        held_back = sum(ts > bound for ts, _, _ in held)
+        assert held_back <= s.most_held, f"{held_back} results are held back"
         while held and held[0][0] <= bound:
             s.rows.append(held.pop(0))
-            s.most_held = max(s.most_held, len(held))
         if s.ordered and load_relaxed(c.words, RELEASED) != len(s.rows):
             release_results(c, len(s.rows))
         if bound == END_OF_TIME:
@@ -81,12 +104,20 @@ def collect(c, o, s):
 def replan(c, s, times):
     """Who changes the plan, so many times: here to what it is."""
     for _ in range(times):
+        call_out(c)
         while not ask_to_hold(c):
             if load_acquire(c.words, OVER) != 0 or stopped(c):
+                store_release(c.words, CLOSED, 0)
                 let_go(c)
                 return
             pause()
+        for i in range(len(c.given)):
+            while exchange(s.inside, i, 1) != 0:
+                pause()
         assert max(s.state[:-1], default=-1) < 0 <= s.state[-1], f"no state at the root alone: {s.state}"
+        for i in range(len(c.given)):
+            store_release(s.inside, i, 0)
+        store_release(c.words, CLOSED, 0)
         let_go(c)
 
 
@@ -186,7 +217,8 @@ CONSTANTS = {
 
 def kernels(*planted, **constants):
     return Kernels(
-        LOOP, programs=[feed, collect, replan, replan_due], planted=[IN_TWO_STEPS, NOT_EARLY, *planted], shared=("runs",),
+        LOOP, programs=[feed, are_asleep, go_in, collect, replan, replan_due],
+        planted=[IN_TWO_STEPS, NOT_EARLY, *planted], shared=("runs",),
         constants={**CONSTANTS, **constants},
         given={
             "view_i64": lambda times, size: times, "find_row": find_row, "write_row": write_row, "fork_node": fork_node,
@@ -214,7 +246,8 @@ def node(tags, *children):
 
 def case(
     k, relation, tree, inputs, *, workers=2, heartbeat=1, threads=(), plan_at=(), may_rest_in_vain=True, replans=0,
-    ordered=True, replans_at=(), promises=None, entries="",
+    ordered=True, replans_at=(), promises=None, entries="", most_held=RESULTS * 9,
+    late=(),
 ):  # fmt: skip
     """Inputs are lists of (ts, tag), tags as in the tree; `threads` at first, then from each of `plan_at` on; else all."""
     relation, plan = Relation(relation), Plan([tree] if isinstance(tree, PlanNode) else tree)
@@ -279,8 +312,9 @@ def case(
         state[-1] = 0
         s = SimpleNamespace(
             state=state, held=[0] * workers, found=[[] for _ in range(workers)], places=[[] for _ in range(workers)],
-            rows=[], tails=[0] * (workers + 1), ts=ts, bits=bits, wanted=wanted, queues=routed,
-            out_head=k.OUT_HEAD, ordered=ordered, most_held=0, kept=[list(times) for times in ts], done=[set() for _ in inputs],
+            rows=[], tails=[0] * (workers + 1), ts=ts, bits=bits, wanted=wanted, queues=routed, late=late, ended=[0],
+            out_head=k.OUT_HEAD, ordered=ordered, most_held=most_held, inside=[0] * len(inputs),
+            kept=[list(times) for times in ts], done=[set() for _ in inputs],
             promises=promises or {},
         )  # fmt: skip
         x = [[times] for times in s.kept]
@@ -332,6 +366,9 @@ CASES = {
         [(t, "v0") for t in range(9)], [(t, "v1") for t in range(5)], [(2, "b0"), (7, "b0")],
     ], {"heartbeat": 3}),
     "a full mailbox": ("vv", node("v0"), [[(t, "v0") for t in range(7)]], {"workers": 1}),
+    "a mailbox emptied at once": ("vv", node("v0"), [[(t, "v0") for t in range(7)]], {
+        "workers": 1, "constants": {"ROWS_AT_A_TIME": 4},
+    }),
     "threads change": (*WINDOW, THREE, {"workers": 3, "threads": [1, 3, 1, 2], "plan_at": [1, 3, 5]}),
     "a change at the end": (*WINDOW, THREE, {"threads": [2, 1], "plan_at": [99]}),
     "one waits, others pass": (*APART, WAITING, {}),
@@ -342,6 +379,9 @@ CASES = {
     "results wait for who lags": ("", node("", node("a0"), node("b0")), [
         [(t, "a0") for t in range(9)], [(3, "b0"), (5, "b0"), (6, "b0")],
     ], {"heartbeat": 2}),
+    "results are held back": ("", node("", node("a0"), node("b0")), [
+        [(t, "a0") for t in range(24)], [(99, "b0")],
+    ], {"heartbeat": 2, "most_held": 18, "late": (1,)}),
     "an input is not ahead any more": ("", node("", node("a0"), node("b0")), [
         [(5, "a0")] * 9, [(1, "b0")],
     ], {"promises": {1: 2}}),
@@ -354,13 +394,18 @@ CASES = {
     "plans are planned": (*WINDOW, THREE, {"threads": [2, 2, 1, 2], "plan_at": [2, 3, 5], "replans_at": (2, 5)}),
     "a plan is planned at the end": (*WINDOW, THREE, {"threads": [2, 2], "plan_at": [6], "replans_at": (6,)}),
     "plans change": (*WINDOW, THREE, {"replans": 3}),
+    "plans change, with full mailboxes": (*WINDOW, [
+        [(t, "v0") for t in range(9)], [(t, "v1") for t in range(5)], [(2, "b0"), (7, "b0")],
+    ], {"heartbeat": 3, "replans": 3}),
     "plans change, in levels": (*LEVELS, [*THREE, [(3, "w0")], [(2, "u0")]], {"workers": 3, "replans": 2}),
 }  # fmt: skip
 
 
 def built(name, *planted):
     relation, tree, inputs, options = CASES[name]
-    return case(kernels(*planted), relation, tree, inputs, **options)
+    constants = options.get("constants", {})
+    options = {option: value for option, value in options.items() if option != "constants"}
+    return case(kernels(*planted, **constants), relation, tree, inputs, **options)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -443,8 +488,8 @@ PLANTED = {
     "who waits says when after a look for room": (
         "a full mailbox", ASLEEP, SC,
         (MAILBOX, "        say_when(c, i)  # S0\n", ""),
-        (MAILBOX, "        if taken == 0 and load_acquire(stop, 0) == 0:\n",
-         "        say_when(c, i)\n        if taken == 0 and load_acquire(stop, 0) == 0:\n"),
+        (MAILBOX, "        if taken == 0 and load_acquire(stop, 0) == 0 and",
+         "        say_when(c, i)\n        if taken == 0 and load_acquire(stop, 0) == 0 and"),
     ),
     "what is processed is more than may be": (
         "two at a time", ROWS, SC,
@@ -572,6 +617,24 @@ PLANTED = {
     "rows are counted that an earlier one may precede": (
         "threads change, far behind", "before its row", SC,
         (MAILBOX, "            found = rows_below(c, x, i, row, end, ts, place)\n", "            found = end\n"),
+    ),
+    "who waits for room is not called out": (
+        "plans change, with full mailboxes", ASLEEP, SC,
+        (MAILBOX, "    signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)  # G2, G3\n", ""),
+    ),
+    "who is called out waits for room": (
+        "plans change, with full mailboxes", ASLEEP, SC,
+        (MAILBOX, " and load_acquire(stop, 0) == 0 and load_acquire(c.words, CLOSED) == 0:\n",
+         " and load_acquire(stop, 0) == 0:\n"),
+    ),
+    "no fence between what is processed and who waits for room": (
+        "a mailbox emptied at once", ASLEEP, TSO,
+        (MAILBOX, "    store_release(c.queue, queue_cell(q, PASSED), passed)  # G1\n    fence()  # G2\n",
+         "    store_release(c.queue, queue_cell(q, PASSED), passed)\n"),
+    ),
+    "results are not counted": (
+        "results are held back", "results are held back", SC,
+        (TREE, "        fetch_add(c.words, RESULTS, l[OUT_HEAD] - results)  # B1\n", "        pass\n"),
     ),
     "who sleeps does not look before": (
         "a full mailbox", ASLEEP, SC,

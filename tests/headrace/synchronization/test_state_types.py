@@ -285,6 +285,8 @@ def test_oracle_types_are_found_where_there_are_any(seed):
     [
         ({"states": {"all": {"sum": "int64"}}}, ParameterError, "one type is state="),
         ({"state": {"sum": "int64"}}, ParameterError, "give one of them"),
+        ({"states": {**TYPED["states"], "part": {"sums": hr.map_of("int64", "int64", by="x")}}}, ParameterError,
+         "states: part: sums=.*between states of one type.*leave by= out"),
         ({"processes": {"all": ["value"]}}, ParameterError, "'all', the first of states=, may not process 'question'"),
         ({"processes": {"part": ["valeu"]}}, UnknownNameError, "no tag 'valeu'"),
         ({"processes": {"parts": ["value"]}}, UnknownNameError, "no type of state 'parts'.*part"),

@@ -56,7 +56,8 @@ Running:
 ``plan_kernel``       what every worker does
 ``control``           what workers share, and configurations; ``words`` names its cells
 ``reconfiguration``   how a configuration is asked for
-``replanning``        another plan while it runs
+``replanning``        another plan while it runs; ``dealing_kernel`` moves events that wait to its mailboxes
+``entrance``          where inputs go in to give rows, and are kept out
 ``holding``           everything at rest, for that and for a checkpoint
 ``cuts``              what a checkpoint of a program has: its state, and which rows are processed
 ``resuming``          rows that are read again although they are processed

@@ -33,7 +33,7 @@ from headrace.synchronization.definition import Definition
 from headrace.synchronization.holding import Holding
 from headrace.synchronization.inputs import Input
 from headrace.synchronization.layout import Layout
-from headrace.synchronization.replanning import rows_waiting
+from headrace.synchronization.replanning import waiting
 from headrace.synchronization.resuming import Frontier, Reread
 from headrace.synchronization.tree_kernel import is_any_left
 
@@ -173,7 +173,7 @@ class ProgramCuts:
     def _frontier(self, feeder: Any) -> Frontier:
         section, number = self._section, feeder.number
         read = int(read_cell(section.control.input, number * words.INPUT_CELLS * CELL + words.ADMITTED))
-        return feeder.reread.frontier(read, rows_waiting(section.control, section.layout, number))
+        return feeder.reread.frontier(read, rows_waiting(section.control, section.directories, number))
 
     def _held_back(self) -> list[np.ndarray]:
         """Results that wait for their release."""
@@ -206,6 +206,12 @@ class ProgramCuts:
             columns[at] = ids[columns[at]]
         columns[_AT] = np.full(len(contents.arrays["held 0"]), time.monotonic_ns())
         section.hold_back(columns)
+
+
+def rows_waiting(c: Any, x: np.ndarray, number: int) -> np.ndarray:
+    """int64[n]: rows of an input that are in mailboxes and that no node has processed, rising. While everything is at rest."""
+    runs = waiting(c, x, number)
+    return np.concatenate([np.empty(0, np.int64), *(np.arange(*run) for run in runs[:, [words.FIRST, words.END]].tolist())])
 
 
 def checksum_of(program: Definition) -> str:

@@ -1,11 +1,13 @@
 """Everything at rest, joined at the root: what a change of the plan begins with, and a checkpoint.
 
 Order       R1 RESTS := 1: leaves come to rest whatever they may process (`tree_kernel`), and who brings the last one
-            to rest joins everything and says HELD; R2 no input gives rows (its `lock`), and nobody
-            promises results (PROMISING); R3 is what it is for; R4 PROMISING and the locks are given back; R5 `let_go`,
-            and who holds forks
+            to rest joins everything and says HELD; R2 no input gives rows (its `entrance` is closed, and nobody is inside), and
+            nobody promises results (PROMISING); R3 is what it is for; R4 PROMISING and the entrances are given back;
+            R5 `let_go`, and who holds forks
                     between R1 and R5 no leaf is READY: no worker processes an event, and none reads what is constant
                     while a plan is in force
+Soon        Whoever gives the interpreter up for a call may wait a time slice of 5 ms to get it back, while all stand still: what
+            takes microseconds keeps it.
 Alone       One at a time asks for it, and has it from the first time that it asks until it lets go.
 """
 
@@ -21,17 +23,24 @@ from headrace.memory.atomics import exchange, pause
 from headrace.memory.cells import publish_cell, read_cell
 from headrace.synchronization import words
 from headrace.synchronization.control import PlanArrays
+from headrace.synchronization.mailbox_kernel import call_out
 from headrace.synchronization.tree_kernel import await_hold, let_go
 
 ASK_NS = 1_000_000
 """How long it is waited for, without the interpreter, before whoever asks hears that he has to ask again."""
 
 
-@kernel
+@kernel(keep_gil=True)
 def begin_promising(words_, at):
     """Wait for PROMISING, and take it."""
     while exchange(words_, at, 1) != 0:
         pause()
+
+
+@kernel(keep_gil=True)
+def go_on(c):
+    """`let_go`, in passing."""
+    let_go(c)
 
 
 class Holding:
@@ -53,7 +62,8 @@ class Holding:
         """Compile what is called while the stream runs."""
         compile_now(begin_promising, (self._control.words, 0))
         compile_now(await_hold, (self._control, 0))
-        compile_now(let_go, (self._control,))
+        compile_now(call_out, (self._control,))
+        compile_now(go_on, (self._control,))
 
     @property
     def is_over(self) -> bool:
@@ -68,12 +78,26 @@ class Holding:
             self._who = who
         return bool(await_hold(self._control, ASK_NS))  # R1
 
+    def close(self, inlets: Sequence[Any]) -> None:
+        """Have inputs come out, and give nothing; until `at_rest` is over, or `open`."""
+        for inlet in inlets:
+            inlet.entrance.close()
+        call_out(self._control)
+
+    def open(self, inlets: Sequence[Any]) -> None:
+        """Let them go on."""
+        publish_cell(self._control.words, words.CLOSED, 0)
+        for inlet in inlets:
+            inlet.entrance.open()
+
     @contextmanager
     def at_rest(self, inlets: Sequence[Any]) -> Iterator[None]:
         """While it lasts, inputs are at rest as well; for who has asked successfully."""
         with ExitStack() as held:  # R2
+            self.close(inlets)
+            held.callback(self.open, inlets)
             for inlet in inlets:
-                held.enter_context(inlet.lock)
+                held.enter_context(inlet.entrance.lock)
             held.enter_context(self.lock)
             begin_promising(self._control.words, words.PROMISING)
             try:
@@ -84,7 +108,7 @@ class Holding:
     def let_go(self, who: object) -> None:
         """Go on, if it was this one who asked."""
         if self._who is who:
-            let_go(self._control)  # R5
+            go_on(self._control)  # R5
             self._who = None
             self._asking.release()
 

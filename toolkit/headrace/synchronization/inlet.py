@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 
@@ -18,6 +17,7 @@ from headrace.runtime.allowance import Allowance
 from headrace.runtime.gate_inlet import GateInlet, GateSource
 from headrace.synchronization import mailbox_kernel, words
 from headrace.synchronization.control import PlanArrays
+from headrace.synchronization.entrance import Entrance
 from headrace.synchronization.inputs import Router
 from headrace.synchronization.resuming import Reread
 from headrace.synchronization.ticks import Ticker
@@ -64,8 +64,8 @@ class MailboxInlet(GateInlet):
         super().__init__(branch, source, store, make_encoder, lambda: self.books.added, lambda ids: None)
         self._control, self._router, self._heartbeat, self._stop_word = control, router, heartbeat, stop_word
         self._ticker = ticker
-        self.lock = threading.Lock()
-        """Held while rows are given; whoever changes the plan takes it."""
+        self.entrance = Entrance()
+        """Gone through to give rows; whoever changes the plan closes it."""
         self.queues = np.zeros(0, np.int32)
         """int32[k]: queue of each of the input's implementation tags."""
         self.came = np.zeros(router.tags, np.int64)
@@ -85,7 +85,7 @@ class MailboxInlet(GateInlet):
             piece.columns[TAGS] = self._tags, None
         if self.reread is not None:
             self._processed = self.reread.meet(piece.ts, piece.columns)
-        with self.lock:
+        with self.entrance:
             kept = mailbox_kernel.first_kept(self._control, self.number)
         self.store.release_rows(kept)  # K2
         super().hold(piece)
@@ -128,7 +128,7 @@ class MailboxInlet(GateInlet):
         return taken
 
     def _add(self, ts: np.ndarray, start: int, stop: int, patient: bool) -> int:
-        with self.lock:
+        with self.entrance:
             if self._held_queues is None:
                 self._held_queues = self.queues[self._tags].astype(np.int32)
                 if self._processed is not None:
@@ -147,7 +147,7 @@ class MailboxInlet(GateInlet):
 
     def promise(self, ts: int, patient: bool) -> bool:
         """No later row will be earlier than `ts`: a heartbeat."""
-        with self.lock:
+        with self.entrance:
             is_noted = bool(mailbox_kernel.promise(self._control, self.number, ts))
         return is_noted and (self._ticker is None or self._ticker.advance(patient))
 
@@ -162,12 +162,17 @@ class MailboxInlet(GateInlet):
         return self.store.column(TAGS, rows)[0] if TAGS in self.store.names else np.zeros(len(rows), np.int64)
 
     @property
+    def tag_column(self) -> int:
+        """Where the store has those numbers; -1 if there is one tag."""
+        return self.store.names.index(TAGS) if TAGS in self.store.names else -1
+
+    @property
     def mark(self) -> int:
         """The promise in force."""
         return read_cell(self._control.input, self.number * words.INPUT_CELLS * CELL + words.FRONTIER)
 
     def redirect(self, queues: np.ndarray) -> None:
-        """Another plan: rows that come from now on go elsewhere. With `lock`."""
+        """Another plan: rows that come from now on go elsewhere. With the entrance closed."""
         self.queues, self._held_queues = queues, None
 
 

@@ -30,8 +30,9 @@ Ordering    F1 runs are written, F2 store_release TAIL of every queue written to
                     is not processed; else none below DONE_TS. So what is promised to the collector
                     is never ahead of a result that is not written
             S0 WAKE_AT of the input's queues, S1 SPACE_WAITING += 1 (`prepare`: a fence), S2 try again, S3 sleep; G1 PASSED,
-            a FRONTIER, RELEASED or MERGED moves, G2 fence, G3 SPACE_WAITING is read (`signal`); where it was PASSED,
-            only if that is at WAKE_AT or beyond; where FRONTIER or RELEASED, only if results held back were too many
+            a FRONTIER, RELEASED or MERGED moves, or CLOSED is set, G2 fence, G3 SPACE_WAITING is read (`signal`); where it
+            was PASSED, only if that is at WAKE_AT or beyond; where FRONTIER or RELEASED, only if results held back were too
+            many
                     of the two fences one is first: S2 sees the room, or G3 sees who waits, and from when on. S2 reads
                     RESULTS before what may move: if it misses the move, G3 reads as many results, or more
             K1 load_acquire HEAD of an input's queues, K2 rows before the first run's are freed, by the feeder,
@@ -79,6 +80,7 @@ from headrace.references import SOURCE_SHIFT
 from headrace.synchronization.words import (
     ADMITTED,
     AT,
+    CLOSED,
     COUNTED,
     COUNTS,
     DATA_EVENT,
@@ -322,7 +324,7 @@ def add_or_wait(c, i, ts, queues, start, count, first_row, heartbeat, stop):
     Returns
     -------
     int
-        How many were taken; 0 after a sleep, or when the run stops: call again, or end.
+        How many were taken; 0 after a sleep, or when inputs are to come out, or the run stops: call again, or end.
     """
     taken = add(c, i, ts, queues, start, count, first_row, heartbeat)
     if taken == 0 and count > 0:
@@ -330,7 +332,7 @@ def add_or_wait(c, i, ts, queues, start, count, first_row, heartbeat, stop):
         ticket = prepare(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)  # S1
         before, passed = room_for(c, i), passed_of(c, i)
         taken = add(c, i, ts, queues, start, count, first_row, heartbeat)  # S2
-        if taken == 0 and load_acquire(stop, 0) == 0:
+        if taken == 0 and load_acquire(stop, 0) == 0 and load_acquire(c.words, CLOSED) == 0:
             timed_out = doze(c.signals, SPACE_EVENT, ticket, ROOM_WAIT_NS)  # S3
             # Who made room may not have come as far as G2 yet; if he has not for long, the wake-up was lost.
             is_owed = timed_out and (is_due(c, i) or (room_for(c, i) > before and passed_of(c, i) == passed))
@@ -340,6 +342,13 @@ def add_or_wait(c, i, ts, queues, start, count, first_row, heartbeat, stop):
         for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
             store_relaxed(c.queue, queue_cell(q, WAKE_AT), NEVER)  # it is awake: who processes events wakes nobody else for it
     return taken
+
+
+@kernel(keep_gil=True)
+def call_out(c):
+    """Have inputs come out that wait for room, and others not wait for it: the plan is about to change."""
+    store_release(c.words, CLOSED, 1)  # G1
+    signal(c.words, SPACE_WAITING, c.signals, SPACE_EVENT)  # G2, G3
 
 
 @kernel
@@ -481,6 +490,7 @@ __all__ = [
     "CAPACITY",
     "add",
     "add_or_wait",
+    "call_out",
     "earliest",
     "first_kept",
     "first_of",

@@ -208,7 +208,7 @@ def program(
         ``hr.map_of(..., by="key")``, and "key" is the key of tags, an event of such a tag joins, at a node above others, the
         entries of its own key alone, by `join` where both sides have one, and gives them back, by `fork` where both sides
         may process that key; all other entries stay where they are. Updates of these tags then touch no other entry,
-        which `check` tries (C4).
+        which `check` tries (C4). Not with `states`.
     states : dict, optional
         In place of `state`, several types of it: name -> fields. The first is what everything is joined to: the sequential
         program is that of its functions, and it may process every tag.

@@ -127,7 +127,14 @@ def read_states(
     for of in states:
         if not isinstance(of, str) or not of.isidentifier():
             raise ParameterError(f"states: {of!r}: give a type of state a name, as Python has them")
-    fields = {of: read_state(own) for of, own in states.items()}
+    fields = {of: read_state(own, has_keyed_tags=True) for of, own in states.items()}
+    for of, own in fields.items():
+        for name, field in own.items():
+            if isinstance(field.kind, MapOf) and field.kind.by is not None:
+                raise ParameterError(
+                    f"states: {of}: {name}={field.kind!r}: entries are handed over one by one between states of one type, since"
+                    f" its fork and its join split and join them; leave by= out, or give one type of state, as state="
+                )
     may = _read_processes(processes, fields, tags)
     functions: dict[str, dict[str, Callable]] = {}
     for name, given in read_update(update, tags).items():

@@ -10,15 +10,15 @@ Progress    A mailbox has room for so many runs. Where the new plan would need m
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 
-from headrace.memory.atomics import CELL
+from headrace.ingress.store import CHUNK_SHIFT
+from headrace.kernel import compile_now
 from headrace.memory.cells import read_cells
-from headrace.synchronization import control, words
+from headrace.synchronization import control, dealing_kernel, words
 from headrace.synchronization.holding import Holding
 from headrace.synchronization.layout import Layout, lay_out
 from headrace.synchronization.measuring import passed_by_input
@@ -36,21 +36,17 @@ class Replanned(Protocol):
     input_before: Any
     work_before: Any
     tags_by_input: Any
+    directories: Any
 
     def passed_rows(self) -> int: ...
 
 
-def rows_waiting(c: control.PlanArrays, layout: Layout, number: int) -> np.ndarray:
-    """int64[n]: rows of an input that are in mailboxes and that no node has processed, rising. While everything is at rest."""
-    parts = [np.empty(0, np.int64)]
-    for q in layout.queues_from(number):
-        cell = q * words.QUEUE_CELLS * CELL
-        head, tail, at = int(c.queue[cell + words.HEAD]), int(c.queue[cell + words.PENDING]), int(c.queue[cell + words.AT])
-        for run in range(head, tail):
-            place = (q * words.RUNS + (run & (words.RUNS - 1))) * words.RUN_WORDS
-            first = int(c.runs[place + words.FIRST]) + (at if run == head else 0)
-            parts.append(np.arange(first, int(c.runs[place + words.END])))
-    return np.sort(np.concatenate(parts))
+def waiting(c: control.PlanArrays, x: np.ndarray, number: int) -> np.ndarray:
+    """int64[n, RUN_WORDS]: runs of an input that are in mailboxes, of rows that no node has processed, rising. While everything
+    is at rest."""
+    runs = np.empty((dealing_kernel.runs_waiting(c, number), words.RUN_WORDS), np.int64)
+    dealing_kernel.copy_waiting(c, x, number, runs)
+    return runs[np.argsort(runs[:, words.FIRST], kind="stable")]
 
 
 class Replanning:
@@ -60,6 +56,18 @@ class Replanning:
         self._section = section
         self._next: tuple[Any, Layout] | None = None
         """The plan that is asked for, laid out: not while everything is at rest."""
+
+    def compile(self) -> None:
+        """Compile what is called while the stream runs."""
+        c, x, zero = self._section.control, self._section.directories, 0
+        runs, dealt = (np.empty((0, width), np.int64) for width in (words.RUN_WORDS, dealing_kernel.DEALT_WORDS))
+        for function, arguments in (
+            (dealing_kernel.runs_waiting, (c, zero)),
+            (dealing_kernel.copy_waiting, (c, x, zero, runs)),
+            (dealing_kernel.deal, (c, x, zero, runs, np.empty(0, np.int64), zero, dealt)),
+            (dealing_kernel.put, (c, dealt)),
+        ):
+            compile_now(function, arguments)
 
     def change(
         self, plan: Any, is_wanted: Callable[[], bool] = lambda: True, then: Callable[[], None] = lambda: None
@@ -82,7 +90,9 @@ class Replanning:
         if self._next is None or self._next[0] is not plan:
             self._next = plan, lay_out(plan, section.states.bound.program, section.tags_by_input)
         layout = self._next[1]
+        holding.close(section.feeders)  # before R1: what they do meanwhile only keeps this thread from going on
         if not holding.ask(self):  # R1
+            holding.open(section.feeders)
             return False
         with holding.at_rest(section.feeders):  # R2, R4
             if not is_wanted():
@@ -96,9 +106,8 @@ class Replanning:
 
     def _write(self, layout: Layout) -> bool:
         section = self._section
-        waiting = [rows_waiting(section.control, section.layout, number) for number in range(len(section.feeders))]
-        runs = [self._runs(number, rows, layout) for number, rows in enumerate(waiting)]
-        if any(len(own) > words.RUNS for each in runs for own in each.values()):
+        dealt = [self._deal(number, layout) for number in range(len(section.feeders))]
+        if any(np.bincount(own[:, dealing_kernel.QUEUE], minlength=1).max() > words.RUNS for own in dealt):
             return False
         section.passed_before += section.passed_rows()
         section.input_before = passed_by_input(section)
@@ -108,28 +117,21 @@ class Replanning:
         section.states.move(root, len(layout.places) - 1)
         section.work_before = read_cells(section.control.work, 1)
         section.layout = layout
-        for number, (inlet, each) in enumerate(zip(section.feeders, runs, strict=True)):
-            inlet.redirect(np.array(layout.routes[number], np.int32))
-            for queue, own in each.items():
-                self._fill(number, queue, own)
+        for inlet, route, own in zip(section.feeders, layout.routes, dealt, strict=True):
+            inlet.redirect(np.array(route, np.int32))
+            dealing_kernel.put(section.control, own)
         return True
 
-    def _runs(self, number: int, rows: np.ndarray, layout: Layout) -> dict[int, np.ndarray]:
-        """By new queue, its runs: int64[n, 2] of first rows and ends."""
-        queues = np.array(layout.routes[number], np.int64)[self._section.feeders[number].tags_of(rows)]
-        begins = np.flatnonzero((np.diff(rows, prepend=-2) != 1) | (np.diff(queues, prepend=-1) != 0))
-        firsts, lasts = rows[begins], rows[np.append(begins[1:], len(rows))[: len(begins)] - 1] if len(rows) else rows
-        return {int(q): np.stack([firsts, lasts + 1], axis=1)[queues[begins] == q] for q in np.unique(queues)}
-
-    def _fill(self, number: int, queue: int, own: np.ndarray) -> None:
-        """Put runs into an empty mailbox."""
-        c, store, now = self._section.control, self._section.feeders[number].store, time.monotonic_ns()
-        for run, (first, end) in enumerate(own.tolist()):
-            place = (queue * words.RUNS + run) * words.RUN_WORDS
-            c.runs[place : place + words.RUN_WORDS] = first, end, store.ts_of(first), now
-        cell = queue * words.QUEUE_CELLS * CELL
-        c.queue[cell + words.TAIL] = c.queue[cell + words.PENDING] = len(own)
-        c.queue[cell + words.COUNTED] = int((own[:, 1] - own[:, 0]).sum())
+    def _deal(self, number: int, layout: Layout) -> np.ndarray:
+        """int64[n, DEALT_WORDS]: the runs of an input that wait, for the mailboxes of a plan."""
+        section = self._section
+        c, x, column = section.control, section.directories, section.feeders[number].tag_column
+        runs = waiting(c, x, number)
+        first, end = runs[:, words.FIRST], runs[:, words.END]
+        most = end - first if column >= 0 else (end - 1 >> CHUNK_SHIFT) - (first >> CHUNK_SHIFT) + 1
+        dealt = np.empty((int(most.sum()), dealing_kernel.DEALT_WORDS), np.int64)
+        count = dealing_kernel.deal(c, x, number, runs, np.array(layout.routes[number], np.int64), column, dealt)
+        return dealt[:count]
 
 
-__all__ = ["Replanning", "rows_waiting"]
+__all__ = ["Replanning", "waiting"]

@@ -248,6 +248,7 @@ class ProgramSection(CollectedSection):
         ):
             compile_now(function, arguments)
         self.reconfiguration.compile()
+        self._replanning.compile()
         self.holding.compile()
 
     def work(self, arguments: tuple) -> None:

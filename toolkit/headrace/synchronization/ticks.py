@@ -31,6 +31,7 @@ from headrace.memory.cells import read_cell
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.synchronization import mailbox_kernel, words
 from headrace.synchronization.control import PlanArrays
+from headrace.synchronization.entrance import Entrance
 from headrace.synchronization.resuming import Reread
 
 
@@ -55,8 +56,8 @@ class TickInput:
         self, control: PlanArrays, number: int, width: int, store: Store, heartbeat: int, stop_word: np.ndarray
     ):
         self.number, self.width, self.store = number, width, store
-        self.lock = threading.Lock()
-        """Held while ticks are given; whoever changes the plan takes it."""
+        self.entrance = Entrance()
+        """Gone through to give ticks; whoever changes the plan closes it."""
         self.promised = MIN_TIME
         self.is_waiting = False
         """Whether ticks are held that no mailbox had room for."""
@@ -74,12 +75,17 @@ class TickInput:
         return np.array([self._first_row + self._at - passed_over], np.int64)
 
     def redirect(self, queues: np.ndarray) -> None:
-        """Another plan: ticks that come from now on go elsewhere. With `lock`."""
+        """Another plan: ticks that come from now on go elsewhere. With the entrance closed."""
         self._queue = int(queues[0])
 
     def tags_of(self, rows: np.ndarray) -> np.ndarray:
         """int64[n]: all are of one implementation tag."""
         return np.zeros(len(rows), np.int64)
+
+    @property
+    def tag_column(self) -> int:
+        """As of `MailboxInlet`."""
+        return -1
 
     def note(self, ts: np.ndarray) -> None:
         """Rows will come at these times, which do not go back."""
@@ -93,7 +99,7 @@ class TickInput:
 
     def give(self, reached: int, patient: bool) -> bool:
         """Give the ticks that are due when no row before `reached` will follow; False if there was no room for some."""
-        with self.lock:
+        with self.entrance:
             if self._at == len(self._held):
                 ready = sorted(ts for ts in self._due if ts <= reached)  # T2
                 self._due.difference_update(ready)

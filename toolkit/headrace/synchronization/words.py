@@ -20,7 +20,8 @@ HELD = (CHANGE_WORDS + 9) * CELL  # it is: who changes the plan may begin
 RESULTS = (CHANGE_WORDS + 10) * CELL  # results written
 RELEASED = (CHANGE_WORDS + 11) * CELL  # results released, by the collector; NEVER if none is held back
 DUE = (CHANGE_WORDS + 12) * CELL  # planned changes so far, with one of the plan that is to come now
-WORD_COUNT = CHANGE_WORDS + 13
+CLOSED = (CHANGE_WORDS + 13) * CELL  # inputs are to come out, and give nothing: the plan is about to change
+WORD_COUNT = CHANGE_WORDS + 14
 
 # Indices into `signals`.
 DATA_EVENT, SPACE_EVENT = 0, 32
