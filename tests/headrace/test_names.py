@@ -98,6 +98,8 @@ def test_arguments_of_a_live_run():
         (lambda: STREAM.groupBy, "a Stream has no 'groupBy'; write .key_by(...)"),
         (lambda: STREAM.to_panda, "a Stream has no 'to_panda'; did you mean .to_pandas?"),
         (lambda: STREAM.collect, "a Stream has no 'collect'; write .to_arrow() or .to_pandas()"),
+        (lambda: STREAM.to_csv, "a Stream has no 'to_csv'; write .to_pandas().to_csv(path)"),
+        (lambda: STREAM.save, "a Stream has no 'save'; write .start(sink=hr.parquet(path))"),
         (lambda: STREAM.nothing_like_it, "a Stream has no 'nothing_like_it'; it has explain, filter,"),
         (lambda: KEYED.aggregate, "a KeyedStream has no 'aggregate'; write .window(...).aggregate(...)"),
         (lambda: KEYED.agregate, "a KeyedStream has no 'agregate'; write .window(...).aggregate(...)"),
@@ -129,6 +131,9 @@ def test_datasets():
 def test_of_a_run(run):
     with pytest.raises(MissingAttributeError, match=r"a QueryRun has no 'result'; write .to_arrow\(\)"):
         _ = run.result
+    for name, remedy in (("restart", r"query\.start\(\)"), ("save", r"sink=hr\.parquet"), ("lag", r"\.metrics\(\)")):
+        with pytest.raises(MissingAttributeError, match=f"a QueryRun has no '{name}'; write .*{remedy}"):
+            getattr(run, name)
     with pytest.raises(MissingAttributeError, match=r"a QueryRun has no 'to_pands'; did you mean .to_pandas\?"):
         _ = run.to_pands
     with pytest.raises(UnknownNameError, match=r"^run\['count'\]: did you mean counts\? the operators are counts$") as caught:

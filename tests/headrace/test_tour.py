@@ -102,6 +102,17 @@ def test_example_where_a_second_thread_does_not_help_fewer_posts_come(cheap, mon
     assert "to the last bit" in said
 
 
+@pytest.mark.slow
+def test_example_where_one_thread_takes_more_than_was_measured_more_posts_come(cheap, monkeypatch, capfd):
+    monkeypatch.setattr(lesson, "capacity", lambda threads: 500.0 * threads)
+    monkeypatch.setattr(tour, "LONGEST_S", 2.5)
+    monkeypatch.setattr(tour, "PATIENCE", 1)
+    assert tour.main(behind_s=60.0) == 0
+    said = capfd.readouterr().out
+    assert "So many can be taken just now. More: run.rate = 920" in said  # 1.3 times the root of 500 times 1,000
+    assert "to the last bit" in said
+
+
 @pytest.fixture
 def terminal():
     opened = []

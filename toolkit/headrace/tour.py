@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import sys
 import threading
 from collections.abc import Iterable, Iterator
@@ -25,6 +26,10 @@ BEHIND_S = 2.5
 DRAINED_S = 0.1
 LONGEST_S = 30.0
 """Of each part of the stream, whatever the machine does meanwhile."""
+PATIENCE = 5
+"""Seconds without a lag after which more posts come: the machine takes more than was measured."""
+MORE = 1.3
+"""So many times as many."""
 WORTH_IT = 1.15
 """Two threads that do less than so many times the work of one have no second core."""
 _BAR_S = 0.1
@@ -82,8 +87,9 @@ def main(browser: bool = True, behind_s: float = BEHIND_S) -> int:
         tap.close()
         status = _compare(run, tap)
     _say("5. Where to go from here\n")
-    _say("   headrace lab          notebooks, in your own copy; 30_elastic_reconfiguration is this tour, in full")
-    _say("   headrace demo         real flights from a Spark DataFrame and back")
+    call = "headrace" if shutil.which("headrace") else "make"  # `make tour` leaves the environment's commands off the PATH
+    _say(f"   {call + ' lab':20}  notebooks, in your own copy; 30_elastic_reconfiguration is this tour, in full")
+    _say(f"   {call + ' demo':20}  real flights from a Spark DataFrame and back")
     if status == 0 and browser and is_asking and find_spec("voila") and find_spec("headrace_widgets"):
         _say("   The dashboard, now: such a stream in your browser, with a + for threads. Ctrl-C here ends it.\n")
         input("   [Enter opens it] ")
@@ -93,7 +99,7 @@ def main(browser: bool = True, behind_s: float = BEHIND_S) -> int:
 
 
 def _capacities() -> tuple[float, float]:
-    cores = os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     _say(
         "1. A stream and its operator\n\n"
         "   Made-up posts come one after the other, without end. Each word of each post has a score; updating it\n"
@@ -116,9 +122,12 @@ def _overload(run: QueryRun, load: float, behind_s: float, is_asking: bool) -> N
     if is_asking:
         _say(f"   Press Enter to add a thread; otherwise it is added when the stream is {behind_s:g} s behind.\n")
     _say(_HEAD)
-    for behind in _watched(run):
+    for second, behind in enumerate(_watched(run), 1):
         if behind >= behind_s or (is_asking and _has_entered()):
             break
+        if second % PATIENCE == 0 and behind < DRAINED_S:
+            run.rate = round(MORE * run.rate, -1)
+            _say(f"      So many can be taken just now. More: run.rate = {run.rate:_.0f}")
     _say(
         f"\n   `behind` is the lag: posts wait so long before their turn comes. With one thread it only grows.\n"
         f"   No post is dropped: what is not yet taken waits at the source. Who holds it up?\n\n"

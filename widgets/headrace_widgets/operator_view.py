@@ -30,7 +30,8 @@ from headrace_widgets.turns import Part
 
 _HOW_BACK = (
     '<p class="headrace-note"><code>dashboard</code> in a new cell shows this again, after the page was loaded anew too;'
-    " its own cell, run again, ends this run and starts another.</p>"
+    " its own cell, run again, ends this run and starts another."
+    " Rest the mouse on a title or a number: what it means.</p>"
 )
 
 

@@ -44,7 +44,8 @@ class Status:
         self._set(
             self.over,
             f'<div class="headrace-message" role="status"><b>■ {html.escape(state.capitalize())}:</b> run the cell again for'
-            " another run. The plots can be looked at and saved; what would change the run is off.</div>",
+            " another run; where there is no cell, load the page again. The plots can be looked at and saved; what would change"
+            " the run is off.</div>",
         )
 
     def show_badge(self, metrics: Metrics, feed: Feed) -> None:

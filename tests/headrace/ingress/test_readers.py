@@ -5,6 +5,8 @@ Oracle      The Arrow table itself.
 Cannot see  Spark DataFrames: tests/headrace/spark/test_source.py.
 """
 
+import re
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -173,6 +175,10 @@ def test_example_bad_files(tmp_path):
         with pytest.raises(InputError) as error:
             list(open_input(path))
         assert name in one_line(error)
+    for name, reader in (("a.csv", "pandas.read_csv("), ("a.jsonl", "pandas.read_json("), ("a.txt", "convert it")):
+        (tmp_path / name).write_bytes(b"ts,text\n1,a\n")
+        with pytest.raises(InputError, match=rf"neither a Parquet nor an Arrow file: .*{re.escape(reader)}"):
+            list(open_input(tmp_path / name))
 
 
 def test_example_arrow_that_is_not_valid():
@@ -214,6 +220,9 @@ def test_example_not_an_input():
         with pytest.raises(InputError) as error:
             list(open_input(source))
         one_line(error)
+    for source, remedy in (({"ts": [1]}, "pyarrow.table(...)"), ([{"ts": 1}], "pyarrow.RecordBatch.from_pylist(")):
+        with pytest.raises(InputError, match=re.escape(remedy)):
+            list(open_input(source))
 
 
 def test_example_an_error_of_the_source_itself_passes():

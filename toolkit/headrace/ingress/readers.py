@@ -320,8 +320,9 @@ def _open(source: Any, columns, batch_rows: int, name: str, schema: pa.Schema | 
         return open_stream(source.schema, lambda: source, columns, name)
     if isinstance(source, Iterable) and not isinstance(source, (dict, set, bytes)):
         return _open_iterable(source, columns, name, schema)
+    made = "; make one of it by pyarrow.table(...)" if isinstance(source, dict) else ""
     raise InputError(
-        f"{display_name(name)}: give a Parquet path, an Arrow table, a pandas frame, a DataFrame, or record batches"
+        f"{display_name(name)}: give a Parquet path, an Arrow table, a pandas frame, a DataFrame, or record batches{made}"
     )
 
 
@@ -403,9 +404,7 @@ def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
             table = select(opened.read_all(), columns, name)
         return Reader(table.schema, name, table.num_rows, lambda: table.to_batches(max_chunksize=batch_rows))
     if not head.startswith(_MAGIC_PARQUET):
-        raise InputError(
-            f"{display_name(name)} is neither a Parquet nor an Arrow file: convert it, or check the path"
-        )
+        raise InputError(f"{display_name(name)} is neither a Parquet nor an Arrow file: {_how_to_read(path)}")
     with pq.ParquetFile(path) as file:
         schema, rows = file.schema_arrow.remove_metadata(), file.metadata.num_rows
     chosen = select_fields(schema, columns, name)
@@ -416,6 +415,15 @@ def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
             yield from parquet.batches(path, file, chosen, batch_rows)
 
     return Reader(chosen, name, rows, batches, files=(os.fspath(path),))
+
+
+def _how_to_read(path: Path) -> str:
+    """What to do with a file that is not read here."""
+    kind = path.suffix.lower().removesuffix("l")  # .jsonl
+    readers = {".csv": "pandas.read_csv({!r}, parse_dates=[...])", ".json": "pandas.read_json({!r}, lines=True)"}
+    if kind not in readers:
+        return "convert it, or check the path"
+    return f"give {readers[kind].format(str(path))}, or Spark's DataFrame of it"
 
 
 def _open_dataset(dataset: Any, columns, batch_rows: int, name: str) -> Reader:
@@ -460,7 +468,10 @@ def _batches_of(item: Any, name: str) -> list[pa.RecordBatch]:
             empty_batch(item.schema)
         ]
     found = type(item).__name__
-    raise InputError(f"{display_name(name)} yields {found}: it must yield Arrow record batches, and may hr.Watermark among them")
+    made = ", such as pyarrow.RecordBatch.from_pylist([{...}, ...]) makes" if isinstance(item, dict) else ""
+    raise InputError(
+        f"{display_name(name)} yields {found}: it must yield Arrow record batches{made}, and may hr.Watermark among them"
+    )
 
 
 def _align(batch: pa.RecordBatch, schema: pa.Schema, name: str) -> pa.RecordBatch:

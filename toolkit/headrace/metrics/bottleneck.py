@@ -171,20 +171,24 @@ def _saturated(each: _Shares, used: dict[str, float], cores: int) -> Bottleneck 
     if count >= cores and sum(used.values()) > SATURATED * cores:
         return Bottleneck(
             "cores", each.name,
-            f"All {cores} cores are in use: the {count} threads of {each.name} share them with what feeds them; more"
-            f" threads will not help.",
+            f"{_in_use(cores)} by {f'the {count} threads' if count > 1 else 'the thread'} of {each.name} and by what feeds"
+            f" {'them' if count > 1 else 'it'}; more threads will not help.",
             is_pressed=True,
         )  # fmt: skip
     are = "its thread is" if count == 1 else f"its {count} threads are"
     if count < min(cores, each.operator.max_threads):
         help_ = "one more thread will help"
     elif count < each.operator.max_threads:
-        help_ = f"more threads than the {cores} cores will not help"
+        help_ = "more threads than cores will not help"
     else:
-        help_ = f"{count} are all that it may have (max_threads)"
+        help_ = f"{count} {'is' if count == 1 else 'are'} all that it may have (max_threads)"
     return Bottleneck(
         "workers", each.name, f"{each.name} has too much to do: {are} busy {mean:.0%} of the time; {help_}.", is_pressed=True
     )
+
+
+def _in_use(cores: int) -> str:
+    return f"All {cores} cores are in use" if cores > 1 else "The only core is in use"
 
 
 def _waiting(shares: Sequence[_Shares], used: dict[str, float], cores: int, waits: float) -> Bottleneck:
@@ -210,7 +214,7 @@ def _waiting(shares: Sequence[_Shares], used: dict[str, float], cores: int, wait
                 is_pressed=True,
             )  # fmt: skip
     if sum(used.values()) > SATURATED * cores:
-        return Bottleneck("cores", "", f"All {cores} cores are in use; more threads will not help.", is_pressed=True)
+        return Bottleneck("cores", "", f"{_in_use(cores)}; more threads will not help.", is_pressed=True)
     busy = max((max(each.busy, default=0.0) for each in shares), default=0.0)
     return Bottleneck(
         "none", "", f"Tuples wait for room {waits:.0%} of the time, and the threads are busy {busy:.0%} of it.", is_pressed=True

@@ -30,7 +30,11 @@ _MEANT = {
     "cancel": ".stop()",
     "close": ".stop()",
     "dashboard": "headrace_widgets.Dashboard(run)",
-    "start": "query.start() to run the query again",
+    **dict.fromkeys(("start", "restart", "resume"), "query.start() to run the query again, from its first row"),
+    **dict.fromkeys(("save", "write", "to_parquet"), "query.start(sink=hr.parquet(path)), or .to_pandas().to_parquet(path)"),
+    "to_csv": ".to_pandas().to_csv(path)",
+    **dict.fromkeys(("latency", "throughput", "lag", "lag_s"), ".metrics(), or .history.to_pandas() over time"),
+    **dict.fromkeys(("stats", "statistics", "status"), ".metrics(), or .state"),
 }
 """What a run has under another name."""
 

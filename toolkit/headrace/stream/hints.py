@@ -14,7 +14,9 @@ OTHER_NAMES = {
     "run": ".start(), .to_pandas() or .to_arrow()", "execute": ".start(), .to_pandas() or .to_arrow()",
     "collect": ".to_arrow() or .to_pandas()", "compute": ".to_arrow() or .to_pandas()",
     "show": ".to_pandas()", "head": ".to_pandas().head()", "to_polars": "polars.from_arrow(stream.to_arrow())",
-    "to_parquet": ".start(sink=hr.parquet(path))", "write": ".start(sink=hr.parquet(path))",
+    **dict.fromkeys(("to_parquet", "write", "write_parquet", "save"), ".start(sink=hr.parquet(path))"),
+    "to_csv": ".to_pandas().to_csv(path)", "to_json": ".to_pandas().to_json(path)",
+    "to_dict": ".to_pandas().to_dict(...)", "to_list": ".to_arrow().to_pylist()", "to_pylist": ".to_arrow().to_pylist()",
 }  # fmt: skip
 """What other libraries call a method -> what to write here."""
 WINDOWS = ("size", "slide", "tumble", "tumbling", "rolling", "resample", "hop")

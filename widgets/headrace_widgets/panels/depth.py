@@ -15,6 +15,10 @@ class Depth(KnownPanel):
     """Tuples added that not every active thread has passed."""
 
     key, title, least = "depth", "In flight", 10.0
+    about = (
+        "Tuples that were admitted and that not every active thread has passed yet. Their number is bounded; what is due beyond"
+        " it waits at the source."
+    )
     also = ("depth_ms",)
 
     def __init__(self, scene: Scene):

@@ -16,6 +16,10 @@ class Imbalance(KnownPanel):
     """Coefficient of variation of the threads' load, with the limit above which it should be mended."""
 
     key, title, least = "imbalance", "Load imbalance", 0.1
+    about = (
+        "How unevenly the load is shared: the standard deviation of the threads' loads over their mean. 0 % is even; above the"
+        " limit it pays to balance the key mapping."
+    )
     needs = (CV, MAX_MEAN)
 
     def __init__(self, scene: Scene):

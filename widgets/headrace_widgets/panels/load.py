@@ -17,6 +17,7 @@ class Load(KnownPanel):
 
     key, title, least = "load", "Load of each thread", 10.0
     needs = ("load",)
+    about = "What each thread did, per second. The key mapping says which keys are whose; a thread's load is that of its keys."
 
     def __init__(self, scene: Scene):
         super().__init__(scene)

@@ -24,10 +24,15 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def in_cores(number: int) -> str:
+    return f"{number} core{'s' * (number != 1)}"
+
+
 class Threads(KnownPanel):
     """A step line; more threads than cores is a lesson, not an error."""
 
     key, title = "threads", "Threads"
+    about = "How many threads share the operator's work, and how many cores there are to run them."
 
     def __init__(self, scene: Scene):
         super().__init__(scene)
@@ -44,7 +49,7 @@ class Threads(KnownPanel):
         look = {"line_color": palette.LIMIT, "line_dash": "dotted", "line_width": 1.5}
         made.add_layout(Span(location=self._cores, dimension="width", **look))
         # The legend shows the line: the span itself has no end, and a word beside it would cover the curve.
-        made.line(NOTHING, NOTHING, legend_label=f"{self._cores} cores", **look)
+        made.line(NOTHING, NOTHING, legend_label=in_cores(self._cores), **look)
         compact_legend(made)
         whole_ticks(made)
         return made
@@ -53,4 +58,4 @@ class Threads(KnownPanel):
         return max(largest(highest, "threads"), self._cores) + 0.9
 
     def text(self, now: Mapping[str, float]) -> str:
-        return f"{now['threads']:.0f} of at most {self._most} threads on {self._cores} cores."
+        return f"{now['threads']:.0f} of at most {self._most} threads on {in_cores(self._cores)}."

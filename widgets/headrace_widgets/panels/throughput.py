@@ -15,6 +15,10 @@ class Throughput(KnownPanel):
     """Set rate, input rate and throughput; what the input falls short of the set rate piles up outside."""
 
     key, title, least = "throughput", "Input rate and throughput", 10.0
+    about = (
+        "Tuples per second: the rate that is set, how many came in, and how many were processed. Where more are set than come"
+        " in, the rest waits at the source, and the lag grows."
+    )
     needs, also = ("added", "processed"), ("results",)
 
     def __init__(self, scene: Scene):

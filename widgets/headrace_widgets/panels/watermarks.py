@@ -15,6 +15,10 @@ class Watermarks(KnownPanel):
     """Watermark gap of each source; the one with the widest gap holds time back for all."""
 
     key, title = "watermarks", "Watermark gap of each source"
+    about = (
+        "How far the event time of each source is behind that of the furthest one. Tuples are handed on in the order of event"
+        " time, so the source with the widest gap holds all the others back."
+    )
     needs, also = ("watermark_gap",), ("holds_back",)
 
     def __init__(self, scene: Scene):
