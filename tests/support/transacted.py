@@ -17,7 +17,8 @@ from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.reference import transactions as reference
 from headrace.reference.containers import first_value
 from headrace.transactions.determined import name_keys
-from headrace.transactions.lowering import EMITTED, MASK, REJECTED, lower
+from headrace.transactions.lowering.function import lower
+from headrace.transactions.lowering.lowered import EMITTED, MASK, REJECTED
 from headrace.transactions.memory import TableMemory
 from headrace.transactions.nulls import nulls_of
 from headrace.transactions.tables import Table

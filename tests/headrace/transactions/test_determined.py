@@ -15,7 +15,7 @@ import headrace as hr
 from headrace.errors import FunctionError
 from headrace.transactions import determined
 from headrace.transactions.determined import name_keys
-from headrace.transactions.lowering import lower
+from headrace.transactions.lowering.function import lower
 from planted_mistakes import planted
 from support.transacted import Event, Lowered, twin
 

@@ -13,7 +13,8 @@ import pytest
 
 import headrace as hr
 from headrace.errors import FunctionError
-from headrace.transactions import binding, control, lowering, nulls, template
+from headrace.transactions import binding, control, nulls, template
+from headrace.transactions.lowering import rows, statements
 from planted_mistakes import planted
 from support.made_up_transactions import EMITS, events, program
 from support.transacted import SCHEMES, agree, in_engine
@@ -320,10 +321,10 @@ def test_undo_in_the_wrong_order_is_found(monkeypatch):
 MISTAKES = {
     "emit of a rejected function kept": (
         template, 'undo.append(f"s.{mask_field(number)}[i] = 0")', "pass", emits_and_is_rejected),
-    "null key looked up": (lowering, "ast.Compare(copy.deepcopy(key), [ast.IsNot()], [ast.Constant(None)])",
+    "null key looked up": (rows, "ast.Compare(copy.deepcopy(key), [ast.IsNot()], [ast.Constant(None)])",
                            "ast.Constant(True)", null_keys),
     "null key under a name": (nulls, "stored.count(name) == 1 and", "False and", null_keys_under_names),
-    "null elements looped over": (lowering, "for each in self._looped_over(node.iter)", "for each in ()", null_elements),
+    "null elements looped over": (statements, "for each in self._looped_over(node.iter)", "for each in ()", null_elements),
     "rows not kept": (binding, "if row.is_written and lowered.must_undo:", "if False:", undone_in_order),
 }  # fmt: skip
 

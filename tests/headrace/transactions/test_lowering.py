@@ -15,8 +15,9 @@ import pyarrow as pa
 import pytest
 
 from headrace.errors import FunctionError
-from headrace.transactions import branches, lowering
-from headrace.transactions.lowering import lower
+from headrace.transactions import branches
+from headrace.transactions.lowering import called, expressions, rows, statements, writes
+from headrace.transactions.lowering.function import lower
 from planted_mistakes import planted
 from support.made_up_tables import LIMIT, NAME, A, B, I, S
 from support.made_up_transactions import EMITS, events, program
@@ -412,29 +413,30 @@ def rejected_in_the_turn_after(e, t):
 
 
 MISTAKES = {
-    "short circuit lost": ("return any(map(self._touches, late))", "return False", later_parts_are_not_looked_up),
+    "short circuit lost": (expressions, "return any(map(self._touches, late))", "return False", later_parts_are_not_looked_up),
     "row kept for a key that changed": (
-        "return all(name == self._event or name in self._captured.constants for name in names)", "return True",
+        rows, "return all(name == self._event or name in self._captured.constants for name in names)", "return True",
         row_of_a_loop,
     ),
-    "undo not taken": ("lowered.must_undo |= now.single", "pass", rejected_after_writes),
-    "undo not taken in the next turn": ("for _ in range(2):  # what", "for _ in range(1):  # what", rejected_in_the_turn_after),
-    "least not checked": ("[ast.Lt()], [ast.Constant(least)]", "[ast.Is()], [ast.Constant(None)]", least_values),
+    "undo not taken": (writes, "lowered.must_undo |= now.single", "pass", rejected_after_writes),
+    "undo not taken in the next turn": (
+        writes, "for _ in range(2):  # what", "for _ in range(1):  # what", rejected_in_the_turn_after),
+    "least not checked": (statements, "[ast.Lt()], [ast.Constant(least)]", "[ast.Is()], [ast.Constant(None)]", least_values),
     "read after a helper wrote": (
-        "if self._count != number and any(", "if self._count < 0 and any(", read_before_a_helper_writes),
-    "row that came to be stays": ('if row.table.unknown == "insert":', 'if row.table.unknown == "never":',
+        expressions, "if self._count != number and any(", "if self._count < 0 and any(", read_before_a_helper_writes),
+    "row that came to be stays": (writes, 'if row.table.unknown == "insert":', 'if row.table.unknown == "never":',
                                   comes_to_be_and_is_rejected),
-    "row of one branch known behind it": ("        result = self._block(statements)\n        self._open = known",
+    "row of one branch known behind it": (statements, "        result = self._block(statements)\n        self._open = known",
                                           "        result = self._block(statements)", found_on_one_branch),
-    "names of two calls are one": ('helper.name)}_{self._count}_"', 'helper.name)}_"', two_calls_of_one_helper),
+    "names of two calls are one": (called, 'helper.name)}_{self._count}_"', 'helper.name)}_"', two_calls_of_one_helper),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_planted_mistakes_of_lowering_are_found(name):
-    text, mistake, function = MISTAKES[name]
+    module, text, mistake, function = MISTAKES[name]
     agree_as_text(function, EVENTS, EMITS)
-    with planted(lowering, text, mistake), pytest.raises((AssertionError, UnboundLocalError, FunctionError)):
+    with planted(module, text, mistake), pytest.raises((AssertionError, UnboundLocalError, FunctionError)):
         agree_as_text(function, EVENTS, EMITS)
 
 

@@ -7,7 +7,7 @@ Errors      each case, with a part of its text; expected lines are counted from 
 import pytest
 
 from headrace.errors import FunctionError
-from headrace.transactions.lowering import lower
+from headrace.transactions.lowering.function import lower
 from support.made_up_tables import A, B
 from support.made_up_transactions import EMITS
 

@@ -283,6 +283,8 @@ class Written:
     number_checks: set[str] = field(default_factory=set)
     kept: set[str] = field(default_factory=set)
     """Kernels of `headrace.codegen.containers.kernel` that are called."""
+    turns: dict[str, int] = field(default_factory=dict)
+    """Name of a function -> turns of loops in a call of it without a look: of `rewriting.polls`."""
     temporaries: int = 0
     """Lists that are made in passing."""
     returned: dict[tuple, Any] = field(default_factory=dict)

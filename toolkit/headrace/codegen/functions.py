@@ -125,7 +125,7 @@ def specialise(
     left_out : dict, optional
         The last of these fields, which are given by name only -> expression that stands for one that is left out.
     poll : str or None
-        Condition, tested at the head of each loop that may be long; where it
+        Condition, tested in each turn of loops that may be long; where it
         holds, the function returns, or raises RuntimeError if it owes a value.
     returns : str or None
         None: the function returns nothing. A kind, or "truth": it must return

@@ -27,7 +27,8 @@ from headrace.transactions import layout
 from headrace.transactions.adding import ADDED, added_columns, addends
 from headrace.transactions.determined import name_keys
 from headrace.transactions.event_columns import Readable, event_fields
-from headrace.transactions.lowering import EMITTED, MASK, Lowered, Row, lower
+from headrace.transactions.lowering.function import lower
+from headrace.transactions.lowering.lowered import EMITTED, MASK, Lowered, Row
 from headrace.transactions.nulls import nulls_of
 from headrace.transactions.overwriting import overwrites
 from headrace.transactions.splitting import KEPT, TURN, Site, Split, sites_of, split

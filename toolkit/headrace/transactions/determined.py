@@ -23,7 +23,8 @@ import copy
 from dataclasses import replace
 
 from headrace.codegen.capture import CapturedFunction
-from headrace.transactions.lowering import EMITTED, Lowered, written_place
+from headrace.transactions.lowering.lowered import EMITTED, Lowered
+from headrace.transactions.lowering.trees import written_place
 
 _NONE: frozenset[type[ast.stmt]] = frozenset()
 _ALL = frozenset({ast.Return, ast.Break, ast.Continue})

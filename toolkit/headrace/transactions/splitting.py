@@ -25,7 +25,8 @@ from dataclasses import dataclass, field, replace
 from headrace.codegen.capture import CapturedFunction
 from headrace.errors import FunctionError
 from headrace.transactions.determined import Reads, name_keys
-from headrace.transactions.lowering import EMITTED, REJECTED, Lowered, Row, written_place
+from headrace.transactions.lowering.lowered import EMITTED, REJECTED, Lowered, Row
+from headrace.transactions.lowering.trees import written_place
 from headrace.transactions.nulls import guarded_loop
 
 KEPT = "<kept>"

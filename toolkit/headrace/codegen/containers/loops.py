@@ -114,9 +114,9 @@ class KeptValues(Assignment):
             assert isinstance(begin, ast.Assign)
             before.append(self._statement(f"{turn} = -1", node))
             loop.test = self._text(test.replace(f", {turn}, ", f", {turn} + 1, "), node)
-            loop.body = [*self._poll(node), advance, *taken, *self._block(node.body)]
+            loop.body = [advance, *taken, *self._block(node.body)]
         else:
-            loop.body = [*self._poll(node), *taken, advance, *self._block(node.body)]
+            loop.body = [*taken, advance, *self._block(node.body)]
         loop.orelse = self._block(node.orelse)
         return [*before, loop]
 

@@ -75,9 +75,6 @@ class Places(ast.NodeTransformer):
     def _block(self, block: list[ast.stmt]) -> list[ast.stmt]:
         raise NotImplementedError
 
-    def _poll(self, node: ast.stmt) -> list[ast.stmt]:
-        raise NotImplementedError
-
     def _object_of(self, node: ast.AST) -> str | None:
         raise NotImplementedError
 

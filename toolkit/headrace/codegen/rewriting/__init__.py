@@ -7,6 +7,7 @@ Each class builds on the one before; `containers` comes first, with what is done
 ``fields``      names and attributes: what they stand for, read and assigned
 ``calls``       helpers, builtins, emit
 ``statements``  assignments, loops, conditions, what is returned
+``polls``       loops that look whether the run is stopped
 ``function``    `rewrite`; one function, all of it together, as text with the user's lines
 ``lines``       statements and their lines
 ==============  ==============================================================================

@@ -20,6 +20,7 @@ from headrace.codegen.capture import CapturedFunction
 from headrace.codegen.containers.places import Place
 from headrace.codegen.inference import Inference
 from headrace.codegen.rewriting.lines import always_returns, statements_of
+from headrace.codegen.rewriting.polls import add_polls
 from headrace.codegen.rewriting.statements import Statements
 from headrace.codegen.trees import expression
 from headrace.codegen.uses import given_away
@@ -113,6 +114,10 @@ class _Function(Statements):
         body = self._block(self.captured.node.body)
         if self.returns not in (None, "helper") and not always_returns(body):
             raise self.captured.error("must return a value on every path")
+        # A value would have to be invented, so a function with one raises instead.
+        valued = any(isinstance(n, ast.Return) and n.value is not None for n in ast.walk(self.captured.node))
+        leave = "raise RuntimeError('stopped')" if valued and self.returns is not None else "return"
+        self.written.turns[self.name] = add_polls(body, self.plan.poll, leave, self.written.turns)
         if self.name != self.plan.name:
             # A helper is passed what it uses alone: Numba knows no calls of more than 30 arguments.
             used = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}

@@ -1,4 +1,4 @@
-"""Statements: assignments, loops, conditions, what is returned; loops that may be long are left once the run is stopped."""
+"""Statements: assignments, loops, conditions, what is returned."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from headrace.codegen.rewriting.calls import Calls
 from headrace.codegen.rewriting.fields import is_none
 from headrace.codegen.rewriting.lines import statements_of
 from headrace.codegen.trees import copied, statements
-
-_SHORT_LOOP = 1024
-"""A loop over ``range`` of a constant up to this is not polled: it ends soon."""
 
 
 class Statements(Calls):
@@ -127,8 +124,7 @@ class Statements(Calls):
             return kept
         iterable = self.visit(node.iter)
         targets, after = self._targets([node.target])
-        poll = [] if _is_short(iterable) else self._poll(node)
-        body = [*poll, *after, *self._block(node.body)] or [ast.Pass()]
+        body = [*after, *self._block(node.body)] or [ast.Pass()]
         return ast.copy_location(ast.For(targets[0], iterable, body, self._block(node.orelse)), node)
 
     def _for_each(self, node: ast.For, stored: ListBinding) -> list[ast.stmt]:
@@ -150,26 +146,17 @@ class Statements(Calls):
         walk = statements(f"{at} = {stored.first}\nwhile {at} != 0:\n{step}", node)
         loop = walk[1]
         assert isinstance(loop, ast.While)
-        loop.body = [*self._poll(node), *loop.body, *body]
+        loop.body = [*loop.body, *body]
         loop.orelse = self._block(node.orelse)
         return walk
 
     def visit_While(self, node: ast.While):
-        body = [*self._poll(node), *self._block(node.body)] or [ast.Pass()]
+        body = self._block(node.body) or [ast.Pass()]
         return ast.copy_location(ast.While(self._condition(node.test), body, self._block(node.orelse)), node)
 
     def visit_If(self, node: ast.If):
         body = self._block(node.body) or [ast.copy_location(ast.Pass(), node)]
         return ast.copy_location(ast.If(self._condition(node.test), body, self._block(node.orelse)), node)
-
-    def _poll(self, node: ast.stmt) -> list[ast.stmt]:
-        """Leave the loop for good once the run is stopped."""
-        if self.plan.poll is None:
-            return []
-        # A value would have to be invented, so a function with one raises instead.
-        valued = any(isinstance(n, ast.Return) and n.value is not None for n in ast.walk(self.captured.node))
-        leave = "raise RuntimeError('stopped')" if valued and self.returns is not None else "return"
-        return statements(f"if {self.plan.poll}:\n    {leave}", node)
 
 
 def _replace_name(store: ast.Assign, target: ast.expr, value: ast.expr) -> None:
@@ -180,12 +167,3 @@ def _replace_name(store: ast.Assign, target: ast.expr, value: ast.expr) -> None:
     else:
         assert isinstance(store.value, ast.Call)
         store.value.args = [value]
-
-
-def _is_short(iterable: ast.expr) -> bool:
-    if isinstance(iterable, ast.Tuple | ast.List):
-        return True
-    if not (isinstance(iterable, ast.Call) and ast.unparse(iterable.func) == "range"):
-        return False
-    bounds = [a.value for a in iterable.args if isinstance(a, ast.Constant) and isinstance(a.value, int)]
-    return len(bounds) == len(iterable.args) and 0 not in bounds[2:] and len(range(*bounds)) <= _SHORT_LOOP

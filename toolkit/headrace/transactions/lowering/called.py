@@ -1,0 +1,119 @@
+"""Functions that are called: those that use tables, rows or the transaction are written out."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from collections.abc import Mapping
+
+from headrace.codegen.capture import CapturedFunction
+from headrace.transactions.lowering.emissions import Emissions
+from headrace.transactions.lowering.trees import located
+from headrace.transactions.nulls import with_columns_named
+
+
+class Called(Emissions):
+    """Lowering of calls."""
+
+    # -- what it needs of the rest
+
+    def _block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        raise NotImplementedError
+
+    def _is_ours(self, node: ast.Call) -> bool:
+        """Whether it calls a function that uses tables, rows or the transaction: it is written out."""
+        if not (isinstance(node.func, ast.Name) and node.func.id in self._captured.helpers):
+            return False
+        given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        return _uses_tables(self._captured.helpers[node.func.id]) or any(
+            self._is_transaction(each) or self._table_of(each) is not None
+            or (isinstance(each, ast.Name) and each.id in self._aliases)
+            for each in given
+        )  # fmt: skip
+
+    def _write_out(self, node: ast.Call, before: list[ast.stmt]) -> ast.expr:
+        """Write a called function's statements in front; returns what it returns."""
+        assert isinstance(node.func, ast.Name)
+        helper = self._captured.helpers[node.func.id]
+        self._count += 1
+        prefix = f"{re.sub(r'[^A-Za-z0-9_]', '', helper.name)}_{self._count}_"
+        given = dict(zip(helper.parameters, node.args, strict=False))
+        named = {str(keyword.arg): keyword.value for keyword in node.keywords}
+        is_twice = bool(given.keys() & named.keys())
+        given |= named
+        missing = [p for p in helper.parameters if p not in given and p not in helper.defaults]
+        if missing or is_twice or len(node.args) > len(helper.parameters) or given.keys() - set(helper.parameters):
+            raise self._error(f"{ast.unparse(node)}: give {helper.name} {', '.join(helper.parameters)}", node)
+        body = copy.deepcopy(helper.node.body)
+        returns = [each for statement in body for each in ast.walk(statement) if isinstance(each, ast.Return)]
+        last = body.pop() if body and isinstance(body[-1], ast.Return) else None
+        if any(each is not last for each in returns):
+            raise self._error(
+                f"{ast.unparse(node)}: {helper.name} uses tables, so it may return at its end only; write if and else", node
+            )
+        same: dict[str, ast.expr] = {}
+        assigned: list[ast.stmt] = []
+        stored = {n.id for each in body for n in ast.walk(each) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        for parameter in helper.parameters:
+            value = given.get(parameter, helper.defaults.get(parameter))
+            assert value is not None
+            is_known = isinstance(value, ast.Name) and value.id in (self._event, self._transaction, *self._aliases)
+            if is_known and parameter in stored:
+                raise self._error(
+                    f"{ast.unparse(node)}: {helper.name} assigns to {parameter!r}, which is {ast.unparse(value)!r} here:"
+                    f" use another name in it",
+                    node,
+                )
+            is_column = isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name) and value.value.id == self._event
+            if is_known or (is_column and parameter not in stored):
+                same[parameter] = value  # a column of the event may be null: it stays one where it is used
+            elif (table := self._table_of(value)) is not None:
+                assert isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name)
+                if parameter in stored:
+                    raise self._error(
+                        f"{ast.unparse(node)}: {helper.name} assigns to {parameter!r}, which is a row here: use another name"
+                        f" in it",
+                        node,
+                    )
+                self._aliases[prefix + parameter] = value.value.id
+                self._row(prefix + parameter, table)
+                assigned.append(ast.Assign([ast.Name(prefix + parameter, ast.Store())], value))
+            else:
+                assigned.append(ast.Assign([ast.Name(prefix + parameter, ast.Store())], value))
+        for name, value in helper.constants.items():
+            self._captured.constants[f"{prefix}{name}"] = value
+        for name, inner in helper.helpers.items():
+            self._captured.helpers[f"{prefix}{name}"] = inner
+        for name, table in helper.objects.items():
+            self._captured.objects[f"{prefix}{name}"] = table
+        if last is not None and last.value is not None:
+            body.append(ast.Assign([ast.Name("", ast.Store())], last.value))  # its name is the prefix alone
+        body = [_Renamed(prefix, same).visit(each) for each in body]
+        body = with_columns_named(body, self._event, self._captured.constants)
+        block = ast.Module([*assigned, *body], [])
+        for each in ast.walk(block):
+            if "lineno" in each._attributes:
+                ast.copy_location(each, node)  # an error names the line of the call
+        self._note_aliases(ast.Module(body, []))
+        before += self._block(list(block.body))
+        if last is None or last.value is None:
+            return located(ast.Constant(0), node)
+        return located(ast.Name(prefix, ast.Load()), node)
+
+
+class _Renamed(ast.NodeTransformer):
+    """Gives names a prefix, or puts what they stand for in their place."""
+
+    def __init__(self, prefix: str, same: Mapping[str, ast.expr]):
+        self._prefix, self._same = prefix, same
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """A name."""
+        if node.id in self._same:
+            return ast.copy_location(copy.deepcopy(self._same[node.id]), node)
+        return ast.copy_location(ast.Name(self._prefix + node.id, node.ctx), node)
+
+
+def _uses_tables(captured: CapturedFunction) -> bool:
+    return bool(captured.objects) or any(map(_uses_tables, captured.helpers.values()))

@@ -1,0 +1,100 @@
+"""What is written: which rows, and whether it may have to be undone."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from headrace.codegen.kinds import Array, MapOf, Record
+from headrace.transactions.lowering.lowered import REJECTED, Lowered
+from headrace.transactions.lowering.statements import Statements
+from headrace.transactions.lowering.trees import located, written_place
+
+
+class Writes(Statements):
+    """What a function that is lowered writes."""
+
+    def _note_writes(self, root: ast.AST) -> None:
+        for node in ast.walk(root):
+            place = written_place(node)
+            if isinstance(place, ast.Attribute) and isinstance(place.value, ast.Name) and place.value.id in self._rows:
+                self._rows[place.value.id].is_written = True
+        for row in self._rows.values():
+            if row.table.unknown == "insert":
+                row.is_written = True  # it may come to be
+            # A map makes an array or record of zeros where one is read first.
+            for node in ast.walk(root):
+                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == row.name:
+                    kind = row.table.columns[node.attr]
+                    if isinstance(kind, MapOf) and isinstance(kind.value, Array | Record):
+                        row.is_written = True
+
+    def _check_undo(self, lowered: Lowered) -> None:
+        """Find out whether a write may have to be undone, and refuse where it cannot be."""
+        self._flow(lowered.captured.node.body, _Written(), lowered, [])
+
+    def _flow(
+        self, statements: list[ast.stmt], so_far: _Written, lowered: Lowered, leaving: list[_Written]
+    ) -> _Written | None:
+        """What was written at the end of a block, None if that is not reached; `leaving`: where a loop's turn ends early."""
+        now: _Written | None = so_far
+        for node in statements:
+            if now is None:
+                return None
+            if isinstance(node, ast.If):
+                if id(node) in self._guards and now.container is not None:
+                    # It could not be put back: such an event ends the run, as other uses of the list do.
+                    node.test, node.orelse = located(ast.Constant(True), node), []
+                now = _either(self._flow(node.body, now, lowered, leaving), self._flow(node.orelse, now, lowered, leaving))
+            elif isinstance(node, ast.For | ast.While):
+                own: list[_Written] = []
+                for _ in range(2):  # what is written in one turn may be followed by what rejects in the next
+                    for end in (self._flow(node.body, now, lowered, own), *own):
+                        now = _either(now, end) or now
+                now = _either(now, self._flow(node.orelse, now, lowered, leaving))
+            elif isinstance(node, ast.Break | ast.Continue):
+                leaving.append(now)
+                return None
+            elif isinstance(node, ast.Return | ast.Raise):
+                if isinstance(node, ast.Return) and isinstance(node.value, ast.Constant) and node.value.value == REJECTED:
+                    self._rejected(node, now, lowered)
+                return None
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in self._rows:
+                unknown = self._rows[node.targets[0].id].table.unknown
+                if unknown == "reject":
+                    self._rejected(node, now, lowered)
+                elif unknown == "insert":
+                    now = _Written(now.container, True)  # the row may come to be
+            else:
+                for each in ast.walk(node):
+                    place = written_place(each)
+                    if isinstance(place, ast.Attribute) and isinstance(place.value, ast.Name) and place.value.id in self._rows:
+                        kind = self._rows[place.value.id].table.columns[place.attr]
+                        is_single = isinstance(kind, str)
+                        now = _Written(now.container or (None if is_single else each), now.single or is_single)
+        return now
+
+    def _rejected(self, node: ast.AST, now: _Written, lowered: Lowered) -> None:
+        if now.container is not None:
+            text = ast.unparse(now.container)
+            raise self._error(
+                f"{text}: a list, set, map or array cannot be put back if the transaction is rejected afterwards"
+                f" (line {getattr(node, 'lineno', 0)}): change it last",
+                now.container,
+            )
+        lowered.must_undo |= now.single
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What a transaction may have written so far: the first change of a container, and whether any single value."""
+
+    container: ast.AST | None = None
+    single: bool = False
+
+
+def _either(one: _Written | None, other: _Written | None) -> _Written | None:
+    """After one of two ways, of which None leads nowhere."""
+    if one is None or other is None:
+        return other if one is None else one
+    return _Written(one.container or other.container, one.single or other.single)
