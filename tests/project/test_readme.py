@@ -1,7 +1,8 @@
 """README's examples: what is pasted runs, and gives what README shows.
 
 Method: the blocks of Python are run one after the other in one process, as a reader pastes them; the first one's output
-is compared with the block that follows it. Files that README links to are there.
+is compared with the block that follows it. Files and headings that README links to are there, and so is what its
+text names of a run, a stream and the package.
 Cannot see: the commands for the terminal, which take minutes.
 """
 
@@ -11,6 +12,10 @@ import sys
 from pathlib import Path
 
 import pytest
+
+import headrace as hr
+from headrace.runtime.handle import QueryRun
+from headrace.stream import Stream
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
@@ -39,3 +44,19 @@ def test_example_all_of_it_runs(tmp_path):
 @pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)#:]+)\)", README))))
 def test_example_links_lead_somewhere(link):
     assert (ROOT / link).exists()
+
+
+def test_example_headings_that_are_linked_are_there():
+    headings = re.findall(r"^#+ (.*)$", README, flags=re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}  # as GitHub makes them
+    assert set(re.findall(r"\]\(#([^)]+)\)", README)) - anchors == set()
+
+
+@pytest.mark.parametrize(("word", "of"), [("hr", hr), ("run", QueryRun), ("stream", Stream), ("query", Stream)])
+def test_example_what_the_text_names_is_there(word, of):
+    text = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
+    code = " ".join(re.findall(r"`([^`]+)`", text))
+    names = set(re.findall(rf"(?<![\w.]){word}\.(\w+)", code))
+    # What an engine adds to its own runs alone is not in the class of all runs.
+    assert {name for name in names if not hasattr(of, name)} <= {"snapshots", "checkpoint"}
+    assert names

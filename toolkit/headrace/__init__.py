@@ -1,5 +1,22 @@
 """headrace: elastic, deterministic, stateful stream processing on a multicore machine.
 
+What you call, by what you want to do; ``help(headrace.stream)`` and so on have the rest::
+
+    begin                      hr.stream(source, event_time=...): a table, a file, a frame, a DataFrame, or a list of them
+    row by row                 .filter  .map  .flat_map  .select
+    by key and window          .key_by(...).window(...).aggregate(n=hr.count(), ...)
+    ... functions of yours     .key_by(...).window(...).apply(hr.operator(...))
+    several streams            .union  .join  hr.inputs; several results of one query: hr.together
+    shared tables              .transact(function), with hr.table
+    stages that keep order     .ordered()
+    dependent events           hr.program(...), and its plans
+    run it to the end          .to_pandas()  .to_arrow()  .to_spark(spark)
+    run it and go on           run = .start(threads=1, max_threads=4, rate=..., sink=hr.parquet(path))
+    change it meanwhile        run.reconfigure(threads=2)  run.rate  run.control(hr.controllers.Threshold())
+    watch it                   run.metrics()  run.bottleneck()  run.history  headrace_widgets.Dashboard(run)
+    its results                run.wait()  run.to_pandas()  run.snapshot()  run.late
+    end it                     run.stop()  hr.runs()  hr.stop_all()
+
 The way of a tuple::
 
     a table, a file, a DataFrame

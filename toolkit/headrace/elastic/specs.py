@@ -175,10 +175,11 @@ class JoinSpec(ElasticSpec):
         names = [f.name for f in fields]
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
+            kept = ", ".join(repr(name) for name in dict.fromkeys([right.event_time, *(of_right for _, of_right in self.on)]))
             keep = f"if both are to be equal, on={twice!r} keeps one; else " if self._is_compared(twice) else ""
             raise SchemaError(
                 f"join: column {twice!r} is on both sides: {keep}pass prefixes=('', 'right_') or any others, or give it"
-                f" another name on one side, as in right.select({right.event_time!r}, other={twice!r})"
+                f" another name on one side, as in right.select({kept}, other={twice!r})"
             )
         return StreamType(pa.schema(fields), left.event_time, left.unit)
 
