@@ -1,0 +1,227 @@
+"""20,000 transactions of each of the nastiest shapes, in whole runs, compiled, under every scheme on several threads.
+
+Property    rows, rejections and tables are those of the serial definition
+Oracle      `headrace.reference.transactions`, which runs the same functions in plain Python
+Cannot see  schedules that real threads do not meet: test_interleave.py; other functions: test_lowering.py draws them
+"""
+
+import random
+
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace.errors import NotSupportedError
+from headrace.reference import transactions as reference
+from planted_mistakes import planted
+from support.transacted import in_engine, in_python, plain
+
+N = 20_000
+ROWS = 1_000
+SCHEMES = ("serial", "chains", "lock", "mvlk", "partition", "speculative")
+A = hr.table("A", columns={"b": "int64", "next": "int64"}, rows=ROWS, first={"b": 1_000, "next": 1})
+B = hr.table("B", columns={"b": "int64", "last": "int64"}, rows=ROWS)
+V = hr.table(
+    "V", columns={"l": hr.list_of("int64"), "s": hr.set_of("int64"), "m": hr.map_of("int64", "int64")}, rows=ROWS
+)
+
+
+def move(e, t):
+    """May be rejected after one write, or after both."""
+    A[e.a].b -= e.x
+    if A[e.a].b < 0:
+        t.reject()
+    A[e.c].b += e.x
+    if e.y > 0:
+        t.reject()
+    t.emit(o=A[e.a].b, u=A[e.c].b)
+
+
+def carry_on(e, t):
+    """What an event writes is what the one before it wrote, and more: a chain as long as the input."""
+    B[e.c].b = B[e.a].b * 3 % 1_000_003 + e.x
+    B[e.c].last = e.a
+    t.emit(o=B[e.c].b, u=B[B_AT].last)
+
+
+B_AT = 5
+
+
+def spread(e, t):
+    """Reads what it has written, keys twice and more; rejected between two writes of one loop."""
+    total = 0
+    for k in e.ks:
+        A[k].b = A[k].b * 3 % 10_007 + e.x
+        total = total * 7 % 1_000_003 + A[k].b
+        if e.y > 0 and total % 4 == 0:
+            t.reject()
+    t.emit(o=total)
+
+
+def look_or_put(e, t):
+    """Operations that depend on none: real chains of them."""
+    total = 0
+    for k in e.ks:
+        if e.y > 0:
+            A[k].b = e.x
+        else:
+            total += A[k].b
+    t.emit(o=total)
+
+
+def gather(e, t):
+    """Lists, sets and maps grow and are emptied, behind a row that is put back where it is rejected."""
+    mine = V[e.a]
+    other = V[e.c]
+    A[e.a].b -= e.x
+    left = A[e.a].b
+    if e.y > 0:
+        t.reject()
+    mine.l.append(e.x)
+    other.s.add(e.x % 97)
+    other.m[e.x % 31] = left
+    if len(mine.l) > 20:
+        mine.l.clear()
+    t.emit(o=len(mine.l) + sum(mine.l), u=len(other.s) + sum(other.m))
+
+
+def follow(e, t):
+    """Keys that depend on what is read, and change it."""
+    first = A[e.a].next
+    A[first].b += e.x
+    A[e.a].next = (first * 5 + e.x) % 1_000
+    if A[first].b > 2_000 and e.y > 0:
+        t.reject()
+    t.emit(o=A[first].b, u=first)
+
+
+def table(a, c, x=None, y=None, ks=None, seed=0):
+    """Events by functions of their number and of a generator."""
+    rng = random.Random(seed)
+    x, y, ks = (x or (lambda i, r: r.randrange(30))), (y or (lambda i, r: 0)), (ks or (lambda i, r: []))
+    made = {name: [make(i, rng) for i in range(N)] for name, make in {"a": a, "c": c, "x": x, "y": y}.items()}
+    lists = pa.array([ks(i, rng) for i in range(N)], pa.list_(pa.int64()))
+    return pa.table({"ts": [i // 3 for i in range(N)], **made, "ks": lists})
+
+
+def anywhere(i, r):
+    return r.randrange(ROWS)
+
+
+def share(of):
+    return lambda i, r: int(r.random() < of)
+
+
+def keys(most, length):
+    return lambda i, r: [r.randrange(most) for _ in range(r.randrange(length + 1))]
+
+
+SHAPES = {
+    "two keys anywhere": (move, lambda: table(anywhere, anywhere)),
+    "all on one key": (move, lambda: table(lambda i, r: 7, lambda i, r: 7)),
+    "all to one key": (move, lambda: table(anywhere, lambda i, r: 7)),
+    "all from one key": (move, lambda: table(lambda i, r: 7, anywhere, x=lambda i, r: r.randrange(3))),
+    "alternating chains": (
+        move,
+        lambda: table(lambda i, r: i % 2, lambda i, r: (i + 1) % 2, x=lambda i, r: r.randrange(900)),
+    ),
+    "rings": (move, lambda: table(lambda i, r: i % 5, lambda i, r: (i + 1) % 5, x=lambda i, r: r.randrange(900))),
+    "self-transfers": (
+        move,
+        lambda: table(lambda i, r: i % 50, lambda i, r: i % 50, x=lambda i, r: r.randrange(2_000)),
+    ),
+    "1 % rejected": (move, lambda: table(anywhere, anywhere, y=share(0.01))),
+    "half rejected": (move, lambda: table(anywhere, anywhere, y=share(0.5))),
+    "all rejected": (move, lambda: table(lambda i, r: i % 40, anywhere, y=lambda i, r: 1)),
+    "a chain longer than a punctuation": (carry_on, lambda: table(lambda i, r: i % ROWS, lambda i, r: (i + 1) % ROWS)),
+    "two chains that meet": (carry_on, lambda: table(lambda i, r: i % 2 * 4, lambda i, r: 4 * (i % 7 == 0) + i % 3)),
+    "keys twice": (spread, lambda: table(anywhere, anywhere, ks=keys(4, 6))),
+    "keys twice, rejected in the middle": (spread, lambda: table(anywhere, anywhere, y=share(0.5), ks=keys(12, 6))),
+    "operations on few rows": (look_or_put, lambda: table(anywhere, anywhere, y=share(0.5), ks=keys(3, 6))),
+    "operations anywhere": (look_or_put, lambda: table(anywhere, anywhere, y=share(0.2), ks=keys(ROWS, 10))),
+    "containers of few rows": (gather, lambda: table(lambda i, r: i % 3, lambda i, r: r.randrange(3), y=share(0.3))),
+    "containers anywhere": (gather, lambda: table(anywhere, anywhere, y=share(0.3))),
+    "pointers": (follow, lambda: table(anywhere, anywhere, y=share(0.5))),
+    "pointers of few rows": (follow, lambda: table(lambda i, r: i % 4, anywhere, y=share(0.5))),
+}
+REJECTED = {
+    "1 % rejected": (100, 400), "half rejected": (9_000, 11_500), "all rejected": (N, N), "all from one key": (10_000, N),
+    "alternating chains": (1_000, N), "self-transfers": (5_000, N), "keys twice, rejected in the middle": (2_000, N),
+    "containers of few rows": (5_000, 7_000),
+}  # fmt: skip
+"""How many there must be, or the shape is not what it is called."""
+EMITS = {"o": "int64", "u": "int64"}
+
+
+def cannot(scheme, function):
+    """Whether a scheme refuses it: no versions of containers, no keys that depend on what is read."""
+    return (
+        scheme == "speculative"
+        if function is gather
+        else function is follow and scheme not in ("serial", "speculative")
+    )
+
+
+def check(shape, schemes=SCHEMES):
+    function, make = SHAPES[shape]
+    events = make()
+    wanted, tables = in_python([function], events, EMITS)
+    least, most = REJECTED.get(shape, (0, N))
+    assert least <= sum(row["rejected"] for row in wanted) <= most
+    for number, scheme in enumerate(schemes):
+        if not cannot(scheme, function):
+            threads, punctuation = 2 + number % 2, (500, 37, 3_000)[number % 3]
+            rows, found = in_engine([function], events, EMITS, scheme=scheme, threads=threads, punctuation=punctuation)
+            assert rows == wanted, f"{shape}, {scheme}: other rows"
+            assert {name: plain(rows) for name, rows in found.items()} == {
+                name: plain(rows) for name, rows in tables.items()
+            }, f"{shape}, {scheme}: other tables"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+def test_oracle_nasty_shapes_by_every_scheme(shape):
+    check(shape)
+
+
+@pytest.mark.slow
+def test_bad_input_what_cannot_be_is_refused():
+    """And so the shapes above that are passed over are those."""
+    few = SHAPES["containers anywhere"][1]().slice(0, 10)
+    with pytest.raises(NotSupportedError, match="of which it keeps none"):
+        in_engine([gather], few, EMITS, scheme="speculative")
+    for scheme in ("chains", "lock", "mvlk", "partition"):
+        with pytest.raises(hr.errors.FunctionError, match="speculative"):
+            in_engine([follow], few, EMITS, scheme=scheme)
+
+
+def half_undone(self):
+    """One row is put back, the others stay as they are."""
+    for key, row in [*self._before.items()][:1]:
+        self._rows[key] = row
+    self._before.clear()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", ["half rejected", "keys twice, rejected in the middle", "pointers"])
+def test_planted_mistakes_of_what_a_rejected_one_leaves_are_found(shape, monkeypatch):
+    """Half of a rejected transaction stays: planted in the definition, so that the engine's right answer is the other one."""
+    monkeypatch.setattr(reference.Table, "undo", half_undone)
+    with pytest.raises(AssertionError, match="other rows"):
+        check(shape, ("serial",))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "shape", ["alternating chains", "a chain longer than a punctuation", "operations on few rows", "all on one key"]
+)
+def test_planted_mistakes_of_the_order_are_found(shape):
+    """Two neighbours change places."""
+    mistake = "merge(sources), key=lambda event: event.payload['i'] ^ 1"
+    function, make = SHAPES[shape]
+    events = make()
+    numbered = events.append_column("i", pa.array(range(N)))
+    right = in_python([function], numbered, EMITS)
+    with planted(reference, "in merge(sources)", f"in sorted({mistake})"):
+        wrong = in_python([function], numbered, EMITS)
+    assert isinstance(wrong[0][0], dict) and right != wrong
