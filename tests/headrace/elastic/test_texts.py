@@ -31,7 +31,7 @@ from headrace import reference
 from headrace.elastic import build as elastic_build
 from headrace.elastic.custom import program as custom_program
 from headrace.errors import FunctionError, HeadraceError, OverflowInputError
-from headrace.ingress.keys import KeyLimitError
+from headrace.ingress.key_tables import KeyLimitError
 from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.windows import Window
 from support.drawn import schedules, stream, windows

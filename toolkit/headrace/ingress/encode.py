@@ -24,7 +24,8 @@ from headrace.errors import (
 from headrace.expressions.rows import check_movable, filter_rows
 from headrace.ingress import columns, encode_kernel, lists, words
 from headrace.ingress.key_sources import NULL_FIX, NULLS, KeySource, make_dictionary
-from headrace.ingress.keys import KeyDictionary, KeyLimitError
+from headrace.ingress.key_tables import KeyLimitError
+from headrace.ingress.keys import KeyDictionary
 from headrace.ingress.times import check_event_time, check_sorted, event_times, field_type, time_unit_of
 from headrace.progress import MIN_TIME
 from headrace.windows import DEFAULT_TIME_UNIT

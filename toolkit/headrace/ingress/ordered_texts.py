@@ -33,7 +33,8 @@ import pyarrow.compute as pc
 
 from headrace.errors import OverflowInputError
 from headrace.ingress import columns
-from headrace.ingress.keys import KeyDictionary, KeyLimitError
+from headrace.ingress.key_tables import KeyLimitError
+from headrace.ingress.keys import KeyDictionary
 from headrace.ingress.keys_kernel import FREE, UNTOUCHED
 from headrace.ingress.sorting import distinct
 from headrace.memory.cells import reserved

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.ingress.encode import EncodedBatch, Encoder
-from headrace.ingress.keys import KeyLimitError
+from headrace.ingress.key_tables import KeyLimitError
 from headrace.ingress.store import Store
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell

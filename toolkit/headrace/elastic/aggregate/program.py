@@ -17,7 +17,8 @@ from headrace.errors import AggregateOverflowError, OverflowInputError, Unsuppor
 from headrace.expressions import Aggregate
 from headrace.ingress.columns import is_text, plain_type, value_dtype
 from headrace.ingress.key_sources import make_dictionary
-from headrace.ingress.keys import KeyDictionary, id_capacity
+from headrace.ingress.key_tables import id_capacity
+from headrace.ingress.keys import KeyDictionary
 from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.memory.arena import used_bytes
 from headrace.plan.nodes import Branch, OperatorNode

@@ -31,7 +31,7 @@ from headrace.elastic.program import Program
 from headrace.errors import FunctionError, HeadraceError, OverflowInputError
 from headrace.ingress.columns import is_text
 from headrace.ingress.key_sources import make_dictionary
-from headrace.ingress.keys import KeyLimitError, id_capacity
+from headrace.ingress.key_tables import KeyLimitError, id_capacity
 from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.ingress.sorting import distinct
 from headrace.ingress.store import Store
