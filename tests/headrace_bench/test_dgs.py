@@ -1,16 +1,18 @@
 """Method: what `bench dgs` compares plans with, beside the plain definitions; and a result that is wrong, which it must not time.
 
-Property: the loops give what `headrace.reference` does, and a run whose results differ in one place is not the same.
-Oracle: the reference. Cannot see: whether the figures mean what they say.
+Property: the loops give what `headrace.reference` does, and a run whose results differ in one place is not the same. Lines of
+an application are those counted by hand. Oracle: the reference. Cannot see: whether the figures mean what they say.
 """
 
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from headrace_bench import dgs_apps
+from headrace.apps import eventwindow, keycounter
+from headrace_bench import dgs_apps, dgs_effort, dgs_studies
 from headrace_bench.dgs_latency import Events
 
 
@@ -54,3 +56,28 @@ def test_example_the_plain_sums_are_what_runs_are_checked_with():
     events.check(SimpleNamespace(table=pa.table({"sum": events.sums})), "right")
     with pytest.raises(AssertionError, match="other sums"):
         events.check(SimpleNamespace(table=pa.table({"sum": events.sums[::-1]})), "wrong")
+
+
+@pytest.mark.slow
+def test_oracle_the_case_studies_give_the_reference(monkeypatch):
+    dgs_studies.check_reference()
+    plain = dgs_studies.reference.outlier
+    monkeypatch.setattr(dgs_studies.reference, "outlier", lambda *given, **options: plain(*given, **options)[1:])
+    with pytest.raises(AssertionError, match="outlier: other rows than the reference"):
+        dgs_studies.check_reference()
+
+
+def test_example_lines_of_code_counted_by_hand():
+    """Updates of 1 and 2 lines, their heads, and what is said; a fork of 5 and a join of 2 lines, and theirs."""
+    assert dgs_effort.lines_of(keycounter) == (13, 12)
+
+
+def test_example_every_principle_can_be_seen_to_fail(monkeypatch):
+    """Results that know how many leaves there are, and how many streams; a join that forgets."""
+    table = pa.table({"sum": [1]})
+    right = ((1, 1), (1, 2))
+    monkeypatch.setattr(dgs_effort, "results", lambda app, tables, *on: table if on in right else table[:0])
+    forgets = dataclasses.replace(eventwindow.PROGRAM, join=lambda into, other: None)
+    monkeypatch.setattr(eventwindow, "PROGRAM", forgets)
+    rows = dgs_effort._principles(eventwindow, tiny=True)
+    assert [(row.value, row.baseline, row.reached) for row in rows] == [(0.0, 2.0, False), (1.0, 2.0, False), (0.0, 2.0, False)]

@@ -7,7 +7,7 @@ What a value costs is a column: 0 ns and 30 ns; at 0 ns the compiler has the pre
 no update of one event at a time can. Values between barriers go down to 1: then a join and a fork are what is measured. For
 more leaves than there are cores, throughput is predicted, by the optimizers' model with the costs measured here; so is that of
 two leaves, beside its measurement. `dgs_latency` has latencies, plan against plan, and changes of the plan; `dgs_apps` page
-views and frauds.
+views and frauds, `dgs_studies` the two case studies, and `dgs_effort` what a program owes to its plans: principles and lines.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace_bench import dgs_apps, dgs_latency
+from headrace_bench import dgs_apps, dgs_effort, dgs_latency, dgs_studies
 from headrace_bench.dgs_kernel import merging, presorted
 from headrace_bench.event_window import STREAMS, WINDOW, rounds_for
 from headrace_bench.planned import Planned
@@ -89,7 +89,8 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
     turns = _turns(Case(STREAMS, 100 if tiny else 100_000, 0), repetitions)
     predicted = _predicted(rows, turns[0].value)
     sizes = (full, tiny)
-    return [*rows, *turns, *predicted, *dgs_apps.measure(*sizes), *dgs_latency.measure(*sizes)]
+    parts = (dgs_apps, dgs_latency, dgs_studies, dgs_effort)
+    return [*rows, *turns, *predicted, *(row for part in parts for row in part.measure(*sizes))]
 
 
 def _window(case: Case, name: str, repetitions: int, is_goal: bool) -> list[Row]:

@@ -18,10 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import headrace as hr
+import headrace_datasets
 from headrace import cli
 from headrace.apps import APPS
 from headrace.apps.command import Request, run
 from headrace.apps.compare import first_difference
+from headrace.apps.dealing import Deal
 from support.command_line import left_behind
 from support.program_applications import COLUMNS, MOST, NAMES, PLANS, STREAMS, expected, nasty
 
@@ -143,6 +146,30 @@ def test_example_equal_times_left_comes_before_right(tmp_path):
 def test_agree_both_inputs_through_spark(tmp_path, spark):
     app, tables = Application("pageview", tmp_path), nasty("pageview", 1)
     assert app.run(tables, threads=2, leaves=2, spark=spark.sparkContext.master)[0] == app.run(tables)[0]
+
+
+def given_to_spark(name):
+    """Rows at times of their own, whose order Spark does not decide; and the slices that they are cut into."""
+    if name == "outlier":
+        table = headrace_datasets.connections(n=4_000).to_arrow()
+        return table.append_column("row", pa.array(range(table.num_rows))), "10min"
+    return headrace_datasets.plugs(n=4_000, rate=1.0, houses=3).to_arrow(), "15min"
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["outlier", "smarthome"])
+def test_oracle_case_studies_from_a_dataframe_to_a_dataframe(name, tmp_path, spark):
+    app, (table, width) = APPS[name], given_to_spark(name)
+    pq.write_table(table, tmp_path / "rows.parquet")
+    frame = spark.read.parquet(str(tmp_path / "rows.parquet"))
+    query = app.build(Deal(2), hr.stream(frame, event_time="ts"), slice=width)
+    found = query.to_spark(spark, leaves=2, threads=2).toArrow()
+    found = found.set_column(0, "ts", found["ts"].cast(UTC).cast(pa.int64()))
+    times = table["ts"].cast(UTC).cast(pa.int64()).to_pylist()
+    source = list(zip(times, table.drop_columns("ts").to_pylist(), strict=True))
+    wanted = app.reference([source], slice=width, unit="us")
+    assert len(wanted) > 5 and found.to_pylist() == wanted
 
 
 # -- what cannot be meant, and what does not fit
