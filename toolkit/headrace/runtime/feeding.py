@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from headrace.memory.cells import read_cell
 from headrace.metrics.sources import BLOCKED, FEEDING, PACED
-from headrace.plan.nodes import Step
+from headrace.plan.nodes import SourceNode, Step
 from headrace.runtime.player import Player
 from headrace.runtime.sections import Inlet
 
@@ -71,14 +71,25 @@ class Feed:
 
     def encode(self, batch: pa.RecordBatch, ts: np.ndarray | None = None) -> Iterable[Any]:
         """Apply the branch's steps and encode."""
-        rows = batch.num_rows
+        return self.encode_applied(batch.num_rows, self.apply(batch), None if self._steps else ts)
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Apply the branch's steps. Any thread."""
         for step in self._steps:
             batch = step.apply(batch)
-        if self._steps:
-            # flat_map may give more than it takes
-            self.books.filtered += max(0, rows - batch.num_rows)
-            self.books.gained += max(0, batch.num_rows - rows)
-            ts = None
+        return batch
+
+    @property
+    def has_free_steps(self) -> bool:
+        """Whether the steps of a source may be applied in any thread: where lateness is known before."""
+        origin = self.inlet.branch.origin
+        return bool(self.inlet.branch.steps) and isinstance(origin, SourceNode) and origin.idle_after is None
+
+    def encode_applied(self, rows: int, batch: pa.RecordBatch, ts: np.ndarray | None = None) -> Iterable[Any]:
+        """Encode what the steps made of so many rows."""
+        # flat_map may give more than it takes
+        self.books.filtered += max(0, rows - batch.num_rows)
+        self.books.gained += max(0, batch.num_rows - rows)
         return self.inlet.encode(batch, ts)
 
     def feed(self, piece: Any) -> None:

@@ -47,6 +47,7 @@ class RunOptions:
         checkpoint_when: Callable[[Any], bool] | None = None,
         resume: str | os.PathLike[str] | None = None,
         replay: bool = True,
+        step_threads: int = 1,
     ):
         is_seconds = isinstance(sample_every, numbers.Real) and not isinstance(sample_every, bool)
         # What is longer no thread can wait for.
@@ -60,6 +61,7 @@ class RunOptions:
         check_seconds("control_every", control_every, LEAST_INTERVAL_S)
         self.sink, self.debug, self.name = sink, debug, name
         self.rate = schedule_of(rate)
+        self.step_threads = whole("step_threads", step_threads, 1, MOST_INSTANCES)
         self.passed_time = None if passed_time is None else _checked_entries(passed_time)
         for option, path in (("checkpoint", checkpoint), ("resume", resume)):
             if path is not None and (not isinstance(path, str | os.PathLike) or not os.fspath(path)):

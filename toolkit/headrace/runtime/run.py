@@ -42,6 +42,7 @@ from headrace.runtime.sections import Moment, Section
 from headrace.runtime.shared_stream import SharedStream
 from headrace.runtime.sources import Source, tasks_of
 from headrace.runtime.steering import THREAD_SUFFIX, Controls, OperatorSteering
+from headrace.runtime.step_threads import StepThreads
 from headrace.windows import NANOSECONDS
 from headrace.workers.pool import WorkerPool
 from headrace.workers.worker_kernel import spins_for
@@ -218,10 +219,16 @@ class Execution:
             if isinstance(feed.inlet.branch.origin, SourceNode)
         ]
         shared = _shared_readers([feed for _, _, feed in entries])
+        stepping = sum(feed.has_free_steps for _, _, feed in entries)
+        step_threads = None
+        if self.options.step_threads > 1 and stepping:
+            step_threads = StepThreads(self.options.step_threads, stepping, self.stop_word)
+            for number in range(step_threads.count):
+                self.pool.start(f"steps-{number}", step_threads.work)
         return [
             Source(
                 name, self.sections[name].operators[0], number, feed, feeds[name], self.options.passed_time, self.fail,
-                self.stop_word, shared.get(feed),
+                self.stop_word, shared.get(feed), step_threads,
             )
             for name, number, feed in entries
         ]  # fmt: skip

@@ -40,6 +40,7 @@ from headrace.runtime.feeding import Feed, Stopped
 from headrace.runtime.input_rows import row_before
 from headrace.runtime.options import PassedTime
 from headrace.runtime.sections import Task
+from headrace.runtime.step_threads import Job, StepThreads
 
 OWN_THREADS = 8
 """Up to so many sources have threads of their own; more share so many."""
@@ -68,6 +69,8 @@ class Source:
         Word 0 is not 0 once the run is over.
     shared : Reader, optional
         What to read in place of what the node opens: of a stream that others take, too.
+    step_threads : StepThreads, optional
+        Who applies the steps; without them the thread that reads does.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class Source:
         fail: Callable[[BaseException], None],
         stop_word: np.ndarray,
         shared: Reader | None = None,
+        step_threads: StepThreads | None = None,
     ):
         branch = feed.inlet.branch
         assert isinstance(branch.origin, SourceNode)
@@ -103,7 +107,10 @@ class Source:
         is_whole = branch.steps or node.late == "side"
         columns = reader.schema.names if is_whole else feed.inlet.columns_used
         self._reader: Reader = reader.select(columns, branch.source)
-        self._queue: queue.Queue[Any] = queue.Queue(_QUEUED_BATCHES)
+        # Rows of a source that may be passed over as idle are known to be late only where they meet the inlet.
+        self._step_threads = step_threads if feed.has_free_steps else None
+        under_way = 0 if self._step_threads is None else 2 * self._step_threads.count  # a batch, and its time
+        self._queue: queue.Queue[Any] = queue.Queue(_QUEUED_BATCHES + under_way)
         self._reorder: Reorder | None = None
         self._promised = MIN_TIME
         if node.lateness is not None or node.is_disordered:
@@ -208,6 +215,8 @@ class Source:
                 if batch is not None:
                     yield from self._hand_over(batch, ts, self._reorder.released, patient)
             yield from self._put(None, patient)
+            if self._step_threads is not None:
+                self._step_threads.leave()
         except (Stopped, GeneratorExit):
             raise
         except (HeadraceError, KeyboardInterrupt) as error:
@@ -226,8 +235,11 @@ class Source:
             # What is late is known only when a row meets the inlet: encode there.
             yield from self._put((batch, numbers), patient)
             return
-        for piece in self._pieces(batch, ts, numbers):
-            yield from self._put(piece, patient)
+        if self._step_threads is not None:
+            yield from self._put(self._step_threads.give(Job(self.feed.apply, batch, numbers)), patient)
+        else:
+            for piece in self._pieces(batch, numbers, lambda: self.feed.encode(batch, ts)):
+                yield from self._put(piece, patient)
         last = self._time_behind_steps(batch)
         if last is not None:
             yield from self._put(last, patient)
@@ -288,12 +300,14 @@ class Source:
             self._name_row(error, lambda row: row)
             raise
 
-    def _pieces(self, batch: pa.RecordBatch, ts: np.ndarray | None, numbers: Sequence[int]) -> Iterator[Any]:
-        """Encode rows; an error names the row of the input."""
+    def _pieces(
+        self, batch: pa.RecordBatch, numbers: Sequence[int], encode: Callable[[], Iterable[Any]]
+    ) -> Iterator[Any]:
+        """Have rows encoded; an error names the row of the input."""
         books, steps = self.feed.books, self.feed.inlet.branch.steps
         before = self._encoded - books.filtered + books.gained
         self._encoded += batch.num_rows
-        pieces = self.feed.encode(batch, ts)  # which applies the steps
+        pieces = encode()
         try:
             yield from pieces
         except InputError as error:
@@ -348,7 +362,10 @@ class Source:
                 yield from self.feed.closing(patient)
                 spent.stop()
                 return
-            if isinstance(item, int):
+            if isinstance(item, Job):
+                yield from item.waiting(self._stop_word, patient)
+                yield from self._feed_applied(item, patient)
+            elif isinstance(item, int):
                 yield from self.feed.promising(item, patient)
             elif isinstance(item, tuple):
                 yield from self._feed_in_time(*item, patient)
@@ -356,6 +373,12 @@ class Source:
                 yield from self.feed.feeding(item, patient)
             since = time.monotonic()
             yield 0.0
+
+    def _feed_applied(self, job: Job, patient: bool) -> Iterator[float]:
+        """Feed what the steps made of a batch."""
+        applied, rows = job.result(), job.batch.num_rows
+        for piece in self._pieces(job.batch, job.numbers, lambda: self.feed.encode_applied(rows, applied)):
+            yield from self.feed.feeding(piece, patient)
 
     def _pass_time(self, patient: bool) -> Iterator[float]:
         """An idle source lets the others go on: its time follows the furthest of them."""
@@ -398,7 +421,7 @@ class Source:
             self._late(batch, late)
             is_in_time = ts >= self.feed.inlet.mark
             batch, numbers = filter_rows(batch, is_in_time), np.asarray(numbers)[is_in_time]
-        for piece in self._pieces(batch, None, numbers):
+        for piece in self._pieces(batch, numbers, lambda: self.feed.encode(batch)):
             yield from self.feed.feeding(piece, patient)
         last = self._time_behind_steps(batch)
         if last is not None:

@@ -134,6 +134,10 @@ class Runnable(Summarised):
         max_state : int
             Bytes that lists, sets and maps of an operator's live windows and keys may take, beside what is of one size:
             32 GiB by default. With ``mode="sn"`` those of each instance. More end the run with an error.
+        step_threads : int
+            Threads that apply `filter`, `select`, `map`, `flat_map` and `hr.keys` between the sources and the first operators,
+            a batch each; results are the same. With 1, whoever reads a source does, and a costly function there keeps all
+            behind it waiting. A source with `idle_after` does it by itself.
         passed_time : list, optional
             `run.passed_time` of an earlier run of the same input: idle sources (`idle_after`) are passed over between
             the same rows, and the clock is not looked at. The result is the same.

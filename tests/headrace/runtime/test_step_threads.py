@@ -1,0 +1,164 @@
+"""Stateless steps on threads of their own.
+
+Property    results, late rows, books and errors are the same for any number of threads, whoever is done first.
+Oracle      `headrace.reference`, and the run in which the reader applies the steps.
+Not seen    what it brings.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace import reference
+from headrace.errors import FunctionError, KeyNullError, LateRowError, ParameterError
+from headrace.ingress.readers import open_input
+from headrace.runtime import step_threads
+from headrace.runtime.step_threads import Job
+from headrace.windows import Window
+
+WAIT_S = 60
+ROWS = 4000
+
+
+def table(seed=1, rows=ROWS):
+    rng = np.random.default_rng(seed)
+    return pa.table({"ts": np.sort(rng.integers(0, 500, rows)), "k": rng.integers(0, 9, rows), "x": rng.integers(0, 4, rows)})
+
+
+def parts(t, emit):
+    for part in range(t.x):
+        emit(part=part * t.k)
+
+
+def query(sources, **options):
+    given = hr.stream(sources, event_time="ts", batch_rows=97, **options)
+    steps = given.filter(lambda t: t.k != 4).flat_map(parts, part="int64").filter(hr.col("part") < 14)
+    return steps.key_by("k").window(20, 10).aggregate(n=hr.count(), sum=hr.sum("part"))
+
+
+def expected(tables):
+    sources = []
+    for one in tables:
+        rows = [(row.pop("ts"), row) for row in one.to_pylist()]
+        rows = reference.filter_tuples(rows, lambda t: t["k"] != 4)
+        rows = reference.flat_map_tuples(rows, lambda t: [t | {"part": part * t["k"]} for part in range(t["x"])])
+        sources.append(reference.filter_tuples(rows, lambda t: t["part"] < 14))
+    values = {"n": ("count", None), "sum": ("sum", "part")}
+    found = reference.aggregate(sources, Window(20, 10), reference.column("k"), values)
+    return [{"ts": row.ts, "k": row.key} | row.values for row in found]
+
+
+@pytest.mark.parametrize("sources", [1, 3, 11], ids="{} sources".format)
+def test_oracle_any_number_of_threads_gives_the_reference(sources):
+    """Of eleven sources, several share a thread that feeds them, and it waits for none of their steps."""
+    tables = [table(seed, ROWS // sources) for seed in range(sources)]
+    wanted = expected(tables)
+    for count in (1, 2, 4):
+        with query(tables).start(threads=2, step_threads=count) as run:
+            assert run.wait(WAIT_S)
+            assert run.to_arrow().to_pylist() == wanted
+            metrics = run.metrics()
+            assert metrics.operators["aggregate"].balance.holds, metrics.operators["aggregate"].balance
+            assert metrics.tuples_in == sum(one.num_rows for one in tables)
+
+
+def test_agree_who_is_done_first_does_not_come_first(monkeypatch):
+    """Of each two batches the first one is done only after the second: so two threads are at work, and order is kept."""
+    jobs, done = [], [threading.Event() for _ in range(100)]
+    made, plain = Job.__init__, Job.run
+
+    def make(self, *arguments):
+        made(self, *arguments)
+        jobs.append(self)
+
+    def run(self):
+        number = jobs.index(self)
+        if number % 2 == 0 and self.batch.num_rows == 97:
+            assert done[number + 1].wait(WAIT_S)
+        plain(self)
+        done[number].set()
+
+    wanted = expected([table()])
+    monkeypatch.setattr(Job, "__init__", make)
+    monkeypatch.setattr(Job, "run", run)
+    assert query(table()).to_arrow(step_threads=2).to_pylist() == wanted
+    assert len(jobs) == -(-ROWS // 97)
+
+
+def test_agree_disorder_watermarks_and_late_rows():
+    rows = table()
+    order = np.argsort(np.arange(ROWS) + np.random.default_rng(3).integers(0, 300, ROWS), kind="stable")
+    said = rows.take(pa.array(order)).append_column("said", pa.array([False] * ROWS))
+    found = []
+    for count in (1, 3):
+        with query(said, lateness=3, late="side", watermarks="said").start(step_threads=count) as run:
+            assert run.wait(WAIT_S)
+            found.append((run.to_arrow(), run.late, run.metrics().set_aside))
+    assert found[0] == found[1] and found[0][2] > 0
+
+
+def test_example_a_watermark_stays_behind_the_rows_before_it():
+    def given():
+        yield pa.record_batch({"ts": [1, 4], "k": [1, 1]})
+        yield hr.Watermark(10)
+        yield pa.record_batch({"ts": [12], "k": [1]})
+
+    counts = hr.stream(given(), event_time="ts").filter(lambda t: t.k > 0).key_by("k").window(10).aggregate(n=hr.count())
+    assert counts.to_arrow(step_threads=2)["n"].to_pylist() == [2, 1]
+
+
+def test_example_a_source_that_may_be_idle_applies_its_steps_itself(monkeypatch):
+    monkeypatch.setattr(step_threads.StepThreads, "give", lambda self, job: pytest.fail("given away"))
+    assert query(table(), idle_after=60).to_arrow(step_threads=2).to_pylist() == expected([table()])
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_example_errors_are_the_same(count):
+    rows = pa.table({"ts": range(100), "k": [None if i == 77 else i for i in range(100)], "x": range(100)})
+    given = hr.stream(rows, event_time="ts", batch_rows=10)
+
+    def inverse(t, emit):
+        emit(part=1 // (t.x - 55))
+
+    with pytest.raises(FunctionError, match="55"):
+        given.map(inverse, part="int64").key_by("x").window(10).aggregate(n=hr.count()).to_arrow(step_threads=count)
+    even = given.filter(lambda t: t.x > 30)
+    with pytest.raises(KeyNullError, match="row 77"):
+        even.key_by("k").window(10).aggregate(n=hr.count()).to_arrow(step_threads=count)
+    falling = iter([pa.record_batch({"ts": [5], "x": [1]}), hr.Watermark(9), pa.record_batch({"ts": [7], "x": [1]})])
+    late = hr.stream(falling, event_time="ts").filter(lambda t: t.x > 0).key_by("x").window(10).aggregate(n=hr.count())
+    with pytest.raises(LateRowError, match="row 1: 7 is before 9"):
+        late.to_arrow(step_threads=count)
+
+
+def test_example_a_function_that_does_not_return_ends_with_the_run():
+    def endless(t, emit):
+        i = 0
+        while i >= 0:
+            i = (i + 1) % 1000
+        emit(part=i)
+
+    seen = threading.Event()
+
+    def given():
+        yield pa.record_batch({"ts": [1], "k": [1]})
+        seen.set()
+        yield pa.record_batch({"ts": [2], "k": [1]})
+
+    source = open_input(given(), schema=pa.schema({"ts": pa.int64(), "k": pa.int64()}))
+    query = hr.stream(source, event_time="ts").map(endless, part="int64").key_by("k").window(10).aggregate(n=hr.count())
+    run = query.start(step_threads=2)
+    assert seen.wait(WAIT_S)
+    run.stop()
+    assert run.state == "stopped"
+
+
+@pytest.mark.parametrize("count", [0, 1.5, True, "many", 10**9])
+def test_example_how_many_threads_there_may_be(count):
+    with pytest.raises(ParameterError, match="step_threads="):
+        query(table()).start(step_threads=count)
