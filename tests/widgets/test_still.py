@@ -21,3 +21,12 @@ def test_example_one_output_with_a_place_of_its_own():
     assert "</script><script>alert(1)</script>" in json.dumps(item)
     place = re.match(r'<div id="([\w-]+)"></div>', first)[1]
     assert item["target_id"] == place and place not in again
+
+
+def test_example_a_legend_above_a_plot_takes_a_line_of_it():
+    plot = figure(width=300, height=200)
+    plot.line([1, 2], [3, 4], legend_label="a")
+    plot.add_layout(plot.legend[0], "above")
+    plot.legend.orientation = "horizontal"
+    output_of(column(plot))
+    assert (plot.legend.padding, plot.legend.margin) == (0, 2)

@@ -13,11 +13,13 @@ import errno
 import logging
 import os
 import re
+import shutil
 import signal
 import sys
+import textwrap
 import threading
 import traceback
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,7 +30,7 @@ from headrace.errors import HeadraceError, InputError, NotSupportedError, Output
 from headrace.names import instead
 
 if TYPE_CHECKING:
-    from headrace.apps.app import Option
+    from headrace.apps.app import App, Option
 
 DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
 MOST_SOURCES = 1024
@@ -126,10 +128,12 @@ def parser() -> argparse.ArgumentParser:
     run = commands.add_parser(
         "run",
         help="run an application from a Parquet file to a Parquet file",
-        description="Run an application. " + "; ".join(f"{app.name}: {app.help}" for app in APPS.values()) + ".",
+        description=_described(APPS.values()),
+        epilog="Input to try them on: headrace_datasets, as in tweets(n=200_000, seed=7).to_parquet('tweets.parquet').",
+        formatter_class=argparse.RawDescriptionHelpFormatter,  # the other texts are wrapped all the same
         allow_abbrev=False,
     )
-    run.add_argument("app", type=_one_of("application", APPS), metavar="APP", help=", ".join(APPS))
+    run.add_argument("app", type=_one_of("application", APPS), metavar="APP", help="one of those above")
     run.add_argument("--in", dest="left", metavar="FILE.parquet", help="input, sorted by event time (`flights` has its own)")
     run.add_argument("--right", metavar="FILE.parquet", help=f"second input, of {_with_right()}")
     run.add_argument("--out", required=True, metavar="OUT.parquet", help="result; the same bytes whatever the flags below")
@@ -208,6 +212,19 @@ def parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser("doctor", help="what works on this machine, and what to install", allow_abbrev=False)
     doctor.add_argument("--spark", action="store_true", help="start Spark as well")
     return top
+
+
+def _described(apps: Iterable[App]) -> str:
+    """Each application on a line of its own, with the columns that it reads."""
+    apps = list(apps)
+    indent = " " * (4 + max(len(app.name) for app in apps))
+    width = min(110, shutil.get_terminal_size().columns - 2)
+    lines = ["Run an application. They are, with the columns that the left input must have:", ""]
+    for app in apps:
+        reads = "" if app.left is None else f" ({', '.join(column for column, _ in app.left)})"
+        text = f"  {app.name:{len(indent) - 4}}  {app.help}{reads}"
+        lines += textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
+    return "\n".join(lines)
 
 
 def _with_right() -> str:

@@ -12,7 +12,7 @@ import uuid
 from typing import Any
 
 from bokeh.embed import json_item
-from bokeh.models import UIElement
+from bokeh.models import Legend, UIElement
 
 _OUTPUT = """\
 <div id="{place}"></div>
@@ -52,6 +52,9 @@ def show(figure: UIElement) -> None:
 
 def output_of(figure: UIElement) -> dict[str, Any]:
     """Make the output, by MIME type."""
+    for legend in figure.references():
+        if isinstance(legend, Legend) and legend.orientation == "horizontal":  # above a plot: its height is the plot's loss
+            legend.padding, legend.margin, legend.spacing, legend.border_line_color = 0, 2, 12, None
     place = f"headrace-{uuid.uuid4().hex}"
     item = json.dumps(json_item(figure, place))
     html = _OUTPUT.format(place=place, item=item.replace("<", "\\u003c"))  # no text of the figure ends the script

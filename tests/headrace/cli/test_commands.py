@@ -3,6 +3,7 @@
 Method: in this process where the answer is enough. Cannot see: how it feels at a terminal.
 """
 
+import re
 import subprocess
 import sys
 
@@ -25,7 +26,9 @@ def test_example_help_and_version(capfd):
         "--sources", "--batch", "--rate", "--advance", "--size", "--spark", "--distance", "--band",
     ):  # fmt: skip
         assert flag in text
-    assert all(name in text for name in APPS)
+    listed = dict(re.findall(r"^  (\w+) +([a-z].*)$", text.partition("positional arguments")[0], flags=re.MULTILINE))
+    assert listed.keys() == APPS.keys()  # one a line
+    assert listed["wordcount"] == "count the tuples that contain each word (ts, text)"
 
 
 def test_example_help_needs_neither_spark_nor_plots():

@@ -185,8 +185,8 @@ def build(deal: Deal, connections: hr.Stream, slice: Duration) -> hr.Stream:
 APP = App(
     name="outlier",
     help=(
-        "find unusual connections; from ts, protocol, service, flag (text), duration, src_bytes, dst_bytes (integers) to ts of"
-        " the request, row (its number in the file), the other columns, score (how many of them are unusual, at least 2)"
+        "find unusual connections; gives ts of the request, row (its number in the file), the other columns, score (how many"
+        " of them are unusual, at least 2)"
     ),
     left=(TIME, *((name, "text") for name in TEXTS), *((name, "integer") for name in NUMBERS)),
     build=build,

@@ -423,7 +423,7 @@ def _how_to_read(path: Path) -> str:
     readers = {".csv": "pandas.read_csv({!r}, parse_dates=[...])", ".json": "pandas.read_json({!r}, lines=True)"}
     if kind not in readers:
         return "convert it, or check the path"
-    return f"give {readers[kind].format(str(path))}, or Spark's DataFrame of it"
+    return f"convert it to Parquet, or give {readers[kind].format(str(path))} in Python"
 
 
 def _open_dataset(dataset: Any, columns, batch_rows: int, name: str) -> Reader:

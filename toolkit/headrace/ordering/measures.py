@@ -31,7 +31,7 @@ SELECTIVITY = Measure(
     "selectivity", "outputs per tuple", "Outputs of a tuple at each stage, since the start.", by="stage", shown="column"
 )
 DELEGATED = Measure(
-    "delegated", "tuples", "Tuples that one worker claimed and another one ran, since he had their bucket.", "counter",
+    "delegated", "tuples", "Tuples that one worker claimed and another one ran, which had their bucket.", "counter",
     by="stage", shown="column",
 )  # fmt: skip
 DECISIONS = Measure(
