@@ -9,12 +9,10 @@ Cannot see  what functions do with strings in general: tests/headrace/codegen
 
 from __future__ import annotations
 
-import ctypes
 import random
 import threading
 from types import SimpleNamespace
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -26,6 +24,7 @@ from headrace.elastic.join import program as join_program
 from headrace.errors import FunctionError, HeadraceError
 from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.runtime import gate_inlet
+from support.forgotten import overwrite_forgotten_strings
 from support.workloads import HANG_S, scattered
 
 SETTINGS = settings(max_examples=16, deadline=None, derandomize=True)
@@ -156,20 +155,7 @@ def strings_are_compared_as_they_came(monkeypatch):
 @pytest.mark.interpreted
 @pytest.mark.parametrize("mistake", [strings_are_forgotten_too_early, strings_are_compared_as_they_came])
 def test_planted_mistakes_are_seen(mistake, monkeypatch):
-    """Interpreted, and what is forgotten is overwritten and keeps its memory: compiled code would read beyond it."""
-    kept_for_good = []
-
-    def recycle(self, horizon):
-        with self.lock:
-            before = self._page_of[: self.id_limit].copy()
-            kept_for_good.extend(page for page, _ in self._pages.values())
-            freed = planted(self, horizon)
-            for gone in np.flatnonzero((before != 0) & (self._page_of[: before.size] == 0)):
-                ctypes.memset(int(self.addresses[gone]), ord("?"), int(self.lengths[gone]))
-            return freed
-
-    planted = OrderedTexts.recycle
-    monkeypatch.setattr(OrderedTexts, "recycle", recycle)
+    overwrite_forgotten_strings(monkeypatch)
     mistake(monkeypatch)
     with pytest.raises((AssertionError, HeadraceError)):
         for _ in range(6):  # by how far the source is ahead: a single run may not show it

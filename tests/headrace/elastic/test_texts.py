@@ -36,6 +36,7 @@ from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.windows import Window
 from support.drawn import schedules, stream, windows
 from support.drawn import sources as drawn_sources
+from support.forgotten import overwrite_forgotten_strings
 
 QUICK = settings(
     deadline=None,
@@ -302,7 +303,7 @@ def states_are_noted_too_seldom(monkeypatch):
 
 def windows_have_no_size(monkeypatch):
     def release(self, watermark):
-        release_planted(self, watermark + self.window_size)
+        release_planted(self, watermark + 1_000 * self.window_size)
 
     release_planted = custom_program.CustomProgram.release
     monkeypatch.setattr(custom_program.CustomProgram, "release", release)
@@ -346,21 +347,9 @@ def test_agree_keys_alone_are_known_by_strings(dictionaries):
 def test_planted_mistakes_are_seen(mistake, check, monkeypatch):
     """Without the mistake these are the cases of the tests before.
 
-    Interpreted, and strings that are forgotten too early keep their memory: compiled code would read and write beyond it.
+    Interpreted: compiled code would read and write beyond what there is.
     """
-    forgotten = []
-
-    class Pages(dict):
-        def pop(self, page):
-            forgotten.append(self[page])
-            return super().pop(page)
-
-    def init(self, limit):
-        planted_init(self, limit)
-        self._pages = Pages()
-
-    planted_init = OrderedTexts.__init__
-    monkeypatch.setattr(OrderedTexts, "__init__", init)
+    overwrite_forgotten_strings(monkeypatch)
     mistake(monkeypatch)
     with pytest.raises((AssertionError, HeadraceError, pa.ArrowInvalid)):
         check()

@@ -16,6 +16,7 @@ from headrace.errors import HeadraceError
 from headrace.memory.atomics import CELL
 from headrace.ordering import ingest_kernel, program, section, words
 from headrace.ordering.program import Program
+from support.forgotten import overwrite_forgotten_strings
 from support.pipelines import SHAPES, some_rows
 from support.workloads import Steered, eventually
 
@@ -82,6 +83,7 @@ def test_planted_states_that_do_not_say_what_they_hold(monkeypatch):
     expected = expected_of(table).to_pylist()
     found, made = ran(table, 50, threads=2)
     assert found["before"].to_pylist() == expected and made.texts.id_limit < 500
+    overwrite_forgotten_strings(monkeypatch)
     original = Program.__init__
 
     def silent(self, *given, **named):
