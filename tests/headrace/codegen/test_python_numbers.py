@@ -21,6 +21,7 @@ import headrace as hr
 from headrace.codegen.functions import FieldBinding, specialise
 from headrace.codegen.modules import load_module
 from headrace.errors import FunctionError
+from headrace.kernel import JIT
 
 INTEGERS = [0, 1, -1, 2, -2, 3, -7, 10, 62, 63, 64, -64, 2**31, -(2**31), 2**53, 2**53 + 1, 2**62, 2**63 - 1, -(2**63)]
 FLOATS = [
@@ -98,16 +99,28 @@ def prepared(row):
     return function, ((role,), {role: fields}, tuple(values)), values
 
 
+def as_stored(value):
+    """A number as a column's array gives it: without the compiler, too, it has 64 bits."""
+    kinds = {int: np.int64, float: np.float64, type(None): np.int64}
+    return kinds[type(value)](value or 0) if type(value) in kinds else value
+
+
+OF_THE_COMPILER = {"t.x ** 3", "max(t.i, t.x)"}
+"""What it multiplies, and where it gives both the same type: without it nothing differs."""
+
+
 def test_example_every_row_of_the_table_is_so():
     rows = table()
-    assert len(rows) > 15
+    assert len(rows) > 15 and {row[0] for row in rows} > OF_THE_COMPILER
     all_of_them = [prepared(row) for row in rows]
     kernels = compiled({function: bound for function, bound, _ in all_of_them})
     for (written, given, python, here), (function, _, values), kernel in zip(rows, all_of_them, kernels, strict=True):
         as_python = {n: float(v) if isinstance(v, np.float32) else v for n, v in values.items()}
         found = called(function, [Tuple(as_python)])
         assert isinstance(found, complex) if python == "complex" else found == expected(python), (written, given, found)
-        found = called(kernel, [0 if v is None else v for v in values.values()])
+        found = called(kernel, [as_stored(v) for v in values.values()])
+        if not JIT and written in OF_THE_COMPILER:
+            continue
         assert found == expected(here) and type(found) is type(expected(here)), (written, given, found)
         assert python != here
 

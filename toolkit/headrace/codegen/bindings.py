@@ -281,6 +281,7 @@ class Written:
     writes: dict[str, set[str]] = field(default_factory=dict)
     checks: set[str] = field(default_factory=set)
     number_checks: set[str] = field(default_factory=set)
+    """Imports of what is called in place of an operation on numbers."""
     kept: set[str] = field(default_factory=set)
     """Kernels of `headrace.codegen.containers.kernel` that are called."""
     turns: dict[str, int] = field(default_factory=dict)

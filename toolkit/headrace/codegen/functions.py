@@ -201,8 +201,7 @@ def specialise(
         imports.append("import random")
     if written.checks:
         imports.append(f"from headrace.codegen.checked import {', '.join(sorted(written.checks))}")
-    if written.number_checks:
-        imports.append(f"from headrace.codegen.python_numbers import {', '.join(sorted(written.number_checks))}")
+    imports += sorted(written.number_checks)
     if written.kept:
         imports.append(f"from headrace.codegen.containers.kernel import {', '.join(sorted(written.kept))}")
     decorators = {decorator, *(chunk.partition("\n")[0].removeprefix("@") for chunk in written.chunks)}

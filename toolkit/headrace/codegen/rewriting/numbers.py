@@ -7,21 +7,30 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from headrace.codegen import python_numbers
 from headrace.codegen.containers.loops import KeptValues
+from headrace.codegen.python_numbers import (
+    conversions,
+    functions,
+    pairs,
+    powers,
+    quotients,
+    shifts,
+    signs,
+    sums,
+)
 
 _OPERATIONS = {
-    ast.Pow: python_numbers.checked_power,
-    ast.LShift: python_numbers.checked_left,
-    ast.RShift: python_numbers.checked_right,
-    ast.FloorDiv: python_numbers.checked_floordiv,
+    ast.Pow: powers.checked_power,
+    ast.LShift: shifts.checked_left,
+    ast.RShift: shifts.checked_right,
+    ast.FloorDiv: quotients.checked_floordiv,
 }
 _EXACT_OPERATIONS = _OPERATIONS | {
-    ast.Pow: python_numbers.checked_exact_power,
-    ast.LShift: python_numbers.checked_exact_left,
-    ast.Add: python_numbers.checked_sum,
-    ast.Sub: python_numbers.checked_difference,
-    ast.Mult: python_numbers.checked_product,
+    ast.Pow: powers.checked_exact_power,
+    ast.LShift: shifts.checked_exact_left,
+    ast.Add: sums.checked_sum,
+    ast.Sub: sums.checked_difference,
+    ast.Mult: sums.checked_product,
 }
 """The same with ``debug=True``."""
 _FOLDED: dict[type[ast.AST], Callable[..., Any]] = {
@@ -44,7 +53,7 @@ class Numbers(KeptValues):
 
     def _number_call(self, function: Callable, arguments: list[ast.expr], node: ast.AST) -> ast.expr:
         """Call what `python_numbers` has in place of an operation."""
-        self.written.number_checks.add(function.__name__)
+        self.written.number_checks.add(f"from {function.__module__} import {function.__name__}")
         return ast.copy_location(ast.Call(ast.Name(function.__name__, ast.Load()), arguments, []), node)
 
     def _constant(self, node: ast.AST) -> int | float | None:
@@ -110,10 +119,10 @@ class Numbers(KeptValues):
         exact, is_narrow = self.plan.debug, may_be_narrow(node.operand)
         self.generic_visit(node)
         if isinstance(node.op, ast.USub) and (exact or is_narrow):
-            negative = python_numbers.checked_exact_negative if exact else python_numbers.checked_negative
+            negative = signs.checked_exact_negative if exact else signs.checked_negative
             return self._number_call(negative, [node.operand], node)
         if isinstance(node.op, ast.Invert):
-            return self._number_call(python_numbers.checked_invert, [node.operand], node)
+            return self._number_call(signs.checked_invert, [node.operand], node)
         return node
 
     def _checked_call(self, node: ast.Call, is_narrow: bool) -> ast.expr | None:
@@ -125,13 +134,13 @@ class Numbers(KeptValues):
             exact = self.plan.debug
             if not exact and not is_narrow:
                 return None
-            function = python_numbers.checked_exact_magnitude if exact else python_numbers.checked_magnitude
+            function = signs.checked_exact_magnitude if exact else signs.checked_magnitude
         elif len(node.args) == 1:
-            function = python_numbers.CONVERSIONS.get(name) or python_numbers.MATH.get(name)
+            function = conversions.CONVERSIONS.get(name) or functions.MATH.get(name)
         elif len(node.args) == 2:
-            function = python_numbers.PAIRS.get(name)
-            if function is python_numbers.checked_power and self.plan.debug:
-                function = python_numbers.checked_exact_power
+            function = pairs.PAIRS.get(name)
+            if function is powers.checked_power and self.plan.debug:
+                function = powers.checked_exact_power
         else:
             function = None
         return None if function is None else self._number_call(function, node.args, node)

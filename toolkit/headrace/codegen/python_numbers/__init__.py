@@ -1,0 +1,23 @@
+"""Operations on numbers in user functions, as Python has them where machine code would differ.
+
+A processor cuts off what does not fit, says nan where Python raises, and for
+some arguments (the integer of a NaN, a shift by 64 bits) every processor says
+something else. `rewrite` calls these instead, only where they are needed: not
+for a shift or a quotient by a constant, nor for ``+ - *``, which wrap around.
+With ``debug=True`` those are checked as well (`checked_sum`, ...).
+
+The plain bodies are what runs with ``NUMBA_DISABLE_JIT=1``, on Python's and
+NumPy's numbers alike.
+
+===============  ==================================================================
+``values``       whether a number fits, and what is said where it does not
+``conversions``  to integers
+``powers``       ``**``
+``shifts``       ``<<`` and ``>>``
+``quotients``    ``//`` and `divmod`
+``signs``        ``-x``, ``abs(x)`` and ``~x``
+``sums``         ``+ - *``, where they must fit
+``functions``    those of `math`
+``pairs``        what a call with two numbers calls instead
+===============  ==================================================================
+"""

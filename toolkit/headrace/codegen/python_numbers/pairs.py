@@ -1,0 +1,20 @@
+"""Calls with two numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headrace.codegen.python_numbers.functions import checked_gcd, checked_ldexp, checked_math_pow
+from headrace.codegen.python_numbers.powers import checked_power
+from headrace.codegen.python_numbers.quotients import checked_quotient_and_rest
+
+PAIRS: dict[str, Callable] = {
+    "pow": checked_power,
+    "divmod": checked_quotient_and_rest,
+    "math.pow": checked_math_pow,
+    "math.ldexp": checked_ldexp,
+    "math.gcd": checked_gcd,
+}
+"""Calls with two numbers."""
+
+__all__ = ["PAIRS"]
