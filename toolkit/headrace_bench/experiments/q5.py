@@ -130,11 +130,11 @@ def desired_line(phases: Phases, size_s: float, capacity: float, most: int) -> L
     """The desired threads over time; none while the window still holds what came at the rate before, as in Figure 12."""
     x, y, start = [], [], 0.0
     for number, (length, rate) in enumerate(phases):
-        full_at = start if number == 0 else start + min(size_s, length)
-        x += [start, full_at]
-        y += [math.nan, float(desired_threads(rate, size_s, capacity, most))]
+        full_at, threads = start if number == 0 else start + min(size_s, length), desired_threads(rate, size_s, capacity, most)
         start += length
-    return Line("desired", [*x, start], [*y, y[-1]], steps=True)
+        x += [full_at, start, start]
+        y += [threads, threads, math.nan]  # a gap
+    return curve("desired", x, y)
 
 
 def _seed_rows(run: Seeded, every_s: float) -> list[Row]:
@@ -212,7 +212,7 @@ def _figures(run: Seeded, every_s: float, size_s: float, cores: int) -> list[Fig
         lines = [
             curve("G comparisons/s", x[near] - rise_s, work),
             curve("threads", x[near] - rise_s, [played.threads[i] for i in at], steps=True),
-            curve("desired threads", x[near] - rise_s, _at(desired, x[near]), steps=True),
+            curve("desired threads", x[near] - rise_s, _at(desired, x[near])),
         ]
         # Figure 12 draws the desired ones only where the window holds nothing of the rate before.
         note = f"The window holds what came at the new rate {size_s:g} s after it changed."
@@ -222,6 +222,6 @@ def _figures(run: Seeded, every_s: float, size_s: float, cores: int) -> list[Fig
 
 
 def _at(line: Line, times: np.ndarray) -> list[float]:
-    """What a line of steps is at these times."""
+    """What a line that is level is at these times."""
     places = np.searchsorted(np.asarray(line.x), times, side="right") - 1
     return [line.y[place] for place in places.tolist()]
