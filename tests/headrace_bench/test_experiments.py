@@ -12,7 +12,7 @@ import pytest
 import headrace_bench as bench
 from headrace_bench import experiments
 from headrace_bench.experiments import Experiment, Figure, Line, Paper
-from headrace_bench.experiments.figure import log_ticks, plot_of
+from headrace_bench.experiments.figure import box_of, log_ticks, plot_of
 from headrace_bench.experiments.kept import keep, kept
 from headrace_bench.experiments.page import write_page
 from headrace_bench.rows import Row
@@ -34,7 +34,7 @@ def test_example_each_experiment_reports(name, tmp_path):
     for row in finished.rows:
         assert row.bench == name and row.unit and math.isfinite(row.value) and row.value >= 0, row
     for figure in finished.figures:
-        assert figure.x_label and figure.y_label and figure.lines
+        assert figure.x_label and figure.y_label and (figure.lines or figure.boxes)
     json.dumps(finished.to_dict())
     assert write_page(tmp_path / "page.html", finished).stat().st_size > 100_000
 
@@ -55,6 +55,17 @@ def test_example_a_page_shows_everything(tmp_path):
         assert text in html, text
     assert "<b>fast</b>" not in html and "Memory is fast enough." in html and 'class="wrong"' in html
     assert '<script src=' not in html and "<link" not in html  # needs no network
+
+
+def test_example_boxes_are_drawn_and_named():
+    boxes = [box_of("seed 7", [3.0, 1.0, 2.0, math.nan, 40.0]), box_of("seed 8", [5.0])]
+    assert boxes[0].percentiles == pytest.approx([1.03, 1.75, 2.5, 12.25, 38.89]) and boxes[0].mean == 11.5
+    assert boxes[1].percentiles == [5.0] * 5
+    plot = plot_of(Figure("f", "run", "ms", [], log_y=True, boxes=boxes))
+    assert plot.xaxis[0].major_label_overrides == {1: "seed 7", 2: "seed 8"}
+    assert plot.yaxis[0].ticker.ticks[0] <= 1 and plot.yaxis[0].ticker.ticks[-1] >= 30
+    with pytest.raises(ValueError, match="box 'none': no value"):
+        box_of("none", [math.nan])
 
 
 def test_example_axes_label_whole_threads_and_the_points():

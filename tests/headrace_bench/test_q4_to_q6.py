@@ -14,7 +14,7 @@ import pytest
 from headrace.control.quality import quality
 from headrace.controllers import DecisionLog
 from headrace.reference import apps as reference
-from headrace_bench.experiments import live_stream, q4, q6
+from headrace_bench.experiments import live_stream, q4, q5, q6
 
 
 def test_example_provisioning_gives_table_iv():
@@ -31,6 +31,16 @@ def test_sizes_are_the_fewest_that_keep_to_the_target(threads):
 def test_example_times_follow_the_rates():
     """Two a second for a second, none for half of one, four a second for half of one."""
     assert live_stream.due_times([(1.0, 2.0), (0.5, 0.0), (0.5, 4.0)]).tolist() == [0, 500_000, 1_500_000, 1_750_000]
+
+
+def test_example_desired_threads_of_a_rate():
+    """At 100 t/s of each side, and 2 s, 40,000 comparisons a second: a thread that makes 20,000 may make 16,000 of them."""
+    assert [q5.desired_threads(rate, 2.0, 20_000, 8) for rate in (10, 63, 64, 100, 1_000)] == [1, 1, 2, 3, 8]
+    line = q5.desired_line([(10.0, 10.0), (5.0, 100.0), (1.0, 64.0)], 2.0, 20_000, 8)
+    assert list(line.x) == [0.0, 10.0, 10.0, 12.0, 15.0, 15.0, 16.0, 16.0, 16.0]
+    assert [line.y[i] for i in (0, 1, 3, 4, 6, 7)] == [1, 1, 3, 3, 2, 2] and all(math.isnan(each) for each in line.y[2::3])
+    times = np.array([-1.0, 5.0, 11.0, 12.0, 14.0, 15.5])
+    assert str(q5._at(line, times)) == "[nan, 1.0, nan, 3.0, 3.0, nan]"
 
 
 def test_rate_makes_the_comparisons():

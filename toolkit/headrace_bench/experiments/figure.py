@@ -44,6 +44,40 @@ class Line:
             raise ValueError(f"line {self.name!r}: {len(self.x)} x for {len(self.y)} y; give as many of both")
 
 
+WHISKERS = (1, 25, 50, 75, 99)
+"""Percentiles that a box shows: the ends of its whiskers, its own, its middle."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """How values are spread: a box of a box plot.
+
+    Parameters
+    ----------
+    name : str
+    percentiles : sequence of float
+        Those of `WHISKERS`.
+    mean : float
+    """
+
+    name: str
+    percentiles: Sequence[float]
+    mean: float
+
+
+def box_of(name: str, values: Any) -> Box:
+    """Return the box of some values, NaN left out.
+
+    >>> box_of("waits", [1.0, 2.0, float("nan"), 3.0])
+    Box(name='waits', percentiles=[1.02, 1.5, 2.0, 2.5, 2.98], mean=2.0)
+    """
+    numbers = np.asarray(values, float)
+    numbers = numbers[np.isfinite(numbers)]
+    if not numbers.size:
+        raise ValueError(f"box {name!r}: no value; leave it out")
+    return Box(name, [float(each) for each in np.percentile(numbers, WHISKERS)], float(numbers.mean()))
+
+
 @dataclass(frozen=True)
 class Figure:
     """One plot.
@@ -58,6 +92,8 @@ class Figure:
         A sentence under the plot.
     y_max : float, optional
         Where the axis ends: the same for plots to be compared.
+    boxes : sequence of Box
+        In place of lines.
     """
 
     title: str
@@ -68,6 +104,7 @@ class Figure:
     log_y: bool = False
     note: str = ""
     y_max: float | None = None
+    boxes: Sequence[Box] = ()
 
 
 def plot_of(figure: Figure, name: str = "plot") -> Any:
@@ -101,7 +138,14 @@ def plot_of(figure: Figure, name: str = "plot") -> Any:
             plot.scatter(
                 list(line.x), list(line.y), color=color, size=7, marker=markers[i % 8], legend_label=label
             )
-    values = np.concatenate([np.asarray(line.y, float) for line in figure.lines] or [np.zeros(1)])
+    for i, box in enumerate(figure.boxes, 1):
+        low, first, middle, third, high = box.percentiles
+        plot.segment([i, i], [low, third], [i, i], [first, high], color="black")
+        plot.vbar([i], 0.5, [third], [first], fill_color=colors[0], fill_alpha=0.4, line_color="black")
+        plot.segment([i - 0.25], [middle], [i + 0.25], [middle], color="black", line_width=2)
+        plot.scatter([i], [box.mean], color="black", size=7, marker="diamond")
+    drawn = [line.y for line in figure.lines] + [[*box.percentiles, box.mean] for box in figure.boxes]
+    values = np.concatenate([np.asarray(each, float) for each in drawn] or [np.zeros(1)])
     if not figure.log_y:
         plot.y_range.start = min(0.0, float(np.nanmin(values))) if np.isfinite(values).any() else 0.0
         if np.isfinite(values).any() and np.nanmax(np.abs(values)) >= 10:
@@ -128,6 +172,12 @@ def _set_ticks(plot: Any, figure: Figure) -> None:
 
     x = sorted({float(value) for line in figure.lines for value in line.x})
     y = [float(value) for line in figure.lines for value in line.y if value == value and value > 0]
+    y += [value for box in figure.boxes for value in (*box.percentiles, box.mean) if value > 0]
+    if figure.boxes:
+        places = range(1, len(figure.boxes) + 1)
+        plot.xaxis.ticker = FixedTicker(ticks=list(places))
+        plot.xaxis.major_label_overrides = {i: box.name for i, box in zip(places, figure.boxes, strict=True)}
+        plot.x_range.start, plot.x_range.end = 0.5, len(figure.boxes) + 0.5
     if 0 < len(x) <= FEW and (figure.log_x or figure.x_label.startswith(COUNTED)):
         plot.xaxis.ticker = FixedTicker(ticks=x)
         plot.xaxis.formatter = NumeralTickFormatter(format="0,0")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace_bench.experiments.experiment import Experiment, Paper
-from headrace_bench.experiments.figure import Figure, Line
+from headrace_bench.experiments.figure import Box, Figure, Line
 from headrace_bench.rows import Row
 
 FOLDER = Path(__file__).parent / "figures"
@@ -84,6 +84,7 @@ def kept(name: str, folder: Path = FOLDER) -> Kept:
     fields["rows"] = [Row(**_with_nan(row, "value")) for row in fields["rows"]]
     for figure in fields["figures"]:
         figure["lines"] = [Line(**_with_nan(line, "x", "y")) for line in figure["lines"]]
+        figure["boxes"] = [Box(**box) for box in figure.get("boxes", ())]
     fields["figures"] = [Figure(**figure) for figure in fields["figures"]]
     return Kept(experiment=Experiment(**fields), **whole)
 

@@ -3,10 +3,13 @@
 The join of section 8.3, every pair compared, on a live stream whose rate changes abruptly from phase to phase, at
 random. The proactive controller keeps predicted work within 70 to 80 % of what the threads can do.
 
-What is scaled      the paper: WS 1 minute, phases of 100 to 300 s, 20 minutes, 500 to 8,000 t/s, up to 72 threads.
+Several seeds draw the phases; the first one's run is shown over time, and all of them as boxes of their latency. One
+thread's capacity is measured before each.
+
+What is scaled      the paper: WS 1 minute, phases of 100 to 300 s, 20 minutes, 500 to 8,000 t/s, up to 72 threads; four runs.
                     Here phases are as long in terms of WS, the lowest rate is a sixteenth of the highest, and the
-                    highest makes work for 85 % of as many threads as there are cores, each as fast as one alone.
-                    Full size has the paper's times.
+                    highest makes work for 85 % of as many threads as there are cores, each as fast as one alone. There
+                    are two runs. Full size has the paper's times, and four.
 
 Matches are compared with a plain loop on the first rows before, and the whole run's with those of the indexed join,
 which finds them another way.
@@ -16,13 +19,14 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import dataclass
 
 import numpy as np
 
 import headrace as hr
 from headrace.controllers import ProactiveJoin
 from headrace_bench.experiments.experiment import STRETCH_MACHINE, Experiment, Paper
-from headrace_bench.experiments.figure import Figure
+from headrace_bench.experiments.figure import Figure, Line, box_of
 from headrace_bench.experiments.live_stream import (
     Played,
     band_join,
@@ -43,6 +47,9 @@ RATIO = 16
 SHORTEST, LONGEST, TOTAL = 100 / 60, 300 / 60, 20.0
 """Lengths of a phase and of all, in windows."""
 TARGET_MS = 50.0
+SEEDS = (7, 8, 9, 10)
+FEWER = 2
+"""Seeds of a run that is not of full size."""
 
 PAPER = Paper(
     "STRETCH, section 8.5, Figures 11 and 12",
@@ -58,6 +65,16 @@ PAPER = Paper(
 Phases = list[tuple[float, float]]
 
 
+@dataclass(frozen=True)
+class Seeded:
+    """What came of one seed: its phases, what one thread was measured to make before, and the run."""
+
+    seed: int
+    phases: Phases
+    capacity: float
+    played: Played
+
+
 def measure(full: bool, tiny: bool = False) -> Experiment:
     """Latency, threads and quality of the control."""
     cores = os.cpu_count() or 1
@@ -66,17 +83,10 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
         size_s, every_s = 60.0, 1.0
     if tiny:
         size_s, guess, known = 0.15, 1e8, 1e8  # a busy machine measures anything
-    capacity = capacity_of(size_s, 1, guess, known)
+    runs = [_run(seed, size_s, guess, known, cores) for seed in (SEEDS if full else SEEDS[:FEWER])]
+    shown = runs[0]
+    played, phases, capacity = shown.played, shown.phases, shown.capacity
     highest = rate_for(HIGHEST_LOAD * capacity * cores, size_s)
-    lengths = {"shortest_s": SHORTEST * size_s, "longest_s": LONGEST * size_s, "total_s": TOTAL * size_s}
-    drawn = hr.rates.abrupt(highest / RATIO, highest, **lengths)
-    assert isinstance(drawn, hr.rates.Phases)
-    phases = list(drawn.phases)
-    left, right = band_sides(phases)
-    check_band_join(left, right, size_s, cores)
-    stream = band_join(left, right, size_s)
-    played = play(stream, ProactiveJoin(UPPER, LOWER), 1, cores, (LOWER, UPPER), every_s=0.1)
-    assert played.outcome == expected_band_join(left, right, size_s), "other matches than of the indexed join"
     text = (
         f"Can the threads follow a rate that changes abruptly? {sum(s for s, _ in phases):.0f} s in {len(phases)} "
         f"phases of {2 * highest / RATIO:,.0f} to {2 * highest:,.0f} tuples/s of both sides, WS {size_s:g} s, all "
@@ -86,11 +96,62 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
         "Latency counts from the moment a tuple was due. With few threads there often is no number of them for "
         "which the load lies between the bounds; a load below them with one thread, or above them with all, counts as "
         "within. "
+        f"There were {len(runs)} runs, each with the phases of another seed; the first one is shown over time. "
         f"{'' if math.isfinite(played.quality.settling_s) else 'In a phase the load never settled: no settling time.'}"
     )
     finished = Experiment("q5", "Many reconfigurations", text, PAPER, _rows(played, every_s, cores))
-    finished.figures = _figures(played, phases, capacity, every_s, size_s)
+    finished.rows += [row for each in runs[1:] for row in _seed_rows(each, every_s)]
+    finished.figures = _figures(shown, every_s, size_s, cores) + [_boxes(runs, every_s)]
     return finished
+
+
+def _run(seed: int, size_s: float, guess: float, known: float | None, cores: int) -> Seeded:
+    capacity = capacity_of(size_s, 1, guess, known)
+    highest = rate_for(HIGHEST_LOAD * capacity * cores, size_s)
+    lengths = {"shortest_s": SHORTEST * size_s, "longest_s": LONGEST * size_s, "total_s": TOTAL * size_s}
+    drawn = hr.rates.abrupt(highest / RATIO, highest, **lengths, seed=seed)
+    assert isinstance(drawn, hr.rates.Phases)
+    phases = list(drawn.phases)
+    left, right = band_sides(phases)
+    check_band_join(left, right, size_s, cores)
+    stream = band_join(left, right, size_s)
+    played = play(stream, ProactiveJoin(UPPER, LOWER), 1, cores, (LOWER, UPPER), every_s=0.1)
+    assert played.outcome == expected_band_join(left, right, size_s), "other matches than of the indexed join"
+    return Seeded(seed, phases, capacity, played)
+
+
+def desired_threads(rate: float, size_s: float, capacity: float, most: int) -> int:
+    """The fewest threads, of so many there are, whose load keeps to the upper bound once windows are full at a side's rate."""
+    comparisons_per_s = 2 * rate**2 * size_s
+    return max(1, min(most, math.ceil(comparisons_per_s / (UPPER * capacity))))
+
+
+def desired_line(phases: Phases, size_s: float, capacity: float, most: int) -> Line:
+    """The desired threads over time; none while the window still holds what came at the rate before, as in Figure 12."""
+    x, y, start = [], [], 0.0
+    for number, (length, rate) in enumerate(phases):
+        full_at, threads = start if number == 0 else start + min(size_s, length), desired_threads(rate, size_s, capacity, most)
+        start += length
+        x += [full_at, start, start]
+        y += [threads, threads, math.nan]  # a gap
+    return curve("desired", x, y)
+
+
+def _seed_rows(run: Seeded, every_s: float) -> list[Row]:
+    means = run.played.latencies(every_s)[1]
+    within = 100 * run.played.within(TARGET_MS, every_s)
+    return [
+        Row("q5", f"seed {run.seed}: reconfigurations", len(run.played.change_ms), "changes"),
+        Row("q5", f"seed {run.seed}: time with 99 % of the results within {TARGET_MS:g} ms", within, "%"),
+        Row("q5", f"seed {run.seed}: latency, median of the means of {every_s:g} s", float(np.nanmedian(means)), "ms", "lower"),
+        Row("q5", f"seed {run.seed}: threads, mean", run.played.mean_threads, "threads", "lower"),
+    ]
+
+
+def _boxes(runs: list[Seeded], every_s: float) -> Figure:
+    boxes = [box_of(f"seed {run.seed}", run.played.latencies(every_s)[1]) for run in runs]
+    note = "Whiskers from the 1st to the 99th percentile, a diamond at the mean."
+    return Figure("Latency, all runs", "run", f"means of {every_s:g} s (ms)", [], log_y=True, note=note, boxes=boxes)
 
 
 def _rows(played: Played, every_s: float, cores: int) -> list[Row]:
@@ -119,7 +180,9 @@ def _rows(played: Played, every_s: float, cores: int) -> list[Row]:
     return rows
 
 
-def _figures(played: Played, phases: Phases, capacity: float, every_s: float, size_s: float) -> list[Figure]:
+def _figures(run: Seeded, every_s: float, size_s: float, cores: int) -> list[Figure]:
+    played, phases, capacity = run.played, run.phases, run.capacity
+    desired = desired_line(phases, size_s, capacity, cores)
     history, seconds = played.history, float(played.history["seconds"].iloc[-1])
     starts = np.concatenate(([0.0], np.cumsum([length for length, _ in phases])))
     rates = [2 * rate for _, rate in phases]
@@ -138,7 +201,7 @@ def _figures(played: Played, phases: Phases, capacity: float, every_s: float, si
     rise_s = float(starts[int(np.argmax(rises))])
     figures = [
         Figure("Input rate", "seconds", "tuples/s, both sides", [curve("due", starts, [*rates, rates[-1]], steps=True)]),
-        Figure("Threads", "seconds", "threads", [played.threads_line("active")]),
+        Figure("Threads", "seconds", "threads", [played.threads_line("active"), desired]),
         Figure("Throughput", "seconds", "G comparisons/s", [compared, *bounds]),
         Figure("Latency", "seconds", f"of {every_s:g} s (ms)", [curve("mean", x, means), curve("p99", x, slow)], log_y=True),
     ]
@@ -149,8 +212,16 @@ def _figures(played: Played, phases: Phases, capacity: float, every_s: float, si
         lines = [
             curve("G comparisons/s", x[near] - rise_s, work),
             curve("threads", x[near] - rise_s, [played.threads[i] for i in at], steps=True),
+            curve("desired threads", x[near] - rise_s, _at(desired, x[near])),
         ]
+        # Figure 12 draws the desired ones only where the window holds nothing of the rate before.
         note = f"The window holds what came at the new rate {size_s:g} s after it changed."
         title = "The largest rise of the rate"
         figures.append(Figure(title, "seconds after the change", "threads, G comparisons/s", lines, note=note))
     return figures
+
+
+def _at(line: Line, times: np.ndarray) -> list[float]:
+    """What a line that is level is at these times."""
+    places = np.searchsorted(np.asarray(line.x), times, side="right") - 1
+    return [line.y[place] for place in places.tolist()]
