@@ -1,10 +1,10 @@
 """What a run that is over and dropped leaves in memory: nothing, at once.
 
 Property    once nothing refers to a run that is over, its arrays (rings, gate, stores, state) are freed, though the collector
-            of cycles does not run; what a user took from it before goes on working
+            of cycles does not run; what a user took from it before goes on working. A run that failed, whose error keeps the
+            frames it went through, goes with the next collection
 Oracle      weak references to the arrays
-Cannot see  what else is freed, and when: the parts are objects in circles, small ones; a run that failed, whose error
-            keeps the frames it went through
+Cannot see  what else is freed, and when: the parts are objects in circles, small ones
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
+from headrace.errors import HeadraceError
+from headrace.runtime import handle
 from headrace.runtime import run as run_module
 from headrace.runtime.run import Execution
+from planted_mistakes import planted
 from support.workloads import HANG_S
 
 ROWS = 2_000
@@ -94,6 +97,41 @@ def test_property_arrays_of_a_run_that_was_stopped_are_freed():
         refs = arrays_of(run)
     del run
     assert_freed(refs)
+
+
+def refs_of_a_run_that_fails():
+    """Whatever raises, and whoever catches it, lets go of it."""
+    stream = hr.stream(TABLE, event_time="ts").map(lambda t: 1 // (t.x - 1_500), k="int64")
+    run = stream.key_by("k").window(100).aggregate(n=hr.count()).start(threads=2)
+    refs = arrays_of(run)
+    try:
+        run.wait()
+    except HeadraceError as error:
+        assert "ZeroDivisionError" in str(error)
+    else:
+        raise AssertionError("it did not fail")
+    return refs
+
+
+def assert_freed_by_a_collection(refs):
+    end = time.monotonic() + HANG_S
+    while left(refs) and time.monotonic() < end:  # its last threads end
+        gc.collect()
+        time.sleep(0.01)
+    assert not left(refs)
+
+
+def test_property_a_run_that_failed_is_freed_by_the_next_collection():
+    assert_freed_by_a_collection(refs_of_a_run_that_fails())
+
+
+def test_planted_mistake_a_failed_run_that_is_held_by_its_own_end_is_seen():
+    """What is to be told that the handle has gone holds the run, whose error holds the handle."""
+    with planted(handle, "_abandon, weakref.ref(execution)", "_abandon, lambda: execution"):
+        refs = refs_of_a_run_that_fails()
+    time.sleep(0.3)
+    gc.collect()
+    assert left(refs)
 
 
 def test_agree_runs_that_go_by_themselves_leave_nothing_to_collect(monkeypatch):

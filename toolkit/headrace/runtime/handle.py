@@ -58,7 +58,8 @@ class QueryRun(SteeredRun, RunResults):
 
     def __init__(self, execution: Execution):
         super().__init__(execution)
-        weakref.finalize(self, execution.abandon).atexit = False  # at the exit the registry stops what is left
+        # Weakly: the error of a run that failed keeps the frames it went through, and one of them has this handle.
+        weakref.finalize(self, _abandon, weakref.ref(execution)).atexit = False  # at the exit the registry stops what is left
 
     def _summary(self) -> list[tuple[str, str]]:
         return describe_run(self._execution)
@@ -164,3 +165,10 @@ def start(query: Query, **options: Any) -> QueryRun:
     run = QueryRun(Execution(query, checked, sections))
     registry.register(run, checked.name or registry.cell_key())
     return run
+
+
+def _abandon(execution: weakref.ref[Execution]) -> None:
+    """Tell a run that goes on, or has threads left, that nobody can reach it; what else there is goes with the handle."""
+    found = execution()
+    if found is not None:
+        found.abandon()

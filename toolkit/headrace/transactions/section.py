@@ -199,6 +199,14 @@ class TransactionSection(GatedSection):
         if self.snapshots is not None:
             self.snapshots.stop()
 
+    def let_go(self) -> None:
+        """Cut what refers back to it."""
+        super().let_go()
+        for part in (self.reconfiguration, self.audit, self.snapshots):
+            if part is not None:
+                vars(part).pop("_rest", None)
+                vars(part).pop("_compile_for", None)
+
     def release(self, watermark: int) -> None:
         super().release(watermark)
         self.program.release(watermark)
