@@ -135,6 +135,27 @@ def test_example_it_fits_a_screen(visit, layout):
     assert len(shown - {"mapping"}) == 4 and ("mapping" in shown) == (layout == "compact")
 
 
+FIRST_ROW = """(d) => {
+    const found = [];
+    const walk = (node) => node.querySelectorAll('*').forEach((one) => {
+        if (one.shadowRoot) walk(one.shadowRoot);
+        if (one.tagName !== 'CANVAS' || !one.width || !one.checkVisibility()) return;
+        const alpha = one.getContext('2d').getImageData(0, 0, one.width, 1).data.filter((_, i) => i % 4 === 3);
+        found.push(alpha.some((value) => value > 0));
+    });
+    d.querySelectorAll('.headrace-plot').forEach(walk);
+    return found;
+}"""
+
+
+def test_example_nothing_stays_of_what_an_earlier_layout_drew(visit):
+    """Of canvases the first row is not cleared by Bokeh, and the words of a layout that is being left reach it."""
+    for layout in ("present", "compact"):
+        lay_out(visit, layout, 1_600)
+    assert len(visit.dashboard.evaluate(FIRST_ROW)) >= 4
+    until(lambda: not any(visit.dashboard.evaluate(FIRST_ROW)), 20, "the first rows are empty")
+
+
 def test_example_presented_words_are_large(visit):
     lay_out(visit, "present", 1_600)
     sizes = visit.dashboard.evaluate("""(d) => [...d.querySelectorAll('*')]

@@ -70,6 +70,12 @@ def test_example_rate(run, dashboard):
     assert dashboard.messages.lines == ("run.rate = 700", "run.rate = -1")
 
 
+def test_example_a_rate_is_shown_as_far_as_there_is_room(run, dashboard):
+    run.rate = 4_919.322065283545
+    eventually(lambda: dashboard.rate.entry.value == 4_919.32, 60)
+    assert run.rate == 4_919.322065283545
+
+
 def test_example_a_rate_is_printed_to_the_last_digit(run, dashboard):
     dashboard.rate.entry.value = 12345678.5
     assert dashboard.messages.lines == ("run.rate = 12345678.5",)

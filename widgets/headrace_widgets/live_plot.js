@@ -31,6 +31,12 @@ function loadBokeh(model) {
   return shared.promise.finally(() => model.off("msg:custom", take));
 }
 
+// Bokeh clears its canvas from half a pixel on, so that the first row would keep what an earlier layout drew there.
+function clearFirstRow(view) {
+  const context = view?.canvas_view?.primary?.ctx;
+  context?.clearRect(0, 0, context.canvas.width, Math.ceil(window.devicePixelRatio));
+}
+
 function connected(element) {
   return new Promise((done) => {
     const look = () => (element.isConnected ? done() : requestAnimationFrame(look));
@@ -90,8 +96,8 @@ function lookUpNoStyles(view, document_) {
 
 // Height of figures, their type, the width of their lines: as `look` says, else as they were made.
 function resize(document_, look) {
-  const rest = window.innerWidth < 1200 ? 540 : 460;  // words and bar; in a narrow window they take more lines
-  const fills = Math.min(460, Math.max(200, (window.innerHeight - rest - STRIP) / 2));
+  const rest = window.innerWidth < 1200 ? 580 : 460;  // words and bar; in a narrow window they take more lines
+  const fills = Math.min(460, Math.max(180, (window.innerHeight - rest - STRIP) / 2));
   for (const model of document_._all_models.values()) {
     const made = (model.headrace ??= {
       height: model.height, line: model.line_width?.value ?? model.line_width, labels: model.min_border_top,
@@ -193,6 +199,7 @@ async function render({ model, el }) {
       if (source) source.data = { ...source.data, ...columnsOf(model.get("columns")[name], block) };
     }
     drawn = slow;
+    sections.forEach((one, i) => one.part.isConnected && clearFirstRow(viewOf(i)));
     label();
   };
   let drawn = null;

@@ -10,13 +10,14 @@ import inspect
 import math
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.metrics.bottleneck import bottleneck
+from headrace.metrics.bottleneck import _waiting, bottleneck
 from headrace.metrics.sources import STATES, SourceMetrics
 from headrace.metrics.time_spent import TimeSpent
 from headrace.runtime import player as player_module
@@ -206,6 +207,18 @@ def test_example_threads_that_have_too_much_to_do():
         eventually(lambda: run.bottleneck(0.2).kind in ("workers", "cores"))
         found = run.bottleneck(0.2)
         assert found.where == "labour" and found.is_pressed and run.metrics().lag_s > 0
+
+
+def test_example_threads_that_lose_time_to_waking_up():
+    """Nearly always somebody waits for them, and yet they count as busy a little less often than that."""
+    some = [SimpleNamespace(name=name, busy=busy, operator=SimpleNamespace(values={}), mean=lambda _: 0.0)
+            for name, busy in (("cheap", [0.1]), ("score", [0.8, 0.83]))]  # fmt: skip
+    found = _waiting(some, {}, 2, 0.98)
+    assert (found.kind, found.where, found.is_pressed) == ("workers", "score", True)
+    assert found.sentence == (
+        "score has too much to do: tuples wait for room 98% of the time, though its threads are busy only 83% of it."
+    )
+    assert _waiting(some, {}, 2, 0.3).kind == "none"
 
 
 def test_example_one_thread_that_owns_all_keys():

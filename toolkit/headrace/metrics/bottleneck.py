@@ -215,7 +215,14 @@ def _waiting(shares: Sequence[_Shares], used: dict[str, float], cores: int, wait
             )  # fmt: skip
     if sum(used.values()) > SATURATED * cores:
         return Bottleneck("cores", "", f"{_in_use(cores)}; more threads will not help.", is_pressed=True)
-    busy = max((max(each.busy, default=0.0) for each in shares), default=0.0)
+    busy, name = max(((max(each.busy, default=0.0), each.name) for each in shares), default=(0.0, ""))
+    if busy >= 0.5 and waits >= SATURATED:  # what is left of their time goes into waking up and waiting for a core
+        return Bottleneck(
+            "workers", name,
+            f"{name} has too much to do: tuples wait for room {waits:.0%} of the time, though its threads are busy only"
+            f" {busy:.0%} of it.",
+            is_pressed=True,
+        )  # fmt: skip
     return Bottleneck(
         "none", "", f"Tuples wait for room {waits:.0%} of the time, and the threads are busy {busy:.0%} of it.", is_pressed=True
     )

@@ -85,7 +85,7 @@ class RateControl:
                 self._offer(kind, exponent)
             self.slider.min, self.slider.max = min(self.slider.min, exponent), max(self.slider.max, exponent)
             self.slider.value = value
-            self.entry.value = value
+            self.entry.value = float(f"{value:.6g}") if value < 1e6 else round(value)  # the field has room for no more
 
     def _offer(self, kind: str, exponent: float) -> None:
         """Say what the numbers mean, and let the slider reach from a tenth of what is to thirty times as much."""
