@@ -113,6 +113,20 @@ def test_oracle_executors_alone(name):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["chains", "mvlk"])
+def test_oracle_records_of_so_many_bytes(scheme):
+    """They take as much in the table's memory, and nobody reads it."""
+    table = with_rounds(WORKLOADS["gs"].table(EVENTS), 0)
+    rows, tables = wanted("gs", table)
+    with costly.gs(hr.stream(table, event_time="ts"), record_bytes=128).start(threads=2, scheme=scheme, punctuation=50) as run:
+        run.wait()
+        found, content = run.to_arrow(), run.tables["records"].to_arrow()
+    assert found.set_column(0, "ts", found["ts"].cast("int64")).to_pylist() == rows
+    assert content.select(["key", "value"]).to_pylist() == tables["records"]
+    assert content.drop_columns("key").nbytes == 128 * RECORDS
+
+
+@pytest.mark.slow
 def test_example_other_content_is_not_timed():
     case = Case(WORKLOADS["gs"], 0, 0.0)
     case.run("serial")
