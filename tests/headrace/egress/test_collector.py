@@ -72,7 +72,8 @@ class Instances:
         self.seen, self.freed = Seen(), []
         self.sources_wait = False
         self.collector = Collector(
-            self.out, [self.values], ByPrimary(), [self.seen], self.freed.append, is_saturated=lambda: self.sources_wait, **options
+            self.out, [self.values], ByPrimary(), [self.seen], self.freed.append, is_saturated=lambda: self.sources_wait,
+            **options,
         )
         for r in active:
             rings.start_mark(self.out, r, MIN_TIME, MIN_TIME)
