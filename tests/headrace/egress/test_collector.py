@@ -65,14 +65,15 @@ def meter(workers):
 class Instances:
     """The other side: instances that this test lets write and promise."""
 
-    def __init__(self, active, most=4):
+    def __init__(self, active, most=4, **options):
         self.out = rings.allocate(most, CAPACITY, meter(most))
         self.values = reserved(most * CAPACITY, np.int64).reshape(most, CAPACITY)
         self.heads = [0] * most
         self.seen, self.freed = Seen(), []
         self.sources_wait = False
         self.collector = Collector(
-            self.out, [self.values], ByPrimary(), [self.seen], self.freed.append, is_saturated=lambda: self.sources_wait
+            self.out, [self.values], ByPrimary(), [self.seen], self.freed.append, is_saturated=lambda: self.sources_wait,
+            **options,
         )
         for r in active:
             rings.start_mark(self.out, r, MIN_TIME, MIN_TIME)
@@ -254,7 +255,7 @@ def test_example_room_for_many_stays_while_it_is_wanted():
         assert ready.a.tolist() == [10**9 + 1]
 
 
-def rests_of(monkeypatch, waiting):
+def rests_of(monkeypatch, waiting, **options):
     """How long the collector rests in three releases of one row, while sources wait for room or do not."""
     rests, sleep = [], time.sleep
 
@@ -264,7 +265,7 @@ def rests_of(monkeypatch, waiting):
         sleep(seconds)
 
     monkeypatch.setattr(time, "sleep", noted)
-    with Instances([0]) as instances:
+    with Instances([0], **options) as instances:
         instances.sources_wait = waiting
         for i in range(3):
             instances.write(0, i, 0)
@@ -286,3 +287,10 @@ def test_example_who_is_not_saturated_gets_his_results_at_once(monkeypatch):
 def test_example_it_does_not_rest_after_a_release_of_many_rows(monkeypatch):
     monkeypatch.setattr(collector, "FEW_ROWS", 1)
     assert rests_of(monkeypatch, waiting=True) == []
+
+
+def test_example_it_rests_in_any_case_where_that_is_asked_for(monkeypatch):
+    """After each release of a row, and after turns that release none; never for less."""
+    rests = rests_of(monkeypatch, waiting=False, least_rest_s=0.003)
+    assert len(rests) >= 3 and set(rests) == {0.003}
+    assert min(rests_of(monkeypatch, waiting=True, least_rest_s=0.003)) == 0.003

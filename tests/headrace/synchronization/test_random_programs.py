@@ -2,7 +2,7 @@
 
 Property    outputs are those of `headrace.reference.synchronization.run`, in their order, for any dependence relation, any
             valid plan (trees and forests of any shape, and those that `plan` makes), heartbeats, threads, planned
-            changes of threads, one input or several, with many ties; the same ones, in any order, with ``order="none"``
+            changes of threads and of the plan, one input or several, with many ties; the same ones, in any order, with ``order="none"``
 Oracle      the sequential specification; a result tells which of the events that it depends on came before it
             (`support.random_programs`), so that one event out of its turn shows
 Cannot see  interleavings that did not happen (test_interleave.py)
@@ -52,7 +52,9 @@ def drawn_options(rng, program):
     if way != "random":
         options["leaves"] = rng.choice([1, 2, 5, 9])
     if rng.random() < 0.3:
-        options["reconfigure"] = [(at, rng.randint(1, 4)) for at in sorted(rng.randint(0, 200) for _ in range(3))]
+        wishes = [rng.randint(1, 4), {"plan": random_plan(rng, program, tags)}]
+        wishes.append({"threads": rng.randint(1, 4), "plan": random_plan(rng, program, tags)})
+        options["reconfigure"] = [(at, rng.choice(wishes)) for at in sorted(rng.randint(0, 200) for _ in range(3))]
     if rng.random() < 0.3:
         options["order"] = "none"
     return options

@@ -268,6 +268,9 @@ class Collector:
         Pairs of value columns that hold lists: positions, as of `words_ring.write_words`, and numbers of words.
     rest : float
         As `REST`.
+    least_rest_s : float
+        After a turn of few rows, or none, it rests for so long whatever else is: where results come one by one, and to wake it
+        for each costs who makes them more than they do.
     """
 
     def __init__(
@@ -281,8 +284,9 @@ class Collector:
         is_saturated: Callable[[], bool] = lambda: False,
         lists: Sequence[tuple[int, int]] = (),
         rest: float = REST,
+        least_rest_s: float = 0.0,
     ):
-        self._out, self._is_saturated, self._rest = out, is_saturated, rest
+        self._out, self._is_saturated, self._rest, self._least_rest_s = out, is_saturated, rest, least_rest_s
         b, c = (out.b, out.c) if finisher.reads_b_and_c else (None, None)
         self._columns = [out.primary, out.a, b, c, out.at, *value_columns]
         self._finisher, self._consumers, self._on_progress = finisher, consumers, on_progress
@@ -314,8 +318,11 @@ class Collector:
             bound, watermark = rings.await_release(self._out, held.earliest, self._idle_ns)
             with self._turn:
                 self._is_whole = False
+                before = self.rows
                 if self._go_on(held, bound, watermark):
                     return
+                if self.rows - before < FEW_ROWS:
+                    self._rest_s = max(self._rest_s, self._least_rest_s)
                 self._is_whole = True
 
     def _go_on(self, held: Held, bound: int, watermark: int) -> bool:

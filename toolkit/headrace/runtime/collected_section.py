@@ -45,6 +45,8 @@ class CollectedSection(Section, Protocol):
     """Pairs of result columns that hold lists, as of `Collector`."""
     collector_rest: float = REST
     """How long the collector rests while sources wait for room; see `REST`."""
+    least_rest_s: float = 0.0
+    """How long it rests in any case; see `Collector`."""
     collector: Collector | None = None
     _run: RunContext
 
@@ -129,7 +131,7 @@ class CollectedSection(Section, Protocol):
         """Make the collector, which hands results to these; `is_last`: no other operator follows."""
         self.collector = Collector(
             self.out, self.result_columns, self.finisher, list(consumers), self.release, is_last=is_last,
-            is_saturated=self.is_saturated, lists=self.result_lists, rest=self.collector_rest,
+            is_saturated=self.is_saturated, lists=self.result_lists, rest=self.collector_rest, least_rest_s=self.least_rest_s,
         )  # fmt: skip
 
     def let_go(self) -> None:
