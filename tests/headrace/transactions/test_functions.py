@@ -6,7 +6,9 @@ Oracle      `headrace.reference.transactions`, which runs the same function
 Cannot see  machine code: these run in the process without the compiler, unless HEADRACE_COMPILED is set
 """
 
+import os
 import random
+import threading
 
 import pyarrow as pa
 import pytest
@@ -165,6 +167,25 @@ def check(seed):
 def test_made_up_functions_give_what_they_give_in_order():
     for seed in range(20):
         check(seed)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads cannot be kept on a core here")
+def test_example_executors_are_kept_on_cores(monkeypatch):
+    """Executor k on core k, in turn: the rows are the same, and no other thread is kept anywhere."""
+    before, kept = os.sched_getaffinity(0), {}
+    keep = os.sched_setaffinity
+
+    def noted(process, cores):
+        keep(process, cores)
+        kept[threading.current_thread().name] = process, os.sched_getaffinity(0)
+
+    monkeypatch.setattr(os, "sched_setaffinity", noted)
+    wanted = in_engine([two_rejected_one_not], EVENTS, EMITS, **RUN)
+    assert not kept
+    assert in_engine([two_rejected_one_not], EVENTS, EMITS, pin=True, max_threads=3, **RUN) == wanted
+    cores = sorted(before)
+    assert sorted(kept.values()) == sorted((0, {cores[k % len(cores)]}) for k in range(3)) and len(kept) == 3
+    assert os.sched_getaffinity(0) == before
 
 
 @pytest.mark.campaign

@@ -1,20 +1,24 @@
 """20,000 transactions of each of the nastiest shapes, in whole runs, compiled, under every scheme on several threads.
 
-Property    rows, rejections and tables are those of the serial definition
+Property    rows, rejections and tables are those of the serial definition, also while scheme, threads, punctuation and
+            sharing change
 Oracle      `headrace.reference.transactions`, which runs the same functions in plain Python
 Cannot see  schedules that real threads do not meet: test_interleave.py; other functions: test_lowering.py draws them
 """
 
+import os
 import random
 
 import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.errors import NotSupportedError
+from headrace.errors import NotSupportedError, RunStoppedError
 from headrace.reference import transactions as reference
+from headrace.transactions.control import SHARINGS
 from planted_mistakes import planted
 from support.transacted import in_engine, in_python, plain
+from support.workloads import HANG_S
 
 N = 20_000
 ROWS = 1_000
@@ -182,6 +186,43 @@ def check(shape, schemes=SCHEMES):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_oracle_nasty_shapes_by_every_scheme(shape):
     check(shape)
+
+
+def drawn(rng, function):
+    """A scheme that can run it, threads, sharing and punctuation."""
+    return {
+        "scheme": rng.choice([scheme for scheme in SCHEMES if not cannot(scheme, function)]),
+        "threads": rng.choice([1, 2, 2, 3, 4, 8]),
+        "sharing": rng.choice(SHARINGS),
+        "punctuation": rng.choice([1, 7, 60, 500, 5_000, 100_000]),
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+def test_agree_changes_while_it_runs(shape):
+    """HEADRACE_CHANGES=100 for as many runs of each shape."""
+    function, make = SHAPES[shape]
+    events, rng, made = make(), random.Random(shape), 0
+    wanted, tables = in_python([function], events, EMITS)
+    ledger = hr.stream(events, event_time="ts").transact(function, emits=EMITS)
+    for _ in range(int(os.environ.get("HEADRACE_CHANGES", "2"))):
+        first = drawn(rng, function)
+        with ledger.start(max_threads=8, rate=100_000, max_delay="1ms", **first) as run:
+            for _ in range(rng.randrange(2, 6)):
+                try:
+                    asked = run.reconfigure(**drawn(rng, function))
+                    made += asked.wait(HANG_S).outcome == "done"
+                except RunStoppedError:
+                    break
+            run.rate = None
+            assert run.wait(HANG_S), f"{shape}, begun with {first}: it hangs"
+            assert run.to_arrow().to_pylist() == wanted, f"{shape}, begun with {first}: other rows"
+            for name, rows in tables.items():
+                assert plain(run.tables[name].to_arrow().to_pylist()) == plain(rows), (
+                    f"{shape}, begun with {first}: {name}"
+                )
+    assert made > 1, "nothing was changed"
 
 
 @pytest.mark.slow

@@ -112,6 +112,9 @@ class Runnable(Summarised):
             Of transactions: how operation chains are made, where the scheme has such (`explain()` says): by sorting slices of
             a batch by parts of the rows, or as in the paper by inserting into a concurrent skip list for each row. The results
             are the same. Choose "skiplist" to compare.
+        pin : bool
+            Of transactions: keep executor k on the k-th core that the process may use, in turn, as the paper does. Linux only.
+            It helps where the machine has nothing else to do, and hurts where another thread needs that core.
         snapshot_every : int or duration
             Of transactions: copy all tables after so many events, again and again, or so often ("2s"). The two newest copies
             are ``run.snapshots``, oldest first, also when the run has failed or was stopped. Those by count are of exactly
