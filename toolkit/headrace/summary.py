@@ -42,6 +42,17 @@ def _shortened(text: str) -> str:
     return line if len(line) <= _MOST else f"{line[: _MOST - 1]}…"
 
 
+def counted(count: int, noun: str) -> str:
+    """So many of something.
+
+    Examples
+    --------
+    >>> counted(1, "thread"), counted(2, "thread"), counted(0, "core")
+    ('1 thread', '2 threads', '0 cores')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def duration_text(count: int, unit: str) -> str:
     """Write a duration in the largest unit in which it is whole.
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 from headrace import lesson
 from headrace.apps.compare import first_difference
 from headrace.runtime.handle import QueryRun
+from headrace.summary import counted
 
 BEHIND_S = 2.5
 """So far behind is far enough to be seen."""
@@ -109,7 +110,7 @@ def _capacities() -> tuple[float, float]:
     )
     one, two = lesson.capacity(1), lesson.capacity(2)
     _say(f"      1 thread   {one:8,.0f} posts/s")
-    _say(f"      2 threads  {two:8,.0f} posts/s, {two / one:.1f} times as many, on {cores} core{'s' * (cores > 1)}\n")
+    _say(f"      2 threads  {two:8,.0f} posts/s, {two / one:.1f} times as many, on {counted(cores, 'core')}\n")
     return one, two
 
 

@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import headrace as hr
+from headrace.summary import counted
 from headrace_bench.peers.workloads import AGGREGATE_SQL, KEYS, SPAN, aggregate_query, keyed_rows
 from headrace_bench.rows import Row, median
 from headrace_bench.taken import Taken, Watch, java_of
@@ -205,7 +206,7 @@ def _compare(
                     taken.setdefault((beside, threads), []).append(theirs)
     rows = []
     for threads in THREADS:
-        case = f"{form}, {keys}, {threads} thread{'s' if threads > 1 else ''}"
+        case = f"{form}, {keys}, {counted(threads, 'thread')}"
         figures = {}
         for who in ("ours", beside):
             of_who = taken.get((who, threads), [])
@@ -244,7 +245,7 @@ def _second_thread(table: pa.Table, repetitions: int, single: dict[tuple[str, st
                 taken.setdefault(threads, []).append(each)
     rows, rates = [], {}
     for threads, of_threads in taken.items():
-        case = f"an update of {STEPS} dependent steps, {threads} thread{'s' if threads > 1 else ''}"
+        case = f"an update of {STEPS} dependent steps, {counted(threads, 'thread')}"
         rates[threads] = table.num_rows / median([each.seconds for each in of_threads]) / 1e6
         cost = median([each.cpu_s for each in of_threads]) / table.num_rows * 1e9
         rows.append(Row("api", case, rates[threads], "M rows/s", note=f"{table.num_rows:,} rows"))

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 import headrace as hr
 from headrace.elastic import epochs
+from headrace.summary import counted
 from headrace_bench.join_kernel import COUNT, REFERENCES, WIDTH, join_loop
 from headrace_bench.resident import Resident
 from headrace_bench.rows import Row, median
@@ -116,7 +117,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
             else:
                 goal = 12.0 if window <= 100_000 else 10.0
             for threads, value in of_threads.items():
-                case = f"{label}, {predicate}, {threads} thread{'s' if threads > 1 else ''}"
+                case = f"{label}, {predicate}, {counted(threads, 'thread')}"
                 wanted = goal if threads == 1 else None
                 rows.append(Row("join", case, value, "G comparisons/s", "higher", wanted, base, "plain loop"))
             ratio = of_threads[2] / of_threads[1]

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 import headrace as hr
+from headrace.summary import counted
 from headrace_bench.join import band_join, make_sides
 from headrace_bench.resident import Resident
 from headrace_bench.rows import Row, median
@@ -72,7 +73,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
                 summary = run.operator.collector.latency.summary()
                 p50.append(summary["p50"])
                 p99.append(summary["p99"])
-            case = f"{name}, {threads} thread{'s' if threads > 1 else ''}, {half / 1e6:.2g} M tuples/s"
+            case = f"{name}, {counted(threads, 'thread')}, {half / 1e6:.2g} M tuples/s"
             rows.append(Row("latency", f"{case}, p50", median(p50), "ms", "lower", 0.5))
             rows.append(Row("latency", f"{case}, p99", median(p99), "ms", "lower", 3.0))
     return rows

@@ -18,6 +18,7 @@ import headrace as hr
 from headrace.metrics.history import History
 from headrace.metrics.snapshot import Metrics
 from headrace.runtime.sections import Moment
+from headrace.summary import counted
 from headrace_bench.resident import Resident, median
 from headrace_bench.rows import Row
 from headrace_bench.wordcount import ADVANCE, SIZE, make_tweets
@@ -131,7 +132,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
         pairs, cycles, n = 1, 1, BATCH
     rows = []
     for threads in (1, 2):
-        name = f"{threads} thread{'s' if threads > 1 else ''}"
+        name = counted(threads, "thread")
         rows.append(_row(f"inside the engine, {name}", _inside(2_000 if tiny else 300_000, cycles, threads), pairs))
         rows.append(_row(f"from Arrow batches, {name}", _from_arrow(n, threads), pairs))
     for workers in (2, 16):

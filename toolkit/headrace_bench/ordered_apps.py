@@ -20,6 +20,7 @@ from headrace.apps import APPS
 from headrace.apps.app import sources
 from headrace.ordering.control import SCHEDULES
 from headrace.ordering.options import DEFAULT_SCHEDULE
+from headrace.summary import counted
 from headrace_bench.marked import Markers, marked, middle
 from headrace_bench.pipelined import MOST_ROWS, Pipelined, check_against
 from headrace_bench.rows import Row, median
@@ -223,7 +224,7 @@ def _latency(case: Case, sizes: Sizes, rows: list[Row]) -> dict[tuple[str, int],
 
 def threads_name(threads: int) -> str:
     """What a number of threads is called in cases."""
-    return f"{threads} thread{'s' if threads > 1 else ''}"
+    return counted(threads, "thread")
 
 
 __all__ = ["INPUTS", "Case", "Measured", "allowed", "goal_of", "measure_apps", "threads_name"]

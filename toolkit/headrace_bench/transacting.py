@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 import headrace as hr
 from headrace.control.mapping import Mapping
 from headrace.references import BUCKETS
+from headrace.summary import counted
 from headrace.transactions.fitting import fitting
 from headrace_bench import transactions_kernel as loops
 from headrace_bench.costly import RECORDS, WORKLOADS, Workload, with_rounds
@@ -247,7 +248,7 @@ def _measured(workload: Workload, cost_ns: int, goals: Sequence[Goal], sizes: Si
     for (scheme, threads, punctuation), values in rates.items():
         if scheme == "serial":
             continue
-        text = f"{label}, {scheme}, {threads} thread{'s' if threads > 1 else ''}"
+        text = f"{label}, {scheme}, {counted(threads, 'thread')}"
         usual = punctuation == PUNCTUATION
         text += "" if usual else f", punctuation {punctuation:,}"
         row = Row(name, text, median(values), "M events/s", baseline=serial, baseline_name="serial")
@@ -317,7 +318,7 @@ def _from_outside(workload: Workload, sizes: Sizes, tiny: bool) -> list[Row]:
                     assert tables == truth, f"{workload.name}, {form}, {scheme}: other tables than of serial"
                     if repetition or sizes.repetitions == 1:
                         rates.append(found / seconds / 1e6)
-                row = Row(workload.name, f"{form}, end to end, {scheme}, {threads} thread{'s' if threads > 1 else ''}",
+                row = Row(workload.name, f"{form}, end to end, {scheme}, {counted(threads, 'thread')}",
                           median(rates), "M events/s")  # fmt: skip
                 if baseline is not None:
                     row.baseline, row.baseline_name, row.note = baseline / 1e6, MORPHSTREAM, MORPHSTREAM_NOTE

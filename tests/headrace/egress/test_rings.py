@@ -250,7 +250,7 @@ PLANTED = {
         WRONG,
     ),
     "a full ring does not look again before it sleeps": (
-        "        if head - load_acquire(o.tail, me * CELL) < capacity:\n"
+        "        if head - load_acquire(tails, me * CELL) < capacity:  # P0\n"
         "            cancel(o.words, INSTANCES_WAITING)\n            break\n",
         "        if False:\n            break\n",
         ASLEEP,

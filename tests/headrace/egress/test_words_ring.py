@@ -114,25 +114,29 @@ LOST = r"came \[.*\], written"
 ASLEEP = "deadlock"
 PLANTED = {
     "P2 after the record: it comes without its words": (
+        WORDS,
         "    store_release(o.list_head, me * CELL, head)  # P2\n    return position",
         "    return position",
         f"{LOST}|{ASLEEP}",
     ),
     "the ring takes a word too many": (
-        "        room = capacity - (head", "        room = 1 + capacity - (head", LOST,
+        WORDS, "        room = capacity - (head", "        room = 1 + capacity - (head", LOST,
     ),
     "a full ring shows nothing of what it holds": (
-        "    store_release(o.list_head, me * CELL, head)  # P2\n    signal(",
+        OUTPUT,
+        "    store_release(heads, me * CELL, head)  # as W2, or P2 of `words_ring`\n    signal(",
         "    signal(",
         ASLEEP,
     ),
     "who took words wakes nobody": (
+        WORDS,
         "# P5\n    signal(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT)\n",
         "# P5\n",
         ASLEEP,
     ),
     "a full ring does not look again before it sleeps": (
-        "        if head - load_acquire(o.list_tail, me * CELL) < capacity:  # P0\n"
+        OUTPUT,
+        "        if head - load_acquire(tails, me * CELL) < capacity:  # P0\n"
         "            cancel(o.words, INSTANCES_WAITING)\n            break\n",
         "",
         ASLEEP,
@@ -147,8 +151,8 @@ LOOK = (
 
 @pytest.mark.parametrize("bug", PLANTED)
 def test_interleave_planted_bug_is_found(bug):
-    old, new, expected = PLANTED[bug]
-    find_failure("words", one_writes(kernels([(WORDS, old, new)]), LISTS), expected)
+    module, old, new, expected = PLANTED[bug]
+    find_failure("words", one_writes(kernels([(module, old, new)]), LISTS), expected)
 
 
 def test_interleave_a_collector_that_does_not_look_for_words_sleeps_on():

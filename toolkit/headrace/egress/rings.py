@@ -137,15 +137,14 @@ def allocate(
 
 
 @kernel(borrows=True, seldom=True)
-def await_slot(o, me, head):
-    """Wait until record number `head` fits into the ring. False when stopped."""
-    capacity = o.primary.shape[1]
-    store_release(o.head, me * CELL, head)
+def await_room(o, me, heads, tails, head, capacity):
+    """Wait until number `head` fits into the ring of these counters, here or in `words_ring`. False when stopped."""
+    store_release(heads, me * CELL, head)  # as W2, or P2 of `words_ring`
     signal(o.words, COLLECTOR_WAITING, o.event, RELEASE_EVENT)
     turn(o.meter, me, ROOM_NS)
     while True:
         ticket = prepare(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT)
-        if head - load_acquire(o.tail, me * CELL) < capacity:
+        if head - load_acquire(tails, me * CELL) < capacity:  # P0
             cancel(o.words, INSTANCES_WAITING)
             break
         if load_acquire(o.words, OUT_STOP) != 0:
@@ -160,7 +159,7 @@ def await_slot(o, me, head):
 def reserve_slot(o, me, head):
     """Wait until record number `head` fits into the ring. Its slot, or -1 when stopped."""
     capacity = o.primary.shape[1]
-    if head - load_acquire(o.tail, me * CELL) >= capacity and not await_slot(o, me, head):
+    if head - load_acquire(o.tail, me * CELL) >= capacity and not await_room(o, me, o.head, o.tail, head, capacity):
         return -1
     return head & (capacity - 1)
 

@@ -31,44 +31,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from headrace.egress.rings import (
-    COLLECTOR_WAITING,
-    DRAINED_EVENT,
-    INSTANCES_WAITING,
-    OUT_STOP,
-    RELEASE_EVENT,
-    WAIT_NS,
-)
+from headrace.egress.rings import DRAINED_EVENT, INSTANCES_WAITING, await_room
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, load_acquire, load_relaxed, store_release, view_i64
-from headrace.memory.event_count import cancel, prepare, signal, sleep
-from headrace.workers.worker_kernel import BUSY_NS, ROOM_NS, turn
+from headrace.memory.event_count import signal
 
 CAPACITY = 1 << 17
 """Words of a ring, a power of two."""
 
 INSTANCE_SHIFT = 48
 WORD_MASK = (1 << INSTANCE_SHIFT) - 1
-
-
-@kernel
-def await_words(o, me, head):
-    """Wait until a word fits behind the first `head`. False when stopped."""
-    capacity = o.list_words.shape[1]
-    store_release(o.list_head, me * CELL, head)  # P2
-    signal(o.words, COLLECTOR_WAITING, o.event, RELEASE_EVENT)
-    turn(o.meter, me, ROOM_NS)
-    while True:
-        ticket = prepare(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT)
-        if head - load_acquire(o.list_tail, me * CELL) < capacity:  # P0
-            cancel(o.words, INSTANCES_WAITING)
-            break
-        if load_acquire(o.words, OUT_STOP) != 0:
-            cancel(o.words, INSTANCES_WAITING)
-            return False
-        sleep(o.words, INSTANCES_WAITING, o.event, DRAINED_EVENT, ticket, WAIT_NS)
-    turn(o.meter, me, BUSY_NS)
-    return True
 
 
 @kernel
@@ -96,7 +68,7 @@ def write_words(o, me, source, first, count, step):
     while done < count:
         room = capacity - (head - load_acquire(o.list_tail, me * CELL))  # P0
         if room == 0:
-            if not await_words(o, me, head):
+            if not await_room(o, me, o.list_head, o.list_tail, head, capacity):
                 return np.int64(-1)
             continue
         slot = head & (capacity - 1)

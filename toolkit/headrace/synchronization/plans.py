@@ -13,6 +13,7 @@ from typing import Any
 
 from headrace.errors import ParameterError
 from headrace.names import instead
+from headrace.summary import counted
 from headrace.synchronization import plan_json
 from headrace.synchronization.definition import Definition
 from headrace.synchronization.dependence import Dependence
@@ -258,6 +259,6 @@ def _absent(program: Definition, tag: ImplementationTag, there: list[Implementat
         return f"which is no tag of {program.name}; {instead(tag.tag, program.tags, 'the tags')}"
     parts = program.tags[tag.tag].parts
     if tag.part >= parts:
-        return f"and {tag.tag} has {parts} part{'s' * (parts > 1)}, from 0 on; leave it out"
+        return f"and {tag.tag} has {counted(parts, 'part')}, from 0 on; leave it out"
     streams = len({one.stream for one in there if one.tag == tag.tag})
-    return f"and {tag.tag} has {streams} stream{'s' * (streams != 1)}, from 0 on; leave it out"
+    return f"and {tag.tag} has {counted(streams, 'stream')}, from 0 on; leave it out"

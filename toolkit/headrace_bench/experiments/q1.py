@@ -22,6 +22,7 @@ import pyarrow as pa
 import headrace as hr
 from headrace import reference
 from headrace.elastic import epochs
+from headrace.summary import counted
 from headrace.windows import Window
 from headrace_bench.experiments.experiment import STRETCH_MACHINE, Experiment, Paper
 from headrace_bench.experiments.figure import Figure, Line
@@ -187,7 +188,7 @@ def _experiment(threads, keys, rows_a_key, rates, delays) -> Experiment:
         finished.rows.append(Row("q1", f"{level}, results for each key", rows_a_key[level], "rows", "lower"))
         for count in threads:
             vsn, sn = rates[level, "VSN", count], rates[level, "SN", count]
-            case = f"{level}, {count} thread{'s' if count > 1 else ''}"
+            case = f"{level}, {counted(count, 'thread')}"
             finished.rows.append(
                 Row("q1", case, vsn / 1e3, "k tweets/s", goal=1.0, baseline=sn / 1e3, baseline_name="SN", goal_is_ratio=True)
             )

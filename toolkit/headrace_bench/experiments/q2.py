@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 import headrace as hr
+from headrace.summary import counted
 from headrace_bench.experiments.experiment import STRETCH_MACHINE, Experiment, Paper
 from headrace_bench.experiments.figure import Figure, Line
 from headrace_bench.resident import Resident
@@ -108,7 +109,7 @@ def _experiment(threads, rates, half, calm) -> Experiment:
         PAPER,
     )
     for k in threads:
-        case = f"{k} thread{'s' if k > 1 else ''}"
+        case = counted(k, "thread")
         vsn, sn = rates["vsn", k] / 1e6, rates["sn", k] / 1e6
         row = Row("q2", case, vsn, "M tuples/s", goal=1.0, baseline=sn, baseline_name="SN", goal_is_ratio=True)
         finished.rows.append(row)

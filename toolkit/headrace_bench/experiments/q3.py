@@ -25,6 +25,7 @@ import pyarrow as pa
 import headrace as hr
 from headrace.elastic import epochs
 from headrace.kernel import kernel
+from headrace.summary import counted
 from headrace_bench.experiments.experiment import STRETCH_MACHINE, Experiment, Paper
 from headrace_bench.experiments.figure import Figure, Line
 from headrace_bench.experiments.scaling import ASSUMPTIONS, predict
@@ -189,7 +190,7 @@ def _experiment(windows, middle, threads, plain, rates, made, delays) -> Experim
             for n in threads:
                 if (way, n, window) not in rates:
                     continue
-                case = f"window of {window:,}, {way}, {n} thread{'s' if n > 1 else ''}"
+                case = f"window of {window:,}, {way}, {counted(n, 'thread')}"
                 value = rates[way, n, window] * window / 1e9
                 goal = 10 * DUCKDB_VIRTUAL[n] if way == "index" and window == windows[-1] and n in DUCKDB_VIRTUAL else None
                 unit = "G virtual comparisons/s" if way == "index" else "G comparisons/s"
@@ -200,14 +201,14 @@ def _experiment(windows, middle, threads, plain, rates, made, delays) -> Experim
         )  # fmt: skip
     for way in WAYS:
         for n in threads[:2]:
-            case = f"5 minutes, {way}, {n} thread{'s' if n > 1 else ''}, sustainable"
+            case = f"5 minutes, {way}, {counted(n, 'thread')}, sustainable"
             value, one = (
                 math.sqrt(compared / (2 * WINDOW_S))
                 for compared in (rates[way, n, windows[-1]] * windows[-1], plain[windows[-1]])
             )
             finished.rows.append(Row("q3", case, value, "tuples/s a side", baseline=one, baseline_name="1T"))
     for (way, n), (p50, p99) in delays.items():
-        case = f"window of {middle:,}, {way}, {n} thread{'s' if n > 1 else ''}, half of its rate"
+        case = f"window of {middle:,}, {way}, {counted(n, 'thread')}, half of its rate"
         finished.rows.append(Row("q3", f"{case}, p50", p50, "ms", "lower"))
         finished.rows.append(Row("q3", f"{case}, p99", p99, "ms", "lower"))
     _predict(finished, windows, middle, rates)

@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 import headrace as hr
+from headrace.summary import counted
 from headrace.transactions.control import SCHEMES
 from headrace_bench.costly import WORKLOADS, gs, with_rounds
 from headrace_bench.executed import Executed
@@ -160,7 +161,7 @@ def _overall(of: _Experiment, names: Iterable[str]) -> dict[str, dict[str, float
         lines = [Line(s, THREADS, [rates[f"{s}, {n}"] for n in THREADS]) for s in beside]
         for scheme in beside:
             for n in THREADS:
-                case_name = f"Fig. 8, {name}, {scheme}, {n} thread{'s' if n > 1 else ''}"
+                case_name = f"Fig. 8, {name}, {scheme}, {counted(n, 'thread')}"
                 of.row(case_name, rates[f"{scheme}, {n}"], rates["serial"])
         if case.can_split:
             of.row(f"Fig. 8, {name}, {SKIP_LISTS}, {THREADS[-1]} threads", rates[SKIP_LISTS], rates["serial"])

@@ -36,6 +36,7 @@ import os
 import numpy as np
 import pyarrow as pa
 
+from headrace.summary import counted
 from headrace_bench.experiments.experiment import Experiment, Paper
 from headrace_bench.experiments.figure import Figure, Line
 from headrace_bench.experiments.viper_energy import EnergyCounters
@@ -186,7 +187,7 @@ def _figure(name: str, side: str, measure: str, cells: dict[tuple[int, int], dic
     for injectors in sorted({i for i, _ in cells}):
         x = sorted(k for i, k in cells if i == injectors)
         y = [cells[injectors, k][measure][side] for k in x]
-        lines.append(Line(f"{injectors} injector{'s' if injectors > 1 else ''}", x, y))
+        lines.append(Line(counted(injectors, "injector"), x, y))
     y_max = 1.05 * max(value for found in cells.values() for value in found[measure].values())
     unit = MEASURES[measure][0]
     return Figure(f"{name}, {NAMES[side]}: {measure}", "instances", f"{measure} ({unit})", lines, y_max=y_max)

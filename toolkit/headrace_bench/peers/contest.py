@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from headrace.summary import counted
 from headrace_bench.peers.workloads import Work
 from headrace_bench.rows import Row, median
 
@@ -107,7 +108,7 @@ class Contestant:
 
     @property
     def label(self) -> str:
-        return f"{self.name}, {self.threads} thread{'s' if self.threads > 1 else ''}"
+        return f"{self.name}, {counted(self.threads, 'thread')}"
 
 
 @dataclass

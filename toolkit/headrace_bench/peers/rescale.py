@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import headrace as hr
+from headrace.summary import counted
 from headrace_bench.peers import on_flink, on_spark
 from headrace_bench.peers.contest import failure_of, say
 from headrace_bench.peers.workloads import aggregate_query, keyed_rows
@@ -169,5 +170,5 @@ def _row(case: str, how: Callable[[], list[float]], note: str, failure: str = ""
     say(case)
     failure = failure or failure_of(lambda: times.extend(how()))
     value = math.nan if failure else median(times)
-    note = failure or f"{len(times)} change{'s' if len(times) != 1 else ''}; {note}"
+    note = failure or f"{counted(len(times), 'change')}; {note}"
     return Row("peers", case, value, "ms", "lower", note=note)

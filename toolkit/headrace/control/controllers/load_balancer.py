@@ -13,6 +13,7 @@ from headrace.control.observation import Observation
 from headrace.control.requests import Request
 from headrace.errors import NotSupportedError, ParameterError
 from headrace.references import BUCKETS
+from headrace.summary import counted
 
 
 @dataclass
@@ -81,7 +82,7 @@ class LoadBalancer:
             threshold=self.limit_cv,
             reason=(
                 f"the threads' loads varied by {now:.0%} lately, above {self.limit_cv:.0%}, the"
-                f" heaviest had {most:.2f} times the mean: moving {moved} bucket{'s' * (moved > 1)} makes it {then:.0%}"
+                f" heaviest had {most:.2f} times the mean: moving {counted(moved, 'bucket')} makes it {then:.0%}"
             ),
             predicted={"imbalance_cv": then},
         )

@@ -12,6 +12,7 @@ from headrace.control.observation import Observation
 from headrace.control.requests import Request
 from headrace.errors import ParameterError
 from headrace.progress import MIN_TIME
+from headrace.summary import counted
 
 _KEPT = 2_000
 _LATELY = 6
@@ -91,7 +92,7 @@ class ProactiveJoin:
             threshold=bound,
             reason=(
                 f"{observation.coming:,.0f} tuples/s coming, {observation.pending:,} waiting and {growth:.0%} of the present"
-                f" comparisons per tuple make {load:.0%} of what {threads} thread{'s' * (threads > 1)} can do, {side}"
+                f" comparisons per tuple make {load:.0%} of what {counted(threads, 'thread')} can do, {side}"
                 f" {bound:.0%}: {number} would have {expected:.0%}"
             ),
             predicted={"load": settled},  # once what waits is worked off

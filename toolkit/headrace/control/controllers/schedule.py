@@ -9,6 +9,7 @@ from headrace.control.mapping import Mapping
 from headrace.control.observation import Observation
 from headrace.control.requests import Request
 from headrace.errors import ParameterError
+from headrace.summary import counted
 
 
 @dataclass
@@ -58,6 +59,6 @@ class Schedule:
             metric="time",
             value=observation.at_s,
             threshold=at_s,
-            reason=f"the schedule says {size} thread{'s' * (size > 1)} from {at_s:g} s on",
+            reason=f"the schedule says {counted(size, 'thread')} from {at_s:g} s on",
             predicted={"load": observation.load_with(min(size, observation.max_threads))},
         )

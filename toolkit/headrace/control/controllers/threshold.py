@@ -8,6 +8,7 @@ from headrace.control.damping import Damping
 from headrace.control.observation import Observation
 from headrace.control.requests import Request
 from headrace.errors import ParameterError
+from headrace.summary import counted
 
 
 @dataclass
@@ -72,7 +73,7 @@ class Threshold:
             value=load,
             threshold=bound,
             reason=(
-                f"the load of {threads} thread{'s' * (threads > 1)} was {load:.0%}, {side} {bound:.0%}:"
+                f"the load of {counted(threads, 'thread')} was {load:.0%}, {side} {bound:.0%}:"
                 f" {number} bring{'s' * (number == 1)} it to about {expected:.0%} (target {self.target:.0%})"
             ),
             predicted={"load": expected},
