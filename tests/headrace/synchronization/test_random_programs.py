@@ -2,7 +2,8 @@
 
 Property    outputs are those of `headrace.reference.synchronization.run`, in their order, for any dependence relation, any
             valid plan (trees and forests of any shape, and those that `plan` makes), heartbeats, threads, planned
-            changes of threads and of the plan, one input or several, with many ties; the same ones, in any order, with ``order="none"``
+            changes of threads and of the plan, one input or several, with many ties; the same ones, in any order, with
+            ``order="none"``
 Oracle      the sequential specification; a result tells which of the events that it depends on came before it
             (`support.random_programs`), so that one event out of its turn shows
 Cannot see  interleavings that did not happen (test_interleave.py)
