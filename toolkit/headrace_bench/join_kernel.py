@@ -75,20 +75,23 @@ def join_loop(ts, x, y, other_ts, a, b, size, first, out):
             else:
                 break
         if lefts > 0:
-            compare(a, b, x, y, ts, i - lefts, lefts, starts[0], stops[0], False, out)
+            compare(a, b, x, y, ts, i - lefts, lefts, starts[0], stops[0], False, 1, 0, out)
         if rights > 0:
-            compare(x, y, a, b, other_ts, j - rights, rights, starts[1], stops[1], True, out)
+            compare(x, y, a, b, other_ts, j - rights, rights, starts[1], stops[1], True, 1, 0, out)
 
 
 @kernel(pipeline=EntryCompiler)
-def compare(xs, ys, probe_x, probe_y, probe_ts, first, count, starts, stops, is_right, out):
-    """Compare `count` tuples, from number `first` on, each with the rows of the other side it is to see."""
+def compare(xs, ys, probe_x, probe_y, probe_ts, first, count, starts, stops, is_right, share, me, out):
+    """Compare `count` tuples, from number `first` on, each with the rows of the other side it is to see.
+
+    Row r of these is number ``r * share + me`` of its side: all there are, or each so many-th.
+    """
     common = starts[count - 1]  # windows only move on
     until = max(common, stops[0])
     for q in range(count):
         k = first + q
-        confirm(xs, ys, starts[q], min(common, stops[q]), probe_x[k], probe_y[k], probe_ts[k], k, is_right, out)
-        confirm(xs, ys, until, stops[q], probe_x[k], probe_y[k], probe_ts[k], k, is_right, out)
+        confirm(xs, ys, starts[q], min(common, stops[q]), probe_x[k], probe_y[k], probe_ts[k], k, is_right, share, me, out)
+        confirm(xs, ys, until, stops[q], probe_x[k], probe_y[k], probe_ts[k], k, is_right, share, me, out)
     k0, k1, k2, k3 = first, first + min(1, count - 1), first + min(2, count - 1), first + count - 1
     low0, low1 = np.int32(probe_x[k0] - WIDTH), np.int32(probe_x[k1] - WIDTH)
     low2, low3 = np.int32(probe_x[k2] - WIDTH), np.int32(probe_x[k3] - WIDTH)
@@ -101,7 +104,7 @@ def compare(xs, ys, probe_x, probe_y, probe_ts, first, count, starts, stops, is_
             end = min(stop, fine + FINE)
             if any_near(xs[fine:end], ys[fine:end], low0, low1, low2, low3, y0, y1, y2, y3):
                 for k in range(first, first + count):
-                    confirm(xs, ys, fine, end, probe_x[k], probe_y[k], probe_ts[k], k, is_right, out)
+                    confirm(xs, ys, fine, end, probe_x[k], probe_y[k], probe_ts[k], k, is_right, share, me, out)
 
 
 @kernel(pipeline=EntryCompiler)
@@ -122,14 +125,15 @@ def any_near(xs, ys, low0, low1, low2, low3, y0, y1, y2, y3):
 
 
 @kernel(pipeline=EntryCompiler)
-def confirm(xs, ys, start, stop, x, y, ts, number, is_right, out):
+def confirm(xs, ys, start, stop, x, y, ts, number, is_right, share, me, out):
     """Evaluate the condition exactly for some rows, and fold the pairs."""
     for row in range(start, stop):
         if x - WIDTH <= xs[row] <= x + WIDTH and abs(np.float64(ys[row]) - np.float64(y)) <= WIDTH:
             out[COUNT] += 1
+            other = row * share + me
             if is_right:
-                out[REFERENCES] += digest_one(RIGHT + number, LEFT + row, ts)
-                out[ROWS] += mix(ts + 1, row, number, 0, 0)
+                out[REFERENCES] += digest_one(RIGHT + number, LEFT + other, ts)
+                out[ROWS] += mix(ts + 1, other, number, 0, 0)
             else:
-                out[REFERENCES] += digest_one(LEFT + number, RIGHT + row, ts)
-                out[ROWS] += mix(ts + 1, number, row, 0, 0)
+                out[REFERENCES] += digest_one(LEFT + number, RIGHT + other, ts)
+                out[ROWS] += mix(ts + 1, number, other, 0, 0)

@@ -1,0 +1,41 @@
+"""ScaleJoin written ad hoc: each pair once, whoever compares it.
+
+Oracle: the plain loop on one thread, which has its own. Cannot see: how fast.
+"""
+
+import numpy as np
+import pytest
+
+from headrace_bench import scalejoin
+from headrace_bench.join import columns_of, make_sides, plain_pairs
+
+
+def often_near(rows, seed=7):
+    """Two sides with few values, so that one pair in a hundred matches, and with times that are equal."""
+    rng = np.random.default_rng(seed)
+    times = [np.sort(rng.integers(0, rows, rows)) for _ in range(2)]
+    values = [(rng.integers(1, 200, rows, dtype=np.int32), rng.uniform(1, 200, rows).astype(np.float32)) for _ in range(2)]
+    return [times[0], *values[0], times[1], *values[1]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+@pytest.mark.parametrize("first", [0, 501, 700])
+def test_oracle_it_finds_the_plain_loops_pairs(threads, first):
+    """Stored tuples are fewer than a window, or more; their number is no multiple of the threads."""
+    columns = often_near(3_000)
+    if first:  # all that is stored comes before all that is not
+        for times in (columns[0], columns[3]):
+            times[:first] = np.minimum(times[:first], min(columns[0][first], columns[3][first]))
+    pairs = plain_pairs(columns, 600, first)
+    assert pairs[0] > 10_000
+    assert scalejoin.run(columns, 600, first, threads)[1:] == pairs
+
+
+@pytest.mark.slow
+def test_example_it_ends_where_a_thread_does_not_come(monkeypatch):
+    """No wait is without a limit: what does not end is an error, and what runs is stopped."""
+    monkeypatch.setattr(scalejoin, "TIMEOUT_S", 0.0)
+    left, right, size = make_sides(2_000, 400_000)
+    with pytest.raises(RuntimeError, match="did not end within 0 s"):
+        scalejoin.run(columns_of(left, right), size, 2_000, 2)
