@@ -636,6 +636,11 @@ PLANTED = {
         "results are held back", "results are held back", SC,
         (TREE, "        fetch_add(c.words, RESULTS, l[OUT_HEAD] - results)  # B1\n", "        pass\n"),
     ),
+    "a heartbeat is an event": (
+        "a window", "in vain", SC,
+        (MAILBOX, "        return frontier, (i << SOURCE_SHIFT) | row, False\n",
+         "        return frontier, (i << SOURCE_SHIFT) | row, frontier < END_OF_TIME\n"),
+    ),
     "who sleeps does not look before": (
         "a full mailbox", ASLEEP, SC,
         (LOOP, "    found = look_around(me, c, o, x, s, l)  # W2\n", "    found = False\n"),
