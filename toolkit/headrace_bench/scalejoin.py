@@ -1,6 +1,6 @@
-"""ScaleJoin written ad hoc, of any number of threads: what generality costs is the engine's rate beside its own.
+"""ScaleJoin written ad hoc, of any number of threads, to stand beside the engine's join.
 
-Sources and readers are the engine's own kernels and gate, so that what differs is the operator.
+Sources, gate and waits are the engine's, comparisons those of 1T (`join_kernel`); the rest of an operator is left out.
 """
 
 from __future__ import annotations
