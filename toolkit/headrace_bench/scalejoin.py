@@ -1,6 +1,6 @@
-"""ScaleJoin written ad hoc, of any number of threads: what generality costs is the engine's rate beside its own.
+"""ScaleJoin written ad hoc, of any number of threads, to stand beside the engine's join.
 
-Sources and readers are the engine's own kernels and gate, so that what differs is the operator.
+Sources, gate and waits are the engine's, comparisons those of 1T (`join_kernel`); the rest of an operator is left out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from headrace.gates import gate_modules
 from headrace.kernel import compile_now
-from headrace.memory.cells import publish_cell
+from headrace.memory.cells import aligned, publish_cell
 from headrace_bench.feeding_kernel import feed
 from headrace_bench.join_kernel import COUNT, REFERENCES
 from headrace_bench.scalejoin_kernel import join_share
@@ -49,7 +49,7 @@ def run(columns: Sequence[np.ndarray], size: int, first: int, threads: int) -> t
     room = -(-len(columns[0]) // threads)
     calls = [(feed, (g, source, columns[3 * source][first:], first, BATCH, spins, stop, True)) for source in (0, 1)]
     for me in range(threads):
-        own = [np.zeros(room, column.dtype) for column in columns]
+        own = [aligned(room, column.dtype) for column in columns]
         for kept, column in zip(own, columns, strict=True):
             stored = column[me:first:threads]
             kept[: len(stored)] = stored

@@ -2,7 +2,7 @@
 
 All threads read one merged input. Each stores every so many-th tuple of a side in arrays of its own, and compares
 each tuple of the input with those of the other side that it has stored: so each pair is compared by one thread. It
-compares as 1T and the engine do (`join_kernel`), and waits for the gate as the engine does. There is no key, no epoch,
+compares by 1T's kernel (`join_kernel`), and waits for the gate as the engine does. There is no key, no epoch,
 no promise, no result ring, and no function that could be another one.
 
 Source      Gulisano et al., ScaleJoin, IEEE Trans. Big Data 7(2); STRETCH, Operator 10, which it is there.

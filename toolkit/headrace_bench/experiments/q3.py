@@ -5,7 +5,7 @@ compares as the engine does (`bench.join_kernel`: the widest vectors that pay, f
 all pairs, with the built-in band and with a user's function; and J+ with the index. The last skips nearly all
 comparisons, so its rate is given in virtual ones, those that a join without an index makes for the same result, and in
 those it made. And ScaleJoin written for this join alone (`bench.scalejoin`), which has the engine's gate, sources and
-comparisons, and nothing else of it: J+ beside it is what generality costs.
+1T's comparisons, and nothing else: J+ beside it is what generality costs, less what J+ compares faster than 1T.
 
 Windows are given in tuples a side. Of a window of time, 5 minutes in the paper, what fits depends on the rate;
 the rate that a way sustains is where both meet: a rate r a side fills it with 300 r tuples, and with C
@@ -191,8 +191,8 @@ def _experiment(windows, middle, threads, plain, rates, made, delays) -> Experim
         "wide and as many tuples in a pass as the engine's; the ratio to it is what the engine costs. 'All pairs' makes the "
         "same comparisons in the engine, with the built-in band or a user's function; 'index' finds the same pairs by cells "
         "of the bands and is given in virtual comparisons, those it did not have to make included. ScaleJoin written ad hoc "
-        "has the same gate and comparisons, for this one join and a fixed number of threads: what the engine makes of its "
-        "rate is the price of being general.",
+        "has the engine's gate and 1T's comparisons, for this one join and a fixed number of threads: a ratio to it below 1 is "
+        "the price of being general, one above 1 says that the engine's kernel compares faster than 1T's.",
         PAPER,
         assumptions=list(ASSUMPTIONS),
     )
