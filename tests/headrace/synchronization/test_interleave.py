@@ -209,7 +209,7 @@ IN_TWO_STEPS = (
 CONSTANTS = {
     # A cell is one word here, so what lies beside one needs a place of its own.
     "AT": 5, "COUNTED": 6, "WAKE_AT": 7, "QUEUE_CELLS": 8, "MERGED": 2, "INPUT_CELLS": 3, "FEW": 1, "BLOCK": 2,
-    "LOOKS": 0,  # a pause stands for a wait until something changes, and these end by themselves
+    "LEAF_LOOKS": 0,  # a pause stands for a wait until something changes, and these end by themselves
     "STATE": 0,  # of a node; workers' meters have another one, which nobody reads here
     "CAPACITY": 4, "RUNS": 4, "ROWS_AT_A_TIME": 2, "LEAST_LEAVE": 2, "SPAN": 6, "MOST_RESULTS": 4,
 }  # fmt: skip

@@ -127,7 +127,7 @@ def kernels(*planted, **more):
         "prepare_events": prepare_events, "read_event": read_event, "writes_of": writes_of, "give_event": give_event,
         "executor_begins": lambda me, c, s, l: s.begun.append(me), "turn": lambda *_: 0, **more,
     }  # fmt: skip
-    constants = {"YIELDS": 1, "LEAST_SPINS": 1, "LONG": 3, "BLOCK": 1, "LOOKS": 2}
+    constants = {"PHASE_YIELDS": 1, "LEAST_SPINS": 1, "LONG": 3, "BLOCK": 1, "LOOKS": 2}
     holder["k"] = Kernels(
         WHOLE, LOOP, programs=[end_when_over, take_snapshots], planted=[IN_TWO_STEPS, *planted], given=program,
         constants=constants, shared=["table_rows"],

@@ -104,7 +104,7 @@ def kernels(*planted, **constants):
         "give_event": give_event, "executor_begins": lambda me, c, s, l: None, "turn": lambda *_: 0,
         "READ": READ, "WRITE": WRITE, "FOLLOW": FOLLOW, "SURE": SURE,
     }  # fmt: skip
-    constants = {"YIELDS": 1, "LEAST_SPINS": 1, "LONG": 3, "EVENTS_TAKEN": 1, "FAR": 1} | constants
+    constants = {"PHASE_YIELDS": 1, "LEAST_SPINS": 1, "LONG": 3, "EVENTS_TAKEN": 1, "FAR": 1} | constants
     text = "\n\n".join("@kernel\n" + inspect.getsource(each) for each in (run_event, attempt, write_versions))
     program = (FAMILY, "FAMILY_HERE = 2\n", "FAMILY_HERE = 2\n\n\n" + text)
     imports = (FAMILY, "    NO_ROOM,\n", "    begin_execution, end_execution, raised, touch_row, write_back, NO_ROOM,\n")

@@ -47,6 +47,7 @@ from headrace.workers.worker_kernel import (
     PARKED_NS,
     ROOM_NS,
     SPIN,
+    WORK_YIELDS,
     await_stop,
     park,
     stopped,
@@ -54,8 +55,6 @@ from headrace.workers.worker_kernel import (
 )
 
 IDLE_WAIT_NS = 20_000_000
-YIELDS = 50
-"""Times that a core is given away before a worker sleeps: to wake it would take longer than most waits do."""
 FLIGHT_WAIT_NS = 1_000_000
 """While records are in flight: somebody else works on them, and will wake us."""
 
@@ -104,7 +103,7 @@ def await_work(me, g, c, o):
             turn(c.meter, me, BUSY_NS)
             return
         pause()
-    for _ in range(YIELDS):
+    for _ in range(WORK_YIELDS):
         yield_core()
         if has_work(g, c) or stopped(c):
             turn(c.meter, me, BUSY_NS)

@@ -67,12 +67,21 @@ from headrace.synchronization.words import (
     STATE,
 )
 from headrace.workers.changes_kernel import install
-from headrace.workers.worker_kernel import BUSY_NS, IDLE_NS, PARKED_NS, SPIN, await_stop, park, stopped, turn
+from headrace.workers.worker_kernel import (
+    BUSY_NS,
+    IDLE_NS,
+    LEAF_LOOKS,
+    PARKED_NS,
+    SPIN,
+    await_stop,
+    park,
+    stopped,
+    turn,
+)
 
 IDLE_WAIT_NS = 20_000_000
-LOOKS, PAUSES = 40, 20
-"""How often a worker looks again before it sleeps, and pauses between, some 20 us in all: a leaf at rest mostly waits for
-another one that is almost there, and to sleep and be woken takes longer than that."""
+PAUSES = 20
+"""Between two of the looks of a worker before it sleeps."""
 
 
 @kernel
@@ -175,7 +184,7 @@ def await_events(me, c, o, x, s, l):
     """Sleep until there may be something to do, or a moment."""
     turn(c.meter, me, IDLE_NS)
     has_core = load_relaxed(c.words, SPIN) > 0
-    for _ in range(LOOKS):
+    for _ in range(LEAF_LOOKS):
         free, taken = leaves_now(c)
         if free > 0:
             turn(c.meter, me, BUSY_NS)

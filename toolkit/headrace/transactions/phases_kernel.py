@@ -71,6 +71,7 @@ from headrace.workers.worker_kernel import (
     BARRIER_WAITING,
     BUSY_NS,
     IDLE_NS,
+    PHASE_YIELDS,
     SINCE,
     SPIN,
     STATE,
@@ -82,12 +83,6 @@ from headrace.workers.worker_kernel import (
     unpark,
 )
 
-YIELDS = 1000
-"""Times that a core is given away before an executor sleeps: half a millisecond, where nobody wants it.
-
-Longer than one executor works at a usual batch when another one is through. With 50, two executors did 1.1 times what one
-does of independent transactions of 0.8 us, without any locks, since each in turn came late from its sleep; now 1.9 times.
-"""
 LEAST_SPINS = 8
 """Pauses before a core is given away for the first time: what that costs."""
 LONG = 1000
@@ -121,7 +116,7 @@ def await_phase(c, phase):
         if load_acquire(c.words, PHASE) >= phase:  # R1
             return True
         pause()
-    for _ in range(YIELDS):
+    for _ in range(PHASE_YIELDS):
         if load_acquire(c.words, PHASE) >= phase:  # R1
             return True
         yield_core()
