@@ -110,10 +110,10 @@ def in_engine(functions, events, emits=(), carry=(), **options):
 
 def same(one, other):
     """Assert that rows and tables are equal, bit by bit."""
-    assert plain(one[0]) == plain(other[0])
-    assert one[1].keys() == other[1].keys()
+    assert plain(one[0]) == plain(other[0]), "other results"
+    assert one[1].keys() == other[1].keys(), "other tables"
     for name, rows in one[1].items():
-        assert plain(rows) == plain(other[1][name]), name
+        assert plain(rows) == plain(other[1][name]), f"table {name} differs"
 
 
 def agree(functions, events, emits=(), carry=(), schemes=("serial", "chains"), **options):

@@ -125,6 +125,22 @@ def emits_view(state, t, emit):
     emit(1, t.w, state.mi.keys(), state.ws, state.ms)  # here
 
 
+def comprehends(state, t, emit):
+    state.n = len([x for x in state.xs if x > 1])  # here
+
+
+def keeps_a_comprehension(state, t, emit):
+    state.xs = [x + 1 for x in (t.i, t.j)]  # here
+
+
+def emits_a_comprehension(state, t, emit):
+    emit(1, t.w, [x + 1 for x in state.xs], state.ws, state.ms)  # here
+
+
+def deletes(state, t, emit):
+    del state.ms[t.w]  # here
+
+
 def returns_a_list(xs):
     return xs  # here
 
@@ -160,6 +176,10 @@ REFUSED = [
     (text_index, r"t.w is a string: state.xs\[...\] takes a number"),
     (emits_kind, r"t.w is a string: emit\(n=...\) takes a number"),
     (emits_view, r"write list\(state.mi.keys\(\)\)"),
+    (comprehends, r"state.xs is list_of\('int64'\): write a for loop over it"),
+    (keeps_a_comprehension, "a comprehension, in state.xs; write a for loop"),
+    (emits_a_comprehension, r"a comprehension, in emit\(l=...\); write a for loop"),
+    (deletes, r"uses del: write pop\(\)"),
     (list_from_helper, "only a container with a name, a field of the state for one, can be used here"),
 ]
 

@@ -6,7 +6,7 @@ Property    with the index the rows are the reference's, bit for bit: bands of
 Oracle      `headrace.reference.join`; the join without an index, which
             test_join.py compares with it.
 Planted     no slack for rounding; cells that share a number; a pair out of the
-            window; a hand that does not go round.
+            window; a hand that does not go round; cells that anybody can foresee.
 Not seen    speed (`headrace bench q3`).
 """
 
@@ -226,6 +226,35 @@ def test_property_neighbouring_cells_are_spread_over_the_buckets():
         assert abs(halves[0] - halves[1]) < 0.06 * count
 
 
+def of_one_slot(count):
+    """Different numbers, as integers and as floats, that all have cell 0 but for the seed: `fold` gives 0."""
+    upper = np.arange(count, dtype=np.int64) << 31
+    integers = upper | ((upper ^ (upper >> 31) ^ (upper >> 47)) & (2**31 - 1))
+    assert len({*integers.tolist()}) == count
+    return pa.array(integers), pa.array((integers + (1 << 62)).view(np.float64))
+
+
+def assert_spread(values):
+    """All are in one bucket, whatever the seed; of its 64 slots each has about as many."""
+    count = len(values)
+    for on_first in (True, False):
+        more = {} if on_first else {"y": pa.array([0] * count)}
+        left = side(range(count), **more, x=values)
+        right = side(range(count), **{"b" if name == "y" else name: column for name, column in more.items()}, a=values)
+        where = hr.equal("x", "a") if on_first else hr.equal("y", "b") & hr.equal("x", "a")
+        with joined(left, right, 2 * count, where).start(threads=1) as run:
+            run.wait()
+            assert run.to_arrow().num_rows == count
+            compared = run["join"].metrics().comparisons
+        assert compared < count * count / 16, f"{compared} comparisons of {count} values of one cell"
+
+
+@pytest.mark.logic
+@pytest.mark.parametrize("kind", ["integers", "floats"])
+def test_property_values_that_somebody_chose_share_no_slot(kind):
+    assert_spread(of_one_slot(1_000)[kind == "floats"])
+
+
 # -- planted mistakes
 
 
@@ -253,6 +282,13 @@ def test_planted_cells_that_share_a_number(monkeypatch):
     assert query.to_arrow().num_rows == pairs(left, right, 3.0)
     monkeypatch.setattr(indexed, "FACTORS", (1, 1))
     assert query.to_arrow().num_rows > pairs(left, right, 3.0)
+
+
+@pytest.mark.interpreted
+def test_planted_slots_that_anybody_can_foresee(monkeypatch):
+    plant(monkeypatch, "seeded(np.uint64(np.int64(bits)), seed) &", "np.uint64(0) &")
+    with pytest.raises(AssertionError, match="comparisons of 1000 values of one cell"):
+        assert_spread(of_one_slot(1_000)[0])
 
 
 def at_the_edge(width):

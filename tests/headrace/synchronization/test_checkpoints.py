@@ -162,7 +162,7 @@ def test_example_a_checkpoint_knows_which_rows_of_each_input_are_processed(tmp_p
 
 
 def check_resumed(found, **options):
-    assert finished(WINDOW.resume(found, PLAIN, **options)) == expected_sums()
+    assert finished(WINDOW.resume(found, PLAIN, **options)) == expected_sums(), "other sums"
 
 
 def test_property_it_goes_on_under_another_plan(tmp_path):
@@ -192,14 +192,14 @@ def test_example_rows_may_be_dealt_to_other_streams(tmp_path):
     ("found = np.arange(first, stop) < self.read", "found = np.arange(first, stop) < self.read + 1"),
 ], ids=["one frontier", "rest forgotten", "repeated", "lost"])  # fmt: skip
 def test_a_wrong_frontier_is_found(tmp_path, mistake):
-    with planted(resuming, *mistake), pytest.raises(AssertionError):
+    with planted(resuming, *mistake), pytest.raises(AssertionError, match="other sums"):
         check_resumed(cut_in_the_middle(tmp_path / "kept"))
 
 
 def test_a_state_that_is_not_restored_is_found(tmp_path, monkeypatch):
     found = cut_in_the_middle(tmp_path / "kept")
     monkeypatch.setattr("headrace.synchronization.cuts.restore_state", lambda *_: None)
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="other sums"):
         check_resumed(found)
 
 

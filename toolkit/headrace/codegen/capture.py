@@ -55,7 +55,7 @@ _REFUSED: dict[type[ast.AST], str] = {
     ast.ImportFrom: "imports inside: import at the top of the file or cell",
     ast.Global: "uses global: keep the value in state",
     ast.Nonlocal: "uses nonlocal: keep the value in state",
-    ast.Delete: "uses del: it cannot be compiled",
+    ast.Delete: "uses del: write pop() for an element of a list or map, a slice for part of a list",
     ast.NamedExpr: "uses :=, which does not always compile: assign in a statement before",
     ast.Match: "uses match: write if and elif",
     ast.TryStar: "uses try: test for the case before it fails",

@@ -38,6 +38,7 @@ class Assignment(Calls):
         if given is not None:
             return [self._statement(self._kept("hand_over", self._own(place), given.heads, given.at), node)]
         if not isinstance(place.kind, ListOf) or static != place.kind:
+            self._refuse_comprehension(node.value, ast.unparse(target))
             if isinstance(node.value, ast.BinOp):
                 self._refuse_operation(node.value, [node.value.left, node.value.right])
             what = "an empty one or a list of that kind" if isinstance(place.kind, ListOf) else "an empty one"

@@ -85,6 +85,12 @@ class Expressions(Places):
         if is_container(static) or isinstance(static, Record) or static == TEXTS:
             raise self._error(f"{ast.unparse(node)} is {said(static)}, in {what}", node)
 
+    def _refuse_comprehension(self, node: ast.expr, where: str) -> None:
+        """Raise if a comprehension is given to what takes a container: it makes one of Python's own."""
+        if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            advice = "write a for loop that fills a container of the state"
+            raise self._error(f"{ast.unparse(node)}: a comprehension, in {where}; {advice}", node)
+
     def _refuse_operation(self, node: ast.expr, parts: Sequence[ast.expr]) -> None:
         if self._is_message:
             return
@@ -107,8 +113,9 @@ class Expressions(Places):
         return result
 
     def visit_comprehension(self, node: ast.comprehension) -> ast.comprehension:
-        if self.inference.of(node.iter) == TEXTS:
-            raise self._error(f"{ast.unparse(node.iter)} is {said(TEXTS)}: write a for loop over it", node.iter)
+        static = self.inference.of(node.iter)
+        if static == TEXTS or is_container(static):
+            raise self._error(f"{ast.unparse(node.iter)} is {said(static)}: write a for loop over it", node.iter)
         result = self.generic_visit(node)
         assert isinstance(result, ast.comprehension)
         return result
@@ -285,6 +292,7 @@ class Expressions(Places):
             elif static == "string":
                 raise self._error(f"{ast.unparse(node)} is a string: {where} takes numbers", node)
             return None
+        self._refuse_comprehension(node, where)
         is_fit = static == kind or (
             isinstance(kind, ListOf | SetOf)
             and isinstance(static, ListOf | SetOf | Array)

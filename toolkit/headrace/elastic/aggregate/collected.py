@@ -146,8 +146,10 @@ def _give_values(shape: AggregateShape, layout: Layout, column: int, heads: str)
         if is_float:
             found = f"quantile_of_floats(s.kept_arena, block, held, numbers, {fraction}, {aggregate.ignore_nan})"
         else:
-            kernel = "quantile_of_times" if aggregate.is_time else "quantile_of_integers"
-            found = f"{kernel}(s.kept_arena, block, held, {fraction})"
+            step = aggregate.time_step
+            found = f"quantile_of_integers(s.kept_arena, block, held, {fraction})"
+            if step:
+                found = f"quantile_of_times(s.kept_arena, block, held, {fraction}, {step})"
         lines.append(f"{layout.out_value[number]}[i] = {found}")
     return [*lines, f"release({_BLOCKS}, {heads}, head)"]
 

@@ -125,20 +125,21 @@ def quantile_of_integers(arena, first, count, q):
 
 
 @kernel(borrows=True)
-def quantile_of_times(arena, first, count, q):
-    """Quantile of times or durations, rounded to their unit, half of one away from zero; 0 of none."""
+def quantile_of_times(arena, first, count, q, step):
+    """Quantile of times or durations, all multiples of `step`, rounded to one, half of it away from zero; 0 of none."""
     if count == 0:
         return np.int64(0)
     low, high, part = around(arena, first, count, q)
     if part == 0.0 or low == high:
         return np.int64(low)
+    low, high = low // step, high // step
     exact = distance(low, high) * part
     whole = np.int64(math.floor(exact))
     rest = exact - np.float64(whole)
     result = np.int64(low + whole)
     if rest > 0.5 or (rest == 0.5 and result >= 0):
         result += 1
-    return min(result, np.int64(high))
+    return min(result, np.int64(high)) * step
 
 
 @kernel(borrows=True)

@@ -78,8 +78,8 @@ class AggregateProgram(Program):
             return self._names.index(name), self._columns[name].name, is_text(self._kinds[name])
 
         column, dtype, text = known(wanted.column)
-        is_time = wanted.kind == "quantile" and pa.types.is_temporal(self._kinds[wanted.column])
-        return AggregateColumn(wanted.kind, column, dtype, wanted.ignore_nan, text, is_time, *known(wanted.by))
+        step = _time_step(self._kinds[wanted.column]) if wanted.kind == "quantile" else 0
+        return AggregateColumn(wanted.kind, column, dtype, wanted.ignore_nan, text, step, *known(wanted.by))
 
     def keys_of(self, side):
         return self.spec.keys
@@ -165,3 +165,10 @@ def _wide(dtype: np.dtype) -> np.dtype:
     if dtype.kind in "iub":
         return np.dtype(np.int64)
     raise UnsupportedTypeError(f"a column of {dtype} cannot be aggregated; cast it to int64 or float64")
+
+
+def _time_step(kind: pa.DataType) -> int:
+    """What all values of a time or duration are multiples of, in their unit: Arrow counts days in milliseconds too."""
+    if pa.types.is_date64(kind):
+        return 86_400_000
+    return 1 if pa.types.is_temporal(kind) else 0

@@ -21,8 +21,8 @@ class AggregateColumn:
         min, max and quantile skip NaN.
     is_text : bool
         The values are ids of strings.
-    is_time : bool
-        They are times or durations, and so is their quantile.
+    time_step : int
+        0, or they are times or durations, and so is their quantile: all are multiples of this.
     by, by_dtype, by_is_text : int or None, str, bool
         Of top: the column it goes by.
     """
@@ -32,7 +32,7 @@ class AggregateColumn:
     dtype: str = "int64"
     ignore_nan: bool = False
     is_text: bool = False
-    is_time: bool = False
+    time_step: int = 0
     by: int | None = None
     by_dtype: str = "int64"
     by_is_text: bool = False
@@ -176,5 +176,5 @@ def _given_as(aggregate: AggregateColumn) -> str:
     if aggregate.kind in LISTS:
         return "int64"
     if aggregate.kind == "quantile":
-        return "int64" if aggregate.is_time else "float64"
+        return "int64" if aggregate.time_step else "float64"
     return _kept_as(aggregate)

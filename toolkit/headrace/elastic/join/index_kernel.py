@@ -21,7 +21,9 @@ tuples and makes the comparisons in it, and a reconfiguration moves none of them
 Cells are numbered by a hash that is linear in both coordinates, so that the cells
 one tuple touches are always different ones; far cells that share a number, a slot,
 are merely compared in vain. The slot's low bits are the bucket that the mapping
-gives to an instance. A cell holds a list of blocks of `BLOCK_ROWS` tuples, oldest
+gives to an instance. Values that must be equal change the other bits by a hash with
+a seed (`twist`): whoever chooses values can have them share a bucket, and not a slot.
+A cell holds a list of blocks of `BLOCK_ROWS` tuples, oldest
 first: the columns that conditions need, side by side for one vector comparison,
 and the references. Whole blocks are given back once their last tuple is out of
 the window, when the cell is next stored into, or by a hand that goes round.
@@ -62,6 +64,7 @@ from headrace.elastic.instance_loop import IN_FORCE
 from headrace.elastic.join.join_kernel import LEFT, NEITHER, RIGHT, SIZE, forget
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, fetch_add, prefetch, view_i64
+from headrace.memory.seeded import Seed, seeded
 from headrace.references import BUCKET_MASK, ROW_MASK, SOURCE_SHIFT
 
 BLOCK_ROWS = 8
@@ -87,7 +90,7 @@ HAND = 2
 """Column of `own`, after those of the sides."""
 LINE_WORDS = 8
 
-FIRST_CELL, LAST_CELL, OWN_CELL, KEY_BUCKET = range(4)
+FIRST_CELL, LAST_CELL, OWN_CELL, KEY_BUCKET, TWIST = range(5)
 """Columns of `buffer.cells`, with a row for each dimension: cells touched from first to last, the tuple's own."""
 
 FARTHEST = 2.0**50
@@ -118,6 +121,13 @@ def mixed(first, second):
 
 
 @kernel
+def twist(bits, words):
+    """What a value that must be equal changes in the slots of a tuple: bits above those of the bucket."""
+    seed = Seed(words[0], words[1], words[2], words[3])
+    return np.int64(seeded(np.uint64(np.int64(bits)), seed) & np.uint64((SLOTS - 1) & ~BUCKET_MASK))
+
+
+@kernel
 def one_cell(cells, dimension, cell):
     """A tuple touches its own cell only."""
     cells[dimension, FIRST_CELL], cells[dimension, LAST_CELL], cells[dimension, OWN_CELL] = cell, cell, cell
@@ -139,12 +149,12 @@ def find_slots(me, owner, k, buffer):
     found = 0
     for first in range(cells[0, FIRST_CELL], cells[0, LAST_CELL] + 1):
         for second in range(cells[1, FIRST_CELL], cells[1, LAST_CELL] + 1):
-            slot = number_of(first, second, cells[0, KEY_BUCKET])
+            slot = number_of(first, second, cells[0, KEY_BUCKET]) ^ cells[0, TWIST]
             if owner[slot & BUCKET_MASK] == me:
                 found += 1
                 slots[k, found] = slot
     slots[k, 0] = found
-    slot = number_of(cells[0, OWN_CELL], cells[1, OWN_CELL], cells[0, KEY_BUCKET])
+    slot = number_of(cells[0, OWN_CELL], cells[1, OWN_CELL], cells[0, KEY_BUCKET]) ^ cells[0, TWIST]
     buffer.own_slot[k] = slot if owner[slot & BUCKET_MASK] == me else -1
 
 

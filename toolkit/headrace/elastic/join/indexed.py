@@ -22,6 +22,7 @@ from headrace.elastic.join.join_kernel import GROUP
 from headrace.elastic.join.shape import Band, JoinShape, Side, Term
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import CACHE_LINE, padded_cells, read_cell, reserved
+from headrace.memory.seeded import draw_seed
 
 MOST_BLOCKS = 1 << 25
 MOST_TERMS = 2
@@ -33,6 +34,8 @@ FACTORS = (0x609FD4D5, 0x48F086D3)
 STATE = ("left_cells", "right_cells", "left_pool", "right_pool", "pools", "taken", "own")
 """Fields of the state, besides those of every join; see `index_kernel`."""
 
+_SEED = draw_seed()
+"""Of this process: all instances of a run find a value in one cell."""
 _LEAST_WIDTH = 1e-290
 _OWN_WORDS = 16
 _HEADER_BYTES = 16
@@ -203,7 +206,8 @@ def index_scratch(shape: JoinShape, widths: list[int | float]) -> dict[str, np.n
         "own_slot": np.zeros(GROUP, np.int64),
         "slots": np.zeros((GROUP, SPAN**MOST_TERMS + 1), np.int64),
         "float_bits": np.zeros(1, np.float64),
-        "cells": np.zeros((MOST_TERMS, 4), np.int64),
+        "cells": np.zeros((MOST_TERMS, 5), np.int64),
+        "seed": np.array(_SEED, np.uint64),
     }
     for number, term in enumerate(shape.index):
         if term.kind == "band":
@@ -330,7 +334,7 @@ def _holds_text(shape: JoinShape, side: Side, probing: Value, values: list[str])
 
 def _cell_lines(shape: JoinShape, side: Side) -> list[str]:
     """Write which cells a tuple touches in each dimension, its own, and the bucket of its key."""
-    lines = []
+    lines = ["cells[0, TWIST] = 0"]
     for number, term in enumerate(shape.index):
         if term.kind == "keys":
             key = f"np.int64(buffer.{side.keys}[k])"
@@ -346,14 +350,16 @@ def _cell_lines(shape: JoinShape, side: Side) -> list[str]:
         if term.kind == "equal" and is_float:
             lines += [
                 "buffer.float_bits[0] = value + 0.0",  # -0.0 becomes 0.0
-                f"one_cell(cells, {number}, fold(buffer.float_bits.view(np.int64)[0]))",
+                "bits = buffer.float_bits.view(np.int64)[0]",
             ]
         elif term.kind == "equal":
-            lines.append(f"one_cell(cells, {number}, fold(np.int64({value})))")
+            lines.append(f"bits = np.int64({value})")
         else:
             number_as_float = "value" if is_float else f"np.float64({value})"
             reach = f"buffer.{_reach(number)}"
             lines.append(f"cells_around(cells, {number}, {number_as_float}, {reach}[0], {reach}[1])")
+        if term.kind == "equal":
+            lines += [f"one_cell(cells, {number}, fold(bits))", "cells[0, TWIST] ^= twist(bits, buffer.seed)"]
     return lines
 
 
