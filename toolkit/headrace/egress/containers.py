@@ -24,6 +24,7 @@ from headrace.memory.arena import COUNT, FIRST
 from headrace.reference.containers import first_value
 
 MOST_ELEMENTS = 2**31 - 1
+"""Of a column of lists: Arrow counts them in 32 bits."""
 
 
 def stride_of(kind: Kind) -> int:

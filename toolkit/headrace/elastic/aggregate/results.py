@@ -16,8 +16,6 @@ from headrace.expressions.rows import cast, take
 from headrace.ingress.columns import as_arrow, from_values
 from headrace.ingress.keys import KeyDictionary
 
-"""Arrow's lists count them in 32 bits."""
-
 
 class AggregateResults(KeyedResults):
     """Rows (ts, keys, aggregates).
