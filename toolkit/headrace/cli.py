@@ -368,9 +368,9 @@ def _demo(asked: argparse.Namespace) -> int:
 
 def _run(asked: argparse.Namespace) -> int:
     from headrace.apps import APPS
-    from headrace.apps.command import Request, run
+    from headrace.apps.command import Asked, run
 
-    names = {name for name in vars(Request(asked.app, asked.out)) if name not in ("options", "app", "out")}
+    names = {name for name in vars(Asked(asked.app, asked.out)) if name not in ("options", "app", "out")}
     own = {option.name for option in APPS[asked.app].options}
     names -= own
     for name, options in _own_options().items():
@@ -380,7 +380,7 @@ def _run(asked: argparse.Namespace) -> int:
         if getattr(asked, name) is not None and getattr(APPS[asked.app], name) is None:
             raise _Usage(f"--{name}: {asked.app} has no window {name}; leave it out")
     run(
-        Request(
+        Asked(
             app=asked.app,
             out=asked.out,
             options={name: getattr(asked, name) for name in own},

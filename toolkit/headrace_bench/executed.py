@@ -123,7 +123,7 @@ class Executed:
                 touch(array[array.size * me // threads :][: count * batch])
 
     def _fill_gate(self) -> None:
-        gate, sources, done = self.operator.gate, self.operator.inlets[0]._source.kernels, 0
+        gate, sources, done = self.operator.gate, self.operator.sources, 0
         while done < self.rows:
             taken = sources.add(gate, 0, self.ts, done, self.rows - done, done)
             assert taken > 0, "the gate does not take all events"

@@ -115,8 +115,7 @@ class Pipelined:
         return np.concatenate(parts)
 
     def _fill_gate(self, ts: np.ndarray) -> None:
-        (inlet,) = self.section.inlets
-        gate, sources, done = self.section.gate, inlet._source.kernels, 0
+        gate, sources, done = self.section.gate, self.section.sources, 0
         self.rows = len(ts)
         while done < self.rows:
             taken = sources.add(gate, 0, ts, done, self.rows - done, done)

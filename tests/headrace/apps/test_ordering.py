@@ -21,7 +21,7 @@ import pytest
 import headrace as hr
 from headrace import cli
 from headrace.apps import APPS
-from headrace.apps.command import Request, run
+from headrace.apps.command import Asked, run
 from headrace.apps.compare import first_difference
 from support import ordered_tables
 from support.ordered_applications import CATEGORIES, HOUR, MOST, NAMES, PARAMETERS, expected, nasty
@@ -56,7 +56,7 @@ class Application:
         pq.write_table(table, given)
         options = self.parameters | (options or {})
         size = options.pop("size", None)
-        report = run(Request(self.name, out, left=given, right=self.right, size=size, options=options, **flags))
+        report = run(Asked(self.name, out, left=given, right=self.right, size=size, options=options, **flags))
         return Path(out).read_bytes(), report
 
     def check(self, content, tables, **given):

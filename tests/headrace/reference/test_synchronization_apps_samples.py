@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.apps.command import Request, run
+from headrace.apps.command import Asked, run
 from headrace.apps.compare import first_difference
 from headrace.reference.synchronization_apps import LEVELS, outlier, smarthome
 from headrace_datasets import connections, plugs
@@ -105,7 +105,7 @@ def from_file_to_file(name, table, folder, **flags):
     pq.write_table(table, folder / "in.parquet")
     contents = []
     for more in ({}, {"threads": 2, "leaves": 2}, {"leaves": 3, "plan": "chain", "sources": 4, "heartbeat": 7}):
-        run(Request(name, str(folder / "out.parquet"), left=str(folder / "in.parquet"), options=flags, **more))
+        run(Asked(name, str(folder / "out.parquet"), left=str(folder / "in.parquet"), options=flags, **more))
         contents.append((folder / "out.parquet").read_bytes())
     assert contents[0] == contents[1] == contents[2]
     return pq.read_table(folder / "out.parquet")

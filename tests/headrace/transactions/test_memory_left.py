@@ -20,6 +20,7 @@ import headrace as hr
 from headrace.errors import HeadraceError
 from headrace.runtime.gated_section import GatedSection
 from headrace.transactions.section import TransactionSection
+from support.workloads import HANG_S, Steered
 
 ROWS = 20_000
 FEW, MANY = 12, 50
@@ -53,8 +54,8 @@ def fail(e, t):
     t.emit(o=0)
 
 
-def ledger(function):
-    return hr.stream(EVENTS, event_time="ts").transact(function, emits={"o": "int64"})
+def ledger(function, source=EVENTS):
+    return hr.stream(source, event_time="ts").transact(function, emits={"o": "int64"})
 
 
 def one_run(number):
@@ -65,10 +66,13 @@ def one_run(number):
             ledger(fail).to_arrow(scheme=scheme, **options)
         return
     function = (move, collect)[number % 2]
-    with ledger(function).start(scheme=scheme, snapshot_every=5_000, **options) as run:
+    held_back = Steered(EVENTS, [ROWS // 2] * 2)
+    with ledger(function, held_back).start(scheme=scheme, snapshot_every=5_000, **options) as run:
+        held_back.let()
         run.reconfigure(threads=2, scheme=SCHEMES[number % 3])
         taken = run.snapshot()
-        run.wait()
+        held_back.let_all()
+        assert run.wait(HANG_S)
         assert run.to_arrow().num_rows == ROWS and len(run.snapshots) == 2
         name, rows = ("held", 100_000) if function is move else ("seen", 1_000)
         assert all(tables[name].to_arrow().num_rows == rows for tables in (taken, run.tables))
@@ -126,7 +130,7 @@ def test_planted_leaks_are_found(leak, monkeypatch):
     gc.collect()
 
 
-def what_is_left(scheme):
+def what_is_left(scheme, patience_s=HANG_S):
     """Of a run that is over, whose tables somebody has: which of its parts are there, though nobody collects cycles."""
     gc.collect()
     gc.disable()
@@ -139,7 +143,7 @@ def what_is_left(scheme):
         tables = run.tables
         wanted = tables["held"].to_arrow()
         del section, parts, run
-        end = time.monotonic() + 1.0
+        end = time.monotonic() + patience_s
         while any(ref() is not None for ref in refs.values()) and time.monotonic() < end:  # its last threads end
             time.sleep(0.01)
         assert tables["held"].to_arrow().equals(wanted)
@@ -155,4 +159,4 @@ def test_property_memory_goes_with_the_run(scheme):
 
 def test_planted_circle_is_found(monkeypatch):
     monkeypatch.setattr(TransactionSection, "let_go", GatedSection.let_go)
-    assert what_is_left("chains") == ["rows", "sets", "section"]
+    assert what_is_left("chains", 1.0) == ["rows", "sets", "section"]

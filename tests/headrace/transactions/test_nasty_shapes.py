@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.errors import NotSupportedError, RunStoppedError
+from headrace.errors import NotSupportedError
 from headrace.reference import transactions as reference
 from headrace.transactions.control import SHARINGS
 from planted_mistakes import planted
 from support.transacted import in_engine, in_python, plain
-from support.workloads import HANG_S
+from support.workloads import HANG_S, Steered
 
 N = 20_000
 ROWS = 1_000
@@ -205,17 +205,16 @@ def test_agree_changes_while_it_runs(shape):
     function, make = SHAPES[shape]
     events, rng, made = make(), random.Random(shape), 0
     wanted, tables = in_python([function], events, EMITS)
-    ledger = hr.stream(events, event_time="ts").transact(function, emits=EMITS)
     for _ in range(int(os.environ.get("HEADRACE_CHANGES", "2"))):
         first = drawn(rng, function)
+        source = Steered(events, [events.num_rows - 100])  # the last ones come when all has been changed
+        ledger = hr.stream(source, event_time="ts").transact(function, emits=EMITS)
         with ledger.start(max_threads=8, rate=100_000, max_delay="1ms", **first) as run:
+            source.let()
             for _ in range(rng.randrange(2, 6)):
-                try:
-                    asked = run.reconfigure(**drawn(rng, function))
-                    made += asked.wait(HANG_S).outcome == "done"
-                except RunStoppedError:
-                    break
+                made += run.reconfigure(**drawn(rng, function)).wait(HANG_S).outcome == "done"
             run.rate = None
+            source.let_all()
             assert run.wait(HANG_S), f"{shape}, begun with {first}: it hangs"
             assert run.to_arrow().to_pylist() == wanted, f"{shape}, begun with {first}: other rows"
             for name, rows in tables.items():

@@ -20,7 +20,7 @@ def _is_time(kind: pa.DataType) -> bool:
     return pa.types.is_timestamp(kind) or pa.types.is_integer(kind)
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text_kind(kind: pa.DataType) -> bool:
     return is_text(plain_type(kind))
 
 
@@ -44,13 +44,13 @@ def read_whole(text: str, most: int) -> int | None:
 
 KINDS: dict[str, Callable[[pa.DataType], bool]] = {
     "timestamp or integer": _is_time,
-    "text": _is_text,
+    "text": is_text_kind,
     "integer": pa.types.is_integer,
     "float": pa.types.is_floating,
     "number": _is_number,
     "bool": pa.types.is_boolean,
-    "integer or text": lambda kind: pa.types.is_integer(kind) or _is_text(kind),
-    "timestamp or text": lambda kind: pa.types.is_timestamp(kind) or _is_text(kind),
+    "integer or text": lambda kind: pa.types.is_integer(kind) or is_text_kind(kind),
+    "timestamp or text": lambda kind: pa.types.is_timestamp(kind) or is_text_kind(kind),
     "list of integers": _is_list_of_integers,
 }
 """What a column may be asked to be -> whether a type is that."""

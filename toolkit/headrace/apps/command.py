@@ -47,7 +47,7 @@ DEFAULT_EVERY = 100_000
 
 
 @dataclass
-class Request:
+class Asked:
     """What was asked for on the command line; the names are the flags'."""
 
     app: str
@@ -123,7 +123,7 @@ def _is_decimal(text: str) -> bool:
     return digits.isascii() and digits.isdecimal() and bool(whole)
 
 
-def run(request: Request) -> dict[str, Any]:
+def run(request: Asked) -> dict[str, Any]:
     """Run an application to its end.
 
     Returns
@@ -190,12 +190,12 @@ def run(request: Request) -> dict[str, Any]:
     return report
 
 
-def claim_of(request: Request) -> int:
+def claim_of(request: Asked) -> int:
     """Tuples of a pipeline that a worker claims at a time: what is asked for, as far as it goes."""
     return DEFAULT_CLAIM if request.batch is None else min(request.batch, MOST_CLAIM)
 
 
-def checkpoint_options(request: Request) -> dict[str, Any]:
+def checkpoint_options(request: Asked) -> dict[str, Any]:
     """What `start` is told of checkpoints: where a run has died before its first one, it begins again."""
     folder, resume = request.checkpoint, request.resume
     if folder is None and request.every is not None:
@@ -227,7 +227,7 @@ def read_plan(text: str | None) -> str | Plan:
         raise ParameterError(f"--plan {text!r}: {error}") from None
 
 
-def _check_engine(app: App, request: Request) -> None:
+def _check_engine(app: App, request: Asked) -> None:
     """Refuse what only another engine's applications have."""
     for engine, names in ENGINE_OPTIONS.items():
         for name in names:
@@ -266,7 +266,7 @@ def _why_not(app: App, engine: str, name: str) -> str:
     return f"{app.name} is an ordered pipeline: {OrderedOptions.lacks[name]}"
 
 
-def _check_paths(app: App, request: Request) -> None:
+def _check_paths(app: App, request: Asked) -> None:
     if request.left is None and app.default_input is None:
         raise ParameterError(f"{app.name} needs an input; give --in FILE.parquet")
     if app.has_right and request.right is None:
@@ -418,7 +418,7 @@ def _follow(started: Any, name: str, rows: int, feeds: int) -> None:
             bar.update(min(rows, operator.processed // feeds) - bar.n)
 
 
-def summarize(started: Any, app: App, rows: int, request: Request) -> dict[str, Any]:
+def summarize(started: Any, app: App, rows: int, request: Asked) -> dict[str, Any]:
     """Make the report of a finished run."""
     metrics = started.metrics()
     operator = next(iter(metrics.operators.values()))

@@ -18,6 +18,7 @@ from headrace.apps.pipeline_options import BUCKETS, in_unit
 from headrace.errors import ParameterError
 from headrace.plan.steps import Step
 from headrace.reference import ordering_apps as reference
+from headrace.stream.streams import with_step
 
 
 def build(sales: hr.Stream, categories: pa.Table, buckets: int) -> hr.Stream:
@@ -54,7 +55,7 @@ def build(sales: hr.Stream, categories: pa.Table, buckets: int) -> hr.Stream:
 
     numbers = ("first", "day", "sum", "days", "sx", "sy", "sxx", "sxy")
     return (
-        sales._with_step(Categorized.of(categories))
+        with_step(sales, Categorized.of(categories))
         .ordered()
         .filter(known)
         .map(daily, emits={"category": "int64", "day": "int64", "amount": "int64"})

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import headrace as hr
-from headrace.apps.app import TIME, App, _is_text
+from headrace.apps.app import TIME, App, is_text_kind
 from headrace.plan.steps import Step
 from headrace.reference import apps as reference
+from headrace.stream.streams import with_step
 
 
 def may_hedge(l, r):
@@ -27,8 +28,8 @@ def may_hedge(l, r):
 def build(trades: hr.Stream, size: str) -> hr.Stream:
     price, average = hr.col("price").cast("float64"), hr.col("average").cast("float64")
     trades = trades.select("ts", "id", "price", nd=(price - average) / average)
-    if _is_text(trades.schema.field("id").type):
-        trades = trades._with_step(Numbered("id", "code"))
+    if is_text_kind(trades.schema.field("id").type):
+        trades = with_step(trades, Numbered("id", "code"))
     else:
         trades = trades.select("ts", "id", "price", "nd", code="id")
     # The join lets pass what is near; the quotient itself decides.

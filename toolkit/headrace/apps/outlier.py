@@ -16,6 +16,7 @@ from headrace.apps.dealing import ROW, Deal
 from headrace.reference import synchronization_apps as reference
 from headrace.reference.synchronization_apps import DEVIATIONS, LEAST_SCORE, RARE
 from headrace.stream import Program
+from headrace.stream.streams import unit_of
 from headrace.windows import Duration, parse_duration
 
 MOST = (1 << 63) - 1
@@ -179,7 +180,7 @@ def program(slice: Duration = "10min") -> Program:
 
 
 def build(deal: Deal, connections: hr.Stream, slice: Duration) -> hr.Stream:
-    return program(parse_duration(slice, connections._node.unit, "--slice")).over({"connection": deal(connections)})
+    return program(parse_duration(slice, unit_of(connections), "--slice")).over({"connection": deal(connections)})
 
 
 APP = App(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.apps.app import Option, read_whole
 from headrace.ordering.stages import DEFAULT_BUCKETS, MOST_BUCKETS
 from headrace.stream import Stream
+from headrace.stream.streams import unit_of
 from headrace.windows import Duration, Window, parse_duration
 
 MOST = (1 << 31) - 1
@@ -21,12 +22,12 @@ def in_unit(stream: Stream, duration: Duration, name: str) -> int:
     >>> in_unit(hr.stream(pa.table({"ts": [1]}), event_time="ts"), "1min", "timeout")
     60000
     """
-    return parse_duration(duration, stream._node.unit, name)
+    return parse_duration(duration, unit_of(stream), name)
 
 
 def width_of(stream: Stream, size: Duration) -> int:
     """The size of an hour or a day, at least 1, in the unit of the stream's event times."""
-    return Window.parse(size, size, stream._node.unit).size
+    return Window.parse(size, size, unit_of(stream)).size
 
 
 def whole_option(name: str, default: int, help: str, most: int = MOST) -> Option:

@@ -16,6 +16,7 @@ from headrace.apps.dealing import Deal
 from headrace.errors import ParameterError
 from headrace.reference import synchronization_apps as reference
 from headrace.stream import Program
+from headrace.stream.streams import unit_of
 from headrace.windows import DEFAULT_TIME_UNIT, Duration, parse_duration
 
 PARTS = 64
@@ -189,7 +190,7 @@ def program(slice: Duration = "1h", unit: str = DEFAULT_TIME_UNIT) -> Program:
 
 
 def build(deal: Deal, loads: hr.Stream, slice: Duration) -> hr.Stream:
-    return program(slice, loads._node.unit).over({"load": deal(loads)})
+    return program(slice, unit_of(loads)).over({"load": deal(loads)})
 
 
 APP = App(

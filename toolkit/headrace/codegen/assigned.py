@@ -44,7 +44,7 @@ class _Walk:
             return _both(self.block(node.body, known), self.block(node.orelse, known))
         if isinstance(node, ast.For):
             self._read(node.iter, known)
-            begins = known | self._targets(node.target)
+            begins = known | stored_inside(node.target)
             return self._loop(node, begins, known, is_certain=_is_not_empty(node.iter))
         if isinstance(node, ast.While):
             self._read(node.test, known)
@@ -62,7 +62,7 @@ class _Walk:
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             self._check(node.target, known)
         self._read(node, known)
-        return known | self._targets(node)
+        return known | stored_inside(node)
 
     def _loop(
         self, node: ast.For | ast.While, begins: set[str], skipped: set[str] | None, is_certain: bool
@@ -84,7 +84,7 @@ class _Walk:
             name
             for part in ast.walk(node)
             if isinstance(part, ast.comprehension)
-            for name in self._targets(part.target)
+            for name in stored_inside(part.target)
         }
         for name in ast.walk(node):
             if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load):
@@ -96,8 +96,10 @@ class _Walk:
                 f"{name.id!r} may have no value here: give it one before the condition or loop that does", name
             )
 
-    def _targets(self, node: ast.AST) -> set[str]:
-        return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+def stored_inside(node: ast.AST) -> set[str]:
+    """Names that a statement gives a value, anywhere inside."""
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
 def _both(one: set[str] | None, other: set[str] | None) -> set[str] | None:

@@ -140,6 +140,18 @@ class Memory:
     most: int
 
 
+TEXT_FIELDS = ("text_prefixes", "text_addresses", "text_lengths", "text_points")
+"""Fields of a bundle with the arrays of an `OrderedTexts`, by id of a string."""
+HELD_FIELD = "text_held"
+"""The one that kernels write: when a state held the string last."""
+LITERALS = "text_literals"
+"""The field with the ids of the strings that functions name."""
+NO_TEXT = ""
+"""The first of these, so its id is 0: what is zero at first is an empty string."""
+TEMPORARIES = 32
+"""Containers that a function may make in passing."""
+
+
 @dataclass(frozen=True)
 class Texts:
     """How a kernel knows strings: by ids, of which equal strings have equal ones.

@@ -5,8 +5,8 @@ as one unit, the loop is compiled again for each query: 16 s of 20 for a transac
 an entry of the generated module by its address, under Numba's own calling convention, so that an exception passes
 through it as through any call; what it costs is an indirect call, of some 2 ns, and that nothing is inlined across it.
 
-A bundle whose fields differ from program to program is given to the loop as a plain address (`opaque`), which is what
-a bundle is to a kernel anyway (`memory.bundle`).
+A bundle whose fields differ from program to program is given to the loop as a plain address (`memory.bundle.opaque`), which
+is what a bundle is to a kernel anyway.
 
 Without the compiler an address is the number of a Python function.
 """
@@ -25,14 +25,10 @@ from numba.extending import intrinsic
 
 from headrace.codegen.text import indent
 from headrace.kernel import JIT, compile_now
+from headrace.memory.bundle import is_bundle, opaque
 
 _functions: dict[int, Callable] = {}
 _numbers = itertools.count(1)
-
-
-def opaque(bundle: Any) -> Any:
-    """Return what the loop is given for a bundle that it does not look into: keep the bundle itself alive."""
-    return bundle._address if JIT else bundle
 
 
 def address_of(function: Any, arguments: tuple) -> int:
@@ -178,6 +174,6 @@ class Looped:
     def _seen(self, arguments: tuple) -> tuple:
         """The arguments as the loop sees them."""
         return tuple(
-            opaque(value) if name in self._hidden and hasattr(value, "_address") else value
+            opaque(value) if name in self._hidden and is_bundle(value) else value
             for name, value in zip(self._names, arguments, strict=True)
         )

@@ -23,7 +23,8 @@ from headrace.ingress.keys import KeyDictionary
 from headrace.memory.arena import COUNT, FIRST
 from headrace.reference.containers import first_value
 
-_MOST_ELEMENTS = 2**31 - 1
+MOST_ELEMENTS = 2**31 - 1
+"""Of a column of lists: Arrow counts them in 32 bits."""
 
 
 def stride_of(kind: Kind) -> int:
@@ -62,10 +63,10 @@ def as_column(words: np.ndarray, offsets: np.ndarray, kind: Container, texts: Ke
     """
     stride = stride_of(kind)
     bounds = offsets // stride
-    if bounds[-1] > _MOST_ELEMENTS:
+    if bounds[-1] > MOST_ELEMENTS:
         raise OverflowInputError(
             f"results that are ready at one time have {bounds[-1]:,} elements of {kind!r} in one column, more than the"
-            f" {_MOST_ELEMENTS:,} that a column of Arrow holds: emit shorter ones, or use smaller windows"
+            f" {MOST_ELEMENTS:,} that a column of Arrow holds: emit shorter ones, or use smaller windows"
         )
     bounds = pa.array(bounds.astype(np.int32))
     entries = words.reshape(-1, stride)

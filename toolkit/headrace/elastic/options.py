@@ -10,14 +10,13 @@ from headrace.elastic.configuration import Configuration, check_threads, resolve
 from headrace.errors import ParameterError
 from headrace.gates.variants import check_gate
 from headrace.progress import END_OF_TIME
-from headrace.runtime.options import RunOptions, check_named, pool_size, whole
+from headrace.runtime.options import DEFAULT_MAX_STATE, RunOptions, check_named, pool_size, whole
 
 DEFAULT_CAPACITY = 1 << 14
 ONE_SOURCE_CAPACITY = 1 << 17
 """A thread that works for longer than it takes to wake it; more sources, or another gate, would take memory for each."""
 DEFAULT_BOUND_NS = 1_000_000
 DEFAULT_MAX_KEYS = 1 << 24
-DEFAULT_MAX_STATE = 1 << 35  # of addresses; memory is taken when it is written
 MOST_CAPACITY = 1 << 26  # beyond, the gates' arrays alone are larger than most machines' memory
 MOST_BOUND_NS = 1 << 62
 MOST_KEYS = 1 << 30  # ids of keys are 32 bits, and reach up to twice as many

@@ -25,9 +25,8 @@ from headrace.elastic.epochs import ControlArrays
 from headrace.elastic.spread import Spread
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
+from headrace.runtime.changes import SPARE_CONFIGURATIONS
 from headrace.runtime.sections import Capabilities, Completion, Control
-
-SPARE_CONFIGURATIONS = 8
 
 
 class Reconfiguration:

@@ -20,7 +20,7 @@ from headrace.elastic.hot_keys import hottest
 from headrace.elastic.measuring import RECORDS_HELD, count_places, measure
 from headrace.elastic.options import ElasticOptions
 from headrace.elastic.program import Program
-from headrace.elastic.reconfiguration import SPARE_CONFIGURATIONS, Reconfiguration
+from headrace.elastic.reconfiguration import Reconfiguration
 from headrace.errors import HeadraceError, OverflowInputError
 from headrace.gates.membership_kernel import VERSION
 from headrace.ingress.store import Store, allocate_directories
@@ -31,6 +31,7 @@ from headrace.metrics.snapshot import OperatorMetrics
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.references import BUCKETS
+from headrace.runtime.changes import SPARE_CONFIGURATIONS
 from headrace.runtime.gate_inlet import GateInlet
 from headrace.runtime.gated_section import GatedSection
 from headrace.runtime.sections import Moment

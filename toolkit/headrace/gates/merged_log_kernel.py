@@ -34,7 +34,7 @@ Ordering    A1 write ring, A2 store_release HEAD, A3 store_release MARK
             F1 (loser) AGAIN := 1, fence, read FLAG
             F2 (holder) FLAG := 0, fence, read AGAIN
                     one of them sees the other: what was published while
-                    somebody merged is merged by him or by the loser
+                    somebody merged is merged there or by the loser
             J1 store_release CURSOR, J2 store_release READING
                     who sees the activation sees where it starts. An id, not a
                     flag: who left and is back at once notices

@@ -45,6 +45,10 @@ PAGE = 256
 _SIGN = np.uint64(1 << 63)
 
 
+MAX_TEXTS = 1 << 24
+"""Strings that may be in use at one time in an engine that has no `max_keys`."""
+
+
 class OrderedTexts(KeyDictionary):
     """A dictionary of strings, and arrays by id that kernels read.
 

@@ -14,8 +14,8 @@ State       ARENA   word 0: words handed out, word 1: its size, from word SEED t
                     (a cache line of its own); blocks begin at word CELL
             FREE    by owner and class: a free block's place, 0 if there is none; its
                     first word is the next one's place. `lists` of an owner is where
-                    his begin: owner * CLASSES. Word FREE_WORDS of them is how many
-                    words all his free blocks have (there is no block of that class)
+                    the owner's begin: owner * CLASSES. Word FREE_WORDS of them is how many
+                    words all its free blocks have (there is no block of that class)
             HEADS   FIRST  the block, 0: none
                     CLASS  its class in the low bits, above them what a container says
                     COUNT  elements or entries

@@ -156,6 +156,16 @@ def by_reference(fields: type) -> Any:
     return Bundle
 
 
+def is_bundle(value: Any) -> bool:
+    """Whether it is a bundle of arrays."""
+    return hasattr(value, "_address")
+
+
+def opaque(bundle: Any) -> Any:
+    """Return what a kernel is given for a bundle that it does not look into: keep the bundle itself alive."""
+    return bundle._address if JIT else bundle
+
+
 @functools.cache
 def _named(names: tuple[str, ...]) -> Any:
     fields = NamedTuple("Named", [(name, np.ndarray) for name in names])  # type: ignore[misc]

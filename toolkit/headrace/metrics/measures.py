@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.errors import ParameterError
+from headrace.metrics.by_worker import load_variation
 
 KINDS = ("counter", "gauge", "histogram", "text")
 BY = (None, "worker", "source", "bucket", "stage", "node", "tag", "size")
@@ -165,6 +166,12 @@ NEEDED = (PROCESSED, ADDED, RESULTS)
 """What every operator measures."""
 
 LATENCY = Measure("latency", "ns", "Of results, since the start.", "histogram", label="latency of results")
+WORK = Measure("load", "microseconds of work", "Work of each worker.", "counter", by="worker", exported="worker_load")
+"""The load of an engine whose workers do not own keys."""
+WORK_VARIATION = Measure(
+    "imbalance_cv", "fraction", "Coefficient of variation of the workers' working time.", label="imbalance (cv)",
+    shown="figure", between=load_variation,
+)  # fmt: skip
 LOAD = Measure("load", "updates", "Load of each worker.", "counter", by="worker", exported="worker_load")
 BUSY = Measure(
     "busy_ns", "ns", "Working.", "counter", by="worker", part_of="time", label="busy", shown="column"

@@ -16,7 +16,17 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.codegen import placed
-from headrace.codegen.bindings import Binding, FieldBinding, Memory, Texts, Unreadable
+from headrace.codegen.bindings import (
+    LITERALS,
+    NO_TEXT,
+    TEMPORARIES,
+    TEXT_FIELDS,
+    Binding,
+    FieldBinding,
+    Memory,
+    Texts,
+    Unreadable,
+)
 from headrace.codegen.capture import CapturedFunction, capture
 from headrace.codegen.functions import GeneratedFunction, specialise
 from headrace.codegen.kinds import Kind
@@ -29,12 +39,6 @@ from headrace.ordering.words import FIRST_COLUMN
 
 KERNEL_WORDS = ("me", "c", "s", "l", "r", "k", "owner", "ts")
 """Parameters of every function: the record at `r`, the state at `k`, whose free lists begin at `owner`."""
-NO_TEXT = ""
-"""The first literal, so its id is 0."""
-TEXT_FIELDS = ("text_prefixes", "text_addresses", "text_lengths", "text_points", "text_held")
-LITERALS = "text_literals"
-TEMPORARIES = 32
-"""Containers that a function may make in passing."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +157,7 @@ def bind(stages: Sequence[Stage], schema: pa.Schema, event_time: str, debug: boo
     FunctionError
         With the line of what cannot be compiled.
     """
-    texts = Texts(*(f"s.{name}" for name in TEXT_FIELDS[:-1]), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT])
+    texts = Texts(*(f"s.{name}" for name in TEXT_FIELDS), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT])
     memory = Memory(
         arena="s.arena",
         free="s.arena_free",

@@ -17,7 +17,7 @@ State       by stage  TAIL records appended, HEAD claimed, NEXT drained; DRAININ
                       COUNT outputs, PASSED of them
             the last stage passes on to the result ring 0 of `egress.rings`
 Invariants  I1  NEXT <= HEAD <= TAIL <= NEXT + ring: what was claimed has a slot, so an
-                output always fits, and nobody waits with one in his hands
+                output always fits, and no worker waits with one in its hands
             I2  who has DRAINING alone writes NEXT, PASSED, and the TAIL, PROGRESS,
                 END_AT and queues of the next stage: one producer for each ring
             I3  a slot belongs to who runs its records until DONE, then to who has
@@ -33,10 +33,10 @@ Ordering    W1 outputs and the slot are written, W2 store_release DONE, W3 fence
                     W2 -> D2: outputs are read whole
                     Nothing is stranded (figure 4 of the paper with the fences that it
                     needs): of W3 and the D6 of whoever drains one is first. If D6, W4
-                    sees his NEXT, and goes on. If W3, his D7 sees DONE. Without the
+                    sees that NEXT, and goes on. If W3, that D7 sees DONE. Without the
                     fences both may miss it
                     a slot that W4 looked at may be in its next round: then NEXT has
-                    moved on after W3, and his D7 is still to come
+                    moved on after W3, and the drainer's D7 is still to come
                     in place: E1 load_acquire NEXT is the claim's first record, so D4 of all before it
                     was seen, and neither NEXT nor the next TAIL moves until it is done; E2 exchange
                     DRAINING 0 -> 1, as D1; the outputs are written behind TAIL, where nobody looks
@@ -48,7 +48,7 @@ Progress    A stage whose next ring is full is drained again by whoever makes ro
             `flush` goes upstream as long as something moved (D5, D6 and W4, D1 to D7 for the
             stage before: the same argument with room in place of DONE). Where the result
             ring is full, workers wait for the collector.
-            With `reorder="lock"` who has outputs waits for his turn to drain.
+            With `reorder="lock"` a worker with outputs waits for its turn to drain.
 Source      Prasaad, Ramalingam and Rajan, section 3 and figure 4, which assumes sequential
             consistency
 Checked     tests/headrace/ordering/test_interleave.py
@@ -519,7 +519,7 @@ def drain_on(c, o, stage, passed, made):
 
 @kernel
 def drain_in_turn(c, o, stage):
-    """The same with a lock: whoever comes waits for his turn."""
+    """The same with a lock: each waits for its turn."""
     ticket = fetch_add(c.stage, cell(stage, TICKETS), 1)
     spins = 0
     while load_acquire(c.stage, cell(stage, DRAINING)) != ticket:

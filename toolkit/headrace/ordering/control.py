@@ -66,6 +66,7 @@ from headrace.ordering.words import (
     WORK_WORDS,
 )
 from headrace.progress import MIN_TIME
+from headrace.runtime.changes import CHANGES_KEPT, SPARE_CONFIGURATIONS
 from headrace.workers.changes_kernel import THREADS
 from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT
 
@@ -76,8 +77,6 @@ QUEUE_KINDS = {"hybrid": HYBRID, "partitioned": BY_PARTITION, "shared": SHARED}
 REORDERS = {"nonblocking": NONBLOCKING, "lock": LOCKED}
 _KINDS = {"partitioned": PARTITIONED, "stateful": STATEFUL}
 
-SPARE_CONFIGURATIONS = 8
-CHANGES_KEPT = 256
 POOL_WORDS = 1 << 32
 """Addresses for outputs that wait, less where the system grants less; memory is taken when it is written."""
 _LEAST_POOL_WORDS = 1 << 20

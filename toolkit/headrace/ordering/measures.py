@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from headrace.metrics.by_worker import load_variation
 from headrace.metrics.measures import (
     ADDED,
     HOLDS_BACK,
@@ -11,6 +10,8 @@ from headrace.metrics.measures import (
     PROCESSED,
     RESULTS,
     WATERMARK_GAP,
+    WORK,
+    WORK_VARIATION,
     WORKER_TIME,
     Measure,
 )
@@ -20,7 +21,6 @@ PROCESSING = Measure(
     label="processing latency",
 )  # fmt: skip
 """The paper's processing latency; `LATENCY` is end to end, from the arrival of the tuple."""
-LOAD = Measure("load", "microseconds of work", "Work of each worker.", "counter", by="worker", exported="worker_load")
 TAKEN = Measure("taken", "tuples", "Tuples that each stage has run.", "counter", by="stage", shown="column")
 BACKLOG = Measure("backlog", "tuples", "Tuples that wait before each stage.", by="stage")
 WAITING = Measure("waiting", "tuples", "Tuples in or behind each stage whose outputs are not passed on.", by="stage")
@@ -41,14 +41,10 @@ FALLBACKS = Measure(
     "fallbacks", "decisions", "Of these, how often the choice had nothing to do, and the last stage that had was taken.",
     "counter", rate="fallbacks_per_s", shown="column",
 )  # fmt: skip
-IMBALANCE = Measure(
-    "imbalance_cv", "fraction", "Coefficient of variation of the workers' working time.", label="imbalance (cv)",
-    shown="figure", between=load_variation,
-)  # fmt: skip
 STATE_BYTES = Measure("state_bytes", "bytes", "Memory of the stages' states.", shown="column")
 
 MEASURES = (
-    PROCESSED, LATENCY, PROCESSING, ADDED, RESULTS, DECISIONS, FALLBACKS, IMBALANCE, STATE_BYTES, LOST_WAKEUPS, HOLDS_BACK,
-    WATERMARK_GAP, LOAD, *WORKER_TIME, TAKEN, BACKLOG, WAITING, AT_WORK, STAGE_TIME, COST, SELECTIVITY, DELEGATED,
+    PROCESSED, LATENCY, PROCESSING, ADDED, RESULTS, DECISIONS, FALLBACKS, WORK_VARIATION, STATE_BYTES, LOST_WAKEUPS, HOLDS_BACK,
+    WATERMARK_GAP, WORK, *WORKER_TIME, TAKEN, BACKLOG, WAITING, AT_WORK, STAGE_TIME, COST, SELECTIVITY, DELEGATED,
 )  # fmt: skip
 """In the order in which histories show them."""

@@ -9,14 +9,21 @@ from headrace.errors import ParameterError
 from headrace.names import instead
 from headrace.ordering.control import OWN_POLICY, QUEUE_KINDS, REORDERS, SCHEDULES, Configuration
 from headrace.ordering.words import MOST_BATCH
-from headrace.runtime.options import RunOptions, check_named, largest_count, pool_size, read_changes, whole
+from headrace.runtime.options import (
+    DEFAULT_MAX_STATE,
+    RunOptions,
+    check_named,
+    largest_count,
+    pool_size,
+    read_changes,
+    whole,
+)
 from headrace.windows import parse_seconds
 
 DEFAULT_SCHEDULE = "ct"
 DEFAULT_BATCH = 64
 DEFAULT_CAPACITY = 1024
 MOST_CAPACITY = 1 << 20
-DEFAULT_MAX_STATE = 1 << 35
 _PLANNED = ("threads", "schedule", "batch")
 
 

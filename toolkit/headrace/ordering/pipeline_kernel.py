@@ -9,7 +9,7 @@ compiled once for all pipelines; what a pipeline's functions do it calls by addr
     end_stage(me, c, s, l, stage, position)       what it does at the end of the stream
     choose_own(me, c, s, l)                       the stage that a schedule of the user's takes
 
-Progress    Nobody waits while there is something that he may do: who finds no stage
+Progress    Nobody waits while there is something to do: who finds no stage
             schedulable drains what can be drained, and sleeps only if there is neither a
             record in the gate with room for it, nor a schedulable stage. Who makes one
             schedulable wakes the others (`wake`), a source does when it adds records
@@ -79,7 +79,7 @@ def has_work(g, c):
 
 @kernel
 def wake(g, c):
-    """After a stage was worked at: wake who sleeps, if there is something for him."""
+    """After a stage was worked at: wake a worker that sleeps, if there is something for it."""
     if load_relaxed(g.words, READERS_WAITING) != 0 and has_work(g, c):
         signal(g.words, READERS_WAITING, g.event, DATA_EVENT)
 

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from headrace.codegen.bindings import HELD_FIELD, LITERALS, TEMPORARIES, TEXT_FIELDS
 from headrace.codegen.functions import explain_failure, translate_error
 from headrace.codegen.placed import write_first_values
 from headrace.codegen.text import python_name
 from headrace.egress.containers import state_objects, word_object
 from headrace.errors import DisorderError, FunctionError, HeadraceError, SchemaError
-from headrace.ingress.ordered_texts import OrderedTexts
+from headrace.ingress.ordered_texts import MAX_TEXTS, OrderedTexts
 from headrace.ingress.times import time_text
 from headrace.memory.arena import HANDED_OUT, HEAD, allocate_arena, used_bytes
 from headrace.memory.atomics import CELL
@@ -22,7 +23,7 @@ from headrace.memory.cells import publish_cell, read_cell
 from headrace.memory.maps_kernel import map_find
 from headrace.memory.own_words import own_words
 from headrace.ordering import words
-from headrace.ordering.binding import LITERALS, TEMPORARIES, TEXT_FIELDS, Bound, BoundStage, bind_policy
+from headrace.ordering.binding import Bound, BoundStage, bind_policy
 from headrace.ordering.control import PipelineArrays
 from headrace.ordering.held_texts import holds_texts
 from headrace.ordering.stages import Stage
@@ -32,7 +33,6 @@ from headrace.progress import END_OF_TIME
 from headrace.windows import parse_duration
 from headrace.workers import worker_kernel
 
-MAX_TEXTS = 1 << 24
 LEAST_RECYCLED = 1 << 14
 """Ids of fewer strings are not worth looking for."""
 
@@ -99,7 +99,7 @@ class Program:
             "temporaries": np.zeros(self.workers * TEMPORARIES * HEAD, np.int64),
         }
         if self.texts is not None:
-            fields |= zip(TEXT_FIELDS, (*self.texts.arrays, self.texts.points, self.texts.held), strict=True)
+            fields |= zip((*TEXT_FIELDS, HELD_FIELD), (*self.texts.arrays, self.texts.points, self.texts.held), strict=True)
             fields[LITERALS] = self.texts.keep(self.bound.literals).astype(np.int64)
         return named(**fields)
 

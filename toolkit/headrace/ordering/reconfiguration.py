@@ -1,4 +1,4 @@
-"""Reconfiguring a pipeline: a configuration is written down and installed; each worker takes it when he chooses next."""
+"""Reconfiguring a pipeline: a configuration is written down and installed; each worker takes it when it next chooses a stage."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 from headrace.errors import ReconfigurationError
 from headrace.ordering.control import (
     SCHEDULES,
-    SPARE_CONFIGURATIONS,
     Configuration,
     PipelineArrays,
     write_configuration,
@@ -16,6 +15,7 @@ from headrace.ordering.control import (
 from headrace.ordering.options import check_schedule
 from headrace.ordering.words import MOST_BATCH
 from headrace.runtime.at_once import AtOnce
+from headrace.runtime.changes import SPARE_CONFIGURATIONS
 from headrace.runtime.options import whole
 from headrace.runtime.sections import Capabilities, Control
 

@@ -3,20 +3,20 @@
 How workers share a partitioned stage (section 4 of the paper)::
 
     HYBRID        a master queue, the ring, whose records say the how many-th of their bucket
-                  they are. Who claims records adds 1 to CLAIMED of each one's bucket. If that
-                  was 0 he runs the bucket, record after record of it, until the count is 0
-                  again; else whoever runs it does this one for him, and he goes on to the
-                  next. Records of his claim that he runs
+                  they are. A worker that claims records adds 1 to CLAIMED of each one's bucket. If that
+                  was 0 it runs the bucket, record after record of it, until the count is 0
+                  again; else the worker that runs it does this one too, and the first goes on to
+                  its next. Records of its claim that it runs
                   one after another have one output, in the slot of the first of them; those
-                  of others, and his own behind one that somebody else runs, have their own
+                  of others, and its own behind one that another worker runs, have their own
     BY_PARTITION  a worker takes a bucket that nobody has, and runs what waits there
-    SHARED        a worker runs what he claims, and waits where the bucket's turn is not his
+    SHARED        a worker runs what it claims, and waits where the bucket's turn is not its own
 
 Invariants  I1  records are claimed once: HEAD moves by compare_exchange, or its mover is
                 alone at the stage (STATEFUL: WORKERS lets one in)
             I2  a bucket is run by one worker at a time, in the order of its tickets
             I3  SERVED of a bucket is written by who runs it
-            I4  a worker has one output open at a time; he closes it before he runs a record
+            I4  a worker has one output open at a time; it closes it before it runs a record
                 that does not follow the one before it
 Ordering    H1 the tickets of the records are copied, H2 compare_exchange HEAD, H3 fetch_add
             CLAIMED + 1; the runner: H4 SERVED and the tickets are read, H5 the record is run, H6
@@ -29,12 +29,12 @@ Ordering    H1 the tickets of the records are copied, H2 compare_exchange HEAD, 
                     a record that is run next is behind NEXT, so its word of `tickets` stays;
                     those that are passed on the way to it may be of the next round, where
                     bucket and ticket, one word, are others
-                    H7 -> H3 of the next runner: he sees SERVED and the state of the keys
+                    H7 -> H3 of the next runner: it sees SERVED and the state of the keys
             of STATEFUL  fetch_add WORKERS + 1, fetch_add WORKERS - 1: the same
             of SHARED    store_release SERVED, load_acquire SERVED
-Progress    A hybrid runner goes on past his time slice, until the count is 0: nobody else
-            will. Meanwhile he drains once for every batch, so that others find room. A SHARED
-            waiter waits for a record that was claimed before his own, by somebody who
+Progress    A hybrid runner goes on past its time slice, until the count is 0: nobody else
+            will. Meanwhile it drains once for every batch, so that others find room. A SHARED
+            waiter waits for a record that was claimed before its own, by a worker that
             runs or waits for an earlier one
 Checked     tests/headrace/ordering/test_interleave.py
 """

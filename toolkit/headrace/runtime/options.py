@@ -21,6 +21,8 @@ from headrace.rates import RateSchedule, schedule_of
 PassedTime = Sequence[tuple[str, int, int, int]]
 """What the clock decided in a run: (operator, source, its rows before, time passed to)."""
 
+DEFAULT_MAX_STATE = 1 << 35
+"""``max_state`` of every engine: bytes of addresses, of which memory is taken when it is written."""
 _MEANT = {
     "parallelism": "threads", "workers": "threads", "cores": "threads", "num_threads": "threads",
     "max_workers": "max_threads", "output": "sink", "speed": "rate",

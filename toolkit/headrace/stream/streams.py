@@ -37,11 +37,6 @@ class Stream(Runnable):
 
     # -- stateless
 
-    def _with_step(self, step: Step) -> Stream:
-        schema = step.result_schema(self._node.schema)
-        check_columns(schema, [self._node.event_time], "the event time must stay")
-        return Stream(StepNode(self._node, step, schema, self._node.event_time, self._node.unit))
-
     def filter(self, condition: Expression | Callable) -> Stream:
         """Keep the tuples for which a condition holds.
 
@@ -59,8 +54,8 @@ class Stream(Runnable):
         {'ts': [2], 'a': [3]}
         """
         if isinstance(condition, Expression):
-            return self._with_step(FilterStep(condition))
-        return self._with_step(function_step("filter", condition, self.schema, self._node.event_time, {}))
+            return with_step(self, FilterStep(condition))
+        return with_step(self, function_step("filter", condition, self.schema, self._node.event_time, {}))
 
     def select(self, *columns: str, **computed: Expression | str) -> Stream:
         """Keep the columns named, and add computed or renamed ones.
@@ -83,7 +78,7 @@ class Stream(Runnable):
                 f"select({time}={computed[time]!r}): {time!r} is the event time, which orders the stream and cannot be"
                 f" computed; give the result another name, or change it before hr.stream()"
             )
-        return self._with_step(SelectStep(tuple(pairs)))
+        return with_step(self, SelectStep(tuple(pairs)))
 
     def map(self, function: Callable, **columns: str) -> Stream:
         """Compute new columns of each tuple with a compiled Python function.
@@ -109,7 +104,7 @@ class Stream(Runnable):
         >>> s.map(add, total="int64").to_arrow().to_pydict()
         {'ts': [1], 'a': [2], 'b': [3], 'total': [5]}
         """
-        return self._with_step(function_step("map", function, self.schema, self._node.event_time, columns))
+        return with_step(self, function_step("map", function, self.schema, self._node.event_time, columns))
 
     def flat_map(self, function: Callable, **columns: str) -> Stream:
         """Compute any number of tuples from each tuple, none included, with a compiled Python function.
@@ -133,7 +128,7 @@ class Stream(Runnable):
         >>> s.flat_map(halves, half="int64").to_arrow().to_pydict()
         {'ts': [1, 1, 2, 2], 'a': [5, 5, 6, 6], 'half': [0, 1, 0, 1]}
         """
-        return self._with_step(function_step("flat_map", function, self.schema, self._node.event_time, columns))
+        return with_step(self, function_step("flat_map", function, self.schema, self._node.event_time, columns))
 
     def union(self, *others: Stream) -> Stream:
         """Merge this stream with others of the same schema, in the order of their event times.
@@ -441,6 +436,21 @@ class Stream(Runnable):
         node = operator_node(spec, inputs, name)
         check_result(node, "through()")
         return Stream(node)
+
+
+def unit_of(stream: Stream) -> str:
+    """The unit of a stream's event times."""
+    return stream._node.unit
+
+
+def with_step(stream: Stream, step: Step) -> Stream:
+    """A stream with one more step, which may be one of an application's own.
+
+    It must leave the event time in the schema.
+    """
+    schema = step.result_schema(stream._node.schema)
+    check_columns(schema, [stream._node.event_time], "the event time must stay")
+    return Stream(StepNode(stream._node, step, schema, stream._node.event_time, stream._node.unit))
 
 
 def _columns(stream: Stream) -> str:

@@ -10,10 +10,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.codegen.bindings import Binding, FieldBinding, Membership, Memory, Texts
+from headrace.codegen.bindings import (
+    LITERALS,
+    NO_TEXT,
+    TEMPORARIES,
+    TEXT_FIELDS,
+    Binding,
+    FieldBinding,
+    Membership,
+    Memory,
+    Texts,
+)
 from headrace.codegen.capture import CapturedFunction, capture
+from headrace.codegen.containers.places import seen_as
 from headrace.codegen.functions import GeneratedFunction, specialise
-from headrace.codegen.kinds import Kind, scalar
+from headrace.codegen.kinds import Kind
 from headrace.codegen.placed import bindings
 from headrace.codegen.state import StateField
 from headrace.egress.containers import holds_text
@@ -28,12 +39,6 @@ FORK_WORDS = ("me", "c", "s", "l", "k", "owner", "k_left", "owner_left", "k_righ
 JOIN_WORDS = ("me", "c", "s", "l", "k", "owner", "k_other", "owner_other")
 TYPED_JOIN_WORDS = FORK_WORDS[:-2]
 """Of several types of state: the state at `k` is a new one."""
-NO_TEXT = ""
-"""The first literal, so its id is 0."""
-TEXT_FIELDS = ("text_prefixes", "text_addresses", "text_lengths", "text_points")
-LITERALS = "text_literals"
-TEMPORARIES = 32
-"""Containers that a function may make in passing."""
 
 
 @dataclass(frozen=True)
@@ -213,13 +218,6 @@ def _bind_fork(
         ends=("state",),
         **options,
     )
-
-
-def seen_as(kind: str) -> str:
-    """What functions see of a column's kind."""
-    known = scalar(kind)
-    assert known is not None
-    return known.in_functions
 
 
 def emitted_columns(program: Definition, optional: Sequence[str]) -> dict[str, Kind]:

@@ -13,15 +13,14 @@ from headrace.memory.atomics import CELL
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells, publish_cell, reserved
 from headrace.progress import END_OF_TIME, MIN_TIME
+from headrace.runtime.changes import CHANGES_KEPT, SPARE_CONFIGURATIONS
 from headrace.synchronization import words
 from headrace.synchronization.layout import Layout
+from headrace.synchronization.plan_json import MOST_LEAVES
 from headrace.workers.changes_kernel import THREADS
 from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT
 
-MOST_LEAVES = 64
 MOST_NODES = 2 * MOST_LEAVES - 1
-SPARE_CONFIGURATIONS = 8
-CHANGES_KEPT = 256
 
 
 @dataclass(frozen=True)

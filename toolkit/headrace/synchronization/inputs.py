@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from headrace.codegen.containers.places import seen_as
 from headrace.errors import SchemaError
 from headrace.ingress.columns import is_scalar, is_text, plain_type, value_dtype
 from headrace.ingress.ordered_texts import OrderedTexts
 from headrace.names import instead
 from headrace.plan.checks import check_columns
-from headrace.synchronization.binding import Bound, Column, seen_as
+from headrace.synchronization.binding import Bound, Column
 from headrace.synchronization.definition import Definition
 from headrace.synchronization.tags import ImplementationTag, part_of
 

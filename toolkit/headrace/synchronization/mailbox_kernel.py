@@ -173,7 +173,7 @@ def publish_events(c, i, ts, count):
 
 @kernel
 def first_kept(c, i):
-    """The first row of the input that is still needed. The feeder's, or with his lock."""
+    """The first row of the input that is still needed. Called by the feeder, or with its lock."""
     row = load_relaxed(c.input, input_cell(i, ADMITTED))
     for q in range(c.given[i, FIRST_QUEUE], c.given[i, END_QUEUE]):
         head = load_acquire(c.queue, queue_cell(q, HEAD))  # K1
@@ -334,7 +334,7 @@ def add_or_wait(c, i, ts, queues, start, count, first_row, heartbeat, stop):
         taken = add(c, i, ts, queues, start, count, first_row, heartbeat)  # S2
         if taken == 0 and load_acquire(stop, 0) == 0 and load_acquire(c.words, CLOSED) == 0:
             timed_out = doze(c.signals, SPACE_EVENT, ticket, ROOM_WAIT_NS)  # S3
-            # Who made room may not have come as far as G2 yet; if he has not for long, the wake-up was lost.
+            # Who made room may not have come as far as G2 yet; if that takes long, the wake-up was lost.
             is_owed = timed_out and (is_due(c, i) or (room_for(c, i) > before and passed_of(c, i) == passed))
             if is_owed and doze(c.signals, SPACE_EVENT, ticket, LOST_NS):
                 fetch_add(c.words, LOST_WAKEUPS, 1)

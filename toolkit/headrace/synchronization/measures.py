@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from headrace.metrics.by_worker import load_variation
 from headrace.metrics.measures import (
     ADDED,
     HOLDS_BACK,
@@ -11,11 +10,12 @@ from headrace.metrics.measures import (
     PROCESSED,
     RESULTS,
     WATERMARK_GAP,
+    WORK,
+    WORK_VARIATION,
     WORKER_TIME,
     Measure,
 )
 
-LOAD = Measure("load", "microseconds of work", "Work of each worker.", "counter", by="worker", exported="worker_load")
 # Of nodes there are others when the plan changes: what is theirs is as of now, and the plan's drawing shows it.
 EVENTS = Measure("events", "events", "Events that each node has processed under this plan.", by="node", shown="snapshot")
 BACKLOG = Measure("backlog", "events", "Events that wait in each node's mailboxes.", by="node", shown="snapshot")
@@ -46,14 +46,10 @@ RESTS_IN_VAIN = Measure(
     "rests_in_vain", "rests", "How often leaves came to rest for an event that could not be processed yet.", "counter",
     shown="column",
 )  # fmt: skip
-IMBALANCE = Measure(
-    "imbalance_cv", "fraction", "Coefficient of variation of the workers' working time.", label="imbalance (cv)",
-    shown="figure", between=load_variation,
-)  # fmt: skip
 STATE_BYTES = Measure("state_bytes", "bytes", "Memory of the nodes' states.", shown="column")
 
 MEASURES = (
-    PROCESSED, LATENCY, ADDED, RESULTS, JOINS, FORKS, COPIED, SPARED, RESTS_IN_VAIN, IMBALANCE, STATE_BYTES,
-    LOST_WAKEUPS, HOLDS_BACK, WATERMARK_GAP, LOAD, *WORKER_TIME, EVENTS, BACKLOG, NODE_TIME, NODE_JOINS, WAITS_FOR, TAG_EVENTS,
+    PROCESSED, LATENCY, ADDED, RESULTS, JOINS, FORKS, COPIED, SPARED, RESTS_IN_VAIN, WORK_VARIATION, STATE_BYTES,
+    LOST_WAKEUPS, HOLDS_BACK, WATERMARK_GAP, WORK, *WORKER_TIME, EVENTS, BACKLOG, NODE_TIME, NODE_JOINS, WAITS_FOR, TAG_EVENTS,
 )  # fmt: skip
 """In the order in which histories show them."""

@@ -7,7 +7,14 @@ from typing import Any, ClassVar
 
 from headrace.errors import ParameterError
 from headrace.names import instead
-from headrace.runtime.options import RunOptions, check_named, pool_size, read_changes, whole
+from headrace.runtime.options import (
+    DEFAULT_MAX_STATE,
+    RunOptions,
+    check_named,
+    pool_size,
+    read_changes,
+    whole,
+)
 from headrace.synchronization.control import Configuration, Planned
 from headrace.synchronization.plans import MOST_LEAVES, Plan
 
@@ -15,7 +22,6 @@ PLANS = ("auto", "chain", "flat")
 ORDERS = ("events", "none")
 DEFAULT_HEARTBEAT = 1024
 MOST_HEARTBEAT = 1 << 16
-DEFAULT_MAX_STATE = 1 << 35
 
 
 class ProgramOptions:

@@ -14,10 +14,10 @@ from headrace.errors import ReconfigurationError
 from headrace.kernel import compile_now
 from headrace.memory.cells import read_cell
 from headrace.runtime.at_once import AtOnce
+from headrace.runtime.changes import SPARE_CONFIGURATIONS
 from headrace.runtime.sections import Capabilities, Completion, Control
 from headrace.synchronization import words
 from headrace.synchronization.control import (
-    SPARE_CONFIGURATIONS,
     Configuration,
     PlanArrays,
     Planned,

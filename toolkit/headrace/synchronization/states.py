@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from headrace.codegen.bindings import LITERALS, TEMPORARIES, TEXT_FIELDS
 from headrace.codegen.functions import NOT_IN_PYTHON, explain_failure, translate_error
 from headrace.codegen.placed import words_of, write_first_values
 from headrace.egress.containers import state_objects, word_object
 from headrace.errors import FunctionError, HeadraceError
-from headrace.ingress.ordered_texts import OrderedTexts
+from headrace.ingress.ordered_texts import MAX_TEXTS, OrderedTexts
 from headrace.ingress.store import Store
 from headrace.memory.arena import HANDED_OUT, HEAD, allocate_arena, used_bytes
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import named
 from headrace.synchronization import words
-from headrace.synchronization.binding import LITERALS, TEMPORARIES, TEXT_FIELDS, Bound
+from headrace.synchronization.binding import Bound
 from headrace.synchronization.control import MOST_NODES
 from headrace.synchronization.layout import Layout, Place
 from headrace.synchronization.tags import TagSet
 
-MAX_TEXTS = 1 << 24
 _LEFT = "the state that the failed call left, which it may have changed before"
 
 

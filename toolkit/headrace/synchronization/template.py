@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from headrace.codegen.bindings import TEMPORARIES
 from headrace.codegen.functions import GeneratedFunction
 from headrace.codegen.kinds import MapOf, SetOf, width_of
 from headrace.codegen.placed import beginning, ending, is_grown, offsets, words_of
 from headrace.codegen.state import StateField
 from headrace.codegen.text import indent
 from headrace.memory.arena import CLASSES, HEAD
-from headrace.synchronization.binding import TEMPORARIES, Bound, BoundTag
+from headrace.synchronization.binding import Bound, BoundTag
 from headrace.synchronization.entries import IMPORTS, entries_text, run_entry_text
 
 _IMPORTS = """

@@ -16,7 +16,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.codegen.bindings import Binding, FieldBinding, Memory, Opened, Texts, Unreadable
+from headrace.codegen.bindings import (
+    LITERALS,
+    NO_TEXT,
+    TEMPORARIES,
+    TEXT_FIELDS,
+    Binding,
+    FieldBinding,
+    Memory,
+    Opened,
+    Texts,
+    Unreadable,
+)
 from headrace.codegen.capture import CapturedFunction
 from headrace.codegen.functions import GeneratedFunction, specialise
 from headrace.codegen.kinds import Kind, scalar
@@ -45,12 +56,6 @@ NOTED, NOTED_END = "noted", "noted_end"
 """What names operations is given where the next one goes, and where there is no more room."""
 NEXT_OPERATION = "next_operation"
 """What follows operations is given the first one of its function, and finds them in the order in which they were noted."""
-NO_TEXT = ""
-"""The first literal, so its id is 0."""
-TEXT_FIELDS = ("text_prefixes", "text_addresses", "text_lengths", "text_points")
-LITERALS = "text_literals"
-TEMPORARIES = 32
-"""Containers that a function may make in passing."""
 
 
 

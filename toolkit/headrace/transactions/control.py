@@ -23,6 +23,7 @@ from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells, publish_cell, read_cell, reserved
 from headrace.progress import MIN_TIME
 from headrace.references import BUCKETS
+from headrace.runtime.changes import CHANGES_KEPT, SPARE_CONFIGURATIONS
 from headrace.transactions.skip_chains_kernel import FINGER_WORDS, LEVELS
 from headrace.transactions.words import (
     CAUSE,
@@ -72,9 +73,6 @@ _FAMILY_NUMBERS = dict(zip(FAMILIES, (WHOLE, OPERATIONS, SPECULATION), strict=Tr
 
 MOST_PUNCTUATION = 1 << 17
 """Events between two punctuations, at most: what a batch has room for."""
-SPARE_CONFIGURATIONS = 8
-CHANGES_KEPT = 256
-"""Changes, beside the planned ones, that are remembered until somebody takes note."""
 MOST_NODES = 1 << 24
 NODES = 1 << 19
 """Versions that a batch may have, of an executor."""

@@ -11,7 +11,15 @@ from typing import Any, ClassVar
 from headrace.control.mapping import Mapping
 from headrace.errors import ParameterError
 from headrace.names import instead
-from headrace.runtime.options import RunOptions, check_named, largest_count, pool_size, read_changes, whole
+from headrace.runtime.options import (
+    DEFAULT_MAX_STATE,
+    RunOptions,
+    check_named,
+    largest_count,
+    pool_size,
+    read_changes,
+    whole,
+)
 from headrace.transactions.adaptive import TRIED, AdaptiveScheme
 from headrace.transactions.control import CHAIN_KINDS, MOST_PUNCTUATION, SCHEMES, SHARINGS, Configuration
 from headrace.transactions.reconfiguration import in_turn
@@ -23,7 +31,6 @@ ADAPTIVE = "adaptive"
 """What `start` takes as a scheme, beside `SCHEMES`: a controller chooses."""
 DEFAULT_PUNCTUATION = 500
 DEFAULT_MAX_DELAY = "10ms"
-DEFAULT_MAX_STATE = 1 << 35
 _PLANNED = ("threads", "scheme", "sharing", "punctuation")
 
 

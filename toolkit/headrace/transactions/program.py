@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from headrace.codegen.bindings import HELD_FIELD, LITERALS, TEMPORARIES, TEXT_FIELDS
 from headrace.codegen.functions import explain_failure, translate_error
 from headrace.codegen.kinds import scalar
 from headrace.codegen.text import python_name
 from headrace.errors import FunctionError, HeadraceError
 from headrace.ingress.keys import KeyDictionary
 from headrace.ingress.lists import names_of
-from headrace.ingress.ordered_texts import OrderedTexts
+from headrace.ingress.ordered_texts import MAX_TEXTS, OrderedTexts
 from headrace.ingress.store import Store
 from headrace.ingress.times import time_text
 from headrace.memory.arena import HEAD
@@ -29,9 +30,6 @@ from headrace.reference.transactions import Rejected, Transaction
 from headrace.references import ROW_MASK, SOURCE_SHIFT
 from headrace.transactions import tables, undo_kernel
 from headrace.transactions.binding import (
-    LITERALS,
-    TEMPORARIES,
-    TEXT_FIELDS,
     Bound,
     added_field,
     event_field,
@@ -46,7 +44,6 @@ from headrace.transactions.tables import reading
 from headrace.transactions.words import PRIVATE_WORDS
 
 UNDO_WORDS = 1 << 20
-MAX_TEXTS = 1 << 24
 _TOO_MANY_TEXTS = (
     f"more than {MAX_TEXTS:,} different strings are in use at one time; where columns of tables hold strings, all that events"
     f" brought are kept: give numbers, such as ids, for strings that are hardly ever the same"
@@ -117,7 +114,7 @@ class Program:
             fields[event_field(name)] = reserved(MOST_PUNCTUATION, known.dtype)
         fields["temporaries"] = np.zeros(self.executors * TEMPORARIES * HEAD, np.int64)
         if self.texts is not None:
-            fields |= zip((*TEXT_FIELDS, "text_held"), (*self.texts.arrays, self.texts.points, self.texts.held), strict=True)
+            fields |= zip((*TEXT_FIELDS, HELD_FIELD), (*self.texts.arrays, self.texts.points, self.texts.held), strict=True)
             fields[LITERALS] = self.texts.keep(self.bound.literals).astype(np.int64)
         for name, dtype in ((RING_MASK, "int64"), *((ring_field(name), dtype) for name, dtype in dtypes.items())):
             fields[name] = reserved(self.executors * capacity, dtype).reshape(self.executors, capacity)

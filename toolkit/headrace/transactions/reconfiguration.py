@@ -23,12 +23,12 @@ from headrace.kernel import compile_now
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
 from headrace.references import BUCKETS
+from headrace.runtime.changes import SPARE_CONFIGURATIONS
 from headrace.runtime.sections import Capabilities, Completion, Control
 from headrace.transactions import words
 from headrace.transactions.control import (
     SCHEMES,
     SHARINGS,
-    SPARE_CONFIGURATIONS,
     Configuration,
     ControlArrays,
     write_configuration,

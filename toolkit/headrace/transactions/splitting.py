@@ -22,6 +22,7 @@ import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from headrace.codegen.assigned import stored_inside
 from headrace.codegen.capture import CapturedFunction
 from headrace.errors import FunctionError
 from headrace.transactions.determined import Reads, name_keys
@@ -240,7 +241,7 @@ class _Splitting:
         work = self._work(rest, name, site, is_looped=False)
         wanted = {each for node in work for each in _loaded(node)}
         for node in self._skipped:
-            if _stored_inside(node) & wanted:
+            if stored_inside(node) & wanted:
                 raise _CannotSplit(f"{name}: what is written is worked out after the row was found ({_line(node)})")
         prelude = self._prelude(body, [opening, *work], name)
         return [*prelude, ast.copy_location(opening, open_at[0][open_at[1]]), *work]
@@ -299,11 +300,11 @@ class _Splitting:
                 others = self._mentioned(node) - {name}
                 if others:
                     raise _CannotSplit(f"what is written to one row depends on another one ({_line(node)})")
-                foreign = _loaded(node) & self._reads.names - _stored_inside(node)
+                foreign = _loaded(node) & self._reads.names - stored_inside(node)
                 if foreign:
                     first = sorted(foreign)[0]
                     raise _CannotSplit(f"what is written depends on {first!r}, which was read before ({_line(node)})")
-                if _stored_inside(node) & self._names_elsewhere(node):
+                if stored_inside(node) & self._names_elsewhere(node):
                     raise _CannotSplit(f"a statement writes a row and keeps what it read ({_line(node)})")
                 result.append(copy.deepcopy(node))
             else:
@@ -371,7 +372,7 @@ class _Splitting:
         wanted = {each for node in work for each in _loaded(node)}
         result: list[ast.stmt] = []
         for node in reversed(before):
-            if not _stored_inside(node) & wanted:
+            if not stored_inside(node) & wanted:
                 continue
             # Where an operation is at work, no list of its event has made it be rejected.
             node = guarded_loop(node) or node
@@ -380,7 +381,7 @@ class _Splitting:
             if any(isinstance(each, ast.Return) for each in ast.walk(node)):
                 raise _CannotSplit(f"{name}: what is written is worked out in a loop that may reject ({_line(node)})")
             if isinstance(node, ast.Assign):
-                wanted -= _stored_inside(node)  # whatever gave them a value before
+                wanted -= stored_inside(node)  # whatever gave them a value before
             wanted |= _loaded(node)
             result.insert(0, node)
         return result
@@ -484,10 +485,6 @@ def _loaded(node: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)} | {
         n.target.id for n in ast.walk(node) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)
     }
-
-
-def _stored_inside(node: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
 def sites_of(splits: list[Split]) -> Iterator[tuple[int, Site]]:

@@ -1,4 +1,4 @@
-"""Determinism in a channel for each reader, as in the Viper paper: who reads merges what was sent to him.
+"""Determinism in a channel for each reader, as in the Viper paper: each reader merges what was sent to it.
 
     injectors -> queues -> instances -> queues -> sinks
 

@@ -96,7 +96,7 @@ class State:
             )
         self.owner[key] = thread
         self.running[thread] = self.queue[key].pop(0)
-        return f"Thread {thread} takes {number}: the count of bucket {key} was 0, so the bucket is his, and he runs {number}."
+        return f"Thread {thread} takes {number}: the count of bucket {key} was 0, so it has the bucket now, and runs {number}."
 
     def done(self, thread: int) -> str:
         if thread not in self.running:
@@ -108,7 +108,7 @@ class State:
         if self.count[key]:
             self.running[thread] = self.queue[key].pop(0)
             return (
-                f"Thread {thread} has run {number}. The count of {key} is {self.count[key]} now, not 0: he stays, and runs "
+                f"Thread {thread} has run {number}. The count of {key} is {self.count[key]} now, not 0: it stays, and runs "
                 f"{self.running[thread]}, the next of the bucket."
             )
         del self.owner[key]

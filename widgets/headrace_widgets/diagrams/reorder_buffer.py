@@ -32,7 +32,7 @@ def reorder_buffer(
     events : sequence of tuple
         ``("put", thread, number)``: a thread has finished the input of that number, from 1, puts its output into its slot,
         and takes the flag if the next output is there and nobody has the flag. ``("send",)``: who has the flag passes on
-        what is complete. ``("clear",)``: he gives the flag back, and looks again: if the next output is there, he takes it
+        what is complete. ``("clear",)``: it gives the flag back, and looks again: if the next output is there, it takes it
         once more.
     slots : int
         Of the buffer.
@@ -87,8 +87,8 @@ class _State:
             return said + f"{self.next} is not there yet, so thread {thread} passes on nothing and takes another input."
         if self.holder is not None:
             return said + (
-                f"Thread {self.holder} has the flag. Thread {thread} does not wait for it, as he would for a lock: he takes "
-                f"another input, since whoever has the flag looks again when he gives it back."
+                f"Thread {self.holder} has the flag. Thread {thread} does not wait for it, as it would for a lock: it takes "
+                f"another input, since the thread that has the flag looks again when it gives it back."
             )
         self.holder = thread
         return said + f"{self.next} is there and the flag is free: thread {thread} takes it, and alone may pass on now."

@@ -8,15 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.egress.collector import Ordered, Records
+from headrace.egress.containers import MOST_ELEMENTS
 from headrace.elastic.aggregate.shape import LISTS, AggregateColumn
 from headrace.elastic.results import KeyedResults
 from headrace.errors import OutputError
 from headrace.expressions.rows import cast, take
 from headrace.ingress.columns import as_arrow, from_values
 from headrace.ingress.keys import KeyDictionary
-
-_MOST_ELEMENTS = 2**31 - 1
-"""Arrow's lists count them in 32 bits."""
 
 
 class AggregateResults(KeyedResults):
@@ -91,10 +89,10 @@ def lists_of(
     """
     counts = records.values[count]
     words, offsets = records.words.take(records.values[position], counts)
-    if offsets[-1] > _MOST_ELEMENTS:
+    if offsets[-1] > MOST_ELEMENTS:
         raise OutputError(
             f"{name}: the lists of windows that end together have {offsets[-1]:,} elements, and a column of results at"
-            f" most {_MOST_ELEMENTS:,}; use smaller windows"
+            f" most {MOST_ELEMENTS:,}; use smaller windows"
         )
     if texts is not None:
         (elements,) = texts.decode(words)

@@ -8,7 +8,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.codegen.bindings import Binding, ContainerBinding, Memory, Texts, widened
+from headrace.codegen.bindings import (
+    LITERALS,
+    NO_TEXT,
+    TEMPORARIES,
+    TEXT_FIELDS,
+    Binding,
+    ContainerBinding,
+    Memory,
+    Texts,
+    widened,
+)
 from headrace.codegen.functions import (
     FieldBinding,
     GeneratedFunction,
@@ -22,9 +32,6 @@ from headrace.egress.containers import holds_text
 from headrace.elastic.custom.operator import CustomOperator
 from headrace.elastic.custom.shape import (
     LIST_FIELDS,
-    LITERALS,
-    TEMPORARIES,
-    TEXT_FIELDS,
     Function,
     Stored,
     key_field,
@@ -48,9 +55,6 @@ _MEMORY = Memory(
 )
 
 Inputs = Sequence[tuple[pa.Schema, str]]
-
-NO_TEXT = ""
-"""The first literal of an operator, so its id is 0: what is zero at first is an empty string."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
         name: _field_binding(name, field.kind) for name, field in operator.state.items()
     }
     texts = Texts(
-        *(f"s.{name}" for name in TEXT_FIELDS[:4]), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT]
+        *(f"s.{name}" for name in TEXT_FIELDS), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT]
     )
     options: dict[str, Any] = {"poll": "stopped(c)", "debug": debug, "texts": texts, "memory": _MEMORY}
     emits: dict[str, Any] = {"emits": operator.emits, "emit": EMIT}

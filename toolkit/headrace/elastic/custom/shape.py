@@ -162,17 +162,8 @@ LIST_FIELDS = ("list_first", "list_last", "list_count")
 POOL_FIELDS = ("following", "below", "pool", "own")
 """The arrays of `memory.stored`."""
 
-TEXT_FIELDS = ("text_prefixes", "text_addresses", "text_lengths", "text_points", "text_held")
-"""The arrays of `OrderedTexts`, by id of a string."""
-
 ARENA_FIELDS = ("arena_free", "arena")
 """The arrays of `memory.arena`."""
-
-TEMPORARIES = 32
-"""Containers that a function may make in passing."""
-
-LITERALS = "text_literals"
-"""The ids of literals, by number."""
 
 
 def state_field(name: str) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from headrace.codegen.bindings import HELD_FIELD, LITERALS, TEMPORARIES, TEXT_FIELDS
 from headrace.codegen.kinds import Array, Kind, cells_of
 from headrace.codegen.text import indent
 from headrace.egress.containers import stride_of, text_words
@@ -24,10 +25,7 @@ from headrace.elastic.custom import containers_kernel, custom_kernel, kept_kerne
 from headrace.elastic.custom.shape import (
     ARENA_FIELDS,
     LIST_FIELDS,
-    LITERALS,
     POOL_FIELDS,
-    TEMPORARIES,
-    TEXT_FIELDS,
     CustomShape,
     Function,
     Input,
@@ -474,7 +472,7 @@ def allocate_state(
     fields |= {key_field(part): values for part, values in enumerate(key_values)}
     fields |= local_days.state_of(zone)
     if texts is not None:
-        fields |= zip(TEXT_FIELDS, (*texts.arrays, texts.points, texts.held), strict=True)
+        fields |= zip((*TEXT_FIELDS, HELD_FIELD), (*texts.arrays, texts.points, texts.held), strict=True)
         fields[LITERALS] = texts.keep(literals).astype(np.int64)
     if shape.has_arena:
         fields |= zip(ARENA_FIELDS, allocate_arena(BUCKETS + instances, max_state // 8), strict=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace.codegen.bindings import Texts
+from headrace.codegen.bindings import LITERALS, NO_TEXT, TEXT_FIELDS, Texts
 from headrace.codegen.functions import FieldBinding, explain_failure, specialise, translate_error
 from headrace.codegen.text import attributes, python_name
 from headrace.elastic.failures import INDEX_FULL
@@ -20,10 +20,8 @@ from headrace.elastic.join.all_pairs_kernel import PROBES
 from headrace.elastic.join.join_kernel import EARLIER, GROUP, LATER, SIZE
 from headrace.elastic.join.results import JoinResults
 from headrace.elastic.join.shape import (
-    LITERALS,
     RESULTS,
     STATE,
-    TEXT_FIELDS,
     Band,
     JoinShape,
     UserPredicate,
@@ -175,7 +173,7 @@ class JoinProgram(Program):
 
         # The first literal stands for nulls, too: a speculative test reads them.
         arrays = [f"buffer.{name}" for name in TEXT_FIELDS]
-        texts = Texts(*arrays, literal=f"buffer.{LITERALS}[{{number}}]", literals=[""])
+        texts = Texts(*arrays, literal=f"buffer.{LITERALS}[{{number}}]", literals=[NO_TEXT])
 
         def written(read, reads_texts=True):
             return specialise(

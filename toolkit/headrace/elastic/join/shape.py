@@ -11,10 +11,6 @@ STATE = ("sides", "low", "high")
 """Fields of every join's state, ``s.low`` in kernels; see `join_kernel`."""
 RESULTS = ("later_ts", "later_is_right")
 """Fields for the columns of the results, in each an instance's ring."""
-TEXT_FIELDS = ("text_prefixes", "text_addresses", "text_lengths", "text_points")
-"""Fields of the scratch memory for strings by id, see `OrderedTexts`,"""
-LITERALS = "text_literals"
-"""and for the ids of those that a predicate names."""
 
 
 @dataclass(frozen=True)
