@@ -4,20 +4,26 @@ A planted mistake of logic needs no machine code: it is wrong in plain Python as
 for each costs some seconds. A test marked ``interpreted`` runs in a process of this kind; its outcome is
 passed on. What needs threads that run at once (a race) stays compiled.
 
-The process is this file run as a program: it is told one test a line, and answers with one line of JSON.
+The process is this file run as a program: it is told one test a line, and answers with one line of JSON. What
+it writes to its standard error is kept, to say why it ended; one that does not answer is aborted, so that it says where its
+threads are.
 """
 
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import gc
 import io
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import IO
 
 TESTS = Path(__file__).resolve().parent.parent
 SECONDS = 600
@@ -27,31 +33,48 @@ SECONDS = 600
 class Interpreter:
     """The process; it starts at the first test and ends with the session."""
 
-    def __init__(self):
+    def __init__(self, seconds: float = SECONDS):
         self._process: subprocess.Popen | None = None
+        self._errors: IO[str] | None = None
+        self.seconds = seconds
 
     def run(self, test: str) -> tuple[bool, str]:
         """Run one test, named by its node id. Whether it passed, and what pytest said."""
         if self._process is None:
             environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
             environment["PYTHONPATH"] = os.pathsep.join([str(TESTS), *filter(None, sys.path)])
+            self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - close() closes it
             self._process = subprocess.Popen(
                 [sys.executable, __file__],
                 env=environment,
                 cwd=TESTS.parent,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                stderr=self._errors,
                 text=True,
             )
         process = self._process
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(test + "\n")
         process.stdin.flush()
-        line = process.stdout.readline() if select.select([process.stdout], [], [], SECONDS)[0] else ""
-        if not line:
-            self.close()
-            return False, "the process without the compiler ended, or gave no answer in time"
-        return tuple(json.loads(line))
+        has_answered = bool(select.select([process.stdout], [], [], self.seconds)[0])
+        line = process.stdout.readline() if has_answered else ""
+        return tuple(json.loads(line)) if line else (False, self._end_of(process, has_answered))
+
+    def _end_of(self, process: subprocess.Popen, has_ended: bool) -> str:
+        """Why there is no answer, in words; the next test gets a new process."""
+        if not has_ended:
+            process.send_signal(signal.SIGABRT)
+        try:
+            status = process.wait(60)
+        except subprocess.TimeoutExpired:
+            status = None
+        why = f"ended with status {status}" if has_ended else f"gave no answer within {self.seconds:g} s"
+        assert self._errors is not None
+        self._errors.seek(0)
+        said = self._errors.read()[-20_000:]
+        self.close()
+        return f"the process without the compiler {why}; the end of what it wrote:\n{said}"
 
     def close(self) -> None:
         """End the process."""
@@ -59,6 +82,9 @@ class Interpreter:
             self._process.kill()
             self._process.communicate()
             self._process = None
+        if self._errors is not None:
+            self._errors.close()
+            self._errors = None
 
 
 def _serve() -> None:
@@ -67,6 +93,7 @@ def _serve() -> None:
     without = [word for plugin in ("cacheprovider", "xdist", "nbmake") for word in ("-p", f"no:{plugin}")]
     answers, sys.stdout = sys.stdout, sys.stderr
     for test in sys.stdin:
+        faulthandler.enable()
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
             status = pytest.main([test.rstrip("\n"), "-q", "-x", "-m", "", *without])  # whoever asks has chosen
