@@ -13,6 +13,7 @@ From a function to kernels:
 ``branches``          rows of branches that exclude each other, told apart
 ``determined``        from that, what only names its rows: the determined sets
 ``splitting``         from that, operations on single rows, where none depends on another one
+``turns``             rows used in turns, which may be one: these are not taken apart
 ``overwriting``       which of them only the last one of several need be done,
 ``adding``            and of which the sum
 ``explained``         which of these it is, in words

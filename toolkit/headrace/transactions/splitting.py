@@ -26,9 +26,10 @@ from headrace.codegen.assigned import stored_inside
 from headrace.codegen.capture import CapturedFunction
 from headrace.errors import FunctionError
 from headrace.transactions.determined import Reads, name_keys
-from headrace.transactions.lowering.lowered import EMITTED, REJECTED, Lowered, Row
-from headrace.transactions.lowering.trees import written_place
+from headrace.transactions.lowering.lowered import DONE, EMITTED, REJECTED, Lowered, Row
+from headrace.transactions.lowering.trees import returning, written_place
 from headrace.transactions.nulls import guarded_loop
+from headrace.transactions.turns import used_in_turns
 
 KEPT = "<kept>"
 """The name that stands for what an operation saves of its row."""
@@ -121,6 +122,7 @@ class _Splitting:
 
     def split(self) -> Split:
         self._check_control(self._body, None)
+        self._check_turns()
         for name, site in self._sites.items():
             try:
                 site.body = self._unit(name, site)
@@ -218,6 +220,13 @@ class _Splitting:
         """``if e.key is not None: find it; else: return 1``."""
         finds = len(node.body) == 1 and self._opens(node.body[0])
         return finds and len(node.orelse) == 1 and isinstance(node.orelse[0], ast.Return)
+
+    def _check_turns(self) -> None:
+        """Of rows that may be one, the first must be done with before the second is used."""
+        found = used_in_turns(self._body, {name: site.row for name, site in self._sites.items()})
+        if found is not None:
+            first, second, node = found
+            raise _CannotSplit(f"{first} and {second} may be one row, and {first} is used again behind it ({_line(node)})")
 
     # -- units
 
@@ -426,20 +435,24 @@ class _Splitting:
     # -- post
 
     def _post(self, statements: list[ast.stmt]) -> list[ast.stmt]:
-        """The function without what operations do."""
+        """The function without what operations do; it ends where an operation is run whole, which does the rest itself."""
         result: list[ast.stmt] = []
         for node in statements:
-            whole = any(not self._sites[name].is_unit for name in self._mentioned(node))
-            if isinstance(node, ast.If) and self._reads.of(node.test) is None:
+            if isinstance(node, ast.If) and self._reads.of(node.test) is None and not self._guards(node):
                 node.body, node.orelse = self._post(node.body) or [ast.copy_location(ast.Pass(), node)], self._post(node.orelse)
             elif isinstance(node, ast.For | ast.While) and (self._reads.of(getattr(node, "iter", None)) is None):
                 if isinstance(node, ast.While) and self._writes(node):
                     continue
                 node.body = self._post(node.body) or [ast.copy_location(ast.Pass(), node)]
                 node.orelse = self._post(node.orelse)
-            elif (whole and not self._opens(node)) or self._writes(node):
+            elif self._writes(node):
                 continue  # it was done in the chain
             result.append(node)
+            opens = self._opens(node) or (isinstance(node, ast.If) and self._guards(node))
+            if opens and any(not self._sites[name].is_unit for name in self._mentioned(node)):
+                result.append(returning(DONE, node))
+            if _leaves(result):
+                break
         return result
 
 
@@ -478,7 +491,11 @@ def _assign(target: ast.expr, value: ast.expr, node: ast.AST) -> ast.stmt:
 
 
 def _leaves(statements: list[ast.stmt]) -> bool:
-    return bool(statements) and isinstance(statements[-1], ast.Return | ast.Raise)
+    """Whether nothing comes behind a block."""
+    last = statements[-1] if statements else None
+    if isinstance(last, ast.If):
+        return _leaves(last.body) and _leaves(last.orelse)
+    return isinstance(last, ast.Return | ast.Raise)
 
 
 def _loaded(node: ast.AST) -> set[str]:

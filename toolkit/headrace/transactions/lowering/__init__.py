@@ -21,6 +21,7 @@ Each class builds on the one before.
 ===============  ==============================================================================
 ``lowered``      the form: `Lowered`, its rows, what the function returns
 ``trees``        pieces of syntax trees
+``tuples``       assignments of several names, as one of each
 ``rows``         which names stand for rows, and the statement that finds each
 ``expressions``  what is evaluated, its rows found in front
 ``emissions``    ``t.reject()`` and ``t.emit(...)``

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from headrace.codegen.capture import CapturedFunction
 from headrace.transactions.lowering.emissions import Emissions
 from headrace.transactions.lowering.trees import located
+from headrace.transactions.lowering.tuples import one_by_one
 from headrace.transactions.nulls import with_columns_named
 
 
@@ -45,7 +46,12 @@ class Called(Emissions):
         missing = [p for p in helper.parameters if p not in given and p not in helper.defaults]
         if missing or is_twice or len(node.args) > len(helper.parameters) or given.keys() - set(helper.parameters):
             raise self._error(f"{ast.unparse(node)}: give {helper.name} {', '.join(helper.parameters)}", node)
-        body = copy.deepcopy(helper.node.body)
+        body = one_by_one(
+            copy.deepcopy(helper.node.body),
+            lambda value: isinstance(value, ast.Subscript)
+            and isinstance(value.value, ast.Name)
+            and value.value.id in helper.objects,
+        )
         returns = [each for statement in body for each in ast.walk(statement) if isinstance(each, ast.Return)]
         last = body.pop() if body and isinstance(body[-1], ast.Return) else None
         if any(each is not last for each in returns):

@@ -12,6 +12,7 @@ from headrace.codegen.capture import capture
 from headrace.transactions.branches import part_rows
 from headrace.transactions.lowering.lowered import DONE, Lowered
 from headrace.transactions.lowering.trees import returning
+from headrace.transactions.lowering.tuples import one_by_one
 from headrace.transactions.lowering.writes import Writes
 from headrace.transactions.nulls import with_columns_named
 from headrace.transactions.tables import Table
@@ -45,7 +46,8 @@ class _Lowering(Writes):
 
     def lowered(self) -> Lowered:
         captured = self._captured
-        statements = with_columns_named(captured.node.body, self._event, self._captured.constants)
+        statements = one_by_one(copy.deepcopy(captured.node.body), self._gives_row)
+        statements = with_columns_named(statements, self._event, self._captured.constants)
         self._note_aliases(ast.Module(statements, []))
         body = self._block(statements)
         body.append(returning(DONE, captured.node.body[-1]))

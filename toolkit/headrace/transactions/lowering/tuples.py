@@ -1,0 +1,99 @@
+"""Assignments of several names, written as one of each: what is found out about a name is found out of it alone.
+
+``a, b = x, y`` becomes ``a = x`` and ``b = y``, and ``a = b = x`` becomes ``a = x`` and ``b = a``. Python works out all
+values before it assigns the first: where that may be seen they are given names of their own before.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Callable
+
+from headrace.transactions.lowering.trees import located
+
+
+def one_by_one(statements: list[ast.stmt], is_row: Callable[[ast.expr], bool]) -> list[ast.stmt]:
+    """Write assignments of several names as one of each.
+
+    Parameters
+    ----------
+    statements : list of ast.stmt
+        Of one function, all of them. Changed in place, too.
+    is_row : callable
+        Whether an expression gives a row of a table, which has no value to be kept.
+    """
+    parting = _Parting({n.id for each in statements for n in ast.walk(each) if isinstance(n, ast.Name)}, is_row)
+    return [one for statement in statements for one in parting.parted(statement)]
+
+
+class _Parting(ast.NodeTransformer):
+    def __init__(self, names: set[str], is_row: Callable[[ast.expr], bool]):
+        self._names, self._is_row = names, is_row
+
+    def parted(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The statements that stand for one."""
+        found = self.visit(statement)
+        return found if isinstance(found, list) else [found]
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
+        """A function in the function is none of its statements."""
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.stmt | list[ast.stmt]:
+        """An assignment."""
+        target, *more = node.targets
+        if more:
+            if not isinstance(target, ast.Name):
+                return node
+            others = [ast.Assign([each], ast.Name(target.id, ast.Load())) for each in more]
+            return [located(one, node) for one in (ast.Assign([target], node.value), *others)]
+        pairs = _pairs(target, node.value)
+        if len(pairs) == 1:
+            return node
+        parts = self._named(pairs) if _is_seen(pairs) else pairs
+        return node if parts is None else [located(ast.Assign([to], value), node) for to, value in parts]
+
+    def _named(self, pairs: list[tuple[ast.expr, ast.expr]]) -> list[tuple[ast.expr, ast.expr]] | None:
+        """The values under names of their own, then the assignments; None if one is a row that others look at."""
+        kept: list[tuple[ast.expr, ast.expr]] = []
+        given: list[tuple[ast.expr, ast.expr]] = []
+        for to, value in pairs:
+            if isinstance(value, ast.Constant):
+                given.append((to, value))
+            elif self._is_row(value):
+                if not isinstance(to, ast.Name) or any(to.id in _loaded(other) for _, other in pairs):
+                    return None
+                kept.append((to, value))
+            else:
+                name = next(name for number in itertools.count(1) if (name := f"given_{number}") not in self._names)
+                self._names.add(name)
+                kept.append((ast.Name(name, ast.Store()), value))
+                given.append((to, ast.Name(name, ast.Load())))
+        return [*kept, *given]
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """What is assigned to what, where both are written out."""
+    both = (ast.Tuple, ast.List)
+    if not (isinstance(target, both) and isinstance(value, both) and len(target.elts) == len(value.elts)):
+        return [(target, value)]
+    if any(isinstance(each, ast.Starred) for each in (*target.elts, *value.elts)):
+        return [(target, value)]
+    return [pair for one, given in zip(target.elts, value.elts, strict=True) for pair in _pairs(one, given)]
+
+
+def _is_seen(pairs: list[tuple[ast.expr, ast.expr]]) -> bool:
+    """Whether a value may be another one if what stands before it is assigned first."""
+    stored: set[str] = set()
+    is_place = False
+    for to, value in pairs:
+        if (is_place and not isinstance(value, ast.Constant)) or stored & _loaded(value):
+            return True
+        is_place |= not isinstance(to, ast.Name)
+        stored |= {n.id for n in ast.walk(to) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return False
+
+
+def _loaded(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
