@@ -71,13 +71,14 @@ class _Function(Statements):
         self.plan: Plan = written.plan
         self.objects = dict(written.plan.objects)
         self.temporaries = Counter()
+        self.walks = 0
         self.places: dict[str, Place] = dict(places)
         self.inference = Inference(captured, roles, self.plan, given, written.returned)
         # A helper does not see what its caller does with a state afterwards.
         is_helper = self.name != self.plan.name
         self.given_away = {} if is_helper else given_away(captured.node.body, roles, self.plan.ends)
         nodes = list(ast.walk(captured.node))
-        loops = [node for node in nodes if isinstance(node, ast.For)]
+        loops = [node for node in nodes if isinstance(node, ast.For | ast.comprehension)]
         self.loop_variables = {
             node.target.id
             for node in loops
