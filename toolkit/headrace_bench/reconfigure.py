@@ -26,7 +26,7 @@ PERIOD = 600_000
 
 
 @dataclass
-class _Case:
+class Case:
     """A query, and what its results are."""
 
     name: str
@@ -54,12 +54,12 @@ class _Case:
         assert run.digest == folded, f"{self.name}: other results than without reconfigurations"
 
 
-def word_count(n: int) -> _Case:
+def word_count(n: int) -> Case:
     """Tweets again and again: every cycle adds the same windows, ten minutes later. WA 10, WS 20 minutes."""
     table = make_tweets(n)
     keyed = hr.stream(table, event_time="ts").key_by(word=hr.each("words"))
     stream = keyed.window(2 * PERIOD, PERIOD).aggregate(n=hr.count())
-    case = _Case("word count", stream, [table], period=PERIOD)
+    case = Case("word count", stream, [table], period=PERIOD)
     measured = []
     for cycles in (1, 2):
         run = case.resident(1, 1)
@@ -72,14 +72,14 @@ def word_count(n: int) -> _Case:
     return case
 
 
-def band_join(n: int, window: int = 20_000) -> _Case:
+def band_join(n: int, window: int = 20_000) -> Case:
     """The band join, compared with the plain loop."""
     left, right, size = join.make_sides(window, n)
     results = join.plain_pairs(join.columns_of(left, right), size, window)
-    return _Case("join", join.band_join(left, right, size), [left, right], stored=window, results=results)
+    return Case("join", join.band_join(left, right, size), [left, right], stored=window, results=results)
 
 
-def alternate(case: _Case, low: int, high: int, count: int, per_second: int) -> tuple[list, list, float]:
+def alternate(case: Case, low: int, high: int, count: int, per_second: int) -> tuple[list, list, float]:
     """Go back and forth until there are `count` changes each way.
 
     Returns

@@ -51,8 +51,9 @@ class Unreadable:
 class ListBinding:
     """What an attribute stands for that holds tuples: a list of nodes.
 
-    ``for t in state.tuples`` walks it, ``len(state.tuples)`` counts it. In
-    `following` and in the texts of `fields`, ``{node}`` stands for the node.
+    ``for t in state.tuples`` walks it, ``len(state.tuples)`` counts it, and
+    ``state.tuples = [t for t in state.tuples if ...]`` takes tuples out of it. In
+    `following`, `drop` and in the texts of `fields`, ``{node}`` stands for the node.
 
     Attributes
     ----------
@@ -64,6 +65,11 @@ class ListBinding:
         Expression for the next one.
     count : str
         Expression for how many there are.
+    drop : str
+        Expression that takes a node out, which is behind ``{before}``, 0 for none, and puts it before ``{dropped}``,
+        those taken out so far: the first of all of them.
+    give : str
+        Statement for ``{dropped}`` when no more are taken out.
     fields : dict
         Field of a tuple -> binding.
     """
@@ -72,12 +78,15 @@ class ListBinding:
     first: str
     following: str
     count: str
+    drop: str
+    give: str
     fields: Mapping[str, FieldBinding | Unreadable]
 
     def texts(self) -> list[str]:
         """All its expressions."""
         fields = [field for field in self.fields.values() if isinstance(field, FieldBinding)]
-        return [self.first, self.following, self.count, *(f.read for f in fields), *(f.valid or "" for f in fields)]
+        own = [self.first, self.following, self.count, self.drop, self.give]
+        return [*own, *(f.read for f in fields), *(f.valid or "" for f in fields)]
 
     def of(self, node: str) -> dict[str, FieldBinding | Unreadable]:
         """The fields of the tuple at a node."""

@@ -84,7 +84,7 @@ class Inference:
         self._captured, self._roles, self._plan, self._known = captured, dict(roles), plan, returned
         self.names: dict[str, Static] = dict(given)
         binding = [node for node in ast.walk(captured.node) if isinstance(node, ast.Assign | ast.AnnAssign | ast.For)]
-        self._stored = self._loops_over_tuples(binding)
+        self._stored = self._loops_over_tuples(ast.walk(captured.node))
         for name, default in captured.defaults.items():
             if name not in self.names and name not in roles:
                 self.names[name] = self.of(default)
@@ -97,7 +97,7 @@ class Inference:
     def _loops_over_tuples(self, nodes: Iterable[ast.AST]) -> dict[str, ListBinding]:
         found = {}
         for node in nodes:
-            if isinstance(node, ast.For) and isinstance(node.target, ast.Name):
+            if isinstance(node, ast.For | ast.comprehension) and isinstance(node.target, ast.Name):
                 binding = self._binding(node.iter)
                 if isinstance(binding, ListBinding):
                     found[node.target.id] = binding

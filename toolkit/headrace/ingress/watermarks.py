@@ -21,6 +21,9 @@ from headrace.ingress.readers import Item, Reader, display_name
 from headrace.ingress.times import event_times, field_type, span_text
 from headrace.progress import END_OF_TIME, Watermark
 
+_PLACES = 1 << 16
+"""Watermarks, at least, of which it is known where they stood."""
+
 
 def watermark_time(mark: Watermark, kind: pa.DataType, window_size: int = 0, source: str = "") -> int:
     """Return a watermark in the stream's unit.
@@ -101,24 +104,24 @@ def _selected(reader: Reader, event_time: str, column: str, columns: Sequence[st
     wanted = list(columns)
     inner = reader.select([*wanted, *(one for one in (event_time, column) if one not in wanted)], name)
     indices = [inner.schema.get_field_index(one) for one in wanted]
-    counts: list[int] = []  # of each watermark, the tuples before it
+    known = _Places()
 
     def batches() -> Iterator[Item]:
-        nonlocal counts
-        counts, rows = [], 0
+        nonlocal known
+        known, rows = _Places(), 0
         for batch in inner:
             if isinstance(batch, Watermark):
                 yield batch
                 continue
             flags, start = batch.column(inner.schema.get_field_index(column)).fill_null(False), 0
             marks = np.flatnonzero(flags.to_numpy(zero_copy_only=False))
-            times = _times(batch.column(inner.schema.get_field_index(event_time)), marks, event_time, inner, rows + len(counts))
+            times = _times(batch.column(inner.schema.get_field_index(event_time)), marks, event_time, inner, rows + known.count)
             chosen = batch.select(indices)
             for mark, ts in zip(marks.tolist(), times, strict=True):
                 if mark > start:
                     yield chosen.slice(start, mark - start)
                 rows += mark - start
-                counts.append(rows)
+                known.add(rows)
                 yield Watermark(ts)
                 start = mark + 1
             rows += batch.num_rows - start
@@ -137,8 +140,37 @@ def _selected(reader: Reader, event_time: str, column: str, columns: Sequence[st
         stop=reader.stop,
         delay_us=reader.delay_us,
         files=reader.files,
-        row_name=lambda row: inner.row_name(row + bisect_right(counts, row)),
+        row_name=lambda row: known.row_name(row, inner),
     )
+
+
+class _Places:
+    """Where watermarks stood among tuples, to name the row of a tuple: of a stream without end, the newest ones."""
+
+    def __init__(self):
+        # (watermarks forgotten, tuples before the last of these, of each other one the tuples before it): replaced
+        # as a whole, as errors are worded in other threads.
+        self._known: tuple[int, int, list[int]] = 0, 0, []
+
+    @property
+    def count(self) -> int:
+        """How many there were."""
+        forgotten, _, newest = self._known
+        return forgotten + len(newest)
+
+    def add(self, tuples: int) -> None:
+        """Note one that has so many tuples before it."""
+        forgotten, _, newest = self._known
+        newest.append(tuples)
+        if len(newest) == 2 * _PLACES:
+            self._known = forgotten + _PLACES, newest[_PLACES - 1], newest[_PLACES:]
+
+    def row_name(self, tuples: int, reader: Reader) -> str:
+        """Name the row of the tuple that has so many before it."""
+        forgotten, before, newest = self._known
+        if tuples < before:
+            return f"{tuples}, watermarks not counted"
+        return reader.row_name(tuples + forgotten + bisect_right(newest, tuples))
 
 
 def _times(column: pa.Array, marks: np.ndarray, name: str, reader: Reader, first_row: int) -> list[int]:

@@ -52,6 +52,7 @@ def operator(
     output: Callable[[Any, Any, Emit], None] | None = None,
     slide: Callable[[Any, Any, int], None] | None = None,
     keep_tuples: bool = False,
+    purge: bool = True,
     null_keys: str = "error",
 ) -> list[Row]:
     """Run O+ over I inputs.
@@ -69,7 +70,7 @@ def operator(
     state : dict or function (), optional
         Name -> kind (starts at zero, or empty) or first value; a function makes the
         dict anew for each window. Without it, the state is ``tuples``, a list, and
-        Table I's defaults hold: `store`, `nothing`, `purge`.
+        Table I's defaults hold: `store`, `nothing`, `purge_stale`.
     update : function (state, t, emit) or (key, state, t, emit), optional
         f_U. ``t`` has the columns, ``ts``, and ``input`` (the index of its input).
     output : function (key, state, emit), optional
@@ -78,7 +79,9 @@ def operator(
         f_S, called in WT=single when the window has moved on to begin at ``left``.
     keep_tuples : bool
         The state has ``tuples`` in any case, and Table I's defaults hold besides: `store` behind ``update``,
-        and `purge` behind ``slide``.
+        and `purge_stale` behind ``slide``.
+    purge : bool
+        False: without `purge_stale`; `slide` takes out tuples, or none leave before their window instance ends.
 
     Returns
     -------
@@ -89,7 +92,7 @@ def operator(
     if instances not in ("multi", "single"):
         raise ParameterError(f"instances = {instances!r}: give 'multi' or 'single'")
     stores = keep_tuples or (state is None and update is None)
-    purges = keep_tuples or (state is None and slide is None)
+    purges = purge and (keep_tuples or (state is None and slide is None))
     reads_key = update is not None and len(inspect.signature(update).parameters) == 4
     update, output, slide = update or nothing, output or nothing, slide or nothing
     key_functions = [keys] * len(inputs) if callable(keys) else keys
@@ -124,7 +127,7 @@ def operator(
             if instances == "single" and held.latest_ts >= left:
                 slide(key, held.state, left)
                 if purges:
-                    purge(key, held.state, left)
+                    purge_stale(key, held.state, left)
                 add(index + 1, key, held)
 
     for t in merge([source for sources in inputs for source in sources]):
@@ -156,7 +159,7 @@ def store(state: Any, t: Any) -> None:
     state.tuples.append(t)
 
 
-def purge(key: Any, state: Any, left: int) -> None:
+def purge_stale(key: Any, state: Any, left: int) -> None:
     """Default of slide: purge the tuples that lie before the window."""
     state.tuples[:] = [t for t in state.tuples if t.ts >= left]
 

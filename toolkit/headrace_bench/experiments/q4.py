@@ -10,24 +10,31 @@ Figure 9    windows are full and the input lies encoded in the store. While the 
 Figure 10   a live stream of which the controller decides: 70 % of what the threads sustain until the windows are
             full, then 120 % (of one thread) or 30 % (of all cores' threads); beside each a run whose threads stay.
 
+Both again with an operator whose work is time (`time_work`), so that 32 threads have something to do on few cores:
+throughput over threads, moves from each number of them, and a load that changes where 8 or 32 threads run.
+
 Load is work: comparisons a second over what the threads can do. With full windows it grows with the square of the rate.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+import headrace as hr
 from headrace.changes import Change
 from headrace.controllers import Threshold
 from headrace.elastic import epochs
 from headrace.memory.cells import read_cells
 from headrace.metrics.by_worker import coefficient_of_variation
 from headrace_bench import reconfigure
+from headrace_bench.experiments import time_work
 from headrace_bench.experiments.experiment import STRETCH_MACHINE, Experiment, Paper
 from headrace_bench.experiments.figure import Figure, Line
 from headrace_bench.experiments.live_stream import (
@@ -50,6 +57,8 @@ BEFORE, MORE, LESS = 0.70, 1.20, 0.30
 FULL = 1.2
 """Windows after which the load changes."""
 MAX_RUNS = 40
+TIMED_WINDOW, TIMED_NS = 2_000, 1_000
+"""Of time work: tuples of a side's window, and what a comparison takes."""
 
 PAPER = Paper(
     "STRETCH, section 8.4, Table IV, Figures 9 and 10",
@@ -178,29 +187,60 @@ class Step:
     played: Played
 
 
-def measure_steps(size_s: float, after_s: float, guess: float, known: float | None, cores: int) -> list[Step]:
-    """Play the change to 120 % and the change to 30 %, each with the controller and without.
+def measure_timed_moves(starts: tuple[int, ...], each_s: float, count: int, gap_s: float) -> tuple[list[Moves], list[Moves]]:
+    """As `measure_moves`, of work that is time, and provisioning at the upper bound of the load: nothing waits meanwhile.
+
+    At full load, what a run of `each_s` feeds would be in the gate at once, before the first request.
+    """
+    up, down = [], []
+    for threads in starts:
+        per_second = threads * 1e9 / TIMED_NS / TIMED_WINDOW / 2  # of each side
+        case = time_work.timed_case(max(16, round(each_s * per_second)), TIMED_WINDOW, TIMED_NS)
+        if after_provisioning(threads) <= MAX_THREADS:
+            up.append(Moves(threads, after_provisioning(threads)))
+            back_and_forth(case, up[-1], count, max(1, int(UPPER * per_second)), gap_s)
+        if after_decommissioning(threads) < threads:
+            down.append(Moves(threads, after_decommissioning(threads)))
+            back_and_forth(case, down[-1], count, max(1, int(LESS * per_second)), gap_s)
+    return up, down
+
+
+def measure_steps(
+    size_s: float,
+    after_s: float,
+    loads: Sequence[tuple[int, float]],
+    capacity: Callable[[int], float],
+    max_threads: int,
+    query: Callable[..., hr.Stream] = band_join,
+    controller: Callable[..., Threshold] = Threshold,
+    mark: str = "",
+) -> list[Step]:
+    """Play changes of the load, each with the controller and without.
 
     Parameters
     ----------
     size_s, after_s : float
         WS, and for how long the stream goes on after the change; before it, 1.2 WS as in the paper.
-    guess : float
-        Comparisons a second of one thread, as expected.
-    known : float, optional
-        The same, to be gone by whatever is measured.
-    cores : int
+    loads : sequence of (threads, load)
+        Threads at first, and what comes after the change, of what these sustain.
+    capacity : function of a number of threads
+        Comparisons a second that they sustain.
+    max_threads : int
+    query : function of both sides and WS
+    controller : function of the three bounds
+    mark : str
+        Before the names.
     """
     steps, before_s = [], FULL * size_s
-    for threads, load in ((1, MORE), (cores, LESS)):
-        capacity = capacity_of(size_s, threads, guess, known)
-        rates = rate_for(BEFORE * capacity, size_s), rate_for(load * capacity, size_s)
+    for threads, load in loads:
+        most = capacity(threads)
+        rates = rate_for(BEFORE * most, size_s), rate_for(load * most, size_s)
         left, right = band_sides([(before_s, rates[0]), (after_s, rates[1])])
-        check_band_join(left, right, size_s, cores)
-        name = f"{BEFORE:.0%} to {load:.0%}"
-        plans = {name: Threshold(UPPER, TARGET, LOWER), f"{name}, threads fixed": None}
+        check_band_join(left, right, size_s, max_threads)
+        name = f"{mark}{BEFORE:.0%} to {load:.0%}"
+        plans = {name: controller(UPPER, TARGET, LOWER), f"{name}, threads fixed": None}
         played = [
-            play(band_join(left, right, size_s), plan, threads, cores, (LOWER, UPPER)) for plan in plans.values()
+            play(query(left, right, size_s), plan, threads, max_threads, (LOWER, UPPER)) for plan in plans.values()
         ]
         assert len({p.outcome for p in played}) == 1, "other results under the controller"
         steps += [Step(name, rates, before_s, p) for name, p in zip(plans, played, strict=True)]
@@ -212,15 +252,26 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
     cores = os.cpu_count() or 1
     starts, pairs, window, count, gap_s = STARTS, 200_000, 20_000, 10, 0.05
     size_s, after_s, guess, known = 2.0, 5.0, 5e9, None
+    counts, each_s, timed_count = STARTS, 1.0, 5
     if full:
         pairs, count, gap_s = 2_000_000, 50, 0.25
         size_s, after_s = 300.0, 300.0
     if tiny:
         starts, pairs, window, count, gap_s = (1, 2), 20_000, 500, 2, 0.003
+        counts, each_s, timed_count = (1, 8), 0.2, 1
         size_s, after_s, guess, known = 0.2, 0.5, 1e8, 1e8  # a busy machine measures anything
     every_s = max(0.1, size_s / 100)
     up, down = measure_moves(starts, pairs, window, count, gap_s)
-    steps = measure_steps(size_s, after_s, guess, known, cores)
+    steps = measure_steps(
+        size_s, after_s, ((1, MORE), (cores, LESS)), lambda n: capacity_of(size_s, n, guess, known), cores
+    )
+    scaled = time_work.measure_scaling(counts, each_s, TIMED_WINDOW, TIMED_NS)
+    timed_up, timed_down = measure_timed_moves(counts, each_s, timed_count, min(gap_s, 0.05))
+    timed_steps = measure_steps(
+        size_s, after_s, ((8, MORE), (MAX_THREADS, LESS)), lambda n: n * 1e9 / TIMED_NS, MAX_THREADS,
+        functools.partial(time_work.timed_band_join, ns=TIMED_NS), functools.partial(time_work.TimedThreshold, ns=TIMED_NS),
+        f"{time_work.MARK}, ",
+    )  # fmt: skip
     text = (
         f"How long does it take until the threads of a running join are others? {MAX_THREADS} pooled threads, "
         f"{cores} cores, {window:,} tuples a window, all pairs compared; {count} reconfigurations of each kind, each in "
@@ -232,21 +283,32 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
         f"Then the load of a live stream changes (WS {size_s:g} s): to 120 % of what 1 thread sustains, or to 30 % of "
         f"what {cores} sustain, and the controller decides. Load is comparisons a second with full windows, so after "
         "the change it grows until the windows hold what came at the new rate. Latency counts from the moment a tuple "
-        "was due, whether or not there was room for it."
+        "was due, whether or not there was room for it. "
+        f"What is called time work has comparisons that sleep for {TIMED_NS:,} ns each, so {MAX_THREADS} threads do "
+        "what as many cores would, but for what cores share: the shapes of the paper's figures, not its numbers. "
+        f"Threads are added to it at {UPPER:.0%} of what they sustain."
     )
     finished = Experiment("q4", "What a reconfiguration takes", text, PAPER)
-    for kind, moves in (("provisioning", up), ("decommissioning", down)):
+    kinds = {"provisioning": up, "decommissioning": down}
+    timed_kinds = {f"{time_work.MARK}, {kind}": moves for kind, moves in zip(kinds, (timed_up, timed_down), strict=True)}
+    for kind, moves in (kinds | timed_kinds).items():
         for move in moves:
             case = f"{kind}, {move.before} to {move.after} threads"
-            note = "threads take turns on the cores" if max(move.before, move.after) > cores else ""
+            turns = "threads take turns on the cores" if max(move.before, move.after) > cores else ""
+            note = time_work.NOTE if kind in timed_kinds else turns
             middle, most = median(move.ms), max(move.ms)
             finished.rows.append(Row("q4", f"{case}, p50 of {len(move.ms)}", middle, "ms", "lower", note=note))
             finished.rows.append(Row("q4", f"{case}, max", most, "ms", "lower", 40.0, note=note))
             uneven = 100 * median(move.imbalance)
             finished.rows.append(Row("q4", f"{case}, imbalance before", uneven, "%", "lower", 2.0, note=note))
-    for step in steps:
+    for step in (*steps, *timed_steps):
         finished.rows += _rows(step, every_s)
-    finished.figures = _of_moves({"provisioning": up, "decommissioning": down}) + _of_steps(steps, every_s)
+    turns = f"Above {cores} threads they take turns on the cores."
+    finished.figures = _of_moves(kinds, turns) + _of_steps(steps, every_s)
+    rows, figure = time_work.rows_and_figure("q4", scaled, TIMED_WINDOW, TIMED_NS)
+    finished.rows += rows
+    of_time = [figure, *_of_moves(timed_kinds, time_work.NOTE), *_of_steps(timed_steps, every_s)]
+    finished.figures += [time_work.marked(each) for each in of_time]
     return finished
 
 
@@ -267,14 +329,13 @@ def _rows(step: Step, every_s: float) -> list[Row]:
     return rows
 
 
-def _of_moves(kinds: dict[str, list[Moves]]) -> list[Figure]:
+def _of_moves(kinds: dict[str, list[Moves]], note: str) -> list[Figure]:
     times, uneven = [], []
     for kind, moves in kinds.items():
         x = [move.before for move in moves]
         times.append(Line(f"{kind}, p50", x, [median(move.ms) for move in moves]))
         times.append(Line(f"{kind}, max", x, [max(move.ms) for move in moves]))
         uneven.append(Line(kind, x, [100 * median(move.imbalance) for move in moves]))
-    note = f"Above {os.cpu_count()} threads they take turns on the cores."
     return [
         Figure("Reconfiguration times", "threads before", "ms", times, log_x=True, log_y=True, note=note),
         Figure("Imbalance before", "threads before", "coefficient of variation (%)", uneven, log_x=True, note=note),

@@ -54,7 +54,8 @@ class Fields(Numbers):
             raise self._error(f"{ast.unparse(node)}: {binding.reason}", node)
         if isinstance(binding, ListBinding):
             text = ast.unparse(node)
-            raise self._error(f"{text} can only be used as `for t in {text}:` and `len({text})`", node)
+            keep = f"{text} = [t for t in {text} if ...]"
+            raise self._error(f"{text} can only be used as `for t in {text}:`, `len({text})` and `{keep}`", node)
         if isinstance(binding, ContainerBinding):
             raise self._bare(node, binding.kind)
         return binding

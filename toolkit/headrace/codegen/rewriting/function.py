@@ -71,6 +71,7 @@ class _Function(Statements):
         self.plan: Plan = written.plan
         self.objects = dict(written.plan.objects)
         self.temporaries = Counter()
+        self.walks = 0
         self.places: dict[str, Place] = dict(places)
         has_value = {*own, *roles, *places, *stored_inside(captured.node)}
         write_texts(captured.node, {name: value for name, value in captured.defaults.items() if name not in has_value})
@@ -79,7 +80,7 @@ class _Function(Statements):
         is_helper = self.name != self.plan.name
         self.given_away = {} if is_helper else given_away(captured.node.body, roles, self.plan.ends)
         nodes = list(ast.walk(captured.node))
-        loops = [node for node in nodes if isinstance(node, ast.For)]
+        loops = [node for node in nodes if isinstance(node, ast.For | ast.comprehension)]
         self.loop_variables = {
             node.target.id
             for node in loops

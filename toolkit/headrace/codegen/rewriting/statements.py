@@ -18,6 +18,9 @@ class Statements(Calls):
     returns: str | None
     """What the function returns: see `headrace.codegen.functions.specialise`; "helper": whatever it returns."""
 
+    walks: int
+    """How many loops over stored tuples are around."""
+
     def _block(self, block: list[ast.stmt]) -> list[ast.stmt]:
         result: list[ast.stmt] = []
         for statement in block:
@@ -70,6 +73,10 @@ class Statements(Calls):
         first = node.targets[0]
         if isinstance(first, ast.Name) and first.id in self.plan.rows:
             return self._open(self.plan.rows[first.id], first, node)
+        for target in node.targets:
+            stored = self._list_of(target)
+            if stored is not None:
+                return self._filter(node, ast.unparse(target), stored)
         kept = self._kept_assign(node)
         if kept is not None:
             return kept
@@ -138,7 +145,9 @@ class Statements(Calls):
         self.objects[here] = stored.of(here)
         self.written.reads.setdefault(stored.role, set())
         self.roles[name] = here
+        self.walks += 1
         body = self._block(node.body)
+        self.walks -= 1
         del self.roles[name]
         self.written.reads[stored.role] |= self.written.reads.pop(here, set())
         # The next node is taken first, so that `continue` goes on to it.
@@ -149,6 +158,51 @@ class Statements(Calls):
         loop.body = [*loop.body, *body]
         loop.orelse = self._block(node.orelse)
         return walk
+
+    def _filter(self, node: ast.Assign, target: str, stored: ListBinding) -> list[ast.stmt]:
+        """Take out of a list of stored tuples, called `target`, those that a condition does not hold for."""
+        part = node.value.generators[0] if isinstance(node.value, ast.ListComp) else None
+        is_filter = (
+            isinstance(node.value, ast.ListComp)
+            and part is not None
+            and len(node.targets) == len(node.value.generators) == 1
+            and isinstance(part.target, ast.Name)
+            and ast.unparse(node.value.elt) == part.target.id
+            and ast.unparse(part.iter) == target
+            and bool(part.ifs)
+        )
+        if not is_filter:
+            raise self._error(
+                f"{ast.unparse(node)}: of its tuples a window can only give some up,"
+                f" as in {target} = [t for t in {target} if ...]",
+                node,
+            )
+        assert part is not None and isinstance(part.target, ast.Name)
+        if self.walks:
+            raise self._error(f"{ast.unparse(node)}: inside a loop over {target}; write it behind the loop", node)
+        name = part.target.id
+        if name in self.roles:
+            raise self._error(f"{name!r} is used for another tuple already: use another name", part.target)
+        at, here, before, dropped = (self._temporary("node") for _ in range(4))
+        self.objects[here] = stored.of(here)
+        self.written.reads.setdefault(stored.role, set())
+        self.roles[name] = here
+        test = part.ifs[0] if len(part.ifs) == 1 else ast.copy_location(ast.BoolOp(ast.And(), part.ifs), node)
+        condition = self._condition(test)
+        del self.roles[name]
+        self.written.reads[stored.role] |= self.written.reads.pop(here, set())
+        following = stored.following.replace("{node}", here)
+        drop = stored.drop.replace("{node}", here).replace("{before}", before).replace("{dropped}", dropped)
+        result = statements(
+            f"{before} = 0\n{dropped} = 0\n{at} = {stored.first}\n"
+            f"while {at} != 0:\n    {here} = {at}\n    {at} = {following}\n"
+            f"    if True:\n        {before} = {here}\n    else:\n        {dropped} = {drop}\n"
+            f"if {dropped} != 0:\n    {stored.give.replace('{dropped}', dropped)}",
+            node,
+        )
+        (choice,) = (part for part in ast.walk(result[3]) if isinstance(part, ast.If))
+        choice.test = condition
+        return result
 
     def visit_While(self, node: ast.While):
         body = self._block(node.body) or [ast.Pass()]

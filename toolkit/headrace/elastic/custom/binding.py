@@ -223,7 +223,8 @@ def _kept_tuples(kept: Stored, fields: dict[str, FieldBinding | Unreadable]) -> 
                 value = f"({value} != 0)"
             here[name] = FieldBinding(value, kind=field.kind, valid=f"{cell(f'n_{name}')} != 0")
     first, _, count = (f"s.{name}[p]" for name in LIST_FIELDS)
-    return ListBinding("tuples", first, "s.following[{node}]", count, here)
+    drop, give = "drop_node(s, p, {before}, {node}, {dropped})", "give_chain(s.below, s.pool, {dropped})"
+    return ListBinding("tuples", first, "s.following[{node}]", count, drop, give, here)
 
 
 def _key_binding(types: Sequence[pa.DataType]) -> str | Unreadable:

@@ -1,7 +1,7 @@
 """Windows that keep their tuples, the paper's defaults: f_U puts a tuple at the end of a list, f_S purges the stale.
 
-Included in the module of such an operator, which supplies what a node consists
-of. The list of a window instance is its first and last node, and how many
+Included in the module of such an operator, before its functions, which may take
+tuples out; it supplies what a node consists of. The list of a window instance is its first and last node, and how many
 (`shape.LIST_FIELDS`); the nodes come from a pool that all instances share (`memory.stored`).
 """
 
@@ -21,6 +21,23 @@ def append_node(me, s, p):
         s.following[s.list_last[p]] = node
     s.list_last[p] = node
     s.list_count[p] += 1
+    return node
+
+
+@kernel
+def drop_node(s, p, before, node, dropped):
+    """Take a node, which is behind `before`, out of the list of window instance `p`, and put it before `dropped`.
+
+    Who takes nodes out gives the chain of them back with `give_chain`. Returns its first node, which is `node`.
+    """
+    if before == 0:
+        s.list_first[p] = s.following[node]
+    else:
+        s.following[before] = s.following[node]
+    if s.list_last[p] == node:
+        s.list_last[p] = before
+    s.list_count[p] -= 1
+    s.following[node] = dropped
     return node
 
 

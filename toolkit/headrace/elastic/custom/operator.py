@@ -9,7 +9,8 @@ f_U        update(state, t, emit)    for each tuple, in each window of each of i
 f_O        output(key, state, emit)  when a window expires
 f_S        slide(key, state, left)   with one instance per key (WT=single), when it has
                                      moved on and now begins at `left`, before those kept
-                                     tuples are forgotten that lie before it
+                                     tuples are forgotten that lie before it,
+                                     unless ``purge=False`` leaves that to it
 =========  ========================  ==================================================
 
 ``state.name`` are the fields of the window instance, ``t.name`` the columns of
@@ -50,6 +51,8 @@ class CustomOperator:
     slide: Callable | None
     keeps_tuples: bool = False
     """The functions may read the tuples of their window."""
+    purges: bool = True
+    """Kept tuples that lie before the window leave it by themselves."""
     max_tuples: int = MAX_TUPLES
     bound: dict[Any, Any] = field(default_factory=dict, repr=False)
     """The functions as rewritten so far, by what they are applied to: rewriting reads their source file."""
@@ -73,6 +76,11 @@ class CustomOperator:
                 'slide=: windows slide only with one instance per key; write .window(..., instances="single")'
                 " or leave it out"
             )
+        if not self.purges and instances != "single":
+            raise ParameterError(
+                'purge=False: windows slide only with one instance per key; write .window(..., instances="single")'
+                " or leave it out"
+            )
 
 
 @explains_arguments(init="state", emit="emits", outputs="emits", on_tuple="update", on_expiry="output")
@@ -84,6 +92,7 @@ def operator(
     output: Callable | None = None,
     slide: Callable | None = None,
     keep_tuples: bool | None = None,
+    purge: bool = True,
     max_tuples: int = MAX_TUPLES,
     name: str | None = None,
 ) -> CustomOperator:
@@ -114,12 +123,17 @@ def operator(
     slide : function (key, state, left), optional
         f_S, for ``instances="single"``: take out of the state what lies before
         `left`. Without it the state stays as it is. The instance ends when no
-        tuple of its key lies in it any more. Kept tuples leave by themselves,
-        behind this call, which may read them for the last time.
+        tuple of its key lies in it any more. Kept tuples that lie before `left`
+        leave by themselves, behind this call, which may read them for the last time.
     keep_tuples : bool, optional
         Windows keep their tuples beside `state`, and all three functions read them as
         ``state.tuples``; in `update` those that came before t, which is kept behind the
-        call. By default they do without `state` and `update`.
+        call. By default they do without `state` and `update`. A function takes tuples
+        out by ``state.tuples = [t for t in state.tuples if ...]``, not inside a loop
+        over them; the condition says which ones stay.
+    purge : bool, optional
+        False: kept tuples stay until a function takes them out, or their instance ends,
+        however old they are; for ``instances="single"``.
     max_tuples : int, optional
         Most tuples kept at once, one for each of its windows and keys; with
         ``mode="sn"``, in each instance. More stop the run. Memory is taken as
@@ -197,7 +211,7 @@ def operator(
     What `math` and NumPy compute, to the last digit, is as the machine's C library has it.
 
     STRETCH, Table I: the default f_U stores the tuple, the default f_S purges
-    stale ones. Kept tuples cost memory and time for each window they lie in;
+    stale ones; with ``purge=False``, f_S is `slide` alone. Kept tuples cost memory and time for each window they lie in;
     where a window can be summed up as tuples come, an `update` does so in a few
     fields. To join tuples use `Stream.join`.
 
@@ -237,6 +251,14 @@ def operator(
     >>> both = hr.inputs(hr.stream(posts, event_time="ts"), hr.stream(posts, event_time="ts"))
     >>> both.window(2, 1, instances="single").apply(near).to_arrow().to_pylist()[:2]
     [{'ts': 1, 'one': 5, 'other': 5}, {'ts': 2, 'one': 9, 'other': 9}]
+
+    A `slide` of its own, which lets long posts stay for longer:
+
+    >>> def forget(key, state, left):
+    ...     state.tuples = [t for t in state.tuples if t.ts >= left or (t.chars > 8 and t.ts >= left - 2)]
+    >>> lasting = hr.operator(emits={"chars": "int64"}, output=longest_of, slide=forget, purge=False)
+    >>> tagged.window(2, 1, instances="single").apply(lasting).to_arrow().to_pylist()[-1]
+    {'ts': 4, 'tag': 'b', 'chars': 9}
     """
     fields, columns = read_state(state), read_emits(emits)
     functions = {"update": update, "output": output, "slide": slide}
@@ -252,9 +274,14 @@ def operator(
     if keep_tuples is not None and not isinstance(keep_tuples, bool):
         raise ParameterError(f"keep_tuples={keep_tuples!r}: give True or False")
     keeps_tuples = (update is None and state is None) if keep_tuples is None else keep_tuples
-    if keeps_tuples and slide is not None and state is None:
+    if not isinstance(purge, bool):
+        raise ParameterError(f"purge={purge!r}: give True or False")
+    if not purge and not keeps_tuples:
+        raise ParameterError("purge=False: only kept tuples are purged; give keep_tuples=True or leave it out")
+    if keeps_tuples and slide is not None and state is None and purge:
         raise ParameterError(
-            "slide=: windows without state= only keep their tuples, which leave by themselves; give state="
+            "slide=: windows without state= only keep their tuples, which leave by themselves; give state=,"
+            " or purge=False where slide= takes them out"
         )
     if keeps_tuples and "tuples" in fields:
         raise ParameterError("state={'tuples': ...}: that is what kept tuples are read by; give the field another name")
@@ -266,4 +293,4 @@ def operator(
         given = output or update
         name = getattr(given, "__name__", "operator")
         name = name if name.isidentifier() and name not in functions else "operator"
-    return CustomOperator(name, fields, columns, update, output, slide, keeps_tuples, max_tuples)
+    return CustomOperator(name, fields, columns, update, output, slide, keeps_tuples, purge, max_tuples)

@@ -92,7 +92,10 @@ class CustomProgram(Program):
         slots = 1 if is_single else spec.window.open_at_once
         self.places_per_key = slots
         key_arrays = tuple("float64" if pa.types.is_floating(kind) else "int64" for kind in key_types)
-        holds = is_single and any(holds_text(field.kind) for field in operator.state.values())
+        kinds = [field.kind for field in operator.state.values()]
+        if self.bound.stored is not None and not operator.purges:
+            kinds += [kind for _, kind in self.bound.stored.columns]
+        holds = is_single and any(map(holds_text, kinds))
         self.shape = CustomShape(
             state=tuple((name, field.kind, field.first) for name, field in operator.state.items()),
             emits=tuple(operator.emits.items()),
@@ -104,6 +107,7 @@ class CustomProgram(Program):
             slide=pasted(self.bound.slide),
             key_arrays=key_arrays if self.bound.reads_key else (),
             stored=self.bound.stored,
+            purges=operator.purges,
             is_local=spec.window.zone is not None,
             holds_texts=holds,
             has_arena=self.bound.has_arena,

@@ -231,11 +231,11 @@ def generate(shape: CustomShape) -> str:
     )
     text += units_text(shape.is_local) + kernels_of(custom_kernel)
     text += _emit_text(shape)
+    if shape.stored is not None:
+        text += kernels_of(kept_kernel) + _store_text(shape)
     for function in (shape.update, shape.output, shape.slide):
         if function is not None:
             text += "\n" + function.text + "\n\n"
-    if shape.stored is not None:
-        text += kernels_of(kept_kernel) + _store_text(shape)
     if shape.holds_texts:
         text += kernels_of(texts_kernel)
     if shape.containers:
@@ -326,7 +326,7 @@ def _close_text(shape: CustomShape) -> str:
     slide = ["pass"]
     if shape.slide is not None:
         slide = _call_text(shape, shape.slide, "SLIDE", f"user_slide({CALL}, left)")
-    if shape.stored is not None:
+    if shape.stored is not None and shape.purges:
         slide.append("purge_tuples(s, p, left)")
     if shape.holds_texts:
         slide += ["if (window + 1) % windows_of_size(l) == 0:", *("    " + line for line in _hold_text(shape))]
@@ -335,7 +335,7 @@ def _close_text(shape: CustomShape) -> str:
 
 
 def _hold_text(shape: CustomShape) -> list[str]:
-    """Write that window instance `p` goes on to hold the strings of its state."""
+    """Write that window instance `p` goes on to hold the strings of its state, and of tuples that stay beyond their window."""
     lines = []
     for name, kind, _ in shape.state:
         field, place = f"s.{state_field(name)}", place_of(kind)
@@ -348,6 +348,10 @@ def _hold_text(shape: CustomShape) -> list[str]:
                 f"hold_entries(s.text_held, s.arena, {field}, {place}, {word}, {stride_of(kind)}, left)"
                 for word in text_words(kind)
             ]
+    for name, kind in [] if shape.stored is None or shape.purges else shape.stored.columns:
+        if kind == "string":
+            held = f"hold_text(s.text_held, s.{node_field(f'c_{name}')}[node], left)"
+            lines += ["node = s.list_first[p]", "while node != 0:", f"    {held}", "    node = s.following[node]"]
     return lines
 
 

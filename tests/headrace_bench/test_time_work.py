@@ -1,0 +1,69 @@
+"""Comparisons that take time: the join they are of, and how long they take at least.
+
+Oracle: the band join, and a plain loop; a thread cannot have made more comparisons than there was time for.
+Cannot see: how much longer they take, which is the machine's.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from headrace.control.observation import Observation
+from headrace.controllers import Threshold
+from headrace.elastic import epochs
+from headrace_bench import join
+from headrace_bench.experiments import time_work
+from headrace_bench.experiments.figure import Figure
+
+NS = 2_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 5])
+def test_oracle_results_are_those_of_the_join(threads):
+    left, right, size = join.make_sides(40, 300)
+    wanted = join.band_join(left, right, size).to_arrow()
+    changes = [(150, 3), (400, 1), (500, 6)]
+    got = time_work.timed_join(left, right, size, NS).to_arrow(threads=threads, max_threads=6, reconfigure=changes)
+    assert got.equals(wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 8])
+def test_oracle_no_thread_is_faster_than_time(threads):
+    case = time_work.timed_case(200, 500, NS)
+    run = case.resident(threads, threads)
+    seconds = run.run()
+    case.check(run)
+    compared = [int(run.operator.control.meter[member, epochs.COMPARISONS]) for member in range(threads)]
+    assert sum(compared) >= 2 * 200 * 500
+    assert seconds >= max(compared) * NS * 1e-9
+
+
+def test_example_its_kernel_is_wrapped_or_refused(monkeypatch):
+    monkeypatch.setattr(time_work.JoinProgram, "text", lambda self: "def other():\n    pass\n")
+    with pytest.raises(RuntimeError, match="no `process` of their own"):
+        time_work.timed_case(16, 20, NS).resident(1, 1)
+
+
+def seen(**values):
+    return Observation(at_s=1.0, interval_s=1.0, threads=4, max_threads=32, utilisation=0.01, cores=2, **values)
+
+
+@pytest.mark.parametrize(("comparisons", "threads"), [(3.9e6, 6), (2.6e6, None), (1.2e6, 2)])
+def test_example_load_is_the_time_of_comparisons(comparisons, threads):
+    """Four threads have time for four million comparisons of a microsecond; the processor is hardly used."""
+    controller = time_work.TimedThreshold(0.90, 0.70, 0.45, ns=1_000)
+    observation = seen(comparisons=comparisons, arrived=100.0, processed=100.0)
+    asked = [controller.decide(replace(observation, at_s=at)) for at in range(1, 60)]
+    found = next((request.threads for request in asked if request is not None), None)
+    assert found == threads
+    by_processor = Threshold(0.90, 0.70, 0.45)
+    asked = [by_processor.decide(replace(observation, at_s=at)) for at in range(1, 60)]
+    assert {request.threads for request in asked if request is not None} == {1}
+
+
+def test_example_figures_say_so():
+    figure = time_work.marked(Figure("Threads", "s", "threads", []))
+    assert (figure.title, figure.note) == ("time work: threads", time_work.NOTE)
+    assert time_work.marked(figure).title == figure.title

@@ -1,0 +1,155 @@
+"""A join whose work is time: each comparison takes its thread so long, asleep for the most part.
+
+What is asleep needs no core. So 32 threads of it do 32 times what one does on a laptop, and the shapes that the
+papers measured on 36 cores, throughput over threads, reconfigurations, imbalance, can be looked at there. The
+engine around it is the real one: gate, epochs, owners, results. What it cannot show is what cores share: caches,
+memory, clock rates. Every figure that comes of it says so.
+
+The comparisons are made besides, so results are those of the join. A thread owes so many nanoseconds for each, from
+which the time is taken that it was at work; what a sleep was too long is taken from the next one, up to `MOST_EARLY_NS`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+import headrace as hr
+from headrace.control.observation import Observation
+from headrace.control.requests import Request
+from headrace.controllers import Threshold
+from headrace.elastic import epochs
+from headrace.elastic.instance_loop import PRIVATE_WORDS
+from headrace.elastic.join.program import JoinProgram
+from headrace.elastic.specs import JoinSpec
+from headrace.metrics.by_worker import coefficient_of_variation
+from headrace.summary import counted
+from headrace_bench import join
+from headrace_bench.experiments.figure import Figure, Line
+from headrace_bench.join_kernel import WIDTH
+from headrace_bench.reconfigure import Case
+from headrace_bench.rows import Row
+
+MARK = "time work"
+"""What is beside each figure of such an operator."""
+NOTE = "A comparison is a sleep here: threads need no cores, and share no caches."
+MOST_EARLY_NS = 20_000_000
+"""A thread that was kept from its core for longer does not make up for it."""
+
+_TIMED = """
+
+@kernel
+def process(me, g, c, o, x, s, l, buffer, row, start, count):
+    begun, before = now_ns(), c.meter[me, COMPARISONS]
+    outcome = process_at_once(me, g, c, o, x, s, l, buffer, row, start, count)
+    owed = l[{word}] + (c.meter[me, COMPARISONS] - before) * {ns} - (now_ns() - begun)
+    if owed > 0:
+        begun = now_ns()
+        nanosleep(owed)
+        owed -= now_ns() - begun
+    l[{word}] = max(owed, -{most_early})
+    return outcome
+"""
+
+
+@dataclass(frozen=True, repr=False)
+class TimedJoin(JoinSpec):
+    """A join without an index of which each comparison takes `ns` nanoseconds of a thread: for `Stream.through`."""
+
+    ns: int = 1_000
+
+    def program(self, node, branches, options):
+        """Return what computes it in one run."""
+        return _TimedProgram(node, branches, options)
+
+
+class _TimedProgram(JoinProgram):
+    def text(self) -> str:
+        text, place = super().text(), "\ndef process("
+        if text.count(place) != 1:
+            raise RuntimeError("the kernels of joins have no `process` of their own any more")
+        imports = "from headrace.memory.atomics import nanosleep, now_ns\n\n"
+        timed = _TIMED.format(word=PRIVATE_WORDS - 1, ns=self.spec.ns, most_early=MOST_EARLY_NS)
+        return imports + text.replace(place, "\ndef process_at_once(") + timed
+
+
+@dataclass
+class TimedThreshold(Threshold):
+    """`Threshold` where each comparison is `ns` of a thread's time: a sleep is not seen as load, and needs no core."""
+
+    ns: int = 1_000
+
+    def decide(self, observation: Observation) -> Request | None:
+        """Decide by the time that the comparisons took, as if each thread had a core."""
+        share = min(1.0, observation.comparisons * self.ns / 1e9 / max(1, observation.threads))
+        seen = replace(observation, utilisation=share, busiest=share, cores=observation.max_threads)
+        return super().decide(seen)
+
+
+def timed_join(left: pa.Table, right: pa.Table, size: int, ns: int) -> hr.Stream:
+    """The band join of `join.make_sides`, all pairs compared, each in `ns` nanoseconds."""
+    where = hr.band("x", "a", WIDTH) & hr.band("y", "b", WIDTH)
+    spec = TimedJoin(size, where, (), ("", ""), index=False, ns=ns)
+    return hr.stream(left, event_time="ts").through(spec, hr.stream(right, event_time="ts"))
+
+
+def timed_band_join(left: pa.Table, right: pa.Table, size_s: float, ns: int) -> hr.Stream:
+    """The join of `live_stream.band_join`, with times in microseconds, of such comparisons."""
+    return timed_join(left, right, round(size_s * 1e3) * 1_000, ns)
+
+
+def marked(figure: Figure) -> Figure:
+    """The figure with the mark in its title, and the note below."""
+    title = figure.title if figure.title.startswith(MARK) else f"{MARK}: {figure.title[0].lower()}{figure.title[1:]}"
+    return replace(figure, title=title, note=figure.note or NOTE)
+
+
+def timed_case(pairs: int, window: int, ns: int) -> Case:
+    """`pairs` tuples of each side, compared with full windows; its results are those of the plain loop."""
+    left, right, size = join.make_sides(window, pairs)
+    wanted = join.plain_pairs(join.columns_of(left, right), size, window)
+    return Case(MARK, timed_join(left, right, size, ns), [left, right], stored=window, results=wanted)
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Throughput of so many threads: `per_second` tuples of each side, and the imbalance of their comparisons."""
+
+    threads: int
+    per_second: float
+    imbalance: float
+
+
+def measure_scaling(counts: tuple[int, ...], each_s: float, window: int, ns: int) -> list[Scaled]:
+    """Throughput over threads, each for as long as `each_s` if it is as it should be."""
+    scaled = []
+    for threads in counts:
+        case = timed_case(max(16, round(each_s * threads * 1e9 / ns / window / 2)), window, ns)
+        run = case.resident(threads, threads)
+        seconds = run.run()
+        case.check(run)
+        compared = [int(run.operator.control.meter[member, epochs.COMPARISONS]) for member in range(threads)]
+        per_second = (len(run.ts[0]) - window) / seconds
+        scaled.append(Scaled(threads, per_second, coefficient_of_variation(compared)))
+    return scaled
+
+
+def rows_and_figure(name: str, scaled: list[Scaled], window: int, ns: int) -> tuple[list[Row], Figure]:
+    """What they are in a report, beside what so many threads should do."""
+    rows = []
+    wanted = [2e-3 * window * each.per_second * 1e-3 for each in scaled]
+    ideal = [each.threads * 1e3 / ns for each in scaled]
+    for each, rate, best in zip(scaled, wanted, ideal, strict=True):
+        case = f"{MARK}, {counted(each.threads, 'thread')}"
+        rows.append(
+            Row(name, case, rate, "M comparisons/s", baseline=best, baseline_name="threads without any loss", note=NOTE)
+        )
+        rows.append(Row(name, f"{case}, imbalance", 100 * each.imbalance, "%", "lower", 2.0, note=NOTE))
+    counts = [each.threads for each in scaled]
+    figure = Figure(
+        f"{MARK}: throughput over threads", "threads", "M comparisons/s",
+        [Line("measured", counts, wanted), Line("without any loss", counts, ideal, predicted=True)],
+        log_x=True, log_y=True, note=f"{NOTE} {ns:,} ns each, windows of {window:,}.",
+    )  # fmt: skip
+    return rows, figure
