@@ -162,7 +162,8 @@ def both_at_once(e, t):
 
 
 def one_in_the_other(e, t):
-    (p, k), [q] = (A[e.k], e.x), [A[e.j]]
+    (p, x), [q] = (A[e.k], e.x), [A[e.j]]
+    t.emit(u=x)
     p.b += 1
     q.b += 1
 
