@@ -50,6 +50,21 @@ def _codes(code: CodeType) -> dict[str, CodeType]:
     return {each.co_name: each for each in code.co_consts if isinstance(each, CodeType)}
 
 
+@contextlib.contextmanager
+def fails(expected: str) -> Iterator[None]:
+    """Assert that what is done inside fails, and in the way it must.
+
+    Parameters
+    ----------
+    expected : str
+        Regular expression for the beginning of the error's type and text, as in ``AssertionError: the kept rows``.
+    """
+    with pytest.raises((Exception, pytest.fail.Exception)) as caught:
+        yield
+    found = f"{type(caught.value).__name__}: {caught.value}"
+    assert re.match(expected, found) is not None, f"expected {expected!r}, found {found!r}"
+
+
 def assert_found(
     module: ModuleType,
     text: str,
@@ -68,7 +83,5 @@ def assert_found(
     drawn = settings(
         max_examples=300, phases=[Phase.generate], database=None, derandomize=True, deadline=None
     )(given(cases)(check))
-    with planted(module, text, mistake), pytest.raises(Exception) as caught:
+    with planted(module, text, mistake), fails(expected):
         drawn()
-    found = f"{type(caught.value).__name__}: {caught.value}"
-    assert re.match(expected, found) is not None, f"expected {expected!r}, found {found!r}"

@@ -170,7 +170,7 @@ def check_written(made, expected):
     for table in made.tables:
         wanted = as_python(expected[table.name].content())
         found = as_python(made.content(table).to_pylist())
-        assert plain(found) == plain(wanted)
+        assert plain(found) == plain(wanted), "other rows"
         assert len(made.at(3)[table.name]) == len(wanted)
         # As a function reads it in plain Python.
         with reading({table: made.read(table)}):

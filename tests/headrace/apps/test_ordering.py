@@ -69,7 +69,7 @@ class Application:
         wanted = COLUMNS[self.name] | {"ts": str(tables[0].schema.field("ts").type)}
         assert {field.name: str(field.type) for field in result.schema} == wanted
         assert result.column_names == list(wanted) and all(field.nullable for field in result.schema)
-        assert first_difference(result, rows) is None
+        assert first_difference(result, rows) is None, "other results"
         return rows
 
 
@@ -110,7 +110,7 @@ def test_oracle_all_of_an_application(name, tmp_path, capfd):
             asked = [int(entry.split(":")[1]) for entry in flags.get("reconfigure", "").split(",") if entry]
             assert [change["to"] for change in report["reconfigurations"]] == asked
     # a difference would be seen
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="other results"):
         app.check(firsts[1], [nasty(name, 0)])
     _other_inputs(app, draw, firsts[0])
     if name == "declining":

@@ -71,11 +71,11 @@ class Application:
         wanted = {"ts": str(time), **COLUMNS[self.name], "rejected": "bool"}
         assert {field.name: str(field.type) for field in result.schema} == wanted
         assert result.column_names == list(wanted)
-        assert first_difference(result, rows) is None
+        assert first_difference(result, rows) is None, "other results"
         for name, columns in TABLES[self.name].items():
             table = pq.read_table(pa.BufferReader(files[name]))
             assert table.schema == pa.schema([(column, pa.int64()) for column in columns])
-            assert table.to_pylist() == content[name]
+            assert table.to_pylist() == content[name], f"table {name} differs"
         return rows
 
 
@@ -139,7 +139,7 @@ def _the_same_files_whatever_the_flags(app, draw):
     assert app.run(table, sources=3, **flags_of(draw, app.name))[0] == three
     # and a difference would be seen
     for name in TABLES[app.name]:
-        with pytest.raises(AssertionError):
+        with pytest.raises(AssertionError, match=f"table {name} differs"):
             app.check({**firsts[0], name: firsts[1][name]}, [table])
 
 

@@ -25,7 +25,7 @@ from headrace.checkpoints.file_format import Contents, pieces, read
 from headrace.checkpoints.folder import KEPT, Folder, read_checkpoint
 from headrace.checkpoints.results_log import Mark, ResultsLog, read_results
 from headrace.errors import CheckpointError, OutputError
-from planted_mistakes import planted
+from planted_mistakes import fails, planted
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("word", pa.string())])
 
@@ -87,10 +87,9 @@ def test_property_a_file_that_is_cut_or_changed_anywhere_is_refused(tmp_path):
 
 def test_a_checksum_that_nobody_looks_at_is_found(tmp_path):
     unchecked = "if hashlib.sha256(data[:-_DIGEST]).digest() != data[-_DIGEST:]:"
-    with planted(file_format, unchecked, "if False:"), pytest.raises(BaseException) as found:
+    with planted(file_format, unchecked, "if False:"), fails("JSONDecodeError: "):
         for data in damages():
             check_refuses(tmp_path / "checkpoint", data)
-    assert not isinstance(found.value, CheckpointError)
 
 
 def test_example_what_is_no_checkpoint_is_said(tmp_path):

@@ -15,7 +15,7 @@ from headrace.codegen.modules import load_module
 from headrace.elastic import instance_loop
 from headrace.elastic.build import loop_source
 from headrace.gates import reader_kernel
-from planted_mistakes import planted
+from planted_mistakes import fails, planted
 
 FILE = '''"""Words such as `import` and "from headrace.kernel import kernel" are of no account here."""
 
@@ -54,7 +54,7 @@ def module(tmp_path):
 def check_text(module):
     text = included.included(module, {"headrace.ingress.store": "headrace.elsewhere"})
     assert text.endswith(FILE[FILE.index("\n\nTEXT = ") :]), "what follows the imports is not as it stands"
-    assert "from headrace.elsewhere import CHUNK, KEYS\n" in text
+    assert "from headrace.elsewhere import CHUNK, KEYS\n" in text, "a name from elsewhere"
     assert "from headrace.references import BUCKETS as MANY\n" in text
 
 
@@ -79,14 +79,15 @@ def test_example_the_loop_is_included_whole():
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong"),
+    ("right", "wrong", "expected"),
     [
-        ("source.splitlines()[end:]", "source.splitlines()[end + 1:]"),
-        ("source.splitlines()[end:]", 'source.replace("headrace.kernel", "headrace.codegen.modules").splitlines()[end:]'),
-        ('.get(statement.module or "", statement.module)', '.get("", statement.module)'),
-        ("            break\n", "            pass\n"),
+        ("source.splitlines()[end:]", "source.splitlines()[end + 1:]", "what follows the imports"),
+        ("source.splitlines()[end:]", 'source.replace("headrace.kernel", "headrace.codegen.modules").splitlines()[end:]',
+         "what follows the imports"),
+        ('.get(statement.module or "", statement.module)', '.get("", statement.module)', "a name from elsewhere"),
+        ("            break\n", "            pass\n", "what follows the imports"),
     ],
-)
-def test_planted_mistakes_are_found(module, right, wrong):
-    with planted(included, right, wrong), pytest.raises(AssertionError):
+)  # fmt: skip
+def test_planted_mistakes_are_found(module, right, wrong, expected):
+    with planted(included, right, wrong), fails(f"AssertionError: {expected}"):
         check_text(module)

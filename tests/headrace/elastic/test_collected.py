@@ -101,13 +101,13 @@ def check_quantiles(kernels, seeds):
         for q in (0.0, 1.0, 0.5, 0.9, draw.random(), draw.random()):
             wanted = exact_quantile(words, q)
             found = kernels["quantile_of_integers"](arena, first, count, q)
-            assert exact(float(found)) == exact(reference.values.quantile(words, q))
+            assert exact(float(found)) == exact(reference.values.quantile(words, q)), "another quantile"
             assert math.isclose(found, wanted, rel_tol=1e-15, abs_tol=1e-300 + 4e-16 * max(map(abs, words)))
             if max(map(abs, words)) < 2**40:
                 half = abs(wanted) % 1 == Fraction(1, 2)
                 found = kernels["quantile_of_times"](arena, first, count, q, 1)
                 is_close = not half and abs(abs(wanted) % 1 - Fraction(1, 2)) < Fraction(1, 1000)
-                assert found == away_from_zero(wanted) or is_close
+                assert found == away_from_zero(wanted) or is_close, "times are rounded otherwise"
 
 
 @pytest.mark.slow
@@ -166,7 +166,7 @@ def check_best(kernels, seeds):
         found = arena[heads[FIRST] : heads[FIRST] + heads[COUNT] : 2].tolist()
         if is_float:
             found = np.array(found, np.int64).view(np.float64).tolist()
-        assert exact(found) == exact(reference.values.top(pairs, k) or [])
+        assert exact(found) == exact(reference.values.top(pairs, k) or []), "others are the best"
         release(free, arena, 0, heads, 0)
         assert used_bytes(free, arena) == 0
 
@@ -177,18 +177,20 @@ def test_oracle_the_k_best():
 
 
 KERNEL_BUGS = {
-    "a heap looks at one child only": ("            child += 2\n", "            child += 0\n", check_best),
-    "a heap takes what is not better": ("    if count == k:\n", "    if count == k + 1:\n", check_best),
+    "a heap looks at one child only": ("            child += 2\n", "            child += 0\n", check_best, "others are the best"),
+    "a heap takes what is not better": ("    if count == k:\n", "    if count == k + 1:\n", check_best, "others are the best"),
     "smaller ties come last": (
         "    if word_less(word, other, order, prefixes, addresses, lengths):\n        return True\n",
         "    if word_less(other, word, order, prefixes, addresses, lengths):\n        return True\n",
-        check_best,
+        check_best, "others are the best",
     ),
     "the next one is whatever lies behind": (
         "        for at in range(first + below + 2, first + count):\n", "        for at in range(0):\n", check_quantiles,
+        "another quantile",
     ),
-    "halves of times before zero are rounded up": ("result >= 0", "True", check_quantiles),
-    "selection passes over a word": ("            low = more\n", "            low = more + 1\n", check_quantiles),
+    "halves of times before zero are rounded up": ("result >= 0", "True", check_quantiles, "times are rounded otherwise"),
+    "selection passes over a word": ("            low = more\n", "            low = more + 1\n", check_quantiles,
+                                     "another quantile"),
 }  # fmt: skip
 
 
@@ -196,12 +198,12 @@ KERNEL_BUGS = {
 @pytest.mark.interpreted
 @pytest.mark.parametrize("bug", KERNEL_BUGS)
 def test_planted_bug_of_a_kernel_is_found(bug):
-    old, new, check = KERNEL_BUGS[bug]
+    old, new, check, expected = KERNEL_BUGS[bug]
     text = Path(collected_kernel.__file__).read_text()
     assert text.count(old) == 1, "the bug is out of date"
     kernels = {"__name__": "planted"}
     exec(compile(text.replace(old, new), "planted", "exec"), kernels)  # our own file, in a test
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match=expected):
         check(kernels, range(200))
 
 

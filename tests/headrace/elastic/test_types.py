@@ -156,7 +156,7 @@ MEANS = [
 def test_oracle_means_of_integers(values):
     """Sums far beyond int64, and quotients where rounding twice would show."""
     present = [v for v in values if v is not None]
-    assert kept(pa.array(values, pa.int64()))["average"].to_pylist() == [sum(present) / len(present)]
+    assert kept(pa.array(values, pa.int64()))["average"].to_pylist() == [sum(present) / len(present)], "another mean"
 
 
 # -- lists of every layout as keys
@@ -379,11 +379,11 @@ def test_planted_a_carry_is_lost(monkeypatch):
         return [line.replace("+= over_", "+= 0 & over_") for line in right(*arguments)]
 
     monkeypatch.setattr(fold, "_block", block)
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="another mean"):
         test_oracle_means_of_integers(MEANS[0])
 
 
 def test_planted_kinds_are_all_one(monkeypatch):
     monkeypatch.setattr(comparison, "_family", lambda kind: "number")
-    with pytest.raises(pytest.fail.Exception):
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
         test_example_columns_of_different_kinds_are_refused(*REFUSED[1], EQUALITIES[0])

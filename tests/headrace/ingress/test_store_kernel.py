@@ -22,6 +22,7 @@ from headrace.ingress.store import (
     directory_width,
 )
 from headrace.references import tuple_reference
+from planted_mistakes import fails
 
 ROWS = 2 * CHUNK + 100
 
@@ -45,6 +46,7 @@ WIDTH = directory_width(2)
 
 
 def view_i32(address, count):
+    assert address, "no address"
     return np.ctypeslib.as_array((ctypes.c_int32 * int(count)).from_address(int(address)))
 
 
@@ -61,20 +63,20 @@ def check(kernels):
     for source in (0, 1):
         for row in (0, 1, CHUNK - 1, CHUNK, 2 * CHUNK + 99):
             found, entry, at = kernels["locate"](tuple_reference(source, row), WIDTH)
-            assert found == source
-            assert view_i64(x[source, entry + TS], CHUNK)[at] == row * 10 + source
-            assert view_i64(x[source, entry + kernels["values_at"](0)], CHUNK)[at] == row * 7
-            assert view_f64(x[source, entry + kernels["values_at"](1)], CHUNK)[at] == row / 4
-            assert x[source, entry + kernels["validity_at"](0)] == 0
-            assert (x[source, entry + kernels["validity_at"](1)] != 0) == (source == 1)
+            assert found == source, "another source"
+            assert view_i64(x[source, entry + TS], CHUNK)[at] == row * 10 + source, "another time"
+            assert view_i64(x[source, entry + kernels["values_at"](0)], CHUNK)[at] == row * 7, "first column"
+            assert view_f64(x[source, entry + kernels["values_at"](1)], CHUNK)[at] == row / 4, "second column"
+            assert x[source, entry + kernels["validity_at"](0)] == 0, "validity"
+            assert (x[source, entry + kernels["validity_at"](1)] != 0) == (source == 1), "validity"
             assert kernels["rest_of_chunk"](row) == CHUNK - row % CHUNK
             first, end = at, at + 1
             if source == 1:
                 first, end = kernels["keys_between"](x, source, entry, at, at + 1)
             keys = view_i32(x[source, entry + KEYS], end)[first:end]
-            assert keys.tolist() == ([3 * row, 3 * row] if source else [row])
+            assert keys.tolist() == ([3 * row, 3 * row] if source else [row]), "other keys"
     far = DIRECTORY_CHUNKS * CHUNK  # the directory goes round
-    assert kernels["entry_of"](far + 5 * CHUNK + 3, WIDTH) == 5 * WIDTH
+    assert kernels["entry_of"](far + 5 * CHUNK + 3, WIDTH) == 5 * WIDTH, "the directory goes round"
 
 
 def test_oracle_every_column_of_a_row_is_found():
@@ -82,25 +84,25 @@ def test_oracle_every_column_of_a_row_is_found():
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong"),
+    ("right", "wrong", "expected"),
     [
-        ("& (DIRECTORY_CHUNKS - 1)", "& (DIRECTORY_CHUNKS * 2 - 1)"),
-        ("row >> CHUNK_SHIFT", "row >> CHUNK_SHIFT + 1"),
-        ("return row & (CHUNK - 1)", "return row"),
-        ("return FIRST_VALUE + 2 * column\n", "return FIRST_VALUE + column\n"),
-        ("return FIRST_VALUE + 2 * column + 1", "return FIRST_VALUE + 2 * column + 2"),
-        ("return ref >> SOURCE_SHIFT,", "return ref >> SOURCE_SHIFT - 1,"),
-        ("offsets[last]", "offsets[first]"),
+        ("& (DIRECTORY_CHUNKS - 1)", "& (DIRECTORY_CHUNKS * 2 - 1)", "AssertionError: the directory goes round"),
+        ("row >> CHUNK_SHIFT", "row >> CHUNK_SHIFT + 1", "AssertionError: another time"),
+        ("return row & (CHUNK - 1)", "return row", "IndexError: "),
+        ("return FIRST_VALUE + 2 * column\n", "return FIRST_VALUE + column\n", "AssertionError: no address"),
+        ("return FIRST_VALUE + 2 * column + 1", "return FIRST_VALUE + 2 * column + 2", "AssertionError: validity"),
+        ("return ref >> SOURCE_SHIFT,", "return ref >> SOURCE_SHIFT - 1,", "AssertionError: another source"),
+        ("offsets[last]", "offsets[first]", "AssertionError: other keys"),
     ],
 )
-def test_planted_mistakes_are_found(right, wrong):
+def test_planted_mistakes_are_found(right, wrong, expected):
     source = inspect.getsource(store_kernel)
     assert source.count(right) == 1, f"{right!r} occurs {source.count(right)} times"
     text = source.replace(right, wrong).replace("from headrace.kernel import kernel", "kernel = lambda function: function")
     space = {}
     exec(compile(text, "<planted>", "exec"), space)  # our own file
     space["view_i32"] = view_i32  # outside of kernels
-    with pytest.raises((AssertionError, IndexError)):
+    with fails(expected):
         check(space)
 
 

@@ -286,8 +286,8 @@ def blind_store(array, index, value):
 
 def test_planted_steps_that_are_said_to_commute_and_do_not(monkeypatch):
     monkeypatch.setattr(strategies, "commute", lambda *_: True)
-    with pytest.raises(AssertionError):
-        assert explored(LITMUS["SB"][0])[0] == machine(LITMUS["SB"][0])
+    with pytest.raises(AssertionError, match="outcomes that are not explored"):
+        assert explored(LITMUS["SB"][0])[0] >= machine(LITMUS["SB"][0]), "outcomes that are not explored"
 
 
 # -- failures ------------------------------------------------------------------------------------------

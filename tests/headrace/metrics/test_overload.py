@@ -68,7 +68,7 @@ def lag_by_the_schedule():
     assert player.lag_s(0) == 0.0, "nothing is due before the first tuple is there"
     player.begin()
     clock.now += 3.0
-    assert player.lag_s(0) == pytest.approx(3.0) and player.behind(0) == 300
+    assert player.lag_s(0) == pytest.approx(3.0) and player.behind(0) == 300, "300 are due"
     assert player.lag_s(250) == pytest.approx(0.5), "tuple 250 was due 2.5 s after the first"
     assert player.lag_s(301) == 0.0
     assert player.lag_s(250, at_s=102.7) == pytest.approx(0.2)
@@ -98,19 +98,20 @@ def test_example_lag_by_event_times():
 
 
 @pytest.mark.parametrize(
-    ("scenario", "text", "mistake"),
+    ("scenario", "text", "mistake", "expected"),
     [
-        (lag_by_the_schedule, "- since - schedule.due_at(added - base)", "- since - schedule.due_at(added)"),
-        (lag_by_the_schedule, "- since - schedule.due_at(added - base)", "- schedule.due_at(added - base)"),
-        (lag_by_event_times, "- first) * self._unit_s / schedule.speed)", "- first) * self._unit_s)"),
+        (lag_by_the_schedule, "- since - schedule.due_at(added - base)", "- since - schedule.due_at(added)",
+         "a new rate counts from when it was set"),
+        (lag_by_the_schedule, "- since - schedule.due_at(added - base)", "- schedule.due_at(added - base)", "300 are due"),
+        (lag_by_event_times, "- first) * self._unit_s / schedule.speed)", "- first) * self._unit_s)", "recorded events are late"),
     ],
 )
-def test_planted_mistake_is_found(scenario, text, mistake):
+def test_planted_mistake_is_found(scenario, text, mistake, expected):
     source = inspect.getsource(player_module)
     assert source.count(text) == 1, f"{text!r}: the mistake is out of date"
     scope = dict(vars(player_module))
     exec(compile(source.replace(text, mistake), player_module.__file__, "exec"), scope)
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(AssertionError):
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(AssertionError, match=expected):
         patch.setattr(Player, "lag_s", scope["Player"].lag_s)
         scenario()
 

@@ -8,7 +8,6 @@ Cannot see  that everything is at rest meanwhile (test_interleave.py), and what 
 """
 
 import random
-import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,7 +18,7 @@ from headrace.memory.atomics import CELL
 from headrace.synchronization import control, dealing_kernel, mailbox_kernel, replanning, words
 from headrace.synchronization.inlet import TAGS
 from headrace.synchronization.replanning import Replanning
-from planted_mistakes import planted
+from planted_mistakes import fails, planted
 
 MOST_QUEUES = 4
 CELLS = words.QUEUE_CELLS * CELL
@@ -99,14 +98,13 @@ def test_oracle_rows_that_wait_are_dealt_out(seed):
 @pytest.mark.interpreted
 @pytest.mark.parametrize(("module", "text", "mistake", "expected"), [
     (dealing_kernel, "                runs[at, FIRST] += begin\n", "                pass\n", "other rows"),
-    (dealing_kernel, "                begin = 0\n", "                pass\n", "other rows|Error"),
+    (dealing_kernel, "                begin = 0\n", "                pass\n", "other rows"),
     (dealing_kernel, " and dealt[count - 1, END] == row:", ":", "other rows"),
     (dealing_kernel, "dealt[count - 1, QUEUE] == q and ", "", "other rows"),
     (dealing_kernel, "q = routes[tags[at] if tag_column >= 0 else 0]", "q = routes[0]", "other rows"),
-    (replanning, 'return runs[np.argsort(runs[:, words.FIRST], kind="stable")]', "return runs", "other rows|not the fewest"),
+    (replanning, 'return runs[np.argsort(runs[:, words.FIRST], kind="stable")]', "return runs", "other rows"),
 ], ids=["processed ones again", "every run cut", "over a gap", "over another's", "all to one", "by mailbox"])  # fmt: skip
 def test_planted_a_mistake_in_dealing_is_found(module, text, mistake, expected):
-    with planted(module, text, mistake), pytest.raises((AssertionError, IndexError, ValueError)) as found:
+    with planted(module, text, mistake), fails(f"AssertionError: {expected}"):
         for seed in range(40):
             check_dealing(seed)
-    assert re.search(expected, f"{found.type.__name__}: {found.value}")

@@ -101,7 +101,7 @@ def test_example_the_sharing_that_does_most(threads, speeds, wanted):
 def check_sharing(controller, threads, speeds, wanted):
     operator = Operator(controller, SPEEDS | {"chains": 3e6}, sharing=speeds)
     operator.threads = threads
-    assert operator.look(200).configuration == {"scheme": "chains", "punctuation": 500, "sharing": wanted}
+    assert operator.look(200).configuration == {"scheme": "chains", "punctuation": 500, "sharing": wanted}, "another sharing"
     tried = {request.controls.get("sharing") for request in operator.requests} - {None}
     assert tried >= {"everything"} and ("socket" in tried) == (threads == 4)
 
@@ -114,7 +114,7 @@ def test_example_no_sharing_is_tried_of_what_does_not_share():
 def test_planted_mistake_of_sharing_is_found():
     """What was tried last stays, though it is worse."""
     mistake = 'best.controls["sharing"] = before["sharing"]'
-    with planted(adaptive, mistake, "pass"), pytest.raises(AssertionError):
+    with planted(adaptive, mistake, "pass"), pytest.raises(AssertionError, match="another sharing"):
         check_sharing(adaptive.AdaptiveScheme(again_s=1_000, changed=0.9), 2, {"everything": 0.5}, "nothing")
 
 
@@ -127,7 +127,7 @@ class Fresh(Operator):
 
 def check_fresh(controller):
     operator = Fresh(controller, SPEEDS | {"serial": 2e6}).look(100)
-    assert operator.configuration == {"scheme": "serial", "punctuation": 500}
+    assert operator.configuration == {"scheme": "serial", "punctuation": 500}, "another scheme than serial"
 
 
 def test_example_how_a_run_begins_does_not_decide():
@@ -136,7 +136,7 @@ def test_example_how_a_run_begins_does_not_decide():
 
 def test_planted_mistake_of_the_first_measure_is_found():
     mistake = "is_complete = len(newer) == len(rivals) + 2"
-    with planted(adaptive, mistake, "is_complete = False"), pytest.raises(AssertionError):
+    with planted(adaptive, mistake, "is_complete = False"), pytest.raises(AssertionError, match="another scheme than serial"):
         check_fresh(adaptive.AdaptiveScheme(again_s=1_000, changed=0.9))
 
 
@@ -158,7 +158,7 @@ class Warming(Operator):
 
 def check_warming(controller):
     operator = Warming(controller, SPEEDS | {"lock": 1.6e6}).look(200)
-    assert operator.configuration == {"scheme": "lock", "punctuation": 500}
+    assert operator.configuration == {"scheme": "lock", "punctuation": 500}, "another configuration"
     assert "lock 500 1.60 M" in operator.said.reason
 
 
@@ -174,7 +174,7 @@ def test_example_a_trial_goes_on_until_it_is_steady():
     ],
 )
 def test_planted_mistakes_of_what_is_steady_are_found(right, wrong):
-    with planted(adaptive, right, wrong), pytest.raises(AssertionError):
+    with planted(adaptive, right, wrong), pytest.raises(AssertionError, match="another configuration"):
         check_warming(adaptive.AdaptiveScheme(again_s=1_000, changed=0.9))
 
 
@@ -226,7 +226,7 @@ class Late(Operator):
 
 def check_late(slow):
     operator = Late(adaptive.AdaptiveScheme(punctuations=False, again_s=1_000), slow).look(100)
-    assert operator.configuration["scheme"] == "partition"
+    assert operator.configuration["scheme"] == "partition", "another scheme than partition"
 
 
 def test_example_a_third_one_that_came_near_is_measured_once_more():
@@ -234,7 +234,8 @@ def test_example_a_third_one_that_came_near_is_measured_once_more():
 
 
 def test_planted_mistake_of_the_third_one_is_found():
-    with planted(adaptive, "reverse=True)[:2]", "reverse=True)[:1]"), pytest.raises(AssertionError):
+    mistake = "reverse=True)[:2]", "reverse=True)[:1]"
+    with planted(adaptive, *mistake), pytest.raises(AssertionError, match="another scheme than partition"):
         check_late("partition")
 
 
@@ -311,7 +312,7 @@ def check_less_input():
     for _ in range(200):
         operator.idle = 0.95 if operator.configuration["scheme"] == "partition" else 0.5
         operator.look()
-    assert operator.configuration["scheme"] == "partition"
+    assert operator.configuration["scheme"] == "partition", "another scheme than partition"
 
 
 def test_example_less_input_is_not_less_speed():
@@ -327,7 +328,7 @@ def test_example_less_input_is_not_less_speed():
     ],
 )
 def test_planted_mistakes_are_found(right, wrong):
-    with planted(adaptive, right, wrong), pytest.raises(AssertionError):
+    with planted(adaptive, right, wrong), pytest.raises(AssertionError, match="another scheme than partition"):
         check_less_input()
 
 

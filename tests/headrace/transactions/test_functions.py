@@ -17,7 +17,7 @@ import headrace as hr
 from headrace.errors import FunctionError
 from headrace.transactions import binding, control, nulls, template
 from headrace.transactions.lowering import rows, statements
-from planted_mistakes import planted
+from planted_mistakes import fails, planted
 from support.made_up_transactions import EMITS, events, program
 from support.transacted import SCHEMES, agree, in_engine
 
@@ -258,7 +258,7 @@ def fails_on_what_the_batch_wrote(function, scheme):
     rows = pa.table({"ts": n, "k": [3] * len(n), "is_look": [k % 2 == 1 for k in n]})
     with pytest.raises(FunctionError, match="ZeroDivisionError") as caught:
         in_engine([function], rows, {"o": "int64"}, scheme=scheme, threads=2, punctuation=100, max_delay="10min")
-    assert caught.value.line == function.__code__.co_firstlineno + 2
+    assert caught.value.line == function.__code__.co_firstlineno + 2, "another line than that of the look"
     return str(caught.value)
 
 
@@ -267,7 +267,7 @@ def fails_on_what_the_batch_wrote(function, scheme):
 @pytest.mark.parametrize("function", [counts_down, counts_down_what_is_new])
 def test_example_a_run_that_fails_finds_the_versions_that_the_event_saw(function):
     assert fails_on_what_the_batch_wrote(function, "mvlk") == fails_on_what_the_batch_wrote(function, "serial")
-    with planted(control, "if not private[VERSIONED]:", "if True:"), pytest.raises(AssertionError):
+    with planted(control, "if not private[VERSIONED]:", "if True:"), fails("AssertionError: another line than that of the look"):
         fails_on_what_the_batch_wrote(function, "mvlk")
 
 
