@@ -240,12 +240,14 @@ class SteeredRun(RunLife):
         """Tuples per second and source that are played now; None at full speed, and where event times are played.
 
         Set it to a number, a schedule of `headrace.rates` or None: it holds from now on, and what is due is counted anew.
-        So the lag begins at 0; a burst within one schedule keeps its lag.
+        So the lag begins at 0; a burst within one schedule keeps its lag. Of a run that is over it cannot be set: that is
+        a `RunStoppedError`, and of a failed one what made it fail.
         """
         return self._sources[0].rate if self._sources else None
 
     @rate.setter
     def rate(self, rate: float | RateSchedule | None) -> None:
+        self._check_goes_on(f"rate = {rate!r}")
         schedule = schedule_of(rate)
         for source in self._sources:
             source.play(schedule)
