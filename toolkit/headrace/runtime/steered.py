@@ -111,7 +111,7 @@ class SteeredRun(RunLife):
         reason : str
             For the record.
         **controls
-            What else the operator's engine lets be changed: see `capabilities`.
+            What else the operator's engine lets be changed: see `capabilities`, and `controls` of an operator.
 
         Returns
         -------
@@ -128,9 +128,7 @@ class SteeredRun(RunLife):
         RunStoppedError
             The run is over; of a failed one, what made it fail.
         """
-        self._check_goes_on("reconfigure()")
-        wish = {"threads": threads, "mapping": mapping, **controls}
-        return self._controls.manually(self._execution.costliest(), reason, wish)
+        return OperatorHandle(self, self._execution.costliest()).reconfigure(threads, mapping, reason, **controls)
 
     def checkpoint(self, timeout: float | None = None) -> Checkpoint | None:
         """Take a checkpoint now, and wait until it is on disk.
