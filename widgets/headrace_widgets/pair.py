@@ -20,7 +20,8 @@ class Runs:
 
     @rate.setter
     def rate(self, rate: Any) -> None:
-        for run in self._runs:
+        going_on = [run for run in self._runs if run.state == "running"]
+        for run in going_on or self._runs[:1]:  # one that is over says so
             run.rate = rate
 
     @property

@@ -31,6 +31,16 @@ def test_example_help_and_version(capfd):
     assert listed["wordcount"] == "count the tuples that contain each word (ts, text)"
 
 
+def test_agree_the_package_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "headrace", "--help"], env=ENVIRONMENT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0 and done.stdout.startswith("usage: headrace [-h]"), done.stdout + done.stderr
+    wrong = [sys.executable, "-m", "headrace", "dem"]
+    done = subprocess.run(wrong, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2 and "see `headrace --help`" in done.stderr, done.stdout + done.stderr
+
+
 def test_example_help_needs_neither_spark_nor_plots():
     code = (
         "import sys; from headrace import cli; assert cli.main(['--help']) == 0;"

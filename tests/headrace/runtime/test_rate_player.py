@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
-from headrace.errors import ParameterError
+from headrace.errors import ParameterError, RunStoppedError
 from headrace.runtime.player import Origin, Player
 from support.workloads import eventually
 
@@ -138,6 +138,19 @@ def test_the_rate_is_read_and_set_while_it_runs():
         run.rate = None
         assert run.rate is None
         assert run.wait(60) and run.metrics().operators["counts"].added == 2 * ROWS
+
+
+def test_the_rate_of_a_run_that_is_over_cannot_be_set():
+    with counts().start() as run:
+        assert run.wait(60)
+        with pytest.raises(RunStoppedError, match=r"rate = 5: the run is over: its input has ended; start it again"):
+            run.rate = 5
+        assert run.rate is None
+    with counts().start(rate=2.0) as run:
+        run.stop()
+        with pytest.raises(RunStoppedError, match="rate = None: the run is over: "):
+            run.rate = None
+        assert run.rate == 2.0
 
 
 def test_event_times_are_played_at_a_speed():

@@ -23,6 +23,7 @@ from numba import typeof, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from headrace.codegen.modules import load_module
 from headrace.codegen.text import indent
 from headrace.kernel import JIT, compile_now
 from headrace.memory.bundle import is_bundle, opaque
@@ -126,6 +127,32 @@ def stubs_text(entries: Sequence[Entry], place: int) -> str:
 def names_of(entries: Sequence[Entry]) -> tuple[str, ...]:
     """The entries' functions, for `load_module`."""
     return tuple(f"entry_{entry.name}" for entry in entries)
+
+
+def load_looped(
+    program_text: str, name: str, loop_text: str, loop_name: str, entries: Sequence[Entry], place: int, parameters: str,
+    debug: bool = False,
+) -> Looped:  # fmt: skip
+    """Load a program's kernels, with their entries, and the loop ``run_worker``, whose bundle ``s`` is the program's own.
+
+    Parameters
+    ----------
+    program_text : str
+        The program's kernels.
+    name : str
+        Of the program, for readers of profiles.
+    loop_text : str
+        The same for all programs, so that it is compiled once.
+    loop_name : str
+    entries, place, parameters
+        As of `Looped`.
+    debug : bool
+        Check bounds in the program.
+    """
+    text = "\n\n".join([program_text.strip(), entries_text(entries)])
+    program = load_module(text, name, debug=debug, entry=names_of(entries))
+    loop = load_module(loop_text, loop_name, entry="run_worker")
+    return Looped(program, loop.run_worker, entries, place, parameters, ("s",))
 
 
 class Looped:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.codegen.called import Entry, Looped, entries_text, names_of, stubs_text
+from headrace.codegen.called import Entry, Looped, load_looped, stubs_text
 from headrace.codegen.included import included
-from headrace.codegen.modules import load_module
 from headrace.ordering import ingest_kernel, pipeline_kernel, work_kernel
 from headrace.ordering.words import PROGRAM
 
@@ -22,24 +21,9 @@ ENTRIES = (
 )
 
 
-class Built(Looped):
-    """A pipeline's entries, and the loop: ``run(me, g, c, o, x, s, l)`` is `pipeline_kernel.run_worker`.
-
-    Parameters
-    ----------
-    program_text : str
-        As `template.generate` writes it.
-    name : str
-        For readers of profiles.
-    debug : bool
-        Check bounds.
-    """
-
-    def __init__(self, program_text: str, name: str, debug: bool = False):
-        text = "\n\n".join([program_text.strip(), entries_text(ENTRIES)])
-        program = load_module(text, name, debug=debug, entry=names_of(ENTRIES))
-        loop = load_module(loop_source(), "pipeline", entry="run_worker")
-        super().__init__(program, loop.run_worker, ENTRIES, PROGRAM, "me, g, c, o, x, s, l", ("s",))
+def built(program_text: str, name: str, debug: bool = False) -> Looped:
+    """Load a pipeline's entries, and the loop: ``run(me, g, c, o, x, s, l)`` is `pipeline_kernel.run_worker`."""
+    return load_looped(program_text, name, loop_source(), "pipeline", ENTRIES, PROGRAM, "me, g, c, o, x, s, l", debug)
 
 
 def loop_source() -> str:
@@ -48,4 +32,4 @@ def loop_source() -> str:
     return "\n\n".join([_KERNEL, stubs_text(ENTRIES, PROGRAM), *parts])
 
 
-__all__ = ["Built", "loop_source"]
+__all__ = ["built", "loop_source"]

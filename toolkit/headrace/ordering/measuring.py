@@ -1,4 +1,4 @@
-"""From the workers' counters to a snapshot; `runtime.gate_books` says in which order what is compared is read."""
+"""From the workers' counters to a snapshot; `runtime.worker_measures` has what is counted alike for others."""
 
 from __future__ import annotations
 
@@ -6,30 +6,18 @@ from typing import Any, Protocol
 
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell, read_cells
-from headrace.metrics.by_worker import coefficient_of_variation
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace.ordering import words
 from headrace.ordering.measures import MEASURES
-from headrace.runtime.gate_books import Booked, take_balance, watermark_gaps
+from headrace.runtime import worker_measures
 from headrace.runtime.sections import Moment
-from headrace.workers import worker_kernel
-from headrace.workers.spans import times
 
 
-class Measured(Booked, Protocol):
+class Measured(worker_measures.Measured, Protocol):
     """What is asked of a pipeline; see `headrace.ordering.section.OrderedSection`."""
 
-    name: str
-    max_threads: int
     program: Any
-    control: Any
-    reconfiguration: Any
-    collector: Any
     finisher: Any
-
-    @property
-    def results(self) -> int: ...
-    def lost_wakeups(self) -> int: ...
 
 
 def stage_cell(section: Measured, stage: int, what: int) -> int:
@@ -48,15 +36,8 @@ def records_at(section: Measured, stage: int) -> tuple[int, int, int]:
 
 def measure(section: Measured, moment: Moment) -> OperatorMetrics:
     """Take a snapshot of a pipeline."""
-    control, collector = section.control, section.collector
-    configuration = section.reconfiguration.current
-    members = list(range(configuration.threads))
-    is_stopped = bool(moment.until_ns) and not moment.is_finished
-    added, processed, balance = take_balance(section, members, moment.is_finished, is_stopped)
-    meter = times(control.meter, moment.until_ns)
-    busy = meter[:, worker_kernel.BUSY_NS]
-    gaps, holds_back = watermark_gaps(section.inlets)
-    latency, largest_ns = (collector.latency.counts(), collector.latency.largest_ns) if collector else (None, 0)
+    taken = worker_measures.take(section, moment)
+    control, meter = section.control, taken.meter
     processing = section.finisher.processing
     names = [one.stage.name for one in section.program.bound.stages]
     at = [records_at(section, stage) for stage in range(len(names))]
@@ -67,22 +48,10 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
         return dict(zip(names, values, strict=True))
 
     values = {
-        "processed": processed,
-        "latency": latency,
         "processing": processing.counts(),
-        "added": added,
-        "results": section.results,
         "decisions": int(meter[:, words.DECISIONS].sum()),
         "fallbacks": int(meter[:, words.FALLBACKS].sum()),
-        "imbalance_cv": coefficient_of_variation(busy[members]),
         "state_bytes": section.program.state_bytes(),
-        "lost_wakeups": section.lost_wakeups(),
-        "holds_back": holds_back,
-        "watermark_gap": gaps,
-        "load": (busy // 1_000).tolist(),
-        "busy_ns": busy.tolist(),
-        "idle_ns": meter[:, worker_kernel.IDLE_NS].tolist(),
-        "blocked_ns": (meter[:, worker_kernel.ROOM_NS] + meter[:, worker_kernel.BARRIER_NS]).tolist(),
         "taken": by_stage(work[:, words.TUPLES].tolist()),
         "backlog": by_stage(tail - claimed for _, claimed, tail in at),
         "waiting": by_stage(claimed - drained for drained, claimed, _ in at),
@@ -94,10 +63,8 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
         ),
         "delegated": by_stage(work[:, words.DELEGATED].tolist()),
     }
-    largest = {"latency": largest_ns, "processing": processing.largest_ns}
-    return OperatorMetrics(
-        section.name, len(members), section.max_threads, members, moment.seconds, balance, MEASURES, values, largest
-    )
+    largest = {"processing": processing.largest_ns}
+    return worker_measures.snapshot(section, moment, taken, MEASURES, values, largest)
 
 
 __all__ = ["measure", "records_at", "stage_cell"]

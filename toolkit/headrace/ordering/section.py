@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from headrace.codegen.called import Looped
 from headrace.egress import rings
 from headrace.egress.collector import Consumer
 from headrace.errors import HeadraceError, OverflowInputError, RunFailedError
@@ -17,7 +18,7 @@ from headrace.ingress.store import Store, allocate_directories
 from headrace.memory.cells import touch
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace.ordering import control, words
-from headrace.ordering.build import Built
+from headrace.ordering.build import built
 from headrace.ordering.measuring import measure, records_at
 from headrace.ordering.options import OrderedOptions, known_schedules
 from headrace.ordering.program import Program
@@ -68,7 +69,7 @@ class OrderedSection(GatedSection):
         self.finisher = OrderedResults(
             node.name, node.schema, node.event_time, program.bound, self.stores, program.texts
         )
-        self._built: Built | None = None
+        self._built: Looped | None = None
 
     def _make_inlet(self, number: int, branch: Branch) -> GateInlet:
         program = self.program
@@ -92,7 +93,7 @@ class OrderedSection(GatedSection):
     def compile_work(self) -> None:
         """Compile the stages, as one loop."""
         program = self.program
-        self._built = Built(generate(program.bound, list(program.columns), program.policy), self.name, debug=self._debug)
+        self._built = built(generate(program.bound, list(program.columns), program.policy), self.name, debug=self._debug)
         self._compile(self._built, self.arguments(0))
 
     def compile_handles(self) -> None:

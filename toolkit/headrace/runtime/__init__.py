@@ -22,6 +22,7 @@ knows no engine.
 ``feeding``             the way into one inlet: steps, pace, room
 ``gate_inlet``          an inlet whose rows meet those of others in one order
 ``gate_books``          the books of an operator whose input is a gate
+``worker_measures``     what is counted alike where workers 0 to threads - 1 are active
 ``player``              following a rate schedule without drift
 ``results``             what a user holds of one result
 ``consumers``           where results go: the sink, the inlets that follow

@@ -73,30 +73,8 @@ class OperatorHandle(Summarised):
     ) -> Change:
         """Change the number of threads, the key mapping, or both, of this operator, while the stream runs.
 
-        Parameters
-        ----------
-        threads : int or list of int
-            How many, or exactly which instances.
-        mapping : Mapping
-            Who owns which bucket of keys.
-        reason : str
-            For the record.
-        **controls
-            What else the operator's engine lets be changed: see `controls`.
-
-        Returns
-        -------
-        Change
-            At once; `change.wait()` waits for the outcome.
-
-        Raises
-        ------
-        ReconfigurationError
-            Fewer than 1 or more than `max_threads` threads, or a mapping to an instance that is not active.
-        NotSupportedError
-            The operator has no such control.
-        RunStoppedError
-            The run is over; of a failed one, what made it fail.
+        What to give, what comes back and what is raised are those of `QueryRun.reconfigure`, which is this one of the only or
+        the costliest operator.
         """
         self._run._check_goes_on("reconfigure()")
         wish = {"threads": threads, "mapping": mapping, **controls}

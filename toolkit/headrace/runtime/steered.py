@@ -111,7 +111,7 @@ class SteeredRun(RunLife):
         reason : str
             For the record.
         **controls
-            What else the operator's engine lets be changed: see `capabilities`.
+            What else the operator's engine lets be changed: see `capabilities`, and `controls` of an operator.
 
         Returns
         -------
@@ -128,9 +128,7 @@ class SteeredRun(RunLife):
         RunStoppedError
             The run is over; of a failed one, what made it fail.
         """
-        self._check_goes_on("reconfigure()")
-        wish = {"threads": threads, "mapping": mapping, **controls}
-        return self._controls.manually(self._execution.costliest(), reason, wish)
+        return OperatorHandle(self, self._execution.costliest()).reconfigure(threads, mapping, reason, **controls)
 
     def checkpoint(self, timeout: float | None = None) -> Checkpoint | None:
         """Take a checkpoint now, and wait until it is on disk.
@@ -240,12 +238,14 @@ class SteeredRun(RunLife):
         """Tuples per second and source that are played now; None at full speed, and where event times are played.
 
         Set it to a number, a schedule of `headrace.rates` or None: it holds from now on, and what is due is counted anew.
-        So the lag begins at 0; a burst within one schedule keeps its lag.
+        So the lag begins at 0; a burst within one schedule keeps its lag. Of a run that is over it cannot be set: that is
+        a `RunStoppedError`, and of a failed one what made it fail.
         """
         return self._sources[0].rate if self._sources else None
 
     @rate.setter
     def rate(self, rate: float | RateSchedule | None) -> None:
+        self._check_goes_on(f"rate = {rate!r}")
         schedule = schedule_of(rate)
         for source in self._sources:
             source.play(schedule)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.codegen.called import Entry, Looped, entries_text, names_of, stubs_text
+from headrace.codegen.called import Entry, Looped, load_looped, stubs_text
 from headrace.codegen.included import included
-from headrace.codegen.modules import load_module
 from headrace.synchronization import plan_kernel, tree_kernel
 from headrace.synchronization.words import PROGRAM
 
@@ -18,24 +17,9 @@ ENTRIES = (
 )
 
 
-class Built(Looped):
-    """A program's entries, and the loop: ``run(me, c, o, x, s, l)`` is `plan_kernel.run_worker`.
-
-    Parameters
-    ----------
-    program_text : str
-        As `template.generate` writes it.
-    name : str
-        For readers of profiles.
-    debug : bool
-        Check bounds.
-    """
-
-    def __init__(self, program_text: str, name: str, debug: bool = False):
-        text = "\n\n".join([program_text.strip(), entries_text(ENTRIES)])
-        program = load_module(text, name, debug=debug, entry=names_of(ENTRIES))
-        loop = load_module(loop_source(), "plan", entry="run_worker")
-        super().__init__(program, loop.run_worker, ENTRIES, PROGRAM, "me, c, o, x, s, l", ("s",))
+def built(program_text: str, name: str, debug: bool = False) -> Looped:
+    """Load a program's entries, and the loop: ``run(me, c, o, x, s, l)`` is `plan_kernel.run_worker`; see `load_looped`."""
+    return load_looped(program_text, name, loop_source(), "plan", ENTRIES, PROGRAM, "me, c, o, x, s, l", debug)
 
 
 def loop_source() -> str:
@@ -44,4 +28,4 @@ def loop_source() -> str:
     return "\n\n".join([_KERNEL, stubs_text(ENTRIES, PROGRAM), included(tree_kernel), included(plan_kernel, inside)])
 
 
-__all__ = ["Built", "loop_source"]
+__all__ = ["built", "loop_source"]

@@ -1,4 +1,4 @@
-"""From the workers' counters to a snapshot; `runtime.gate_books` says in which order what is compared is read."""
+"""From the workers' counters to a snapshot; `runtime.worker_measures` has what is counted alike for others."""
 
 from __future__ import annotations
 
@@ -9,36 +9,24 @@ import numpy as np
 
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cells
-from headrace.metrics.by_worker import coefficient_of_variation
 from headrace.metrics.snapshot import OperatorMetrics
-from headrace.runtime.gate_books import Booked, take_balance, watermark_gaps
+from headrace.runtime import worker_measures
 from headrace.runtime.sections import Moment
 from headrace.synchronization import words
 from headrace.synchronization.measures import MEASURES
 from headrace.synchronization.tags import ImplementationTag
 from headrace.synchronization.waiting import waits
-from headrace.workers import worker_kernel
-from headrace.workers.spans import times
 
 
-class Measured(Booked, Protocol):
+class Measured(worker_measures.Measured, Protocol):
     """What is asked of a program that runs; see `headrace.synchronization.section.ProgramSection`."""
 
-    name: str
-    max_threads: int
     states: Any
-    control: Any
     layout: Any
-    reconfiguration: Any
-    collector: Any
     feeders: Any
     work_before: Any
     input_before: Any
     tag_counts: Any
-
-    @property
-    def results(self) -> int: ...
-    def lost_wakeups(self) -> int: ...
 
 
 def passed_by_queue(section: Measured) -> list[int]:
@@ -94,14 +82,8 @@ def passed_by_input(section: Measured) -> np.ndarray:
 
 def measure(section: Measured, moment: Moment) -> OperatorMetrics:
     """Take a snapshot of a program."""
-    control, collector, layout = section.control, section.collector, section.layout
-    members = list(range(section.reconfiguration.current.threads))
-    is_stopped = bool(moment.until_ns) and not moment.is_finished
-    added, processed, balance = take_balance(section, members, moment.is_finished, is_stopped)
-    meter = times(control.meter, moment.until_ns)
-    busy = meter[:, worker_kernel.BUSY_NS]
-    gaps, holds_back = watermark_gaps(section.inlets)
-    latency, largest_ns = (collector.latency.counts(), collector.latency.largest_ns) if collector else (None, 0)
+    taken = worker_measures.take(section, moment)
+    control, meter, layout = section.control, taken.meter, section.layout
     work = read_cells(control.work, 1)
     names = layout.names
     backlog = [0] * len(names)
@@ -114,24 +96,12 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
         return dict(zip(names, values, strict=False))
 
     values = {
-        "processed": processed,
-        "latency": latency,
-        "added": added,
-        "results": section.results,
         "joins": int(work[:, words.JOINS].sum()),
         "forks": int(work[:, words.FORKS].sum()),
         "copied_bytes": int(work[:, words.COPIED].sum()),
         "spared_bytes": int(work[:, words.SPARED].sum()),
         "rests_in_vain": int(meter[:, words.RESTS_IN_VAIN].sum()),
-        "imbalance_cv": coefficient_of_variation(busy[members]),
         "state_bytes": section.states.state_bytes(),
-        "lost_wakeups": section.lost_wakeups(),
-        "holds_back": holds_back,
-        "watermark_gap": gaps,
-        "load": (busy // 1_000).tolist(),
-        "busy_ns": busy.tolist(),
-        "idle_ns": meter[:, worker_kernel.IDLE_NS].tolist(),
-        "blocked_ns": (meter[:, worker_kernel.ROOM_NS] + meter[:, worker_kernel.BARRIER_NS]).tolist(),
         "events": by_node(under_plan[:, words.EVENTS].tolist()),
         "backlog": by_node(backlog),
         "node_time": by_node((under_plan[:, words.SPENT_NS] // 1_000).tolist()),
@@ -139,10 +109,7 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
         "waits_for": by_node(waits(control, layout, [inlet.store for inlet in section.feeders])),
         "tag_events": section.tag_counts.look([inlet.came for inlet in section.feeders], passed_by_input(section)),
     }
-    return OperatorMetrics(
-        section.name, len(members), section.max_threads, members, moment.seconds, balance, MEASURES, values,
-        {"latency": largest_ns},
-    )  # fmt: skip
+    return worker_measures.snapshot(section, moment, taken, MEASURES, values)
 
 
 __all__ = ["TagCounts", "counted_by_queue", "measure", "passed_by_input", "passed_by_queue"]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.codegen.called import Looped
 from headrace.egress import rings
 from headrace.egress.collector import Consumer
 from headrace.errors import (
@@ -34,7 +35,7 @@ from headrace.runtime.collected_section import CollectedSection
 from headrace.runtime.sections import Moment, RunContext
 from headrace.synchronization import control, mailbox_kernel, words
 from headrace.synchronization.binding import Column
-from headrace.synchronization.build import Built
+from headrace.synchronization.build import built
 from headrace.synchronization.cuts import ProgramCuts
 from headrace.synchronization.holding import Holding
 from headrace.synchronization.inlet import TAGS, MailboxInlet
@@ -140,7 +141,7 @@ class ProgramSection(CollectedSection):
         self.finisher = ProgramResults(node.schema, spec.program.emits, bound.optional, self.states.texts, options.is_ordered)
         self._cuts = ProgramCuts(self, given[len(ticks) :])
         self._held_back: list[np.ndarray | None] | None = None
-        self._built: Built | None = None
+        self._built: Looped | None = None
 
     def checkpointed(self) -> ProgramCuts | None:
         """What says what its state is, and which rows are processed."""
@@ -236,7 +237,7 @@ class ProgramSection(CollectedSection):
 
     def compile_work(self) -> None:
         """Compile the program's functions, and the loop."""
-        self._built = Built(generate(self.bound), self.name, debug=self._debug)
+        self._built = built(generate(self.bound), self.name, debug=self._debug)
         self._compile(self._built, self.arguments(0))
 
     def compile_handles(self) -> None:

@@ -1,4 +1,4 @@
-"""From the executors' counters to a snapshot; `runtime.gate_books` says in which order what is compared is read."""
+"""From the executors' counters to a snapshot; `runtime.worker_measures` has what is counted alike for others."""
 
 from __future__ import annotations
 
@@ -7,34 +7,24 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from headrace.metrics.by_worker import coefficient_of_variation
 from headrace.metrics.snapshot import OperatorMetrics
-from headrace.runtime.gate_books import Booked, take_balance, watermark_gaps
+from headrace.runtime import worker_measures
 from headrace.runtime.sections import Moment
 from headrace.transactions import words
 from headrace.transactions.audit import Audit
 from headrace.transactions.measures import MEASURES
 from headrace.workers import worker_kernel
-from headrace.workers.spans import times
 
 
-class Measured(Booked, Protocol):
+class Measured(worker_measures.Measured, Protocol):
     """What is asked of an operator; see `headrace.transactions.section.TransactionSection`."""
 
-    name: str
-    max_threads: int
     program: Any
-    control: Any
     audit: Audit | None
     chains_seen: np.ndarray
-    reconfiguration: Any
-    collector: Any
 
     @property
-    def results(self) -> int: ...
-    @property
     def rejected(self) -> int: ...
-    def lost_wakeups(self) -> int: ...
 
 
 LENGTHS = 16
@@ -56,26 +46,16 @@ def chains_by_length(section: Measured) -> dict[int, int]:
 
 def measure(section: Measured, moment: Moment) -> OperatorMetrics:
     """Take a snapshot of one operator."""
-    program, collector = section.program, section.collector
-    configuration = section.reconfiguration.current
-    members = list(range(configuration.threads))
-    is_stopped = bool(moment.until_ns) and not moment.is_finished
-    added, executed, balance = take_balance(section, members, moment.is_finished, is_stopped)
-    if balance is not None and section.audit is not None:
-        balance = replace(balance, conserved=section.audit.conserved())
-    meter = times(section.control.meter, moment.until_ns)
+    program, taken = section.program, worker_measures.take(section, moment)
+    if taken.balance is not None and section.audit is not None:
+        taken = taken._replace(balance=replace(taken.balance, conserved=section.audit.conserved()))
+    meter = taken.meter
     busy, barrier = meter[:, worker_kernel.BUSY_NS], meter[:, worker_kernel.BARRIER_NS]
     lock, other = meter[:, words.LOCK_NS], meter[:, words.PREPARE_NS] + meter[:, words.POST_NS]
     filling = section.control.filling.sum(axis=0)
-    gaps, holds_back = watermark_gaps(section.inlets)
-    latency, largest_ns = (collector.latency.counts(), collector.latency.largest_ns) if collector else (None, 0)
     batches, versions = int(meter[:, words.BATCHES].max()), int(meter[:, words.VERSIONS].sum())
     values = {
-        "processed": executed,
-        "latency": latency,
-        "added": added,
-        "results": section.results,
-        "transactions": executed * len(program.spec.functions),
+        "transactions": taken.processed * len(program.spec.functions),
         "rejected": section.rejected,
         "operations": int(meter[:, words.NOTED].sum()),
         "combined": int(filling[words.COMBINED]),
@@ -84,25 +64,14 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
         "aborts": int(filling[words.ABORTS]),
         "alone": int(filling[words.ALONE]),
         "batches": batches,
-        "punctuation": configuration.punctuation,
-        "imbalance_cv": coefficient_of_variation(busy[members]),
+        "punctuation": section.reconfiguration.current.punctuation,
         "state_bytes": program.memory.nbytes,
         "versions": versions,
         "versions_held": versions / batches if batches else 0.0,
-        "lost_wakeups": section.lost_wakeups(),
-        "holds_back": holds_back,
-        "watermark_gap": gaps,
-        "load": (busy // 1_000).tolist(),
-        "busy_ns": busy.tolist(),
-        "idle_ns": meter[:, worker_kernel.IDLE_NS].tolist(),
-        "blocked_ns": (meter[:, worker_kernel.ROOM_NS] + barrier).tolist(),
         "useful_ns": np.maximum(0, busy - lock - other).tolist(),
         "synchronization_ns": barrier.tolist(),
         "lock_ns": lock.tolist(),
         "other_ns": other.tolist(),
         "chains": chains_by_length(section),
     }
-    return OperatorMetrics(
-        section.name, len(members), section.max_threads, members, moment.seconds, balance, MEASURES, values,
-        {"latency": largest_ns},
-    )  # fmt: skip
+    return worker_measures.snapshot(section, moment, taken, MEASURES, values)

@@ -1,0 +1,89 @@
+"""What is measured alike at every operator whose workers 0 to threads - 1 are active; an engine adds its own values.
+
+`gate_books` says in which order what is compared is read: the books come first, the workers' times after them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from headrace.metrics.balance import Balance
+from headrace.metrics.by_worker import coefficient_of_variation
+from headrace.metrics.measures import Measure
+from headrace.metrics.snapshot import OperatorMetrics
+from headrace.runtime.gate_books import Booked, take_balance, watermark_gaps
+from headrace.runtime.sections import Moment
+from headrace.workers import worker_kernel
+from headrace.workers.spans import times
+
+
+class Measured(Booked, Protocol):
+    """What is asked of an operator; see `headrace.runtime.collected_section.CollectedSection`."""
+
+    name: str
+    max_threads: int
+    control: Any
+    reconfiguration: Any
+    collector: Any
+
+    @property
+    def results(self) -> int: ...
+    def lost_wakeups(self) -> int: ...
+
+
+class Taken(NamedTuple):
+    """Counters as they were at one moment."""
+
+    members: list[int]
+    """Workers that are active."""
+    processed: int
+    balance: Balance | None
+    meter: np.ndarray
+    """int64[workers, ...], with the time that goes on now counted to its state."""
+    values: dict[str, Any]
+    """By measure."""
+    largest: dict[str, int]
+
+
+def take(section: Measured, moment: Moment) -> Taken:
+    """Read what every such operator counts."""
+    members = list(range(section.reconfiguration.current.threads))
+    is_stopped = bool(moment.until_ns) and not moment.is_finished
+    added, processed, balance = take_balance(section, members, moment.is_finished, is_stopped)
+    meter = times(section.control.meter, moment.until_ns)
+    busy = meter[:, worker_kernel.BUSY_NS]
+    gaps, holds_back = watermark_gaps(section.inlets)
+    collector = section.collector
+    latency, largest_ns = (collector.latency.counts(), collector.latency.largest_ns) if collector else (None, 0)
+    values = {
+        "processed": processed,
+        "latency": latency,
+        "added": added,
+        "results": section.results,
+        "imbalance_cv": coefficient_of_variation(busy[members]),
+        "lost_wakeups": section.lost_wakeups(),
+        "holds_back": holds_back,
+        "watermark_gap": gaps,
+        "load": (busy // 1_000).tolist(),
+        "busy_ns": busy.tolist(),
+        "idle_ns": meter[:, worker_kernel.IDLE_NS].tolist(),
+        "blocked_ns": (meter[:, worker_kernel.ROOM_NS] + meter[:, worker_kernel.BARRIER_NS]).tolist(),
+    }
+    return Taken(members, processed, balance, meter, values, {"latency": largest_ns})
+
+
+def snapshot(
+    section: Measured, moment: Moment, taken: Taken, measures: Sequence[Measure], own: Mapping[str, Any],
+    largest: Mapping[str, int] | None = None,
+) -> OperatorMetrics:  # fmt: skip
+    """Put together what was taken and the engine's own values."""
+    return OperatorMetrics(
+        section.name, len(taken.members), section.max_threads, taken.members, moment.seconds, taken.balance, measures,
+        taken.values | dict(own), taken.largest | dict(largest or {}),
+    )  # fmt: skip
+
+
+__all__ = ["Measured", "Taken", "snapshot", "take"]
