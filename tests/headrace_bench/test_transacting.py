@@ -15,12 +15,14 @@ import headrace as hr
 from headrace.apps.app import sources
 from headrace.errors import ParameterError
 from headrace.reference import transaction_apps
+from headrace.transactions.build import Built
 from headrace.transactions.control import SCHEMES
 from headrace_bench import costly, transactions_kernel
 from headrace_bench import transacting as bench
 from headrace_bench.costly import RECORDS, SEGMENTS, WORKLOADS, with_rounds
 from headrace_bench.executed import MOST_EVENTS, Executed, hash_of
 from headrace_bench.transacting import Case, plain_loop
+from headrace_bench.unmetered import Unmetered
 
 EVENTS = 600
 LONG = [pytest.param(name, marks=pytest.mark.slow if name == "gs" else pytest.mark.campaign) for name in WORKLOADS]
@@ -135,3 +137,12 @@ def test_example_other_content_is_not_timed():
     with pytest.raises(AssertionError, match="gs, chains, 2 threads: not what serial made"):
         case.run("chains", threads=2)
     case.run("none", threads=2)  # is not compared
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scheme", "threads"), [("chains", 2), ("lock", 2)])
+def test_example_executors_without_a_clock_book_no_time(scheme, threads):
+    case = Case(WORKLOADS["gs"], 0, 0.0)
+    booked, bare = (case.run(scheme, threads, built=built).breakdown for built in (Built, Unmetered))
+    assert sum(booked.values()) > 0.99 and booked["useful"] > 0 and booked["other"] > 0
+    assert not any(bare.values())

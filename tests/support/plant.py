@@ -115,11 +115,10 @@ class Plant:
     def read(self) -> Reading:
         """Counters, as the engine gives them."""
         waiting = int(self.backlog)
-        values = dict.fromkeys((measure.name for measure in MEASURES), 0) | {
+        values = {measure.name: [0] * self.max_threads if measure.by == "worker" else 0 for measure in MEASURES} | {
             "added": int(self.processed) + min(100, waiting), "processed": int(self.processed),
             "results": int(self.processed), "updates": int(self.processed), "comparisons": int(self.compared),
             "watermark": int(self.now * 1000), "load": list(self.load * 1000), "busy_ns": list(self.busy * 1e9),
-            "idle_ns": [0] * self.max_threads,
             "latency": None, "latest_latency": None, "watermark_gap": {},
             "bucket_load": (self.buckets * 1000).astype(int),  # an array for a list: it is read only
         }  # fmt: skip

@@ -1,11 +1,12 @@
 """Policies that decide when an operator is reconfigured; attach one with `run.control(controller)`.
 
-    Threshold      between two bounds of the threads' load       STRETCH, section 8.4
-    ProactiveJoin  the load that pending and coming tuples make   STRETCH, section 8.5
-    LoadBalancer   the key mapping only, when loads are uneven
-    Schedule       given sizes at given times
-    AdaptiveScheme the scheme of transactions, by trying
-    AdaptivePlan   the synchronization plan, by measured rates and costs
+    Threshold            between two bounds of the threads' load       STRETCH, section 8.4
+    ProactiveJoin        the load that pending and coming tuples make  STRETCH, section 8.5
+    ProactiveOperations  the load that operations make, of transactions: by what one costs
+    LoadBalancer         the key mapping only, when loads are uneven
+    Schedule             given sizes at given times
+    AdaptiveScheme       the scheme of transactions, by trying
+    AdaptivePlan         the synchronization plan, by measured rates and costs
 
 A controller of your own is a function, or an object with `decide`, that is given
 an `Observation` and returns a `Request` or None::
@@ -22,6 +23,7 @@ on, and `run.decisions` says why. `Damping` keeps it from flapping.
 
 from headrace.control.control_loop import ControlLoop
 from headrace.control.controllers.load_balancer import LoadBalancer
+from headrace.control.controllers.operations import ProactiveOperations
 from headrace.control.controllers.proactive import ProactiveJoin
 from headrace.control.controllers.schedule import Schedule
 from headrace.control.controllers.threshold import Threshold
@@ -48,6 +50,7 @@ __all__ = [
     "Observation",
     "Prediction",
     "ProactiveJoin",
+    "ProactiveOperations",
     "Quality",
     "Request",
     "Schedule",

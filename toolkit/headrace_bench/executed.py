@@ -20,6 +20,7 @@ from headrace.errors import ParameterError
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell, read_cells, touch
 from headrace.transactions import control, words
+from headrace.transactions.build import Built
 from headrace.transactions.measures import BREAKDOWN
 from headrace.transactions.options import TransactionOptions
 from headrace.transactions.phases_kernel import ask_pause, end_pause, watch_pause
@@ -45,6 +46,8 @@ class Executed:
         Its events, at most `MOST_EVENTS`.
     like : Executed, optional
         Of the same stream and table: its stores are used, nothing is encoded again.
+    built : callable
+        What makes the loop.
     **options
         Of `start`.
 
@@ -59,7 +62,7 @@ class Executed:
     rejected : int
     """
 
-    def __init__(self, stream: Any, table: pa.Table, *, like: Executed | None = None, **options: Any):
+    def __init__(self, stream: Any, table: pa.Table, *, like: Executed | None = None, built: Any = Built, **options: Any):
         if table.num_rows > MOST_EVENTS:
             raise ParameterError(f"{table.num_rows} events: give at most {MOST_EVENTS}")
         query = stream.plan()
@@ -69,6 +72,7 @@ class Executed:
         self._pool = WorkerPool(self._errors.append)
         settings = TransactionOptions(None, unsafe=True, **{"max_threads": options.get("threads", 1), **options})
         self.operator = operator = node.spec.section(node, query.branches[node.name], settings)
+        operator.built = built
         capacity = 1 << max(8, (table.num_rows - 1).bit_length())
         operator.out = rings.allocate(operator.max_threads, capacity, operator.control.meter)
         operator.state = operator.program.allocate(capacity, operator.control.sets.size)

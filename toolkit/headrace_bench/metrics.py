@@ -2,6 +2,9 @@
 
 Twice: inside the engine, where compiled threads need no Python and a sample only reads what they write; and from an
 Arrow table, where the sampling thread takes the interpreter from the one that encodes. And what one sample costs.
+
+And what is read at every sample but counted all the time: the time breakdown of transactions, beside executors that do not
+look at the clock (`unmetered`).
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +23,12 @@ from headrace.metrics.history import History
 from headrace.metrics.snapshot import Metrics
 from headrace.runtime.sections import Moment
 from headrace.summary import counted
+from headrace.transactions.build import Built
+from headrace_bench.costly import WORKLOADS
 from headrace_bench.resident import Resident, median
 from headrace_bench.rows import Row
+from headrace_bench.transacting import Case
+from headrace_bench.unmetered import Unmetered
 from headrace_bench.wordcount import ADVANCE, SIZE, make_tweets
 
 EVERY_S = 0.1
@@ -125,6 +133,22 @@ def _row(case: str, per_s: Callable[[float | None], float], pairs: int) -> Row:
     )
 
 
+def _breakdown(scheme: str, threads: int, run_ns: float, pairs: int) -> Row:
+    """Transactions of trivial operations, whose time is booked, over those whose time is not, in turns."""
+    case = Case(WORKLOADS["gs"], 0, run_ns)
+    rates: dict[Any, list[float]] = {Built: [], Unmetered: []}
+    for i in range(pairs + 1):
+        for built in list(rates)[:: -1 if i % 2 else 1]:
+            rate = case.run(scheme, threads, built=built).per_second / 1e6
+            if i or pairs == 1:  # the first one compiles
+                rates[built].append(rate)
+    ratios = [booked / bare for booked, bare in zip(rates[Built], rates[Unmetered], strict=True)]
+    return Row(
+        "metrics", f"time breakdown, gs, {scheme}, {counted(threads, 'thread')}", median(rates[Built]), "M events/s", goal=0.95,
+        baseline=median(rates[Built]) / median(ratios), baseline_name="without", goal_is_ratio=True,
+    )  # fmt: skip
+
+
 def measure(full: bool, tiny: bool = False) -> list[Row]:
     """Throughput with samples over that without, the median of pairs of runs; microseconds of one sample."""
     pairs, cycles, n = (31, 40, 60_000_000) if full else (5, 20, 30_000_000)
@@ -135,6 +159,8 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
         name = counted(threads, "thread")
         rows.append(_row(f"inside the engine, {name}", _inside(2_000 if tiny else 300_000, cycles, threads), pairs))
         rows.append(_row(f"from Arrow batches, {name}", _from_arrow(n, threads), pairs))
+    for scheme, threads in (("chains", 1), ("chains", 2), ("lock", 2), ("serial", 1)):
+        rows.append(_breakdown(scheme, threads, 0.0 if tiny else 30e6, 3 * pairs if pairs > 1 else 1))
     for workers in (2, 16):
         value = _sample_us(workers, 20 if tiny else 300)
         rows.append(Row("metrics", f"one sample, {workers} workers", value, "us", "lower", 0.01 * EVERY_S * 1e6))

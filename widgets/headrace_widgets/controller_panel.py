@@ -14,7 +14,10 @@ from headrace_widgets.feed import Feed
 from headrace_widgets.messages import Messages, number
 from headrace_widgets.target import Target
 
-BUILT_IN = {"Threshold": "threads", "ProactiveJoin": "threads", "LoadBalancer": "mapping", "Schedule": "threads"}
+BUILT_IN = {
+    "Threshold": "threads", "ProactiveJoin": "threads", "ProactiveOperations": "threads", "LoadBalancer": "mapping",
+    "Schedule": "threads",
+}  # fmt: skip
 """Controllers of `headrace.controllers`, and the control that each needs."""
 DAMPING_S = ("up_after_s", "down_after_s", "cooldown_s")
 DAMPING = (*DAMPING_S, "max_step")
@@ -25,6 +28,7 @@ WORDS = {
     "lower": "fewer threads below (load)",
     "horizon_s": "looks ahead (s)",
     "drain_s": "drains a backlog in (s)",
+    "memory_s": "halves what it learned in (s)",
     "up_after_s": "adds threads after (s)",
     "down_after_s": "takes threads after (s)",
     "cooldown_s": "rests after a change (s)",

@@ -126,7 +126,7 @@ def _gained(now: OperatorMetrics, then: OperatorMetrics | None, what: str, name:
 
 
 def _marked(placed: Sequence[Any], waits: Waits) -> dict[int, str]:
-    """By node the branch above which somebody waits on, with who: all between him and the one he waits for."""
+    """By node the branch above which somebody waits on, with who: all between it and the one it waits for."""
     by_name = {one.name: one for one in placed}
     marked: dict[int, str] = {}
     for one in placed:

@@ -24,6 +24,7 @@ from headrace.controllers import (
     Damping,
     LoadBalancer,
     ProactiveJoin,
+    ProactiveOperations,
     Request,
     Schedule,
     Threshold,
@@ -96,7 +97,7 @@ def test_example_threads_that_wait_for_a_slow_source_need_no_help():
 # -- stepping through a change of load -----------------------------------------------
 
 
-@pytest.mark.parametrize("controller", [Threshold, ProactiveJoin], ids=["threshold", "proactive"])
+@pytest.mark.parametrize("controller", [Threshold, ProactiveJoin, ProactiveOperations], ids=lambda each: each.__name__)
 def test_threads_follow_the_load_up_and_down(controller):
     #  rate   3,000          30,000              3,000      100 us each: 0.3, 3.0, 0.3 threads' work
     plant = Plant(steps((10, 3_000), (25, 30_000), (99, 3_000)))
@@ -207,7 +208,7 @@ def test_of_several_the_first_that_asks_is_followed():
 
 @st.composite
 def controllers(draw):
-    kind = draw(st.sampled_from(["threshold", "proactive", "balancer"]))
+    kind = draw(st.sampled_from(["threshold", "proactive", "operations", "balancer"]))
     damping = Damping(
         up_after_s=draw(st.sampled_from([0.4, 1.0])),
         down_after_s=draw(st.sampled_from([1.0, 3.0])),
@@ -216,7 +217,8 @@ def controllers(draw):
     )
     if kind == "balancer":
         return LoadBalancer()
-    return Threshold(damping=damping) if kind == "threshold" else ProactiveJoin(damping=damping)
+    kinds = {"threshold": Threshold, "proactive": ProactiveJoin, "operations": ProactiveOperations}
+    return kinds[kind](damping=damping)
 
 
 @pytest.mark.slow
@@ -225,12 +227,12 @@ def controllers(draw):
 def test_property_no_flapping_on_a_noisy_constant_load(work, noise, threads, seed):
     """Whatever the load and the number of threads it starts with: it settles and stays. By the load alone it goes
     there in one direction; with what has piled up meanwhile counted it may go beyond, once."""
-    for controller in (Threshold(), ProactiveJoin()):
+    for controller in (Threshold(), ProactiveJoin(), ProactiveOperations()):
         plant = Plant(lambda now: work * 10_000, threads=threads, noise=noise, seed=seed)
         loop = looped(plant, controller)
         play(plant, loop, 12)
         settled = len(plant.requests)
-        assert turns(plant, threads) <= isinstance(controller, ProactiveJoin)
+        assert turns(plant, threads) <= (not isinstance(controller, Threshold))
         play(plant, loop, 30)
         assert len(plant.requests) <= settled + 1, plant.requests
 
@@ -260,7 +262,7 @@ def test_property_every_request_is_one_the_engine_takes(controller, phases, nois
     rest = controller.damping.cooldown_s if hasattr(controller, "damping") else controller.cooldown_s
     times = [when for when, _ in plant.requests]
     assert all(b - a >= rest - 1e-6 for a, b in itertools.pairwise(times))
-    if isinstance(controller, (Threshold, ProactiveJoin)) and controller.damping.max_step:
+    if not isinstance(controller, LoadBalancer) and controller.damping.max_step:
         sizes = [1, *(n for _, n in plant.requests)]
         assert all(abs(b - a) <= controller.damping.max_step for a, b in itertools.pairwise(sizes))
 

@@ -11,6 +11,7 @@ import pytest
 from headrace.changes import Change
 from headrace.control.control_loop import ControlLoop
 from headrace.control.controllers.load_balancer import LoadBalancer
+from headrace.control.controllers.operations import ProactiveOperations
 from headrace.control.controllers.proactive import ProactiveJoin
 from headrace.control.controllers.threshold import Threshold
 from headrace.control.damping import Damping
@@ -76,7 +77,7 @@ def test_example_the_least_that_is_needed():
     assert (seen.threads, seen.utilisation, seen.processed, seen.imbalance_cv) == (0, 0.0, 0.0, 0.0)
 
 
-@pytest.mark.parametrize("controller", [Threshold, ProactiveJoin])
+@pytest.mark.parametrize("controller", [Threshold, ProactiveJoin, ProactiveOperations])
 def test_example_threads_are_steered(controller):
     """They are busy for 0.6 of the time, and more than 0.5 is too much."""
     bounds = {"upper": 0.5, "lower": 0.3} | ({"target": 0.4} if controller is Threshold else {})

@@ -2,7 +2,7 @@
 
 Property    added = processed + in flight + dropped + set aside, of random queries with filters, late rows, null keys,
             several sources and reconfigurations, under both gates and both modes; what the buckets were given is what
-            was counted; nobody sleeps beside what he waits for
+            was counted; nobody sleeps beside what it waits for
 Oracle      rows counted by hand; a source that the test holds still
 Planted     a lost, a doubled, an uncounted row; load that nobody books
 Cannot see  a wrong count of something that has no second place where it is counted (live keys)

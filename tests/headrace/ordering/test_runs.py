@@ -365,12 +365,18 @@ def undecided(stage):
     return 1 // (stage.position - 1)
 
 
+def unwilling(stage):
+    raise ValueError("no stage is urgent")
+
+
 def test_a_schedule_that_fails_names_the_stage():
     with pytest.raises(FunctionError, match="schedule, of stage spread: ZeroDivisionError") as caught:
         pipeline(rows_of(1000)).to_arrow(threads=2, schedule=undecided)
     assert caught.value.tuple["position"] == 1
     with pytest.raises(FunctionError, match="nope"):
         pipeline(rows_of(10)).to_arrow(schedule=lambda stage: stage.nope)
+    with pytest.raises(FunctionError, match=r'must return a number, how urgent a stage is \(function "unwilling"'):
+        pipeline(rows_of(10)).to_arrow(schedule=unwilling)
 
 
 def hoards(state, t, emit):

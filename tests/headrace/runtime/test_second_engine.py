@@ -23,7 +23,7 @@ from headrace.controllers import Request
 from headrace.errors import FunctionError, NotSupportedError, ParameterError, RunStoppedError
 from headrace.report import Record, _plots, write_html
 from support import workloads
-from support.two_stages import TwoStages
+from support.two_stages import TwoStages, TwoStagesSection
 from support.workloads import Steered, eventually
 
 ROOT = Path(hr.__file__).parents[1]
@@ -131,6 +131,16 @@ def test_example_what_it_cannot_do_is_said_with_the_reason(live):
         _ = live["double"].mapping
     with pytest.raises(NotSupportedError, match="there is no such control"):
         live["double"].reconfigure(speed=2)
+
+
+def test_example_why_it_takes_no_checkpoints_is_what_it_says(live, monkeypatch, tmp_path):
+    assert live.capabilities.absent["checkpoint"].startswith("its engine takes no checkpoints")
+    monkeypatch.setattr(TwoStagesSection, "lacks_checkpoints", "sums are gone with the process", raising=False)
+    assert live.capabilities.absent["checkpoint"] == "sums are gone with the process"
+    with pytest.raises(NotSupportedError, match=r"checkpoint\(\): sums are gone with the process"):
+        live.checkpoint()
+    with pytest.raises(NotSupportedError, match="checkpoint='.*': sums are gone with the process; leave it out"):
+        query(table(10)).start(checkpoint=tmp_path / "kept")
 
 
 def test_example_steered_by_a_controller(live):

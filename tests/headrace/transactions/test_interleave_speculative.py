@@ -246,7 +246,7 @@ PLANTED = {
     "new versions are not validated against": (
         (SCHEDULER, "    lower_counter(c, VALIDATE_AT, i)\n    return False", "    return True"), NEW_TARGET, WRONG,
     ),
-    "nobody looks again after he began to wait": (
+    "nobody looks again after it began to wait": (
         (SCHEDULER, "    if load_acquire(c.pending, blocker) & 3 == EXECUTED:  # D3\n        wake_dependents(c, blocker)\n", ""),
         CROSSED, ".*",
     ),

@@ -148,6 +148,38 @@ def test_example_what_is_used_in_turns_is_not_taken_apart(function, said, capsys
     assert said in capsys.readouterr().out.replace(splitting.SAME, "")
 
 
+def one_after_the_other(e, t):
+    p = A[e.k]
+    q = A[e.j]
+    p.b += 1
+    q.b += 1
+
+
+def both_at_once(e, t):
+    p, q = A[e.k], A[e.j]
+    p.b += 1
+    q.b += 1
+
+
+def one_in_the_other(e, t):
+    (p, x), [q] = (A[e.k], e.x), [A[e.j]]
+    t.emit(u=x)
+    p.b += 1
+    q.b += 1
+
+
+def explained(function, capsys):
+    hr.stream(EVENTS, event_time="ts").transact(function, emits=EMITS).explain()
+    return capsys.readouterr().out.replace(function.__name__, "f")
+
+
+@pytest.mark.parametrize("function", [both_at_once, one_in_the_other])
+def test_example_rows_that_are_found_at_once_are_explained_as_those_found_one_by_one(function, capsys):
+    wanted = explained(one_after_the_other, capsys)
+    assert "an operation chain for each row" in wanted
+    assert explained(function, capsys) == wanted
+
+
 def check(seeds):
     for seed in seeds:
         draw = random.Random(seed)

@@ -19,7 +19,7 @@ import linecache
 import math
 import random
 import types
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -158,7 +158,27 @@ def _capture(function: Any, callers: tuple[types.CodeType, ...], accepts: tuple[
     for name in names:
         if name.id not in local:
             _resolve(captured, function, name, (*callers, code), accepts)
+    write_texts(body, captured.constants)
     return captured
+
+
+def write_texts(node: ast.FunctionDef, values: Mapping[str, ast.expr]) -> None:
+    """Write strings, and tuples with strings, in place of names that stand for them: what is done with one depends on it."""
+    texts = {name: value for name, value in values.items() if _holds_text(value)}
+    if texts:
+        node.body = [_WithTexts(texts).visit(statement) for statement in node.body]
+
+
+def _holds_text(value: ast.expr) -> bool:
+    return any(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in ast.walk(value))
+
+
+class _WithTexts(ast.NodeTransformer):
+    def __init__(self, texts: Mapping[str, ast.expr]):
+        self._texts = texts
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return copied(self._texts[node.id], node) if node.id in self._texts else node
 
 
 # ------------------------------------------------------------------- source

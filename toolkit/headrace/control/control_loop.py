@@ -34,7 +34,9 @@ from headrace.errors import ControllerWarning, HeadraceError, ParameterError, Ru
 from headrace.names import closest
 
 _HOUSE = str(Path(__file__).resolve().parents[1])
-POLICIES = ("Threshold", "ProactiveJoin", "LoadBalancer", "Schedule", "AdaptiveScheme", "AdaptivePlan")
+POLICIES = (
+    "Threshold", "ProactiveJoin", "ProactiveOperations", "LoadBalancer", "Schedule", "AdaptiveScheme", "AdaptivePlan",
+)  # fmt: skip
 """Classes of `headrace.controllers`."""
 DEFAULT_INTERVAL_S = 0.2
 LEAST_INTERVAL_S = 1e-3

@@ -88,6 +88,8 @@ class Observation:
         The same, of the busiest of them; `thread_busy` has all.
     idle : float
         Share of the interval the active threads waited for input, their mean.
+    spent : dict of str to float
+        By measure of the workers' time: share of the interval that the active threads spent so, their mean.
     arrived, processed, results : float
         Tuples per second: that came or were due, that every instance has read, that were put out.
     updates, comparisons : float
@@ -131,6 +133,7 @@ class Observation:
     mapping: Mapping | None = field(default_factory=lambda: Mapping.even(1))
     busiest: float = 0.0
     idle: float = 0.0
+    spent: Dictionary[str, float] = field(default_factory=dict)
     arrived: float = 0.0
     processed: float = 0.0
     results: float = 0.0
@@ -219,6 +222,7 @@ def observe(before: Reading, now: Reading, origin_ns: int, is_changing: bool = F
     busy = np.clip(busy_ns / (seconds * 1e9), 0.0, 1.0)
     loads = difference(new, old, "load")[members] if "load" in new.values else busy_ns
     measured = Columns(new.measures).measured(new, old, seconds)
+    spent = _spent(old, new, members, seconds)
     return Observation(
         at_s=(now.at_ns - origin_ns) / 1e9,
         interval_s=seconds,
@@ -228,7 +232,8 @@ def observe(before: Reading, now: Reading, origin_ns: int, is_changing: bool = F
         mapping=now.mapping,
         utilisation=float(busy.mean()) if members else 0.0,
         busiest=float(busy.max()) if members else 0.0,
-        idle=_idle(old, new, members, seconds),
+        idle=spent.get("idle_ns", 0.0),
+        spent=spent,
         arrived=max(0.0, (new.added + now.behind - old.added - before.behind) / seconds),
         processed=max(0.0, (new.processed - old.processed) / seconds),
         results=(new.results - old.results) / seconds,
@@ -253,10 +258,10 @@ def observe(before: Reading, now: Reading, origin_ns: int, is_changing: bool = F
     )
 
 
-def _idle(old: OperatorMetrics, new: OperatorMetrics, members: list[int], seconds: float) -> float:
-    if not members or "idle_ns" not in new.values:
-        return 0.0
-    return float(np.clip(difference(new, old, "idle_ns")[members] / (seconds * 1e9), 0.0, 1.0).mean())
+def _spent(old: OperatorMetrics, new: OperatorMetrics, members: list[int], seconds: float) -> dict[str, float]:
+    times = [m.name for m in new.measures if m.by == "worker" and m.unit == "ns" and m.kind == "counter"]
+    shares = {name: np.clip(difference(new, old, name)[members] / (seconds * 1e9), 0.0, 1.0) for name in times if members}
+    return {name: float(share.mean()) for name, share in shares.items()}
 
 
 def _bucket_load(old: OperatorMetrics, new: OperatorMetrics) -> np.ndarray | None:

@@ -1,10 +1,9 @@
 """Reconfiguring the elastic engine: a configuration becomes a control record in the input gate, the workers do the rest.
 
-A configuration is a row of the tables that the workers read (`epochs`). Row 0 is
-in force at the start, the planned ones follow, then some spare rows in turn for
-requests. The control record names the row; its position in the gate's order is
-the boundary for all instances. The last of them to arrive installs the row
-(`epochs.install`), and notes what the workers' load had come to.
+A configuration is a row of the tables that the workers read (`epochs`). The
+control record names the row; its position in the gate's order is the boundary
+for all instances. The last of them to arrive installs the row (`epochs.install`),
+and notes what the workers' load had come to.
 
 Source      STRETCH, section 7 and Algorithms 5 and 6.
 Checked     tests/headrace/elastic
@@ -25,11 +24,11 @@ from headrace.elastic.epochs import ControlArrays
 from headrace.elastic.spread import Spread
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
-from headrace.runtime.changes import SPARE_CONFIGURATIONS
-from headrace.runtime.sections import Capabilities, Completion, Control
+from headrace.runtime.configuration_rows import ConfigurationRows
+from headrace.runtime.sections import Capabilities, Control
 
 
-class Reconfiguration:
+class Reconfiguration(ConfigurationRows):
     """What can be changed at an operator of the elastic engine: a `headrace.runtime.sections.Steerable`.
 
     Parameters
@@ -59,6 +58,7 @@ class Reconfiguration:
         planned: Sequence[tuple[int, Configuration]],
         transfer_of: Callable[[int], tuple[int, int]] | None = None,
     ):
+        super().__init__(control, epochs.CONFIG, epochs.EPOCH, CELL, initial, planned)
         self.max_threads = max_threads
         self.capabilities = Capabilities(
             {
@@ -66,26 +66,13 @@ class Reconfiguration:
                 "mapping": Control("mapping", "which instance owns which keys"),
             }
         )
-        self._control, self._gate, self._kernels = control, gate, gate_kernels
-        self._rows: dict[int, Configuration] = {0: initial}
-        self._planned = planned
-        for row, (_, configuration) in enumerate(planned, start=1):
-            self._rows[row] = configuration
-        self._first_spare = len(planned) + 1
-        self._spare = 0
+        self._gate, self._kernels = gate, gate_kernels
         self._written: tuple[int, Configuration] | None = None
         """A row that is written, and whose control record found no room yet."""
-        self._epochs_seen = 0
         self._transfer_of = transfer_of
-        self.planned_left = len(planned)
         self._spread = Spread()
         self._spread_lock = threading.RLock()
         self._loads_seen = 0
-
-    @property
-    def current(self) -> Configuration:
-        """The configuration in force."""
-        return self._rows[read_cell(self._control.words, epochs.CONFIG)]
 
     def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
         """Complete a wish (``threads``, ``mapping``) against the newest configuration known."""
@@ -105,51 +92,24 @@ class Reconfiguration:
         """Put a control record for a configuration into the gate. Returns its row; None: no room just now."""
         if self._written is None or self._written[1] is not target:
             self._note_loads()  # before the row of an older configuration is written anew
-            row = self._first_spare + self._spare % SPARE_CONFIGURATIONS
-            self._spare += 1
-            write_configuration(self._control, row, target)
-            self._rows[row] = target
-            self._written = row, target
+            self._written = self._put(target), target
         row = self._written[0]
         if self._kernels.control(self._gate, row) == 0:
             return None
         self._written = None
         return row
 
-    def completed(self) -> Completion | None:
-        """The next epoch that every instance concerned has acknowledged."""
-        control, epoch = self._control, self._epochs_seen + 1
-        ring = epoch % control.met_at.size
-        if read_cell(control.words, epochs.EPOCH) < epoch:
-            return None
-        done = read_cell(control.done_at, ring * CELL)
-        if done == 0:
-            return None
-        self._epochs_seen = epoch
-        before, after = (int(row) for row in control.installed[ring])
-        moved, ns = self._transfer_of(epoch) if self._transfer_of else (0, 0)
-        is_planned = 0 < after < self._first_spare
-        if is_planned:
-            self.planned_left -= 1
-        return Completion(
-            None if is_planned else after,
-            self._rows[before],
-            self._rows[after],
-            int(control.met_at[ring]),
-            done,
-            epoch,
-            self._planned[after - 1][0] if is_planned else None,
-            {"transferred_bytes": moved, "transferred_ns": ns},
-        )
+    def _write(self, row: int, configuration: Configuration) -> None:
+        write_configuration(self._control, row, configuration)
 
-    @property
-    def is_completing(self) -> bool:
-        """Whether an epoch is in force that somebody has yet to acknowledge."""
-        return read_cell(self._control.words, epochs.EPOCH) > self._epochs_seen
+    def _moved_at(self, change: int) -> dict[str, int]:
+        """What instances that share nothing gave each other at an epoch."""
+        moved, ns = self._transfer_of(change) if self._transfer_of else (0, 0)
+        return {"transferred_bytes": moved, "transferred_ns": ns}
 
     def await_completion(self, timeout_ns: int) -> None:
         """Sleep until the next epoch is complete, an instance finished, or the run stops."""
-        epochs.watch(self._control, self._epochs_seen + 1, timeout_ns)
+        epochs.watch(self._control, self._changes_seen + 1, timeout_ns)
 
     # -- how evenly load is shared
 

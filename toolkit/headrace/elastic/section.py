@@ -31,7 +31,7 @@ from headrace.metrics.snapshot import OperatorMetrics
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.references import BUCKETS
-from headrace.runtime.changes import SPARE_CONFIGURATIONS
+from headrace.runtime.configuration_rows import SPARE_CONFIGURATIONS
 from headrace.runtime.gate_inlet import GateInlet
 from headrace.runtime.gated_section import GatedSection
 from headrace.runtime.sections import Moment

@@ -7,6 +7,7 @@ read is copied into the ring. What a stage emits is never null.
 
 from __future__ import annotations
 
+import ast
 import copy
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -250,8 +251,12 @@ POLICY_FIELDS = {
 
 def bind_policy(function: Callable, debug: bool = False) -> GeneratedFunction:
     """Rewrite a schedule of the user's: how urgent a stage is."""
+    captured = _captured(function)
+    if not any(isinstance(node, ast.Return) for node in ast.walk(captured.node)):
+        # What only raises has no type, and the compiler's word of it would be about no function in particular.
+        raise captured.error("must return a number, how urgent a stage is")
     return specialise(
-        _captured(function),
+        captured,
         name="user_policy",
         arguments=("stage",),
         bindings={"stage": POLICY_FIELDS},

@@ -66,7 +66,7 @@ from headrace.ordering.words import (
     WORK_WORDS,
 )
 from headrace.progress import MIN_TIME
-from headrace.runtime.changes import CHANGES_KEPT, SPARE_CONFIGURATIONS
+from headrace.runtime.configuration_rows import CHANGES_KEPT, SPARE_CONFIGURATIONS
 from headrace.workers.changes_kernel import THREADS
 from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT
 

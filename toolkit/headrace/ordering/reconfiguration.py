@@ -15,7 +15,6 @@ from headrace.ordering.control import (
 from headrace.ordering.options import check_schedule
 from headrace.ordering.words import MOST_BATCH
 from headrace.runtime.at_once import AtOnce
-from headrace.runtime.changes import SPARE_CONFIGURATIONS
 from headrace.runtime.options import whole
 from headrace.runtime.sections import Capabilities, Control
 
@@ -56,11 +55,10 @@ class Reconfiguration(AtOnce):
             {"mapping": "no worker owns keys: whoever is free takes what is next"},
         )
         self._max_threads, self._names = max_threads, list(names)
+        super().__init__(control, initial, planned)
 
-        def write(row: int, configuration: Configuration) -> None:
-            write_configuration(control, row, configuration, self._names)
-
-        super().__init__(control, initial, planned, write, SPARE_CONFIGURATIONS)
+    def _write(self, row: int, configuration: Configuration) -> None:
+        write_configuration(self._control, row, configuration, self._names)
 
     def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
         """Complete a wish against the newest configuration known."""

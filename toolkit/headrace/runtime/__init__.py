@@ -3,35 +3,36 @@
 An engine gives sections (`sections.Section`); everything here works on those and
 knows no engine.
 
-=====================  =======================================================
-``sections``           what an engine gives to a run, and the run to an engine
-``collected_section``  a section of one operator: workers, result rings, a collector
-``gated_section``      one of these, whose sources meet in a gate
-``handle``             what a user holds of a run: `QueryRun`, `start`
-``life``               its part that waits for the end, ends it, and says of a run that it is over
-``steered``            its part that changes things: operators, checkpoints, controllers, pace
-``run_results``        its part that takes results
-``operator_handle``    what a user holds of an operator or a stage: `OperatorHandle`, `StageHandle`
-``run``                a query being run: wired up, started, ended, measured
-``described``          what a run and its operators say of themselves
-``options``            what `start` may be told about a run of any engine
-``sources``            external sources: reading, encoding, feeding, many by few threads
-``step_threads``       who applies the stateless steps of sources, several batches at once
-``shared_stream``      a stream that can be read once, for several operators
-``input_rows``         which row of the input an error is about
-``feeding``            the way into one inlet: steps, pace, room
-``gate_inlet``         an inlet whose rows meet those of others in one order
-``gate_books``         the books of an operator whose input is a gate
-``player``             following a rate schedule without drift
-``results``            what a user holds of one result
-``consumers``          where results go: the sink, the inlets that follow
-``immediate``          controls that take effect at once
-``at_once``            changes of an engine whose workers ask before everything they do
-``changes``            one state machine for every change while running
-``steering``           an operator's changes, and the controllers attached to it
-``checkpointing``      checkpoints of a run, and where it begins if it goes on from one
-``allowance``          how many rows inputs may give before the next one
-``late``               the warning about rows that were dropped as late
-``registry``           which runs are alive in this process
-=====================  =======================================================
+======================  =======================================================
+``sections``            what an engine gives to a run, and the run to an engine
+``collected_section``   a section of one operator: workers, result rings, a collector
+``gated_section``       one of these, whose sources meet in a gate
+``handle``              what a user holds of a run: `QueryRun`, `start`
+``life``                its part that waits for the end, ends it, and says of a run that it is over
+``steered``             its part that changes things: operators, checkpoints, controllers, pace
+``run_results``         its part that takes results
+``operator_handle``     what a user holds of an operator or a stage: `OperatorHandle`, `StageHandle`
+``run``                 a query being run: wired up, started, ended, measured
+``described``           what a run and its operators say of themselves
+``options``             what `start` may be told about a run of any engine
+``sources``             external sources: reading, encoding, feeding, many by few threads
+``step_threads``        who applies the stateless steps of sources, several batches at once
+``shared_stream``       a stream that can be read once, for several operators
+``input_rows``          which row of the input an error is about
+``feeding``             the way into one inlet: steps, pace, room
+``gate_inlet``          an inlet whose rows meet those of others in one order
+``gate_books``          the books of an operator whose input is a gate
+``player``              following a rate schedule without drift
+``results``             what a user holds of one result
+``consumers``           where results go: the sink, the inlets that follow
+``immediate``           controls that take effect at once
+``configuration_rows``  configurations as workers have them, and what became of changes
+``at_once``             changes of an engine whose workers ask before everything they do
+``changes``             one state machine for every change while running
+``steering``            an operator's changes, and the controllers attached to it
+``checkpointing``       checkpoints of a run, and where it begins if it goes on from one
+``allowance``           how many rows inputs may give before the next one
+``late``                the warning about rows that were dropped as late
+``registry``            which runs are alive in this process
+======================  =======================================================
 """

@@ -29,10 +29,6 @@ from headrace.changes import Change
 from headrace.memory.cells import read_cell
 from headrace.runtime.sections import Completion, RunContext, Steerable
 
-SPARE_CONFIGURATIONS = 8
-"""Rows for configurations that were not planned; they come round, one being in flight and one pending at most."""
-CHANGES_KEPT = 256
-"""Changes, beside the planned ones, that workers remember until somebody takes note."""
 _RETRY_S = 20e-6
 _WATCH_NS = 50_000_000
 _LAST_ACKNOWLEDGEMENT_S = 1.0

@@ -415,13 +415,16 @@ class Section(Protocol):
         return {}
 
     def checkpointed(self) -> Checkpointed | None:
-        """What makes checkpoints of it; None if nothing does, and `lacks_checkpoints` says why."""
+        """What makes checkpoints of it; None if nothing does, and `lacks_checkpoints` says why.
+
+        An engine that takes checkpoints gives this, one that does not may say why: nothing else is to be told.
+        """
         return None
 
     @property
     def lacks_checkpoints(self) -> str:
         """Why it takes none, as one sentence."""
-        return "checkpoints are taken of programs of dependency-guided synchronization, when everything is joined at the root"
+        return "its engine takes no checkpoints (checkpoint= in help(headrace.Stream.start) says of what they are taken)"
 
     def stop(self) -> None:
         """End everything that belongs to it: wakes whoever sleeps. Any thread, any number of times, never blocks."""

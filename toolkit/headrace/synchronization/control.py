@@ -13,7 +13,7 @@ from headrace.memory.atomics import CELL
 from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells, publish_cell, reserved
 from headrace.progress import END_OF_TIME, MIN_TIME
-from headrace.runtime.changes import CHANGES_KEPT, SPARE_CONFIGURATIONS
+from headrace.runtime.configuration_rows import CHANGES_KEPT, SPARE_CONFIGURATIONS
 from headrace.synchronization import words
 from headrace.synchronization.layout import Layout
 from headrace.synchronization.plan_json import MOST_LEAVES

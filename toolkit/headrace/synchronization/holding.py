@@ -27,7 +27,7 @@ from headrace.synchronization.mailbox_kernel import call_out
 from headrace.synchronization.tree_kernel import await_hold, let_go
 
 ASK_NS = 1_000_000
-"""How long it is waited for, without the interpreter, before whoever asks hears that he has to ask again."""
+"""How long it is waited for, without the interpreter, before whoever asks hears that it has to ask again."""
 
 
 @kernel(keep_gil=True)

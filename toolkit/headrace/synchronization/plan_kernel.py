@@ -8,14 +8,14 @@ programs; what a program's functions do it calls by address (`build`)::
     join_node(me, c, s, l, n, left, right)                and back
 
 Progress    Nobody waits while there is a leaf that is free and has something to process: who finds none looks
-            again after he said that he waits, and sleeps until an input publishes or leaves are set
+            again after it said that it waits, and sleeps until an input publishes or leaves are set
             free (W1 to W3 and T2 to T4 of `tree_kernel`; F2, F3 of `mailbox_kernel`, where `add` says it of the last
             publication for all that it has not said it of, and never blocks before). Who passed over a leaf
-            because another worker ran it relies on that one to look again: he does before he sleeps, and wakes the
-            others before he parks (W4).
+            because another worker ran it relies on that one to look again: it does before it sleeps, and wakes the
+            others before it parks (W4).
 Changes     A planned change comes once its row of the merged input is certain (`merged_rows`), which one worker at a time
-            finds out, under PLANNING; who finds it taken relies on the other one to look again before he sleeps, after he
-            said that he waits. Threads are changed there and then. Another plan needs everything at rest, so the worker
+            finds out, under PLANNING; who finds it taken relies on the other one to look again before it sleeps, after it
+            said that it waits. Threads are changed there and then. Another plan needs everything at rest, so the worker
             only says that it is DUE, and goes no further (D1 store_release DUE); who replans writes PLANNED then, which
             no worker does while that change is due, and takes PLANNING for it (D2): who counts rows reads some that need not
             be kept once PLANNED says that nothing is left. At the end of input nothing is left that a plan could process: who

@@ -14,7 +14,6 @@ from headrace.errors import ReconfigurationError
 from headrace.kernel import compile_now
 from headrace.memory.cells import read_cell
 from headrace.runtime.at_once import AtOnce
-from headrace.runtime.changes import SPARE_CONFIGURATIONS
 from headrace.runtime.sections import Capabilities, Completion, Control
 from headrace.synchronization import words
 from headrace.synchronization.control import (
@@ -75,11 +74,10 @@ class Reconfiguration(AtOnce):
         """What the last change that was taken note of led to."""
         self._taken, self._made = 0, set[int]()
         """Planned changes that were taken note of, and those that were made here."""
+        super().__init__(control, initial, [one[:2] for one in planned])
 
-        def write(row: int, configuration: Configuration) -> None:
-            write_configuration(control, row, configuration)
-
-        super().__init__(control, initial, [one[:2] for one in planned], write, SPARE_CONFIGURATIONS)
+    def _write(self, row: int, configuration: Configuration) -> None:
+        write_configuration(self._control, row, configuration)
 
     def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
         """Complete a wish against the newest configuration known."""

@@ -3,7 +3,7 @@
 A node is *run* by one thread at a time, which processes what it may of the node's queues. A leaf that is
 not run may be taken by any worker (READY). A leaf comes to rest (AT_REST) when an event of a node
 above waits for it, and it has nothing that this event depends on any more (`wanted_above`). An inner
-node is run by who brought the second of its children to rest: no thread is its own. He joins the
+node is run by who brought the second of its children to rest: no thread is its own. It joins the
 states of all below when there is something to process, and then either rests the node too, if an
 event further up wants it, or forks the state and sets the leaves free.
 
@@ -31,7 +31,7 @@ Ordering    N1 state, HEAD, AT are written, N2 STATE of the leaf := AT_REST, N3 
             T4 DATA_WAITING is read (`signal`)
                     of the two fences one is first: W2 finds the leaf, or T4 sees who sleeps
 Progress    Leaves may rest for an event that others are not ready for, and would again at once. Who finds nothing to
-            do with all of them at rest waits for input before he sets them free, if what is missing comes from outside:
+            do with all of them at rest waits for input before it sets them free, if what is missing comes from outside:
             a leaf may have got events since it came to rest, on which no event above depended then (`is_stuck`).
 Source      Flumina, section 3.4 (join requests and responses); the last arriver in place of a thread for each node
 Checked     tests/headrace/synchronization

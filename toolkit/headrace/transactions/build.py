@@ -16,7 +16,7 @@ from headrace.transactions import (
 )
 from headrace.transactions.words import PROGRAM
 
-_FAMILY_KERNELS = {"whole": whole_kernel, "operations": operations_kernel, "speculative": speculative_kernel}
+FAMILY_KERNELS = {"whole": whole_kernel, "operations": operations_kernel, "speculative": speculative_kernel}
 
 _BEGINS = Entry("executor_begins", "me, c, s, l", "executor_begins(me, c, s, l)\nreturn np.int64(0)")
 _GIVES = Entry(
@@ -31,7 +31,7 @@ return np.int64(0)
 _RUNS = Entry("run_event", "me, c, x, s, l, i", "run_event(me, c, x, s, l, i)\nreturn np.int64(0)")
 _WRITE_VERSIONS = "write_versions(me, c, s, stop)\nreturn np.int64(0)"
 _SLICE = "me, c, x, s, l, first, last"
-_ENTRIES = {
+ENTRIES = {
     "whole": (
         _BEGINS,
         _GIVES,
@@ -74,9 +74,9 @@ class Built(Looped):
     """
 
     def __init__(self, program_text: str, gate: str, family: str, name: str, debug: bool = False):
-        if family not in _FAMILY_KERNELS:
-            raise ParameterError(f"family={family!r}: there is {', '.join(map(repr, _FAMILY_KERNELS))}")
-        entries = _ENTRIES[family]
+        if family not in FAMILY_KERNELS:
+            raise ParameterError(f"family={family!r}: there is {', '.join(map(repr, FAMILY_KERNELS))}")
+        entries = ENTRIES[family]
         program = load_module(program_source(program_text, family), name, debug=debug, entry=names_of(entries))
         loop = load_module(loop_source(gate, family), f"executor_{family}", entry="run_executor")
         super().__init__(program, loop.run_executor, entries, PROGRAM, "me, g, c, o, x, s, l", ("s",))
@@ -84,13 +84,13 @@ class Built(Looped):
 
 def program_source(text: str, family: str) -> str:
     """Return the source of a program's module."""
-    return "\n\n".join([text.strip(), "from headrace.transactions.words import CAUSE", entries_text(_ENTRIES[family])])
+    return "\n\n".join([text.strip(), "from headrace.transactions.words import CAUSE", entries_text(ENTRIES[family])])
 
 
 def loop_source(gate: str, family: str) -> str:
     """Return the source of the loop: the same for every program."""
     loop = included(executor_kernel, {accept_kernel.__name__: put_on(accept_kernel, gate).__name__})
-    return "\n\n".join([loop, included(_FAMILY_KERNELS[family]), stubs_text(_ENTRIES[family], PROGRAM)])
+    return "\n\n".join([loop, included(FAMILY_KERNELS[family]), stubs_text(ENTRIES[family], PROGRAM)])
 
 
-__all__ = ["Built", "loop_source", "program_source"]
+__all__ = ["ENTRIES", "FAMILY_KERNELS", "Built", "loop_source", "program_source"]

@@ -23,7 +23,7 @@ from headrace.memory.bundle import by_reference
 from headrace.memory.cells import aligned, padded_cells, publish_cell, read_cell, reserved
 from headrace.progress import MIN_TIME
 from headrace.references import BUCKETS
-from headrace.runtime.changes import CHANGES_KEPT, SPARE_CONFIGURATIONS
+from headrace.runtime.configuration_rows import CHANGES_KEPT, SPARE_CONFIGURATIONS
 from headrace.transactions.skip_chains_kernel import FINGER_WORDS, LEVELS
 from headrace.transactions.words import (
     CAUSE,

@@ -23,7 +23,7 @@ Ordering    W1 what a phase writes, W2 fetch_add ARRIVED (acq_rel), W3 the leade
             A leader's store of READING comes before W4, a joiner looks at PHASE
             after READING: it does not go on before W4
             Of the leader SEEN, then SNAPSHOT_AT is looked at; who copies the tables looks at both and stores the
-            next SNAPSHOT_AT when he has the copy: from when a snapshot is due until then nobody runs an event
+            next SNAPSHOT_AT when it has the copy: from when a snapshot is due until then nobody runs an event
 Progress    Everybody waits for the slowest one. The wait is `SPIN` pauses, then
             a number of times the core is given to who wants it, then sleep: who
             is woken comes late to the next barrier, so there the others sleep,

@@ -1,9 +1,8 @@
 """Reconfiguring transactions: a configuration is written down and asked for; the executors take it at the next punctuation.
 
-Row 0 of the tables is in force at the start, the planned ones follow, then some
-spare rows in turn for requests. One request at a time is before the executors
-(`runtime.changes` sees to that). Who leads the next punctuation installs it; where
-input is idle, that executor sleeps beside the gate, and is woken.
+One request at a time is before the executors (`runtime.changes` sees to that). Who
+leads the next punctuation installs it; where input is idle, that executor sleeps
+beside the gate, and is woken.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from headrace.kernel import compile_now
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
 from headrace.references import BUCKETS
-from headrace.runtime.changes import SPARE_CONFIGURATIONS
-from headrace.runtime.sections import Capabilities, Completion, Control
+from headrace.runtime.configuration_rows import ConfigurationRows
+from headrace.runtime.sections import Capabilities, Control
 from headrace.transactions import words
 from headrace.transactions.control import (
     SCHEMES,
@@ -40,7 +39,7 @@ _RETRY_S = 100e-6
 _WATCH_NS = 50_000_000
 
 
-class Reconfiguration:
+class Reconfiguration(ConfigurationRows):
     """What can be changed at a transactional operator: a `headrace.runtime.sections.Steerable`.
 
     Parameters
@@ -69,6 +68,7 @@ class Reconfiguration:
         schemes: Sequence[str] = SCHEMES,
         can_split: bool = False,
     ):
+        super().__init__(control, words.CONFIG, words.CHANGE, CELL, initial, planned)
         self.max_threads = max_threads
         self.capabilities = Capabilities(
             {
@@ -81,20 +81,7 @@ class Reconfiguration:
                 "punctuation": Control("count", "events of a batch", 1, control.refs.size, scale="log"),
             }
         )
-        self.planned_left = len(planned)
-        self._control, self._gate, self._can_split = control, gate, can_split
-        self._planned = planned
-        self._rows: dict[int, Configuration] = {0: initial}
-        for row, (_, configuration) in enumerate(planned, start=1):
-            self._rows[row] = configuration
-        self._first_spare = len(planned) + 1
-        self._spare = 0
-        self._changes_seen = 0
-
-    @property
-    def current(self) -> Configuration:
-        """The configuration in force."""
-        return self._rows[read_cell(self._control.words, words.CONFIG)]
+        self._gate, self._can_split = gate, can_split
 
     def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
         """Complete a wish against the newest configuration known; see `resolve`."""
@@ -127,43 +114,13 @@ class Reconfiguration:
         control = self._control
         if read_cell(control.words, words.REQUEST) != 0:
             return None
-        row = self._first_spare + self._spare % SPARE_CONFIGURATIONS
-        self._spare += 1
-        write_configuration(control, row, target, self._can_split)
-        self._rows[row] = target
+        row = self._put(target)
         ask_for(control, row)
         wake_readers(self._gate)
         return row
 
-    def completed(self) -> Completion | None:
-        """The next change that every executor concerned has acknowledged."""
-        control, change = self._control, self._changes_seen + 1
-        at = change % control.met_at.size
-        if read_cell(control.words, words.CHANGE) < change:
-            return None
-        done = read_cell(control.done_at, at * CELL)
-        if done == 0:
-            return None
-        self._changes_seen = change
-        before, after = (int(row) for row in control.installed[at, :2])
-        is_planned = 0 < after < self._first_spare
-        if is_planned:
-            self.planned_left -= 1
-        return Completion(
-            None if is_planned else after,
-            self._rows[before],
-            self._rows[after],
-            int(control.met_at[at]),
-            done,
-            change,
-            self._planned[after - 1][0] if is_planned else None,
-            {"transferred_bytes": 0, "transferred_ns": 0},
-        )
-
-    @property
-    def is_completing(self) -> bool:
-        """Whether a change is in force that somebody has yet to acknowledge."""
-        return read_cell(self._control.words, words.CHANGE) > self._changes_seen
+    def _write(self, row: int, configuration: Configuration) -> None:
+        write_configuration(self._control, row, configuration, self._can_split)
 
     def await_completion(self, timeout_ns: int) -> None:
         """Sleep until the next change is complete, or the run stops."""

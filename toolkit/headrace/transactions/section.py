@@ -47,6 +47,9 @@ GATE_CAPACITY = 2 * MOST_PUNCTUATION
 class TransactionSection(GatedSection):
     """One operator: gate, tables, executors, output, reconfiguration."""
 
+    built: Callable[..., Any] = Built
+    """What makes the loop of a family; benchmarks have another one."""
+
     def __init__(self, node: OperatorNode, branches: list[Branch], options: TransactionOptions):
         self.node, self.name = node, node.name
         self.operators = (node.name,)
@@ -127,7 +130,7 @@ class TransactionSection(GatedSection):
         """The loop of a family, compiled."""
         if family not in self._modules:
             text = generate(self.program.bound, list(self.program.spec.emits), list(self.program.columns), family)
-            built = Built(text, "log", family, self.name, debug=self._debug)
+            built = self.built(text, "log", family, self.name, debug=self._debug)
             self._compile(built, self.arguments(0))
             self._modules[family] = built
         return self._modules[family]

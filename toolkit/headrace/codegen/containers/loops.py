@@ -94,26 +94,24 @@ class KeptValues(Assignment):
             self.places[named.id] = Place(place.kind.value, arena, f"({at_entry} + 1)", place.lists)
         taken = self._take(target, values, node)
         counted = [] if counter is None else self._take(counter, [self._text(f"{turn} + {start}", node)], node)
+        # The place of a value is asked for by its number each time: the number must stay that of this turn. So it advances
+        # at the beginning of a turn, and the test looks one turn ahead.
+        is_late = is_nested and view in ("items", "values")
+        first, following = ("-1", f"{turn} + 1") if is_late else ("0", turn)
         before = [
             *before,
             self._statement(f"{begun} = {begin}", node),
-            self._statement(f"{turn} = 0", node),
+            self._statement(f"{turn} = {first}", node),
         ]
         body = [self._statement(f"{entry} = {at_entry}", node), *counted, *taken]
-        if is_nested and view in ("items", "values"):
-            # The place of a value is asked for by its number each time: the number must stay that of this turn.
-            return self._while(node, before, self._kept("more", place.heads, place.at, turn, begun), turn, "+", body, True)
-        return self._while(node, before, self._kept("more", place.heads, place.at, turn, begun), turn, "+", body)
+        test = self._kept("more", place.heads, place.at, following, begun)
+        return self._while(node, before, test, turn, "+", body, is_late)
 
     def _while(self, node, before, test, turn, step, taken, is_late=False) -> list[ast.stmt]:
+        """Write the loop; `is_late`: `turn` advances before what a turn takes, so that `continue` must not do it."""
         advance = self._statement(f"{turn} = {turn} {step} 1", node)
         loop = ast.copy_location(ast.While(self._text(test, node), [], []), node)
         if is_late:
-            # One turn ahead of what the body sees, as `continue` must go on to the next.
-            begin = before.pop()
-            assert isinstance(begin, ast.Assign)
-            before.append(self._statement(f"{turn} = -1", node))
-            loop.test = self._text(test.replace(f", {turn}, ", f", {turn} + 1, "), node)
             loop.body = [advance, *taken, *self._block(node.body)]
         else:
             loop.body = [*taken, advance, *self._block(node.body)]

@@ -14,9 +14,9 @@ import ast
 import re
 from collections import Counter
 
-from headrace.codegen.assigned import check_assigned
+from headrace.codegen.assigned import check_assigned, stored_inside
 from headrace.codegen.bindings import Plan, Written
-from headrace.codegen.capture import CapturedFunction
+from headrace.codegen.capture import CapturedFunction, write_texts
 from headrace.codegen.containers.places import Place
 from headrace.codegen.inference import Inference
 from headrace.codegen.rewriting.lines import always_returns, statements_of
@@ -73,6 +73,8 @@ class _Function(Statements):
         self.temporaries = Counter()
         self.walks = 0
         self.places: dict[str, Place] = dict(places)
+        has_value = {*own, *roles, *places, *stored_inside(captured.node)}
+        write_texts(captured.node, {name: value for name, value in captured.defaults.items() if name not in has_value})
         self.inference = Inference(captured, roles, self.plan, given, written.returned)
         # A helper does not see what its caller does with a state afterwards.
         is_helper = self.name != self.plan.name
@@ -129,7 +131,7 @@ class _Function(Statements):
         for parameter, default in self.captured.defaults.items():
             if parameter in self.names and parameter not in self.own:
                 # The function assigns to it: a local that starts with its default.
-                value = self._text(ast.unparse(default), self.captured.node)
+                value = self.visit(self._text(ast.unparse(default), self.captured.node))
                 body.insert(0, ast.Assign([ast.Name(self.names[parameter], ast.Store())], value))
         definition.body = body or [ast.Pass()]
         first = definition.body[0]

@@ -1,0 +1,102 @@
+"""Configurations as the workers have them: rows of tables, of which one is in force, and the changes from one to another.
+
+Row 0 is in force at the start, the planned ones follow, then some spare rows in turn for requests. Workers count their
+changes; of each they say from which row to which it went, when it began, and when the last of them had acknowledged it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.memory.cells import read_cell
+from headrace.runtime.sections import Completion
+
+SPARE_CONFIGURATIONS = 8
+"""Rows for configurations that were not planned; they come round, one being in flight and one pending at most."""
+CHANGES_KEPT = 256
+"""Changes, beside the planned ones, that workers remember until somebody takes note."""
+
+
+class ConfigurationRows:
+    """What is in which row, and which changes have been taken note of: part of a `headrace.runtime.sections.Steerable`.
+
+    Parameters
+    ----------
+    control : bundle
+        Of the engine, with the fields ``words``, ``met_at``, ``done_at``, ``installed``. Rows 0 to `planned` are in use
+        already.
+    in_force : int
+        Cell of ``words``: the row that is.
+    changes : int
+        Cell of ``words``: how many there were.
+    apart : int
+        Words from one entry of ``done_at`` to the next.
+    initial : configuration
+        Row 0.
+    planned : sequence of (row of the input, configuration)
+        Rows 1, 2, ...
+    """
+
+    def __init__(
+        self, control: Any, in_force: int, changes: int, apart: int, initial: Any, planned: Sequence[tuple[int, Any]]
+    ):
+        self.planned_left = len(planned)
+        self._control, self._in_force, self._changes, self._apart = control, in_force, changes, apart
+        self._planned = planned
+        self._rows = {0: initial} | {row: each for row, (_, each) in enumerate(planned, start=1)}
+        self._first_spare, self._spare, self._changes_seen = len(planned) + 1, 0, 0
+
+    @property
+    def current(self) -> Any:
+        """The configuration in force."""
+        return self._rows[int(read_cell(self._control.words, self._in_force))]
+
+    def _write(self, row: int, configuration: Any) -> None:
+        """Fill a row of the tables that workers read."""
+        raise NotImplementedError
+
+    def _put(self, target: Any) -> int:
+        """Write a configuration into a spare row; returns it."""
+        row = self._first_spare + self._spare % SPARE_CONFIGURATIONS
+        self._spare += 1
+        self._write(row, target)
+        self._rows[row] = target
+        return row
+
+    def completed(self) -> Completion | None:
+        """The next change that every worker concerned has acknowledged, and that nobody has taken note of."""
+        control, change = self._control, self._changes_seen + 1
+        if read_cell(control.words, self._changes) < change:
+            return None
+        at = change % control.met_at.size
+        done = int(read_cell(control.done_at, at * self._apart))
+        if done == 0:
+            return None
+        self._changes_seen = change
+        before, after = (int(row) for row in control.installed[at, :2])
+        is_planned = 0 < after < self._first_spare
+        if is_planned:
+            self.planned_left -= 1
+        return Completion(
+            None if is_planned else after,
+            self._rows[before],
+            self._rows[after],
+            int(control.met_at[at]),
+            done,
+            change,
+            self._planned[after - 1][0] if is_planned else None,
+            self._moved_at(change),
+        )
+
+    def _moved_at(self, change: int) -> dict[str, int]:
+        """What state was moved at a change: none where workers share it."""
+        return {"transferred_bytes": 0, "transferred_ns": 0}
+
+    @property
+    def is_completing(self) -> bool:
+        """Whether a change is in force that somebody has yet to acknowledge, or nobody has taken note of."""
+        return read_cell(self._control.words, self._changes) > self._changes_seen
+
+
+__all__ = ["CHANGES_KEPT", "SPARE_CONFIGURATIONS", "ConfigurationRows"]
