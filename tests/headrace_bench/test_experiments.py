@@ -7,11 +7,12 @@ import json
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import headrace_bench as bench
 from headrace_bench import experiments
-from headrace_bench.experiments import Experiment, Figure, Line, Paper
+from headrace_bench.experiments import Experiment, Figure, Line, Paper, q1
 from headrace_bench.experiments.figure import box_of, log_ticks, plot_of
 from headrace_bench.experiments.kept import keep, kept
 from headrace_bench.experiments.page import write_page
@@ -119,6 +120,13 @@ def test_example_main_keeps_an_experiment(tmp_path, monkeypatch, capsys):
     (tmp_path / "file").write_text("")
     assert bench.main("q0", folder=str(tmp_path / "file")) == 2
     assert "--out" in capsys.readouterr().err
+
+
+def test_example_the_map_makes_a_tuple_of_each_key():
+    tweets = pa.table({"ts": [3, 5, 5, 8], "key": [[7], [], [2, 9], [2]]})
+    assert q1.map_tweets(tweets).to_pylist() == [{"ts": ts, "key": key} for ts, key in ((3, 7), (5, 2), (5, 9), (8, 2))]
+    # 1 us a tweet, and 2 us of the Map on one thread
+    assert q1.with_map(1e6, 2e-6, 1) == pytest.approx(1e6 / 3)
 
 
 def test_line_of_unequal_lengths_is_refused():

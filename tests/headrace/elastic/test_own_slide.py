@@ -246,7 +246,7 @@ def test_planted_strings_of_tuples_that_stay_are_forgotten(is_planted, monkeypat
 
     unplanted = OrderedTexts.recycle
     monkeypatch.setattr(OrderedTexts, "recycle", recycle)
-    with pytest.raises((AssertionError, HeadraceError, pa.ArrowInvalid)):
+    with pytest.raises(AssertionError, match="[?]{5}|word "):
         assert_words(rows=ROWS[:2_000])
 
 

@@ -64,7 +64,7 @@ def test_planted_those_forgotten_are_not_counted(monkeypatch):
             self._known = forgotten, newest[FEW - 1], newest[FEW:]
 
     monkeypatch.setattr(watermarks._Places, "add", add)
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match=r"assert \['"):
         assert_named(0)
 
 

@@ -3,10 +3,11 @@
 A tweet of n words has n keys, or as many as it has pairs of near words. Under virtual shared-nothing (VSN) every
 thread reads the one tuple and updates the keys it owns. Shared-nothing (SN) needs Corollary 1's Map before it, which
 makes a tuple of each key: duplication. Our SN gets that Map's output as its input, so that it does not pay for the
-Map itself; what it pays for is that many more tuples, routed to private queues. Results are many: a pair of words
+Map itself; what it pays for is that many more tuples, routed to private queues. What the Map takes by itself, on one thread,
+is reported, and SN's rate as it would be with it. Results are many: a pair of words
 is rare, so that nearly each makes a row in each of its two windows. Those rows, which both sides order and build alike,
 are the larger part of the work, and the ratio does not grow with duplication as the paper's does; rows for each key are
-reported.
+reported. A word count of few words has hardly any rows, and shows what sharing saves.
 
 The keys are encoded and stored before the clock starts, on both sides. Result rows are counted and compared with
 what NumPy counts, updates as well; whole results with the definition, on a part of the input.
@@ -14,10 +15,13 @@ what NumPy counts, updates as well; whole results with the definition, on a part
 
 from __future__ import annotations
 
+import os
+import time
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import headrace as hr
 from headrace import reference
@@ -40,8 +44,9 @@ PAPER = Paper(
         "Throughput falls as the level of duplication grows: each tweet makes more pairs.",
     ),
 )
-LEVELS = {"wordcount": 0, "paircount L": 3, "paircount M": 10, "paircount H": 40}
-WORDS = 20_000
+FEW = "wordcount, few words"
+LEVELS = {FEW: 0, "wordcount": 0, "paircount L": 3, "paircount M": 10, "paircount H": 40}
+WORDS, FEW_WORDS = 20_000, 300
 LONGEST = 40
 SIDES = ("VSN", "SN")
 
@@ -51,7 +56,7 @@ class Tweets:
 
     def __init__(self, level: str, updates: int, seed: int = 7):
         rng = np.random.default_rng(seed)
-        weights = 1.0 / (np.arange(WORDS) + 2.7)
+        weights = 1.0 / (np.arange(FEW_WORDS if level == FEW else WORDS) + 2.7)
         cumulative = np.cumsum(weights / weights.sum())
         keys, counts = [], []
         total = 0
@@ -112,6 +117,27 @@ def query(side: str, table: pa.Table) -> Any:
     return keyed.window(SIZE, ADVANCE).aggregate(n=hr.count())
 
 
+def map_tweets(table: pa.Table) -> pa.Table:
+    """Corollary 1's Map: a tuple of each key of each tweet; the input of SN out of that of VSN."""
+    keys = table["key"].combine_chunks()
+    return pa.table({"ts": table["ts"].combine_chunks().take(pc.list_parent_indices(keys)), "key": pc.list_flatten(keys)})
+
+
+def map_seconds(table: pa.Table, repetitions: int) -> float:
+    """What the Map takes for a tweet, on one thread; median."""
+    seconds = []
+    for _ in range(repetitions):
+        begin = time.perf_counter()
+        map_tweets(table)
+        seconds.append((time.perf_counter() - begin) / len(table))
+    return median(seconds)
+
+
+def with_map(rate: float, seconds: float, threads: int) -> float:
+    """Tweets/s where the Map's time is added to what a tweet took at `rate`, divided among the threads that have a core."""
+    return 1 / (1 / rate + seconds / min(threads, os.cpu_count() or 1))
+
+
 def check(tweets: Tweets) -> None:
     """Compare both sides with the definition, on the first tweets."""
     tables = tweets.tables(60)
@@ -120,6 +146,7 @@ def check(tweets: Tweets) -> None:
         [rows], Window(SIZE, ADVANCE), reference.each("key"), {"n": ("count", None)}
     )
     wanted = [{"ts": row.ts, "key": row.key, **row.values} for row in definition]
+    assert map_tweets(tables["VSN"]).equals(tables["SN"]), "the Map makes other tuples than SN is given"
     for side, table in tables.items():
         assert query(side, table).to_arrow(mode=side.lower()).to_pylist() == wanted, f"{side}: not the definition's rows"
 
@@ -135,13 +162,15 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
     delays: dict[tuple[str, str, int], tuple[float, float]] = {}
     keys: dict[str, float] = {}
     rows_a_key: dict[str, float] = {}
+    mapped: dict[str, float] = {}
     for level in LEVELS:
         tweets = Tweets(level, updates)
-        if level == "wordcount":
+        if LEVELS[level] == 0:
             check(tweets)
         keys[level] = float(tweets.counts.mean())
         results, tables, n = tweets.results(), tweets.tables(), len(tweets.ts)
         rows_a_key[level] = results / tweets.keys.size
+        mapped[level] = map_seconds(tables["VSN"], repetitions)
         first: dict[str, Resident] = {}
         samples: dict[tuple[str, int], list[float]] = {}
 
@@ -165,20 +194,22 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
             half = int(rates[level, side, count] / 2 * tuples / n)
             summary = run(side, count, max(1, half))[1].operator.collector.latency.summary()
             delays[level, side, count] = summary["p50"], summary["p99"]
-    return _experiment(threads, keys, rows_a_key, rates, delays)
+    return _experiment(threads, keys, rows_a_key, mapped, rates, delays)
 
 
-def _experiment(threads, keys, rows_a_key, rates, delays) -> Experiment:
+def _experiment(threads, keys, rows_a_key, mapped, rates, delays) -> Experiment:
     finished = Experiment(
         "q1",
         "Many keys in a tuple: sharing it, or a copy for each key?",
         "Tweets of 11 words at the mean; windows of 120 s that advance by 60 s; keys: "
         + ", ".join(f"{level} {count:.1f}" for level, count in keys.items())
         + " for each tweet. VSN reads tweets and updates all their keys; SN reads a tuple for each key, made beforehand: the "
-        "Map that makes them is not in its time. Result rows: "
+        "Map that makes them is not in its time. 'SN with its Map' is its rate with what the Map takes by itself, on one "
+        "thread, added and divided among the threads: computed, not run. Result rows: "
         + ", ".join(f"{level} {count:.2f}" for level, count in rows_a_key.items())
         + " for each key. Both sides order and build them at the same price, so where there is a row or more for each key, "
-        "as of pairs of a large vocabulary, that price hides what sharing saves. "
+        f"as of pairs of a large vocabulary, that price hides what sharing saves; tweets of {FEW_WORDS} different words have "
+        "hardly any. "
         "Latency is taken at half of each one's own highest rate, from the arrival of the tuple that completes a "
         "window to its result; a window ends with a burst of all its keys, whose last result is the latest.",
         PAPER,
@@ -186,11 +217,17 @@ def _experiment(threads, keys, rows_a_key, rates, delays) -> Experiment:
     )
     for level in LEVELS:
         finished.rows.append(Row("q1", f"{level}, results for each key", rows_a_key[level], "rows", "lower"))
+        finished.rows.append(Row("q1", f"{level}, the Map alone", mapped[level] * 1e9, "ns a tweet", "lower"))
         for count in threads:
             vsn, sn = rates[level, "VSN", count], rates[level, "SN", count]
             case = f"{level}, {counted(count, 'thread')}"
             finished.rows.append(
                 Row("q1", case, vsn / 1e3, "k tweets/s", goal=1.0, baseline=sn / 1e3, baseline_name="SN", goal_is_ratio=True)
+            )
+            behind_map = with_map(sn, mapped[level], count) / 1e3
+            case_of_map = f"{case}, beside SN with its Map"
+            finished.rows.append(
+                Row("q1", case_of_map, vsn / 1e3, "k tweets/s", baseline=behind_map, baseline_name="SN with its Map")
             )
             ours, theirs = delays[level, "VSN", count], delays[level, "SN", count]
             for k, name in enumerate(("p50", "p99")):
@@ -201,6 +238,8 @@ def _experiment(threads, keys, rows_a_key, rates, delays) -> Experiment:
         finished.rows.append(Row("q1", f"{level}, 2 threads: prediction's error", error, "fraction", "lower"))
         far = [2, 4, 8, 16, 36, 72]
         measured = [Line(side, threads, [rates[level, side, n] / 1e3 for n in threads]) for side in SIDES]
+        behind = [with_map(rates[level, "SN", n], mapped[level], n) / 1e3 for n in threads]
+        measured.append(Line("SN with its Map", threads, behind, predicted=True))
         line = Line("VSN, no scan cost", far, [model(n) / 1e3 for n in far], predicted=True)
         finished.figures.append(
             Figure(f"{level}: throughput", "threads", "k tweets/s", [*measured, line], log_x=True, log_y=True)
