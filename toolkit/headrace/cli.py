@@ -149,6 +149,7 @@ def parser() -> argparse.ArgumentParser:
     batch = f"rows given to the engine at a time; ordered pipelines: tuples that a worker claims at a time, up to {MOST_BATCH}"
     run.add_argument("--batch", type=_whole("rows", MOST_BATCH_ROWS), metavar="B", help=batch)
     run.add_argument("--rate", type=_rate, metavar="R", help="tuples per second; default: as fast as possible")
+    run.add_argument("--pin", action="store_true", help="keep each thread of the engine on a core of its own")
     run.add_argument("--advance", metavar="D", help="window advance WA, such as 30min")
     run.add_argument("--size", metavar="D", help="window size WS, such as 1h")
     run.add_argument("--spark", metavar="MASTER", help="read through a Spark session, such as local[2]")

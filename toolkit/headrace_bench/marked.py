@@ -29,7 +29,7 @@ class Markers:
     per_second : float
         Rows.
     mean_ms, p50_ms, p99_ms : float
-        Processing latency, from the first stage to the collector: NaN where no result came.
+        Latency; processing latency is that from the first stage to the collector. NaN where no result came.
     results : float
         Of the whole run.
     """
@@ -41,13 +41,23 @@ class Markers:
     results: float
 
 
-def marked(stream: Any, rows: int, **options: Any) -> Markers:
-    """Run an ordered pipeline over its `rows` rows. One that is over before it was looked at twice counts as a whole."""
+def marked(stream: Any, rows: int, waits: str = "processing", **options: Any) -> Markers:
+    """Run an operator over its `rows` rows. A run that is over before it was looked at twice counts as a whole.
+
+    Parameters
+    ----------
+    stream : Stream
+    rows : int
+    waits : str
+        The histogram that is looked at, by the name of its measure: of any engine's, "latency".
+    **options
+        Of `start`.
+    """
     looks: list[tuple[float, int, np.ndarray]] = []
 
     def look() -> int:
         (operator,) = run.metrics().operators.values()
-        looks.append((time.monotonic(), operator.processed, operator.processing))
+        looks.append((time.monotonic(), operator.processed, operator.values[waits]))
         return operator.processed
 
     with stream.start(sink=hr.discard(), **options) as run:
@@ -57,7 +67,7 @@ def marked(stream: Any, rows: int, **options: Any) -> Markers:
     metrics = run.metrics()
     (operator,) = metrics.operators.values()
     inside = [each for each in looks if MARKERS[0] * rows <= each[1]]
-    rate, counts = operator.input_per_s, operator.processing
+    rate, counts = operator.input_per_s, operator.values[waits]
     if len(inside) > 1 and inside[-1][1] > inside[0][1]:
         (begin, first, before), (end, last, after) = inside[0], inside[-1]
         rate = (last - first) / (end - begin)

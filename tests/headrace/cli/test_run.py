@@ -4,6 +4,8 @@ Method: in this process. Results themselves: tests/headrace/apps. Cannot see: ho
 """
 
 import json
+import os
+import threading
 import time
 from fractions import Fraction
 from pathlib import Path
@@ -118,3 +120,35 @@ def test_example_shares_become_rows_exactly(monkeypatch):
     monkeypatch.setattr(Stream, "start", stop_here)
     run("forward", "--in", "words.parquet", "--out", "o.parquet", "--reconfigure", "0%:1,7%:2,33.4%:3,100%:4")
     assert planned == [[(0, 1), (21, 2), (101, 3), (300, 4)]]
+
+
+INPUTS = {
+    "wordcount": None,
+    "gs": {"keys": [[1, 2], [3]], "values": [[5, 6], None]},
+    "abandoned": {"user": [1, 1], "kind": ["cart", "view"]},
+    "keycounter": {"key": [1, 1], "kind": ["inc", "reset"]},
+}
+"""By application, one of each engine: its columns; the first one's input is there already."""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system does not let a thread be kept on a core")
+@pytest.mark.parametrize("app", INPUTS)
+def test_example_workers_are_kept_on_cores(app, monkeypatch):
+    """Each on the next one of those that there are, and no other thread; the result is the same."""
+    kept, keep, name = {}, os.sched_setaffinity, "words.parquet"
+
+    def noted(process, cores):
+        keep(process, cores)
+        kept[threading.current_thread().name] = process, os.sched_getaffinity(0)
+
+    if INPUTS[app]:
+        name = "pinned.parquet"
+        pq.write_table(pa.table({"ts": [0, 100 * 60_000], **INPUTS[app]}), name)
+    monkeypatch.setattr(os, "sched_setaffinity", noted)
+    before = os.sched_getaffinity(0)
+    assert run(app, "--in", name, "--out", "a.parquet", "--max-threads", 3) == 0 and not kept
+    assert run(app, "--in", name, "--out", "b.parquet", "--max-threads", 3, "--pin") == 0
+    cores = sorted(before)
+    assert sorted(kept.values()) == sorted((0, {cores[k % len(cores)]}) for k in range(3)) and len(kept) == 3
+    assert os.sched_getaffinity(0) == before
+    assert Path("a.parquet").read_bytes() == Path("b.parquet").read_bytes()

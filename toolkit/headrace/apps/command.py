@@ -66,6 +66,7 @@ class Asked:
     advance: str | int | None = None
     size: str | int | None = None
     spark: str | None = None
+    pin: bool = False
     scheme: str | None = None
     punctuation: int | None = None
     sharing: str | None = None
@@ -181,6 +182,7 @@ def run(request: Asked) -> dict[str, Any]:
             reconfigure=planned,
             sink=sink,
             rate=rate,
+            pin=request.pin,
             **own,
         ) as started:
             _follow(started, app.name, inputs.rows, feeds)

@@ -15,6 +15,7 @@ knows no engine.
 ``run``                 a query being run: wired up, started, ended, measured
 ``described``           what a run and its operators say of themselves
 ``options``             what `start` may be told about a run of any engine
+``pinning``             workers that stay on one core each
 ``sources``             external sources: reading, encoding, feeding, many by few threads
 ``step_threads``        who applies the stateless steps of sources, several batches at once
 ``shared_stream``       a stream that can be read once, for several operators
@@ -35,5 +36,4 @@ knows no engine.
 ``allowance``           how many rows inputs may give before the next one
 ``late``                the warning about rows that were dropped as late
 ``registry``            which runs are alive in this process
-======================  =======================================================
-"""
+======================  ================================================"""

@@ -147,7 +147,7 @@ class CollectedSection(Section, Protocol):
 
     def workers(self) -> list[Task]:
         """The workers, active or not."""
-        return [Task(f"{self.name}-{worker}", self._worker_body(worker)) for worker in range(self.max_threads)]
+        return [Task(f"{self.name}-{worker}", self._worker_body(worker), is_worker=True) for worker in range(self.max_threads)]
 
     def _worker_body(self, worker: int) -> Callable[[], None]:
         arguments = self.arguments(worker)

@@ -50,6 +50,7 @@ class RunOptions:
         resume: str | os.PathLike[str] | None = None,
         replay: bool = True,
         step_threads: int = 1,
+        pin: bool = False,
     ):
         is_seconds = isinstance(sample_every, numbers.Real) and not isinstance(sample_every, bool)
         # What is longer no thread can wait for.
@@ -64,6 +65,7 @@ class RunOptions:
         self.sink, self.debug, self.name = sink, debug, name
         self.rate = schedule_of(rate)
         self.step_threads = whole("step_threads", step_threads, 1, MOST_INSTANCES)
+        self.pins = _pinned(pin)
         self.passed_time = None if passed_time is None else _checked_entries(passed_time)
         for option, path in (("checkpoint", checkpoint), ("resume", resume)):
             if path is not None and (not isinstance(path, str | os.PathLike) or not os.fspath(path)):
@@ -253,3 +255,12 @@ def _controllers(controller: Any) -> dict[str | None, Any]:
     for one in named.values():
         deciders_of("controller", one)
     return named
+
+
+def _pinned(pin: Any) -> bool:
+    """Return `pin`, checked; `ParameterError` where the system cannot keep a thread on a core."""
+    if not isinstance(pin, bool):
+        raise ParameterError(f"pin={pin!r}: give True or False")
+    if pin and not hasattr(os, "sched_setaffinity"):
+        raise ParameterError("pin=True: this system does not let a thread be kept on a core; leave it out")
+    return pin

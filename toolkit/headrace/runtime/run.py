@@ -37,6 +37,7 @@ from headrace.runtime.checkpointing import Checkpointing
 from headrace.runtime.consumers import Relay, SinkConsumer
 from headrace.runtime.feeding import Feed
 from headrace.runtime.options import RunOptions
+from headrace.runtime.pinning import pinned
 from headrace.runtime.player import Origin, Player
 from headrace.runtime.sections import Moment, Section
 from headrace.runtime.shared_stream import SharedStream
@@ -151,9 +152,9 @@ class Execution:
         self.started_ns = time.monotonic_ns()
         for operator in self.operators.values():
             operator.changes.start()
-        for section in self.sections.values():
-            for task in section.tasks():
-                self.pool.start(task.name, task.body)
+        tasks = [task for section in self.sections.values() for task in section.tasks()]
+        for task in pinned(tasks) if self.options.pins else tasks:
+            self.pool.start(task.name, task.body)
         for name, relay in relays:
             self.pool.start(name, relay.run)
         self.sources = self._make_sources(feeds)

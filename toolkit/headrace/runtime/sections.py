@@ -133,10 +133,11 @@ class Capabilities(Mapping[str, Control]):
 
 
 class Task(NamedTuple):
-    """A thread of a section."""
+    """A thread of a section; whether it is a worker, one of those that may be kept on a core each."""
 
     name: str
     body: Callable[[], None]
+    is_worker: bool = False
 
 
 class Completion(NamedTuple):

@@ -112,9 +112,6 @@ class Runnable(Summarised):
             Of transactions: how operation chains are made, where the scheme has such (`explain()` says): by sorting slices of
             a batch by parts of the rows, or as in the paper by inserting into a concurrent skip list for each row. The results
             are the same. Choose "skiplist" to compare.
-        pin : bool
-            Of transactions: keep executor k on the k-th core that the process may use, in turn, as the paper does. Linux only.
-            It helps where the machine has nothing else to do, and hurts where another thread needs that core.
         snapshot_every : int or duration
             Of transactions: copy all tables after so many events, again and again, or so often ("2s"). The two newest copies
             are ``run.snapshots``, oldest first, also when the run has failed or was stopped. Those by count are of exactly
@@ -137,6 +134,9 @@ class Runnable(Summarised):
         max_state : int
             Bytes that lists, sets and maps of an operator's live windows and keys may take, beside what is of one size:
             32 GiB by default. With ``mode="sn"`` those of each instance. More end the run with an error.
+        pin : bool
+            Keep each worker on one of the cores that the process may use, in turn, as the papers do. Linux only. Threads that
+            read, feed and collect stay where the system puts them.
         step_threads : int
             Threads that apply `filter`, `select`, `map`, `flat_map` and `hr.keys` between the sources and the first operators,
             a batch each; results are the same. With 1, whoever reads a source does, and a costly function there keeps all

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -68,8 +67,6 @@ class TransactionOptions:
         inserting into concurrent skip lists.
     snapshot_every : int or duration, optional
         Copy all tables after so many events, each time, or so often.
-    pin : bool
-        Keep each executor on one core.
     """
 
     lacks: ClassVar[Dict[str, str]] = {
@@ -93,7 +90,6 @@ class TransactionOptions:
         max_state: int = DEFAULT_MAX_STATE,
         snapshot_every: Any = None,
         chains: str = "radix",
-        pin: bool = False,
     ):
         self._run = run if scheme == ADAPTIVE else None
         scheme = DEFAULT_SCHEME if scheme == ADAPTIVE else scheme
@@ -112,7 +108,6 @@ class TransactionOptions:
         if chains not in CHAIN_KINDS:
             raise ParameterError(f"chains={chains!r}: {instead(chains, CHAIN_KINDS, 'the ways to make chains')}")
         self.has_skip_lists = chains == "skiplist"
-        self.pins = pinned(pin)
         self._first = self.checked({
             "threads": largest_count(self._threads.values()), "scheme": scheme, "sharing": sharing,
             "punctuation": punctuation, "mapping": None,
@@ -180,12 +175,3 @@ class TransactionOptions:
             present = self.checked({name: getattr(present, name) for name in _PLANNED} | {"mapping": mapping} | wish)
             found.append((at, present))
         return found
-
-
-def pinned(pin: Any) -> bool:
-    """Return `pin`, checked; `ParameterError` where the system cannot keep a thread on a core."""
-    if not isinstance(pin, bool):
-        raise ParameterError(f"pin={pin!r}: give True or False")
-    if pin and not hasattr(os, "sched_setaffinity"):
-        raise ParameterError("pin=True: this system does not let a thread be kept on a core; leave it out")
-    return pin

@@ -6,7 +6,6 @@ executors, parked unless active, and one collector.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -157,9 +156,6 @@ class TransactionSection(GatedSection):
 
     def work(self, arguments: tuple) -> None:
         """Run the loop of the scheme in force, until none is."""
-        if self.options.pins:
-            cores = sorted(os.sched_getaffinity(0))
-            os.sched_setaffinity(0, {cores[arguments[0] % len(cores)]})  # 0: this thread, not the process
         goes_on = 1
         while goes_on:
             goes_on = self._module(family_in_force(self.control)).run(*arguments)

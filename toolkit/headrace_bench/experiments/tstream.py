@@ -1,9 +1,9 @@
 """TStream, section VI, Figures 8 to 14: schemes over threads, skew, reads, partitions, punctuation and sharing; and aborts.
 
-Executors alone (`headrace_bench.executed`), but for latency, which is of whole runs at half of the rate that these
-reach. Operations take `COST_NS` more than what the application does, about as much as one takes in the paper;
-what they cost otherwise is in `bench gs | sl | ob | tp`. Rows and tables of each run but those of `none` are compared by hash
-with those of `serial`.
+Executors alone (`headrace_bench.executed`), but for latency, which is of whole runs at half of the rate that these reach,
+from the 20th to the 80th percentile of the events. Operations take `COST_NS` more than what the application does, about as
+much as one takes in the paper; what they cost otherwise is in `bench gs | sl | ob | tp`. Rows and tables of each run but
+those of `none` are compared by hash with those of `serial`.
 
 Partitions are one for each executor, so here two: where the paper's transactions reach four or six of 40, ours reach
 both. Beyond this machine's cores stands a prediction: what a batch costs on one and on two threads, split into a part that
@@ -27,6 +27,7 @@ from headrace_bench.executed import Executed
 from headrace_bench.experiments.experiment import Experiment, Paper
 from headrace_bench.experiments.figure import Figure, Line
 from headrace_bench.experiments.scaling import predict
+from headrace_bench.marked import Markers, marked, middle
 from headrace_bench.rows import Row, median
 from headrace_bench.taken import Watch
 from headrace_bench.transacting import PUNCTUATION, Case, rounds_of, split_evenly
@@ -59,15 +60,16 @@ SHARINGS = ("nothing", "everything", "socket")
 RECORD_BYTES = (8, 64, 128, 512)
 SKIP_LISTS = "chains in skip lists"
 """As the paper makes them."""
-_SECONDS = 0.5
+_SECONDS = 1.0
 """Of a run at a rate."""
+_KEEPS_UP = 0.97
 
 
 class _Experiment:
     """What is measured, and how much of it."""
 
     def __init__(self, full: bool, tiny: bool):
-        self.run_ns, self.repetitions = (0.0, 1) if tiny else ((200e6, 7) if full else (40e6, 3))
+        self.run_ns, self.repetitions = (0.0, 1) if tiny else ((200e6, 7) if full else (40e6, 5))
         self.tiny = tiny
         self.correct = [scheme for scheme in SCHEMES if scheme not in ("serial", "none", "speculative")]
         """Those that run on several threads and keep the order; `headrace bench speculative` has the one of another paper."""
@@ -85,10 +87,11 @@ class _Experiment:
     def medians(self, case: Case, variants: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
         """K events/s of each variant, in turns, and of `serial`."""
         rates: dict[str, list[float]] = {}
-        for _ in range(self.repetitions):
-            rates.setdefault("serial", []).append(case.run("serial").per_second / 1e3)
-            for name, options in variants.items():
-                rates.setdefault(name, []).append(case.run(**options).per_second / 1e3)
+        for repetition in range(self.repetitions + 1):
+            for name, options in {"serial": {"scheme": "serial"}, **variants}.items():
+                rate = case.run(**options).per_second / 1e3
+                if repetition or self.tiny:  # the first one of each warms up: pages, caches, what was compiled just now
+                    rates.setdefault(name, []).append(rate)
         return {name: median(values) for name, values in rates.items()}
 
     def sweep(
@@ -275,37 +278,50 @@ def _latency(of: _Experiment, peaks: Mapping[str, Mapping[str, float]]) -> None:
     """Figures 12b and 13: whole runs on two threads at half of what they do at full speed."""
     values, lines = of.some((100, 500, 2_500)), []
     for name, rates in peaks.items():
-        slow = [_p99_ms(of, name, "chains", rates["chains"], p) for p in values]
+        events = with_rounds(WORKLOADS[name].table(_events_of(of, max(rates.values()))), rounds_of(COST_NS))
+        slow = []
+        for p in values:
+            wait, note = _waited(of, name, events, "chains", p)
+            slow.append(wait.p99_ms)
+            case = f"Fig. 12b, {name}, chains, punctuation {p:,}, p99"
+            of.rows.append(Row("tstream", case, wait.p99_ms, "ms", "lower", note=note))
         lines.append(Line(name, values, slow))
-        for p, ms in zip(values, slow, strict=True):
-            of.rows.append(Row("tstream", f"Fig. 12b, {name}, chains, punctuation {p:,}, p99", ms, "ms", "lower"))
         for scheme in of.correct:
-            ms = _p99_ms(of, name, scheme, rates[scheme], PUNCTUATION)
-            of.rows.append(Row("tstream", f"Fig. 13, {name}, {scheme}, p99", ms, "ms", "lower", note="at half of its rate"))
+            wait, note = _waited(of, name, events, scheme, PUNCTUATION)
+            for quantile, ms in (("p50", wait.p50_ms), ("p99", wait.p99_ms)):
+                of.rows.append(Row("tstream", f"Fig. 13, {name}, {scheme}, {quantile}", ms, "ms", "lower", note=note))
     note = "From the arrival of an event to its row, at half of the rate; a batch waits 10 ms to be full, at most."
     of.figures.append(Figure("Fig. 12b: chains, latency", "punctuation", "p99 (ms)", lines, log_x=True, log_y=True, note=note))
 
 
-def _p99_ms(of: _Experiment, name: str, scheme: str, k_events_per_s: float, punctuation: int) -> float:
-    """The 99th percentile of whole runs at half of their own rate; what executors alone do says how many events that takes."""
-    n = max(2 * punctuation, int(k_events_per_s * 1e3 * (0.02 if of.tiny else _SECONDS)))
-    events = with_rounds(WORKLOADS[name].table(n), rounds_of(COST_NS))
-    options = {"sink": hr.discard(), "threads": 2, "scheme": scheme, "punctuation": punctuation}
-    peaks = []
-    for _ in range(2):  # the first one compiles
-        watch = Watch()
-        with WORKLOADS[name].build(hr.stream(events, event_time="ts")).start(**options) as run:
-            run.wait()
-        peaks.append(n / watch.taken().seconds)
-    half = max(peaks) / 2
-    events = events.slice(0, max(2 * punctuation, int(half * _SECONDS)))
-    waits = []
-    for _ in range((of.repetitions + 1) // 2):
-        with WORKLOADS[name].build(hr.stream(events, event_time="ts")).start(rate=half, **options) as run:
-            run.wait()
-        (operator,) = run.metrics().operators.values()
-        waits.append(operator.latency_ms["p99"])
-    return median(waits)
+def _events_of(of: _Experiment, k_events_per_s: float) -> int:
+    """Events of a run at the rate that executors alone reach: more than a whole run needs."""
+    return max(5_000, int(k_events_per_s * 1e3 * (0.02 if of.tiny else _SECONDS / 2)))
+
+
+def _waited(of: _Experiment, name: str, events: pa.Table, scheme: str, punctuation: int) -> tuple[Markers, str]:
+    """What events wait, between the 20th and the 80th percentile of them: what a run begins and ends with is not in it.
+
+    Threads that pace the input take time of their own from executors, and these from each other at the barriers: where there
+    are no more cores than executors, half of what a run does at full speed may be more than it can do at a pace. Then it is
+    half of that, and again; the rate is said.
+    """
+    options = {"waits": "latency", "threads": 2, "max_threads": 2, "scheme": scheme, "punctuation": punctuation}
+    times = (of.repetitions + 1) // 2
+
+    def runs(n: int, rate: float | None = None) -> Markers:
+        stream = WORKLOADS[name].build(hr.stream(events.slice(0, n), event_time="ts"))
+        return middle([marked(stream, n, rate=rate, **options) for _ in range(times)])
+
+    if not of.tiny:
+        runs(events.num_rows // 10)  # compiles
+    peak = runs(events.num_rows).per_second
+    for share in (1 / 2, 1 / 4, 1 / 8):
+        rate = peak * share
+        found = runs(min(events.num_rows, int(rate * _SECONDS)), rate)
+        if of.tiny or found.per_second >= _KEEPS_UP * rate:
+            break
+    return found, f"{rate / 1e3:,.0f} K events/s, {share:g} of what a whole run does at full speed"
 
 
 def _sharing(of: _Experiment, names: Iterable[str]) -> None:
