@@ -251,6 +251,12 @@ def test_example_the_picture_of_other_engines():
         assert any(line.startswith("cost ") and line.endswith((" ns", " ms")) for line in lines)
         assert f"selectivity {is_large.selectivity:.3g}" in lines and "backlog 0" in lines
         assert any(line.startswith("taken ") and line.endswith("/s") for line in lines)
+        before, after = run.metrics(), run.metrics()
+        for metrics, taken, delegated in ((before, 1_000, 10), (after, 1_400, 110)):
+            metrics.operators["running"].values["taken"]["gap"] = taken
+            metrics.operators["running"].values["delegated"]["gap"] = delegated
+        boxes = {node["key"]: node for node in graph.picture(after, before, None, run.edges)["nodes"]}
+        assert "delegated 25.0%" in boxes["stage running gap"]["lines"], "a share of those that were taken since then"
         again = graph.picture(run.metrics(), run.metrics(), None, run.edges)
         assert not any("taken" in line for node in again["nodes"] for line in node["lines"]), "nothing since then"
     with MadeUpRun(operators=("first", "second")) as run:

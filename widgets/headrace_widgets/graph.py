@@ -210,7 +210,7 @@ def _operator(now: OperatorMetrics, then: OperatorMetrics | None, found: Bottlen
 
 
 def _stages(now: OperatorMetrics, then: OperatorMetrics | None) -> list[Node]:
-    """A box for each stage: what its operator measures by stage, counters as what they gained each second."""
+    """A box for each stage: what its operator measures by stage, counters as what they gained each second, or as a share."""
     nodes = []
     seconds = now.seconds - (0.0 if then is None else then.seconds)
     for name, stage in now.stages.items():
@@ -219,10 +219,17 @@ def _stages(now: OperatorMetrics, then: OperatorMetrics | None) -> list[Node]:
         for measure in stage.measures:
             value = stage.values[measure.name]
             if measure.kind == "counter":
-                value = (value - earlier.get(measure.name, 0)) / seconds if seconds > 0 else 0.0
+                value -= earlier.get(measure.name, 0)
+                whole = seconds
+                if measure.share_of:
+                    whole = stage.values[measure.share_of] - earlier.get(measure.share_of, 0)
+                value = value / whole if whole > 0 else 0.0
             if not value and measure.kind == "counter":
                 continue  # nothing of the kind happens there
-            if is_work(measure):
+            if measure.share_of:
+                # Who claims a tuple counts it at once, and who runs it later on.
+                short = long = in_words(min(1.0, value), "fraction")
+            elif is_work(measure):
                 short = long = in_words(value / 1e6, OF_A_CORE)
             else:
                 per = "/s" if measure.kind == "counter" else ""

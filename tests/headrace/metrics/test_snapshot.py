@@ -139,6 +139,7 @@ def test_example_one_value_for_each_measure():
         ({"rate": "x_per_s"}, "only a counter in all"),
         ({"kind": "counter", "by": "worker", "rate": "x_per_s"}, "only a counter in all"),
         ({"part_of": "time"}, "only counters by something"),
+        ({"share_of": "taken"}, "only a counter by stage is share_of= another"),
         ({"kind": "histogram", "by": "stage"}, "a histogram is one in all"),
         ({"kind": "text", "between": max}, "only a gauge in all"),
     ],

@@ -54,6 +54,8 @@ class Measure:
     part_of : str
         Of counters by something: together they make a whole ("time": busy, idle, blocked), and the history has
         the share of each.
+    share_of : str
+        Of a counter by stage: the name of another one, of which it counts some. Boxes of stages say how large a share.
     label : str
         A word or two for legends, axes and figures; by default the name. One that is an identifier is also what
         the columns by worker or source begin with.
@@ -87,6 +89,7 @@ class Measure:
     by: str | None = None
     rate: str = ""
     part_of: str = ""
+    share_of: str = ""
     label: str = ""
     shown: str = "plot"
     exported: str = ""
@@ -104,6 +107,8 @@ class Measure:
             wrong = "only a counter in all has a rate= by name"
         elif self.part_of and (not is_counter or self.by is None):
             wrong = "only counters by something are part_of= a whole"
+        elif self.share_of and (not is_counter or self.by != "stage"):
+            wrong = "only a counter by stage is share_of= another"
         elif self.kind == "histogram" and (self.by is not None or self.unit != "ns"):
             wrong = "a histogram is one in all, and of durations in ns"
         elif self.between is not None and (self.kind != "gauge" or self.by is not None):

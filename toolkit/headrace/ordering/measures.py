@@ -32,7 +32,7 @@ SELECTIVITY = Measure(
 )
 DELEGATED = Measure(
     "delegated", "tuples", "Tuples that one worker claimed and another one ran, which had their bucket.", "counter",
-    by="stage", shown="column",
+    by="stage", share_of="taken", shown="column",
 )  # fmt: skip
 DECISIONS = Measure(
     "decisions", "decisions", "How often a worker chose a stage.", "counter", rate="decisions_per_s", shown="column"
