@@ -49,6 +49,17 @@ def test_oracle_page_views_through_a_run_are_those_of_the_loop(order):
     assert not dgs_apps.same(SimpleNamespace(table=found.slice(1)), expected, in_order=False)
 
 
+@pytest.mark.parametrize("name", ["page views", "frauds"])
+def test_oracle_threads_that_synchronize_by_hand_give_what_the_loop_does(name):
+    case = dgs_apps.Case(name, 60_000, 0)
+    expected = case.serial()[1]
+    for threads in (1, 2, 3):
+        found = case.by_hand(threads)[1]
+        assert dgs_apps.same_columns(found, expected, in_order=False)
+        found[1][-1] += 1
+        assert not dgs_apps.same_columns(found, expected, in_order=False)
+
+
 def test_example_the_plain_sums_are_what_runs_are_checked_with():
     events = Events(3, 1_000, 10, 0.1)
     x = np.concatenate([table["x"].to_numpy() for table in events.inputs["value"]])

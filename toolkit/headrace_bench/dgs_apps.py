@@ -1,4 +1,4 @@
-"""Page views and frauds on plans, beside one loop over all events in their order: a part of `headrace bench dgs` (Figures 4, 8).
+"""Page views and frauds on plans, beside one loop over events in their order: a part of `headrace bench dgs` (Figures 4, 6, 8).
 
 The programs are those of the applications, but that an event takes ``rounds`` rounds of steps (`event_window.worked`), and
 that what is emitted are numbers. Views are of two hot pages, dealt out to streams; transactions come in streams; an update or
@@ -16,6 +16,7 @@ import pyarrow as pa
 import headrace as hr
 from headrace.apps.pageview import replicate, unite
 from headrace.reference import synchronization_apps as reference
+from headrace_bench import dgs_by_hand
 from headrace_bench.dgs_apps_kernel import frauds, joined
 from headrace_bench.event_window import rounds_for, worked
 from headrace_bench.planned import Planned
@@ -141,6 +142,11 @@ class Case:
         seconds = perf_counter() - begin
         return seconds, list(out[:, :count])
 
+    def by_hand(self, threads: int) -> tuple[float, list[np.ndarray]]:
+        """Seconds of threads that synchronize by hand, and what came out, by column, in any order."""
+        parts = [{name: column[me::threads].copy() for name, column in self.left.items()} for me in range(threads)]
+        return dgs_by_hand.run(self.name, parts, self.right, self.rounds)
+
     def planned(self, leaves: int, order: str = "events") -> Planned:
         """A run."""
         return Planned(self.program, self.inputs, threads=leaves, leaves=leaves, max_threads=leaves, order=order).run()
@@ -148,7 +154,11 @@ class Case:
 
 def same(run: Planned, expected: list[np.ndarray], in_order: bool = True) -> bool:
     """Whether a run gave what the loop did; or the same rows in another order."""
-    found = [run.table[name].to_numpy() for name in run.table.column_names[1:]]
+    return same_columns([run.table[name].to_numpy() for name in run.table.column_names[1:]], expected, in_order)
+
+
+def same_columns(found: list[np.ndarray], expected: list[np.ndarray], in_order: bool) -> bool:
+    """The same of columns."""
     wanted = expected[: len(found)]
     if not in_order and len(found[0]) == len(wanted[0]):
         found, wanted = ([column[np.lexsort(each)] for column in each] for each in (found, wanted))
@@ -188,6 +198,7 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
 
 def _rows_of(case: Case, name: str, repetitions: int, cost: int) -> list[Row]:
     rates: dict[str, list[float]] = {"one loop, presorted": [], "1 leaf": [], "2 leaves": [], "2 leaves, in any order": []}
+    by_hand: list[float] = []
     for _ in range(repetitions + 1):
         seconds, expected = case.serial()
         rates["one loop, presorted"].append(case.events / seconds / 1e6)
@@ -195,13 +206,18 @@ def _rows_of(case: Case, name: str, repetitions: int, cost: int) -> list[Row]:
             run = case.planned(leaves, order)
             assert same(run, expected, order == "events"), f"{name}: {label} differ"
             rates[label].append(run.per_second / 1e6)
+        seconds, found = case.by_hand(STREAMS)
+        assert same_columns(found, expected, in_order=False), f"{name}: by hand differ"
+        by_hand.append(case.events / seconds / 1e6)
     rows = [Row("dgs", f"{name}: {label}", median(each[1:] or each), "M events/s") for label, each in rates.items()]
     for row in rows[1:]:
         row.baseline, row.baseline_name = rows[0].value, "presorted"
     if cost >= LEAST_NS:
         for row, goal in zip(rows[-2:], (GOAL, ANY_ORDER_GOAL), strict=True):
             row.goal, row.goal_is_ratio = goal, True
-    return rows
+    hand = Row("dgs", f"{name}: 2 threads by hand, in any order", median(by_hand[1:] or by_hand), "M events/s")
+    hand.baseline, hand.baseline_name = rows[0].value, "presorted"
+    return [*rows, hand]
 
 
-__all__ = ["check_reference", "measure"]
+__all__ = ["check_reference", "measure", "same_columns"]

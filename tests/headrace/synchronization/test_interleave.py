@@ -9,7 +9,7 @@ Schedules   of `mailbox_kernel`, `tree_kernel`, `plan_kernel` and all they impor
             each input, workers, a collector. Time-outs do not happen: who sleeps needs a wake-up. Trees are laid
             out by `layout`; mailboxes of few events and runs. A fifth of the sampled schedules run with store buffers;
             one feeder and one leaf are run in all schedules with one preemption, with store buffers, too
-Planted     each names the failure it must cause
+Planted     each names the failure it must cause; those that need more than draws find are in test_interleave_results.py
 Cannot see  memory weaker than x86's; states and stores as they are (real runs do: test_runs.py, test_random_programs.py)
 """
 

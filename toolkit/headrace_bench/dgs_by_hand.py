@@ -1,0 +1,55 @@
+"""Page views and frauds with threads that synchronize by hand: a part of `headrace bench dgs` (Figure 6).
+
+The paper writes by hand, in Flink, how the instances of a plan meet, and gives up what keeps a program apart from its plan:
+each thread knows how many there are, which events are its own, and before which of them it has to meet the others. Here that
+is a compiled loop a thread, its events presorted, without mailboxes, input, or order of results: what a plan has as a bound.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
+
+import numpy as np
+
+from headrace.memory.atomics import CELL
+from headrace_bench.dgs_by_hand_kernel import SUMS, frauds_by_hand, joined_by_hand
+
+LOOPS = {"page views": (joined_by_hand, "page", "user", "info"), "frauds": (frauds_by_hand, "value", "value", "value")}
+
+
+Columns = dict[str, np.ndarray]
+
+
+def run(name: str, parts: list[Columns], rare: Columns, rounds: int) -> tuple[float, list[np.ndarray]]:
+    """Events of a thread each, and those they meet for.
+
+    Returns
+    -------
+    float
+        Seconds.
+    list of ndarray
+        What came out, by column, one thread's behind the other's.
+    """
+    loop, first, second, what = LOOPS[name]
+    threads = len(parts)
+    words = np.zeros(SUMS + threads * CELL, np.int64)
+    info = np.zeros(1024, np.int64)
+    outs = [np.zeros((3, len(part["ts"]) + len(rare["ts"])), np.int64) for part in parts]
+    ends = [np.searchsorted(part["ts"], rare["ts"], side="right") for part in parts]
+
+    def work(me: int) -> int:
+        part = parts[me]
+        return loop(
+            me, threads, words, ends[me], part[first], part[second], rare[first], rare[what], info, rounds, outs[me]
+        )  # fmt: skip
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(abs, range(threads)))  # the threads are there
+        begin = perf_counter()
+        counts = list(pool.map(work, range(threads)))
+        seconds = perf_counter() - begin
+    return seconds, list(np.concatenate([out[:, :count] for out, count in zip(outs, counts, strict=True)], axis=1))
+
+
+__all__ = ["run"]
