@@ -68,7 +68,8 @@ def test_example_without_a_terminal_it_asks_for_nothing_and_opens_nothing(monkey
         assert heading in said
     lines = [(int(threads), float(behind)) for threads, behind in re.findall(r" s +(\d) +[\d,]+ +([\d.]+) s", said)]
     assert lines[0][0] == 1 and lines[-1][0] == 2
-    assert max(behind for _, behind in lines) >= 0.5 and lines[-1][1] < tour.DRAINED_S
+    # It is printed with one decimal: what is below the bound may read as the bound.
+    assert max(behind for _, behind in lines) >= 0.5 and lines[-1][1] <= tour.DRAINED_S
     assert re.search(r"run\.reconfigure\(threads=2\) +# took \d+\.\d\d ms", said)
     assert re.search(r"[\d,]+ results: the same rows, in the same order, to the last bit", said)
 
