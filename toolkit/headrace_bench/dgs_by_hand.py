@@ -2,7 +2,7 @@
 
 The paper writes by hand, in Flink, how the instances of a plan meet, and gives up what keeps a program apart from its plan:
 each thread knows how many there are, which events are its own, and before which of them it has to meet the others. Here that
-is a compiled loop a thread, its events presorted, without mailboxes, input, or order of results: what a plan has as a bound.
+is a compiled loop a thread, its events presorted, without mailboxes, input, or order of results.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Ordering    A1 a child writes its part of the state, A2 fetch_add ARRIVED; the l
                     A1, A2 -> A3: the last arriver sees every part; A3, A4 -> A5, A6: who goes on sees the new state. Nobody
                     arrives for a turn before the one before it is processed
 Progress    Who waits spins, then naps: threads may be more than cores
-Differs     one process and words in place of semaphores behind Java RMI: this is the hand-written program at its best
+Differs     one process and words in place of semaphores behind Java RMI, so Flink's own figures are not to be had from it
 """
 
 from headrace.kernel import kernel
