@@ -98,9 +98,12 @@ def test_a_sink_that_fails_ends_the_run_and_leaves_no_other_file(tmp_path):
         raise OSError("no room")
 
     sinks = {"counts": hr.parquet(tmp_path / "counts.parquet"), "negative": fail}
-    run = hr.together(**streams(in_batches(table()))).start(sink=sinks)
+    source = Steered(table(), [1_000])
+    run = hr.together(**streams(source)).start(sink=sinks)
+    source.let()  # and no more: the other result has not ended
     with pytest.raises(RunFailedError, match="the sink .*fail.* failed: OSError: no room"):
         run.wait(HANG_S)
+    source.let_all()
     assert list(tmp_path.iterdir()) == []
 
 
