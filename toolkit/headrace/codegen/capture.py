@@ -443,6 +443,6 @@ def _library_name(value: Any) -> str | None:
     if not isinstance(name, str) or isinstance(value, types.ModuleType):
         return None
     for module, prefix in _MODULES.items():
-        if getattr(module, name, None) is value and getattr(builtins, name, None) is not value:
+        if vars(module).get(name) is value and getattr(builtins, name, None) is not value:  # numpy warns of names it lost
             return f"{prefix}.{name}"
     return None
