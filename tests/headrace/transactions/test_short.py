@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
+from headrace.errors import FunctionError
 from headrace.transactions import splitting
 from headrace.transactions.lowering import function as lowering
 from support.short_transactions import EMITS, events, program
@@ -21,6 +22,7 @@ from support.transacted import SCHEMES, agree
 A = hr.table("A", columns={"b": "int64", "c": "int64"}, rows=4, first={"b": 4, "c": 1})
 EVENTS = pa.table({
     "ts": list(range(8)), "k": [1, 2, 2, 0, 1, 1, 3, 2], "j": [3, 3, 2, 1, 1, 2, 3, 2], "y": [1, 2, 2, 0, 0, 1, 3, 2],
+    "ks": [[0, 1], [], [2, 2, 3], [1], [3, 0], [], [2, 1, 2], [0]],
     "x": [1, 0, 0, 2, 3, 1, -1, 4], "nk": [None, 2, None, 1, 2, 1, 0, 3],
 })  # fmt: skip
 
@@ -107,9 +109,18 @@ def a_key_changes_beside_its_row(e, t):
     t.emit(o=r.b + k)
 
 
+def lists_that_may_be_empty(e, t):
+    if not e.ks:
+        t.reject()
+    for k in reversed(e.ks):
+        A[k].b = A[k].b * 2 + e.x
+    t.emit(o=e.ks[0] if e.ks and e.ks[0] > 0 else -1, u=A[e.k].b)
+
+
 AGREE = [
     read_under_a_name_found_before, written_in_turns, written_in_turns_without_names, rejected_by_a_value_with_a_name,
     emits_by_a_value_with_a_name, rejected_in_a_function, two_values_at_once, rows_are_swapped, a_key_changes_beside_its_row,
+    lists_that_may_be_empty,
 ]  # fmt: skip
 
 
@@ -178,6 +189,16 @@ def test_example_rows_that_are_found_at_once_are_explained_as_those_found_one_by
     wanted = explained(one_after_the_other, capsys)
     assert "an operation chain for each row" in wanted
     assert explained(function, capsys) == wanted
+
+
+def in_order(e, t):
+    for k in sorted(e.ks):
+        A[k].b += 1
+
+
+def test_a_list_is_not_sorted_in_a_function():
+    with pytest.raises(FunctionError, match=r"sorted\(e.ks\): a column of lists .* sort it before, in Spark"):
+        hr.stream(EVENTS, event_time="ts").transact(in_order)
 
 
 def check(seeds):

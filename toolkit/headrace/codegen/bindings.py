@@ -28,7 +28,7 @@ class FieldBinding:
     write : str or None
         Target of an assignment, such as ``"s_chars[slot]"``; None: read-only.
     kind : str or None
-        int64, int32, float64, float32 or bool: assigned values are checked. "string", or "list of strings".
+        int64, int32, float64, float32 or bool: assigned values are checked. "string", "list of strings" or "list of numbers".
     valid : str or None
         Condition, for values that may be null: ``t.x is None`` becomes its
         negation, and using a null value raises.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headrace.codegen.bindings import Binding, FieldBinding, Unreadable
-from headrace.codegen.inference import TEXTS
+from headrace.codegen.inference import NUMBERS, TEXTS
 from headrace.codegen.text import attributes
 from headrace.ingress.columns import is_list, is_scalar, is_text, plain_type, value_dtype
 from headrace.ingress.lists import element_dtype
@@ -53,7 +53,7 @@ def event_fields(schema: pa.Schema, event_time: str) -> tuple[dict[str, Readable
             readable[name] = Readable(column, dtype, "texts" if holds_strings else "list")
             view = {"float64": "view_f64"}.get(dtype, "view_i64")
             fields[name] = FieldBinding(
-                f"whole_list({view}(c_{name}, z_{name}), h_{name})", kind=TEXTS if holds_strings else None, valid=f"n_{name}"
+                f"whole_list({view}(c_{name}, z_{name}), h_{name})", kind=TEXTS if holds_strings else NUMBERS, valid=f"n_{name}"
             )
             fields[nulls_of(name)] = FieldBinding(f"h_{name}", valid=f"n_{name}")
         elif is_text(kind):

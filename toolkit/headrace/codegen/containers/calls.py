@@ -37,6 +37,13 @@ class Calls(Expressions):
             argument = node.args[0]
             static = self.inference.of(argument)
             is_view = self.inference.is_view(argument)
+            if name == "reversed" and self._is_of_numbers(argument):
+                return self._text(f"{ast.unparse(self.visit(argument))}[::-1]", node)
+            if name in ("sorted", "list") and self._is_of_numbers(argument):
+                raise self._error(
+                    f"{ast.unparse(node)}: a column of lists is read where it lies, and is not copied; sort it before, in Spark",
+                    node,
+                )
             if name == "len" and not is_view and (static == "string" or is_container(static)):
                 return self._text(self._length(argument, node), node)
             if name == "len" and is_view:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from headrace.codegen.bindings import Membership
+from headrace.codegen.bindings import FieldBinding, Membership
 from headrace.codegen.containers.places import NO_END, Places, is_float
-from headrace.codegen.inference import TEXT_WORK, TEXTS, is_container, said, static_of
+from headrace.codegen.inference import NUMBERS, TEXT_WORK, TEXTS, is_container, said, static_of
 from headrace.codegen.kinds import Array, ListOf, MapOf, Record, SetOf, width_of
 from headrace.codegen.trees import copied
 from headrace.names import instead
@@ -30,9 +30,15 @@ class Expressions(Places):
         static = self.inference.of(node)
         if static == "string" or is_container(static):
             return self._text(f"{self._length(node, node)} != 0", node)
-        if static == TEXTS:
+        if static == TEXTS or self._is_of_numbers(node):
             return self._text(f"len({ast.unparse(self.visit(node))}) != 0", node)
         return self.visit(node)
+
+    def _is_of_numbers(self, node: ast.expr) -> bool:
+        """Whether it is a column whose values are lists of numbers."""
+        role = self._object_of(node)
+        binding = self.objects[role].get(node.attr) if role is not None and isinstance(node, ast.Attribute) else None
+        return isinstance(binding, FieldBinding) and binding.kind == NUMBERS
 
     def _length(self, node: ast.expr, whole: ast.AST) -> str:
         static = self.inference.of(node)
