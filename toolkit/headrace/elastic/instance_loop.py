@@ -26,6 +26,7 @@ Source      STRETCH, Algorithms 2 and 4, with the corrections named in
 """
 
 import numpy as np
+from headrace.codegen.called import PROGRAM_ENTRIES
 from headrace.gates.merged_log_kernel import (
     advance,
     close_membership,
@@ -99,7 +100,6 @@ from headrace.references import HEARTBEAT
     PROGRAM,  # the addresses of the operator's entries, in the order of `build`
 ) = range(12)
 
-PROGRAM_ENTRIES = 8
 FREE = PROGRAM + PROGRAM_ENTRIES  # the operator's own words begin here
 
 PRIVATE_WORDS = 64

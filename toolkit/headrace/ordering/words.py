@@ -1,5 +1,6 @@
 """What the cells and columns that workers of a pipeline share mean: of `control.PipelineArrays`, and of private words."""
 
+from headrace.codegen.called import PROGRAM_ENTRIES
 from headrace.memory.atomics import CELL
 from headrace.workers.changes_kernel import CHANGE_WORDS
 from headrace.workers.worker_kernel import FIRST_COUNTER
@@ -104,7 +105,6 @@ COST_UNIT = 64
     CHOOSING,  # the stage about which the user's own policy is asked, + 1; 0: nobody is
     PROGRAM,  # the addresses of the program's entries, in the order of `build`
 ) = range(13)
-PROGRAM_ENTRIES = 8
 TICKETS_COPIED = PROGRAM + PROGRAM_ENTRIES
 PRIVATE_WORDS = TICKETS_COPIED + MOST_BATCH
 

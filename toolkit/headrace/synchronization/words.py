@@ -1,5 +1,6 @@
 """What the cells and columns that workers of a plan share mean: of `control.PlanArrays`, and of private words."""
 
+from headrace.codegen.called import PROGRAM_ENTRIES
 from headrace.memory.atomics import CELL
 from headrace.workers.changes_kernel import CHANGE_WORDS
 from headrace.workers.worker_kernel import FIRST_COUNTER
@@ -104,6 +105,5 @@ SLICES_RUN, RESTS_IN_VAIN = range(FIRST_COUNTER, FIRST_COUNTER + 2)
     AT_NODE,  # whose state an update has
     PROGRAM,  # the addresses of the program's entries, in the order of `build`
 ) = range(10)
-PROGRAM_ENTRIES = 8
 PRIVATE_WORDS = PROGRAM + PROGRAM_ENTRIES
 NO_FUNCTION, UPDATE, FORK, JOIN = range(4)

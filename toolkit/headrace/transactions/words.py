@@ -1,5 +1,6 @@
 """What the cells and columns that executors share mean: of `control.ControlArrays`, and of an executor's private words."""
 
+from headrace.codegen.called import PROGRAM_ENTRIES
 from headrace.memory.atomics import CELL
 from headrace.workers.worker_kernel import FIRST_COUNTER, WORKER_WORDS
 
@@ -124,7 +125,6 @@ TOO_MANY_OPERATIONS = 1
     PROGRAM,  # the addresses of the program's entries, in the order of `build`
 ) = range(16)
 
-PROGRAM_ENTRIES = 8
 FREE = PROGRAM + PROGRAM_ENTRIES  # the program's own words begin here
 
 PRIVATE_WORDS = 64
