@@ -76,6 +76,14 @@ def refuse_eval(state, t):
     state.chars = eval("1")  # here
 
 
+def refuse_any(state, t):
+    state.chars = 1 if any((t.chars > 1, t.price > 2)) else 0  # here
+
+
+def refuse_str(state, t):
+    state.chars = len(str(t.chars))  # here
+
+
 def refuse_undefined(state, t):
     state.chars = undefined_name  # here  # noqa: F821
 
@@ -188,6 +196,8 @@ REFUSED = [
     (refuse_time, "'time' is the module time"),
     (refuse_open, "'open' is a"),
     (refuse_eval, "'eval' is a"),
+    (refuse_any, r"any\(...\) cannot be compiled: write a loop"),
+    (refuse_str, r"str\(...\) cannot be compiled: do it before, in Spark or in an expression"),
     (refuse_undefined, "'undefined_name' is not defined"),
     (refuse_emit_missing, "total is missing; the output fields are chars, total"),
     (refuse_emit_unknown, r"count=...\): there is no such output field"),

@@ -39,6 +39,10 @@ _BUILTINS = frozenset(
     | {round, set, sorted, sum, tuple, zip}
 )
 
+_INSTEAD = dict.fromkeys(("all", "any", "filter", "iter", "map", "next"), "write a loop")
+_INSTEAD |= dict.fromkeys(("bytes", "chr", "format", "ord", "repr", "str"), "do it before, in Spark or in an expression")
+"""What to do in place of builtins that cannot be compiled."""
+
 _REFUSED: dict[type[ast.AST], str] = {
     ast.FunctionDef: "defines a function inside: define it outside",
     ast.AsyncFunctionDef: "defines a coroutine inside: it cannot be compiled",
@@ -429,6 +433,8 @@ def _resolve(
         captured.constants[name] = _expression(value.__name__)
     elif isinstance(value, int):
         raise captured.error(f"{name!r} = {value}: does not fit in 64 bits", node)
+    elif name in _INSTEAD and value is getattr(builtins, name):
+        raise captured.error(f"{name}(...) cannot be compiled: {_INSTEAD[name]}", node)
     else:
         raise captured.error(
             f"{name!r} is a {type(value).__name__}: a compiled function can use numbers, strings, bools and "

@@ -28,8 +28,9 @@ from headrace.codegen.kinds import Array, ListOf, MapOf, Record, SetOf, scalar
 Static = Any
 TEXT_WORK = "do it before the window: in Spark, or in an expression, as in .select(..., part=hr.col(...))"
 TEXTS = "list of strings"
-NUMBERS = "list of numbers"
 """The static kind of a list column of strings, and the kind of its binding. It is looped over and asked, and never changed."""
+NUMBERS = "list of numbers"
+"""The kind of the binding of a list column of numbers, which is an array."""
 _CONTAINERS = (Array, ListOf, SetOf, MapOf)
 
 
