@@ -94,16 +94,23 @@ def test_results_so_far_are_prefixes(alone):
 
 
 def test_a_sink_that_fails_ends_the_run_and_leaves_no_other_file(tmp_path):
+    has_failed = threading.Event()
+
+    class Unended:
+        """No result can have ended before the sink fails."""
+
+        def __iter__(self):
+            yield from table().to_batches(max_chunksize=500)
+            has_failed.wait(HANG_S)
+
     def fail(batch):
         raise OSError("no room")
 
     sinks = {"counts": hr.parquet(tmp_path / "counts.parquet"), "negative": fail}
-    source = Steered(table(), [1_000])
-    run = hr.together(**streams(source)).start(sink=sinks)
-    source.let()  # and no more: the other result has not ended
+    run = hr.together(**streams(Unended())).start(sink=sinks)
     with pytest.raises(RunFailedError, match="the sink .*fail.* failed: OSError: no room"):
         run.wait(HANG_S)
-    source.let_all()
+    has_failed.set()
     assert list(tmp_path.iterdir()) == []
 
 

@@ -37,7 +37,7 @@ def records_at(section: Measured, stage: int) -> tuple[int, int, int]:
 def measure(section: Measured, moment: Moment) -> OperatorMetrics:
     """Take a snapshot of a pipeline."""
     taken = worker_measures.take(section, moment)
-    control, meter = section.control, taken.meter
+    control, meter = section.control, taken.counters
     processing = section.finisher.processing
     names = [one.stage.name for one in section.program.bound.stages]
     at = [records_at(section, stage) for stage in range(len(names))]

@@ -41,7 +41,7 @@ class Taken(NamedTuple):
     """Workers that are active."""
     processed: int
     balance: Balance | None
-    meter: np.ndarray
+    counters: np.ndarray
     """int64[workers, ...], with the time that goes on now counted to its state."""
     values: dict[str, Any]
     """By measure."""

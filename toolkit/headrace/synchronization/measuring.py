@@ -83,7 +83,7 @@ def passed_by_input(section: Measured) -> np.ndarray:
 def measure(section: Measured, moment: Moment) -> OperatorMetrics:
     """Take a snapshot of a program."""
     taken = worker_measures.take(section, moment)
-    control, meter, layout = section.control, taken.meter, section.layout
+    control, meter, layout = section.control, taken.counters, section.layout
     work = read_cells(control.work, 1)
     names = layout.names
     backlog = [0] * len(names)

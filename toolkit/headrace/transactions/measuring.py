@@ -49,7 +49,7 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
     program, taken = section.program, worker_measures.take(section, moment)
     if taken.balance is not None and section.audit is not None:
         taken = taken._replace(balance=replace(taken.balance, conserved=section.audit.conserved()))
-    meter = taken.meter
+    meter = taken.counters
     busy, barrier = meter[:, worker_kernel.BUSY_NS], meter[:, worker_kernel.BARRIER_NS]
     lock, other = meter[:, words.LOCK_NS], meter[:, words.PREPARE_NS] + meter[:, words.POST_NS]
     filling = section.control.filling.sum(axis=0)
