@@ -28,9 +28,6 @@ from headrace.codegen.text import indent
 from headrace.kernel import JIT, compile_now
 from headrace.memory.bundle import is_bundle, opaque
 
-PROGRAM_ENTRIES = 8
-"""Entries that a program may have: each worker keeps their addresses in so many words of its own."""
-
 _functions: dict[int, Callable] = {}
 _numbers = itertools.count(1)
 

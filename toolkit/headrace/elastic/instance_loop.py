@@ -26,7 +26,6 @@ Source      STRETCH, Algorithms 2 and 4, with the corrections named in
 """
 
 import numpy as np
-from headrace.codegen.called import PROGRAM_ENTRIES
 from headrace.gates.merged_log_kernel import (
     advance,
     close_membership,
@@ -73,6 +72,7 @@ from headrace.workers.worker_kernel import (
     BUSY_NS,
     IDLE_NS,
     PARKED_NS,
+    PROGRAM_ENTRIES,
     SPIN,
     await_stop,
     park,

@@ -1,9 +1,8 @@
 """What the cells and columns that workers of a plan share mean: of `control.PlanArrays`, and of private words."""
 
-from headrace.codegen.called import PROGRAM_ENTRIES
 from headrace.memory.atomics import CELL
 from headrace.workers.changes_kernel import CHANGE_WORDS
-from headrace.workers.worker_kernel import FIRST_COUNTER
+from headrace.workers.worker_kernel import FIRST_COUNTER, PROGRAM_ENTRIES
 
 NEVER = 2**63 - 1
 

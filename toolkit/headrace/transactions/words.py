@@ -1,8 +1,7 @@
 """What the cells and columns that executors share mean: of `control.ControlArrays`, and of an executor's private words."""
 
-from headrace.codegen.called import PROGRAM_ENTRIES
 from headrace.memory.atomics import CELL
-from headrace.workers.worker_kernel import FIRST_COUNTER, WORKER_WORDS
+from headrace.workers.worker_kernel import FIRST_COUNTER, PROGRAM_ENTRIES, WORKER_WORDS
 
 NEVER = 2**63 - 1
 

@@ -66,6 +66,9 @@ BARRIER_WAITING = 3 * CELL  # workers that wait for the others
 WATCHER_WAITING = 4 * CELL
 WORKER_WORDS = 5
 
+# Words of its own in which each worker keeps the addresses of a program's entries (`codegen.called`): as many as there may be.
+PROGRAM_ENTRIES = 8
+
 # Indices into `event`.
 BARRIER_EVENT = 0
 WATCH_EVENT = 32
