@@ -376,7 +376,7 @@ MISTAKES = {
                                                 "AssertionError: other results"),
     "a string that was read is a number": (binding, '"string" if kind == "string" else None', "None",
                                            check_kept_by_operations, "AssertionError: not kept by operations"),
-    "a list of strings taken for one of numbers": (event_columns, "kind=TEXTS if holds_strings else None", "kind=None",
+    "a list of strings taken for one of numbers": (event_columns, "kind=TEXTS if holds_strings else NUMBERS", "kind=NUMBERS",
                                                    lambda _: check_lists(),
                                                    "FunctionError: .*a number or a string: give one kind"),
     "a null emitted as the empty string": (results, "pc.if_else(pa.array(absent), pa.scalar(None, kind), column)", "column",
