@@ -24,7 +24,7 @@ from dataclasses import replace
 
 from headrace.codegen.capture import CapturedFunction
 from headrace.transactions.lowering.lowered import EMITTED, Lowered
-from headrace.transactions.lowering.trees import written_place
+from headrace.transactions.lowering.trees import loaded, written_place
 
 _NONE: frozenset[type[ast.stmt]] = frozenset()
 _ALL = frozenset({ast.Return, ast.Break, ast.Continue})
@@ -223,11 +223,11 @@ def _needed(statements: list[ast.stmt], rows: set[str]) -> list[ast.stmt]:
             if isinstance(node, ast.Assign | ast.AugAssign | ast.Expr):
                 stored = _stored(node)
                 if stored & (wanted | rows):
-                    wanted |= _loaded(node) | (stored - rows if isinstance(node, ast.AugAssign) else set())
+                    wanted |= loaded(node) | (stored - rows if isinstance(node, ast.AugAssign) else set())
             elif isinstance(node, ast.If | ast.While):
-                wanted |= _loaded(node.test)
+                wanted |= loaded(node.test)
             elif isinstance(node, ast.For):
-                wanted |= _loaded(node.iter)
+                wanted |= loaded(node.iter)
     return _without_others(statements, wanted | rows)
 
 
@@ -300,10 +300,6 @@ def _settled(statements: list[ast.stmt]) -> set[str]:
 
 def _within(inner: tuple[int, ...], outer: tuple[int, ...]) -> bool:
     return inner[: len(outer)] == outer
-
-
-def _loaded(node: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
 
 
 def _without_others(statements: list[ast.stmt], wanted: set[str]) -> list[ast.stmt]:

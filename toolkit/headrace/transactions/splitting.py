@@ -27,7 +27,7 @@ from headrace.codegen.capture import CapturedFunction
 from headrace.errors import FunctionError
 from headrace.transactions.determined import Reads, name_keys
 from headrace.transactions.lowering.lowered import DONE, EMITTED, REJECTED, Lowered, Row
-from headrace.transactions.lowering.trees import returning, written_place
+from headrace.transactions.lowering.trees import loaded, returning, written_place
 from headrace.transactions.nulls import guarded_loop
 from headrace.transactions.turns import used_in_turns
 
@@ -499,9 +499,9 @@ def _leaves(statements: list[ast.stmt]) -> bool:
 
 
 def _loaded(node: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)} | {
-        n.target.id for n in ast.walk(node) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)
-    }
+    """Names whose value a statement uses: those it reads, and those it changes."""
+    changed = {n.target.id for n in ast.walk(node) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
+    return loaded(node) | changed
 
 
 def sites_of(splits: list[Split]) -> Iterator[tuple[int, Site]]:

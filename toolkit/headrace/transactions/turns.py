@@ -52,11 +52,10 @@ class _Turns:
             own = _uses(_head(node) if blocks else [node], self._rows)
             found = self._late(own, used, node)
             _add(used, own)
-            before = {name: (set(all_), set(written)) for name, (all_, written) in used.items()}
-            for block in blocks:
-                here = {name: (set(all_), set(written)) for name, (all_, written) in before.items()}
-                found = found or self.of(block, here)
-                _add(used, here)
+            ends = [_copied(used) for _ in blocks]
+            for block, end in zip(blocks, ends, strict=True):
+                found = found or self.of(block, end)
+                _add(used, end)
             if found:
                 return found
         return None
@@ -85,6 +84,10 @@ def _uses(nodes: Iterable[ast.AST], rows: Mapping[str, Row]) -> Used:
                 if is_written:
                     written.add(place.attr)
     return used
+
+
+def _copied(used: Used) -> Used:
+    return {name: (set(columns), set(written)) for name, (columns, written) in used.items()}
 
 
 def _add(used: Used, more: Used) -> None:

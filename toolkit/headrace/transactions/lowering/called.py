@@ -46,12 +46,7 @@ class Called(Emissions):
         missing = [p for p in helper.parameters if p not in given and p not in helper.defaults]
         if missing or is_twice or len(node.args) > len(helper.parameters) or given.keys() - set(helper.parameters):
             raise self._error(f"{ast.unparse(node)}: give {helper.name} {', '.join(helper.parameters)}", node)
-        body = one_by_one(
-            copy.deepcopy(helper.node.body),
-            lambda value: isinstance(value, ast.Subscript)
-            and isinstance(value.value, ast.Name)
-            and value.value.id in helper.objects,
-        )
+        body = one_by_one(copy.deepcopy(helper.node.body), helper.objects)
         returns = [each for statement in body for each in ast.walk(statement) if isinstance(each, ast.Return)]
         last = body.pop() if body and isinstance(body[-1], ast.Return) else None
         if any(each is not last for each in returns):

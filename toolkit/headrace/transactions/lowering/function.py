@@ -46,7 +46,7 @@ class _Lowering(Writes):
 
     def lowered(self) -> Lowered:
         captured = self._captured
-        statements = one_by_one(copy.deepcopy(captured.node.body), self._gives_row)
+        statements = one_by_one(copy.deepcopy(captured.node.body), captured.objects)
         statements = with_columns_named(statements, self._event, self._captured.constants)
         self._note_aliases(ast.Module(statements, []))
         body = self._block(statements)

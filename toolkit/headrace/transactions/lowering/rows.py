@@ -95,9 +95,6 @@ class Rows:
             return [*both[0], *both[1]] if all(both) else []
         return [value] if isinstance(value, ast.Subscript) and self._table_of(value) is not None else []
 
-    def _gives_row(self, value: ast.expr) -> bool:
-        return bool(self._tables_given(value))
-
     def _row(self, name: str, table: Table) -> Row:
         return self._rows.setdefault(name, Row(name, table, len(self._rows)))
 

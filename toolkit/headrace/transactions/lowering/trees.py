@@ -25,6 +25,11 @@ def written_place(node: ast.AST) -> ast.expr | None:
     return place if isinstance(place, ast.expr) else None
 
 
+def loaded(node: ast.AST) -> set[str]:
+    """Names that are read, anywhere inside."""
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+
+
 def is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
@@ -50,4 +55,4 @@ def located(made: Any, node: ast.AST) -> Any:
     return made
 
 
-__all__ = ["emitted", "is_none", "located", "may_be_none", "returning", "written_place"]
+__all__ = ["emitted", "is_none", "loaded", "located", "may_be_none", "returning", "written_place"]

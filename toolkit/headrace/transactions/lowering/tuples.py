@@ -8,28 +8,29 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Callable
+from collections.abc import Collection
 
-from headrace.transactions.lowering.trees import located
+from headrace.codegen.assigned import stored_inside
+from headrace.transactions.lowering.trees import loaded, located
 
 
-def one_by_one(statements: list[ast.stmt], is_row: Callable[[ast.expr], bool]) -> list[ast.stmt]:
+def one_by_one(statements: list[ast.stmt], tables: Collection[str]) -> list[ast.stmt]:
     """Write assignments of several names as one of each.
 
     Parameters
     ----------
     statements : list of ast.stmt
         Of one function, all of them. Changed in place, too.
-    is_row : callable
-        Whether an expression gives a row of a table, which has no value to be kept.
+    tables : collection of str
+        Names of tables: a row of one has no value to be kept.
     """
-    parting = _Parting({n.id for each in statements for n in ast.walk(each) if isinstance(n, ast.Name)}, is_row)
+    parting = _Parting({n.id for each in statements for n in ast.walk(each) if isinstance(n, ast.Name)}, tables)
     return [one for statement in statements for one in parting.parted(statement)]
 
 
 class _Parting(ast.NodeTransformer):
-    def __init__(self, names: set[str], is_row: Callable[[ast.expr], bool]):
-        self._names, self._is_row = names, is_row
+    def __init__(self, names: set[str], tables: Collection[str]):
+        self._names, self._tables = names, tables
 
     def parted(self, statement: ast.stmt) -> list[ast.stmt]:
         """The statements that stand for one."""
@@ -54,6 +55,11 @@ class _Parting(ast.NodeTransformer):
         parts = self._named(pairs) if _is_seen(pairs) else pairs
         return node if parts is None else [located(ast.Assign([to], value), node) for to, value in parts]
 
+    def _is_row(self, value: ast.expr) -> bool:
+        if isinstance(value, ast.IfExp):
+            return self._is_row(value.body) and self._is_row(value.orelse)
+        return isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name) and value.value.id in self._tables
+
     def _named(self, pairs: list[tuple[ast.expr, ast.expr]]) -> list[tuple[ast.expr, ast.expr]] | None:
         """The values under names of their own, then the assignments; None if one is a row that others look at."""
         kept: list[tuple[ast.expr, ast.expr]] = []
@@ -62,7 +68,7 @@ class _Parting(ast.NodeTransformer):
             if isinstance(value, ast.Constant):
                 given.append((to, value))
             elif self._is_row(value):
-                if not isinstance(to, ast.Name) or any(to.id in _loaded(other) for _, other in pairs):
+                if not isinstance(to, ast.Name) or any(to.id in loaded(other) for _, other in pairs):
                     return None
                 kept.append((to, value))
             else:
@@ -88,12 +94,8 @@ def _is_seen(pairs: list[tuple[ast.expr, ast.expr]]) -> bool:
     stored: set[str] = set()
     is_place = False
     for to, value in pairs:
-        if (is_place and not isinstance(value, ast.Constant)) or stored & _loaded(value):
+        if (is_place and not isinstance(value, ast.Constant)) or stored & loaded(value):
             return True
         is_place |= not isinstance(to, ast.Name)
-        stored |= {n.id for n in ast.walk(to) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        stored |= stored_inside(to)
     return False
-
-
-def _loaded(node: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
