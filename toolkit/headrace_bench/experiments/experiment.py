@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from headrace_bench.experiments.figure import Figure, plot_of
+from headrace_bench.experiments.figure import Figure, places_of, plot_of
 from headrace_bench.rows import Row, texts
 
 if TYPE_CHECKING:
@@ -70,8 +70,9 @@ class Experiment:
         return pd.DataFrame([{"case": row.case, "unit": row.unit, **texts(row)} for row in self.rows])
 
     def plots(self) -> list[Any]:
-        """The figures as Bokeh plots, in the order of the report."""
-        return [plot_of(figure) for figure in self.figures]
+        """The figures as Bokeh plots, in the order of the report; their names are figure0, figure1, ..."""
+        places = places_of(self.figures)
+        return [plot_of(each, f"figure{i}", places[i]) for i, each in enumerate(self.figures)]
 
     def to_dict(self) -> dict:
         """All of it as JSON has it; `rows` as `bench --json` writes them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ FEW = 8
 """As many different x are labelled one by one."""
 LEGEND_LETTERS = 50
 """As many fit beside each other below a plot on a page of 1,150 pixels with two plots in a line."""
+COLORS = 7
 COUNTED = ("threads", "instances")
 """How the labels of axes begin on which there are whole numbers only."""
 
@@ -94,6 +95,8 @@ class Figure:
         Where the axis ends: the same for plots to be compared.
     boxes : sequence of Box
         In place of lines.
+    x_names : sequence of str
+        What x = 1, 2, ... are called, where they are no numbers.
     """
 
     title: str
@@ -105,10 +108,42 @@ class Figure:
     note: str = ""
     y_max: float | None = None
     boxes: Sequence[Box] = ()
+    x_names: Sequence[str] = ()
 
 
-def plot_of(figure: Figure, name: str = "plot") -> Any:
-    """Draw it; `name` is where the report puts it."""
+def places_of(figures: Sequence[Figure]) -> list[dict[str, int]]:
+    """Choose for each figure which colour and marker a line has: one of a name has the same in all, as far as there are enough.
+
+    >>> places_of([Figure("f", "x", "y", [Line("a", [], []), Line("b", [], [])]), Figure("g", "x", "y", [Line("b", [], [])])])
+    [{'a': 0, 'b': 1}, {'b': 1}]
+    """
+    known: dict[str, int] = {}
+    chosen = []
+    for figure in figures:
+        places: dict[str, int] = {}
+        names = list(dict.fromkeys(line.name for line in figure.lines))
+        for name in names:
+            if name in known and known[name] not in places.values():
+                places[name] = known[name]
+        for name in names:
+            free = [place for place in range(COLORS) if place not in places.values()]
+            places.setdefault(name, free[0] if free else len(places))
+            known.setdefault(name, places[name])
+        chosen.append(places)
+    return chosen
+
+
+def plot_of(figure: Figure, name: str = "plot", places: Mapping[str, int] | None = None) -> Any:
+    """Draw it.
+
+    Parameters
+    ----------
+    figure : Figure
+    name : str
+        Where the report puts it.
+    places : mapping of str to int, optional
+        Of lines in the order of colours and markers, as of `places_of`.
+    """
     from bokeh.models import NumeralTickFormatter
     from bokeh.palettes import Colorblind
     from bokeh.plotting import figure as new_figure
@@ -126,8 +161,9 @@ def plot_of(figure: Figure, name: str = "plot") -> Any:
     plot.name = name  # where the page puts it
     markers = ("circle", "square", "triangle", "diamond", "inverted_triangle", "hex", "star", "plus")
     colors = [Colorblind[8][each] for each in (0, 1, 3, 5, 6, 4, 7)]  # yellow is not seen on white
-    for i, line in enumerate(figure.lines):
-        color = colors[i % len(colors)]
+    places = places_of([figure])[0] if places is None else places
+    for line in figure.lines:
+        color, marker = colors[places[line.name] % COLORS], markers[places[line.name] % len(markers)]
         label = f"{line.name} (predicted)" if line.predicted else line.name
         if line.steps:
             plot.step(list(line.x), list(line.y), mode="after", color=color, line_width=2, legend_label=label)
@@ -135,8 +171,9 @@ def plot_of(figure: Figure, name: str = "plot") -> Any:
         dash = "dashed" if line.predicted else "solid"
         plot.line(list(line.x), list(line.y), color=color, line_width=2, line_dash=dash, legend_label=label)
         if len(line.x) <= 40:
+            fill = None if line.predicted else color
             plot.scatter(
-                list(line.x), list(line.y), color=color, size=7, marker=markers[i % 8], legend_label=label
+                list(line.x), list(line.y), line_color=color, fill_color=fill, size=7, marker=marker, legend_label=label
             )
     for i, box in enumerate(figure.boxes, 1):
         low, first, middle, third, high = box.percentiles
@@ -173,14 +210,16 @@ def _set_ticks(plot: Any, figure: Figure) -> None:
     x = sorted({float(value) for line in figure.lines for value in line.x})
     y = [float(value) for line in figure.lines for value in line.y if value == value and value > 0]
     y += [value for box in figure.boxes for value in (*box.percentiles, box.mean) if value > 0]
-    if figure.boxes:
-        places = range(1, len(figure.boxes) + 1)
-        plot.xaxis.ticker = FixedTicker(ticks=list(places))
-        plot.xaxis.major_label_overrides = {i: box.name for i, box in zip(places, figure.boxes, strict=True)}
-        plot.x_range.start, plot.x_range.end = 0.5, len(figure.boxes) + 0.5
+    names = [box.name for box in figure.boxes] or figure.x_names
+    if names:
+        plot.xaxis.ticker = FixedTicker(ticks=list(range(1, len(names) + 1)))
+        plot.xaxis.major_label_overrides = dict(enumerate(names, 1))
+        plot.x_range.start, plot.x_range.end = 0.5, len(names) + 0.5
+        if max(map(len, names)) * len(names) > LEGEND_LETTERS:
+            plot.xaxis.major_label_orientation = 0.5
     if 0 < len(x) <= FEW and (figure.log_x or figure.x_label.startswith(COUNTED)):
         plot.xaxis.ticker = FixedTicker(ticks=x)
-        plot.xaxis.formatter = NumeralTickFormatter(format="0,0")
+        plot.xaxis.formatter = NumeralTickFormatter(format="0,0.[00000]")
     if figure.log_y and y:
         plot.yaxis.ticker = FixedTicker(ticks=log_ticks(min(y), max(y)))
         plot.yaxis.formatter = NumeralTickFormatter(format="0,0.[00000]")

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import platform
+import statistics
+import time
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,7 +39,7 @@ class Kept:
     machine : str
         Processor, system, cores, versions.
     load : float
-        The machine's load before it began: how many processes wanted a core, over a minute.
+        What else the machine had to do before it began: how many threads wanted a core.
     """
 
     experiment: Experiment
@@ -62,6 +65,21 @@ def keep(experiment: Experiment, size: str, load: float, folder: Path = FOLDER) 
     path = folder / f"{experiment.name}.json"
     path.write_text(json.dumps(_short(whole), separators=(",", ":"), allow_nan=False) + "\n")
     return path
+
+
+def other_work(looks: int = 40, every_s: float = 0.05) -> float:
+    """Look for two seconds how many threads but this one want a core, and return the mean.
+
+    Where the system does not tell, its load over the last minute, to which what this process did belongs too.
+    """
+    wanting = []
+    for _ in range(looks):
+        time.sleep(every_s)
+        try:
+            wanting.append(int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0]) - 1)
+        except OSError:
+            return os.getloadavg()[0]
+    return statistics.fmean(wanting)
 
 
 def kept(name: str, folder: Path = FOLDER) -> Kept:

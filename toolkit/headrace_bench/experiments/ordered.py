@@ -189,10 +189,9 @@ def applications(of: _Experiment, measured: Iterable[Measured]) -> None:
         of.rows += one.rows
         _schedules(of, one)
         _schemes(of, one, beside)
-    note = "From the left: " + ", ".join(names) + "."
     for figure, title in (("Fig. 11", "queues of partitioned stages"), ("Fig. 14", "reorder schemes")):
         lines = [Line(name, list(range(1, len(names) + 1)), rates) for name, rates in beside[figure].items()]
-        of.draw(f"{figure}: {title}, {DEFAULT_SCHEDULE}", "application", "M rows/s", lines, note=note)
+        of.draw(f"{figure}: {title}, {DEFAULT_SCHEDULE}", "application", "M rows/s", lines, x_names=names)
 
 
 def _schedules(of: _Experiment, one: Measured) -> None:

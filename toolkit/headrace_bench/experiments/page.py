@@ -9,7 +9,6 @@ from typing import Any
 
 from headrace.report import STYLE, about
 from headrace_bench.experiments.experiment import Experiment
-from headrace_bench.experiments.figure import plot_of
 from headrace_bench.rows import texts
 
 _PAGE = """\
@@ -57,10 +56,9 @@ def write_page(path: str | os.PathLike[str], experiment: Experiment) -> Path:
     from bokeh.embed import file_html
     from bokeh.resources import INLINE
 
-    roots = [plot_of(figure, f"figure{i}") for i, figure in enumerate(experiment.figures)]
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     html = file_html(
-        roots,
+        experiment.plots(),
         INLINE,
         title=experiment.title,
         template=_PAGE,

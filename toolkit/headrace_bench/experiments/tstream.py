@@ -327,14 +327,15 @@ def _waited(of: _Experiment, name: str, events: pa.Table, scheme: str, punctuati
 def _sharing(of: _Experiment, names: Iterable[str]) -> None:
     """Figure 14: what executors take each other's work from."""
     lines: dict[str, list[float]] = {sharing: [] for sharing in SHARINGS}
-    numbers = []
-    for number, name in enumerate(names, 1):
-        numbers.append(number)
+    names = list(names)
+    for name in names:
         variants = {s: {"scheme": "chains", "threads": 2, "sharing": s} for s in SHARINGS}
         rates = of.medians(of.case(name), variants)
         for sharing in SHARINGS:
             lines[sharing].append(rates[sharing] / rates["serial"])
             of.row(f"Fig. 14, {name}, chains, sharing {sharing}", rates[sharing], rates["serial"])
-    note = "From the left: " + ", ".join(names) + ". Groups of executors are simulated: there is one socket."
-    drawn = [Line(sharing, numbers, ratios) for sharing, ratios in lines.items()]
-    of.figures.append(Figure("Fig. 14: sharing, chains", "application", "times serial", drawn, note=note))
+    note = "Groups of executors are simulated: there is one socket."
+    drawn = [Line(sharing, range(1, len(names) + 1), ratios) for sharing, ratios in lines.items()]
+    of.figures.append(
+        Figure("Fig. 14: sharing, chains", "application", "times serial", drawn, note=note, x_names=names)
+    )
