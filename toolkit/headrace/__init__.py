@@ -56,7 +56,8 @@ The rooms of the house. Each imports only from rooms below it::
     kernel                     how every kernel is compiled
     reference                  what every operator means, in plain Python: specification and oracle
 
-    caches changes errors loopback names progress rates references summary windows      leaves, open to all
+    arguments caches changes cores errors loopback names progress rates references summary windows
+                               leaves, open to all
 
 Two more packages see this one: `headrace_widgets`, the dashboard, and `headrace_bench`, benchmarks and the
 papers' experiments, which is part of the source tree only. `headrace_datasets` makes input and sees nothing.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.arguments import is_whole_number
 from headrace.changes import Change
 from headrace.control.quality import quality
 from headrace.controllers import DecisionLog, Observation, Quality, Schedule
@@ -213,7 +214,7 @@ def compare_controllers(
     replays, most = {}, threads if max_threads is None else max_threads
     chosen = query.operators[0] if operator is None else operator
     for name, plan in plans.items():
-        size = plan if isinstance(plan, int) and not isinstance(plan, bool) else threads
+        size = plan if is_whole_number(plan) else threads
         steering = {"controller": {chosen: _controller(plan)}, "control_every": interval_s}
         with query.start(threads=size, max_threads=max_threads, rate=rate, **steering, **options) as run:
             run.wait()

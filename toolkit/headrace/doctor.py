@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 
+from headrace.cores import usable_cores
 from headrace.errors import HeadraceError
 
 SERIES = ((3, 11), (3, 13))
@@ -105,9 +106,7 @@ def _platform() -> Iterator[Check]:
 
 
 def _cores() -> Iterator[Check]:
-    from headrace.spark.session import core_count
-
-    usable, present = core_count(), os.cpu_count() or 1
+    usable, present = usable_cores(), os.cpu_count() or 1
     found = (
         f"{usable}" if usable == present else f"{usable} of {present}: this process may not use the others"
     )

@@ -15,6 +15,7 @@ from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
+from headrace.arguments import is_whole_number
 from headrace.errors import NotSupportedError, OutputError, ParameterError
 from headrace.loopback import LOOPBACK, names_loopback
 from headrace.metrics.measures import Measure, keys_of
@@ -84,7 +85,7 @@ def serve(run: Any, port: int = 0) -> Endpoint:
     >>> [line for line in text.splitlines() if line.startswith("headrace_processed_total")]
     ['headrace_processed_total{operator="n"} 1000.0']
     """
-    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 1 << 16:
+    if not is_whole_number(port) or not 0 <= port < 1 << 16:
         raise ParameterError(f"port={port!r}: give a whole number from 0 (any that is free) to 65535")
     try:
         from prometheus_client import CollectorRegistry, make_wsgi_app

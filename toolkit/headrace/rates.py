@@ -26,31 +26,33 @@ from __future__ import annotations
 
 import math
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from headrace.arguments import is_number
 from headrace.errors import NotSupportedError, ParameterError
 
 
-class RateSchedule:
+class RateSchedule(ABC):
     """Tuples per second over time, for each source; made by the functions of this module.
 
     A tuple's number counts from 0; the first is due at once.
     """
 
+    @abstractmethod
     def due_by(self, seconds: float) -> int:
         """How many tuples are due within so many seconds of the start."""
-        raise NotImplementedError
 
+    @abstractmethod
     def due_at(self, number: int) -> float:
         """When, in seconds after the start, tuple `number` is due; infinity if never."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rate_at(self, seconds: float) -> float:
         """Tuples per second that are due around that moment."""
-        raise NotImplementedError
 
 
 class Phases(RateSchedule):
@@ -261,7 +263,7 @@ def schedule_of(rate: Any) -> RateSchedule | None:
     """
     if rate is None or isinstance(rate, RateSchedule):
         return rate
-    if isinstance(rate, bool) or not isinstance(rate, (int, float, np.number)) or not 0 < rate < math.inf:
+    if not is_number(rate) or not 0 < rate < math.inf:
         raise ParameterError(
             f"rate={rate!r}: give tuples per second and source, above 0, a schedule of headrace.rates, or None"
         )
@@ -269,7 +271,7 @@ def schedule_of(rate: Any) -> RateSchedule | None:
 
 
 def _positive(name: str, value: Any, most: float = math.inf, open_end: bool = False) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value <= most:
+    if not is_number(value) or not 0 < value <= most:
         raise ParameterError(f"{name}={value!r}: give a number above 0")
     if open_end and math.isinf(value):
         raise ParameterError(f"{name}={value!r}: give a number above 0 and below infinity")
@@ -277,6 +279,6 @@ def _positive(name: str, value: Any, most: float = math.inf, open_end: bool = Fa
 
 
 def _rate(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value < math.inf:
+    if not is_number(value) or not 0 <= value < math.inf:
         raise ParameterError(f"rate={value!r}: give tuples per second, from 0 (a pause)")
     return float(value)

@@ -54,7 +54,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def duration_text(count: int, unit: str) -> str:
-    """Write a duration in the largest unit in which it is whole.
+    """Write a duration as `headrace.windows.parse_duration` reads it, in the largest unit in which it is whole.
 
     Examples
     --------

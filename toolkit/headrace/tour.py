@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from headrace import lesson
 from headrace.apps.compare import first_difference
+from headrace.cores import usable_cores
 from headrace.runtime.handle import QueryRun
 from headrace.summary import counted
 
@@ -100,7 +101,7 @@ def main(browser: bool = True, behind_s: float = BEHIND_S) -> int:
 
 
 def _capacities() -> tuple[float, float]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = usable_cores()
     _say(
         "1. A stream and its operator\n\n"
         "   Made-up posts come one after the other, without end. Each word of each post has a score; updating it\n"

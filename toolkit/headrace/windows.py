@@ -19,13 +19,13 @@ says ``latest_index = kernel(windows.latest_index)``.
 from __future__ import annotations
 
 import datetime
-import numbers
 import operator
 import re
 import zoneinfo
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from headrace.arguments import is_number
 from headrace.errors import OverflowInputError, ParameterError
 from headrace.progress import END_OF_TIME
 
@@ -141,27 +141,13 @@ def parse_seconds(duration: Any, name: str) -> float:
     (0.2, 1.5)
     """
     seconds = -1.0
-    if isinstance(duration, numbers.Real) and not isinstance(duration, bool) and not _is_numpys(duration):
+    if is_number(duration) and not _is_numpys(duration):
         seconds = float(duration) if abs(duration) < 2**62 else -1.0
     elif (found := _count_and_unit(duration, name)) is not None and found[1] is not None:
         seconds = found[0] * found[1] / 1e9
     if not 0 <= seconds < END_OF_TIME:
         raise ParameterError(f"{name}={duration!r}: give a duration with its unit, such as '200ms', or seconds, from 0")
     return seconds
-
-
-def format_duration(count: int, unit: str) -> str:
-    """Return a duration as `parse_duration` reads it, in the largest unit in which it is whole.
-
-    Examples
-    --------
-    >>> format_duration(90_000, "ms"), format_duration(7_200_000_000, "us"), format_duration(0, "us")
-    ('90s', '2h', '0us')
-    """
-    nanoseconds = count * NANOSECONDS[unit]
-    whole = [name for name, length in NANOSECONDS.items() if nanoseconds and nanoseconds % length == 0]
-    best = whole[-1] if whole else unit
-    return f"{nanoseconds // NANOSECONDS[best]}{best}"
 
 
 def _count_and_unit(duration: Any, name: str) -> tuple[int, int | None] | None:

@@ -173,6 +173,19 @@ def test_schedule_asks_at_its_times():
         Schedule([(2, 0)])
 
 
+def test_a_step_whose_time_comes_while_somebody_steers_by_hand_follows():
+    """Once: after that, what is set by hand stays."""
+    plant = Plant(lambda now: 100)
+    loop = looped(plant, Schedule([(1, 4)]), interval_s=0.125, hold_s=2)
+    play(plant, loop, 0.5)
+    loop.override(lambda: plant.ask(threads=2))
+    play(plant, loop, 4)
+    assert [threads for _, threads in plant.requests] == [2, 4] and 2.5 < plant.requests[-1][0] < 3
+    loop.override(lambda: plant.ask(threads=3))
+    play(plant, loop, 5)
+    assert plant.threads == 3
+
+
 def test_a_request_that_cannot_be_had_is_one_line_of_the_log():
     """Not one at every look, and one more once something else was asked for."""
     plant = Plant(lambda now: 100, threads=8, max_threads=8)
@@ -395,6 +408,32 @@ def test_nothing_is_asked_for_while_a_change_is_under_way():
     assert 3 <= len(plant.requests) <= 10
 
 
+@pytest.mark.parametrize("controller", [Schedule([(1, 4), (2, 2)]), Threshold()], ids=lambda each: type(each).__name__)
+def test_one_object_serves_one_run_after_another_and_several_at_once(controller):
+    """What it saw of one operator is nothing to another: a rest until second 20, steps that are done."""
+    plants = [Plant(steps((3, 3_000), (99, 30_000))) for _ in range(3)]
+    for together in (plants[:1], plants[1:]):
+        loops = [looped(plant, controller) for plant in together]
+        for _ in range(100):
+            for plant, loop in zip(together, loops, strict=True):
+                loop.step()
+                plant.advance(loop.interval_s)
+    assert plants[0].requests and plants[0].requests == plants[1].requests == plants[2].requests
+
+
+def test_what_a_controller_of_the_user_has_seen_is_kept():
+    class Counting(Threshold):
+        looked = 0
+
+        def decide(self, observation):
+            self.looked += 1
+
+    controller = Counting()
+    plant = Plant(lambda now: 100)
+    play(plant, looped(plant, controller), 2)
+    assert controller.looked > 5
+
+
 def test_a_mapping_for_threads_that_are_not_there_is_not_passed_on():
     plant = Plant(lambda now: 1_000, threads=2)
     loop = looped(plant, lambda o: Request(mapping=Mapping.even(5), reason="more"))
@@ -417,6 +456,11 @@ def test_what_cannot_be_a_controller():
         Damping(max_step=0)
     with pytest.raises(ParameterError, match="gain"):
         LoadBalancer(gain=1)
+    with pytest.raises(ParameterError, match="upper='a lot', target=0.7, lower=0.45: give fractions with 0 < lower < target"):
+        Threshold(upper="a lot")
+    with pytest.raises(ParameterError, match="drain_s=inf: give seconds"):
+        ProactiveJoin(drain_s=math.inf)
+    assert Request(threads=np.int64(3)).threads == 3
 
 
 def test_of_an_engine_without_threads_the_log_says_nothing_of_threads():

@@ -28,6 +28,13 @@ def test_example_even_shares():
     assert Mapping.even([1, 3]).instances == (1, 3)
     assert Mapping.even(2) == Mapping([0] * 512 + [1] * 512) != Mapping.even(3)
     assert len({Mapping.even(2), Mapping.even([0, 1]), Mapping.even(3)}) == 2
+    assert Mapping.even(np.int64(3)) == Mapping.even(np.arange(3)) == Mapping.even(3)
+
+
+@pytest.mark.parametrize("given", [0, [], -1, [-1], [5000], 10**12, 2.0, "two", [0, 1.5], None])
+def test_what_cannot_be_shares_is_refused(given):
+    with pytest.raises(ReconfigurationError):
+        Mapping.even(given)
 
 
 def test_example_scattered_shares_have_no_ranges():

@@ -84,7 +84,7 @@ def test_oracle_places_are_counted(places):
 @pytest.mark.parametrize("how", ["asked for", "planned"])
 def test_example_workers_spin_only_while_a_core_is_free(how, monkeypatch):
     """Two cores: one thread may spin before it sleeps, and nobody may beside another."""
-    monkeypatch.setattr(worker_kernel.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(worker_kernel, "usable_cores", lambda: 2)
     source = Steered(pa.table({"ts": np.arange(40), "k": np.arange(40) % 5}, SCHEMA_K), [10] * 4)
     planned = [(5, 2), (15, 1)] if how == "planned" else []
     query = hr.stream(source, event_time="ts").key_by("k", nulls="drop").window(100, 50).aggregate("first", n=hr.count())

@@ -17,9 +17,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from headrace.cores import usable_cores
 from headrace.errors import NotSupportedError, ParameterError
 from headrace.spark import session
-from headrace.spark.session import core_count
 from open_ports import open_ports
 
 linux = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads the Linux kernel's tables")
@@ -59,7 +59,7 @@ def path_without_java(tmp_path_factory):
 def test_example_settings(spark):
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.sql.execution.arrow.pyspark.enabled") == "true"
-    assert spark.sparkContext.master == f"local[{core_count()}]"
+    assert spark.sparkContext.master == f"local[{usable_cores()}]"
     assert spark.sparkContext.uiWebUrl is None
     assert spark.sparkContext.getConf().get("spark.driver.memory") == "2g"
 

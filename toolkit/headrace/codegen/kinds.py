@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.arguments import is_whole_number
 from headrace.errors import ParameterError
 from headrace.memory.arena import HEAD
 
@@ -206,14 +207,19 @@ def array(kind: str, size: int) -> Array:
     size : int
         From 1 to 65,536.
 
+    Raises
+    ------
+    ParameterError
+        Another kind or size.
+
     Examples
     --------
     >>> array("float64", 24)
     array('float64', 24)
     """
-    if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= 1 << 16:
+    if not is_whole_number(size) or not 1 <= size <= 1 << 16:
         raise ParameterError(f"array: size={size!r}: give a whole number from 1 to 65,536, or use list_of")
-    return Array(_scalar("array", "kind", kind), size)
+    return Array(_scalar("array", "kind", kind), int(size))
 
 
 def record(**fields: str) -> Record:
@@ -223,6 +229,11 @@ def record(**fields: str) -> Record:
     ----------
     **fields : str
         Name -> scalar kind.
+
+    Raises
+    ------
+    ParameterError
+        No field, or a kind that is no scalar.
 
     Examples
     --------
@@ -242,6 +253,11 @@ def list_of(kind: str) -> ListOf:
     kind : str
         Of its elements: a scalar kind, such as "int64" or "string".
 
+    Raises
+    ------
+    ParameterError
+        Another kind.
+
     Examples
     --------
     >>> list_of("string")
@@ -257,6 +273,16 @@ def set_of(kind: str) -> SetOf:
     ----------
     kind : str
         Of its elements: a scalar kind, such as "int64" or "string".
+
+    Raises
+    ------
+    ParameterError
+        Another kind.
+
+    Examples
+    --------
+    >>> set_of("int64")
+    set_of('int64')
     """
     return SetOf(_scalar("set_of", "kind", kind))
 
@@ -274,6 +300,16 @@ def map_of(key: str, value: str | Array | Record, by: str | None = None) -> MapO
     by : str, optional
         Of a program (`hr.program`): the column that is the key of its tags. An event of such a tag needs the entry of
         its own key alone, so that entries are handed over one by one, and those of other keys stay where they are.
+
+    Raises
+    ------
+    ParameterError
+        Another kind, or a `by` that is no name.
+
+    Examples
+    --------
+    >>> map_of("string", "int64")
+    map_of('string', 'int64')
     """
     _scalar("map_of", "key", key)
     if not isinstance(value, Array | Record):

@@ -23,11 +23,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from headrace.arguments import check_seconds, is_whole_number
 from headrace.changes import Change
 from headrace.control.cost_model import CostModel, Prediction
-from headrace.control.damping import check_seconds
 from headrace.control.decisions import Decision, DecisionLog
 from headrace.control.observation import Observation, Reading, observe, with_cost
+from headrace.control.policy import as_new
 from headrace.control.quality import Quality, quality
 from headrace.control.requests import Request
 from headrace.errors import ControllerWarning, HeadraceError, ParameterError, RunStoppedError
@@ -133,7 +134,7 @@ class ControlLoop:
         with self._lock:
             if not self._observations:
                 raise RunStoppedError(f"predict({threads}): nothing was observed yet; wait {self.interval_s:g} s")
-            if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+            if not is_whole_number(threads) or threads < 1:
                 raise ParameterError(f"predict(threads={threads!r}): give a whole number from 1")
             return self.cost_model.predict(self._observations[-1], threads)
 
@@ -339,7 +340,7 @@ def _name(controller: Any) -> str:
 
 
 def deciders_of(name: str, controller: Any) -> list[tuple[str, Callable[[Observation], Any]]]:
-    """Return the functions that decide, each with its name; `ParameterError` if something cannot decide."""
+    """Return the functions that decide, each with its name, as new; `ParameterError` if something cannot decide."""
     several = controller if isinstance(controller, Sequence) and not isinstance(controller, str) else [controller]
     deciders = []
     for one in several:
@@ -356,5 +357,5 @@ def deciders_of(name: str, controller: Any) -> list[tuple[str, Callable[[Observa
                 f"{name}={one!r}: give an object with decide(observation), or a function of an observation"
             )
         if one is not None:
-            deciders.append((_name(one), decide))
+            deciders.append((_name(one), getattr(as_new(one), "decide", one)))
     return deciders

@@ -14,15 +14,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
+from headrace.arguments import check_seconds, is_whole_number
 from headrace.control.mapping import Mapping
 from headrace.control.observation import Observation
+from headrace.control.policy import Policy
 from headrace.errors import ParameterError
 
 
 @dataclass
-class Damping:
+class Damping(Policy):
     """Turns the number of threads wished for at each observation into requests now and then.
 
     Parameters
@@ -47,7 +48,7 @@ class Damping:
     def __post_init__(self):
         for name in ("up_after_s", "down_after_s", "cooldown_s"):
             check_seconds(name, getattr(self, name))
-        if self.max_step is not None and (not isinstance(self.max_step, int) or self.max_step < 1):
+        if self.max_step is not None and not (is_whole_number(self.max_step) and self.max_step >= 1):
             raise ParameterError(f"max_step={self.max_step!r}: give a whole number from 1, or None")
 
     def is_resting(self, observation: Observation) -> bool:
@@ -87,9 +88,3 @@ class Damping:
         # The answer comes a moment later: until it is seen nothing more is asked for.
         self._rest_until_s = now + self.cooldown_s
         return number
-
-
-def check_seconds(name: str, seconds: Any, least: float = 0.0) -> None:
-    """Raise `ParameterError` unless it is a number of seconds, at least so many."""
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not least <= seconds < math.inf:
-        raise ParameterError(f"{name}={seconds!r}: give seconds, from {least:g}")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.arguments import is_whole_number
 from headrace.control import balancing
 from headrace.errors import ReconfigurationError
 from headrace.metrics.by_worker import coefficient_of_variation
@@ -54,8 +55,32 @@ class Mapping:
 
     @classmethod
     def even(cls, instances: int | Iterable[int]) -> Mapping:
-        """Give each instance an equal, contiguous range of buckets."""
-        return cls._even(tuple(sorted(set(range(instances) if isinstance(instances, int) else instances))))
+        """Give each instance an equal, contiguous range of buckets.
+
+        Parameters
+        ----------
+        instances : int or iterable of int
+            How many instances, from 1 to 1,024, or which.
+
+        Raises
+        ------
+        ReconfigurationError
+            No instance, or what are no instances.
+
+        Examples
+        --------
+        >>> Mapping.even([0, 5]).ranges()
+        {0: (0, 512), 5: (512, 512)}
+        """
+        given: Any = instances
+        if is_whole_number(given):
+            if given > MOST_INSTANCES:
+                raise ReconfigurationError(f"Mapping.even({given}): give {MOST_INSTANCES:,} instances at most")
+            given = range(given)
+        members = list(given) if isinstance(given, Iterable) else [None]
+        if not all(map(is_whole_number, members)):
+            raise ReconfigurationError(f"Mapping.even({instances!r}): give how many instances, or a list of their numbers")
+        return cls._even(tuple(sorted({int(member) for member in members})))
 
     @classmethod
     @functools.lru_cache(256)
@@ -159,16 +184,27 @@ class Mapping:
     def move(self, buckets: Iterable[int], to: int) -> Mapping:
         """Return the mapping in which instance `to` owns these buckets.
 
+        Parameters
+        ----------
+        buckets : iterable of int
+            Each from 0 to 1,023.
+        to : int
+
         Raises
         ------
         ReconfigurationError
             A bucket outside 0 to 1,023, or an instance that there cannot be.
+
+        Examples
+        --------
+        >>> Mapping.even(2).move([0, 1, 2], to=1).shares
+        (509, 515)
         """
         _check_instance("move", "to", to)
         if not isinstance(buckets, Iterable):
             raise ReconfigurationError(f"move({buckets!r}): give the buckets as a list or a range")
         chosen = list(buckets)
-        wrong = [bucket for bucket in chosen if not (is_whole(bucket) and 0 <= bucket < BUCKETS)]
+        wrong = [bucket for bucket in chosen if not (is_whole_number(bucket) and 0 <= bucket < BUCKETS)]
         if wrong:
             raise ReconfigurationError(f"move: there is no bucket {wrong[0]!r}; buckets are numbered 0 to {BUCKETS - 1}")
         table = self._owners.astype(np.int64)
@@ -178,15 +214,19 @@ class Mapping:
     def swap(self, a: int, b: int) -> Mapping:
         """Return the mapping in which instances `a` and `b` own each other's buckets.
 
-        Examples
-        --------
-        >>> Mapping.even([0, 1]).swap(1, 5).instances
-        (0, 5)
+        Parameters
+        ----------
+        a, b : int
 
         Raises
         ------
         ReconfigurationError
             An instance that there cannot be.
+
+        Examples
+        --------
+        >>> Mapping.even([0, 1]).swap(1, 5).instances
+        (0, 5)
         """
         _check_instance("swap", "a", a)
         _check_instance("swap", "b", b)
@@ -210,6 +250,16 @@ class Mapping:
         -------
         cv, max_over_mean : float
             Coefficient of variation, a fraction, and the heaviest instance over the mean; 0 and 1 are even.
+
+        Raises
+        ------
+        ReconfigurationError
+            Not 1,024 loads, a negative or infinite one, or an owner that is not among `instances`.
+
+        Examples
+        --------
+        >>> Mapping.even(2).predicted_imbalance([3] * 512 + [1] * 512)
+        (0.5, 1.5)
         """
         weights = check_loads(loads)
         members = self.instances if instances is None else Mapping.even(instances).instances
@@ -240,15 +290,10 @@ class Mapping:
         return f"Mapping({{{shares}}} buckets)"
 
 
-def is_whole(value: Any) -> bool:
-    """Whether it is a whole number, Python's or NumPy's; a bool is none."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
 def _check_instance(call: str, name: str, instance: Any) -> None:
     """Raise `ReconfigurationError` unless it is a whole number."""
     # Of a number that the table can hold, the new mapping says which bucket it would own.
-    if not (is_whole(instance) and abs(int(instance)) < 2**62):
+    if not (is_whole_number(instance) and abs(int(instance)) < 2**62):
         raise ReconfigurationError(
             f"{call}: {name}={instance!r}: there is no such instance; instances are numbered 0 to {MOST_INSTANCES - 1}"
         )

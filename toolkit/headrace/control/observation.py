@@ -7,7 +7,6 @@ nothing, and what it measures beside is in `Observation.measured`.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping as Dictionary
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -15,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from headrace.control.mapping import Mapping
+from headrace.cores import usable_cores
 from headrace.metrics.by_worker import coefficient_of_variation, max_over_mean
 from headrace.metrics.intervals import Columns, difference
 from headrace.metrics.snapshot import OperatorMetrics
@@ -53,7 +53,7 @@ class Reading:
     window_size : int
         WS in the stream's time unit; 0 without windows.
     cores : int
-        Of the machine.
+        That this process may use.
     """
 
     at_ns: int
@@ -63,7 +63,7 @@ class Reading:
     behind: int = 0
     offered: float | None = None
     window_size: int = 0
-    cores: int = field(default_factory=lambda: os.cpu_count() or 1)
+    cores: int = field(default_factory=usable_cores)
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Observation:
     is_changing : bool
         Whether a reconfiguration is under way.
     cores : int
-        Of the machine.
+        That this process may use.
     cost : CostModel or None
         Fitted up to this interval.
     """
@@ -154,7 +154,7 @@ class Observation:
     watermark: int = 0
     window_size: int = 0
     is_changing: bool = False
-    cores: int = field(default_factory=lambda: os.cpu_count() or 1)
+    cores: int = field(default_factory=usable_cores)
     cost: Growth | None = None
 
     def value(self, name: str) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Mapping as Dictionary
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from headrace.arguments import is_whole_number
 from headrace.control.mapping import Mapping
 from headrace.control.observation import Observation
 from headrace.errors import ParameterError
@@ -52,7 +53,7 @@ class Request:
             raise ParameterError(
                 "Request(): give threads=, mapping=, or both, or controls=; to ask for nothing return None"
             )
-        if self.threads is not None and (isinstance(self.threads, bool) or not isinstance(self.threads, int)):
+        if self.threads is not None and not is_whole_number(self.threads):
             raise ParameterError(f"Request(threads={self.threads!r}): give a whole number")
         if self.mapping is not None and not isinstance(self.mapping, Mapping):
             raise ParameterError(f"Request(mapping={self.mapping!r}): give a headrace.Mapping")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.control.mapping import Mapping, is_whole
+from headrace.arguments import is_whole_number
+from headrace.control.mapping import Mapping
 from headrace.elastic.epochs import ControlArrays
 from headrace.errors import ReconfigurationError
 
@@ -36,7 +37,7 @@ def check_threads(threads: object, max_threads: int) -> tuple[int, ...]:
             )
         return tuple(range(int(threads)))
     members = tuple(sorted(set(threads)))
-    if not members or not all(is_whole(m) and 0 <= m < max_threads for m in members):
+    if not members or not all(is_whole_number(m) and 0 <= m < max_threads for m in members):
         raise ReconfigurationError(
             f"threads={threads!r}: instances are numbered 0 to {max_threads - 1}, and at least one is needed"
         )

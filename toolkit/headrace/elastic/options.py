@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.control.mapping import Mapping, is_whole
+from headrace.arguments import is_whole_number, whole
+from headrace.control.mapping import Mapping
 from headrace.elastic.configuration import Configuration, check_threads, resolve
 from headrace.errors import ParameterError
 from headrace.gates.variants import check_gate
 from headrace.progress import END_OF_TIME
-from headrace.runtime.options import DEFAULT_MAX_STATE, RunOptions, check_named, pool_size, whole
+from headrace.runtime.options import DEFAULT_MAX_STATE, RunOptions, check_named, pool_size
 
 DEFAULT_CAPACITY = 1 << 14
 ONE_SOURCE_CAPACITY = 1 << 17
@@ -25,9 +26,9 @@ LEAST_STATE, MOST_STATE = 1 << 12, 1 << 44
 
 def largest_named(threads: Any) -> int:
     """Return how many threads a pool needs for this wish; 0 if `check_threads` will refuse it anyway."""
-    if is_whole(threads):
+    if is_whole_number(threads):
         return int(threads)
-    if isinstance(threads, (list, tuple, set, range)) and all(map(is_whole, threads)):
+    if isinstance(threads, (list, tuple, set, range)) and all(map(is_whole_number, threads)):
         return 1 + max(threads, default=-1)
     return 0
 
@@ -75,7 +76,7 @@ class ElasticOptions:
         self._planned: list[tuple[int, Configuration]] = []
         last = 0
         for at, wished in changes:
-            if not is_whole(at) or not last <= at < END_OF_TIME:
+            if not is_whole_number(at) or not last <= at < END_OF_TIME:
                 raise ParameterError(
                     f"reconfigure=[({at!r}, {wished!r})]: give tuple counts as whole numbers, rising from {last} and"
                     f" below 2**62"

@@ -1,10 +1,10 @@
-"""What to compute over the tuples of a window. Descriptions only: the kernels are in `operators`."""
+"""What to compute over the tuples of a window. Descriptions only: the kernels are in `headrace.elastic.aggregate`."""
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import dataclass
 
+from headrace.arguments import is_number, is_whole_number
 from headrace.errors import ParameterError
 from headrace.expressions.columns import column_name
 
@@ -138,6 +138,11 @@ def quantile(column: str, q: float, ignore_nan: bool = False) -> Aggregate:
     ignore_nan : bool
         Pass over NaN; by default the result is NaN if there is one, as that of `min` is.
 
+    Raises
+    ------
+    ParameterError
+        A `q` that is no number from 0 to 1.
+
     Examples
     --------
     >>> import headrace as hr, pyarrow as pa
@@ -146,7 +151,7 @@ def quantile(column: str, q: float, ignore_nan: bool = False) -> Aggregate:
     [{'ts': 10, 'half': 2.5, 'most': 7.9}]
     """
     name = column_name("quantile", column)
-    if isinstance(q, bool) or not isinstance(q, numbers.Real) or not 0 <= q <= 1:
+    if not is_number(q) or not 0 <= q <= 1:
         raise ParameterError(f"quantile({name!r}, {q!r}): give a number from 0 to 1, such as 0.9")
     return Aggregate("quantile", name, bool(ignore_nan), q=float(q))
 
@@ -170,6 +175,11 @@ def top(k: int, column: str, by: str | None = None) -> Aggregate:
     by : str, optional
         By default the column itself: its largest values.
 
+    Raises
+    ------
+    ParameterError
+        A `k` out of its range.
+
     Examples
     --------
     >>> import headrace as hr, pyarrow as pa
@@ -179,6 +189,6 @@ def top(k: int, column: str, by: str | None = None) -> Aggregate:
     [{'ts': 10, 'longest': ['horse', 'zebra']}]
     """
     name = column_name("top", column)
-    if isinstance(k, bool) or not isinstance(k, numbers.Integral) or not 1 <= k <= MOST_TOP:
+    if not is_whole_number(k) or not 1 <= k <= MOST_TOP:
         raise ParameterError(f"top({k!r}, {name!r}): give how many values, a whole number from 1 to {MOST_TOP:,}")
     return Aggregate("top", name, k=int(k), by=name if by is None else column_name("top", by))

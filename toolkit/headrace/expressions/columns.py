@@ -543,6 +543,15 @@ def _divide_down(expression, operator, left, right):
 def col(name: str) -> Expression:
     """Refer to a column of the stream.
 
+    Parameters
+    ----------
+    name : str
+
+    Raises
+    ------
+    ParameterError
+        It is no name. Whether there is such a column, the call says that takes the expression.
+
     Examples
     --------
     >>> col("price") * 2 > 10
@@ -561,7 +570,23 @@ def _constant(value: object) -> Any:
 
 
 def lit(value: object) -> Expression:
-    """Make a constant of a bool, int, float, string, date or time; operators do it for their operands."""
+    """Make a constant of a bool, int, float, string, date or time; operators do it for their operands.
+
+    Parameters
+    ----------
+    value : bool, int, float, str, datetime.date, datetime.datetime, datetime.timedelta, datetime.time or NumPy's
+        An expression is given back as it is.
+
+    Raises
+    ------
+    ParameterError
+        None, which nothing equals, an integer beyond 64 bits, a decimal, or what is no constant.
+
+    Examples
+    --------
+    >>> lit(10) - col("price")
+    10 - col('price')
+    """
     if isinstance(value, Expression):
         return value
     if value is None:

@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
+from headrace.arguments import is_whole_number
 from headrace.errors import ParameterError
 from headrace.expressions.columns import column_name
 
@@ -60,6 +59,11 @@ def keys(function: Callable, kind: str) -> Keys:
     kind : str
         Of the keys: "int64", "string", "bool", "timestamp[us]", ...
 
+    Raises
+    ------
+    ParameterError
+        It is no function. What is wrong in it, `key_by` says.
+
     Notes
     -----
     STRETCH (Gulisano et al.), section 4.2 and Table I: f_MK, which gives a tuple's set of keys.
@@ -99,6 +103,18 @@ def hashtags(column: str) -> Hashtags:
 def pairs(column: str, distance: float | str = 3) -> Pairs:
     """Key by every ordered pair of words whose positions differ by at most `distance`.
 
+    Parameters
+    ----------
+    column : str
+        Of texts, in which words are what ``str.split()`` makes of them.
+    distance : int or "inf"
+        From 1, in words; "inf": any.
+
+    Raises
+    ------
+    ParameterError
+        A `distance` that is none of these.
+
     Examples
     --------
     >>> pairs("text", distance="inf")
@@ -107,6 +123,6 @@ def pairs(column: str, distance: float | str = 3) -> Pairs:
     name = column_name("pairs", column)
     if distance == "inf" or (isinstance(distance, float) and distance == math.inf):
         return Pairs(name, None)
-    if isinstance(distance, bool) or not isinstance(distance, int | np.integer) or distance < 1:
+    if not is_whole_number(distance) or distance < 1:
         raise ParameterError(f"pairs({name!r}, distance={distance!r}): an integer >= 1 or 'inf' is needed")
     return Pairs(name, int(distance))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from headrace.arguments import is_number
 from headrace.errors import ParameterError
 from headrace.expressions.columns import column_name
 
@@ -85,6 +86,18 @@ def band(left: str, right: str, width: float) -> BandPredicate:
     Exact for integers, as if computed in float64 for floats; NaN never matches.
     Times of one unit are as far apart as their numbers.
 
+    Parameters
+    ----------
+    left, right : str
+        A column of each stream, of numbers or of times.
+    width : float
+        From 0, in the columns' unit.
+
+    Raises
+    ------
+    ParameterError
+        A `width` that is no such number.
+
     Examples
     --------
     >>> band("x", "a", 10) & band("y", "b", 0.5)
@@ -92,7 +105,7 @@ def band(left: str, right: str, width: float) -> BandPredicate:
     """
     if isinstance(width, np.generic):
         width = width.item()
-    if isinstance(width, bool) or not isinstance(width, numbers.Real) or math.isnan(width) or width < 0:
+    if not is_number(width) or math.isnan(width) or width < 0:
         raise ParameterError(f"band({left!r}, {right!r}, width={width!r}): the width must be a number >= 0")
     return BandPredicate(
         column_name("band", left),
@@ -106,6 +119,23 @@ def equal(left: str, right: str | None = None) -> EqualPredicate:
 
     Columns are of one kind (numbers, texts, dates, timestamps, ...), whose units
     may differ: 1 s equals 1000 ms. Infinity equals itself, NaN nothing.
+
+    Parameters
+    ----------
+    left : str
+        A column of the left stream.
+    right : str, optional
+        One of the right stream, by default that of the same name.
+
+    Raises
+    ------
+    ParameterError
+        What is no name of a column.
+
+    Examples
+    --------
+    >>> equal("id", "user") & band("x", "a", 10)
+    equal('id', 'user') & band('x', 'a', 10)
     """
     left = column_name("equal", left)
     return EqualPredicate(left, left if right is None else column_name("equal", right))

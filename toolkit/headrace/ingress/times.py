@@ -25,7 +25,8 @@ from headrace.ingress.readers import display_name
 from headrace.kernel import kernel
 from headrace.names import instead
 from headrace.progress import END_OF_TIME
-from headrace.windows import DEFAULT_TIME_UNIT, TIMESTAMP_UNIT, format_duration
+from headrace.summary import duration_text
+from headrace.windows import DEFAULT_TIME_UNIT, TIMESTAMP_UNIT
 
 SORT_FIX = "sort the input (sort=True), or allow disorder with lateness=...; late= says what becomes of rows beyond it"
 NANOSECOND_FIX = (
@@ -110,7 +111,7 @@ def span_text(count: int, kind: pa.DataType) -> str:
     >>> span_text(90_000_000, pa.timestamp("ms")), span_text(90, pa.int64())
     ('90s', '90')
     """
-    return format_duration(count, TIMESTAMP_UNIT) if pa.types.is_timestamp(kind) else str(count)
+    return duration_text(count, TIMESTAMP_UNIT) if pa.types.is_timestamp(kind) else str(count)
 
 
 def event_times(array: pa.Array, column: str, first_row: int = 0) -> np.ndarray:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from headrace.arguments import is_whole_number
 from headrace.errors import EventTimeError, InputError, ParameterError, SchemaError
 from headrace.ingress.columns import first_null
 from headrace.ingress.readers import Item, Reader, display_name
@@ -51,7 +52,7 @@ def watermark_time(mark: Watermark, kind: pa.DataType, window_size: int = 0, sou
     1000000
     """
     value, where = mark.time, f"{display_name(source)} gives" if source else "given"
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+    if is_whole_number(value):
         ts = int(value)
     elif pa.types.is_timestamp(kind) and isinstance(value, (datetime.datetime, np.datetime64)):
         ts = _instant(value, f"{where} {mark!r}")

@@ -10,12 +10,12 @@ its source.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from headrace.cores import usable_cores
 from headrace.metrics.intervals import difference, shares_between
 from headrace.metrics.snapshot import Metrics, OperatorMetrics
 from headrace.metrics.sources import BLOCKED, STARVED, SourceMetrics
@@ -83,7 +83,7 @@ def bottleneck(now: Metrics, then: Metrics | None = None, cores: int | None = No
     shares = [_Shares(operator, _before(then, operator), _seconds(now, then)) for operator in now.operators.values()]
     if not any(is_pressed(source, before) for source, before in sources):
         return _unpressed(sources, shares)
-    cores = cores or len(os.sched_getaffinity(0))
+    cores = cores or usable_cores()
     used = _used(now, then)
     for each in reversed(shares):
         found = _saturated(each, used, cores)

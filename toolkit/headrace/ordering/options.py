@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from headrace.arguments import whole
 from headrace.errors import ParameterError
 from headrace.names import instead
 from headrace.ordering.control import OWN_POLICY, QUEUE_KINDS, REORDERS, SCHEDULES, Configuration
@@ -16,7 +17,6 @@ from headrace.runtime.options import (
     largest_count,
     pool_size,
     read_changes,
-    whole,
 )
 from headrace.windows import parse_seconds
 

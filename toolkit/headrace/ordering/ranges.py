@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace.control.mapping import is_whole
+from headrace.arguments import is_whole_number
 from headrace.errors import ParameterError
 
 MOST_RANGES = 1 << 16
@@ -29,6 +29,11 @@ def ranges_of(sample: Any, ranges: int) -> list[int]:
     list of int
         Rising: each begins a range, and the first one begins where integers do.
 
+    Raises
+    ------
+    ParameterError
+        A number of ranges that cannot be, or a sample that is not of integers, is empty, or has one key alone.
+
     Examples
     --------
     >>> ranges_of([1, 2, 3, 4, 50, 60, 70, 80], 4)
@@ -36,7 +41,7 @@ def ranges_of(sample: Any, ranges: int) -> list[int]:
     >>> ranges_of([7] * 100 + [8], 4)
     [8]
     """
-    if not is_whole(ranges) or not 2 <= ranges <= MOST_RANGES:
+    if not is_whole_number(ranges) or not 2 <= ranges <= MOST_RANGES:
         raise ParameterError(f"ranges_of(..., {ranges!r}): give a whole number of ranges, from 2 to {MOST_RANGES:,}")
     try:
         keys = sample if isinstance(sample, pa.Array | pa.ChunkedArray) else pa.array(sample, from_pandas=True)
@@ -62,7 +67,7 @@ def check_ranges(boundaries: Any) -> tuple[int, ...]:
     except TypeError:
         raise ParameterError(f"ranges={boundaries!r}: {advice}") from None
     for before, key in zip([None, *given], given, strict=False):
-        if not is_whole(key) or not _LEAST <= key <= _MOST or (before is not None and key <= before):
+        if not is_whole_number(key) or not _LEAST <= key <= _MOST or (before is not None and key <= before):
             raise ParameterError(f"ranges=[..., {key!r}, ...]" + ("" if before is None else f" after {before!r}") + f": {advice}")
     if not 1 <= len(given) < MOST_RANGES:
         raise ParameterError(f"ranges= has {len(given):,} boundaries: give 1 to {MOST_RANGES - 1:,}")

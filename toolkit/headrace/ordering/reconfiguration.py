@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headrace.arguments import is_whole_number, whole
 from headrace.errors import ReconfigurationError
 from headrace.ordering.control import (
     SCHEDULES,
@@ -15,7 +16,6 @@ from headrace.ordering.control import (
 from headrace.ordering.options import check_schedule
 from headrace.ordering.words import MOST_BATCH
 from headrace.runtime.at_once import AtOnce
-from headrace.runtime.options import whole
 from headrace.runtime.sections import Capabilities, Control
 
 
@@ -66,7 +66,7 @@ class Reconfiguration(AtOnce):
         if not given:
             raise ReconfigurationError("reconfigure(): give threads=, schedule= or batch=")
         threads = given.get("threads", newest.threads)
-        if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= self._max_threads:
+        if not is_whole_number(threads) or not 1 <= threads <= self._max_threads:
             raise ReconfigurationError(
                 f"threads={threads!r}: give a whole number from 1 to max_threads={self._max_threads}; start the run with a"
                 f" larger max_threads= to go beyond"
@@ -76,7 +76,7 @@ class Reconfiguration(AtOnce):
             check_schedule(schedule, self._names, self._max_threads)
         elif "schedule" in given:
             self.capabilities["schedule"].check("schedule", schedule)
-        return Configuration(threads, schedule, whole("batch", given.get("batch", newest.batch), 1, MOST_BATCH))
+        return Configuration(int(threads), schedule, whole("batch", given.get("batch", newest.batch), 1, MOST_BATCH))
 
     def describe(self, configuration: Configuration) -> dict[str, Any]:
         """Control -> value."""

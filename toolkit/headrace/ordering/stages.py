@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.arguments import is_whole_number
 from headrace.codegen.kinds import Kind, arrow_of
 from headrace.codegen.state import StateField, read_emits, read_state
 from headrace.errors import NotSupportedError, ParameterError, SchemaError
@@ -139,8 +140,9 @@ def make_stage(kind: str, function: Any, taken: Sequence[str], **given: Any) -> 
                 raise ParameterError(f"buckets={buckets!r}: ranges= says how many there are; leave one of them out")
             buckets = len(ranges) + 1
         buckets = DEFAULT_BUCKETS if buckets is None else buckets
-        if isinstance(buckets, bool) or not isinstance(buckets, int) or not 1 <= buckets <= MOST_BUCKETS:
+        if not is_whole_number(buckets) or not 1 <= buckets <= MOST_BUCKETS:
             raise ParameterError(f"buckets={buckets!r}: give a whole number from 1 to {MOST_BUCKETS:,}")
+        buckets = int(buckets)
     if end is not None and not callable(end):
         raise ParameterError(f"end={end!r}: give a function end(state, emit)")
     return Stage(kind, name, function, emits, read_state(given.get("state")), by, buckets, ranges, end, given.get("forget"))

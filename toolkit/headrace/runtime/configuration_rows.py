@@ -6,6 +6,7 @@ changes; of each they say from which row to which it went, when it began, and wh
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ CHANGES_KEPT = 256
 """Changes, beside the planned ones, that workers remember until somebody takes note."""
 
 
-class ConfigurationRows:
+class ConfigurationRows(ABC):
     """What is in which row, and which changes have been taken note of: part of a `headrace.runtime.sections.Steerable`.
 
     Parameters
@@ -52,9 +53,9 @@ class ConfigurationRows:
         """The configuration in force."""
         return self._rows[int(read_cell(self._control.words, self._in_force))]
 
+    @abstractmethod
     def _write(self, row: int, configuration: Any) -> None:
         """Fill a row of the tables that workers read."""
-        raise NotImplementedError
 
     def _put(self, target: Any) -> int:
         """Write a configuration into a spare row; returns it."""

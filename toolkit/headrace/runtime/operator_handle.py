@@ -71,10 +71,9 @@ class OperatorHandle(Summarised):
     def reconfigure(
         self, threads: Any = None, mapping: Mapping | None = None, reason: str = "", **controls: Any
     ) -> Change:
-        """Change the number of threads, the key mapping, or both, of this operator, while the stream runs.
+        """Change this operator while the stream runs.
 
-        What to give, what comes back and what is raised are those of `QueryRun.reconfigure`, which is this one of the only or
-        the costliest operator.
+        What to give, what comes back and what is raised are those of `QueryRun.reconfigure`.
         """
         self._run._check_goes_on("reconfigure()")
         wish = {"threads": threads, "mapping": mapping, **controls}

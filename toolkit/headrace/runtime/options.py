@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import numbers
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from headrace.arguments import check_seconds, is_number, is_whole_number, whole
 from headrace.control.control_loop import DEFAULT_INTERVAL_S, LEAST_INTERVAL_S, deciders_of
-from headrace.control.damping import check_seconds
-from headrace.control.mapping import MOST_INSTANCES, is_whole
+from headrace.control.mapping import MOST_INSTANCES
+from headrace.cores import usable_cores
 from headrace.errors import ArgumentError, ParameterError
 from headrace.metrics.history import DEFAULT_EVERY_S
 from headrace.names import instead, no_argument
@@ -52,9 +52,8 @@ class RunOptions:
         step_threads: int = 1,
         pin: bool = False,
     ):
-        is_seconds = isinstance(sample_every, numbers.Real) and not isinstance(sample_every, bool)
         # What is longer no thread can wait for.
-        if sample_every is not None and not (is_seconds and 0 < sample_every <= threading.TIMEOUT_MAX):
+        if sample_every is not None and not (is_number(sample_every) and 0 < sample_every <= threading.TIMEOUT_MAX):
             raise ParameterError(f"sample_every={sample_every!r}: give seconds, above 0, or None for no history")
         for one in sink.values() if isinstance(sink, dict) else (sink,):
             _check_sink(one)
@@ -133,19 +132,6 @@ def check_named(option: str, named: Iterable[str | None], operators: Sequence[st
             raise ParameterError(f"{option}={{{name!r}: ...}}: {instead(name, operators, 'the operators', '{}')}")
 
 
-def whole(name: str, value: Any, least: int, most: int) -> int:
-    """Return a whole number within bounds, or raise `ParameterError`.
-
-    Examples
-    --------
-    >>> whole("batch", 10, 1, 256)
-    10
-    """
-    if not is_whole(value) or not least <= value <= most:
-        raise ParameterError(f"{name}={value!r}: give a whole number from {least:,} to {most:,}")
-    return int(value)
-
-
 def read_changes(reconfigure: Any, controls: Sequence[str], example: str) -> list[tuple[int, dict[str, Any]]]:
     """Read ``reconfigure=``: changes before rows, rising, each a number of threads or control -> value.
 
@@ -171,7 +157,7 @@ def read_changes(reconfigure: Any, controls: Sequence[str], example: str) -> lis
         ) from None
     last = 0
     for at, wish in changes:
-        if not is_whole(at) or not last <= at < END_OF_TIME:
+        if not is_whole_number(at) or not last <= at < END_OF_TIME:
             raise ParameterError(f"reconfigure=[({at!r}, {wish!r})]: give row counts as whole numbers, rising from {last}")
         for name in wish:
             if name not in controls:
@@ -182,13 +168,13 @@ def read_changes(reconfigure: Any, controls: Sequence[str], example: str) -> lis
 
 def largest_count(counts: Iterable[Any]) -> Any:
     """Return the largest number of threads among these, as given; what is no number is checked elsewhere."""
-    return max(counts, key=lambda count: int(count) if is_whole(count) else 0, default=1)
+    return max(counts, key=lambda count: int(count) if is_whole_number(count) else 0, default=1)
 
 
 def pool_size(max_threads: Any, counts: Iterable[Any]) -> int:
     """Return how many threads there are to be: by default one for each core, or as many as are named anywhere."""
     if max_threads is None:
-        max_threads = max([os.cpu_count() or 1, *(int(count) for count in counts if is_whole(count))])
+        max_threads = max([usable_cores(), *(int(count) for count in counts if is_whole_number(count))])
     return whole("max_threads", max_threads, 1, MOST_INSTANCES)
 
 

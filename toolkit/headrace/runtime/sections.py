@@ -19,7 +19,6 @@ controllers, the dashboard) is the run's, and no section builds it again.
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from headrace.arguments import is_number, is_whole_number
 from headrace.checkpoints.file_format import Contents
 from headrace.egress.collector import Consumer
 from headrace.errors import ParameterError
@@ -97,8 +97,7 @@ class Control:
                 raise ParameterError(f"reconfigure({name}={value!r}): give one of {', '.join(map(repr, self.choices))}")
             return value
         whole = self.kind == "count"
-        is_number = isinstance(value, numbers.Integral if whole else numbers.Real) and not isinstance(value, bool)
-        if not is_number or not self.least <= value <= self.most:
+        if not (is_whole_number(value) if whole else is_number(value)) or not self.least <= value <= self.most:
             kind = "a whole number" if whole else "a number"
             raise ParameterError(f"reconfigure({name}={value!r}): give {kind} from {self.least:g} to {self.most:g}")
         return value

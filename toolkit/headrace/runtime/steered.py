@@ -100,7 +100,7 @@ class SteeredRun(RunLife):
     def reconfigure(
         self, threads: Any = None, mapping: Mapping | None = None, reason: str = "", **controls: Any
     ) -> Change:
-        """Change the number of threads, the key mapping, or both, while the stream runs.
+        """Change the only, or the costliest, operator while the stream runs: ``run[name].reconfigure`` changes another one.
 
         Parameters
         ----------

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.cores import usable_cores
 from headrace.errors import NotSupportedError, ParameterError
 from headrace.loopback import LOOPBACK
 from headrace.spark.java import find_java, java_home
@@ -93,13 +94,6 @@ def session(
         return _started(app_name, asked)
 
 
-def core_count() -> int:
-    """Count the cores this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _started(app_name: str, asked: Mapping[str, str]) -> SparkSession:
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
@@ -127,7 +121,7 @@ def _started(app_name: str, asked: Mapping[str, str]) -> SparkSession:
 
 
 def _defaults() -> dict[str, str]:
-    cores = core_count()
+    cores = usable_cores()
     return {
         "spark.master": f"local[{cores}]",
         "spark.driver.memory": _half_of_memory(),

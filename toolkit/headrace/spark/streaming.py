@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headrace.arguments import is_whole_number
 from headrace.errors import InputError, ParameterError
 from headrace.ingress.readers import Reader, display_name, first_line, open_stream
 from headrace.spark.arrow import arrow_schema, read_batches, translated_spark_errors
@@ -92,7 +93,7 @@ class LiveInput:
                 f"frame = {type(frame).__name__}: not a streaming DataFrame; give one of spark.readStream, or hand a"
                 " batch DataFrame to hr.stream itself"
             )
-        if isinstance(restarts, bool) or not isinstance(restarts, int) or restarts < 0:
+        if not is_whole_number(restarts) or restarts < 0:
             raise ParameterError(f"restarts = {restarts!r}: give a whole number from 0")
         self.frame, self.checkpoint, self.trigger, self.restarts = frame, checkpoint, trigger, restarts
         self.query: StreamingQuery | None = None

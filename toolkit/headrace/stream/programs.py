@@ -7,6 +7,7 @@ from dataclasses import fields
 from functools import wraps
 from typing import Any
 
+from headrace.arguments import is_whole_number
 from headrace.errors import ParameterError, UnknownNameError
 from headrace.names import instead
 from headrace.plan.nodes import check_result, operator_node
@@ -46,6 +47,11 @@ def streams(source: Any, count: int = 1, *, by: str | None = None, tag: str | No
     event_time : str
         Of a table.
 
+    Raises
+    ------
+    ParameterError
+        No number of streams, or what is no name of a column.
+
     Examples
     --------
     >>> import headrace as hr
@@ -53,13 +59,13 @@ def streams(source: Any, count: int = 1, *, by: str | None = None, tag: str | No
     >>> hr.streams(values, 2, by="sensor")
     <Streams: 2 by 'sensor'>
     """
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+    if not is_whole_number(count) or count < 1:
         raise ParameterError(f"streams({count!r}): give the number of streams, 1 or more")
     for name, value in (("by", by), ("tag", tag)):
         if value is not None and not isinstance(value, str):
             raise ParameterError(f"streams({name}={value!r}): give the name of a column")
     given = source if isinstance(source, Stream) else stream(source, event_time=event_time)
-    return Streams(given, count, by, tag)
+    return Streams(given, int(count), by, tag)
 
 
 class Program(programs.Program):

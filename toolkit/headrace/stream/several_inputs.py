@@ -91,6 +91,13 @@ def inputs(*streams: KeyedStream | Stream) -> KeyedInputs:
         All with keys of the same names and types, or all without. At equal
         times the tuples of an earlier input come first.
 
+    Raises
+    ------
+    ParameterError
+        No stream at all.
+    SchemaError
+        Keys, or the units of event times, differ.
+
     Examples
     --------
     >>> import headrace as hr

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from headrace.arguments import whole
 from headrace.errors import ParameterError, SchemaError
 from headrace.expressions.rows import check_movable
 from headrace.ingress.readers import (
@@ -83,6 +83,15 @@ def stream(
         What metrics, plots and errors call the source; of several sources a list, one name each. By default
         a file's path, else its number in the query and what it is: ``source 1 (generator)``.
 
+    Raises
+    ------
+    ParameterError
+        An argument that cannot be, or that has no meaning beside the others.
+    InputError
+        There is no such file, or it is none that can be read.
+    SchemaError
+        There is no such event time, or sources have different columns. Of the rows themselves the run says it.
+
     Examples
     --------
     >>> import headrace as hr, pyarrow as pa
@@ -103,18 +112,13 @@ def stream(
         check_column(watermarks)
     if late not in ("error", "drop", "side"):
         raise ParameterError(f'late={late!r}: give "error", "drop" or "side"')
-    if (
-        isinstance(batch_rows, bool)
-        or not isinstance(batch_rows, numbers.Integral)
-        or not 1 <= batch_rows <= MOST_BATCH_ROWS
-    ):
-        raise ParameterError(f"batch_rows={batch_rows!r}: give a whole number from 1 to {MOST_BATCH_ROWS}")
+    rows = whole("batch_rows", batch_rows, 1, MOST_BATCH_ROWS)
     idle_after_s = None if idle_after is None else parse_seconds(idle_after, "idle_after")
     openers: list[Callable[[], Any]] = []
     readers = []
     for item, called in zip(sources, _names(sources, name), strict=True):
         check_no_index(item, event_time)
-        reader = open_input(item, sort_by=event_time if sort else None, batch_rows=int(batch_rows), name=called)
+        reader = open_input(item, sort_by=event_time if sort else None, batch_rows=rows, name=called)
         if watermarks is not None:
             reader = with_watermarks(reader, event_time, watermarks)
         readers.append(reader)

@@ -60,6 +60,22 @@ class Stream(Runnable):
     def select(self, *columns: str, **computed: Expression | str) -> Stream:
         """Keep the columns named, and add computed or renamed ones.
 
+        Parameters
+        ----------
+        *columns : str
+            Names of columns that stay as they are.
+        **computed : Expression or str
+            Name -> what it is: an expression, or the name of a column that it replaces.
+
+        Raises
+        ------
+        ParameterError
+            Two columns of one name, or an event time that is computed.
+        SchemaError
+            There is no such column.
+        UnsupportedTypeError
+            The type of a column does not do for an expression.
+
         Examples
         --------
         >>> import headrace as hr
@@ -135,6 +151,15 @@ class Stream(Runnable):
 
         At equal times the tuples of this stream come first, then those of the others as they are given.
 
+        Parameters
+        ----------
+        *others : Stream
+
+        Raises
+        ------
+        SchemaError
+            Columns, their types, or event times differ.
+
         Examples
         --------
         >>> import headrace as hr
@@ -155,7 +180,20 @@ class Stream(Runnable):
         return Stream(UnionNode(nodes, self._node.schema, self._node.event_time, self._node.unit))
 
     def forward(self, name: str = "forward") -> Stream:
-        """Pass every tuple through the engine, in merged order (Operator 15 of the paper)."""
+        """Pass every tuple through the engine, in merged order (Operator 15 of the STRETCH paper).
+
+        Parameters
+        ----------
+        name : str
+            Of the operator in the query.
+
+        Examples
+        --------
+        >>> import headrace as hr
+        >>> early, late = (pa.table({"ts": [ts]}) for ts in (1, 2))
+        >>> hr.stream([late, early], event_time="ts").forward().to_arrow(threads=2).to_pydict()
+        {'ts': [1, 2]}
+        """
         return Stream(operator_node(ForwardSpec(), (self._node,), name))
 
     # -- stateful
@@ -262,6 +300,15 @@ class Stream(Runnable):
         -------
         Stream
             Columns: event time (the later tuple's plus one unit), left ones, right ones.
+
+        Raises
+        ------
+        ParameterError
+            Neither `where` nor `on`, or what these cannot be.
+        SchemaError
+            Columns that are not there, are of different kinds, or collide; event times in different units.
+        FunctionError
+            Of `start`: `where` takes other parameters, or does what is not compiled; the line, and what to write.
 
         Examples
         --------

@@ -82,6 +82,11 @@ def together(**streams: Stream) -> Together:
     Together
         With `start`, `to_arrow`, `to_pandas`, `to_spark` as a stream has; a dict of results.
 
+    Raises
+    ------
+    ParameterError
+        No stream, or what is none.
+
     Notes
     -----
     STRETCH (Gulisano et al.), section 2.1: a query is a directed acyclic graph of operators.

@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headrace.control.damping import check_seconds
+from headrace.arguments import check_seconds, is_number, is_whole_number
 from headrace.control.observation import Observation
+from headrace.control.policy import Policy
 from headrace.control.requests import Request
 from headrace.errors import NotSupportedError, ParameterError
 from headrace.names import instead
@@ -24,7 +25,7 @@ WAYS = ("rates", "latency")
 
 
 @dataclass
-class AdaptivePlan:
+class AdaptivePlan(Policy):
     """Move a program to another plan where that is predicted to take more events, at the rates and costs measured lately.
 
     At each look the plan in force and the optimizer's are compared by one model (`Program.plan`), with the events per
@@ -66,10 +67,9 @@ class AdaptivePlan:
     def __post_init__(self):
         if self.by not in WAYS:
             raise ParameterError(f"AdaptivePlan(by={self.by!r}): {instead(self.by, WAYS, 'the ways')}")
-        is_whole = isinstance(self.leaves, int) and not isinstance(self.leaves, bool)
-        if self.leaves is not None and not (is_whole and 1 <= self.leaves <= MOST_LEAVES):
+        if self.leaves is not None and not (is_whole_number(self.leaves) and 1 <= self.leaves <= MOST_LEAVES):
             raise ParameterError(f"AdaptivePlan(leaves={self.leaves!r}): give a whole number from 1 to {MOST_LEAVES}")
-        if isinstance(self.gain, bool) or not isinstance(self.gain, int | float) or not 0 < self.gain < math.inf:
+        if not is_number(self.gain) or not 0 < self.gain < math.inf:
             raise ParameterError(f"AdaptivePlan(gain={self.gain!r}): give a fraction above 0, as in 0.1 for a tenth better")
         check_seconds("span_s", self.span_s, 0.01)
         check_seconds("after_s", self.after_s)

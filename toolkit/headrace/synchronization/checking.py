@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.arguments import is_whole_number
 from headrace.errors import InconsistentProgramError, ParameterError, UnknownNameError
 from headrace.names import instead
 from headrace.reference.synchronization import Diagram, Event, drawn, drawn_sides
@@ -59,7 +60,7 @@ def check(
     program: Definition, seed: int = 0, examples: int = EXAMPLES, values: Mapping[str, Iterable[Any]] | None = None
 ) -> Checked:
     """Try the laws; see `Program.check`."""
-    if not isinstance(examples, int) or isinstance(examples, bool) or examples < 1:
+    if not is_whole_number(examples) or examples < 1:
         raise ParameterError(f"check(examples={examples!r}): give a whole number of cases, 1 or more")
     cases = _Cases(program, random.Random(seed), _read_values(program, values))
     # One law after the other: what breaks several is told by the one that is the easiest to see through.

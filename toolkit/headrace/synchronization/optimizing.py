@@ -8,11 +8,13 @@ where a program has several types of state the tree is matched to them (`state_t
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from headrace.arguments import is_whole_number
 from headrace.errors import ParameterError
 from headrace.names import instead
 from headrace.synchronization.by_rates import by_rates, leaf_counts
@@ -90,7 +92,7 @@ def _with_types(program: Definition, plans: Iterable[Sequence[PlanNode]]) -> tup
 
 
 def _check_whole(label: str, given: Any, most: int) -> None:
-    if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= most:
+    if not is_whole_number(given) or not 1 <= given <= most:
         raise ParameterError(f"plan({label}={given!r}): give a whole number from 1 to {most:,}")
 
 
@@ -99,7 +101,7 @@ def streams_of(inputs: Mapping[str, Any]) -> dict[str, int]:
     if not isinstance(inputs, Mapping):
         raise ParameterError(f'plan({inputs!r:.60}): give a dict of tags and inputs, or numbers of streams, as in {{"value": 2}}')
     return {
-        name: given if isinstance(given, int) else len(given) if isinstance(given, list | tuple) else 1
+        name: int(given) if isinstance(given, numbers.Integral) else len(given) if isinstance(given, list | tuple) else 1
         for name, given in inputs.items()
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from headrace.arguments import whole
 from headrace.errors import ParameterError
 from headrace.names import instead
 from headrace.runtime.options import (
@@ -13,7 +14,6 @@ from headrace.runtime.options import (
     check_named,
     pool_size,
     read_changes,
-    whole,
 )
 from headrace.synchronization.control import Configuration, Planned
 from headrace.synchronization.plans import MOST_LEAVES, Plan

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from headrace.arguments import is_whole_number
 from headrace.errors import ParameterError
 from headrace.names import instead
 from headrace.summary import counted
@@ -47,7 +48,7 @@ def implementation_tags(program: Definition, streams: Mapping[str, int]) -> list
     for name, number in streams.items():
         if name not in program.tags:
             raise ParameterError(f"streams: there is no tag {name!r}; {instead(name, program.tags, 'the tags')}")
-        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= MOST_STREAMS:
+        if not is_whole_number(number) or not 0 <= number <= MOST_STREAMS:
             raise ParameterError(f"streams: {name}={number!r}: give the number of its streams, from 0 to {MOST_STREAMS:,}")
     return [
         ImplementationTag(name, part, stream)

@@ -27,6 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from headrace.arguments import is_number
 from headrace.errors import ParameterError
 from headrace.names import instead
 from headrace.synchronization.definition import Definition
@@ -88,7 +89,7 @@ def read_costs(program: Definition, given: Any) -> Costs:
 
 
 def _nanoseconds(label: str, given: Any) -> float:
-    if not isinstance(given, int | float) or isinstance(given, bool) or not 0 <= given < math.inf:
+    if not is_number(given) or not 0 <= given < math.inf:
         raise ParameterError(f"costs: {label}={given!r}: give nanoseconds, a number from 0 on")
     return float(given)
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from headrace.arguments import is_whole_number
 from headrace.errors import ParameterError, UnknownNameError
 from headrace.names import explains_arguments, instead
 from headrace.synchronization import parts_kernel
@@ -76,6 +77,11 @@ def tag(name: str, *, by: str | None = None, parts: int | None = None) -> Tag:
     -------
     Tag
 
+    Raises
+    ------
+    ParameterError
+        A name that Python does not have, `parts` without `by`, or out of its range.
+
     Examples
     --------
     >>> print(tag("inc", by="key", parts=8))
@@ -90,9 +96,9 @@ def tag(name: str, *, by: str | None = None, parts: int | None = None) -> Tag:
     if not isinstance(by, str):
         raise ParameterError(f"tag({name!r}, by={by!r}): give the name of one column of its payload")
     parts = PARTS if parts is None else parts
-    if not isinstance(parts, int) or isinstance(parts, bool) or not 1 <= parts <= MOST_PARTS:
+    if not is_whole_number(parts) or not 1 <= parts <= MOST_PARTS:
         raise ParameterError(f"tag({name!r}, parts={parts!r}): give a whole number from 1 to {MOST_PARTS:,}")
-    return Tag(name, by, parts)
+    return Tag(name, by, int(parts))
 
 
 @dataclass(frozen=True)
@@ -120,6 +126,11 @@ def every(duration: Duration) -> Every:
     Returns
     -------
     Every
+
+    Raises
+    ------
+    ParameterError
+        A duration that is not above 0, or none. In `Program.start`: one that is not whole in the inputs' time unit.
 
     Examples
     --------

@@ -104,4 +104,4 @@ def _first_ts(control: Any, store: Store, q: int, head: int, at: int) -> int:
         return MIN_TIME
 
 
-__all__ = ["A_THREAD", "waits"]
+__all__ = ["waits"]

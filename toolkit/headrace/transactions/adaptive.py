@@ -7,8 +7,9 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.control.damping import check_seconds
+from headrace.arguments import check_seconds
 from headrace.control.observation import Observation
+from headrace.control.policy import Policy
 from headrace.control.requests import Request
 from headrace.errors import NotSupportedError, ParameterError
 from headrace.transactions.control import MOST_PUNCTUATION, SHARINGS
@@ -80,7 +81,7 @@ class _Trial:
 
 
 @dataclass
-class AdaptiveScheme:
+class AdaptiveScheme(Policy):
     """Try the schemes of a transactional operator, then shorter and longer batches and ways to share; keep what does most.
 
     A scheme's speed is the number of events it executes in a second in which there is input, so that it can be told while

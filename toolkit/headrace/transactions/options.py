@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from headrace.arguments import whole
 from headrace.control.mapping import Mapping
 from headrace.errors import ParameterError
 from headrace.names import instead
@@ -17,7 +18,6 @@ from headrace.runtime.options import (
     largest_count,
     pool_size,
     read_changes,
-    whole,
 )
 from headrace.transactions.adaptive import TRIED, AdaptiveScheme
 from headrace.transactions.control import CHAIN_KINDS, MOST_PUNCTUATION, SCHEMES, SHARINGS, Configuration

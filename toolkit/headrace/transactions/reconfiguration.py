@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.arguments import is_whole_number
 from headrace.control.mapping import Mapping as Buckets
 from headrace.errors import ReconfigurationError
 from headrace.gates.membership_kernel import wake_readers
@@ -169,7 +170,7 @@ def resolve(wish: Mapping[str, Any], newest: Configuration, max_threads: int) ->
     if not given:
         raise ReconfigurationError("reconfigure(): give threads=, mapping=, scheme=, sharing= or punctuation=")
     threads = given.get("threads", newest.threads)
-    if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)):
+    if not is_whole_number(threads):
         raise ReconfigurationError(
             f"threads={threads!r}: give a whole number from 1 to {max_threads}; executors 0 to threads - 1 are active"
         )

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.control.mapping import is_whole
+from headrace.arguments import is_whole_number
 from headrace.errors import ParameterError
 from headrace.kernel import compile_now
 from headrace.memory.cells import publish_cell, read_cell
@@ -49,7 +49,7 @@ def parse_every(asked: Any) -> Every | None:
     """
     if asked is None:
         return None
-    if is_whole(asked) and 1 <= asked <= MOST_EVENTS:
+    if is_whole_number(asked) and 1 <= asked <= MOST_EVENTS:
         return Every(events=int(asked))
     if not isinstance(asked, int | float):
         seconds = parse_seconds(asked, "snapshot_every")

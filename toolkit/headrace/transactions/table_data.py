@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.arguments import is_number, is_whole_number
 from headrace.codegen.kinds import NUMBERS, SCALAR_NAMES, Kind
 from headrace.codegen.text import attributes
 from headrace.errors import KeyNullError, ParameterError, SchemaError, UnsupportedTypeError
@@ -57,7 +58,7 @@ def word_of(label: str, kind: str, value: Any) -> int | str:
             raise ParameterError(f"{label}={value!r}: give a string, as the kind is string")
         return str(value)
     if kind in _RANGES:
-        if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        if not is_whole_number(value):
             raise ParameterError(f"{label}={value!r}: give a whole number, as the kind is {kind}")
         if int(value) not in _RANGES[kind]:
             raise ParameterError(f"{label}={value}: it does not fit in {kind}")
@@ -66,7 +67,7 @@ def word_of(label: str, kind: str, value: Any) -> int | str:
         if not isinstance(value, bool | np.bool_):
             raise ParameterError(f"{label}={value!r}: give True or False, as the kind is bool")
         return int(value)
-    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
+    if not is_number(value):
         raise ParameterError(f"{label}={value!r}: give a number, as the kind is {kind}")
     try:
         number = float(value)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
+from headrace.arguments import is_whole_number
 from headrace.codegen.kinds import SCALAR_NAMES, Array, Container, Kind, ListOf, MapOf, Record, SetOf, scalar
 from headrace.codegen.text import python_name
 from headrace.errors import NotSupportedError, ParameterError
@@ -312,7 +312,7 @@ def _first(where: str, first: Any, kinds: Mapping[str, Kind]) -> Iterator[tuple[
 
 
 def _whole(where: str, label: str, value: Any, least: int) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+    if not is_whole_number(value):
         raise ParameterError(f"{where}: {label}={value!r}: give a whole number")
     if not least <= value <= MOST_ROWS:
         raise ParameterError(f"{where}: {label}={value}: give a number of rows from {least:,} to {MOST_ROWS:,}")

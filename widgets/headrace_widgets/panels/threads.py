@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 from bokeh.models import Span
 
+from headrace.cores import usable_cores
 from headrace_widgets import palette
 from headrace_widgets.panels.panel import (
     NOTHING,
@@ -17,11 +17,6 @@ from headrace_widgets.panels.panel import (
     time_figure,
     whole_ticks,
 )
-
-
-def cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def in_cores(number: int) -> str:
@@ -36,7 +31,7 @@ class Threads(KnownPanel):
 
     def __init__(self, scene: Scene):
         super().__init__(scene)
-        self._cores, self._most = cores(), scene.max_threads
+        self._cores, self._most = usable_cores(), scene.max_threads
 
     def figure(self, scene: Scene):
         scene.draws("threads")

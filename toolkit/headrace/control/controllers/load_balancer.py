@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from headrace.arguments import check_seconds, is_number
 from headrace.control.damping import Damping
 from headrace.control.mapping import Mapping
 from headrace.control.observation import Observation
+from headrace.control.policy import LEAST_S, Policy
 from headrace.control.requests import Request
 from headrace.errors import NotSupportedError, ParameterError
 from headrace.references import BUCKETS
@@ -17,7 +19,7 @@ from headrace.summary import counted
 
 
 @dataclass
-class LoadBalancer:
+class LoadBalancer(Policy):
     """Move buckets between the active threads when their loads have become uneven.
 
     Parameters
@@ -43,15 +45,16 @@ class LoadBalancer:
     gain: float = 0.30
     window_s: float = 2.0
     cooldown_s: float = 2.0
-    _loads: np.ndarray = field(default_factory=lambda: np.zeros(BUCKETS), init=False, repr=False)
+    _loads: np.ndarray = field(default_factory=lambda: np.zeros(BUCKETS), init=False, repr=False, compare=False)
     _seen_s: float = field(default=0.0, init=False, repr=False)
+    _damping: Damping = field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
-        if not 0 < self.limit_cv < math.inf or not 0 < self.gain < 1 or not 0 < self.window_s < math.inf:
-            raise ParameterError(
-                f"limit_cv={self.limit_cv!r}, gain={self.gain!r}, window_s={self.window_s!r}:"
-                f" give numbers above 0, gain below 1"
-            )
+        if not is_number(self.limit_cv) or not 0 < self.limit_cv < math.inf:
+            raise ParameterError(f"limit_cv={self.limit_cv!r}: give a number above 0, such as 0.15")
+        if not is_number(self.gain) or not 0 < self.gain < 1:
+            raise ParameterError(f"gain={self.gain!r}: give a fraction, above 0 and below 1")
+        check_seconds("window_s", self.window_s, LEAST_S)
         self._damping = Damping(cooldown_s=self.cooldown_s)
 
     def decide(self, observation: Observation) -> Request | None:

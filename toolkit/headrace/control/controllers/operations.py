@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from headrace.arguments import check_seconds
 from headrace.control.damping import Damping
 from headrace.control.observation import Observation
+from headrace.control.policy import LEAST_S, Policy, check_rising
 from headrace.control.requests import Request
-from headrace.errors import ParameterError
 from headrace.summary import counted
 
 _WAITS = "synchronization_ns"
@@ -47,7 +48,7 @@ class _Learned:
 
 
 @dataclass
-class ProactiveOperations:
+class ProactiveOperations(Policy):
     """Keep the time that operations will take within a narrow band of the threads' capacity.
 
     What an operation costs is learned while the run goes on: the time that threads are busy, and the
@@ -100,10 +101,9 @@ class ProactiveOperations:
     _learned: dict[int, _Learned] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self):
-        if not 0 < self.lower < self.upper <= 1:
-            raise ParameterError(f"upper={self.upper!r}, lower={self.lower!r}: give 0 < lower < upper <= 1")
-        if not self.drain_s > 0 or not self.memory_s > 0:
-            raise ParameterError(f"drain_s={self.drain_s!r}, memory_s={self.memory_s!r}: give seconds, above 0")
+        check_rising(lower=self.lower, upper=self.upper)
+        check_seconds("drain_s", self.drain_s, LEAST_S)
+        check_seconds("memory_s", self.memory_s, LEAST_S)
 
     def decide(self, observation: Observation) -> Request | None:
         """Ask for the threads that what comes and what waits call for; None where the present ones will do."""

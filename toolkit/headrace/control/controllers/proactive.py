@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from headrace.arguments import check_seconds
 from headrace.control.damping import Damping
 from headrace.control.observation import Observation
+from headrace.control.policy import LEAST_S, Policy, check_rising
 from headrace.control.requests import Request
-from headrace.errors import ParameterError
 from headrace.progress import MIN_TIME
 from headrace.summary import counted
 
@@ -20,7 +21,7 @@ _LATELY = 6
 
 
 @dataclass
-class ProactiveJoin:
+class ProactiveJoin(Policy):
     """Keep predicted work within a narrow band of the threads' capacity.
 
     Predicted is the larger of the work now and the work `horizon_s` from now, at the rate the
@@ -58,12 +59,9 @@ class ProactiveJoin:
     _processed: float = field(default=0.0, init=False, repr=False)
 
     def __post_init__(self):
-        if not 0 < self.lower < self.upper <= 1:
-            raise ParameterError(f"upper={self.upper!r}, lower={self.lower!r}: give 0 < lower < upper <= 1")
-        if not self.horizon_s >= 0 or not self.drain_s > 0:
-            raise ParameterError(
-                f"horizon_s={self.horizon_s!r}, drain_s={self.drain_s!r}: give seconds, drain_s above 0"
-            )
+        check_rising(lower=self.lower, upper=self.upper)
+        check_seconds("horizon_s", self.horizon_s)
+        check_seconds("drain_s", self.drain_s, LEAST_S)
 
     def decide(self, observation: Observation) -> Request | None:
         """Ask for the threads that the work to come calls for; None where the present ones will do."""

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 from headrace.control.damping import Damping
 from headrace.control.observation import Observation
+from headrace.control.policy import Policy, check_rising
 from headrace.control.requests import Request
-from headrace.errors import ParameterError
 from headrace.summary import counted
 
 
 @dataclass
-class Threshold:
+class Threshold(Policy):
     """Keep the load of the active threads between two bounds.
 
     Above `upper` the smallest number of threads is added that brings the load to `target` or
@@ -48,11 +48,7 @@ class Threshold:
     damping: Damping = field(default_factory=Damping)
 
     def __post_init__(self):
-        if not 0 < self.lower < self.target < self.upper <= 1:
-            raise ParameterError(
-                f"upper={self.upper!r}, target={self.target!r}, lower={self.lower!r}: give fractions with"
-                f" 0 < lower < target < upper <= 1"
-            )
+        check_rising(lower=self.lower, target=self.target, upper=self.upper)
 
     def decide(self, observation: Observation) -> Request | None:
         """Ask for more threads above the upper bound, fewer below the lower one; None between them."""

@@ -30,6 +30,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.arguments import is_whole_number
 from headrace.codegen.kinds import Kind, arrow_of
 from headrace.codegen.state import StateField, read_emits, read_state
 from headrace.errors import OverflowInputError, ParameterError
@@ -144,6 +145,14 @@ def operator(
     Returns
     -------
     CustomOperator
+
+    Raises
+    ------
+    ParameterError
+        A field, a kind, a number or a function that cannot be.
+    FunctionError
+        Of `start`, where columns are known: a function takes other parameters, or does what is not compiled; the line,
+        and what to write.
 
     Notes
     -----
@@ -285,7 +294,7 @@ def operator(
         )
     if keeps_tuples and "tuples" in fields:
         raise ParameterError("state={'tuples': ...}: that is what kept tuples are read by; give the field another name")
-    if not isinstance(max_tuples, int) or isinstance(max_tuples, bool) or max_tuples < 1:
+    if not is_whole_number(max_tuples) or max_tuples < 1:
         raise ParameterError(f"max_tuples={max_tuples!r}: give a whole number of tuples, 1 or more")
     if max_tuples >= 2**31:
         raise OverflowInputError(f"max_tuples={max_tuples}: at most {2**31 - 1} tuples can be kept")
@@ -293,4 +302,4 @@ def operator(
         given = output or update
         name = getattr(given, "__name__", "operator")
         name = name if name.isidentifier() and name not in functions else "operator"
-    return CustomOperator(name, fields, columns, update, output, slide, keeps_tuples, purge, max_tuples)
+    return CustomOperator(name, fields, columns, update, output, slide, keeps_tuples, purge, int(max_tuples))

@@ -1,0 +1,47 @@
+"""Numbers as users give them: Python's or NumPy's, checked, or an error that says what to give."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+from headrace.errors import ParameterError
+
+
+def is_whole_number(value: Any) -> bool:
+    """Whether it is a whole number, Python's or NumPy's; a bool is none.
+
+    Examples
+    --------
+    >>> is_whole_number(3), is_whole_number(3.0), is_whole_number(True)
+    (True, False, False)
+    """
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a real number, Python's or NumPy's, infinity and NaN among them; a bool is none."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def whole(name: str, value: Any, least: int, most: int) -> int:
+    """Return a whole number within bounds, or raise `ParameterError`.
+
+    Examples
+    --------
+    >>> whole("batch", 10, 1, 256)
+    10
+    """
+    if not is_whole_number(value) or not least <= value <= most:
+        raise ParameterError(f"{name}={value!r}: give a whole number from {least:,} to {most:,}")
+    return int(value)
+
+
+def check_seconds(name: str, seconds: Any, least: float = 0.0) -> None:
+    """Raise `ParameterError` unless it is a number of seconds, at least so many, and not infinitely many."""
+    if not is_number(seconds) or not least <= seconds < math.inf:
+        raise ParameterError(f"{name}={seconds!r}: give seconds, from {least:g}")
+
+
+__all__ = ["check_seconds", "is_number", "is_whole_number", "whole"]

@@ -1,0 +1,63 @@
+"""Policies that remember what they saw: of one operator, in one run."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from dataclasses import MISSING, fields
+from typing import Any, Self
+
+from headrace.arguments import is_number
+from headrace.errors import ParameterError
+
+LEAST_S = 1e-3
+"""What is divided by a time that a user gives shall not become too large."""
+
+
+class Policy:
+    """A controller of this package, or a part of one: a dataclass, whose fields that are no parameters are what it has seen."""
+
+    def as_new(self) -> Self:
+        """Return one with the same parameters that has seen nothing yet.
+
+        Examples
+        --------
+        >>> from headrace.control.controllers.schedule import Schedule
+        >>> schedule = Schedule([(0, 1), (10, 4)])
+        >>> schedule.as_new() == schedule, schedule.as_new() is schedule
+        (True, False)
+        """
+        new: Any = copy.copy(self)
+        for part in fields(new):
+            seen = getattr(new, part.name)
+            if isinstance(seen, Policy):
+                setattr(new, part.name, seen.as_new())
+            elif not part.init:
+                setattr(new, part.name, part.default if part.default_factory is MISSING else part.default_factory())
+        return new
+
+
+def as_new(controller: Any) -> Any:
+    """Return a controller of this package that has seen nothing, so that one object serves several operators and runs.
+
+    Any other is returned as it is: what that remembers is its author's business.
+    """
+    is_ours = isinstance(controller, Policy) and type(controller).__module__.startswith("headrace.")
+    return controller.as_new() if is_ours else controller
+
+
+def check_rising(**bounds: Any) -> None:
+    """Raise `ParameterError` unless these are fractions, each above the one before it.
+
+    Examples
+    --------
+    >>> check_rising(lower=0.7, upper=0.8)
+    """
+    values = [0.0, *bounds.values()]
+    if all(map(is_number, values)) and all(a < b for a, b in itertools.pairwise(values)) and values[-1] <= 1:
+        return
+    given = ", ".join(f"{name}={value!r}" for name, value in reversed(bounds.items()))
+    raise ParameterError(f"{given}: give fractions with 0 < {' < '.join(bounds)} <= 1")
+
+
+__all__ = ["LEAST_S", "Policy", "as_new", "check_rising"]
