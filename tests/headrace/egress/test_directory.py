@@ -49,6 +49,13 @@ def test_agree_with_the_collected_result(tmp_path, rows):
     assert (folder / "_SUCCESS").exists() and not list(folder.glob(".*"))
 
 
+def test_a_column_that_parquet_has_no_type_for_is_said_at_once(tmp_path):
+    schema = pa.schema([("ts", pa.int64()), ("v", pa.month_day_nano_interval())])
+    with pytest.raises(OutputError, match="column 'v' of month_day_nano_interval cannot be written to Parquet"):
+        hr.parquet_directory(tmp_path / "out").open(schema)
+    assert not (tmp_path / "out").exists()
+
+
 def test_no_link_is_written_through(tmp_path):
     """Where others can write to the directory too, they may have put one where ours would be."""
     folder, theirs = tmp_path / "out", tmp_path / "theirs"

@@ -6,12 +6,14 @@ Oracle      Arrow reading it back
 """
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,10 +23,10 @@ import pytest
 
 import headrace as hr
 from headrace.egress import sinks
-from headrace.errors import OutputError
+from headrace.errors import HeadraceError, OutputError, RunFailedError
 from headrace.runtime.consumers import SinkConsumer
 from headrace.runtime.feeding import Stopped
-from support.workloads import Steered, eventually
+from support.workloads import HANG_S, Steered, eventually
 
 TABLE = pa.table({"ts": range(1_000), "k": [i % 10 for i in range(1_000)]})
 
@@ -207,6 +209,36 @@ def test_no_temporary_file_is_left_by_a_run_that_spills(monkeypatch):
 
     gc.collect()
     assert set(Path(tempfile.gettempdir()).glob("headrace-*.arrow")) <= before
+
+
+@contextmanager
+def no_file_above(size):
+    """A disk that is full: a file that reaches so many bytes cannot grow."""
+    before, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))
+
+
+def test_a_disk_that_is_full_ends_the_run_and_leaves_what_had_come_out():
+    query = hr.stream(TABLE, event_time="ts").key_by("k").window(10).aggregate(n=hr.count())
+    expected = query.to_arrow()
+    with no_file_above(2_000), query.start(sink=sinks.CollectSink(spill_bytes=100)) as run:
+        with pytest.raises(RunFailedError, match="File too large"):
+            run.wait(HANG_S)
+        seen = run.snapshot()
+    assert 0 < seen.num_rows and seen.equals(expected.slice(0, seen.num_rows))
+
+
+def test_a_disk_that_is_full_leaves_no_part_of_a_file(tmp_path):
+    query = hr.stream(TABLE, event_time="ts").forward()
+    query.to_arrow()
+    with no_file_above(2_000), query.start(sink=hr.parquet(tmp_path / "out.parquet")) as run, \
+            pytest.raises(HeadraceError, match="File too large"):  # fmt: skip
+        run.wait(HANG_S)
+    assert list(tmp_path.iterdir()) == []
 
 
 class Slow:

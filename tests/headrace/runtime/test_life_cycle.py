@@ -23,6 +23,7 @@ import pytest
 import headrace as hr
 from headrace.errors import DisorderError, HeadraceError, NotSupportedError, RunFailedError, RunStoppedError
 from headrace.runtime import registry
+from headrace.runtime import run as run_module
 from headrace.runtime.changes import Changes
 from support.counting import TABLE, check_nothing_is_left, query
 from support.tidiness import threads_of_ours
@@ -137,7 +138,6 @@ def test_failure_of_the_second_operator_stops_the_first():
 # -- stopping --------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_failure_that_also_spoils_the_changes_ends_the_run(monkeypatch):
     """Whoever waits gets the error and does not wait for ever, though the changes cannot be settled."""
 
@@ -147,8 +147,64 @@ def test_failure_that_also_spoils_the_changes_ends_the_run(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Changes, "end", spoilt)
         run = query(batches_then(KeyError("the disk is gone"))).start()
-        with pytest.raises(RunFailedError, match="the disk is gone"):
+        with pytest.raises(RunFailedError, match="the disk is gone") as caught:
             run.wait(HANG_S)
+    assert caught.value.__notes__ == ["headrace: LookupError: a row that nobody wrote"]
+
+
+class Unending:
+    """A sink that cannot be aborted; `fails` says whether it can be written to."""
+
+    def __init__(self, fails):
+        self.fails, self.was_given = fails, threading.Event()
+
+    def open(self, schema):
+        pass
+
+    def write(self, batch):
+        self.was_given.set()
+        if self.fails:
+            raise OSError("no room at write")
+
+    def close(self):
+        pass
+
+    def abort(self):
+        raise OSError("no room at abort")
+
+
+def test_failure_of_a_sink_that_cannot_be_aborted_either_ends_the_run():
+    with query().start(sink=Unending(fails=True)) as run, pytest.raises(RunFailedError, match="no room at write") as caught:
+        run.wait(HANG_S)
+    assert caught.value.__notes__ == ["headrace: the sink (Unending) failed: OSError: no room at abort"]
+
+
+def test_stop_of_a_run_whose_sink_cannot_be_aborted_ends_it():
+    source, sink = Steered(TABLE, [500]), Unending(fails=False)
+    run = query(source).start(sink=sink)
+    source.let()
+    assert sink.was_given.wait(HANG_S)
+    with pytest.raises(RunFailedError, match=r"the sink \(Unending\) failed: OSError: no room at abort"):
+        run.stop()
+    with pytest.raises(RunStoppedError, match="stop\\(\\) was called"):
+        run.wait(HANG_S)
+    source.let_all()
+
+
+def test_start_without_a_thread_left_says_so(monkeypatch):
+    """Nobody waits for the end of a thread that never began."""
+    start, started = threading.Thread.start, []
+
+    def last(thread):
+        if thread.name.startswith("headrace-") and len(started) == 3:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", last)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            query().start(threads=2)
 
 
 def test_stop_ends_everything_and_may_be_called_twice():
@@ -220,6 +276,25 @@ def test_stop_while_the_sink_holds_everything_up():
     finally:
         opened.set()  # whatever failed, what follows finds no thread of this run
         run.stop()
+
+
+def test_all_are_stopped_though_a_thread_of_one_does_not_end(monkeypatch):
+    monkeypatch.setattr(run_module, "STOP_SECONDS", 0.05)
+    go_on, is_held, sources = threading.Event(), threading.Event(), [Steered(TABLE), Steered(TABLE)]
+
+    def hold(batch):
+        is_held.set()
+        assert go_on.wait(HANG_S)
+
+    runs = [query(sources[0]).start(), query().start(sink=hold), query(sources[1]).start()]
+    assert is_held.wait(HANG_S)
+    with pytest.raises(RunStoppedError, match="counts-collector did not stop"):
+        hr.stop_all()
+    assert [run.state for run in runs] == ["stopped"] * 3
+    go_on.set()
+    for source in sources:
+        source.let_all()
+        source.let(10)
 
 
 def test_stop_from_the_sink_itself():
@@ -313,6 +388,26 @@ def test_a_name_replaces_the_run_of_that_name():
     second.stop()
     source.let_all()
     source.let(10)
+
+
+def test_what_a_run_writes_to_is_free_for_the_one_that_takes_its_place(tmp_path):
+    source, inputs = Steered(TABLE), {"value": pa.table({"ts": [1], "x": [1]})}
+    sums = hr.program(
+        tags={"value": {"x": "int64"}}, depends=[("value", "value")], state={"sum": "int64"}, emits={"sum": "int64"},
+        update={"value": add},
+    )  # fmt: skip
+    waiting = hr.stream(source, event_time="ts").select("ts", x="k")
+    first = sums.start({"value": waiting}, checkpoint=tmp_path, name="the sums")
+    second = sums.start(inputs, checkpoint=tmp_path, name="the sums")
+    assert first.state == "stopped" and second.wait(HANG_S)
+    second.stop()
+    source.let_all()
+    source.let(10)
+
+
+def add(state, e, emit):
+    state.sum += e.x
+    emit(sum=state.sum)
 
 
 # -- idling ----------------------------------------------------------------------------------------

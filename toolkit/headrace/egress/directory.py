@@ -17,6 +17,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headrace.arguments import is_number, is_whole_number
+from headrace.egress.sinks import check_parquet_types
 from headrace.errors import OutputError, ParameterError
 
 ROWS_PER_FILE = 1 << 20
@@ -37,9 +39,9 @@ class DirectorySink:
     """
 
     def __init__(self, path: str | os.PathLike[str], every_s: float = 1.0, rows_per_file: int = ROWS_PER_FILE):
-        if not every_s > 0:
+        if not is_number(every_s) or not every_s > 0:
             raise ParameterError(f"every_s={every_s!r}: give seconds, above 0")
-        if isinstance(rows_per_file, bool) or not isinstance(rows_per_file, int) or rows_per_file < 1:
+        if not is_whole_number(rows_per_file) or rows_per_file < 1:
             raise ParameterError(f"rows_per_file={rows_per_file!r}: give a whole number from 1")
         self.path, self.every_s, self.rows_per_file = Path(path), every_s, rows_per_file
         self.files = 0
@@ -49,18 +51,20 @@ class DirectorySink:
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._timer: threading.Thread | None = None
-        self._error: OutputError | None = None
+        self._error: Exception | None = None
 
     def open(self, schema: pa.Schema) -> None:
         self._schema = schema
+        check_parquet_types(schema)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            if any(self.path.iterdir()):
-                raise OutputError(f"output {str(self.path)!r} is not empty; give a directory that is, or a new one")
+            is_empty = not any(self.path.iterdir())
         except OSError as error:
             raise OutputError(
                 f"output {str(self.path)!r} cannot be written ({error.strerror or error}); give another directory"
             ) from None
+        if not is_empty:
+            raise OutputError(f"output {str(self.path)!r} is not empty; give a directory that is, or a new one")
         self._timer = threading.Thread(target=self._keep_up, name="headrace-directory", daemon=True)
         self._timer.start()
 
@@ -96,7 +100,7 @@ class DirectorySink:
             with self._lock:
                 try:
                     self._publish()
-                except OutputError as error:
+                except Exception as error:
                     self._error = error  # the next write raises it
                     return
 

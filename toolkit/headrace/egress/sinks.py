@@ -9,6 +9,7 @@ import tempfile
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -72,7 +73,10 @@ class CollectSink:
                 self._out.close()
 
     def abort(self) -> None:
-        self.close()
+        """What came stays where it is, in memory or in the file: to write more may be what failed."""
+        with self._lock:
+            if self._out is not None:
+                self._out.close()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Give what has been written so far, in order."""
@@ -153,7 +157,7 @@ class ParquetSink:
     def open(self, schema: pa.Schema) -> None:
         self.check()
         self._schema = schema
-        _check_parquet_types(schema)
+        check_parquet_types(schema)
         _unfinished.add(self._temporary)
         self._writer = pq.ParquetWriter(str(self._temporary), schema, compression="snappy")
 
@@ -194,12 +198,13 @@ class ParquetSink:
 
     def abort(self) -> None:
         if self._writer is not None:
-            self._writer.close()
+            with suppress(OSError):  # a full disk, say: what cannot be written is thrown away in any case
+                self._writer.close()
         self._temporary.unlink(missing_ok=True)
         _unfinished.discard(self._temporary)
 
 
-def _check_parquet_types(schema: pa.Schema) -> None:
+def check_parquet_types(schema: pa.Schema) -> None:
     """Raise `OutputError` for a column that Arrow cannot write, which it is asked: some it refuses only with values."""
     for field in schema:
         if pa.types.is_primitive(field.type) and not pa.types.is_interval(field.type):
@@ -256,6 +261,21 @@ def parquet(path: str | os.PathLike[str]) -> ParquetSink:
 
     The file appears under its name once it is complete, at the end of the run; a run that fails or is stopped leaves
     none, and a file of that name as it was.
+
+    Parameters
+    ----------
+    path : path
+        The folder is there already. `OutputError`, of `start`, where it is not or cannot be written.
+
+    Examples
+    --------
+    >>> import headrace as hr, pyarrow.parquet as pq, tempfile
+    >>> table = pa.table({"ts": [1, 2]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with hr.stream(table, event_time="ts").forward().start(sink=hr.parquet(f"{folder}/out.parquet")) as run:
+    ...         done = run.wait()
+    ...     pq.read_table(f"{folder}/out.parquet").to_pydict()
+    {'ts': [1, 2]}
     """
     return ParquetSink(path)
 

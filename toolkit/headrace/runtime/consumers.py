@@ -123,17 +123,19 @@ class SinkConsumer:
             with self._in_use:
                 if self._is_aborted:
                     raise Stopped
-                try:
-                    action(*arguments)
-                except HeadraceError:
-                    raise
-                except Exception as error:
-                    raise RunFailedError(
-                        f"the sink ({self._sink_name}) failed: {type(error).__name__}: {error}"
-                    ) from error
+                self._call(action, *arguments)
         finally:
             if self._is_aborted:
                 self.abort()
+
+    def _call(self, action: Callable, *arguments: Any) -> None:
+        """Call the sink, or what leads to it: what fails there is the sink's failure."""
+        try:
+            action(*arguments)
+        except HeadraceError:
+            raise
+        except Exception as error:
+            raise RunFailedError(f"the sink ({self._sink_name}) failed: {type(error).__name__}: {error}") from error
 
     def abort(self) -> None:
         """The run failed or was stopped. Safe from any thread, and twice."""
@@ -142,6 +144,6 @@ class SinkConsumer:
             try:
                 if not self._is_over:
                     self._is_over = True
-                    self._sink.abort()
+                    self._call(self._sink.abort)
             finally:
                 self._in_use.release()

@@ -162,8 +162,10 @@ def start(query: Query, **options: Any) -> QueryRun:
         node.name: node.spec.section(node, query.branches[node.name], by_engine[engines[node.name]])
         for node in query.operators
     }
+    key = checked.name or registry.cell_key()
+    registry.make_way(key)
     run = QueryRun(Execution(query, checked, sections))
-    registry.register(run, checked.name or registry.cell_key())
+    registry.register(run, key)
     return run
 
 

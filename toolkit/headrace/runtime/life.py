@@ -9,7 +9,7 @@ from typing import Self
 from headrace.errors import HeadraceError, LateRowsWarning, RunFailedError, RunStoppedError
 from headrace.runtime import registry
 from headrace.runtime.late import depth_of_caller, late_rows_text
-from headrace.runtime.run import STOPPED, Execution
+from headrace.runtime.run import STOPPED, Execution, told_beside
 from headrace.summary import Summarised
 
 POLL_S = 0.1
@@ -101,12 +101,8 @@ class RunLife(Summarised):
         return self
 
     def __exit__(self, kind, error, traceback) -> None:
-        try:
+        with told_beside(error):
             self._execution.stop("its `with` block ended" if error is None else STOPPED)
-        except RunStoppedError as late:
-            if error is None:
-                raise
-            error.add_note(f"headrace: {late}")  # what went wrong in the block comes first
 
     # -- what other parts of a run ask for
 

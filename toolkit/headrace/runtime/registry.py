@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import weakref
+from contextlib import ExitStack
 from typing import Any
 
 from headrace.errors import RunStoppedError
@@ -16,17 +17,23 @@ _runs: weakref.WeakSet[Any] = weakref.WeakSet()
 _by_key: dict[object, weakref.ref[Any]] = {}
 
 
-def register(run: Any, key: object = None) -> None:
-    """Remember a run; another live run of the same key (the same notebook cell) is stopped first."""
-    previous = None
+def make_way(key: object) -> None:
+    """Stop the live run of a key (a name, a notebook cell) whose place another one takes: so what it writes to is free."""
     with _lock:
+        reference = _by_key.pop(key, None)
+    previous = None if reference is None else reference()
+    if previous is not None:
+        previous.replace()
+
+
+def register(run: Any, key: object = None) -> None:
+    """Remember a run, by its key if it has one."""
+    with _lock:
+        for gone in [other for other, reference in _by_key.items() if reference() is None]:
+            del _by_key[gone]
         if key is not None:
-            reference = _by_key.get(key)
-            previous = reference() if reference is not None else None
             _by_key[key] = weakref.ref(run)
         _runs.add(run)
-    if previous is not None and previous is not run:
-        previous.replace()
 
 
 def runs() -> list[Any]:
@@ -43,9 +50,16 @@ def runs() -> list[Any]:
 
 
 def stop_all() -> None:
-    """Stop every run of this process that has not ended; results not yet released are lost."""
-    for run in runs():
-        run.stop()
+    """Stop every run of this process that has not ended; results not yet released are lost.
+
+    Raises
+    ------
+    RunStoppedError
+        Threads of a run did not stop; all other runs have been stopped even so.
+    """
+    with ExitStack() as stopping:  # the first one last
+        for run in runs():
+            stopping.callback(run.stop)
 
 
 def cell_key(depth: int = 2) -> object:

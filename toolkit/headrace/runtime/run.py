@@ -20,7 +20,8 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from headrace.egress.collector import Consumer
@@ -137,8 +138,9 @@ class Execution:
                 (only,) = self._consumers.values()
                 checkpointing.replay(only.replay)
             self._launch()
-        except BaseException:
-            self.stop()
+        except BaseException as error:
+            with told_beside(error):
+                self.stop()
             raise
 
     def _launch(self) -> None:
@@ -278,7 +280,8 @@ class Execution:
             self.state = "failed"
             self.error = error
             self.ended_ns = time.monotonic_ns()
-        self._end_all()
+        with told_beside(error):
+            self._end_all()
 
     # -- end
 
@@ -298,19 +301,22 @@ class Execution:
         self.over.set()
 
     def _end_all(self) -> None:
-        """The run failed or was stopped: wake and end everybody."""
+        """The run failed or was stopped: wake and end everybody.
+
+        Each step is taken whatever came of those before it, a second Ctrl-C or a sink that fails to abort among them: whoever
+        waits for the end of the run, its keeper too, waits for the last one. What a step raised is raised after that.
+        """
         publish_cell(self.stop_word, 0, 1)
-        for source in self.sources:
-            source.stop()
-        for section in self.sections.values():
-            section.stop()
-        try:
-            for operator in self.operators.values():
-                operator.changes.end("failed")
-        finally:  # what made the run fail may also be in the way of settling its changes
+        with ExitStack() as ending:  # the last one first
+            ending.callback(self.over.set)
             for consumer in self._consumers.values():
-                consumer.abort()
-            self.over.set()
+                ending.callback(consumer.abort)
+            for operator in self.operators.values():
+                ending.callback(operator.changes.end, "failed")
+            for section in self.sections.values():
+                ending.callback(section.stop)
+            for source in self.sources:
+                ending.callback(source.stop)
 
     @property
     def is_left(self) -> bool:
@@ -369,9 +375,15 @@ class Execution:
         """End the run now, and wait until its threads have ended; see `QueryRun.stop`."""
         if os.getpid() != self.pid:
             return
-        if not self._stop(reason):
-            for section in self.sections.values():
-                section.stop()
+        try:
+            if not self._stop(reason):
+                for section in self.sections.values():
+                    section.stop()
+        finally:
+            self._await_threads()
+
+    def _await_threads(self) -> None:
+        """Wait until the run's threads have ended; `RunStoppedError` if they do not."""
         own = threading.current_thread().name
         if self.checkpointing is not None:
             self.checkpointing.await_end(CHECKPOINT_SECONDS)
@@ -436,6 +448,17 @@ class Execution:
     def first_tuple_ns(self) -> int:
         """Monotonic time of the first tuple; until it comes, of the start."""
         return min((s.first_add_ns for s in self.sources if s.first_add_ns), default=self.started_ns)
+
+
+@contextmanager
+def told_beside(error: BaseException | None) -> Iterator[None]:
+    """Have what fails in a block noted at the error that comes first; raised, if there is none."""
+    try:
+        yield
+    except Exception as late:
+        if error is None:
+            raise
+        error.add_note(f"headrace: {late}" if isinstance(late, HeadraceError) else f"headrace: {type(late).__name__}: {late}")
 
 
 def _collect_those_left() -> None:

@@ -39,7 +39,6 @@ class WorkerPool:
     def start(self, name: str, body: Callable[[], None]) -> None:
         """Run `body` on a new thread; an exception goes to `on_error`."""
         done = threading.Event()
-        self._done[name] = done
 
         def run():
             self._ids[name] = threading.get_native_id()
@@ -52,7 +51,13 @@ class WorkerPool:
                 done.set()
                 self._on_end()
 
-        threading.Thread(target=run, name=f"headrace-{name}", daemon=True).start()
+        thread = threading.Thread(target=run, name=f"headrace-{name}", daemon=True)
+        self._done[name] = done
+        try:
+            thread.start()
+        except RuntimeError:  # the system gives no more threads: nobody shall wait for the end of this one
+            del self._done[name]
+            raise
 
     def cpu_ns(self) -> dict[str, int]:
         """Nanoseconds of processor time that each thread has used, by name; nothing of one that has yet to begin."""
