@@ -12,6 +12,7 @@ import contextlib
 import os
 import resource
 import signal
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -117,8 +118,10 @@ def test_example_the_newest_ones_are_kept(tmp_path):
 def test_example_a_folder_is_of_one_run(tmp_path):
     kept = opened(tmp_path)
     kept.write(1, some())
+    kept._hidden.write_bytes(b"half of the next one")
     with pytest.raises(OutputError, match="another run keeps its checkpoints there"):
         opened(tmp_path, goes_on=True)
+    assert kept._hidden.read_bytes() == b"half of the next one"
     kept.end()
     with pytest.raises(OutputError, match="there are checkpoints of another run; resume from them"):
         opened(tmp_path)
@@ -250,6 +253,19 @@ def test_example_a_run_may_go_on_in_another_folder(tmp_path):
     after = log.mark()
     log.flush()
     assert words_upto(tmp_path / "other", after) == ["a", "b"] and words_upto(tmp_path, mark) == ["a"]
+
+
+def test_example_a_folder_is_the_same_by_another_path(tmp_path, monkeypatch):
+    log = begun(tmp_path)
+    log.write(batch("a"))
+    mark = log.mark()
+    log.end()
+    monkeypatch.chdir(tmp_path)
+    log = begun(Path(), mark, tmp_path)
+    log.write(batch("b"))
+    after = log.mark()
+    log.flush()
+    assert words_upto(tmp_path, after) == ["a", "b"]
 
 
 def test_property_results_that_are_changed_or_missing_are_refused(tmp_path):

@@ -11,6 +11,7 @@ import itertools
 import random
 import threading
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -326,6 +327,10 @@ def test_example_rows_that_are_read_again_are_not_paced(tmp_path):
     feeds = [source.feed for source in resumed._execution.sources]
     assert sum(feed._known for feed in feeds) == run.checkpoints[-1].events >= 500
     assert sum(feed.books.added for feed in feeds) == 521
+    for source in resumed._execution.sources:  # another rate counts from what was paced, too
+        source.play(hr.rates.constant(1e-3))
+        paced = source.feed.books.added - source.feed._known
+        assert source.feed.player.due(paced, np.zeros(9, np.int64), 0) == (1, 0.0) and source.metrics(None).behind == 0
 
 
 def test_what_the_clock_decides_is_refused(tmp_path):
@@ -384,6 +389,23 @@ def test_what_cannot_be_resumed_is_refused(tmp_path):
         WINDOW.resume(found, PLAIN)
     with pytest.raises(CheckpointError, match="there is no such folder"):
         WINDOW.resume(tmp_path / "nowhere", PLAIN)
+
+
+def test_a_folder_is_given_back_by_a_run_that_could_not_begin(tmp_path):
+    found = cut_in_the_middle(tmp_path / "kept")
+    results = tmp_path / "kept" / "results.arrows"
+    data = results.read_bytes()
+    results.write_bytes(b"\0" + data[1:])
+    with pytest.raises(CheckpointError, match="of a checkpoint are damaged"):
+        WINDOW.resume(found, PLAIN, checkpoint=tmp_path / "kept")
+    results.write_bytes(data)
+    check_resumed(found, checkpoint=tmp_path / "kept")
+
+
+def test_a_run_goes_on_in_its_folder_by_whatever_path(tmp_path, monkeypatch):
+    cut_in_the_middle(tmp_path / "kept")
+    monkeypatch.chdir(tmp_path)
+    check_resumed(tmp_path / "kept", checkpoint="kept", checkpoint_every=500)
 
 
 def nothing_added(state, e, emit):

@@ -121,4 +121,4 @@ def read(path: Path) -> Contents:
 _FIX = "remove the file to resume from the checkpoint before it, or start without resume to begin again"
 
 
-__all__ = ["MAGIC", "Contents", "pieces", "read"]
+__all__ = ["Contents", "pieces", "read"]

@@ -96,17 +96,17 @@ class Folder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Behind the lock: a run that has it may be writing this file.
             with open(self._hidden, "wb"):  # whether it may be written is known by writing
                 pass
             self._hidden.unlink()
+        except BlockingIOError:
+            self.end()
+            raise OutputError(f"{said}: another run keeps its checkpoints there; stop it, or give another folder") from None
         except OSError as error:
             self.end()
             raise OutputError(f"{said} cannot be written ({error.strerror}); give a folder that may be") from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self.end()
-            raise OutputError(f"{said}: another run keeps its checkpoints there; stop it, or give another folder") from None
         if not goes_on and self.numbers():
             self.end()
             raise OutputError(

@@ -67,7 +67,7 @@ class ResultsLog:
     def begin(self, after: Mark | None = None, of: Path | None = None) -> None:
         """Begin the file; or go on after what a checkpoint refers to, in this folder or in that of another run."""
         try:
-            if after is not None and of is not None and of / NAME != self.path and after.bytes:
+            if after is not None and of is not None and after.bytes and not os.path.samefile(of, self.path.parent):
                 shutil.copyfile(of / NAME, self.path)
             goes_on = after is not None and after.bytes > 0
             self._file = open(self.path, "r+b" if goes_on else "wb")  # noqa: SIM115 - `end` closes it

@@ -127,7 +127,11 @@ class Checkpointing:
             self._resume(options.resume)
         target.begin()
         if options.checkpoint is not None:
-            self._begin(options.checkpoint)
+            try:
+                self._begin(options.checkpoint)
+            except BaseException:
+                self.end()  # else the folder would stay this run's, which will never be
+                raise
 
     def _resume(self, given: Any) -> None:
         path, contents = read_checkpoint(given)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from headrace.memory.cells import read_cell
 from headrace.metrics.sources import BLOCKED, FEEDING, PACED
 from headrace.plan.nodes import SourceNode, Step
+from headrace.rates import RateSchedule
 from headrace.runtime.player import Player
 from headrace.runtime.sections import Inlet
 
@@ -67,6 +68,17 @@ class Feed:
         for _ in self.closing(patient=True):
             pass
 
+    # -- pace
+
+    def play(self, schedule: RateSchedule | None) -> None:
+        """Follow another schedule from now on."""
+        self.player.play(schedule, self._paced)
+
+    @property
+    def _paced(self) -> int:
+        """Rows added so far that a schedule has paced, or would have: not those that an earlier run has processed."""
+        return self.books.added - self._known
+
     # -- pieces
 
     def encode(self, batch: pa.RecordBatch, ts: np.ndarray | None = None) -> Iterable[Any]:
@@ -114,7 +126,7 @@ class Feed:
         self.player.begin()
         while done < count:
             known = books.known(done)
-            due, wait_s = (known, 0.0) if known else self.player.due(books.added - self._known, piece.ts, done)
+            due, wait_s = (known, 0.0) if known else self.player.due(self._paced, piece.ts, done)
             if due <= 0:
                 spent.turn(PACED)
                 self._check_goes_on()
@@ -152,10 +164,10 @@ class Feed:
             yield 0.0 if patient else _PACE_S
 
     def _behind(self, at_s: float | None) -> int:
-        return 0 if self._is_closed else self.player.behind(self.books.added - self._known, at_s)
+        return 0 if self._is_closed else self.player.behind(self._paced, at_s)
 
     def _lag_s(self, at_s: float | None) -> float:
-        lag_s = self.player.lag_s(self.books.added - self._known, at_s)
+        lag_s = self.player.lag_s(self._paced, at_s)
         return 0.0 if self._is_closed and lag_s > 0 else lag_s
 
     @property

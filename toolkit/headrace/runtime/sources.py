@@ -10,6 +10,7 @@ source for itself waits in place.
 from __future__ import annotations
 
 import queue
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -102,6 +103,8 @@ class Source:
         self._encoded = 0
         self._set_aside: list[pa.Table] = []
         self._late_rows = 0
+        self._counting_late = threading.Lock()
+        """Who reads finds rows before a watermark, who feeds rows before the time that passed."""
         self._time_type = node.schema.field(node.event_time).type
         reader = node.readers[branch.source_index]() if shared is None else shared
         is_whole = branch.steps or node.late == "side"
@@ -171,7 +174,7 @@ class Source:
 
     def play(self, schedule: RateSchedule | None) -> None:
         """Play at another rate from now on."""
-        self.feed.player.play(schedule, self.feed.books.added)
+        self.feed.play(schedule)
 
     def metrics(self, at_s: float | None) -> SourceMetrics:
         """Take a snapshot; `at_s` is when a run that is over ended."""
@@ -288,9 +291,11 @@ class Source:
 
     def _late(self, batch: pa.RecordBatch, rows: np.ndarray) -> None:
         """Count late rows, and keep them if they are to be."""
-        self._late_rows += len(rows)
-        if self.node.late == "side":
-            self._set_aside.append(pa.Table.from_batches([take_rows(batch, rows)]))
+        table = pa.Table.from_batches([take_rows(batch, rows)]) if self.node.late == "side" else None
+        with self._counting_late:
+            self._late_rows += len(rows)
+            if table is not None:
+                self._set_aside.append(table)
 
     def _reordered(self, reorder: Reorder, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, np.ndarray]:
         try:
