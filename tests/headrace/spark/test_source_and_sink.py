@@ -9,9 +9,11 @@ Cannot see  Memory held in the JVM beyond the partitions it computes; a cluster.
 
 import datetime
 import time
+import urllib.parse
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from headrace.errors import InputError, NotSupportedError, OutputError, SchemaError
@@ -179,6 +181,14 @@ def test_agree_results_come_back(spark, in_memory_bytes):
     assert again.count() == 2000
 
 
+def test_example_many_small_batches_are_few_row_groups(spark):
+    rows = pa.table({"row": range(5_000)})
+    frame = sink.to_dataframe(spark, iter(rows.to_batches(max_chunksize=7)), in_memory_bytes=10_000)
+    (file,) = frame.inputFiles()
+    assert pq.ParquetFile(urllib.parse.urlparse(file).path).metadata.num_row_groups == 1
+    assert frame.toArrow()["row"].to_pylist() == list(range(5_000))
+
+
 def test_example_empty_results(spark):
     for empty in (RESULT.slice(0, 0), RESULT.slice(0, 0).to_batches()):
         frame = sink.to_dataframe(spark, empty, schema=RESULT.schema)
@@ -188,8 +198,12 @@ def test_example_empty_results(spark):
 
 
 def test_example_results_that_spark_lacks(spark):
-    with pytest.raises(OutputError, match="'u' does not fit Spark's int64"):
-        sink.to_dataframe(spark, pa.table({"u": pa.array([2**63], pa.uint64())}))
+    for in_memory_bytes in (1 << 20, 0):
+        with pytest.raises(OutputError, match="^column 'u' does not fit Spark's int64"):
+            sink.to_dataframe(spark, pa.table({"u": pa.array([2**63], pa.uint64())}), in_memory_bytes=in_memory_bytes)
+    late = pa.table({"u": pa.array([1] * 100 + [2**63], pa.uint64())}).to_batches(max_chunksize=100)
+    with pytest.raises(OutputError, match="^column 'u' does not fit Spark's int64"):
+        sink.to_dataframe(spark, iter(late), in_memory_bytes=0)
     with pytest.raises(OutputError, match="'t' does not fit"):
         sink.to_dataframe(spark, pa.table({"t": pa.array([1500], pa.timestamp("ns"))}))
 

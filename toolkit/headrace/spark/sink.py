@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import itertools
 import shutil
 import tempfile
+from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headrace.egress.sinks import ROW_GROUP
 from headrace.errors import OutputError, UnsupportedTypeError
 from headrace.ingress.columns import plain_type
 from headrace.ingress.readers import first_line
@@ -54,7 +57,7 @@ def to_dataframe(
         schema, batches = result.schema, iter(result.to_batches())
     else:
         batches = iter(result)
-    held: list[pa.RecordBatch] = []
+    held: deque[pa.RecordBatch] = deque()
     size = 0
     for batch in batches:
         schema = schema or batch.schema
@@ -78,7 +81,7 @@ def _is_local(spark: SparkSession) -> bool:
 
 
 def _through_parquet(
-    spark: SparkSession, held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]
+    spark: SparkSession, held: deque[pa.RecordBatch], rest: Iterator[pa.RecordBatch]
 ) -> DataFrame:
     folder = Path(tempfile.mkdtemp(prefix="headrace-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -86,15 +89,35 @@ def _through_parquet(
     path = folder / "result.parquet"
     try:
         with pq.ParquetWriter(path, held[0].schema) as writer:
-            while held:
-                writer.write_batch(held.pop(0))
-            for batch in rest:
-                writer.write_batch(_for_spark(batch))
+            for group in _grouped(itertools.chain(_taken_out(held), map(_for_spark, rest))):
+                writer.write_table(group, row_group_size=ROW_GROUP)
+    except OutputError:
+        raise
     except (OSError, pa.ArrowException) as error:
         raise OutputError(
             f"temporary result {path} cannot be written: {first_line(error)}; free space or set TMPDIR"
         ) from error
     return spark.read.parquet(path.as_uri())
+
+
+def _taken_out(held: deque[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give what is held, and hold it no longer."""
+    while held:
+        yield held.popleft()
+
+
+def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Put batches of few rows together: a join gives some dozens at a time, and each would be a row group of the file."""
+    group: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        group.append(batch)
+        rows += batch.num_rows
+        if rows >= ROW_GROUP:
+            yield pa.Table.from_batches(group)
+            group, rows = [], 0
+    if group:
+        yield pa.Table.from_batches(group)
 
 
 def _for_field(field: pa.Field) -> pa.Field:
