@@ -10,21 +10,31 @@ import pytest
 
 import headrace as hr
 from headrace.errors import ParameterError, SchemaError
+from headrace.memory.atomics import CELL
 from headrace.ordering import control, words
 from headrace.ordering.buffer_kernel import range_of
+from headrace.ordering.pool_kernel import LEAST_CLASS, take_block
 from headrace.ordering.work_kernel import learn_cost
 from support.pipelines import SHAPES, gap, some_rows
 
 GAP = {"state": {"seen": "bool", "last": "int64", "total": "int64"}, "emits": {"gap": "int64"}}
 
 
-def arrays_of(**given):
+def arrays_of(capacity=4, **given):
     """What workers share, of a pipeline with a partitioned stage, its second."""
     table = some_rows(np.random.default_rng(0), 1, 1)
     stream = hr.stream(table, event_time="ts").ordered().flat_map(pair, emits={"key": "int64", "v": "int64"})
     node = stream.partitioned(gap_of, by="key", **GAP, **given).plan().output
     (bound,) = {id(each): each for each in node.spec.bound.values()}.values()
-    return control.allocate(bound, 1, 4, 4)
+    return control.allocate(bound, 1, capacity, 4)
+
+
+def test_property_blocks_of_outputs_share_no_line():
+    """Wherever the rings before them end: of this pipeline's, of two records each, in the middle of a line."""
+    c = arrays_of(capacity=2)
+    assert 2 * int(c.form[:, words.STRIDE].sum()) % CELL
+    blocks = [take_block(c, size_class) for size_class in (LEAST_CLASS, 7, LEAST_CLASS, 5, LEAST_CLASS)]
+    assert all(block % CELL == 0 for block in blocks) and len({*blocks}) == 5
 
 
 def pair(t, emit):

@@ -34,7 +34,7 @@ import numpy as np
 
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, fetch_add
-from headrace.memory.cells import read_cell, read_cells, reserved
+from headrace.memory.cells import read_cell, read_cells, reserved, reserved_or_less
 from headrace.memory.seeded import Seed, draw_seed
 from headrace.memory.words import clear_words
 
@@ -54,15 +54,8 @@ _LEAST_ARENA_WORDS = 1 << 20
 
 def allocate_arena(owners: int, limit_words: int = ARENA_WORDS) -> tuple[np.ndarray, np.ndarray]:
     """Allocate FREE for so many owners, and ARENA of at most `limit_words`."""
-    while True:
-        try:
-            arena = reserved(limit_words, np.int64)
-            break
-        except OSError:
-            if limit_words <= _LEAST_ARENA_WORDS:
-                raise
-            limit_words //= 2
-    arena[SIZE] = limit_words
+    arena = reserved_or_less(limit_words, min(limit_words, _LEAST_ARENA_WORDS), np.int64)
+    arena[SIZE] = arena.size
     arena[SEED : SEED + 4] = np.array(draw_seed(), np.uint64).view(np.int64)
     return reserved(owners * CLASSES, np.int64), arena
 

@@ -96,6 +96,28 @@ def reserved(count: int, dtype, huge_pages: bool = False) -> np.ndarray:
     return np.frombuffer(memory, dtype, count, offset=start)
 
 
+def reserved_or_less(count: int, least: int, dtype) -> np.ndarray:
+    """Reserve so many elements, or half as many, and so on, where the system does not grant them; at least `least`.
+
+    Raises
+    ------
+    OSError
+        It does not grant `least` either.
+
+    Examples
+    --------
+    >>> reserved_or_less(1000, 10, np.int64).size
+    1000
+    """
+    while True:
+        try:
+            return reserved(count, dtype)
+        except OSError:
+            if count <= least:
+                raise
+            count = max(least, count // 2)
+
+
 def touch(array: np.ndarray) -> None:
     """Have the system supply the pages of reserved memory now, since in the middle of a stream each of them is a wait.
 

@@ -16,7 +16,7 @@ import numpy as np
 from headrace.egress import rings
 from headrace.memory.atomics import CELL
 from headrace.memory.bundle import by_reference
-from headrace.memory.cells import aligned, padded_cells, publish_cell, reserved
+from headrace.memory.cells import aligned, padded_cells, publish_cell, reserved, reserved_or_less
 from headrace.ordering import pool_kernel
 from headrace.ordering.binding import Bound
 from headrace.ordering.words import (
@@ -227,16 +227,9 @@ def allocate(
 
 
 def _pool(taken: int) -> np.ndarray:
-    """Reserve memory of which so many words are not free."""
-    words = POOL_WORDS
-    while True:
-        try:
-            arena = reserved(words, np.int64)
-            break
-        except OSError:
-            if words <= _LEAST_POOL_WORDS + taken:
-                raise
-            words //= 2
+    """Reserve memory of which so many words are not free; the others begin on a line of their own, and so does each block."""
+    taken = -(-taken // CELL) * CELL
+    arena = reserved_or_less(POOL_WORDS, _LEAST_POOL_WORDS + taken, np.int64)
     arena[pool_kernel.HANDED_OUT] = taken
     return arena
 
