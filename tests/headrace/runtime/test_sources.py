@@ -17,7 +17,7 @@ import pytest
 import headrace as hr
 from headrace.errors import DisorderError, InputError, LateRowError, ParameterError
 from headrace.ingress.readers import open_input
-from support.workloads import eventually
+from support.workloads import HANG_S, Steered, eventually
 
 SCHEMA = pa.schema({"ts": pa.int64(), "k": pa.int64()})
 
@@ -92,43 +92,41 @@ def test_example_rows_beyond_lateness_are_an_error_by_default():
         counts(table, lateness=5).to_arrow()
 
 
-def slow():
-    yield pa.record_batch({"ts": [1, 2, 3], "k": [1, 1, 2]}, schema=SCHEMA)
-    time.sleep(2.0)
-    yield pa.record_batch({"ts": [4, 1000, 1001], "k": [1, 1, 2]}, schema=SCHEMA)
-
-
-def steady():
-    for i in range(40):
-        yield pa.record_batch({"ts": [3 * i, 3 * i + 1], "k": [7, 8]}, schema=SCHEMA)
-        time.sleep(0.01)
-
-
 class TestIdle:
-    def start(self, late):
-        sources = [open_input(slow(), schema=SCHEMA), open_input(steady(), schema=SCHEMA)]
-        return counts(sources, idle_after=0.15, late=late).start(threads=2)
+    """One source gives three rows and is silent until it is let go; the other one goes on meanwhile."""
+
+    ROWS = pa.table({"ts": [1, 2, 3, 4, 1000, 1001], "k": [1, 1, 2, 1, 1, 2]}, schema=SCHEMA)
+    STEADY = pa.table({"ts": [3 * (i // 2) + i % 2 for i in range(80)], "k": [7, 8] * 40}, schema=SCHEMA)
+
+    def start(self, late, sink=None):
+        self.silent = Steered(self.ROWS, [3])
+        self.silent.let()
+        sources = [open_input(self.silent, schema=SCHEMA), open_input(iter(self.STEADY.to_batches(2)), schema=SCHEMA)]
+        return counts(sources, idle_after=0.05, late=late).start(threads=2, sink=sink)
 
     @pytest.mark.slow
     def test_example_an_idle_source_does_not_hold_back_the_others(self):
         seen = []
-        sources = [open_input(slow(), schema=SCHEMA), open_input(steady(), schema=SCHEMA)]
-        query = counts(sources, idle_after=0.15, late="drop")
-        with query.start(threads=2, sink=lambda batch: seen.append((time.monotonic(), batch))) as run:
-            begin = time.monotonic()  # the sources are read from here on; a kernel may have been compiled before
-            run.wait()
-            early = [batch for at, batch in seen if at - begin < 1.8]
-            assert any(batch["ts"][-1].as_py() >= 100 for batch in early), "results waited for the idle source"
+        with self.start("drop", seen.append) as run:
+            eventually(lambda: any(batch["ts"][-1].as_py() >= 100 for batch in seen))
             assert run.passed_time, "what the wall clock decided is on record"
+            self.silent.let_all()
+            assert run.wait(HANG_S)
 
     @pytest.mark.slow
     def test_example_rows_of_a_returned_source_are_late(self):
+        def returned(run):
+            eventually(lambda: any(ts > 4 for _, _, _, ts in run.passed_time))
+            self.silent.let_all()
+
         with self.start("side") as run:
-            run.wait()
+            returned(run)
+            assert run.wait(HANG_S)
             assert run.late.to_pydict() == {"ts": [4], "k": [1]}
             assert run.metrics().set_aside == 1
         with self.start("error") as run, pytest.raises(LateRowError, match="idle_after"):
-            run.wait()
+            returned(run)
+            run.wait(HANG_S)
 
 
 class TestReplay:

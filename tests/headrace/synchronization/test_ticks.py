@@ -9,7 +9,6 @@ Cannot see  interleavings of the machine's that did not happen
 """
 
 import random
-import time
 
 import pyarrow as pa
 import pytest
@@ -20,7 +19,7 @@ from headrace.reference import synchronization as reference
 from headrace.synchronization import ticks
 from planted_mistakes import planted
 from support import event_window
-from support.workloads import HANG_S, Steered
+from support.workloads import HANG_S, Steered, eventually
 
 SHORT, LONG = 10, 30
 
@@ -114,9 +113,7 @@ def test_example_a_tick_comes_while_the_inputs_go_on():
     source, got = Steered(table([(1, 2), (9, 3), (11, 5), (31, 7)]), [2, 1]), []
     with PROGRAM.start({"value": [hr.stream(source, event_time="ts")]}, sink=got.append) as run:
         source.let(2)
-        until = time.monotonic() + HANG_S
-        while not got and time.monotonic() < until:
-            time.sleep(0.01)
+        eventually(lambda: got)
         assert [row for batch in got for row in batch.to_pylist()] == rows_of((10, 10, 5))
         source.let_all()
         assert run.wait(HANG_S)
@@ -156,9 +153,7 @@ def _differs(streams, heartbeat):
     sources = [Steered(table(rows), [7] * 5) for rows in streams]
     with PROGRAM.start({"value": [hr.stream(one, event_time="ts") for one in sources]}, heartbeat=heartbeat) as run:
         sources[0].let(4)
-        until = time.monotonic() + HANG_S
-        while run.metrics().operators["program"].added < 28 and time.monotonic() < until:
-            time.sleep(0.01)
+        eventually(lambda: run.metrics().operators["program"].added >= 28)
         for one in sources:
             one.let_all()
         assert run.wait(HANG_S)
