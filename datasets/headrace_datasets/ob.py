@@ -24,7 +24,6 @@ SCHEMA = pa.schema({"ts": TIME, "kind": pa.string(), "items": LIST, "prices": LI
 
 KINDS = ("bid", "alter", "top")
 LOWEST_PRICE, HIGHEST_PRICE = 50, 150  # that are asked: 100 at first, then what alterations say
-HIGHEST_OFFER = 300
 HIGHEST_QUANTITY = 5  # of 1,000 at first: as many are added as bids take
 MOST_ITEMS = 1_000
 

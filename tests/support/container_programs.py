@@ -43,7 +43,6 @@ from headrace.memory.lists_kernel import (
     list_extend,
     list_find,
     list_insert,
-    list_keep,
     list_move,
     list_place,
     list_pop,
@@ -69,8 +68,8 @@ from headrace.reference.containers import FloatList, KeyOrderedMap, KeyOrderedSe
 
 (
     PUT, REMOVE, FIND, ORDER, CLEAR, MOVE, COME_AND_GO,
-    APPEND, INSERT, POP, PLACE, INDEX, KEEP, COPY, SORT, REVERSE, EXTEND, LIST_CLEAR, LIST_MOVE, CONTENT,
-) = range(20)  # fmt: skip
+    APPEND, INSERT, POP, PLACE, INDEX, COPY, SORT, REVERSE, EXTEND, LIST_CLEAR, LIST_MOVE, CONTENT,
+) = range(19)  # fmt: skip
 MODULUS = 2**31 - 1
 
 MAPS = [(ORDER_INT, 0), (ORDER_INT, 1), (ORDER_INT, 4), (ORDER_FLOAT, 0), (ORDER_FLOAT, 1), (ORDER_TEXT, 1)]
@@ -146,12 +145,9 @@ def step(s, t, operation, c, x, y):
         return -1 if place < 0 else s.arena[place] % MODULUS
     if operation == INDEX:
         return list_find(s.arena, s.heads, at, x, y, order == ORDER_FLOAT)
-    if operation in (KEEP, COPY, EXTEND):
+    if operation in (COPY, EXTEND):
         first = slice_first(s.heads[at + COUNT], x)
         count = slice_count(s.heads[at + COUNT], x, y)
-        if operation == KEEP:
-            list_keep(s.free, s.arena, lists, s.heads, at, first, count)
-            return count
         if operation == EXTEND:
             return list_extend(s.free, s.arena, lists, s.heads, at, s.heads, at, first, count)
         list_copy(s.free, s.arena, TEMPORARY * CLASSES, s.heads, TEMPORARY * HEAD, s.heads, at, first, count)
@@ -382,8 +378,8 @@ class Program:
         value = self.value(order)
         x, y = self.word(value), rng.randrange(-len(kept) - 3, len(kept) + 3)
         choice = rng.choices(
-            [APPEND, INSERT, POP, PLACE, INDEX, KEEP, COPY, SORT, REVERSE, EXTEND, LIST_CLEAR, LIST_MOVE, CONTENT],
-            [8, 1, 5 * self.growing, 1, 1, 0.2, 0.5, 1, 0.3, 0.2, 0.05, 0.1, 1],
+            [APPEND, INSERT, POP, PLACE, INDEX, COPY, SORT, REVERSE, EXTEND, LIST_CLEAR, LIST_MOVE, CONTENT],
+            [8, 1, 5 * self.growing, 1, 1, 0.5, 1, 0.3, 0.2, 0.05, 0.1, 1],
         )[0]
         exists = -len(kept) <= y < len(kept)
         wanted = 0
@@ -400,13 +396,10 @@ class Program:
         elif choice == INDEX:
             y = max(0, y)
             wanted = kept.index(value, y) if value in kept[y:] else -1
-        elif choice in (KEEP, COPY, EXTEND):
+        elif choice in (COPY, EXTEND):
             x = rng.randrange(-len(kept) - 3, len(kept) + 3)
             part = kept[x:y]
-            if choice == KEEP:
-                wanted = len(part)
-                kept[:] = part
-            elif choice == COPY:
+            if choice == COPY:
                 wanted = told(map(self.word, part))
             elif len(kept) < 1000:
                 kept.extend(part)

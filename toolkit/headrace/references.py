@@ -38,11 +38,6 @@ def row_of(ref: int) -> int:
     return ref & ROW_MASK
 
 
-def control_reference(epoch: int) -> int:
-    """Return the ``ref`` of the control record that begins `epoch` (>= 1)."""
-    return -1 - epoch
-
-
 def epoch_of(ref: int) -> int:
-    """Return the epoch that a control record's ``ref`` begins."""
+    """Return the epoch that a control record's ``ref`` begins; 0 of a heartbeat, below it of a tuple."""
     return -1 - ref

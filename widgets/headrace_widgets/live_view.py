@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from typing import Any
 
 from headrace_widgets import cells
@@ -23,7 +24,7 @@ again.</p>
 """Stands below the view in the cell's output, and is seen where the view is not: the page keeps it without the kernel."""
 
 
-class LiveView:
+class LiveView(ABC):
     """A view that updates itself, and is shown where it is made; run again, its cell replaces it.
 
     Whoever is one makes the attributes below, says what an update is, and calls `_begin` when all is there.
@@ -45,9 +46,9 @@ class LiveView:
     watchdog: Watchdog
     _refresh_s: float
 
+    @abstractmethod
     def update(self) -> None:
         """Show what there is now; its own thread calls this."""
-        raise NotImplementedError
 
     def _begin(self, thread: str) -> None:
         """Update from now on, in a thread of this name, and be seen."""

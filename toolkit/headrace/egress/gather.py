@@ -23,7 +23,7 @@ from headrace.errors import OutputError
 from headrace.expressions.rows import concat, take
 from headrace.ingress.readers import first_line
 from headrace.ingress.store import Store
-from headrace.references import ROW_MASK, SOURCE_SHIFT
+from headrace.references import row_of, source_of
 
 _WIDTHS = (8, 4, 1)
 _BY_ARROW = -1
@@ -86,7 +86,7 @@ class Gatherer:
         count = len(refs)
         if refs[-1] - refs[0] != count - 1:
             return None
-        source, row = int(refs[0] >> SOURCE_SHIFT), int(refs[0] & ROW_MASK)
+        source, row = source_of(int(refs[0])), row_of(int(refs[0]))
         low, end = self._starts[source : source + 2]
         place = int(low + np.searchsorted(self._firsts[low:end], row, "right")) - 1
         first, batch = int(self._firsts[place]), self._batches[place]

@@ -16,7 +16,7 @@ from headrace.gates.tuple_buffer import Record, whole_number
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import aligned, padded_cells, read_cell
 from headrace.progress import MIN_TIME
-from headrace.references import SOURCE_SHIFT
+from headrace.references import tuple_reference
 
 _CHUNK = 1024
 
@@ -114,7 +114,7 @@ class ReaderChannels:
             raise ParameterError(f"owners={to.tolist()!r:.60}: give numbers from 0 to {self.readers - 1}")
         if times.size and (times[0] < self._last[source] or (np.diff(times) < 0).any()):
             raise DisorderError(f"source {source}: times must not fall; the last one was {self._last[source]}")
-        refs = (source << SOURCE_SHIFT) + np.arange(self._rows[source], self._rows[source] + times.size)
+        refs = tuple_reference(source, 0) + np.arange(self._rows[source], self._rows[source] + times.size)
         taken = channels_kernel.send(
             self.queues, source, self.sources, times, refs, to, 0, times.size, time.monotonic_ns(), self._heads[source]
         )

@@ -47,4 +47,4 @@ def await_records(g, reader, position, spins, stop):
     sleep(g.words, READERS_WAITING, g.event, DATA_EVENT, ticket, DATA_WAIT_NS)  # W4
 
 
-__all__ = ["DATA_WAIT_NS", "await_records"]
+__all__ = ["await_records"]

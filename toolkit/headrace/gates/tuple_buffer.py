@@ -20,7 +20,7 @@ from headrace.gates.variants import gate_kernels, source_kernels
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
 from headrace.progress import END_OF_TIME, MIN_TIME
-from headrace.references import HEARTBEAT, ROW_MASK, SOURCE_SHIFT
+from headrace.references import HEARTBEAT, epoch_of, row_of, source_of
 
 
 class Record(NamedTuple):
@@ -29,7 +29,7 @@ class Record(NamedTuple):
     ts: int
     """Event time; of a heartbeat, the source's new watermark."""
     ref: int
-    """See `headrace.progress`."""
+    """See `headrace.references`."""
 
     @property
     def is_tuple(self) -> bool:
@@ -47,17 +47,17 @@ class Record(NamedTuple):
     @property
     def source(self) -> int:
         """Of a tuple: the source that added it."""
-        return self.ref >> SOURCE_SHIFT
+        return source_of(self.ref)
 
     @property
     def row(self) -> int:
         """Of a tuple: its number among the tuples of its source, from 0."""
-        return self.ref & ROW_MASK
+        return row_of(self.ref)
 
     @property
     def epoch(self) -> int:
         """Of a control record: the epoch it begins; 0 for the others."""
-        return max(0, -1 - self.ref)
+        return max(0, epoch_of(self.ref))
 
 
 def whole_number(name: str, value: Any, low: int, high: int) -> int:

@@ -141,18 +141,6 @@ def slice_count(count, start, stop):
 
 
 @kernel(borrows=True)
-def list_keep(free, arena, lists, heads, at, first, count):
-    """Keep `count` elements from index `first` on, all of which there are, and no others."""
-    if count == 0:
-        release(free, arena, lists, heads, at)
-        return
-    block = heads[at + FIRST]
-    if first != 0:
-        copy_words(arena, block, arena, block + first, count)
-    heads[at + COUNT] = count
-
-
-@kernel(borrows=True)
 def list_clear(free, arena, lists, heads, at):
     """Take all elements out."""
     release(free, arena, lists, heads, at)

@@ -157,7 +157,6 @@ __all__ = [
     "choose",
     "cost",
     "is_schedulable",
-    "last_ready",
     "selectivity",
     "worklist",
 ]

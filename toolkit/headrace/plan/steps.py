@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,14 +21,16 @@ if TYPE_CHECKING:
     from headrace.codegen.stateless import StatelessChain
 
 
-class Step:
+class Step(ABC):
     """A stateless operation on batches: fused into the thread that feeds or collects them."""
 
+    @abstractmethod
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        raise NotImplementedError
+        """Return what batches look like behind it; raises what is wrong with it for such a schema."""
 
+    @abstractmethod
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        raise NotImplementedError
+        """Return the batch behind it."""
 
     def for_run(self, stop: np.ndarray, debug: bool = False) -> Step:
         """Return the step as one run uses it; it gives up soon after word 0 of `stop` is set. `debug`: see `start`."""
@@ -104,7 +107,7 @@ class FunctionStep(Step):
             chain = copy.copy(self.chain)
         chain.stop = stop
         step = FunctionStep(self.operations, self.source, self.event_time)
-        step.__dict__["chain"] = chain
+        vars(step)["chain"] = chain
         return step
 
 
@@ -157,7 +160,7 @@ class KeysStep(Step):
         chain = self._chain(True) if debug else copy.copy(self.chain)
         chain.stop = stop
         step = copy.copy(self)
-        step.__dict__["chain"] = chain
+        vars(step)["chain"] = chain
         return step
 
 

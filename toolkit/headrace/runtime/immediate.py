@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,8 +29,8 @@ class Immediate:
     def __init__(self, capabilities: Capabilities, configuration: Mapping[str, Any]):
         self.capabilities = capabilities
         self.current: dict[str, Any] = dict(configuration)
-        self._placed: list[Completion] = []
-        self._seen = 0
+        self._unseen: deque[Completion] = deque()
+        self._placed = 0
 
     def resolve(self, wish: Mapping[str, Any], newest: dict[str, Any]) -> dict[str, Any]:
         """Complete a wish against the newest configuration known."""
@@ -45,17 +46,15 @@ class Immediate:
 
     def place(self, target: dict[str, Any]) -> int:
         """Let it be in force."""
-        now, number = time.monotonic_ns(), len(self._placed) + 1
-        self._placed.append(Completion(number, self.current, target, now, now, number))
+        now = time.monotonic_ns()
+        self._placed += 1
+        self._unseen.append(Completion(self._placed, self.current, target, now, now, self._placed))
         self.current = target
-        return number
+        return self._placed
 
     def completed(self) -> Completion | None:
         """The next one nobody has taken note of."""
-        if self._seen == len(self._placed):
-            return None
-        self._seen += 1
-        return self._placed[self._seen - 1]
+        return self._unseen.popleft() if self._unseen else None
 
     def await_completion(self, timeout_ns: int) -> None:
         """Wait for a moment: it is complete already."""

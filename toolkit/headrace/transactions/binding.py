@@ -288,7 +288,7 @@ class _Writing:
         overwriting = [self._overwrites(one, splits[number]) for number, one in sites]
         noted = [self._noted(number, site, one, overwriting[site]) for site, (number, one) in enumerate(sites)]
         units = {
-            site: self._unit(site, number, one, splits[number], columns)
+            site: self._unit(site, one, splits[number], columns)
             for site, (number, one) in enumerate(sites)
             if one.is_unit
         }
@@ -333,7 +333,7 @@ class _Writing:
         assert of.lowered is not None
         return overwrites(one, of.lowered.captured.parameters[0], self._readable)
 
-    def _unit(self, site: int, number: int, one: Site, of: Split, columns: tuple[str, ...]) -> GeneratedFunction:
+    def _unit(self, site: int, one: Site, of: Split, columns: tuple[str, ...]) -> GeneratedFunction:
         """What one operation does, in its row's chain."""
         assert of.lowered is not None
         row, table = one.row, self._tables.index(one.row.table)

@@ -351,7 +351,6 @@ __all__ = [
     "family_in_force",
     "family_of",
     "operations_of",
-    "order_of",
     "plan_configuration",
     "rows_seen",
     "write_configuration",

@@ -27,7 +27,7 @@ from headrace.memory.cells import reserved
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME
 from headrace.reference.transactions import Rejected, Transaction
-from headrace.references import ROW_MASK, SOURCE_SHIFT
+from headrace.references import row_of, source_of
 from headrace.transactions import tables, undo_kernel
 from headrace.transactions.binding import (
     Bound,
@@ -171,7 +171,7 @@ class Program:
 
     def _event_of(self, ref: int, stores: Sequence[Store]) -> dict[str, Any]:
         """The event as plain Python has it."""
-        store, row = stores[ref >> SOURCE_SHIFT], ref & ROW_MASK
+        store, row = stores[source_of(ref)], row_of(ref)
         whole: dict[str, Any] = {}
         for first, _, batch in list(store.payload):
             if first <= row < first + batch.num_rows:

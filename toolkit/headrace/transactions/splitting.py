@@ -78,11 +78,6 @@ class Split:
     post: CapturedFunction | None = None
     lowered: Lowered | None = None
 
-    @property
-    def runs_whole(self) -> bool:
-        """Whether some operation is the whole function."""
-        return any(not site.is_unit for site in self.sites)
-
 
 class _CannotSplit(Exception):
     pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import ipywidgets as w
@@ -11,7 +12,7 @@ from headrace_widgets.messages import Messages
 from headrace_widgets.target import Target
 
 
-class Setting:
+class Setting(ABC):
     """Asks for a value and prints the line of Python that does the same.
 
     A refusal is shown, and the widgets return to what is. Subclasses make the widgets, tell `watch` which of them the
@@ -67,9 +68,9 @@ class Setting:
         self.widget.children = [*parts, self.note] if why else parts
         self._set_to = None  # some are off at their bounds
 
+    @abstractmethod
     def put(self, value: Any) -> None:
         """Show a value."""
-        raise NotImplementedError
 
     @property
     def now(self) -> Any:

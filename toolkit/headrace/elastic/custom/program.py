@@ -40,7 +40,7 @@ from headrace.memory.arena import COUNT, FIRST, used_bytes
 from headrace.memory.cells import reserved
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME
-from headrace.references import BUCKETS, ROW_MASK, SOURCE_SHIFT
+from headrace.references import BUCKETS, row_of, source_of
 from headrace.workers import worker_kernel
 
 _MOST_SHOWN = 20
@@ -360,7 +360,7 @@ class CustomProgram(Program):
 
     def _row_of(self, ref: int, stores: list[Store]) -> dict[str, Any]:
         """The whole tuple, as Python values, times as the function sees them."""
-        source, row = ref >> SOURCE_SHIFT, ref & ROW_MASK
+        source, row = source_of(ref), row_of(ref)
         side = self._branches[source].side
         values: dict[str, Any] = {}
         for name, column in self._read[side].items():

@@ -41,7 +41,7 @@ from headrace.memory.bundle import named
 from headrace.memory.cells import reserved
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME
-from headrace.references import BUCKETS, ROW_MASK, SOURCE_SHIFT
+from headrace.references import BUCKETS, row_of, source_of
 from headrace.workers import worker_kernel
 
 
@@ -306,7 +306,7 @@ class JoinProgram(Program):
         tuples: list[dict[str, Any]] = [{}, {}]
         times: dict[str, str] = {}
         for ref in (int(words[LATER]), int(words[EARLIER])):
-            source, row = ref >> SOURCE_SHIFT, ref & ROW_MASK
+            source, row = source_of(ref), row_of(ref)
             side = self._branches[source].side
             for name in self._read[side]:
                 values, _ = stores[source].column(name, np.array([row]))

@@ -45,7 +45,7 @@ from headrace.memory.bundle import named
 from headrace.memory.cells import read_cell
 from headrace.memory.event_count import signal
 from headrace.metrics.snapshot import OperatorMetrics
-from headrace.references import ROW_MASK, SOURCE_SHIFT
+from headrace.references import row_of, source_of, tuple_reference
 from headrace.runtime.sections import Moment, Task
 from headrace.workers.spans import counters
 
@@ -319,10 +319,10 @@ class SharedNothingSection(ElasticSection):
         program, words = self.program, self.own_words[worker]
         if isinstance(program, CustomProgram):
             ref = int(words[custom_kernel.CAUSE_REF])
-            source, row = ref >> SOURCE_SHIFT, ref & ROW_MASK
+            source, row = source_of(ref), row_of(ref)
             if words[custom_kernel.STAGE] == custom_kernel.UPDATE:
                 origin = self._private[worker][source].origin_of(row)
-                words[custom_kernel.CAUSE_REF] = source << SOURCE_SHIFT | origin
+                words[custom_kernel.CAUSE_REF] = tuple_reference(source, origin)
             program.look_at(self._states[worker])
         return super().explain_exception(error, worker)
 
