@@ -1,1 +1,16 @@
-"""From the instances' result rings to ordered batches, and to where the user wants them."""
+"""From the instances' result rings to ordered batches, and to where the user wants them.
+
+==================  ====================================================================
+``rings``           a ring of result records for each worker, and what it promises
+``words_ring``      its like for what records hold of no fixed length
+``payload``         that, taken and kept until its records are released
+``collector``       the output gate: drains the rings, orders by content, passes on
+``key_order``       results by (time, key): the order of key values
+``gather``          columns of the tuples that results refer to; ``gather_kernel``
+``containers``      lists, sets, maps and arrays of user functions as columns
+``emitted``         what user functions emit as columns
+``sink``            what takes a query's results: `Sink`
+``sinks``           memory, a Parquet file, a function, nowhere
+``directory``       a directory of Parquet files that grows while the run goes on
+==================  ====================================================================
+"""

@@ -277,10 +277,12 @@ __all__ = [
     "OutArrays",
     "allocate",
     "await_release",
+    "await_room",
     "drained",
     "promised",
     "publish",
     "reserve_slot",
+    "reserve_slots",
     "start_mark",
     "stop_output",
 ]

@@ -1,10 +1,15 @@
 """What a user writes about columns.
 
-`columns` are expressions such as ``(col("chars") > 0) & ~col("tag").is_null()``,
-evaluated by Arrow on whole batches before tuples reach the engine. The others
-are descriptions without behaviour, which the plan reads: `predicates` for joins
-(`band`, `equal`), `aggregates` (`count`, `max`, ...), `keys` (`each`, `words`,
-`hashtags`, `pairs`, `keys`).
+==============  ==================================================================
+``columns``     expressions such as ``(col("chars") > 0) & ~col("tag").is_null()``,
+                evaluated by Arrow on whole batches before tuples reach the engine
+``predicates``  `band`, `equal`: conditions of joins
+``aggregates``  `count`, `max`, ...: what is computed of windows
+``keys``        `each`, `words`, `hashtags`, `pairs`, `keys`: several keys of a tuple
+``rows``        rows of Arrow columns of any type: chosen, put together, cast
+==============  ==================================================================
+
+Predicates, aggregates and keys are descriptions without behaviour, which the plan reads.
 """
 
 from headrace.expressions.aggregates import (

@@ -9,9 +9,20 @@ order (ts, source, position), as soon as no earlier record can still come.
 for each reader, into which senders route what that reader owns.
 
 A handle here is for Python callers, tests and teaching; compiled workers call
-the kernels beside it on its `arrays`: those of a gate (`merged_log_kernel`,
-`scalegate_kernel`), and what sources and readers do on either
-(`source_kernel`, `reader_kernel`).
+the kernels beside it on its `arrays`.
+
+======================  =========================================================
+``tuple_buffer``        the handle that both gates share: Table II's six methods
+``merged_log``          the merged log, and ``merged_log_kernel``
+``scalegate``           the ScaleGate, and ``scalegate_kernel``
+``skip_list_kernel``    its skip list: nodes, and when one may be used again
+``membership_kernel``   cells that both have, and who reads while that changes
+``source_kernel``       what sources do on either gate, and how they wait
+``reader_kernel``       how readers wait on either gate
+``variants``            these two, and other such files, for a gate by its name
+``allocation``          the arrays that both gates have
+``channels``            `ReaderChannels`, and ``channels_kernel``
+======================  =========================================================
 """
 
 from types import ModuleType

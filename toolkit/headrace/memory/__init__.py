@@ -6,4 +6,21 @@ it safe is that a cell another thread may write is touched only through
 
 What grows with the data lies in blocks of an arena (`arena`): the lists, sets and
 maps of user functions (`lists_kernel`, `maps_kernel`), tables of distinct values.
+
+======================  ===============================================================
+``atomics``             loads, stores, updates, fences, futexes; views of addresses
+``cells``               arrays aligned, padded or reserved; how Python reads a cell
+``event_count``         sleeping until something may have changed
+``seqlock``             several cells read as of one moment
+``bundle``              many arrays as one argument of a kernel
+``own_words``           words of one worker, which kernels take by their address
+``arena``               blocks of words for state that grows
+``lists_kernel``        lists of words
+``maps_kernel``         maps and sets of words
+``stored``              the tuples of windows, kept: nodes and chains of free ones
+``words``               values as words of 64 bits, and many of them at once
+``text_order``          the order of strings that are known by id
+``held_texts_kernel``   which strings a state holds
+``seeded``              a hash that only this process can compute
+======================  ===============================================================
 """

@@ -8,22 +8,24 @@ A source is a list of ``(ts, payload)``, sorted by ``ts``: an int, and a dict of
 column name -> value with None for null. Several sources are merged in the order
 (ts, source index, position in source).
 
-Rooms       order.py      merge; order of keys; reorder (lateness); watermark
-            keys.py       key-by functions: the set of keys of a tuple
-            values.py     aggregate functions over the values of one window
-            days.py       days of a time zone, for windows of them
-            aggregates.py A and A+: windows of one stream, grouped by key
-            joins.py      J and J+: pairs less than WS apart; band predicates
-            operators.py  O+, the generalized operator (Algorithm 2, corrected)
-            containers.py lists, sets and maps of a state: keys in order, equal floats
-            stateless.py  forward, filter, map, flat_map; Corollary 1's Map
-            apps.py       the applications of the command line
-            transactions.py      transactions over shared tables, one event after another
-            transaction_apps.py  the applications that are made of them
-            ordering.py          ordered pipelines: a chain of stages, one tuple after another
-            ordering_apps.py     what the ordered applications give, said without any stages
-            synchronization.py       programs of events that depend on each other, and their wire diagrams
-            synchronization_apps.py  what such applications give, said without any program
+========================  ============================================================
+``order``                 merge; order of keys; reorder (lateness); watermark
+``keys``                  key-by functions: the set of keys of a tuple
+``values``                aggregate functions over the values of one window
+``days``                  days of a time zone, for windows of them
+``aggregates``            A and A+: windows of one stream, grouped by key
+``joins``                 J and J+: pairs less than WS apart; band predicates
+``operators``             O+, the generalized operator (Algorithm 2, corrected)
+``containers``            lists, sets and maps of a state: keys in order, equal floats
+``stateless``             forward, filter, map, flat_map; Corollary 1's Map
+``apps``                  the applications of the command line
+``transactions``          transactions over shared tables, one event after another
+``transaction_apps``      the applications that are made of them
+``ordering``              ordered pipelines: a chain of stages, one tuple after another
+``ordering_apps``         what the ordered applications give, said without any stages
+``synchronization``       programs of events that depend on each other, and their wire diagrams
+``synchronization_apps``  what such applications give, said without any program
+========================  ============================================================
 
 Examples
 --------

@@ -5,7 +5,7 @@ these hold, as a named tuple with the fields
 
     words    int64 cells, of which the first `WORKER_WORDS` are these
     event    int32[PARK_EVENT + 32 * workers]: futex words, a cache line apart
-    meter    int64[workers, 16]: counters that only their worker writes
+    meter    int64[workers, METER_WORDS]: counters that only their worker writes, and its latest spans
     failure  int64[16]: what went wrong first
 
 State       STOP; FAILED (0, 1 while the first failure is written, 2); meter: STATE
@@ -27,8 +27,7 @@ Checked     tests/headrace/elastic/test_barrier.py, tests/litmus
 
 from __future__ import annotations
 
-import os
-
+from headrace.cores import usable_cores
 from headrace.kernel import kernel
 from headrace.memory.atomics import (
     CELL,
@@ -190,4 +189,4 @@ def stop_workers(c):
 
 def spins_for(active: int) -> int:
     """Pauses of a worker before it sleeps, where so many want to run: none where somebody could use its core."""
-    return SPINS if active < (os.cpu_count() or 1) else 0
+    return SPINS if active < usable_cores() else 0
