@@ -243,8 +243,9 @@ class Execution:
             try:
                 sink.open(output.schema)
             except BaseException as error:
-                for other in opened:
-                    other.abort()
+                with told_beside(error), ExitStack() as aborting:
+                    for other in opened:
+                        aborting.callback(other.abort)
                 if isinstance(error, HeadraceError) or not isinstance(error, Exception):
                     raise
                 name = type(sink).__name__
@@ -294,11 +295,12 @@ class Execution:
             self.state = "finished"
             self.ended_ns = time.monotonic_ns()
         publish_cell(self.stop_word, 0, 1)
-        for operator in self.operators.values():
-            operator.changes.end("unneeded")
-        for section in self.sections.values():
-            section.stop()
-        self.over.set()
+        with ExitStack() as ending:  # as in `_end_all`
+            ending.callback(self.over.set)
+            for section in self.sections.values():
+                ending.callback(section.stop)
+            for operator in self.operators.values():
+                ending.callback(operator.changes.end, "unneeded")
 
     def _end_all(self) -> None:
         """The run failed or was stopped: wake and end everybody.
