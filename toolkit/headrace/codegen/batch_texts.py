@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.codegen.bindings import Texts
-from headrace.expressions.columns import is_text
+from headrace.expressions.operands import is_text
 
 ARRAYS = ("t_ranks", "t_points", "t_literals")
 """Parameters of a kernel that knows strings: ids in order, their lengths in code points, the ids of literals."""

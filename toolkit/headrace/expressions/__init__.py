@@ -3,6 +3,7 @@
 ==============  ==================================================================
 ``columns``     expressions such as ``(col("chars") > 0) & ~col("tag").is_null()``,
                 evaluated by Arrow on whole batches before tuples reach the engine
+``operands``    how types and constants of an expression meet
 ``predicates``  `band`, `equal`: conditions of joins
 ``aggregates``  `count`, `max`, ...: what is computed of windows
 ``keys``        `each`, `words`, `hashtags`, `pairs`, `keys`: several keys of a tuple

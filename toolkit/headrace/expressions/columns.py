@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +18,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.errors import (
-    HeadraceError,
-    InputError,
-    OverflowInputError,
     ParameterError,
     SchemaError,
     UnsupportedTypeError,
+)
+from headrace.expressions.operands import (
+    as_float,
+    call,
+    common_type,
+    comparable,
+    condition,
+    divide_down,
+    is_text,
+    mixed,
+    value_set,
+    widened,
 )
 from headrace.expressions.rows import empty_batch, filter_rows
 from headrace.names import instead
@@ -239,22 +248,6 @@ class Expression:
         return Cast(self, kind)
 
 
-def _call(expression: Expression, function: Callable, *arguments: Any, **options: Any) -> Any:
-    """Call Arrow, and say its errors in the user's words."""
-    try:
-        return function(*arguments, **options)
-    except HeadraceError:
-        raise
-    except (pa.ArrowNotImplementedError, pa.ArrowTypeError, TypeError) as error:
-        types = ", ".join(str(argument.type) for argument in arguments)
-        raise UnsupportedTypeError(f"{expression!r}: not defined for {types}; use .cast(...)") from error
-    except pa.ArrowInvalid as error:
-        text = str(error).splitlines()[0]
-        if "overflow" in text:
-            raise OverflowInputError(f"{expression!r}: integer overflow; cast to float64 first") from error
-        raise InputError(f"{expression!r}: {text}") from error
-
-
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Column(Expression):
     """The value of a column."""
@@ -304,13 +297,13 @@ class Unary(Expression):
         if self.operator == "is_not_null":
             return pc.is_valid(value)
         if self.operator == "~":
-            return _call(self, pc.invert, _condition(self, value))
+            return call(self, pc.invert, condition(self, value))
         if self.operator == "length":
             if not is_text(value.type):
                 raise UnsupportedTypeError(f"{self!r}: only strings have a length, not {value.type}")
             return pc.utf8_length(value).cast(pa.int64())
-        value = _widened(value)
-        return _call(self, pc.negate_checked if self.operator == "-" else pc.abs_checked, value)
+        value = widened(self, value)
+        return call(self, pc.negate_checked if self.operator == "-" else pc.abs_checked, value)
 
     def _operands(self):
         return (self.operand,)
@@ -329,7 +322,7 @@ class Cast(Expression):
 
     def _compute(self, batch):
         value = self.operand._compute(batch)
-        return _call(self, lambda array: pc.cast(array, _CAST_TYPES[self.kind], safe=True), value)
+        return call(self, lambda array: pc.cast(array, _CAST_TYPES[self.kind], safe=True), value)
 
     def _operands(self):
         return (self.operand,)
@@ -354,14 +347,14 @@ class IsIn(Expression):
             found = pc.equal(array, pa.scalar(value))
         if known and not pa.types.is_null(array.type):
             target = array.type if is_text(array.type) or pa.types.is_temporal(array.type) else None
-            options = _call(self, lambda side: _value_set(known, target), array)
+            options = call(self, lambda side: value_set(known, target), array)
             if target is None and options.type != array.type:
-                common = _common_type(self, array.type, options.type)
+                common = common_type(self, array.type, options.type)
                 array, options = array.cast(common, safe=False), options.cast(common, safe=False)
             if pa.types.is_floating(array.type):
                 # Arrow tells -0.0 from 0.0 here, though not in ==.
                 array, options = pc.add(array, 0.0), pc.add(options, 0.0)
-            found = _call(self, lambda side: pc.is_in(side, value_set=options), array)
+            found = call(self, lambda side: pc.is_in(side, value_set=options), array)
         if None in self.values:
             found = pc.if_else(found, found, pa.scalar(None, pa.bool_()))
         return pc.if_else(pc.is_valid(array), found, pa.scalar(None, pa.bool_()))
@@ -386,17 +379,17 @@ class Binary(Expression):
         operator = self.operator
         if operator in ("&", "|"):
             function = pc.and_kleene if operator == "&" else pc.or_kleene
-            return _call(self, function, _condition(self, left), _condition(self, right))
+            return call(self, function, condition(self, left), condition(self, right))
         if operator in _COMPARISONS:
-            left, right = _mixed(*_comparable(self, left, right))
-            return _call(self, _COMPARISONS[operator], left, right)
-        left, right = _widened(left), _widened(right)
+            left, right = mixed(*comparable(self, left, right))
+            return call(self, _COMPARISONS[operator], left, right)
+        left, right = widened(self, left), widened(self, right)
         if operator in ("//", "%"):
-            return _divide_down(self, operator, left, right)
+            return divide_down(self, operator, left, right)
         if operator == "/":
-            left, right = _as_float(self, left, right), _as_float(self, right, left)
-            return _call(self, pc.divide, left, right)
-        return _call(self, _ARITHMETIC[operator], *_mixed(left, right))
+            left, right = as_float(self, left, right), as_float(self, right, left)
+            return call(self, pc.divide, left, right)
+        return call(self, _ARITHMETIC[operator], *mixed(left, right))
 
     def _operands(self):
         return (self.left, self.right)
@@ -418,126 +411,6 @@ _ARITHMETIC = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_c
 
 def _bracketed(expression: Expression) -> str:
     return f"({expression!r})" if isinstance(expression, Binary) else repr(expression)
-
-
-def is_text(type_: pa.DataType) -> bool:
-    """Whether it is a string column of any layout but a dictionary."""
-    return pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)
-
-
-def _condition(expression, value):
-    if pa.types.is_null(value.type):
-        return value.cast(pa.bool_())
-    if not pa.types.is_boolean(value.type):
-        raise UnsupportedTypeError(
-            f"{expression!r}: & | ~ take conditions, not {value.type}; "
-            f"put brackets around each comparison, as in (a > 1) & (b > 2)"
-        )
-    return value
-
-
-def _widened(value):
-    """Small integers as int64, so that ``int32 + 1`` does not overflow earlier than Python expects."""
-    if pa.types.is_integer(value.type) and value.type != pa.int64():
-        return _call(lit(0), lambda side: side.cast(pa.int64()), value)
-    return value
-
-
-def _mixed(left, right):
-    """An integer beside a float is read as float64, rounded where it has more than 53 bits."""
-    floating = [pa.types.is_floating(side.type) for side in (left, right)]
-    if any(floating) and not all(floating):
-        left, right = (
-            pc.cast(side, pa.float64(), safe=False) if pa.types.is_integer(side.type) else side
-            for side in (left, right)
-        )
-    return left, right
-
-
-def _as_float(expression, value, other):
-    if pa.types.is_floating(value.type) and value.type != pa.float16():
-        return value
-    if pa.types.is_integer(value.type) or pa.types.is_null(value.type) or value.type == pa.float16():
-        return pc.cast(value, pa.float64(), safe=False)
-    raise UnsupportedTypeError(f"{expression!r}: not defined for {value.type}, {other.type}; use .cast(...)")
-
-
-def _common_type(expression, left, right):
-    if pa.types.is_floating(left) or pa.types.is_floating(right):
-        if all(pa.types.is_floating(side) or pa.types.is_integer(side) for side in (left, right)):
-            return pa.float64()
-    elif pa.types.is_integer(left) and pa.types.is_integer(right):
-        return pa.int64()
-    raise UnsupportedTypeError(f"{expression!r}: a {left} is never one of {right} values; cast the column")
-
-
-def _value_set(values, target):
-    if target is None:
-        return pa.array(values)
-    return pa.array([_as_type(pa.scalar(value), target).as_py() for value in values], target)
-
-
-def _as_type(constant: pa.Scalar, target: pa.DataType) -> pa.Scalar:
-    """Read a constant as a column's type: a date written as text, a local time without zone as UTC."""
-    if pa.types.is_timestamp(target) and pa.types.is_string(constant.type):
-        try:
-            moment = datetime.datetime.fromisoformat(constant.as_py())
-        except ValueError as error:
-            raise ParameterError(
-                f"{constant.as_py()!r}: is not an ISO 8601 time such as '2013-01-31 12:00'"
-            ) from error
-        constant = pa.scalar(moment)
-    if pa.types.is_timestamp(target) and pa.types.is_timestamp(constant.type):
-        if (constant.type.tz is None) != (target.tz is None):
-            # Without a zone means UTC, on either side, as for event times.
-            unit = constant.type.unit
-            return constant.cast(pa.timestamp(unit, "UTC")).cast(pa.timestamp(unit, target.tz))
-        return constant
-    if is_text(target) and pa.types.is_string(constant.type):
-        return constant.cast(target)
-    return constant
-
-
-def _comparable(expression, left, right):
-    if isinstance(right, pa.Scalar) and not isinstance(left, pa.Scalar):
-        right = _as_type(right, left.type)
-    elif isinstance(left, pa.Scalar) and not isinstance(right, pa.Scalar):
-        left = _as_type(left, right.type)
-    textual = [is_text(side.type) for side in (left, right) if not pa.types.is_null(side.type)]
-    if len(textual) == 2 and textual[0] != textual[1]:
-        # Arrow would quietly cast 5 to "5" or fail on "a"; neither is meant.
-        raise UnsupportedTypeError(
-            f"{expression!r}: compares {left.type} with {right.type}; write the constant as the column's type"
-        )
-    return left, right
-
-
-def _divide_down(expression, operator, left, right):
-    """Divide with rounding towards minus infinity; Arrow's own rounds towards zero."""
-    for side in (left.type, right.type):
-        if not (pa.types.is_integer(side) or pa.types.is_floating(side) or pa.types.is_null(side)):
-            raise UnsupportedTypeError(
-                f"{expression!r}: not defined for {left.type}, {right.type}; use .cast(...)"
-            )
-    integers = not (pa.types.is_floating(left.type) or pa.types.is_floating(right.type))
-    target = pa.int64() if integers else pa.float64()
-    scalars = isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar)
-    count = 1 if scalars else len(right if isinstance(left, pa.Scalar) else left)
-    left, right = pc.cast(left, target, safe=False), pc.cast(right, target, safe=False)
-    left = pa.repeat(left, count) if isinstance(left, pa.Scalar) else left
-    right = pa.repeat(right, count) if isinstance(right, pa.Scalar) else right
-    valid = np.asarray(pc.and_(pc.is_valid(left), pc.is_valid(right)))
-    # Null slots hold arbitrary values; 1 divides everything.
-    a, b = (np.asarray(pc.fill_null(side, 1)) for side in (left, right))
-    a, b = np.where(valid, a, 1), np.where(valid, b, 1)
-    if integers and (b == 0).any():
-        raise InputError(f"{expression!r}: division by zero; filter such rows out first")
-    if integers and operator == "//" and ((b == -1) & (a == np.iinfo(np.int64).min)).any():
-        raise OverflowInputError(f"{expression!r}: integer overflow; cast to float64 first")
-    with np.errstate(all="ignore"):
-        values = np.floor_divide(a, b) if operator == "//" else np.remainder(a, b)
-    result = pa.array(values, target, mask=~valid)
-    return result[0] if scalars else result
 
 
 def col(name: str) -> Expression:

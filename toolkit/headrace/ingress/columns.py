@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.errors import OverflowInputError, UnsupportedTypeError
-from headrace.expressions.columns import is_text
+from headrace.expressions.operands import is_text
 from headrace.expressions.rows import cast, concat, plain, take
 
 

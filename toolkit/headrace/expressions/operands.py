@@ -1,0 +1,166 @@
+"""What operands of expressions become before Arrow computes with them: types that meet, constants, errors in the user's words.
+
+`expression` is what the user wrote, for messages.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.errors import (
+    HeadraceError,
+    InputError,
+    OverflowInputError,
+    ParameterError,
+    UnsupportedTypeError,
+)
+
+Value = Any
+"""A column, or a constant: pa.Array or pa.Scalar."""
+
+
+def is_text(type_: pa.DataType) -> bool:
+    """Whether it is a string column of any layout but a dictionary."""
+    return pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)
+
+
+def call(expression: object, function: Callable, *arguments: Any, **options: Any) -> Any:
+    """Call Arrow, and say its errors in the user's words."""
+    try:
+        return function(*arguments, **options)
+    except HeadraceError:
+        raise
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError, TypeError) as error:
+        types = ", ".join(str(argument.type) for argument in arguments)
+        raise UnsupportedTypeError(f"{expression!r}: not defined for {types}; use .cast(...)") from error
+    except pa.ArrowInvalid as error:
+        text = str(error).splitlines()[0]
+        if "overflow" in text:
+            raise OverflowInputError(f"{expression!r}: integer overflow; cast to float64 first") from error
+        raise InputError(f"{expression!r}: {text}") from error
+
+
+def condition(expression: object, value: Value) -> Value:
+    """Return what `&`, `|` and `~` take: true, false or null."""
+    if pa.types.is_null(value.type):
+        return value.cast(pa.bool_())
+    if not pa.types.is_boolean(value.type):
+        raise UnsupportedTypeError(
+            f"{expression!r}: & | ~ take conditions, not {value.type}; "
+            f"put brackets around each comparison, as in (a > 1) & (b > 2)"
+        )
+    return value
+
+
+def widened(expression: object, value: Value) -> Value:
+    """Return small integers as int64, so that ``int32 + 1`` does not overflow earlier than Python expects."""
+    if pa.types.is_integer(value.type) and value.type != pa.int64():
+        return call(expression, lambda side: side.cast(pa.int64()), value)
+    return value
+
+
+def mixed(left: Value, right: Value) -> tuple[Value, Value]:
+    """Return an integer beside a float as float64, rounded where it has more than 53 bits."""
+    floating = [pa.types.is_floating(side.type) for side in (left, right)]
+    if any(floating) and not all(floating):
+        left, right = (
+            pc.cast(side, pa.float64(), safe=False) if pa.types.is_integer(side.type) else side
+            for side in (left, right)
+        )
+    return left, right
+
+
+def as_float(expression: object, value: Value, other: Value) -> Value:
+    """Return what `/` divides, or divides by, as a float."""
+    if pa.types.is_floating(value.type) and value.type != pa.float16():
+        return value
+    if pa.types.is_integer(value.type) or pa.types.is_null(value.type) or value.type == pa.float16():
+        return pc.cast(value, pa.float64(), safe=False)
+    raise UnsupportedTypeError(f"{expression!r}: not defined for {value.type}, {other.type}; use .cast(...)")
+
+
+def common_type(expression: object, left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    """Return the type in which numbers of two types are looked for among each other."""
+    if pa.types.is_floating(left) or pa.types.is_floating(right):
+        if all(pa.types.is_floating(side) or pa.types.is_integer(side) for side in (left, right)):
+            return pa.float64()
+    elif pa.types.is_integer(left) and pa.types.is_integer(right):
+        return pa.int64()
+    raise UnsupportedTypeError(f"{expression!r}: a {left} is never one of {right} values; cast the column")
+
+
+def value_set(values: list[Any], target: pa.DataType | None) -> pa.Array:
+    """Return constants as an array, of a column's type if that is given."""
+    if target is None:
+        return pa.array(values)
+    return pa.array([as_type(pa.scalar(value), target).as_py() for value in values], target)
+
+
+def as_type(constant: pa.Scalar, target: pa.DataType) -> pa.Scalar:
+    """Read a constant as a column's type: a date written as text, a local time without zone as UTC."""
+    if pa.types.is_timestamp(target) and pa.types.is_string(constant.type):
+        try:
+            moment = datetime.datetime.fromisoformat(constant.as_py())
+        except ValueError as error:
+            raise ParameterError(
+                f"{constant.as_py()!r}: is not an ISO 8601 time such as '2013-01-31 12:00'"
+            ) from error
+        constant = pa.scalar(moment)
+    if pa.types.is_timestamp(target) and pa.types.is_timestamp(constant.type):
+        if (constant.type.tz is None) != (target.tz is None):
+            # Without a zone means UTC, on either side, as for event times.
+            unit = constant.type.unit
+            return constant.cast(pa.timestamp(unit, "UTC")).cast(pa.timestamp(unit, target.tz))
+        return constant
+    if is_text(target) and pa.types.is_string(constant.type):
+        return constant.cast(target)
+    return constant
+
+
+def comparable(expression: object, left: Value, right: Value) -> tuple[Value, Value]:
+    """Return what `==` and `<` compare: a constant as the type of the column beside it."""
+    if isinstance(right, pa.Scalar) and not isinstance(left, pa.Scalar):
+        right = as_type(right, left.type)
+    elif isinstance(left, pa.Scalar) and not isinstance(right, pa.Scalar):
+        left = as_type(left, right.type)
+    textual = [is_text(side.type) for side in (left, right) if not pa.types.is_null(side.type)]
+    if len(textual) == 2 and textual[0] != textual[1]:
+        # Arrow would quietly cast 5 to "5" or fail on "a"; neither is meant.
+        raise UnsupportedTypeError(
+            f"{expression!r}: compares {left.type} with {right.type}; write the constant as the column's type"
+        )
+    return left, right
+
+
+def divide_down(expression: object, operator: str, left: Value, right: Value) -> Value:
+    """Divide with rounding towards minus infinity; Arrow's own rounds towards zero."""
+    for side in (left.type, right.type):
+        if not (pa.types.is_integer(side) or pa.types.is_floating(side) or pa.types.is_null(side)):
+            raise UnsupportedTypeError(
+                f"{expression!r}: not defined for {left.type}, {right.type}; use .cast(...)"
+            )
+    integers = not (pa.types.is_floating(left.type) or pa.types.is_floating(right.type))
+    target = pa.int64() if integers else pa.float64()
+    scalars = isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar)
+    count = 1 if scalars else len(right if isinstance(left, pa.Scalar) else left)
+    left, right = pc.cast(left, target, safe=False), pc.cast(right, target, safe=False)
+    left = pa.repeat(left, count) if isinstance(left, pa.Scalar) else left
+    right = pa.repeat(right, count) if isinstance(right, pa.Scalar) else right
+    valid = np.asarray(pc.and_(pc.is_valid(left), pc.is_valid(right)))
+    # Null slots hold arbitrary values; 1 divides everything.
+    a, b = (np.asarray(pc.fill_null(side, 1)) for side in (left, right))
+    a, b = np.where(valid, a, 1), np.where(valid, b, 1)
+    if integers and (b == 0).any():
+        raise InputError(f"{expression!r}: division by zero; filter such rows out first")
+    if integers and operator == "//" and ((b == -1) & (a == np.iinfo(np.int64).min)).any():
+        raise OverflowInputError(f"{expression!r}: integer overflow; cast to float64 first")
+    with np.errstate(all="ignore"):
+        values = np.floor_divide(a, b) if operator == "//" else np.remainder(a, b)
+    result = pa.array(values, target, mask=~valid)
+    return result[0] if scalars else result
