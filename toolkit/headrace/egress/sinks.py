@@ -269,7 +269,7 @@ def parquet(path: str | os.PathLike[str]) -> ParquetSink:
 
     Examples
     --------
-    >>> import headrace as hr, pyarrow.parquet as pq, tempfile
+    >>> import headrace as hr, pyarrow as pa, pyarrow.parquet as pq, tempfile
     >>> table = pa.table({"ts": [1, 2]})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with hr.stream(table, event_time="ts").forward().start(sink=hr.parquet(f"{folder}/out.parquet")) as run:

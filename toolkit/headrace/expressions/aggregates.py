@@ -147,8 +147,8 @@ def quantile(column: str, q: float, ignore_nan: bool = False) -> Aggregate:
     --------
     >>> import headrace as hr, pyarrow as pa
     >>> delays = hr.stream(pa.table({"ts": [1, 2, 3, 4], "ms": [3, 1, 2, 10]}), event_time="ts").window(10)
-    >>> delays.aggregate(half=hr.median("ms"), most=hr.quantile("ms", 0.9)).to_arrow().to_pylist()
-    [{'ts': 10, 'half': 2.5, 'most': 7.9}]
+    >>> delays.aggregate(half=hr.median("ms"), most=hr.quantile("ms", 0.75)).to_arrow().to_pylist()
+    [{'ts': 10, 'half': 2.5, 'most': 4.75}]
     """
     name = column_name("quantile", column)
     if not is_number(q) or not 0 <= q <= 1:

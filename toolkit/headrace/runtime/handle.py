@@ -46,7 +46,7 @@ class QueryRun(SteeredRun, RunResults):
 
     Examples
     --------
-    >>> import headrace as hr
+    >>> import headrace as hr, pyarrow as pa
     >>> table = pa.table({"ts": [1, 2, 61], "k": ["a", "a", "b"]})
     >>> counts = hr.stream(table, event_time="ts").key_by("k").window(60).aggregate(n=hr.count())
     >>> with counts.start(threads=1, max_threads=4, reconfigure=[(2, 2)]) as run:

@@ -39,7 +39,7 @@ class RunResults(RunLife):
 
         Examples
         --------
-        >>> import headrace as hr
+        >>> import headrace as hr, pyarrow as pa
         >>> table = hr.stream(pa.table({"ts": [1, 2], "a": [5, 6]}), event_time="ts")
         >>> with hr.together(all=table, large=table.filter(hr.col("a") > 5)).start() as run:
         ...     done = run.wait()

@@ -42,7 +42,7 @@ class SteeredRun(RunLife):
 
         Examples
         --------
-        >>> import headrace as hr
+        >>> import headrace as hr, pyarrow as pa
         >>> table = pa.table({"ts": [1, 2], "k": ["a", "b"]})
         >>> counts = hr.stream(table, event_time="ts").key_by("k").window(60).aggregate("counts", n=hr.count())
         >>> with counts.key_by("k").window(60).aggregate("most", n=hr.max("n")).start() as run:

@@ -54,7 +54,7 @@ def streams(source: Any, count: int = 1, *, by: str | None = None, tag: str | No
 
     Examples
     --------
-    >>> import headrace as hr
+    >>> import headrace as hr, pyarrow as pa
     >>> values = pa.table({"ts": [1, 2, 3], "x": [1, 2, 3], "sensor": [0, 1, 0]})
     >>> hr.streams(values, 2, by="sensor")
     <Streams: 2 by 'sensor'>
@@ -112,7 +112,7 @@ class Program(programs.Program):
 
         Examples
         --------
-        >>> import headrace as hr
+        >>> import headrace as hr, pyarrow as pa
         >>> def add(state, e, emit):
         ...     state.sum += e.x
         >>> def close(state, e, emit):
@@ -164,7 +164,7 @@ class Program(programs.Program):
 
         Examples
         --------
-        >>> import headrace as hr, tempfile
+        >>> import headrace as hr, pyarrow as pa, tempfile
         >>> def add(state, e, emit):
         ...     state.sum += e.x
         ...     emit(sum=state.sum)

@@ -42,7 +42,7 @@ class Runnable(Summarised):
 
         Examples
         --------
-        >>> import headrace as hr
+        >>> import headrace as hr, pyarrow as pa
         >>> counts = hr.table("counts", columns={"n": "int64"}, rows=10)
         >>> def add(e, t):
         ...     for key in e.keys:
@@ -52,9 +52,10 @@ class Runnable(Summarised):
         add
           row counts[key] of counts: read and written
           rejected: what it wrote before is put back
-          operation on counts[key] in each turn of its loop: by itself
+          operation on counts[key] in each turn of its loop: by itself; of several of a batch, ...
         keys: known from the event alone
         scheme="chains": an operation chain for each row, chains side by side, nothing is waited for
+          chains="skiplist": made as the paper does, not by sorting
         scheme="mvlk": a version of 16 bytes for each row that a transaction writes, held until the batch is over
         scheme="speculative": on versions of rows, before it is known that what it reads is final; again where it was not
         """
@@ -180,7 +181,7 @@ class Runnable(Summarised):
 
         Examples
         --------
-        >>> import headrace as hr
+        >>> import headrace as hr, pyarrow as pa
         >>> table = pa.table({"ts": [1, 2, 61], "k": ["a", "a", "b"]})
         >>> counts = hr.stream(table, event_time="ts").key_by("k").window(60).aggregate(n=hr.count())
         >>> with counts.start(threads=2, mode="sn") as run:
@@ -200,7 +201,7 @@ class Runnable(Summarised):
 
         Examples
         --------
-        >>> import headrace as hr
+        >>> import headrace as hr, pyarrow as pa
         >>> hr.stream(pa.table({"ts": [1, 2]}), event_time="ts").to_arrow(threads=2).num_rows
         2
         """
@@ -215,7 +216,7 @@ class Runnable(Summarised):
 
         Examples
         --------
-        >>> import headrace as hr
+        >>> import headrace as hr, pyarrow as pa
         >>> hr.stream(pa.table({"ts": [1, 2]}), event_time="ts").to_pandas().shape
         (2, 1)
         """

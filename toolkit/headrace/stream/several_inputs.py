@@ -100,7 +100,7 @@ def inputs(*streams: KeyedStream | Stream) -> KeyedInputs:
 
     Examples
     --------
-    >>> import headrace as hr
+    >>> import headrace as hr, pyarrow as pa
     >>> def update(state, t, emit):
     ...     if t.input == 0:
     ...         state.sold += t.amount

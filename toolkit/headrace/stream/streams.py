@@ -48,7 +48,7 @@ class Stream(Runnable):
 
         Examples
         --------
-        >>> import headrace as hr
+        >>> import headrace as hr, pyarrow as pa
         >>> s = hr.stream(pa.table({"ts": [1, 2], "a": [2, 3]}), event_time="ts")
         >>> s.filter(hr.col("a") > 2).to_arrow().to_pydict()
         {'ts': [2], 'a': [3]}
@@ -78,7 +78,7 @@ class Stream(Runnable):
 
         Examples
         --------
-        >>> import headrace as hr
+        >>> import headrace as hr, pyarrow as pa
         >>> s = hr.stream(pa.table({"ts": [1], "a": [2], "b": [3]}), event_time="ts")
         >>> s.select("ts", total=hr.col("a") + hr.col("b")).to_arrow().to_pydict()
         {'ts': [1], 'total': [5]}
@@ -113,7 +113,7 @@ class Stream(Runnable):
 
         Examples
         --------
-        >>> import headrace as hr
+        >>> import headrace as hr, pyarrow as pa
         >>> def add(t, emit):
         ...     emit(total=t.a + t.b)
         >>> s = hr.stream(pa.table({"ts": [1], "a": [2], "b": [3]}), event_time="ts")
@@ -136,7 +136,7 @@ class Stream(Runnable):
 
         Examples
         --------
-        >>> import headrace as hr
+        >>> import headrace as hr, pyarrow as pa
         >>> def halves(t, emit):
         ...     for half in range(2):
         ...         emit(half=half)
@@ -162,7 +162,7 @@ class Stream(Runnable):
 
         Examples
         --------
-        >>> import headrace as hr
+        >>> import headrace as hr, pyarrow as pa
         >>> a, b = (hr.stream(pa.table({"ts": ts}), event_time="ts") for ts in ([1, 4], [2, 3]))
         >>> a.union(b).to_arrow().to_pydict()
         {'ts': [1, 2, 3, 4]}
@@ -189,7 +189,7 @@ class Stream(Runnable):
 
         Examples
         --------
-        >>> import headrace as hr
+        >>> import headrace as hr, pyarrow as pa
         >>> early, late = (pa.table({"ts": [ts]}) for ts in (1, 2))
         >>> hr.stream([late, early], event_time="ts").forward().to_arrow(threads=2).to_pydict()
         {'ts': [1, 2]}
@@ -218,7 +218,7 @@ class Stream(Runnable):
 
         Examples
         --------
-        >>> import headrace as hr
+        >>> import headrace as hr, pyarrow as pa
         >>> flights = pa.table({"ts": [1, 2], "origin": ["JFK", "LGA"], "dest": ["LAX", "JFK"]})
         >>> airports = hr.stream(flights, event_time="ts").key_by(airport=("origin", "dest"))
         >>> airports.window(10).aggregate(n=hr.count()).to_arrow().to_pydict()
@@ -312,7 +312,7 @@ class Stream(Runnable):
 
         Examples
         --------
-        >>> import headrace as hr
+        >>> import headrace as hr, pyarrow as pa
         >>> orders = hr.stream(pa.table({"ts": [1, 4], "id": ["a", "b"], "price": [3, 5]}), event_time="ts")
         >>> paid = hr.stream(pa.table({"ts": [2, 9], "id": ["a", "b"], "by": ["card", "cash"]}), event_time="ts")
         >>> orders.join(paid, within=10, on="id").to_arrow().to_pylist()
@@ -377,7 +377,7 @@ class Stream(Runnable):
 
         Examples
         --------
-        >>> import headrace as hr
+        >>> import headrace as hr, pyarrow as pa
         >>> accounts = hr.table("accounts", columns={"balance": "int64"}, rows=3, first={"balance": 10})
         >>> def transfer(e, t):
         ...     if accounts[e.source].balance < e.amount:
@@ -413,7 +413,7 @@ class Stream(Runnable):
 
         Examples
         --------
-        >>> import headrace as hr
+        >>> import headrace as hr, pyarrow as pa
         >>> clicks = pa.table({"ts": [1, 2, 5, 9], "user": [7, 8, 7, 8]})
         >>> def gap(state, t, emit):
         ...     if state.seen:
@@ -459,7 +459,7 @@ class Stream(Runnable):
 
         Examples
         --------
-        >>> import headrace as hr
+        >>> import headrace as hr, pyarrow as pa
         >>> from headrace.plan import StreamType
         >>> class Numbered:
         ...     "Gives each tuple its number in the stream."

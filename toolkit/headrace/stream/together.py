@@ -97,7 +97,7 @@ def together(**streams: Stream) -> Together:
 
     Examples
     --------
-    >>> import headrace as hr
+    >>> import headrace as hr, pyarrow as pa
     >>> posts = hr.stream(pa.table({"ts": [1, 2, 61], "user": ["a", "b", "a"]}), event_time="ts")
     >>> counts = posts.key_by("user").window(60).aggregate("counts", n=hr.count())
     >>> found = hr.together(counts=counts, often=counts.filter(hr.col("n") > 1), posts=posts).to_arrow(threads=2)

@@ -65,7 +65,7 @@ class KeyedStream(Summarised, Generic[S]):
 
         Examples
         --------
-        >>> import headrace as hr, datetime as dt
+        >>> import headrace as hr, pyarrow as pa, datetime as dt
         >>> hours = pa.array([dt.datetime(2026, 3, 29, hour) for hour in range(24)], pa.timestamp("us", "UTC"))
         >>> days = hr.stream(pa.table({"ts": hours}), event_time="ts").window("1d", zone="Europe/Paris")
         >>> [(str(row["ts"]), row["n"]) for row in days.aggregate(n=hr.count()).to_arrow().to_pylist()]
@@ -103,7 +103,7 @@ class WindowedStream(Summarised, Generic[S]):
 
         Examples
         --------
-        >>> import headrace as hr
+        >>> import headrace as hr, pyarrow as pa
         >>> table = pa.table({"ts": [1, 2, 61], "tags": [["a", "b"], ["a"], []]})
         >>> tags = hr.stream(table, event_time="ts").key_by(tag=hr.each("tags")).window(60)
         >>> tags.aggregate(n=hr.count()).to_arrow().to_pydict()

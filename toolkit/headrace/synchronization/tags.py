@@ -134,7 +134,7 @@ def every(duration: Duration) -> Every:
 
     Examples
     --------
-    >>> import headrace as hr
+    >>> import headrace as hr, pyarrow as pa
     >>> def add(state, e, emit):
     ...     state.sum += e.x
     >>> def close(state, e, emit):

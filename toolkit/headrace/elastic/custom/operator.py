@@ -226,7 +226,7 @@ def operator(
 
     Examples
     --------
-    >>> import headrace as hr
+    >>> import headrace as hr, pyarrow as pa
     >>> def update(state, t, emit):
     ...     if t.chars > state.chars:
     ...         state.chars = t.chars
