@@ -92,3 +92,15 @@ def test_example_every_principle_can_be_seen_to_fail(monkeypatch):
     monkeypatch.setattr(eventwindow, "PROGRAM", forgets)
     rows = dgs_effort._principles(eventwindow, tiny=True)
     assert [(row.value, row.baseline, row.reached) for row in rows] == [(0.0, 2.0, False), (1.0, 2.0, False), (0.0, 2.0, False)]
+    assert rows[0].note == "paper's Table 1 yes: Flink, Timely, Flumina"
+
+
+def test_example_what_the_papers_table_says_of_other_systems():
+    """Section 4.5: by hand Flink gives up all three for page views, Timely the second alone."""
+    said = [dgs_effort._quoted("pageview", number) for number in range(3)]
+    assert said == [
+        "paper's Table 1 yes: Flink, Timely, Timely by hand, Flumina; no: Flink by hand",
+        "paper's Table 1 yes: Flink, Timely, Flumina; no: Flink by hand, Timely by hand",
+        "paper's Table 1 yes: Flink, Timely, Timely by hand, Flumina; no: Flink by hand",
+    ]
+    assert dgs_effort._quoted("outlier", 0) == "not in the paper's Table 1"

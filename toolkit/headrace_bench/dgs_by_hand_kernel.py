@@ -81,7 +81,8 @@ def frauds_by_hand(me, threads, words, ends, value, unused, rare, rare_unused, i
 
 @kernel
 def joined_by_hand(me, threads, words, ends, page, user, rare, rare_info, info, rounds, out):
-    """One thread's views, of all pages; before number ``ends[turn]`` of them page ``rare[turn]`` changes. How many results."""
+    """One thread's views, of all pages; before number ``ends[turn]`` of them page ``rare[turn]`` changes, for which all threads
+    meet, whatever page it is. How many results."""
     count, at = 0, 0
     for turn in range(ends.size + 1):
         end = ends[turn] if turn < ends.size else page.size

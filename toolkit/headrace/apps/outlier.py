@@ -8,6 +8,10 @@ joined model of the last request, not what one worker has seen since: so they do
 A connection's score is how many of its attributes are unusual: a protocol, service or flag that not one in `RARE` has; a
 duration or number of bytes more than `DEVIATIONS` standard deviations from the mean, on a logarithmic scale in sixteenths
 of a bit. Counts and sums are integers, so no order of adding matters.
+
+A connection is known by its `row`, which no other one may have: candidates are kept by it, so of two with one row a worker
+that has both would keep the second, and two workers with one each would join them to one of them. `headrace run` numbers the
+rows of its file; who calls `program` numbers them himself, through all streams.
 """
 
 import headrace as hr
@@ -159,7 +163,7 @@ def merge(into, other):
 
 
 def program(slice: Duration = "10min") -> Program:
-    """Make the program for requests at the ends of slices of this length."""
+    """Make the program for requests at the ends of slices of this length; no two connections may have the same `row`."""
     counts = hr.map_of("string", hr.array("int64", len(TEXTS)))
     return hr.program(
         name="outlier",
