@@ -25,6 +25,21 @@ def presorted(is_barrier, x, rounds, sums):
 
 
 @kernel
+def trivial(is_barrier, x, sums):
+    """The same of values that cost nothing. How many sums."""
+    total = np.int64(0)
+    count = 0
+    for i in range(x.size):
+        if is_barrier[i]:
+            sums[count] = total
+            count += 1
+            total = 0
+        else:
+            total += x[i]
+    return count
+
+
+@kernel
 def merging(ts, x, first, barriers, rounds, sums):
     """The same of inputs ``ts[first[s] : first[s + 1]]`` and barriers, which it merges. How many sums."""
     streams = first.size - 1
@@ -45,4 +60,4 @@ def merging(ts, x, first, barriers, rounds, sums):
     return barriers.size
 
 
-__all__ = ["merging", "presorted", "steps"]
+__all__ = ["merging", "presorted", "steps", "trivial"]

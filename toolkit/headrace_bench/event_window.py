@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import headrace as hr
 from headrace_bench.transacting import rounds_of
 
@@ -51,15 +53,22 @@ def merge(into, other):
     into.sum += other.sum
 
 
+def add_alone(state, e, emit):
+    state.sum += e.x
+
+
+SAME: dict[str, Any] = {
+    "depends": [("barrier", "barrier"), ("barrier", "value")],
+    "state": {"sum": "int64"},
+    "emits": {"sum": "int64"},
+    "fork": split,
+    "join": merge,
+}
 WINDOW = hr.program(
-    tags={"value": {"x": "int64", "rounds": "int64"}, "barrier": {}},
-    depends=[("barrier", "barrier"), ("barrier", "value")],
-    state={"sum": "int64"},
-    emits={"sum": "int64"},
-    update={"value": add, "barrier": close},
-    fork=split,
-    join=merge,
+    tags={"value": {"x": "int64", "rounds": "int64"}, "barrier": {}}, update={"value": add, "barrier": close}, **SAME
 )
+TRIVIAL = hr.program(tags={"value": {"x": "int64"}, "barrier": {}}, update={"value": add_alone, "barrier": close}, **SAME)
+"""The same of values that are added, and nothing else."""
 
 
-__all__ = ["STREAMS", "WINDOW", "rounds_for", "worked"]
+__all__ = ["STREAMS", "TRIVIAL", "WINDOW", "rounds_for", "worked"]
