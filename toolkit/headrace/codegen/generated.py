@@ -65,6 +65,11 @@ class GeneratedFunction:
         return bool(_MAY_RAISE.search("\n".join(line.partition("  # ")[0] for line in self.source.splitlines())))
 
     @property
+    def uses_containers(self) -> bool:
+        """Whether it calls what works on a list, a set, a map or an array, of a state or its own, or orders strings."""
+        return any("headrace.codegen.containers" in line for line in self.imports)
+
+    @property
     def preamble(self) -> str:
         """The imports as text."""
         return "\n".join(self.imports) + "\n"

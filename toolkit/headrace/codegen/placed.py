@@ -37,7 +37,7 @@ def words_of(state: State) -> int:
     return sum(cells_of(field.kind) for field in state.values())
 
 
-def cell(kind: str, place: str) -> str:
+def cell(kind: str, place: str, arena: str = "s.arena") -> str:
     """The text of a word, in the array that has it as it is.
 
     Examples
@@ -46,12 +46,16 @@ def cell(kind: str, place: str) -> str:
     's.arena_f[k + 1]'
     """
     if kind == "float64":
-        return f"s.arena_f[{place}]"
-    return f"s.arena_h[2 * ({place})]" if kind == "float32" else f"s.arena[{place}]"
+        return f"{arena}_f[{place}]"
+    return f"{arena}_h[2 * ({place})]" if kind == "float32" else f"{arena}[{place}]"
 
 
-def bindings(state: State, k: str = "k", owner: str = "owner") -> dict[str, Binding]:
-    """What the fields of a state stand for in a function, with these names of its place and its owner's free lists."""
+def bindings(state: State, k: str = "k", owner: str = "owner", arena: str = "s.arena") -> dict[str, Binding]:
+    """What the fields of a state stand for in a function, with these names of its place and its owner's free lists.
+
+    Its numbers are in the words of `arena`, in whose place a kernel may have an array of its own; containers are in those
+    of ``s.arena``.
+    """
     fields: dict[str, Binding] = {}
     for name, offset in offsets(state).items():
         kind = state[name].kind
@@ -61,7 +65,7 @@ def bindings(state: State, k: str = "k", owner: str = "owner") -> dict[str, Bind
         known = scalar(kind)
         assert known is not None
         seen = known.in_functions
-        place = cell(seen, f"{k} + {offset}")
+        place = cell(seen, f"{k} + {offset}", arena)
         value = f"{place} != 0" if seen == "bool" else f"np.float64({place})" if seen == "float32" else place
         fields[name] = FieldBinding(value, place, kind if kind in ("string", "bool") or seen == kind else seen)
     return fields
@@ -116,6 +120,22 @@ def ending(state: State, k: str = "k", owner: str = "owner") -> list[str]:
         if is_grown(state[name].kind)
     ]
     return [*lines, f"for word in range({k}, {k} + {words_of(state)}):", "    s.arena[word] = 0"]
+
+
+def word_kinds(state: State) -> dict[str, str]:
+    """Field -> what its word is, int64, float64 or float32, of those that are no containers.
+
+    Examples
+    --------
+    >>> word_kinds({"n": StateField("bool", False), "last": StateField("float64", 0.0)})
+    {'n': 'int64', 'last': 'float64'}
+    """
+    found = {}
+    for name, field in state.items():
+        known = scalar(field.kind) if isinstance(field.kind, str) else None
+        if known is not None:
+            found[name] = known.in_functions if known.in_functions in ("float64", "float32") else "int64"
+    return found
 
 
 def is_grown(kind: Kind) -> bool:

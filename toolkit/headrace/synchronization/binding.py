@@ -6,6 +6,7 @@ words of an arena (`codegen.placed`), one for each node of the plan.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,16 +26,20 @@ from headrace.codegen.capture import CapturedFunction, capture
 from headrace.codegen.containers.places import seen_as
 from headrace.codegen.functions import GeneratedFunction, specialise
 from headrace.codegen.kinds import Kind
-from headrace.codegen.placed import bindings
+from headrace.codegen.placed import bindings, word_kinds, words_of
 from headrace.codegen.state import StateField
 from headrace.egress.containers import holds_text
 from headrace.memory.arena import CLASSES, HEAD
 from headrace.synchronization.definition import Definition
-from headrace.synchronization.emissions import completed, fields_left_out, flag_of
+from headrace.synchronization.emissions import completed, emits_nothing, fields_left_out, flag_of
 from headrace.synchronization.tags import Tag
 
-EVENT_WORDS = ("me", "c", "o", "s", "l", "k", "owner", "i", "row", "at", "ts")
-"""Parameters of an update: the state at `k`, whose free lists begin at `owner`; row `row` of input `i`, at `at` of its chunk."""
+EVENT_WORDS = ("me", "c", "o", "s", "l", "a", "a_f", "a_h", "k", "owner", "i", "row", "at", "ts")
+"""Parameters of an update, of which it has those that it uses: the state at `k`, its numbers in the words of `a`, which `a_f`
+and `a_h` have as float64 and as float32, its containers in those of ``s.arena``, whose free lists begin at `owner`; row `row`
+of input `i`, at `at` of its chunk."""
+MOST_LOCAL_WORDS = 64
+"""Of a state, up to which its numbers may be kept in locals."""
 FORK_WORDS = ("me", "c", "s", "l", "k", "owner", "k_left", "owner_left", "k_right", "owner_right", "left", "right")
 JOIN_WORDS = ("me", "c", "s", "l", "k", "owner", "k_other", "owner_other")
 TYPED_JOIN_WORDS = FORK_WORDS[:-2]
@@ -63,11 +68,23 @@ class Column:
 
 @dataclass
 class BoundTag:
-    """A tag, and its update rewritten: by the number of the state's type, for those that may process it."""
+    """A tag, and its update rewritten: by the number of the state's type, for those that may process it.
+
+    Parameters
+    ----------
+    tag : Tag
+    updates : dict
+    columns : tuple of Column
+        That updates read.
+    in_numbers : dict
+        By the number of the state's type, what its update may change is numbers of the state and nothing else: these fields.
+        It can be done again from the same numbers.
+    """
 
     tag: Tag
     updates: dict[int, GeneratedFunction]
     columns: tuple[Column, ...]
+    in_numbers: dict[int, tuple[str, ...]]
 
 
 @dataclass
@@ -240,13 +257,13 @@ def _bind_tag(
 
     types = list(program.types.values())
 
-    def write(of: int, values: tuple[str, ...]) -> GeneratedFunction:
+    def write(of: int, parameters: tuple[str, ...]) -> GeneratedFunction:
         return specialise(
             updates[of],
             name=f"user_{number}" if len(types) == 1 else f"user_{number}_{of}",
             arguments=("state", "e", "emit"),
-            bindings={"state": bindings(types[of]), "e": fields},
-            parameters=(*EVENT_WORDS, *values),
+            bindings={"state": bindings(types[of], arena="a"), "e": fields},
+            parameters=parameters,
             emits=emits,
             emit=f"give(me, c, o, l, i, row, ts{places})",
             # One that emits is too large for LLVM to copy it to the loop over rows by itself, and the call, with all that an
@@ -255,13 +272,34 @@ def _bind_tag(
             **options,
         )
 
-    everything = tuple(f"{part}_{column.name}" for column in columns for part in ("c", "m"))
-    read = {name for of in updates for name in write(of, everything).reads.get("e", ())}
+    everything = (*EVENT_WORDS, *(f"{part}_{column.name}" for column in columns for part in ("c", "m")))
+    first = {of: write(of, everything) for of in updates}
+    read = {name for one in first.values() for name in one.reads.get("e", ())}
     if program.is_by_entry(tag.name):
         read.add(tag.by or "")
     used = tuple(column for column in columns if column.name in read)
-    given = tuple(f"{part}_{column.name}" for column in used for part in ("c", "m"))
-    return BoundTag(tag, {of: write(of, given) for of in updates}, used)
+    in_numbers = {
+        of: own for of, one in first.items() if (own := _numbers_of(types[of], one, updates[of])) is not None
+    }
+    # Numba knows no calls of more than 30 arguments, and each takes time to compile.
+    return BoundTag(tag, {of: write(of, _used(one, everything)) for of, one in first.items()}, used, in_numbers)
+
+
+def _used(function: GeneratedFunction, parameters: Sequence[str]) -> tuple[str, ...]:
+    """The parameters that a function has a use for."""
+    named = {node.id for node in ast.walk(ast.parse(function.source)) if isinstance(node, ast.Name)}
+    return tuple(name for name in parameters if name in named)
+
+
+def _numbers_of(
+    state: Mapping[str, StateField], function: GeneratedFunction, update: CapturedFunction
+) -> tuple[str, ...] | None:
+    """The fields that an update reads or assigns, if they are numbers and it changes nothing else, and a second call with the
+    same numbers does the same."""
+    fields = {*function.reads.get("state", ()), *function.writes.get("state", ())}
+    if function.impure or function.uses_containers or words_of(state) > MOST_LOCAL_WORDS:
+        return None
+    return tuple(sorted(fields)) if fields <= {*word_kinds(state)} and emits_nothing(update) else None
 
 
 def _membership(program: Definition, side: str) -> Membership:

@@ -25,6 +25,11 @@ def fields_left_out(functions: Iterable[CapturedFunction], emits: Mapping[str, K
     return tuple(name for name in emits if name in absent)
 
 
+def emits_nothing(function: CapturedFunction) -> bool:
+    """Whether neither an update nor a helper of it has an emission."""
+    return next(_all_emissions(function, frozenset(function.parameters[-1:])), None) is None
+
+
 def flag_of(name: str) -> str:
     """The name of the flag of a field, which no field can have."""
     return f"{name} is null"
@@ -96,4 +101,4 @@ def _absent(call: ast.Call, emits: Mapping[str, Kind]) -> list[str]:
     return [name for name in list(emits)[len(call.args) :] if name not in named]
 
 
-__all__ = ["completed", "fields_left_out", "flag_of"]
+__all__ = ["completed", "emits_nothing", "fields_left_out", "flag_of"]

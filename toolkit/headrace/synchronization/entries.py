@@ -154,6 +154,7 @@ _RUN = """
 @kernel
 def run_entry_{number}(me, c, o, x, s, l, n, i, first, last):
     k, owner = s.entry_places[n], entry_owner(s, n)
+    a, a_f, a_h = s.arena, s.arena_f, s.arena_h
     together = take_roles(c, s, n)
     moved = np.int64(0)
     row = first

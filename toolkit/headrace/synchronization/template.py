@@ -16,12 +16,11 @@ Fields of the bundle ``s``::
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from headrace.codegen.bindings import TEMPORARIES
-from headrace.codegen.functions import GeneratedFunction
 from headrace.codegen.kinds import MapOf, SetOf, width_of
-from headrace.codegen.placed import beginning, ending, is_grown, offsets, words_of
+from headrace.codegen.placed import beginning, cell, ending, is_grown, offsets, word_kinds, words_of
 from headrace.codegen.state import StateField
 from headrace.codegen.text import indent
 from headrace.memory.arena import CLASSES, HEAD
@@ -35,6 +34,7 @@ from headrace.ingress.store import CHUNK, TS
 from headrace.ingress.store_kernel import entry_of, place_of, validity_at, values_at
 from headrace.memory.arena import release
 from headrace.memory.atomics import view_f64, view_i64, view_u8
+from headrace.memory.local_words import local_f32, local_f64, local_i64
 from headrace.references import SOURCE_SHIFT
 from headrace.synchronization.parts_kernel import part_of_text, part_of_word
 from headrace.memory.arena import COUNT as ENTRIES
@@ -91,11 +91,7 @@ def state_bytes_of{of}(s, k):
 
 """
 
-_RUN = """
-@kernel
-def run_{number}(me, c, o, x, s, l, n, i, first, last):
-    k, owner = s.places[n], n * {classes}
-    row = first
+_ROWS = """    row = first
     while row < last:
         entry, at = entry_of(row, c.given[i, WIDTH]), place_of(row)
         end = min(last, row + CHUNK - at)
@@ -103,13 +99,44 @@ def run_{number}(me, c, o, x, s, l, n, i, first, last):
 {columns}
         while row < end:
             ts = times[at]
-            l[POSITION] = row
-            l[COUNT] = 0
-            {update}({arguments})
+{begin}            {update}({arguments})
             row += 1
             at += 1
+"""
+
+_RUN = """
+@kernel
+def run_{number}(me, c, o, x, s, l, n, i, first, last):
+{quickly}    k, owner = s.places[n], n * {classes}
+    a, a_f, a_h = s.arena, s.arena_f, s.arena_h
+{rows}    return np.int64(0)
+
+"""
+
+_BEGIN = """            l[POSITION] = row
+            l[COUNT] = 0
+"""
+
+_IN_LOCALS = """
+@kernel
+def run_in_locals_{number}(me, c, o, x, s, l, n, i, first, last):
+    # Numbers of the state are in registers, and nothing is written until all rows are through: if one fails nothing happened.
+    place, k, owner = s.places[n], 0, n * {classes}
+    a, a_f, a_h = {arrays}
+{load}
+{rows}{store}
     return np.int64(0)
 
+"""
+
+_QUICKLY = """    is_done = False
+    try:
+        run_in_locals_{number}(me, c, o, x, s, l, n, i, first, last)
+        is_done = True
+    except Exception:
+        is_done = False  # done again, row by row in the state, to fail where it failed and leave what it left
+    if is_done:
+        return np.int64(0)
 """
 
 _FORK = """
@@ -228,9 +255,9 @@ def generate(bound: Bound) -> str:
         if one.tag.name in bound.by_entry:
             calls.append(f"if tag == {len(bound.tags) + number}:")
             calls.append(f"    return run_entry_{number}(me, c, o, x, s, l, n, i, first, last)")
-        for of, update in one.updates.items():
+        for of in one.updates:
             name = f"{number}_{of}" if is_typed else f"{number}"
-            text += _run_text(name, one, update, bound.columns_at(number))
+            text += _run_text(name, one, of, types[of], bound.columns_at(number))
             calls.append(f"if tag == {number} and s.types[n] == {of}:" if is_typed else f"if tag == {number}:")
             calls.append(f"    return run_{name}(me, c, o, x, s, l, n, i, first, last)")
     for one in bound.forks:
@@ -257,14 +284,42 @@ def _forks_text(bound: Bound) -> str:
     return _TYPED_FORKS.format(classes=CLASSES, forks=indent(forks, 1).rstrip("\n"), joins=indent(joins, 1).rstrip("\n"))
 
 
-def _run_text(name: str, one: BoundTag, update: GeneratedFunction, first_column: int) -> str:
-    return "\n" + update.preamble + update.source + "\n\n" + _RUN.format(
-        number=name,
-        update=f"user_{name}",
-        classes=CLASSES,
-        columns=_columns_text(one, first_column),
-        arguments=", ".join(update.parameters),
-    )
+def _run_text(name: str, one: BoundTag, of: int, state: Mapping[str, StateField], first_column: int) -> str:
+    """An update, and the loop over rows of its tag; where it may be, one in locals beside it."""
+    update = one.updates[of]
+    parts = {"number": name, "classes": CLASSES}
+    rows = {
+        "update": f"user_{name}",
+        "columns": _columns_text(one, first_column),
+        "arguments": ", ".join(update.parameters),
+    }
+    text = "\n" + update.preamble + update.source + "\n\n"
+    fields = one.in_numbers.get(of, ())
+    if fields:
+        text += _IN_LOCALS.format(
+            **parts, **_locals_text(state, fields, update.writes.get("state", ())), rows=_ROWS.format(**rows, begin="")
+        )
+    quickly = _QUICKLY.format(number=name) if fields else ""
+    return text + _RUN.format(**parts, quickly=quickly, rows=_ROWS.format(**rows, begin=_BEGIN))
+
+
+def _locals_text(state: Mapping[str, StateField], fields: Iterable[str], written: Collection[str]) -> dict[str, str]:
+    """The arrays in whose words numbers of a state are kept, and how these get there and back."""
+    at, kinds, count = offsets(state), word_kinds(state), words_of(state)
+    found = {kinds[name] for name in fields}
+    arrays = [
+        f"local_i64({count})" if "int64" in found else "s.arena",
+        f"local_f64({count})" if "float64" in found else "s.arena_f",
+        f"local_f32({2 * count})" if "float32" in found else "s.arena_h",
+    ]
+    pairs = {name: (cell(kinds[name], f"k + {at[name]}", "a"), cell(kinds[name], f"place + {at[name]}")) for name in fields}
+    load = [f"{here} = {there}" for here, there in pairs.values()]
+    store = [f"{there} = {here}" for name, (here, there) in pairs.items() if name in written]
+    return {
+        "arrays": ", ".join(arrays),
+        "load": indent("\n".join(load), 1).rstrip("\n"),
+        "store": indent("\n".join(store or ["pass"]), 1).rstrip("\n"),
+    }
 
 
 def _columns_text(one: BoundTag, first_column: int) -> str:
