@@ -15,7 +15,7 @@ from headrace.ingress.keys import KeyDictionary
 from headrace.ingress.sorting import argsort
 from headrace.ingress.times import restore_times
 from headrace.kernel import compile_now
-from headrace.synchronization.order_kernel import DIGIT, put_in_order
+from headrace.synchronization.order_kernel import DIGIT, MOST_RUNS, put_in_order
 
 
 class ProgramResults:
@@ -42,13 +42,14 @@ class ProgramResults:
         self.reads_b_and_c = is_ordered
         self._are_floats = [str(kind).startswith("float") for kind in emits.values()]
         self._scratch, self._counts = np.empty(1 << 12, np.int64), np.zeros(1 << DIGIT, np.int64)
+        self._starts = np.zeros(MOST_RUNS, np.int64)
         self._optional = [list(emits).index(name) for name in optional]
 
     def compile(self) -> None:
         if self._texts is not None:
             self._texts.compile_results()
         few = np.zeros(1, np.int64)
-        compile_now(put_in_order, (few, few, few, few, few, self._counts))
+        compile_now(put_in_order, (few, few, few, few, few, self._counts, self._starts))
 
     def _order(self, records: Records) -> np.ndarray:
         """The places of the records, in the order of events."""
@@ -57,7 +58,7 @@ class ProgramResults:
         if count > len(self._scratch):
             self._scratch = np.empty(2 * count, np.int64)
         primary, a, b, _, _ = records.given
-        if put_in_order(primary, a, b, places, self._scratch[:count], self._counts):
+        if put_in_order(primary, a, b, places, self._scratch[:count], self._counts, self._starts):
             return places
         order = argsort(records.primary, records.a, records.b)
         return order if records.index is None else records.index.take(order)
