@@ -190,9 +190,10 @@ NOT_EARLY = (LOOP, "        install(c, row)\n        planned += 1\n",
              "        planned += 1\n")  # fmt: skip
 IN_TWO_STEPS = (
     TREE,
-    "        run_rows(me, c, o, x, s, l, n, tag, i, begin, end)\n",
-    "        for row in range(begin, end):\n            find_row(c, s, n, me, tag != number)\n            cut()\n"
-    "            write_row(o, s, l, n, me, i, row)\n",
+    "    run_rows(me, c, o, x, s, l, n, tag, i, pieces)\n",
+    "    for piece in range(PIECE, PIECE + PIECE_WORDS * pieces, PIECE_WORDS):\n"
+    "        for row in range(l[piece], l[piece + 1]):\n"
+    "            find_row(c, s, n, me, tag != number)\n            cut()\n            write_row(o, s, l, n, me, i, row)\n",
 )
 """Others may run between what an update reads of its state and what it writes."""
 
@@ -201,7 +202,7 @@ CONSTANTS = {
     "AT": 5, "COUNTED": 6, "WAKE_AT": 7, "QUEUE_CELLS": 8, "MERGED": 2, "INPUT_CELLS": 3, "FEW": 1, "BLOCK": 2,
     "LEAF_LOOKS": 0,  # a pause stands for a wait until something changes, and these end by themselves
     "STATE": 0,  # of a node; workers' meters have another one, which nobody reads here
-    "CAPACITY": 4, "RUNS": 4, "ROWS_AT_A_TIME": 2, "LEAST_LEAVE": 2, "SPAN": 6, "MOST_RESULTS": 4,
+    "CAPACITY": 4, "RUNS": 4, "ROWS_AT_A_TIME": 2, "LEAST_LEAVE": 2, "SPAN": 6, "MOST_RESULTS": 4, "PIECES": 2,
 }  # fmt: skip
 
 
@@ -309,7 +310,7 @@ def case(
         )  # fmt: skip
         x = [[times] for times in s.kept]
         threads_ = [k.feed(c, i, s, heartbeat) for i in range(len(inputs))]
-        threads_ += [k.run_worker(me, c, o, x, s, [0] * 20) for me in range(workers)]
+        threads_ += [k.run_worker(me, c, o, x, s, [0] * (k.PIECE + k.PIECE_WORDS * (k.PIECES + 1))) for me in range(workers)]
         threads_.append(k.collect(c, o, s))
         if replans:
             threads_.append(k.replan(c, s, replans))

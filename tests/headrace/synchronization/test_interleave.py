@@ -46,7 +46,7 @@ CASES = {
     ], {"heartbeat": 3}),
     "a full mailbox": ("vv", node("v0"), [[(t, "v0") for t in range(7)]], {"workers": 1}),
     "a mailbox emptied at once": ("vv", node("v0"), [[(t, "v0") for t in range(7)]], {
-        "workers": 1, "constants": {"ROWS_AT_A_TIME": 4},
+        "workers": 1, "constants": {"ROWS_AT_A_TIME": 4, "PIECES": 4},
     }),
     "threads change": (*WINDOW, THREE, {"workers": 3, "threads": [1, 3, 1, 2], "plan_at": [1, 3, 5]}),
     "a change at the end": (*WINDOW, THREE, {"threads": [2, 1], "plan_at": [99]}),
@@ -172,8 +172,11 @@ PLANTED = {
     ),
     "what is processed is more than may be": (
         "two at a time", ROWS, SC,
-        (TREE, "        end = rows_below(c, x, i, begin, min(run_end, begin + ROWS_AT_A_TIME - total), limit_ts, limit_place)\n",
-         "        end = min(run_end, begin + ROWS_AT_A_TIME - total)\n"),
+        (TREE, "            end = rows_below(c, x, i, begin, end, limit_ts, limit_place)\n", "            pass\n"),
+    ),
+    "a run goes whole before one that waits": (
+        "full mailboxes", ROWS, SC,
+        (TREE, "is_run_below(c, i, run_of(q, head + 1), limit_ts, limit_place)", "True"),
     ),
     "nobody looks again before waiting for room": (
         "a full mailbox", ASLEEP, SC,

@@ -44,6 +44,7 @@ Running:
 ``binding``           what names stand for in kernels, and the rewritten functions
 ``emissions``         what an emission leaves out
 ``template``          the text of one program's kernels
+``pieces``            its loop over events
 ``entries``           its part that hands entries of keyed maps over one by one
 ``build``             that text, and the loop that calls it
 ``section``           a program at run time

@@ -8,7 +8,7 @@ from headrace.synchronization import plan_kernel, tree_kernel
 from headrace.synchronization.words import PROGRAM
 
 _KERNEL = "from headrace.codegen.modules import compiled as kernel"
-_RUNS = "me, c, o, x, s, l, n, tag, i, first, last"
+_RUNS = "me, c, o, x, s, l, n, tag, i, pieces"
 _TURNS = "me, c, s, l, n, left, right"
 ENTRIES = (
     Entry("run_rows", _RUNS, f"return np.int64(update_rows({_RUNS}))"),

@@ -26,6 +26,7 @@ from headrace.codegen.placed import offsets, words_of
 from headrace.codegen.text import indent
 from headrace.memory.arena import CLASSES
 from headrace.synchronization.binding import Bound, BoundTag
+from headrace.synchronization.pieces import rows_text
 
 IMPORTS = """
 from headrace.memory.atomics import CELL
@@ -152,33 +153,22 @@ if s.arena[k + {offset} + ENTRIES] == 1 and map_find(s.arena, s.arena, k + {offs
 
 _RUN = """
 @kernel
-def run_entry_{number}(me, c, o, x, s, l, n, i, first, last):
+def run_entry_{number}(me, c, o, x, s, l, n, i, pieces):
     k, owner = s.entry_places[n], entry_owner(s, n)
     a, a_f, a_h = s.arena, s.arena_f, s.arena_h
     together = take_roles(c, s, n)
     moved = np.int64(0)
-    row = first
-    while row < last:
-        entry, at = entry_of(row, c.given[i, WIDTH]), place_of(row)
-        end = min(last, row + CHUNK - at)
-        times = view_i64(x[i, entry + TS], CHUNK)
-{columns}
-        while row < end:
-            ts = times[at]
-            key = np.int64(c_{by}[at])
-            l[POSITION] = row
-            l[COUNT] = 0
-            moved += entry_up(me, c, s, l, n, key)
-            user_{number}({arguments})
-{alone}
-            moved += entry_down(me, c, s, l, n, key)
-            row += 1
-            at += 1
-    c.work[n, COPIED] += moved
+{rows}    c.work[n, COPIED] += moved
     c.work[n, SPARED] += max(0, 2 * together - moved)
     return np.int64(0)
 
 """
+
+_EACH = """key = np.int64(c_{by}[at])
+moved += entry_up(me, c, s, l, n, key)
+user_{number}({arguments})
+{alone}
+moved += entry_down(me, c, s, l, n, key)"""
 
 
 def entries_text(bound: Bound, temporaries: int) -> str:
@@ -209,13 +199,8 @@ def entries_text(bound: Bound, temporaries: int) -> str:
 def run_entry_text(bound: Bound, number: int, one: BoundTag, columns: str) -> str:
     """Write the loop over events of a tag that take the entries of their own key."""
     alone = "\n".join(_ALONE.format(offset=offset, width=width) for offset, width in _fields(bound))
-    return _RUN.format(
-        number=number,
-        by=one.tag.by,
-        columns=columns,
-        arguments=", ".join(one.updates[0].parameters),
-        alone=indent(alone, 3).rstrip("\n"),
-    )
+    each = _EACH.format(number=number, by=one.tag.by, arguments=", ".join(one.updates[0].parameters), alone=alone)
+    return _RUN.format(number=number, rows=rows_text(columns, each))
 
 
 def _fields(bound: Bound) -> list[tuple[int, int]]:

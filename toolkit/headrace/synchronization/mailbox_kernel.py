@@ -428,6 +428,12 @@ def rows_below(c, x, i, row, end, limit_ts, limit_place):
 
 
 @kernel
+def is_run_below(c, i, run, limit_ts, limit_place):
+    """Whether the rank of a run's first event is below a limit: then so are those of all runs before it in the queue."""
+    return is_below(c.runs[run + FIRST_TS], (i << SOURCE_SHIFT) | c.runs[run + FIRST], limit_ts, limit_place)
+
+
+@kernel
 def pass_rows(c, q, head, at, count, bound):
     """M3: `count` events up to event `at` of run `head` are processed, their results written; others are not below `bound`."""
     store_release(c.queue, queue_cell(q, DONE_TS), bound)
@@ -495,6 +501,7 @@ __all__ = [
     "first_kept",
     "first_of",
     "is_below",
+    "is_run_below",
     "limit_of",
     "merged_rows",
     "pass_rows",

@@ -3,9 +3,9 @@
 This file, with `mailbox_kernel` and `tree_kernel`, is included in one module that is compiled once for all
 programs; what a program's functions do it calls by address (`build`)::
 
-    run_rows(me, c, o, x, s, l, n, tag, i, first, last)   the update function of a tag, on these rows of input i
-    fork_node(me, c, s, l, n, left, right)                a node's state, to its children
-    join_node(me, c, s, l, n, left, right)                and back
+    run_rows(me, c, o, x, s, l, n, tag, i, pieces)  the update function of a tag, on so many pieces of rows of input i, in `l`
+    fork_node(me, c, s, l, n, left, right)           a node's state, to its children
+    join_node(me, c, s, l, n, left, right)           and back
 
 Progress    Nobody waits while there is a leaf that is free and has something to process: who finds none looks
             again after it said that it waits, and sleeps until an input publishes or leaves are set

@@ -26,6 +26,7 @@ from headrace.codegen.text import indent
 from headrace.memory.arena import CLASSES, HEAD
 from headrace.synchronization.binding import Bound, BoundTag
 from headrace.synchronization.entries import IMPORTS, entries_text, run_entry_text
+from headrace.synchronization.pieces import columns_text, rows_text
 
 _IMPORTS = """
 from headrace.codegen.modules import compiled as kernel
@@ -39,7 +40,7 @@ from headrace.references import SOURCE_SHIFT
 from headrace.synchronization.parts_kernel import part_of_text, part_of_word
 from headrace.memory.arena import COUNT as ENTRIES
 from headrace.synchronization.words import COPIED, SPARED
-from headrace.synchronization.words import ARRIVED, COUNT, OUT_HEAD, POSITION, SOURCE, WIDTH
+from headrace.synchronization.words import ARRIVED, COUNT, OUT_HEAD, POSITION, SOURCE, PIECE, PIECE_WORDS, WIDTH
 from headrace.workers.worker_kernel import stopped
 
 import numpy as np
@@ -91,35 +92,18 @@ def state_bytes_of{of}(s, k):
 
 """
 
-_ROWS = """    row = first
-    while row < last:
-        entry, at = entry_of(row, c.given[i, WIDTH]), place_of(row)
-        end = min(last, row + CHUNK - at)
-        times = view_i64(x[i, entry + TS], CHUNK)
-{columns}
-        while row < end:
-            ts = times[at]
-{begin}            {update}({arguments})
-            row += 1
-            at += 1
-"""
-
 _RUN = """
 @kernel
-def run_{number}(me, c, o, x, s, l, n, i, first, last):
+def run_{number}(me, c, o, x, s, l, n, i, pieces):
 {quickly}    k, owner = s.places[n], n * {classes}
     a, a_f, a_h = s.arena, s.arena_f, s.arena_h
 {rows}    return np.int64(0)
 
 """
 
-_BEGIN = """            l[POSITION] = row
-            l[COUNT] = 0
-"""
-
 _IN_LOCALS = """
 @kernel
-def run_in_locals_{number}(me, c, o, x, s, l, n, i, first, last):
+def run_in_locals_{number}(me, c, o, x, s, l, n, i, pieces):
     # Numbers of the state are in registers, and nothing is written until all rows are through: if one fails nothing happened.
     place, k, owner = s.places[n], 0, n * {classes}
     a, a_f, a_h = {arrays}
@@ -131,7 +115,7 @@ def run_in_locals_{number}(me, c, o, x, s, l, n, i, first, last):
 
 _QUICKLY = """    is_done = False
     try:
-        run_in_locals_{number}(me, c, o, x, s, l, n, i, first, last)
+        run_in_locals_{number}(me, c, o, x, s, l, n, i, pieces)
         is_done = True
     except Exception:
         is_done = False  # done again, row by row in the state, to fail where it failed and leave what it left
@@ -225,7 +209,7 @@ def join_states(me, c, s, l, n, left, right):
 
 _DISPATCH = """
 @kernel
-def update_rows(me, c, o, x, s, l, n, tag, i, first, last):
+def update_rows(me, c, o, x, s, l, n, tag, i, pieces):
     l[SOURCE] = i
 {calls}
     return np.int64(0)
@@ -254,19 +238,19 @@ def generate(bound: Bound) -> str:
     for number, one in enumerate(bound.tags):
         if one.tag.name in bound.by_entry:
             calls.append(f"if tag == {len(bound.tags) + number}:")
-            calls.append(f"    return run_entry_{number}(me, c, o, x, s, l, n, i, first, last)")
+            calls.append(f"    return run_entry_{number}(me, c, o, x, s, l, n, i, pieces)")
         for of in one.updates:
             name = f"{number}_{of}" if is_typed else f"{number}"
             text += _run_text(name, one, of, types[of], bound.columns_at(number))
             calls.append(f"if tag == {number} and s.types[n] == {of}:" if is_typed else f"if tag == {number}:")
-            calls.append(f"    return run_{name}(me, c, o, x, s, l, n, i, first, last)")
+            calls.append(f"    return run_{name}(me, c, o, x, s, l, n, i, pieces)")
     for one in bound.forks:
         text += "".join("\n" + each.preamble + each.source + "\n\n" for each in (one.fork, one.join))
     if bound.by_entry:
         text += entries_text(bound, TEMPORARIES * HEAD)
         for number, one in enumerate(bound.tags):
             if one.tag.name in bound.by_entry:
-                text += run_entry_text(bound, number, one, _columns_text(one, bound.columns_at(number)))
+                text += run_entry_text(bound, number, one, columns_text(one, bound.columns_at(number)))
     return text + _forks_text(bound) + _DISPATCH.format(calls=indent("\n".join(calls), 1).rstrip("\n"))
 
 
@@ -288,19 +272,16 @@ def _run_text(name: str, one: BoundTag, of: int, state: Mapping[str, StateField]
     """An update, and the loop over rows of its tag; where it may be, one in locals beside it."""
     update = one.updates[of]
     parts = {"number": name, "classes": CLASSES}
-    rows = {
-        "update": f"user_{name}",
-        "columns": _columns_text(one, first_column),
-        "arguments": ", ".join(update.parameters),
-    }
+    call, columns = f"user_{name}({', '.join(update.parameters)})", columns_text(one, first_column)
     text = "\n" + update.preamble + update.source + "\n\n"
     fields = one.in_numbers.get(of, ())
     if fields:
         text += _IN_LOCALS.format(
-            **parts, **_locals_text(state, fields, update.writes.get("state", ())), rows=_ROWS.format(**rows, begin="")
-        )
+            **parts, **_locals_text(state, fields, update.writes.get("state", ())),
+            rows=rows_text(columns, call, says_which=False),
+        )  # fmt: skip
     quickly = _QUICKLY.format(number=name) if fields else ""
-    return text + _RUN.format(**parts, quickly=quickly, rows=_ROWS.format(**rows, begin=_BEGIN))
+    return text + _RUN.format(**parts, quickly=quickly, rows=rows_text(columns, call))
 
 
 def _locals_text(state: Mapping[str, StateField], fields: Iterable[str], written: Collection[str]) -> dict[str, str]:
@@ -320,17 +301,6 @@ def _locals_text(state: Mapping[str, StateField], fields: Iterable[str], written
         "load": indent("\n".join(load), 1).rstrip("\n"),
         "store": indent("\n".join(store or ["pass"]), 1).rstrip("\n"),
     }
-
-
-def _columns_text(one: BoundTag, first_column: int) -> str:
-    """Where the columns of a tag are, in the chunk at hand."""
-    lines = []
-    for index, column in enumerate(one.columns):
-        place = f"s.column_at[i, {first_column + index}]"
-        view = {"float64": "view_f64", "uint8": "view_u8"}.get(column.dtype, "view_i64")
-        lines.append(f"c_{column.name} = {view}(x[i, entry + values_at({place})], CHUNK)")
-        lines.append(f"m_{column.name} = x[i, entry + validity_at({place})]")
-    return indent("\n".join(lines), 2).rstrip("\n")
 
 
 def _bytes_text(fields: Mapping[str, StateField]) -> str:

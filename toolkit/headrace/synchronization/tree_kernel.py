@@ -54,6 +54,7 @@ from headrace.progress import MIN_TIME
 from headrace.synchronization.mailbox_kernel import (
     first_of,
     is_below,
+    is_run_below,
     limit_of,
     pass_rows,
     queue_cell,
@@ -62,7 +63,6 @@ from headrace.synchronization.mailbox_kernel import (
     ts_of,
 )
 from headrace.synchronization.words import (
-    ARRIVED,
     AT,
     AT_NODE,
     AT_REST,
@@ -94,6 +94,9 @@ from headrace.synchronization.words import (
     OVER,
     OWN_QUEUES,
     PARENT,
+    PIECE,
+    PIECE_WORDS,
+    PIECES,
     PUBLISHED,
     READY,
     RESTING,
@@ -158,28 +161,32 @@ def process(me, c, o, x, s, l, n, q, tag, limit_ts, limit_place):
     """Run the function of a queue's tag on its events below the limit, so many at a time; `tag` says on which state.
 
     Runs may be of an event or two, where an input deals out its rows to many queues: what is looked at and said once, is
-    for all of them. How many events.
+    for all of them, and so is the call. How many events.
     """
     i = c.form[q, INPUT]
     number = c.form[q, TAG]
     l[KIND], l[NUMBER], l[AT_NODE] = UPDATE, number, n
     results = l[OUT_HEAD]
-    head, at, total, last = c.queue[queue_cell(q, HEAD)], c.queue[queue_cell(q, AT)], 0, 0
+    head, at, total, last, pieces = c.queue[queue_cell(q, HEAD)], c.queue[queue_cell(q, AT)], 0, 0, 0
     tail = load_acquire(c.queue, queue_cell(q, TAIL))
-    while head < tail and total < ROWS_AT_A_TIME:
+    while head < tail and total < ROWS_AT_A_TIME and pieces < PIECES:
         run = run_of(q, head)
         begin, run_end = c.runs[run + FIRST] + at, c.runs[run + END]
-        end = rows_below(c, x, i, begin, min(run_end, begin + ROWS_AT_A_TIME - total), limit_ts, limit_place)
+        end = min(run_end, begin + ROWS_AT_A_TIME - total)
+        if not (head + 1 < tail and is_run_below(c, i, run_of(q, head + 1), limit_ts, limit_place)):
+            end = rows_below(c, x, i, begin, end, limit_ts, limit_place)
         if end == begin:
             break
-        l[ARRIVED] = c.runs[run + PUBLISHED]
-        run_rows(me, c, o, x, s, l, n, tag, i, begin, end)
+        piece = PIECE + pieces * PIECE_WORDS
+        l[piece], l[piece + 1], l[piece + 2] = begin, end, c.runs[run + PUBLISHED]
+        pieces += 1
         total += end - begin
         last = end - 1
         if end == run_end:
             head, at = head + 1, 0
         else:
             at += end - begin
+    run_rows(me, c, o, x, s, l, n, tag, i, pieces)
     l[KIND] = 0
     if l[OUT_HEAD] != load_relaxed(o.head, me * CELL):
         publish(o, me, l[OUT_HEAD], MIN_TIME, MIN_TIME)  # M1, M2

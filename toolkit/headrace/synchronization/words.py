@@ -99,10 +99,14 @@ SLICES_RUN, RESTS_IN_VAIN = range(FIRST_COUNTER, FIRST_COUNTER + 2)
     SOURCE,  # its input
     OUT_HEAD,  # results written
     COUNT,  # results of the event at work
-    ARRIVED,  # when the run at work was published
+    ARRIVED,  # when the piece at work was published
     NEXT_LEAF,  # where the next look for a leaf begins
     AT_NODE,  # whose state an update has
     PROGRAM,  # the addresses of the program's entries, in the order of `build`
 ) = range(10)
-PRIVATE_WORDS = PROGRAM + PROGRAM_ENTRIES
+PIECE = PROGRAM + PROGRAM_ENTRIES
+PIECE_WORDS, PIECES = 3, 256
+PRIVATE_WORDS = PIECE + PIECE_WORDS * (PIECES + 1)
+"""From PIECE on, for each piece of events that a call of an update is for: first row, the one behind the last, and when it was
+published; behind PIECES of them there is room for one."""
 NO_FUNCTION, UPDATE, FORK, JOIN = range(4)
