@@ -1,5 +1,5 @@
-"""Method: the dashboard of a program in a real JupyterLab: the tree of its plan, at two widths, dark and light, and another plan
-that is chosen from the page.
+"""Method: the dashboard of a program in a real JupyterLab: the tree of its plan, in each layout at three widths, dark and
+light, and another plan that is chosen from the page.
 
 Everything that can be read must be whole, inside, and not covered (`layout`). Pictures are kept in build/screenshots.
 What this cannot see: other browsers and fonts, and whether it looks well: look at the pictures.
@@ -81,17 +81,23 @@ def test_example_the_tree_is_drawn_and_moves(visit):
     until(lambda: boxes(visit) != first, SLOW, "other figures")
 
 
-@pytest.mark.parametrize("theme", ["Light", "Dark"])
-def test_example_nothing_is_cut_off_outside_or_covered(visit, theme):
+@pytest.mark.parametrize(("layout", "theme"), [("full", "Light"), ("full", "Dark"), ("compact", "Light"), ("present", "Light")])
+def test_example_nothing_is_cut_off_outside_or_covered(visit, layout, theme):
     if theme == "Dark":
         visit.menu("Settings", "Theme", "JupyterLab Dark")
+    visit.kernel.run(f"dashboard.arrange({layout!r})")
     try:
-        for width in (1_600, 1_000):
+        for width in (1_600, 1_000, 700):
             visit.resize(width)
-            visit.shot(f"plan-{theme.lower()}-{width}")
+            visit.shot(f"plan-{theme.lower()}-{layout}-{width}")
             assert problems(visit) == (), f"{width} px"
-            assert visit.dashboard.locator(".headrace-tree").evaluate(OUT_OF_ITS_BOX) == [], f"{width} px"
+            tree = visit.dashboard.locator(".headrace-tree")
+            if tree.is_visible():
+                assert tree.evaluate(OUT_OF_ITS_BOX) == [], f"{width} px"
+            else:
+                assert layout != "full"
     finally:
+        visit.kernel.run("dashboard.arrange('full')")
         visit.resize(1_600)
         if theme == "Dark":
             visit.menu("Settings", "Theme", "JupyterLab Light")

@@ -155,16 +155,22 @@ def test_example_a_notebook_keeps_to_the_rules(file):
 
 
 LESSONS = [file for file in NOTEBOOKS if file.stem[:2] in ("00", "10", "20", "40", "70", "75")]
+WITHOUT_DRAWINGS = [file for file in NOTEBOOKS if file.stem[:2] == "80"]
+"""A plan draws itself."""
 
 
-@pytest.mark.parametrize("file", LESSONS, ids=lambda file: file.stem)
-def test_example_a_lesson_ends_with_five_questions_and_draws_what_it_explains(file):
-    """Answers are folded; a drawing is there as a picture too, with words, for places that show no outputs."""
-    notebook = nbformat.read(file, 4)
-    asked = notebook.cells[-1].source.partition("## Five questions")[2].partition("\n## ")[0]
+@pytest.mark.parametrize("file", LESSONS + WITHOUT_DRAWINGS, ids=lambda file: file.stem)
+def test_example_a_lesson_ends_with_five_questions_with_folded_answers(file):
+    asked = nbformat.read(file, 4).cells[-1].source.partition("## Five questions")[2].partition("\n## ")[0]
     questions = re.findall(r"<details><summary>(\d)\. ([^\n]+)</summary>\n\n(.+?)\n\n</details>", asked, flags=re.DOTALL)
     assert [number for number, _, _ in questions] == list("12345")
     assert all("?" in question and len(answer.split()) >= 20 for _, question, answer in questions)
+
+
+@pytest.mark.parametrize("file", LESSONS, ids=lambda file: file.stem)
+def test_example_a_lesson_draws_what_it_explains(file):
+    """A drawing is there as a picture too, with words, for places that show no outputs."""
+    notebook = nbformat.read(file, 4)
     cells = [(cell.cell_type, cell.source) for cell in notebook.cells]
     shown = [place for place, (kind, text) in enumerate(cells) if re.fullmatch(r"diagrams\.\w+\(\)", text)]
     assert shown
@@ -173,6 +179,21 @@ def test_example_a_lesson_ends_with_five_questions_and_draws_what_it_explains(fi
         picture = re.search(rf"!\[(.+)\]\(images/{name}\.svg\)", cells[place + 1][1])
         assert picture and len(picture[1].split()) >= 20, f"{name}: a picture with words, behind the cell that steps"
         assert (file.parent / "images" / f"{name}.svg").exists()
+
+
+def test_example_reading_order():
+    """Each notebook names those beside it, and the first one and README list them all, in order."""
+    stems = [file.stem for file in NOTEBOOKS]
+    texts = [" ".join(cell.source for cell in nbformat.read(file, 4).cells[:1]) for file in NOTEBOOKS]
+    listed = re.findall(r"^\| (?:\*\*|\[)(\d\d) ", texts[0], flags=re.MULTILINE)
+    assert listed == [stem[:2] for stem in stems]
+    readme = (ROOT / "README.md").read_text()
+    assert re.findall(r"^\| \[(\d\d_\w+)\]\(notebooks/\1\.ipynb\) \|", readme, flags=re.MULTILINE) == stems
+    for place, text in list(enumerate(texts))[1:]:
+        before = re.search(r"Before: \[[^]]+\]\((\w+)\.ipynb\)", text)
+        assert before and before[1] == stems[place - 1], stems[place]
+        after = re.search(r"Next: \[[^]]+\]\((\w+)\.ipynb\)", text)
+        assert (after[1] if after else None) == (stems[place + 1] if place + 1 < len(stems) else None), stems[place]
 
 
 ELASTIC = ROOT / "notebooks" / "30_elastic_reconfiguration.ipynb"

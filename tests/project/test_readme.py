@@ -1,12 +1,14 @@
 """README's examples: what is pasted runs, and gives what README shows.
 
-Method: the blocks of Python are run one after the other in one process, as a reader pastes them; the first one's output
-is compared with the block that follows it. Files and headings that README links to are there, and so is what its
-text names of a run, a stream and the package.
-Cannot see: the commands for the terminal, which take minutes.
+Method: the blocks of Python of each section are run one after the other, as a reader pastes them who has read no other
+section; the first one's output is compared with the block that follows it. The commands for the terminal are read as a
+shell and the command line read them: each is one that there is, and what it reads, a line before it makes. Files and
+headings that README links to are there, and so is what its text names of a run, a stream and the package.
+Cannot see: what the commands for the terminal do, which takes minutes.
 """
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +16,8 @@ from pathlib import Path
 import pytest
 
 import headrace as hr
+from headrace import cli
+from headrace.apps import APPS
 from headrace.runtime.handle import QueryRun
 from headrace.stream import Stream
 
@@ -22,9 +26,9 @@ README = (ROOT / "README.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 
-def pasted(code, folder, seconds):
+def pasted(code, folder, seconds, *arguments):
     (folder / "pasted.py").write_text(code)  # compiled functions need a file or a cell
-    done = subprocess.run([sys.executable, "pasted.py"], cwd=folder, capture_output=True, text=True, timeout=seconds)
+    done = subprocess.run([sys.executable, "pasted.py", *arguments], cwd=folder, capture_output=True, text=True, timeout=seconds)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -34,11 +38,52 @@ def test_example_the_first_example_shows_its_output(tmp_path):
     assert pasted(PYTHON[0], tmp_path, 120) == shown
 
 
+ALL = """
+import runpy, sys
+for section in sys.argv[1:]:
+    print(section, flush=True)
+    names = runpy.run_path(section)
+    run = names.get("run")
+    if run is not None and run.state == "running":
+        run.stop()
+import headrace
+headrace.spark.session().stop()
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.spark
-def test_example_all_of_it_runs(tmp_path):
-    said = pasted("\n".join([*PYTHON, "run.stop(); spark.stop()"]), tmp_path, 400)
+def test_example_each_section_can_be_pasted_by_itself(tmp_path):
+    sections = {}
+    for section in re.split(r"^## ", README, flags=re.MULTILINE):
+        title, _, text = section.partition("\n")
+        if code := re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+            sections[title] = "\n".join(code)
+            (tmp_path / f"{len(sections)}.py").write_text(sections[title])
+    assert list(sections) == ["In Python", "Transactions", "Ordered pipelines", "Synchronization plans", "Watch and steer"]
+    said = pasted(ALL, tmp_path, 400, *[f"{number}.py" for number in range(1, 1 + len(sections))])
     assert re.search(r"threads 1 → 4 in \d+\.\d\d ms", said)
+    assert "\n100000000\n" in said  # the balances
+
+
+def test_example_the_commands_for_the_terminal_can_be_pasted():
+    text = README.partition("## On the command line")[2].partition("```\n")[2].partition("```")[0]
+    lines = [shlex.split(line, comments=True) for line in text.splitlines() if line.strip()]
+    made, ran = set(), set()
+    for command, *arguments in lines:
+        if command == "python":
+            assert arguments[0] == "-c"
+            compile(arguments[1], "line", "exec")
+            made |= set(re.findall(r"to_parquet\('([^']+)'\)", arguments[1]))
+        elif command == "headrace":
+            asked = cli._parsed(arguments)
+            ran.add(asked.command)
+            if asked.command == "run":
+                assert asked.left is not None or APPS[asked.app].default_input is not None
+                assert {name for name in (asked.left, asked.right) if name} <= made, arguments
+        else:
+            assert command == "source"
+    assert ran >= {"tour", "run", "bench", "doctor"} and len(made) >= 5
 
 
 @pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)#:]+)\)", README))))

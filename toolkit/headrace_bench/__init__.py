@@ -7,6 +7,7 @@ of several repetitions. Figures are for the machine they were taken on.
 
 from __future__ import annotations
 
+import ast
 import errno
 import importlib
 import json
@@ -14,7 +15,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from importlib.util import find_spec
 from pathlib import Path
 
 from headrace.errors import HeadraceError
@@ -30,6 +32,17 @@ PARTS = (
 PEERS = "peers"
 """By its name only, not with `all`: it makes environments of its own."""
 NAMES = (*PARTS, *experiments.NAMES)
+
+
+def subjects(names: Iterable[str] = NAMES) -> dict[str, str]:
+    """Say of each benchmark what it measures: the first line of its module, which is not imported for that."""
+    found = {}
+    for name in names:
+        spec = find_spec(f"headrace_bench.{'experiments.' if name in experiments.NAMES else ''}{name}")
+        lines = ast.get_docstring(ast.parse(Path(spec.origin).read_text())) if spec is not None and spec.origin else None
+        first = (lines or "").partition("\n")[0].partition(". See ")[0]
+        found[name] = first.removesuffix(".").removesuffix(f": `headrace bench {name}`")
+    return found
 
 
 def run(name: str, full: bool = False, tiny: bool = False) -> list[Row]:

@@ -299,7 +299,12 @@ def test_example_columns_of_transactional_applications(capfd, app, columns, text
 
 @pytest.mark.parametrize(
     ("content", "text"),
-    [(None, "No such file"), (b"", "neither"), (b"a,b\n1,2\n", "neither"), (b"PAR1 and then nothing", "cannot be read")],
+    [
+        (None, "input 'in.parquet': there is no such file; check the path"),
+        (b"", "neither"),
+        (b"a,b\n1,2\n", "neither"),
+        (b"PAR1 and then nothing", "cannot be read"),
+    ],
 )
 def test_example_files_that_are_no_tables(capfd, content, text):
     if content is not None:

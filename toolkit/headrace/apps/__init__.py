@@ -31,7 +31,7 @@ application          operator                             what it shows
 Each file reads like the operator's definition in the paper and names its
 reference, the plain Python that says what the result is. ``inputs`` opens
 files for them, ``compare`` holds a result against the reference, ``command``
-is ``headrace run``.
+is ``headrace run``, ``arguments`` its flags and its help.
 """
 
 from headrace.apps import (

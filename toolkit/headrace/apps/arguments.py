@@ -1,0 +1,347 @@
+"""The flags of ``headrace run``, and what ``--help`` says of them: of all applications, or of one.
+
+A command line is read with the flags of all applications, so that one of another application can be refused by name. Help
+for one application has only what it takes: its inputs with their columns, what changes its result, and what does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import textwrap
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, NoReturn
+
+from headrace.apps import APPS
+from headrace.apps.app import App, Option, read_whole
+from headrace.apps.command import DEFAULT_EVERY
+from headrace.control.mapping import MOST_INSTANCES
+from headrace.errors import ParameterError
+from headrace.ingress.readers import MOST_BATCH_ROWS
+from headrace.names import closest, instead
+from headrace.ordering.control import QUEUE_KINDS, REORDERS, SCHEDULES
+from headrace.ordering.options import DEFAULT_SCHEDULE
+from headrace.ordering.words import MOST_BATCH
+from headrace.synchronization.options import DEFAULT_HEARTBEAT, MOST_HEARTBEAT
+from headrace.synchronization.plans import MOST_LEAVES
+from headrace.transactions.control import CHAIN_KINDS, SCHEMES, SHARINGS
+from headrace.transactions.options import ADAPTIVE, DEFAULT_PUNCTUATION, DEFAULT_SCHEME, MOST_PUNCTUATION
+
+MOST_SOURCES = 1024
+"""Each has arrays of its own in the gate."""
+MOST_EVERY = 10**15
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("wordcount", "paircount", "longest", "forward"), ("tweets(n=200_000)",)),
+    "scalejoin": ("joins(n=50_000)", "joins(n=50_000, side='right')"),
+    "hedge": ("trades(n=50_000)",),
+    **{name: (f"{name}(n=200_000)",) for name in ("gs", "sl", "ob", "tp")},
+    "sold_together": ("store_sales(n=200_000)",),
+    **dict.fromkeys(("viewed_together", "viewed_before", "abandoned"), ("clicks(n=200_000)",)),
+    "declining": ("item_sales(n=200_000)", "item_categories()"),
+    "mobility": ("calls(n=200_000)",),
+    "eventwindow": ("eventwindow(n=200_000)", "eventwindow(n=20, side='right')"),
+    "pageview": ("pageviews(n=200_000)", "pageviews(n=20, side='right')"),
+    "modelfraud": ("frauds(n=200_000)", "frauds(n=20, side='right')"),
+    "keycounter": ("keycounts(n=200_000)",),
+    "outlier": ("connections(n=20_000)",),
+    "smarthome": ("plugs(n=200_000)",),
+}
+"""By application, what of `headrace_datasets` makes input to try it on, the left and the right one."""
+
+_NO_VALUE = re.compile(r"argument (--[\w-]+): expected one argument")
+_MISSING = re.compile(r"the following arguments are required: (.*)")
+_MOST_WIDE = 110
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports a mistake on one line, with the fix, instead of the whole usage.
+
+    Attributes
+    ----------
+    helped : str
+        What to write to be told more.
+    wanted : mapping of str to str
+        For an argument that must be there, what may be given.
+    """
+
+    def __init__(self, *arguments: Any, wanted: dict[str, str] | None = None, **options: Any):
+        super().__init__(*arguments, allow_abbrev=False, **options)
+        self.helped, self.wanted = f"{self.prog} --help", wanted or {}
+
+    def error(self, message: str) -> NoReturn:
+        if flag := _NO_VALUE.fullmatch(message):  # argparse takes a value such as -5s for a flag
+            message += f", after '=' if it begins with '-': {flag[1]}=..."
+        if missing := _MISSING.fullmatch(message):
+            names = [f"{name} ({self.wanted[name]})" if name in self.wanted else name for name in missing[1].split(", ")]
+            of = self.prog.partition(" ")[2]
+            message = f"{of}{': ' if of else ''}required: {', '.join(names)}"
+        raise ParameterError(f"{message}{'' if message.endswith('?') else ';'} see `{self.helped}`")
+
+    def refuse(self, unknown: list[str]) -> NoReturn:
+        """Say of the first argument that nothing here takes what may have been meant."""
+        flag = unknown[0].partition("=")[0]
+        if not flag.startswith("-"):
+            self.error(f"{unknown[0]!r} is one argument too many")
+        near = closest(flag, [text for action in self._actions for text in action.option_strings])
+        self.error(f"{flag}: {self.prog} has no such option" + (f"; did you mean {near}?" if near else ""))
+
+
+def one_of(what: str, names: Collection[str]) -> Callable[[str], str]:
+    """Read a name."""
+
+    def read(text: str) -> str:
+        if text not in names:
+            there = instead(text, names, f"the {what}s", "{}")
+            raise argparse.ArgumentTypeError(f"{text!r}: there is no such {what}; {there}")
+        return text
+
+    return read
+
+
+def _whole(name: str, most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        number = read_whole(text, most)
+        if number is None:
+            raise argparse.ArgumentTypeError(f"{text!r}: give a whole number of {name} from 1 to {most}")
+        return number
+
+    return read
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = 0.0
+    if not 0 < rate < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r}: give tuples per second, above 0")
+    return rate
+
+
+def _option(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    def checked(text: str) -> Any:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+
+    return checked
+
+
+def add_run(commands: Any, app: App | None = None) -> Parser:
+    """Add ``run`` to the commands.
+
+    Parameters
+    ----------
+    commands : what `argparse.ArgumentParser.add_subparsers` gives
+    app : App, optional
+        For help: only what this one takes.
+    """
+    run: Parser = commands.add_parser(
+        "run",
+        help="run an application from a Parquet file to a Parquet file",
+        usage=f"headrace run {'APP' if app is None else app.name} {_files_of(app)} [options]",
+        description=_described(APPS.values()) if app is None else f"{app.name}: {app.help}.",
+        epilog=_tried(app),
+        formatter_class=argparse.RawDescriptionHelpFormatter,  # the other texts are wrapped all the same
+        wanted={"APP": "the application, such as wordcount", "--out": "the file for the result"},
+    )
+    if app is None:
+        more = "one of those above; `headrace run APP --help` has its columns and options"
+        run.add_argument("app", type=one_of("application", APPS), metavar="APP", help=more)
+    _add_files(run.add_argument_group("input and output"), app)
+    _add_meaning(run.add_argument_group("what changes the result"), app)
+    _add_running(run.add_argument_group("how it is run: the result is the same bytes, whatever these say"), app)
+    if app is None or app.tables:
+        _add_transactions(run.add_argument_group(_of("transactions", app)))
+    if app is None or app.stages:
+        _add_stages(run.add_argument_group(_of("ordering", app)))
+    if app is None or app.tags:
+        _add_plans(run.add_argument_group(_of("synchronization", app)))
+    if app is None:
+        _add_own(run.add_argument_group("options of one application, or of several"))
+    return run
+
+
+def own_options() -> dict[str, dict[str, Option]]:
+    """Options of applications: name -> application -> option. What several have, all read alike."""
+    found: dict[str, dict[str, Option]] = {}
+    for app in APPS.values():
+        for option in app.options:
+            found.setdefault(option.name, {})[app.name] = option
+    return found
+
+
+# -- the groups
+
+
+def _of(engine: str, app: App | None) -> str:
+    """The title of a group of options that only the applications of one engine take."""
+    if app is not None:
+        return "and how it is run: options of " + {
+            "transactions": "transactions", "ordering": "ordered pipelines", "synchronization": "synchronization plans",
+        }[engine]  # fmt: skip
+    return f"options of {', '.join(each.name for each in APPS.values() if each.engine == engine)}"
+
+
+def _add_files(group: argparse._ArgumentGroup, app: App | None) -> None:
+    left = "input, sorted by event time (`flights` has its own)"
+    right = f"second input, of {_with_right()}"
+    if app is not None:
+        left = f"{_columns(app, 0)}; sorted by ts" + ("; default: a data set of its own" if app.default_input else "")
+        right = _columns(app, 1) + ("" if app.is_right_table else "; sorted by ts")
+        right += "" if app.has_right else "; may be left out"
+    group.add_argument("--in", dest="left", metavar="FILE.parquet", help=left)
+    if app is None or app.has_right is not False:
+        group.add_argument("--right", metavar="FILE.parquet", help=right)
+    group.add_argument("--out", required=True, metavar="OUT.parquet", help="the result; there when all is done, or not at all")
+    group.add_argument("--report", metavar="REPORT.json", help="figures of the run")
+    if app is None or app.tables:
+        group.add_argument("--state", metavar="DIR", help="write the tables after the last event, DIR/NAME.parquet each")
+    group.add_argument("--spark", metavar="MASTER", help="read through a Spark session, such as local[2]")
+
+
+def _add_meaning(group: argparse._ArgumentGroup, app: App | None) -> None:
+    if app is None or app.size is not None:
+        default = "" if app is None else f" (default {app.size})"
+        group.add_argument("--size", metavar="D", help=f"window size WS, such as 1h{default}")
+    if app is None or app.advance is not None:
+        default = "" if app is None else f" (default {app.advance})"
+        group.add_argument("--advance", metavar="D", help=f"window advance WA, such as 30min{default}")
+    for option in () if app is None else app.options:
+        if option.name != "buckets":  # which is of how it is run
+            group.add_argument(f"--{option.name}", type=_option(option.read), help=option.help)
+    cut = "cut each input into S sources, row i to source i modulo S: the order of rows of one time is by source"
+    if app is None:
+        cut += "; programs: streams of the left input, unless its column `stream` says them"
+    if app is None or not app.tags:
+        group.add_argument("--sources", type=_whole("sources", MOST_SOURCES), metavar="S", help=cut)
+    if app is None or app.tables:
+        unsafe = "allow --scheme none, whose results are wrong"
+        group.add_argument("--unsafe", action="store_true", default=None, help=unsafe)
+
+
+def _add_running(group: argparse._ArgumentGroup, app: App | None) -> None:
+    threads = _whole("threads", MOST_INSTANCES)
+    group.add_argument("--threads", type=threads, default=1, metavar="N", help="at the start (default 1)")
+    group.add_argument("--max-threads", type=threads, metavar="M", help="default: the largest N named")
+    group.add_argument("--reconfigure", metavar='"P%:N,..."', help='"10%%:4,50%%:1": 4 threads from 10 %% of the rows on')
+    batches = {
+        False: "rows given to the engine at a time",
+        True: f"tuples that a worker claims at a time, up to {MOST_BATCH}",
+    }
+    said = f"{batches[False]}; ordered pipelines: {batches[True]}" if app is None else batches[bool(app.stages)]
+    group.add_argument("--batch", type=_whole("rows", MOST_BATCH_ROWS), metavar="B", help=said)
+    group.add_argument("--rate", type=_rate, metavar="R", help="tuples per second; default: as fast as possible")
+    group.add_argument("--pin", action="store_true", help="keep each thread of the engine on a core of its own")
+    if app is None or app.engine == "elastic":
+        of = "; not of transactions, pipelines, programs" if app is None else ""
+        group.add_argument("--mode", choices=("vsn", "sn"), help=f"virtual or plain shared-nothing (default vsn){of}")
+        group.add_argument("--gate", choices=("log", "scalegate"), help=f"tuple buffer (default log){of}")
+    if app is not None and app.tags:
+        streams = "streams of the left input, unless its column `stream` says them"
+        group.add_argument("--sources", type=_whole("sources", MOST_SOURCES), metavar="S", help=streams)
+    for option in () if app is None else app.options:
+        if option.name == "buckets":
+            group.add_argument("--buckets", type=_option(option.read), help=option.help)
+
+
+def _add_transactions(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--scheme", type=one_of("scheme", (*SCHEMES, ADAPTIVE)), metavar="NAME",
+        help=f"{', '.join(SCHEMES)}, or {ADAPTIVE}: tries them (default {DEFAULT_SCHEME})",
+    )
+    events = f"events of a batch (default {DEFAULT_PUNCTUATION})"
+    group.add_argument("--punctuation", type=_whole("events", MOST_PUNCTUATION), metavar="N", help=events)
+    group.add_argument("--sharing", choices=SHARINGS, help="what executors take of each other's work (default nothing)")
+    made = "how operation chains are made, where there are such (default radix); skiplist: as in the paper"
+    group.add_argument("--chains", choices=CHAIN_KINDS, help=made)
+
+
+def _add_stages(group: argparse._ArgumentGroup) -> None:
+    which = f"which stage a worker takes next: {', '.join(SCHEDULES)} (default {DEFAULT_SCHEDULE})"
+    group.add_argument("--schedule", type=one_of("schedule", SCHEDULES), metavar="NAME", help=which)
+    shares = "how workers share a partitioned stage (default hybrid)"
+    group.add_argument("--queues", choices=tuple(QUEUE_KINDS), help=shares)
+    comes = "how outputs come into order (default nonblocking)"
+    group.add_argument("--reorder", choices=tuple(REORDERS), help=comes)
+
+
+def _add_plans(group: argparse._ArgumentGroup) -> None:
+    who = "who processes what: auto (default), chain, flat, or the file of a plan as JSON"
+    group.add_argument("--plan", metavar="auto|chain|flat|FILE.json", help=who)
+    most = f"the most that a plan which is made here has, up to {MOST_LEAVES} (default: --max-threads)"
+    group.add_argument("--leaves", type=_whole("leaves", MOST_LEAVES), metavar="N", help=most)
+    between = f"events between two moments at which an input says how far it is (default {DEFAULT_HEARTBEAT})"
+    group.add_argument("--heartbeat", type=_whole("events", MOST_HEARTBEAT), metavar="N", help=between)
+    kept = "keep checkpoints, and the results up to each, in a folder"
+    group.add_argument("--checkpoint", metavar="DIR", help=kept)
+    often = f"events between two checkpoints (default {DEFAULT_EVERY})"
+    group.add_argument("--every", type=_whole("events", MOST_EVERY), metavar="N", help=often)
+    after = "go on from the newest checkpoint in a folder; the result is that of a run that nothing happened to"
+    group.add_argument("--resume", metavar="DIR", help=after)
+
+
+def _add_own(group: argparse._ArgumentGroup) -> None:
+    for name, options in own_options().items():
+        apps_of: dict[str, list[str]] = {}
+        for app, option in options.items():
+            apps_of.setdefault(option.help, []).append(app)
+        texts = (f"{', '.join(names)}: {text}" for text, names in apps_of.items())
+        group.add_argument(f"--{name}", type=_option(next(iter(options.values())).read), help="; ".join(texts))
+
+
+# -- the texts
+
+
+def _files_of(app: App | None) -> str:
+    left, right = "--in FILE.parquet", "--right FILE.parquet"
+    if app is None:
+        return f"{left} [{right}] --out OUT.parquet"
+    files = [f"[{left}]" if app.default_input else left]
+    if app.has_right is not False:
+        files.append(right if app.has_right else f"[{right}]")
+    return " ".join([*files, "--out OUT.parquet"])
+
+
+def _columns(app: App, side: int) -> str:
+    """The columns that an input must have, with their types."""
+    columns = [f"{name} ({kind}{', optional' if name in app.may_lack else ''})" for name, kind in app.needs(side)]
+    is_free = (app.right if side else app.left) is None
+    return f"{'any columns, with' if is_free else 'columns'} {', '.join(columns)}"
+
+
+def _described(apps: Iterable[App]) -> str:
+    """Each application on a line of its own, with the columns that it reads."""
+    apps = list(apps)
+    indent = " " * (4 + max(len(app.name) for app in apps))
+    width = min(_MOST_WIDE, shutil.get_terminal_size().columns - 2)
+    lines = ["Run an application. They are, with the columns that the left input must have:", ""]
+    for app in apps:
+        reads = "" if app.left is None else f" ({', '.join(column for column, _ in app.left)})"
+        text = f"  {app.name:{len(indent) - 4}}  {app.help}{reads}"
+        lines += textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
+    return "\n".join(lines)
+
+
+def _tried(app: App | None) -> str:
+    """Lines to paste: they make input, and run the application on it."""
+    if app is None:
+        return "`headrace run APP --help` says what one application takes, and makes input to try it on."
+    made = EXAMPLES.get(app.name, ())
+    names = ("left.parquet", "right.parquet") if len(made) > 1 else ("in.parquet",)
+    lines = ["to try it:"]
+    for what, name in zip(made, names, strict=False):
+        function = what.partition("(")[0]
+        lines.append(f'  python -c "from headrace_datasets import {function}; {what}.to_parquet(\'{name}\')"')
+    given = [f"--{flag} {name}" for flag, name, _ in zip(("in", "right"), names, made, strict=False)]
+    lines.append(f"  headrace run {' '.join([app.name, *given])} --out out.parquet")
+    return "\n".join(lines)
+
+
+def _with_right() -> str:
+    """The applications that have two inputs, or may have."""
+    *most, last = (app.name for app in APPS.values() if app.has_right is not False)
+    return f"{', '.join(most)} and {last}"
