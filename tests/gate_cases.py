@@ -10,9 +10,11 @@ source waits are the engine's own functions, from their files.
 from __future__ import annotations
 
 from headrace.progress import END_OF_TIME, MIN_TIME
+from headrace.references import HEARTBEAT
 from interleave import Kernels, copied
 
 LOG = "headrace.gates.merged_log_kernel"
+ARRIVAL = "headrace.gates.arrival_kernel"
 SCALEGATE = "headrace.gates.scalegate_kernel"
 SKIP_LIST = "headrace.gates.skip_list_kernel"
 MEMBERSHIP = "headrace.gates.membership_kernel"
@@ -257,11 +259,12 @@ def load(gate: str, *planted, **constants) -> Kernels:
 # -- small states ------------------------------------------------------------------------------------
 
 
-def log_state(k, sources, readers, *, ring=4, log=8, bound=4, reading=1, feeding=None):
+def log_state(k, sources, readers, *, ring=4, log=8, bound=4, reading=1, feeding=None, lead=0):
     """Arrays of a merged log far smaller than `allocate` makes them; every reader starts at 0."""
     words = [0] * k.WORD_COUNT
     words[k.BOUND] = words[k.LIMIT] = bound
     words[k.LAST_TS] = MIN_TIME
+    words[k.LEAD] = lead
     feeding = sources if feeding is None else feeding
     return k.LogArrays(
         words=words,
@@ -378,6 +381,49 @@ def static_case(gate, k, streams, readers, *, limit=2, batch=2, epochs=(), beats
     return build
 
 
+def check_as_they_come(records, streams, lead):
+    """What `arrival_kernel` promises of the tuples of `streams`, in whatever order they came: U1, U2, U3."""
+    reached = MIN_TIME
+    for ts, ref in records:
+        if ref == HEARTBEAT:
+            assert ts > reached, f"the watermark {ts} after {reached}: {records}"
+            reached = ts
+        elif ref >= 0:
+            assert ts >= reached, f"{ts} behind the watermark {reached}: {records}"
+            assert ts < reached + lead, f"{ts} is {lead} ahead of the watermark {reached}: {records}"
+    assert records[-1] == END, f"no end: {records}"
+    for s, times in enumerate(streams):
+        of_source = [(ts, ref) for ts, ref in records if ref >= 0 and ref >> 48 == s]
+        wanted = [(ts, s << 48 | row) for row, ts in enumerate(times)]
+        assert of_source == wanted, f"of source {s} got {of_source}, wanted {wanted}"
+
+
+def as_they_come_case(k, streams, readers, lead, *, limit=2, batch=2, epochs=(), beats=(), **sizes):
+    """As `static_case`, of a log into which records come as they come."""
+    template = small_state("log", k, len(streams), readers, reading=readers, lead=lead, **sizes)
+    wanted = [[] if s in beats else ts for s, ts in enumerate(streams)]
+
+    def build():
+        g = copied(template)
+        outs = [[] for _ in range(readers)]
+        threads = [k.beat(g, s, ts) if s in beats else k.feed(g, s, ts, True, batch) for s, ts in enumerate(streams)]
+        threads += [k.read(g, r, outs[r], limit) for r in range(readers)]
+        if epochs:
+            threads.append(k.request(g, epochs))
+
+        def check():
+            for out in outs:
+                check_as_they_come([record for record in out if record[1] >= HEARTBEAT], wanted, lead)
+                controls = [-1 - ref for _, ref in out if ref < HEARTBEAT]
+                assert controls == list(epochs)[: len(controls)], f"controls {controls} of {epochs}"
+            shortest = min(map(len, outs))
+            assert all(out[:shortest] == outs[0][:shortest] for out in outs), f"readers disagree: {outs}"
+
+        return threads, check
+
+    return build
+
+
 def costs_case(gate, k, times, limit, costs, bound_ns, **sizes):
     """One source, one reader whose cost changes: the bound in time moves under a source that waits."""
     template = small_state(gate, k, 1, 1, reading=1, **sizes)
@@ -478,11 +524,14 @@ def sources_case(gate, k, streams, joining, readers=1, **sizes):
 
 
 __all__ = [
+    "ARRIVAL",
     "EVENT_COUNT",
     "GATES",
     "LOG",
     "READER",
     "SOURCE",
+    "as_they_come_case",
+    "check_as_they_come",
     "costs_case",
     "epochs_case",
     "load",

@@ -86,6 +86,7 @@ class Shape:
     gate: str = "log"
     ignore_nan: bool = False
     mode: str = "vsn"
+    input_order: str = "merged"
 
     def __str__(self) -> str:
         return self.name
@@ -111,6 +112,14 @@ def _every(column: str) -> dict[str, tuple[str, str | None]]:
 
 COUNT: dict[str, tuple[str, str | None]] = {"n_tuples": ("count", None)}
 
+IN_ANY_ORDER: dict[str, tuple[str, str | None]] = {
+    **{name: how for name, how in _every("v").items() if how[0] not in ("first", "last")},
+    **COUNT,
+    "known": ("count", "x"),
+    "yes": ("sum", "flag"),
+}
+"""What `start(input_order="arrival")` takes."""
+
 SHAPES = (
     Shape("count, one window", COUNT, 1, False),
     Shape("count, two windows, sets of keys", COUNT, 2, True),
@@ -129,14 +138,19 @@ SHAPES = (
     Shape("floats, three windows, sets of keys, skip list", {**_every("x"), **COUNT}, 3, True, gate="scalegate"),
     Shape("count, two windows, sets of keys, shared nothing", COUNT, 2, True, mode="sn"),
     Shape("integers, two windows, shared nothing", {**COUNT, **_every("v")}, 2, False, mode="sn"),
+    Shape("integers, two windows, sets of keys, as they come", IN_ANY_ORDER, 2, True, input_order="arrival"),
+    Shape("count, seven windows, as they come", COUNT, 7, False, input_order="arrival"),
+    Shape("integers, one window, as they come", IN_ANY_ORDER, 1, False, input_order="arrival"),
 )
 IN_PLAIN_PYTHON = (
     "count, seven windows",
     "count, two windows, sets of keys, skip list",
     "floats, three windows, sets of keys, skip list",
     "integers, two windows, shared nothing",
+    "count, seven windows, as they come",
+    "integers, one window, as they come",
 )
-"""What differs from other shapes in no more than the gate, the mode or the count of windows."""
+"""What differs from other shapes in no more than the gate, the mode, the order of the input or the count of windows."""
 SHAPE_CASES = [pytest.param(shape, marks=pytest.mark.logic if shape.name in IN_PLAIN_PYTHON else ()) for shape in SHAPES]
 
 
@@ -173,7 +187,7 @@ class Workload:
     @property
     def options(self) -> dict[str, Any]:
         """What `start` must be given so that this shape is what is compiled."""
-        return {"gate": self.shape.gate, "mode": self.shape.mode}
+        return {"gate": self.shape.gate, "mode": self.shape.mode, "input_order": self.shape.input_order}
 
     def expected(self) -> list[tuple]:
         """What the reference says, as `bits` of rows."""

@@ -13,6 +13,7 @@ from headrace.gates.variants import check_gate
 from headrace.progress import END_OF_TIME
 from headrace.runtime.options import DEFAULT_MAX_STATE, RunOptions, check_named, pool_size
 
+INPUT_ORDERS = ("merged", "arrival")
 DEFAULT_CAPACITY = 1 << 14
 ONE_SOURCE_CAPACITY = 1 << 17
 """A thread that works for longer than it takes to wake it; more sources, or another gate, would take memory for each."""
@@ -54,6 +55,7 @@ class ElasticOptions:
         reconfigure: Sequence[tuple[int, int]] = (),
         gate: str = "log",
         mode: str = "vsn",
+        input_order: str | dict[str, str] = "merged",
         capacity: int | None = None,
         bound_ns: int = DEFAULT_BOUND_NS,
         max_keys: int = DEFAULT_MAX_KEYS,
@@ -68,6 +70,9 @@ class ElasticOptions:
         check_gate(gate)
         self.debug = run is not None and run.debug
         self.gate, self.mode = gate, mode
+        self._input_order = input_order if isinstance(input_order, dict) else {None: input_order}
+        for order in self._input_order.values():
+            self._check_input_order(order)
         self._threads = threads if isinstance(threads, dict) else {None: threads}
         changes = _pairs(reconfigure)
         named = [*self._threads.values(), *(wished for _, wished in changes)]
@@ -88,6 +93,24 @@ class ElasticOptions:
     def check_operators(self, operators: Sequence[str]) -> None:
         """Raise `ParameterError` if an option names an operator that is not there."""
         check_named("threads", self._threads, operators)
+        check_named("input_order", self._input_order, operators)
+
+    def _check_input_order(self, order: Any) -> None:
+        if order not in INPUT_ORDERS:
+            raise ParameterError(f'input_order={order!r}: give "merged" or "arrival", or a dict of operator name to either')
+        if order == "arrival" and self.mode == "sn":
+            raise ParameterError(
+                'input_order="arrival" with mode="sn": a router gives each tuple a place in the merged input, by which the'
+                ' instances that share nothing know how far the others are; leave one of them out'
+            )
+        if order == "arrival" and self.gate != "log":
+            raise ParameterError(
+                f'input_order="arrival" with gate={self.gate!r}: a skip list is sorted by what it is; leave one of them out'
+            )
+
+    def takes_as_they_come(self, operator: str, sources: int) -> bool:
+        """Whether an operator is to take tuples as they come; those of one source come in order."""
+        return sources > 1 and self._input_order.get(operator, self._input_order.get(None, "merged")) == "arrival"
 
     def capacity_for(self, sources: int) -> int:
         """Tuples that the gate of an operator with so many sources holds at most."""

@@ -39,6 +39,10 @@ class Program:
     """Fields of the state that are columns of the results, one ring of each instance in a row."""
     list_fields: Sequence[tuple[str, str]] = ()
     """Pairs of them that hold lists: positions, as of `words_ring.write_words`, and numbers of words."""
+    lead = 0
+    """Not 0: tuples of several sources come as they come, each at most so far ahead of the watermark."""
+    order_matters = "it gives its results in the order of its input"
+    """Why tuples have to come in order; "" if they have not."""
     first_promise = MIN_TIME
     load_meter = epochs.UPDATES
     """Counter that says how much an instance has had to do."""

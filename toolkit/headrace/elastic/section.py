@@ -21,7 +21,7 @@ from headrace.elastic.measuring import RECORDS_HELD, count_places, measure
 from headrace.elastic.options import ElasticOptions
 from headrace.elastic.program import Program
 from headrace.elastic.reconfiguration import Reconfiguration
-from headrace.errors import HeadraceError, OverflowInputError
+from headrace.errors import HeadraceError, OverflowInputError, ParameterError
 from headrace.gates.membership_kernel import VERSION
 from headrace.ingress.store import Store, allocate_directories
 from headrace.kernel import compile_now
@@ -53,6 +53,11 @@ class ElasticSection(GatedSection):
         self.options = options
         self.max_threads = options.max_threads
         self.program: Program = node.spec.program(node, branches, options)
+        if self.program.order_matters and options.takes_as_they_come(node.name, len(branches)):
+            raise ParameterError(
+                f'input_order="arrival": {node.name!r} depends on the order of its input: {self.program.order_matters}; leave it'
+                f" out, or give a dict of the operators that do not"
+            )
         self.dictionary = self.program.dictionary
         self._open_gate(
             options.gate,
@@ -60,6 +65,7 @@ class ElasticSection(GatedSection):
             self._gate_readers(len(branches)),
             options.capacity_for(len(branches)),
             options.bound_ns,
+            self.program.lead,
         )
         initial = options.initial(self.name)
         planned = options.planned(self.name)

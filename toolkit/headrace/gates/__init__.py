@@ -5,6 +5,9 @@ one API, that of STRETCH's Table II, and pass one test suite. Both deliver every
 record of every source to every reader exactly once, to all readers in the one
 order (ts, source, position), as soon as no earlier record can still come.
 
+For readers that depend on how far time has come and not on the order, a
+`MergedLog` with a lead gives records as they come (`arrival_kernel`).
+
 `ReaderChannels` is the other way to share work in one order, Viper's: a channel
 for each reader, into which senders route what that reader owns.
 

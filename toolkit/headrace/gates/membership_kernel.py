@@ -29,7 +29,7 @@ SOURCES_WAITING = 7 * CELL
 BOUND = 8 * CELL  # tuples that may wait for the slowest reader
 BOUND_NS = 9 * CELL  # the same in time: nanoseconds of its work; 0 = no such bound
 LOST_WAKEUPS = 12 * CELL
-WORD_COUNT = 13
+WORD_COUNT = 15  # the last two: see `log_words`
 
 # Indices into `event` (int32), a cache line apart.
 DATA_EVENT = 0

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from headrace.gates import merged_log_kernel
+from headrace.errors import ParameterError
+from headrace.gates import log_words
 from headrace.gates.allocation import allocate_common, first_bound
 from headrace.gates.merged_log_kernel import CONTROL_RESERVE, LogArrays
-from headrace.gates.tuple_buffer import TupleBuffer
+from headrace.gates.tuple_buffer import TupleBuffer, whole_number
 from headrace.memory.cells import aligned, padded_cells
-from headrace.progress import MIN_TIME
+from headrace.progress import END_OF_TIME, MIN_TIME
 
 
 def power_of_two_at_least(count: int) -> int:
@@ -17,7 +20,7 @@ def power_of_two_at_least(count: int) -> int:
 
 
 def allocate(
-    sources: int, readers: int, capacity: int, *, bound: int | None = None, bound_ns: int = 0
+    sources: int, readers: int, capacity: int, *, bound: int | None = None, bound_ns: int = 0, lead: int = 0
 ) -> LogArrays:
     """Allocate the arrays of a merged log with all sources feeding and no reader yet.
 
@@ -31,11 +34,22 @@ def allocate(
         A smaller limit than the capacity.
     bound_ns : int
         Limit in nanoseconds of the slowest reader's work; 0 = none.
+    lead : int
+        Not 0: records come as they come, at most so far ahead of the last watermark (`arrival_kernel`).
+
+    Raises
+    ------
+    ParameterError
+        If a size is below 1, or there is a lead and one source: its records are in order, and nothing else says how far
+        time has come.
     """
+    if lead and sources == 1:
+        raise ParameterError(f"lead = {lead}: one source is in order by itself; leave it out, or give sources >= 2")
     common = allocate_common(sources, readers, capacity, bound, bound_ns)
     words = common["words"]
-    words[merged_log_kernel.LIMIT] = first_bound(words)
-    words[merged_log_kernel.LAST_TS] = MIN_TIME
+    words[log_words.LIMIT] = first_bound(words)
+    words[log_words.LAST_TS] = MIN_TIME
+    words[log_words.LEAD] = lead
     log = power_of_two_at_least(capacity + CONTROL_RESERVE)
     ring = power_of_two_at_least(max(2, capacity)) if sources > 1 else 1
     return LogArrays(
@@ -55,6 +69,15 @@ def allocate(
 class MergedLog(TupleBuffer):
     """The tuple buffer as one merged log that all readers scan; see `TupleBuffer`.
 
+    Parameters
+    ----------
+    lead : int
+        0, or by how much of event time a tuple may be ahead of the last watermark that readers got. Then tuples of several
+        sources come as they come, those of each in its order; heartbeats between them, which are nobody's own, say what no
+        later tuple is earlier than.
+    sources, **options
+        As of `TupleBuffer`.
+
     Examples
     --------
     >>> gate = MergedLog(sources=2, readers=1, capacity=16)
@@ -62,13 +85,22 @@ class MergedLog(TupleBuffer):
     (2, 1)
     >>> [gate.get(0).ts for _ in range(2)], gate.get(0)
     ([1, 3], None)
+    >>> gate = MergedLog(sources=2, lead=10)
+    >>> gate.add([1, 5], 0), gate.add([3], 1)
+    (2, 1)
+    >>> [(record.ts, record.is_tuple) for record in iter(lambda: gate.get(0), None)]
+    [(1, False), (3, True), (1, True), (5, True), (3, False)]
     """
 
     _gate = "log"
     arrays: LogArrays
 
+    def __init__(self, sources: int = 1, *sizes: int, lead: int = 0, **options: Any):
+        self._lead = whole_number("lead", lead, 0, END_OF_TIME - 1)
+        super().__init__(sources, *sizes, **options)
+
     def _allocate(self, sources, readers, capacity, bound, bound_ns) -> LogArrays:
-        return allocate(sources, readers, capacity, bound=bound, bound_ns=bound_ns)
+        return allocate(sources, readers, capacity, bound=bound, bound_ns=bound_ns, lead=self._lead)
 
 
 __all__ = ["MergedLog", "allocate"]

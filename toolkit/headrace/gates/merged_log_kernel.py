@@ -16,7 +16,8 @@ Invariants  I1  MERGED[s] <= HEAD[s] <= MERGED[s] + ring capacity
             I2  only source s stores HEAD[s], MARK[s]; only the holder of FLAG
                 stores END, MERGED, FLOOR and writes the log
             I3  END - CURSOR[r] <= log capacity for every active reader
-            I4  the log is sorted by (ts, source, position), controls aside
+            I4  the log is sorted by (ts, source, position), controls aside; where
+                LEAD is above 0 it is not, see `arrival_kernel`
 Ordering    A1 write ring, A2 store_release HEAD, A3 store_release MARK
             M1 load_acquire all MARKs, M2 load_acquire all HEADs, M3 read rings
                     a promise that is seen implies the data it covers: A2 is
@@ -52,6 +53,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from headrace.gates.arrival_kernel import move_as_they_come
+from headrace.gates.log_words import AGAIN, END, FLAG, FLOOR, LAST_SOURCE, LAST_TS, LEAD, LIMIT
 from headrace.gates.membership_kernel import (
     DATA_EVENT,
     NOTHING,
@@ -86,15 +89,6 @@ from headrace.progress import END_OF_TIME
 
 CONTROL_RESERVE = 64
 """Log slots that only control records may take: a full log still takes one."""
-
-# Cells of `words`, beside those of `membership_kernel`.
-END = 0 * CELL
-FLAG = 1 * CELL
-AGAIN = 2 * CELL
-FLOOR = 4 * CELL  # every active reader is at least here (holder of FLAG)
-LAST_TS = 5 * CELL  # ts of the last record in the log (holder of FLAG)
-LIMIT = 10 * CELL  # tuples allowed in the log now: the smaller of the two bounds (holder of FLAG)
-LAST_SOURCE = 11 * CELL  # source of the last record in the log, controls aside (holder of FLAG)
 
 MERGE_CHUNK = 1024
 RUN = 8
@@ -293,6 +287,8 @@ def _merge_ready(g):
     drained : bool
         A ring that was more than half full no longer is: its source may be waiting for that.
     """
+    if load_relaxed(g.words, LEAD) > 0:
+        return move_as_they_come(g, min(_room(g, load_relaxed(g.words, END)), MERGE_CHUNK))
     sources = g.head.size // CELL
     at, until, key = g.scratch[0], g.scratch[1], g.scratch[2]
     capacity = g.ring_ts.shape[1]

@@ -45,11 +45,12 @@ class GatedSection(CollectedSection, Protocol):
         """Something that changes while the engine gets on with what it was given."""
         ...
 
-    def _open_gate(self, gate: str, sources: int, readers: int, capacity: int, bound_ns: int = 0) -> None:
-        """Allocate a gate of this kind; the rest as of its `allocate`."""
+    def _open_gate(self, gate: str, sources: int, readers: int, capacity: int, bound_ns: int = 0, lead: int = 0) -> None:
+        """Allocate a gate of this kind; the rest as of its `allocate`. Only a merged log takes a `lead`."""
         handle, self.kernels = gate_modules(gate)
         self.sources = source_kernels(gate)
-        self.gate = handle.allocate(sources, readers, capacity, bound_ns=bound_ns)
+        leading = {"lead": lead} if lead else {}
+        self.gate = handle.allocate(sources, readers, capacity, bound_ns=bound_ns, **leading)
 
     def _inlet(
         self,

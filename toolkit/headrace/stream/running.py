@@ -104,6 +104,16 @@ class Runnable(Summarised):
             one thread at a time merges what the sources have published into an array. "scalegate": each source inserts
             its tuples into a skip list, without locks, as in the papers. The results are the same. Choose "scalegate"
             to repeat the papers' experiments, or to measure which one suits a machine with many cores and sources.
+        input_order : {"merged", "arrival"}, or dict of operator name to either
+            How an operator takes tuples of several sources. "merged" (the default): in the one order of (time, source,
+            position). "arrival": as they come, without sorting; how far time has come is known from what every source has given,
+            and closes the windows. The results are the same rows in the same order, for aggregates that do not depend on
+            the order of tuples: `hr.count`, `hr.count_distinct`, `hr.collect_set` and `hr.mode` of anything, `hr.sum`,
+            `hr.mean`, `hr.min`, `hr.max`, `hr.quantile` and `hr.top` of whole numbers, times and, where these take them,
+            strings. All else is refused with the reason. A sum is an error only if it is outside of int64 at the end of its
+            window, not on the way. A source may be ahead of the others by one window advance, for which each key has room
+            for one window more. Choose "arrival" where several sources come interleaved: ``headrace bench arrival`` measures
+            what it brings. One source is in order by itself.
         scheme, sharing, punctuation, max_delay, max_operations, unsafe
             Of transactions: how they are kept in order ("chains", "lock", "mvlk", "partition", "serial", "speculative",
             "adaptive"; "none" only with ``unsafe=True``), whose work an executor may take ("nothing", "everything",

@@ -6,6 +6,7 @@
 ``aggregate_kernel``  windows: when they open and expire, which tuples fall into the same ones
 ``count_kernel``      how tuples are folded where they are only counted
 ``fold``              how their values are folded, as text
+``as_they_come``      which results do not depend on the order of tuples, and what room tuples that are ahead take
 ``template``          what else depends on the shape, as text
 ``distinct``          sets of values, for exact distinct counts
 ``collected``         values that are collected in lists and maps, as text

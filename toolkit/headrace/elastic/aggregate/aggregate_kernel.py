@@ -5,6 +5,7 @@ Included in the module of each aggregate (`template`), which supplies
     to_units        event time as SIZE and ADVANCE count it: itself, or the local day (`local_days_kernel`)
     to_time         the first event time of a unit
     SLOTS           window instances a key may have at once
+    IN_ORDER        whether tuples come in order, or as they come with watermarks between them
     update_run      fold tuples into their windows; returns a failure code, or 0
     emit            write the results of a window's instances, and reset these
     forget          empty the sets that a window kept
@@ -20,6 +21,9 @@ Invariants  I1  of the arrays by key an instance touches the places of keys that
                 places of NEXT_WINDOW to NEXT_WINDOW + SLOTS - 1 are different
             I3  OPENED[slot] is written by every instance that sees the window's
                 first tuple, and by all of them the same
+            I4  of tuples that come as they come, each is before the watermark plus
+                LEAD, so none is in a window after LAST_WINDOW; OPENED[slot] is
+                written where the watermark lets that window in
 Source      STRETCH, section 2.1 (A), Definition 5 (A+), Algorithm 2.
 Checked     tests/headrace/elastic/test_oracle.py, test_fold.py, test_planted_bugs.py
 """
@@ -47,7 +51,7 @@ from headrace.references import BUCKETS
 from headrace.workers.worker_kernel import fail
 
 # The instance's words after the loop's own.
-SIZE, ADVANCE = range(FREE, FREE + 2)
+SIZE, ADVANCE, LEAD = range(FREE, FREE + 3)
 
 MOST_TUPLES = 1 << 32
 """Counts have 32 bits."""
@@ -64,10 +68,16 @@ def hand_over(s, me, joiner):
 
 
 @kernel
+def last_open(s, l):
+    """The last window that a tuple may fall into before the watermark rises."""
+    return to_units(s, l[WATERMARK] + l[LEAD] - 1) // l[ADVANCE]
+
+
+@kernel
 def begin(c, l, s, buffer):
     units = to_units(s, l[WATERMARK])
     l[NEXT_WINDOW] = (units - l[SIZE]) // l[ADVANCE] + 1
-    l[LAST_WINDOW] = units // l[ADVANCE]
+    l[LAST_WINDOW] = units // l[ADVANCE] if IN_ORDER else last_open(s, l)
 
 
 @kernel
@@ -122,6 +132,10 @@ def advance_time(me, g, c, o, x, s, l, buffer, ts):
         window += 1
     l[NEXT_WINDOW] = max(l[NEXT_WINDOW], expired + 1)
     l[WATERMARK] = ts
+    if not IN_ORDER:
+        for window in range(max(l[LAST_WINDOW] + 1, l[NEXT_WINDOW]), last_open(s, l) + 1):
+            s.opened[window % SLOTS] = l[SEEN]
+        l[LAST_WINDOW] = max(l[LAST_WINDOW], last_open(s, l))
     return 0
 
 
@@ -137,18 +151,18 @@ def finish(me, g, c, o, x, s, l, buffer):
 
 @kernel
 def process(me, g, c, o, x, s, l, buffer, row, start, count):
-    """Fold tuples, run by run: the tuples of a run lie in one chunk, and fall into the same windows."""
+    """Fold tuples, run by run: the tuples of a run are of one source, lie in one chunk, and fall into the same windows."""
     ts = g.out_ts[row, start : start + count]
     refs = g.out_ref[row, start : start + count]
     i = 0
     while i < count:
         t = ts[i]
         earliest, latest, turn = windows_of(to_units(s, t), l[SIZE], l[ADVANCE])
-        if earliest > l[NEXT_WINDOW]:
+        if IN_ORDER and earliest > l[NEXT_WINDOW]:
             l[ARRIVAL] = g.out_at[row, start + i]
             if advance_time(me, g, c, o, x, s, l, buffer, t) < 0:
                 return -1
-        while l[LAST_WINDOW] < latest:
+        while IN_ORDER and l[LAST_WINDOW] < latest:
             # The first tuple of a window (I3).
             l[LAST_WINDOW] = max(l[LAST_WINDOW] + 1, earliest)
             s.opened[l[LAST_WINDOW] % SLOTS] = l[SEEN] + i
@@ -158,5 +172,6 @@ def process(me, g, c, o, x, s, l, buffer, row, start, count):
             fail(c, code, me, refs[i], t, 0, 0)
             return -1
         i = until
-    l[WATERMARK] = ts[count - 1]
+    if IN_ORDER:
+        l[WATERMARK] = ts[count - 1]
     return 0

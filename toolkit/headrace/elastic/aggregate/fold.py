@@ -174,7 +174,7 @@ def _block(aggregate: AggregateColumn, number: int, layout: Layout) -> list[str]
     value, kept = f"value_{aggregate.column}", f"s.{layout.value[number]}[p]"
     # The tuple itself is counted already.
     is_first = f"s.counts[p] - 1 == s.{layout.nulls[aggregate.column]}[p]"
-    if aggregate.kind == "mean" and aggregate.dtype == "int64":
+    if number in layout.high:
         # In 128 bits: an overflow goes up or down as the value's sign says.
         return [
             f"old_{number} = {kept}",

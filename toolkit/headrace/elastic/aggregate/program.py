@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from headrace.elastic import failures
 from headrace.elastic.aggregate import aggregate_kernel, template
+from headrace.elastic.aggregate.as_they_come import order_matters, room_ahead
 from headrace.elastic.aggregate.results import AggregateResults
 from headrace.elastic.aggregate.shape import AggregateColumn, AggregateShape, Layout, compared_texts
 from headrace.elastic.instance_loop import PRIVATE_WORDS
@@ -50,10 +51,14 @@ class AggregateProgram(Program):
         self._kinds = {name: plain_type(schema.field(name).type) for name in names}
         self._names = names
         self.value_columns = len(names)
-        slots = spec.window.open_at_once
-        self.places_per_key = slots
         aggregates = tuple(self._aggregate(wanted) for _, wanted in spec.aggregates)
-        self.shape = AggregateShape(aggregates, slots, self.multi_key, len(names), spec.window.zone is not None)
+        self.order_matters = order_matters(spec.aggregates, aggregates)
+        is_local, in_order = spec.window.zone is not None, not options.takes_as_they_come(node.name, len(branches))
+        slots = spec.window.open_at_once
+        if not in_order and not self.order_matters:
+            self.lead, slots = room_ahead(spec.window)
+        self.places_per_key = slots
+        self.shape = AggregateShape(aggregates, slots, self.multi_key, len(names), is_local, in_order)
         layout = self._layout = Layout(self.shape)
         self.texts: dict[str, KeyDictionary] = {}
         for column, name in enumerate(names):
@@ -127,6 +132,7 @@ class AggregateProgram(Program):
         words = np.zeros(PRIVATE_WORDS, np.int64)
         words[aggregate_kernel.SIZE] = self.spec.window.size
         words[aggregate_kernel.ADVANCE] = self.spec.window.advance
+        words[aggregate_kernel.LEAD] = self.lead
         return words
 
     def state_bytes(self, id_limit):

@@ -11,10 +11,11 @@ from headrace.egress.collector import Ordered, Records
 from headrace.egress.containers import MOST_ELEMENTS
 from headrace.elastic.aggregate.shape import LISTS, AggregateColumn
 from headrace.elastic.results import KeyedResults
-from headrace.errors import OutputError
+from headrace.errors import AggregateOverflowError, OutputError
 from headrace.expressions.rows import cast, take
 from headrace.ingress.columns import as_arrow, from_values
 from headrace.ingress.keys import KeyDictionary
+from headrace.ingress.times import time_text
 
 
 class AggregateResults(KeyedResults):
@@ -44,15 +45,15 @@ class AggregateResults(KeyedResults):
     def finish(self, records: Records) -> pa.RecordBatch:
         ordered, arrays = self._in_order(records)
         for (aggregate, value, nonnull, more), texts in zip(self._outputs, self._texts, strict=True):
-            kind = self.schema.field(len(arrays)).type
+            field = self.schema.field(len(arrays))
             if aggregate.kind in LISTS:
-                name = self.schema.field(len(arrays)).name
-                arrays.append(lists_of(aggregate, ordered, value, more, kind, texts, name))
+                arrays.append(lists_of(aggregate, ordered, value, more, field.type, texts, field.name))
             else:
-                arrays.append(self._column(aggregate, ordered, value, nonnull, more, kind, texts))
+                arrays.append(self._column(aggregate, ordered, value, nonnull, more, field, texts))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _column(self, aggregate, records, value, nonnull, high, kind, texts) -> pa.Array:
+    def _column(self, aggregate, records, value, nonnull, high, field, texts) -> pa.Array:
+        kind = field.type
         values = records.values[value]
         if aggregate.kind in ("count", "count_distinct"):
             return as_arrow(values, pa.int64())
@@ -62,6 +63,12 @@ class AggregateResults(KeyedResults):
             present = ~empty
             (strings,) = texts.decode(values[present])
             return take(cast(strings, kind), pa.array(np.cumsum(present) - 1, mask=empty))
+        if aggregate.kind == "sum" and high is not None and (outside := np.flatnonzero(records.values[high])).size:
+            end = time_text(int(records.primary[outside[0]]), self.schema.field(0).type)
+            raise AggregateOverflowError(
+                f"{field.name}: a sum of the window that ends at {end} is outside of the range of int64; cast the column to"
+                f" float64, or use smaller windows"
+            )
         if aggregate.kind == "mean":
             values = mean_of(values, None if high is None else records.values[high], counts)
         if aggregate.ignore_nan and values.dtype.kind == "f":

@@ -57,6 +57,8 @@ class AggregateShape:
     value_columns: int
     is_local: bool = False
     """Windows are of days of a time zone."""
+    in_order: bool = True
+    """Tuples come in order, not as they come."""
 
 
 def compared_texts(shape: AggregateShape) -> list[int]:
@@ -87,7 +89,8 @@ class Layout:
     value : list of str
         What each aggregate keeps; of `count` nothing, "".
     high : dict of int to str
-        The high half of a sum in 128 bits, by number of the aggregate: integers are averaged exactly.
+        The high half of a sum in 128 bits, by number of the aggregate: integers are averaged exactly, and added so where
+        they come in any order.
     distinct : list of int
         Aggregates that count a set of values; the sets of all are in `sets`.
     collected : dict of int to str
@@ -132,7 +135,9 @@ class Layout:
         scalar = ("sum", "min", "max", "mean", "first", "last", "count_distinct")
         self.value = [f"{a.kind}_{i}" if a.kind in scalar else "" for i, a in aggregates]
         self._frequent = {a.column for _, a in aggregates if a.kind == "mode"}
-        self.high = {i: f"high_{i}" for i, a in aggregates if a.kind == "mean" and a.dtype == "int64"}
+        # In input order a sum that leaves int64 is an error at once; in any order only one that ends outside is.
+        exact = ("mean",) if shape.in_order else ("mean", "sum")
+        self.high = {i: f"high_{i}" for i, a in aggregates if a.kind in exact and a.dtype == "int64"}
         self.by_key = {"counts": "uint32", **dict.fromkeys(self.nulls.values(), "uint32")}
         self.by_key |= {name: _kept_as(a) for (_, a), name in zip(aggregates, self.value, strict=True) if name}
         self.by_key |= dict.fromkeys(self.high.values(), "int64")

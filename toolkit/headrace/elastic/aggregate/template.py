@@ -30,6 +30,7 @@ _CONSTANTS = """
 SLOTS = {slots}
 DIRECTORY_WIDTH = {directory_width}
 SEVERAL_KEYS = {several_keys}
+IN_ORDER = {in_order}
 
 """
 
@@ -103,7 +104,10 @@ def generate(shape: AggregateShape) -> str:
     """Write the operator's part of the kernel module."""
     layout = Layout(shape)
     text = _CONSTANTS.format(
-        slots=shape.slots, directory_width=directory_width(shape.value_columns), several_keys=shape.multi_key
+        slots=shape.slots,
+        directory_width=directory_width(shape.value_columns),
+        several_keys=shape.multi_key,
+        in_order=shape.in_order,
     )
     text += units_text(shape.is_local) + kernels_of(aggregate_kernel) + _emit_text(shape, layout)
     text += _FORGET.format(sets=layout.sets_text, distinct=len(layout.distinct)) if layout.sets else _NOTHING_TO_FORGET

@@ -53,6 +53,8 @@ rounded up to advances (`texts_kernel`)."""
 class CustomProgram(Program):
     """One custom operator of one run; the node's spec is a `headrace.elastic.specs.ApplySpec`."""
 
+    order_matters = "its functions see one tuple after the other"
+
     def __init__(self, node: OperatorNode, branches: list[Branch], options: Any):
         spec: Any = node.spec
         self.node, self.spec = node, spec

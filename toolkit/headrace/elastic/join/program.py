@@ -48,6 +48,7 @@ from headrace.workers import worker_kernel
 class JoinProgram(Program):
     """One join of one run; the node's spec is a `headrace.elastic.specs.JoinSpec`."""
 
+    order_matters = "its pairs are in the order of their later tuples"
     first_promise = -1
     load_by_key = False
     latest_is_ready = True

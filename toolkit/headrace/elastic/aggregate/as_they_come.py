@@ -1,0 +1,72 @@
+"""Aggregates over tuples that come as they come: which of them give the same results, and how far ahead a source may be.
+
+A window's result is out when the watermark, the least that any source may still give, has passed its end. Until
+then tuples of all sources are folded into it in whatever order they are read. So the result must be a function of the
+multiset of values: a count, integers added in 128 bits, the least and the greatest, different values. What is
+not: floats that are added, which are rounded at every step; the first, the last and lists; of floats whatever picks
+one of several that are equal, since 0.0 equals -0.0, and the one that comes first is given.
+
+A source that is ahead of the others opens windows before these are through with earlier ones. It may be one window
+advance ahead, so that a key needs room for one window more.
+
+Source      STRETCH, section 2.3 (explicit watermarks); Li et al., "Out-of-Order Processing" (PVLDB 2008).
+Checked     tests/headrace/elastic/test_as_they_come.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace.elastic.aggregate.shape import AggregateColumn
+from headrace.expressions import Aggregate
+from headrace.windows import NANOSECONDS, TIMESTAMP_UNIT, Window
+
+_POSITIONS = {
+    "first": "the first value is that of the first tuple in order",
+    "last": "the last value is that of the last tuple in order",
+    "collect_list": "its values are in the order of tuples",
+}
+_ADDED = ("sum", "mean")
+_PICKED = ("min", "max", "quantile", "top")
+_OF_FLOATS = {
+    **dict.fromkeys(_ADDED, "floats are rounded at every step, so their sum depends on the order"),
+    **dict.fromkeys(_PICKED, "0.0 and -0.0 are equal, and the one that comes first is given"),
+}
+
+
+def order_matters(aggregates: Sequence[tuple[str, Aggregate]], columns: Sequence[AggregateColumn]) -> str:
+    """Say why the results depend on the order of tuples; "" if they do not.
+
+    Parameters
+    ----------
+    aggregates : sequence of (str, Aggregate)
+        By name of the result.
+    columns : sequence of AggregateColumn
+        The same as kernels compute them.
+    """
+    for (name, wanted), column in zip(aggregates, columns, strict=True):
+        why = _POSITIONS.get(wanted.kind, "")
+        if "float64" in (column.dtype, column.by_dtype):
+            why = why or _OF_FLOATS.get(wanted.kind, "")
+        if why:
+            return f"{name}={wanted!r}: {why}"
+    return ""
+
+
+def room_ahead(window: Window) -> tuple[int, int]:
+    """By how much event time a source may be ahead of the watermark, and how many windows a key may have then.
+
+    Examples
+    --------
+    >>> room_ahead(Window(10, 10)), room_ahead(Window(60, 20)), room_ahead(Window(5, 2))
+    ((10, 2), (20, 4), (2, 4))
+    >>> room_ahead(Window(1, 1, "Europe/Paris"))  # a day may have 23 hours, and 24 reach over the end of the next one
+    (86400000000, 3)
+    """
+    lead, ahead = window.advance, window.advance
+    if window.zone is not None:
+        lead, ahead = window.advance * (NANOSECONDS["d"] // NANOSECONDS[TIMESTAMP_UNIT]), window.advance + 1
+    return lead, -(-(window.size + ahead) // window.advance)
+
+
+__all__ = ["order_matters", "room_ahead"]

@@ -1,0 +1,16 @@
+"""Cells of `words` that a merged log has beside those of `membership_kernel`. All but END are the holder of FLAG's."""
+
+from headrace.gates.membership_kernel import WORD_COUNT
+from headrace.memory.atomics import CELL
+
+END = 0 * CELL
+FLAG = 1 * CELL
+AGAIN = 2 * CELL
+FLOOR = 4 * CELL  # every active reader is at least here
+LAST_TS = 5 * CELL  # ts of the last record in the log; where records come as they come, of the last watermark
+LIMIT = 10 * CELL  # tuples allowed in the log now: the smaller of the two bounds
+LAST_SOURCE = 11 * CELL  # source of the last record in the log, controls aside
+
+# Where records come as they come (`arrival_kernel`).
+LEAD = (WORD_COUNT - 2) * CELL  # how far one may be ahead of the last watermark; 0: records are merged. Never changes
+TURN = (WORD_COUNT - 1) * CELL  # which source is moved from first, the next time

@@ -1,0 +1,98 @@
+"""Tuples of several sources as they come, beside merged: what sorting costs where nothing depends on the order.
+
+Sources with interleaved event times, 100,000 keys, windows of two advances. The operator by itself, over data that is
+encoded already (`resident`), and a whole run. Before anything is timed the results of both orders are compared: of whole runs
+bytes. The last case has windows so short that a source which is one advance ahead, and has to wait, is so after 40
+tuples: there nothing is to be gained.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import headrace as hr
+from headrace_bench.resident import Resident, median
+from headrace_bench.rows import Row
+
+KEYS = 100_000
+SOURCES = (2, 4, 8)
+ORDERS = ("merged", "arrival")
+SPAN = 1_000_000
+QUERIES: dict[str, dict[str, Any]] = {
+    "count": {"n": hr.count()},
+    "sum, least, greatest": {"total": hr.sum("v"), "least": hr.min("v"), "most": hr.max("v")},
+}
+
+
+def make_sources(count: int, rows: int, seed: int = 3) -> list[pa.Table]:
+    """As many tables, `rows` together: event times of one span, each sorted."""
+    rng = np.random.default_rng(seed)
+    each = rows // count
+    return [
+        pa.table({
+            "ts": np.sort(rng.integers(0, SPAN, each)),
+            "k": rng.integers(0, KEYS, each),
+            "v": rng.integers(-1000, 1000, each),
+        })
+        for _ in range(count)
+    ]  # fmt: skip
+
+
+def query(inputs: Any, aggregates: dict[str, Any], advance: int) -> Any:
+    """Aggregates by key, over windows of two advances."""
+    return hr.stream(inputs, event_time="ts").key_by("k").window(2 * advance, advance).aggregate(**aggregates)
+
+
+def _resident(name: str, tables: list[pa.Table], aggregates: dict[str, Any], advance: int, threads: int, repetitions: int) -> Row:
+    """M tuples/s of the operator by itself."""
+    stream = query(tables, aggregates, advance)
+    first = Resident(stream, tables, threads)
+    first.run()
+    rows = sum(len(table) for table in tables)
+    speed: dict[str, list[float]] = {order: [] for order in ORDERS}
+    for _ in range(repetitions):
+        for order in ORDERS:
+            run = Resident(stream, tables, threads, like=first, input_order=order)
+            speed[order].append(rows / run.run() / 1e6)
+            assert (run.results, run.digest) == (first.results, first.digest), f"{name}, {order}: other results"
+    merged, arrival = (median(speed[order]) for order in ORDERS)
+    return Row("arrival", name, arrival, "M tuples/s", baseline=merged, baseline_name="merged")
+
+
+def _whole(tables: list[pa.Table], aggregates: dict[str, Any], repetitions: int) -> Row:
+    """Seconds of a run from tables to a table."""
+    counts = query(tables, aggregates, SPAN // 10)
+    results = [counts.to_arrow(threads=1, input_order=order) for order in ORDERS]
+    assert results[0].equals(results[1]), "other results"
+    seconds: dict[str, list[float]] = {order: [] for order in ORDERS}
+    for _ in range(repetitions):
+        for order in ORDERS:
+            begin = time.perf_counter()
+            counts.to_arrow(threads=1, input_order=order)
+            seconds[order].append(time.perf_counter() - begin)
+    merged, arrival = (median(seconds[order]) for order in ORDERS)
+    case = f"a whole run, {len(tables)} sources, count, 1 thread"
+    return Row("arrival", case, arrival, "s", "lower", baseline=merged, baseline_name="merged")
+
+
+def measure(full: bool, tiny: bool = False) -> list[Row]:
+    """Tuples a second as they come, beside merged."""
+    rows, repetitions = (8_000_000, 9) if full else (2_000_000, 5)
+    if tiny:
+        rows, repetitions = 8_000, 1
+    found = []
+    for count in SOURCES:
+        tables = make_sources(count, rows)
+        for name, aggregates in QUERIES.items():
+            for threads in (1, 2):
+                case = f"{name}, {count} sources, {threads} thread{'s' if threads > 1 else ''}"
+                found.append(_resident(case, tables, aggregates, SPAN // 10, threads, repetitions))
+    tables = make_sources(4, rows)
+    short = max(1, SPAN * 40 // (rows // 4))
+    found.append(_resident("count, 4 sources, 1 thread, short windows", tables, QUERIES["count"], short, 1, repetitions))
+    found.append(_whole(tables, QUERIES["count"], repetitions))
+    return found
