@@ -25,7 +25,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-def whole(name: str, value: Any, least: int, most: int) -> int:
+def whole(name: str, value: Any, least: int, most: int, instead: str = "") -> int:
     """Return a whole number within bounds, or raise `ParameterError`.
 
     Examples
@@ -34,7 +34,7 @@ def whole(name: str, value: Any, least: int, most: int) -> int:
     10
     """
     if not is_whole_number(value) or not least <= value <= most:
-        raise ParameterError(f"{name}={value!r}: give a whole number from {least:,} to {most:,}")
+        raise ParameterError(f"{name}={value!r}: give a whole number from {least:,} to {most:,}{instead}")
     return int(value)
 
 

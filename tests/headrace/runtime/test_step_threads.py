@@ -18,7 +18,7 @@ from headrace import reference
 from headrace.errors import FunctionError, KeyNullError, LateRowError, ParameterError
 from headrace.ingress.readers import open_input
 from headrace.runtime import step_threads
-from headrace.runtime.step_threads import Job
+from headrace.runtime.step_threads import HANDOVER_NS, Job, StepCosts
 from headrace.windows import Window
 
 WAIT_S = 60
@@ -117,7 +117,7 @@ def test_example_a_source_that_may_be_idle_applies_its_steps_itself(monkeypatch)
     assert query(table(), idle_after=60).to_arrow(step_threads=2).to_pylist() == expected([table()])
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", [1, 2, "auto"])
 def test_example_errors_are_the_same(count):
     rows = pa.table({"ts": range(100), "k": [None if i == 77 else i for i in range(100)], "x": range(100)})
     given = hr.stream(rows, event_time="ts", batch_rows=10)
@@ -156,6 +156,74 @@ def test_example_a_function_that_does_not_return_ends_with_the_run():
     assert seen.wait(WAIT_S)
     run.stop()
     assert run.state == "stopped"
+
+
+# -- as many as steps are worth
+
+
+MS = 1_000_000
+
+
+def costs_of(most, *batches):
+    """Costs of batches, milliseconds of the rest and of the steps of each, and how many threads were worth it after each."""
+    costs, threads = StepCosts(most), []
+    for rest, steps in batches:
+        costs.note_rest(round(rest * MS))
+        costs.note_steps(round(steps * MS))
+        threads.append(costs.threads())
+    return threads
+
+
+def test_example_what_steps_are_worth():
+    assert costs_of(8, *[(1, 0.9)] * 5) == [1] * 5, "less than the rest"
+    assert costs_of(8, *[(1, 1.1)] * 5) == [1, 1, 2, 2, 2]
+    assert costs_of(8, *[(1, 4.5)] * 3) == [1, 1, 5]
+    assert costs_of(4, *[(1, 100)] * 3) == [1, 1, 4], "there are no more"
+    assert costs_of(1, *[(1, 100)] * 5) == [1] * 5
+    assert costs_of(8, *[(0, 2 * HANDOVER_NS / MS)] * 3) == [1, 1, 8], "nothing else is done"
+    assert costs_of(8, *[(0.001, HANDOVER_NS / MS / 2)] * 5) == [1] * 5, "not worth handing over"
+
+
+def test_example_steps_that_become_cheap():
+    """They stay with other threads while they cost half of the rest: a cost near the border does not go to and fro."""
+    threads = costs_of(8, *[(1, 3)] * 4, *[(1, 0.6)] * 20)
+    assert threads[3] == 3 and threads[-1] == 2
+    threads = costs_of(8, *[(1, 3)] * 4, *[(1, 0.3)] * 20)
+    assert threads[-1] == 1
+
+
+@pytest.mark.parametrize("sources", [1, 3, 11], ids="{} sources".format)
+def test_oracle_whatever_is_decided(monkeypatch, sources):
+    """Between any two batches the steps may go to others, come back, and go to more."""
+    turns = iter([1, 1, 2, 3, 1, 1, 2, 1] * 10_000)
+    monkeypatch.setattr(StepCosts, "threads", lambda self: next(turns))
+    monkeypatch.setattr(step_threads, "usable_cores", lambda: 3)
+    tables = [table(seed, ROWS // sources) for seed in range(sources)]
+    with query(tables).start(threads=2, step_threads="auto") as run:
+        assert run.wait(WAIT_S)
+        assert run.to_arrow().to_pylist() == expected(tables)
+        assert run.metrics().operators["aggregate"].balance.holds
+        assert run.step_threads == 3
+
+
+def heavy(t, emit):
+    total = 0
+    for i in range(20_000):
+        total = (total * 31 + i) % 1_000_003
+    emit(part=total)
+
+
+def test_example_heavy_steps_get_threads_and_light_ones_none(monkeypatch):
+    monkeypatch.setattr(step_threads, "usable_cores", lambda: 3)
+    rows = table()
+    light = hr.stream(rows, event_time="ts", batch_rows=97).filter(hr.col("x") > 0).key_by("k").window(20).aggregate(n=hr.count())
+    with light.start(step_threads="auto") as run:
+        assert run.wait(WAIT_S) and run.step_threads == 0
+    costly = hr.stream(rows, event_time="ts", batch_rows=97).map(heavy, part="int64").key_by("k").window(20)
+    costly = costly.aggregate(most=hr.max("part"))
+    with costly.start(step_threads="auto") as run:
+        assert run.wait(WAIT_S) and run.step_threads == 3
+        assert run.to_arrow().equals(costly.to_arrow())
 
 
 @pytest.mark.parametrize("count", [0, 1.5, True, "many", 10**9])

@@ -122,6 +122,12 @@ class QueryRun(SteeredRun, RunResults):
         return self._execution.history
 
     @property
+    def step_threads(self) -> int:
+        """Threads that there are now to apply the steps of sources; 0: who reads a source does. See `start(step_threads=)`."""
+        step_threads = self._execution.step_threads
+        return 0 if step_threads is None else step_threads.count
+
+    @property
     def passed_time(self) -> list[tuple[str, int, int, int]]:
         """What the wall clock decided (`idle_after`): (operator, source, its rows before, time passed to).
 

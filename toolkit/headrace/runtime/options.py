@@ -17,6 +17,7 @@ from headrace.metrics.history import DEFAULT_EVERY_S
 from headrace.names import instead, no_argument
 from headrace.progress import END_OF_TIME
 from headrace.rates import RateSchedule, schedule_of
+from headrace.runtime.step_threads import AUTO
 
 PassedTime = Sequence[tuple[str, int, int, int]]
 """What the clock decided in a run: (operator, source, its rows before, time passed to)."""
@@ -49,7 +50,7 @@ class RunOptions:
         checkpoint_when: Callable[[Any], bool] | None = None,
         resume: str | os.PathLike[str] | None = None,
         replay: bool = True,
-        step_threads: int = 1,
+        step_threads: int | str = 1,
         pin: bool = False,
     ):
         # What is longer no thread can wait for.
@@ -63,7 +64,9 @@ class RunOptions:
         check_seconds("control_every", control_every, LEAST_INTERVAL_S)
         self.sink, self.debug, self.name = sink, debug, name
         self.rate = schedule_of(rate)
-        self.step_threads = whole("step_threads", step_threads, 1, MOST_INSTANCES)
+        self.step_threads = step_threads
+        if step_threads != AUTO:
+            self.step_threads = whole("step_threads", step_threads, 1, MOST_INSTANCES, f'; or "{AUTO}"')
         self.pins = _pinned(pin)
         self.passed_time = None if passed_time is None else _checked_entries(passed_time)
         for option, path in (("checkpoint", checkpoint), ("resume", resume)):

@@ -224,10 +224,9 @@ class Execution:
         shared = _shared_readers([feed for _, _, feed in entries])
         stepping = sum(feed.has_free_steps for _, _, feed in entries)
         step_threads = None
-        if self.options.step_threads > 1 and stepping:
-            step_threads = StepThreads(self.options.step_threads, stepping, self.stop_word)
-            for number in range(step_threads.count):
-                self.pool.start(f"steps-{number}", step_threads.work)
+        if self.options.step_threads != 1 and stepping:
+            step_threads = StepThreads(self.options.step_threads, stepping, self.stop_word, self.pool.start)
+        self.step_threads = step_threads
         return [
             Source(
                 name, self.sections[name].operators[0], number, feed, feeds[name], self.options.passed_time, self.fail,

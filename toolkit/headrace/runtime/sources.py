@@ -41,7 +41,7 @@ from headrace.runtime.feeding import Feed, Stopped
 from headrace.runtime.input_rows import row_before
 from headrace.runtime.options import PassedTime
 from headrace.runtime.sections import Task
-from headrace.runtime.step_threads import Job, StepThreads
+from headrace.runtime.step_threads import Job, StepCosts, StepThreads
 
 OWN_THREADS = 8
 """Up to so many sources have threads of their own; more share so many."""
@@ -112,7 +112,10 @@ class Source:
         self._reader: Reader = reader.select(columns, branch.source)
         # Rows of a source that may be passed over as idle are known to be late only where they meet the inlet.
         self._step_threads = step_threads if feed.has_free_steps else None
-        under_way = 0 if self._step_threads is None else 2 * self._step_threads.count  # a batch, and its time
+        self._costs = StepCosts(step_threads.most) if self._step_threads is not None and step_threads.is_auto else None
+        self._is_given = self._step_threads is not None and self._costs is None
+        """The feeder encodes what the steps made of a batch, whoever applies them."""
+        under_way = 0 if self._step_threads is None else 2 * self._step_threads.most  # a batch, and its time
         self._queue: queue.Queue[Any] = queue.Queue(_QUEUED_BATCHES + under_way)
         self._reorder: Reorder | None = None
         self._promised = MIN_TIME
@@ -200,7 +203,7 @@ class Source:
     def reading(self, patient: bool) -> Iterator[float]:
         """Read to the end, in steps that each give seconds to wait; a patient one waits in place for room."""
         try:
-            for batch in self._reader:
+            for batch in self._costed(self._reader):
                 if isinstance(batch, Watermark):
                     yield from self._promise(batch, patient)
                     continue
@@ -239,13 +242,42 @@ class Source:
             yield from self._put((batch, numbers), patient)
             return
         if self._step_threads is not None:
-            yield from self._put(self._step_threads.give(Job(self.feed.apply, batch, numbers)), patient)
+            yield from self._apply_steps(self._step_threads, batch, numbers, patient)
         else:
             for piece in self._pieces(batch, numbers, lambda: self.feed.encode(batch, ts)):
                 yield from self._put(piece, patient)
         last = self._time_behind_steps(batch)
         if last is not None:
             yield from self._put(last, patient)
+
+    def _apply_steps(
+        self, step_threads: StepThreads, batch: pa.RecordBatch, numbers: Sequence[int], patient: bool
+    ) -> Iterator[float]:
+        """Have steps applied to rows, by other threads or here."""
+        job, are_others = Job(self.feed.apply, batch, numbers, self._costs), True
+        if self._costs is not None:
+            threads = self._costs.threads()
+            step_threads.ask(self, threads)
+            are_others = threads > 1
+            self._is_given |= are_others
+        if are_others:
+            step_threads.give(job)
+        else:
+            job.run()
+        if self._is_given:
+            yield from self._put(job, patient)
+            return
+        for piece in self._encoded_of(job):
+            yield from self._put(piece, patient)
+
+    def _encoded_of(self, job: Job) -> Iterable[Any]:
+        """Encode what the steps made of a batch. The reader's, and from the first job that it gave away on the feeder's."""
+        applied, rows = job.result(), job.batch.num_rows
+        return self._costed(self._pieces(job.batch, job.numbers, lambda: self.feed.encode_applied(rows, applied)))
+
+    def _costed(self, items: Iterable[Any]) -> Iterable[Any]:
+        """These, and what it costs to come by them is noted, if it is to be known what steps are worth beside it."""
+        return items if self._costs is None else _timed(items, self._costs)
 
     def _promise(self, mark: Watermark, patient: bool) -> Iterator[float]:
         """The source says how far time has come, whether rows come or not."""
@@ -381,8 +413,7 @@ class Source:
 
     def _feed_applied(self, job: Job, patient: bool) -> Iterator[float]:
         """Feed what the steps made of a batch."""
-        applied, rows = job.result(), job.batch.num_rows
-        for piece in self._pieces(job.batch, job.numbers, lambda: self.feed.encode_applied(rows, applied)):
+        for piece in self._encoded_of(job):
             yield from self.feed.feeding(piece, patient)
 
     def _pass_time(self, patient: bool) -> Iterator[float]:
@@ -431,6 +462,19 @@ class Source:
         last = self._time_behind_steps(batch)
         if last is not None:
             yield from self.feed.promising(last, patient)
+
+
+def _timed(items: Iterable[Any], costs: StepCosts) -> Iterator[Any]:
+    each = iter(items)
+    while True:
+        begun = time.thread_time_ns()
+        try:
+            item = next(each)
+        except StopIteration:
+            return
+        finally:
+            costs.note_rest(time.thread_time_ns() - begun)
+        yield item
 
 
 def tasks_of(sources: Sequence[Source]) -> list[Task]:

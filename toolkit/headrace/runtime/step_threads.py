@@ -1,5 +1,10 @@
 """Threads that apply the stateless steps of sources: several batches at once, and the results in their order.
 
+With `AUTO` they are as many as the steps are worth (`StepCosts`): the reader applies the steps of a source itself,
+until they have cost more than all else that is done for its batches; then others apply them, as many as it takes to keep up
+with that, and no more than there are cores. The source's batches are encoded by its feeder from then on, also
+where its steps become cheap and its reader applies them again: an encoder belongs to one thread.
+
 A reader hands a batch over and puts it (a `Job`) into its source's queue, so that the order is that of
 the queue, whoever is done first; the feeder waits for the job that comes next. What a
 source has under way is bounded by its queue.
@@ -9,18 +14,79 @@ STRETCH, section 2.1: a stateless operator needs no order, and so runs in any nu
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from headrace.cores import usable_cores
 from headrace.memory.cells import read_cell
 from headrace.runtime.feeding import Stopped
 
 _POLL_S = 0.1
 _SHARED_POLL_S = 1e-3
+
+AUTO = "auto"
+"""As many threads as steps are worth."""
+HANDOVER_NS = 200_000
+"""Steps of a batch that take less are not worth handing it over."""
+_FEWEST = 3
+"""Batches before anything is decided."""
+_KEPT = 0.75
+"""Of what is known of costs, what counts one batch later."""
+
+
+class StepCosts:
+    """What the batches of one source cost in processor time, and how many threads their steps are worth.
+
+    Parameters
+    ----------
+    most : int
+        Threads at most.
+
+    Examples
+    --------
+    >>> costs = StepCosts(most=4)
+    >>> for _ in range(3):  # milliseconds of steps beside one of reading and encoding
+    ...     costs.note_rest(1_000_000)
+    ...     costs.note_steps(2_500_000)
+    >>> costs.threads()
+    3
+    """
+
+    def __init__(self, most: int):
+        self._most, self._lock = most, threading.Lock()
+        self._steps = self._rest = self._batches = self._rest_now = 0.0
+        self._count, self._threads = 0, 1
+
+    def note_steps(self, ns: int) -> None:
+        """Steps were applied to a batch. Any thread."""
+        with self._lock:
+            self._steps, self._batches = self._steps * _KEPT + ns, self._batches * _KEPT + 1
+            self._rest, self._rest_now = self._rest * _KEPT + self._rest_now, 0.0
+            self._count += 1
+
+    def note_rest(self, ns: int) -> None:
+        """A batch was read, or encoded, or a part of that. Any thread."""
+        with self._lock:
+            self._rest_now += ns
+
+    def threads(self) -> int:
+        """How many are to apply the steps of the next batch; 1: who reads it does."""
+        with self._lock:
+            if self._count < _FEWEST or self._most < 2:
+                return 1
+            steps, rest = self._steps / self._batches, self._rest / self._batches
+            is_worth = steps >= max(HANDOVER_NS, rest)
+            stays = self._threads > 1 and steps >= max(HANDOVER_NS, rest) / 2
+            self._threads = 1
+            if is_worth or stays:
+                self._threads = max(2, math.ceil(min(self._most, steps / max(1.0, rest))))
+            return self._threads
 
 
 class Job:
@@ -32,20 +98,31 @@ class Job:
     batch : pa.RecordBatch
     numbers : sequence of int
         Of its rows, among those that were read.
+    costs : StepCosts, optional
+        Told what it cost.
     """
 
-    def __init__(self, apply: Callable[[pa.RecordBatch], pa.RecordBatch], batch: pa.RecordBatch, numbers: Sequence[int]):
-        self.batch, self.numbers = batch, numbers
+    def __init__(
+        self,
+        apply: Callable[[pa.RecordBatch], pa.RecordBatch],
+        batch: pa.RecordBatch,
+        numbers: Sequence[int],
+        costs: StepCosts | None = None,
+    ):
+        self.batch, self.numbers, self._costs = batch, numbers, costs
         self._apply, self._done = apply, threading.Event()
         self._result: pa.RecordBatch | None = None
         self._error: BaseException | None = None
 
     def run(self) -> None:
         """Apply the steps; what goes wrong is raised where the result is taken, after those before it."""
+        begun = 0 if self._costs is None else time.thread_time_ns()
         try:
             self._result = self._apply(self.batch)
         except BaseException as error:
             self._error = error
+        if self._costs is not None:
+            self._costs.note_steps(time.thread_time_ns() - begun)
         self._done.set()
 
     def waiting(self, stop_word: np.ndarray, patient: bool) -> Iterator[float]:
@@ -68,18 +145,38 @@ class StepThreads:
 
     Parameters
     ----------
-    count : int
-        How many threads run `work`.
+    wanted : int or "auto"
+        How many threads; `AUTO`: as many as sources ask for, one for each core at most.
     sources : int
         How many give batches, and say when they have none left.
     stop_word : int64[...]
         Word 0 is not 0 once the run is over.
+    start : callable
+        Starts a thread: its name, its body.
     """
 
-    def __init__(self, count: int, sources: int, stop_word: np.ndarray):
-        self.count, self._stop_word = count, stop_word
+    def __init__(self, wanted: int | str, sources: int, stop_word: np.ndarray, start: Callable[[str, Callable[[], None]], None]):
+        self.is_auto, self._stop_word, self._start = wanted == AUTO, stop_word, start
+        self.most = usable_cores() if isinstance(wanted, str) else wanted
+        self.count = 0
+        """Threads that there are."""
         self._left, self._lock = sources, threading.Lock()
+        self._asked: dict[object, int] = {}
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+
+        if not self.is_auto:
+            self._grow(self.most)
+
+    def ask(self, source: object, threads: int) -> None:
+        """Have as many threads as all sources want, 1 being none; who has nothing to do sleeps."""
+        with self._lock:
+            self._asked[source] = threads if threads > 1 else 0
+            self._grow(min(self.most, sum(self._asked.values())))
+
+    def _grow(self, count: int) -> None:
+        while self.count < count and not read_cell(self._stop_word, 0):
+            self._start(f"steps-{self.count}", self.work)
+            self.count += 1
 
     def give(self, job: Job) -> Job:
         """Have it run by whoever is free."""
@@ -90,8 +187,8 @@ class StepThreads:
         """A source has given its last batch; after the last one's the threads end."""
         with self._lock:
             self._left -= 1
-            is_over = self._left == 0
-        for _ in range(self.count if is_over else 0):
+            ending = self.count if self._left == 0 else 0
+        for _ in range(ending):
             self._jobs.put(None)
 
     def work(self) -> None:
@@ -106,4 +203,4 @@ class StepThreads:
             job.run()
 
 
-__all__ = ["Job", "StepThreads"]
+__all__ = ["AUTO", "Job", "StepCosts", "StepThreads"]

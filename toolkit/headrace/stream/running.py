@@ -149,10 +149,12 @@ class Runnable(Summarised):
             Keep each worker on one of the cores that the process may use, in turn, as the papers do. Linux only. Threads that
             read, feed and collect stay where the system puts them, so it hurts where these need the cores, too: on 2 cores
             2 workers kept there took 0.87 of the time for word counts, and 1.6 to 1.9 times as long for transactions.
-        step_threads : int
+        step_threads : int or "auto"
             Threads that apply `filter`, `select`, `map`, `flat_map` and `hr.keys` between the sources and the first operators,
             a batch each; results are the same. With 1, whoever reads a source does, and a costly function there keeps all
-            behind it waiting. A source with `idle_after` does it by itself.
+            behind it waiting. With "auto" who reads a source does until steps were measured to cost more than reading and
+            encoding together; then as many threads as it takes to keep up with that, at most one for each core
+            (``run.step_threads``). A source with `idle_after` does it by itself.
         passed_time : list, optional
             `run.passed_time` of an earlier run of the same input: idle sources (`idle_after`) are passed over between
             the same rows, and the clock is not looked at. The result is the same.
