@@ -33,6 +33,24 @@ def test_oracle_it_finds_the_plain_loops_pairs(threads, first):
 
 
 @pytest.mark.slow
+def test_oracle_each_pair_is_noted_once_and_not_before_its_tuples_came():
+    columns, first = often_near(2_000), 400
+    for times in (columns[0], columns[3]):
+        times[:first] = np.minimum(times[:first], min(columns[0][first], columns[3][first]))
+    wanted = plain_pairs(columns, 600, first)
+    waits, pairs = scalejoin.waits(columns, 600, first, 3, 20_000)
+    assert pairs == wanted
+    assert wanted[0] / 2 <= len(waits) <= wanted[0] and waits.min() >= 0
+
+    columns[0], columns[3] = columns[0] * 50, columns[3] * 50  # within a tenth of a second
+    wanted = plain_pairs(columns, 30_000, 0)
+    due_s, latency_ms, pairs = scalejoin.played(columns, 30_000, 2)
+    assert pairs == wanted and len(due_s) == wanted[0]
+    assert (np.diff(due_s) >= 0).all() and set((due_s * 1e6).round().astype(int)) <= {*columns[0], *columns[3]}
+    assert latency_ms.min() >= 0
+
+
+@pytest.mark.slow
 def test_example_it_ends_where_a_thread_does_not_come(monkeypatch):
     """No wait is without a limit: what does not end is an error, and what runs is stopped."""
     monkeypatch.setattr(scalejoin, "TIMEOUT_S", 0.0)

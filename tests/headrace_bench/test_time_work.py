@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 
 from headrace.control.observation import Observation
-from headrace.controllers import Threshold
+from headrace.controllers import ProactiveJoin, Threshold
 from headrace.elastic import epochs
 from headrace_bench import join
 from headrace_bench.experiments import time_work
 from headrace_bench.experiments.figure import Figure
+from headrace_bench.rows import Row
 
 NS = 2_000
 
@@ -61,6 +62,22 @@ def test_example_load_is_the_time_of_comparisons(comparisons, threads):
     by_processor = Threshold(0.90, 0.70, 0.45)
     asked = [by_processor.decide(replace(observation, at_s=at)) for at in range(1, 60)]
     assert {request.threads for request in asked if request is not None} == {1}
+
+
+def test_example_work_to_come_is_the_time_of_comparisons():
+    """Four threads are busy for 90 % of their time, which the processor does not see; five of them would be for 72 %."""
+    controller = time_work.TimedProactive(0.80, 0.70, ns=1_000)
+    observation = seen(comparisons=3.6e6, arrived=100.0, processed=100.0, offered=100.0, window_size=1_000)
+    asked = [controller.decide(replace(observation, at_s=at, watermark=at * 1_000)) for at in range(1, 60)]
+    assert {request.threads for request in asked if request is not None} == {5}
+    by_processor = ProactiveJoin(0.80, 0.70)
+    asked = [by_processor.decide(replace(observation, at_s=at, watermark=at * 1_000)) for at in range(1, 60)]
+    assert {request.threads for request in asked if request is not None} == {1}
+
+
+def test_example_rows_say_so():
+    (row,) = time_work.marked_rows([Row("q5", "threads, mean", 3.0, "threads", note="of 4")])
+    assert (row.case, row.note) == ("time work, threads, mean", f"of 4; {time_work.NOTE}")
 
 
 def test_example_figures_say_so():

@@ -71,6 +71,27 @@ def feed_paced(g, source, ts, first_row, per_second, begin_at, stop, close):
 
 
 @kernel
+def feed_when_due(g, source, ts, first_row, begin_at, stop, close):
+    """Add each tuple at its own time, in microseconds from ``begin_at[0]`` on, in batches as small as the clock allows."""
+    begin = begin_at[0]
+    done = 0
+    while done < ts.size and load_acquire(stop, 0) == 0:
+        now = now_ns()
+        due = done
+        while due < ts.size and begin + ts[due] * 1_000 <= now:
+            due += 1
+        if due == done:
+            nanosleep(max(50_000, begin + ts[done] * 1_000 - now))
+            continue
+        while done < due and load_acquire(stop, 0) == 0:
+            done += add_or_wait(g, source, ts, done, due - done, first_row + done, stop)
+    if close:
+        while close_or_wait(g, source, stop) == 0 and load_acquire(stop, 0) == 0:
+            pass
+    return done
+
+
+@kernel
 def feed_cycles(g, source, ts, period, per_second, begin_at, batch, enough, stop):
     """Add the same rows again and again, each time `period` later, ``enough[0]`` times.
 

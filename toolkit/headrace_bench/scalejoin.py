@@ -8,20 +8,24 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from headrace.gates import gate_modules
 from headrace.kernel import compile_now
 from headrace.memory.cells import aligned, publish_cell
-from headrace_bench.feeding_kernel import feed
+from headrace_bench.feeding_kernel import feed, feed_paced, feed_when_due
 from headrace_bench.join_kernel import COUNT, REFERENCES
-from headrace_bench.scalejoin_kernel import join_share
+from headrace_bench.scalejoin_kernel import NOTED, join_share
 
 CAPACITY = 1 << 14
 BATCH = 128
 TIMEOUT_S = 120.0
+START_NS = 50_000_000
+"""From now until sources of a given pace begin: until then all is compiled and each has its thread."""
+MOST_WAITS = 1 << 20
 
 
 def run(columns: Sequence[np.ndarray], size: int, first: int, threads: int) -> tuple[float, int, int]:
@@ -40,33 +44,98 @@ def run(columns: Sequence[np.ndarray], size: int, first: int, threads: int) -> t
     seconds, pairs, digest
         The last two as of `join.plain_pairs`.
     """
+    spins = 200 if threads + 2 <= (os.cpu_count() or 1) else 0
+    seconds, out, _ = _run(columns, size, first, threads, spins, (feed, (first, BATCH, spins)))
+    return seconds, int(out[COUNT]), int(out[REFERENCES]) & (2**64 - 1)
+
+
+def waits(
+    columns: Sequence[np.ndarray], size: int, first: int, threads: int, per_second: int
+) -> tuple[np.ndarray, tuple[int, int]]:
+    """The same at a steady rate of each side: how long pairs took, from when the later tuple came until it was compared.
+
+    Returns
+    -------
+    int64[n]
+        Nanoseconds, of the later half of the pairs.
+    (int, int)
+        Pairs and digest.
+    """
+    begin = np.zeros(1, np.int64)
+    lasts_s = (len(columns[0]) - first) / per_second
+    _, out, noted = _run(columns, size, first, threads, 0, (feed_paced, (first, per_second, begin)), begin, lasts_s)
+    noted = noted[noted[:, 0] >= np.median(noted[:, 0])] if len(noted) else noted  # no clock runs while sources begin
+    return noted[:, 2] - noted[:, 1], (int(out[COUNT]), int(out[REFERENCES]) & (2**64 - 1))
+
+
+def played(columns: Sequence[np.ndarray], size: int, threads: int) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
+    """Join both sides, each tuple coming at its own time, in microseconds, from 0 on.
+
+    Returns
+    -------
+    due_s, latency_ms : float64[n]
+        Of each pair: when its later tuple was due, and how long after that it had been compared.
+    (int, int)
+        Pairs and digest.
+    """
+    begin = np.zeros(1, np.int64)
+    lasts_s = max(int(times[-1]) for times in (columns[0], columns[3])) / 1e6
+    _, out, noted = _run(columns, size, 0, threads, 0, (feed_when_due, (0, begin)), begin, lasts_s)
+    noted = noted[np.argsort(noted[:, 0], kind="stable")]
+    due_ns = noted[:, 0] * 1_000
+    return due_ns / 1e9, (noted[:, 2] - begin[0] - due_ns) / 1e6, (int(out[COUNT]), int(out[REFERENCES]) & (2**64 - 1))
+
+
+def _run(
+    columns: Sequence[np.ndarray],
+    size: int,
+    first: int,
+    threads: int,
+    spins: int,
+    way: tuple[Callable[..., Any], tuple[Any, ...]],
+    begin: np.ndarray | None = None,
+    lasts_s: float = 0.0,
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """Seconds, `out` of all threads together, and what these noted.
+
+    Parameters
+    ----------
+    way : (function, arguments)
+        How each side is fed: what follows the gate, the source and its times.
+    begin : int64[1], optional
+        Written, once all is compiled: when tuples begin to come. With it it is noted how long pairs take.
+    lasts_s : float
+        How long tuples come.
+    """
     handle, kernels = gate_modules("log")
     g = handle.allocate(2, threads, CAPACITY)
     for reader in range(threads):
         kernels.join_reader(g, reader, 0, 1)
     stop, out = np.zeros(16, np.int64), np.zeros((threads, 16), np.int64)
-    spins = 200 if threads + 2 <= (os.cpu_count() or 1) else 0
     room = -(-len(columns[0]) // threads)
-    calls = [(feed, (g, source, columns[3 * source][first:], first, BATCH, spins, stop, True)) for source in (0, 1)]
+    kept = [np.zeros((0 if begin is None else MOST_WAITS // threads, 3), np.int64) for _ in range(threads)]
+    calls = [(way[0], (g, source, columns[3 * source][first:], *way[1], stop, True)) for source in (0, 1)]
     for me in range(threads):
         own = [aligned(room, column.dtype) for column in columns]
-        for kept, column in zip(own, columns, strict=True):
+        for mine, column in zip(own, columns, strict=True):
             stored = column[me:first:threads]
-            kept[: len(stored)] = stored
-        calls.append((join_share, (g, me, threads, *columns, *own, size, first, spins, out[me], stop)))
+            mine[: len(stored)] = stored
+        calls.append((join_share, (g, me, threads, *columns, *own, size, first, spins, out[me], kept[me], stop)))
     for function, arguments in calls:
         compile_now(function, arguments)
+    if begin is not None:
+        begin[0] = time.monotonic_ns() + START_NS
     workers = [threading.Thread(target=function, args=arguments, daemon=True) for function, arguments in calls]
-    begin = time.perf_counter()
+    begun = time.perf_counter()
     try:
         for worker in workers:
             worker.start()
         for worker in workers:
-            worker.join(max(0.0, begin + TIMEOUT_S - time.perf_counter()))
-        seconds = time.perf_counter() - begin
+            worker.join(max(0.0, begun + lasts_s + TIMEOUT_S - time.perf_counter()))
+        seconds = time.perf_counter() - begun
         if any(worker.is_alive() for worker in workers):
             raise RuntimeError(f"ScaleJoin on {threads} threads did not end within {TIMEOUT_S:g} s")
     finally:
         publish_cell(stop, 0, 1)
-    total = out.sum(axis=0)
-    return seconds, int(total[COUNT]), int(total[REFERENCES]) & (2**64 - 1)
+    written = [mine[: int(one[NOTED])] for mine, one in zip(kept, out, strict=True)]
+    return seconds, out.sum(axis=0), np.concatenate(written)

@@ -16,18 +16,21 @@ from headrace.codegen.parts import EntryCompiler
 from headrace.gates.merged_log_kernel import advance, lane, peek
 from headrace.gates.reader_kernel import await_records
 from headrace.kernel import kernel
-from headrace.memory.atomics import CELL, load_acquire
+from headrace.memory.atomics import CELL, load_acquire, now_ns
 from headrace.progress import END_OF_TIME
 from headrace.references import HEARTBEAT, SOURCE_SHIFT
-from headrace_bench.join_kernel import PROBES, compare
+from headrace_bench.join_kernel import COUNT, PROBES, ROWS, compare
 
+NOTED = ROWS + 1
+"""In `out`: how many waits were noted."""
 RECORDS = 256
 """Of the input at a time; what is compared together does not reach from one to the next."""
 
 
 @kernel(pipeline=EntryCompiler)
 def join_share(
-    g, me, share, ts, x, y, other_ts, a, b, own_ts, own_x, own_y, own_other_ts, own_a, own_b, size, first, spins, out, stop
+    g, me, share, ts, x, y, other_ts, a, b, own_ts, own_x, own_y, own_other_ts, own_a, own_b, size, first, spins, out, waits,
+    stop,
 ):
     """Read to the end of the input as one of `share` threads, number `me`.
 
@@ -41,14 +44,18 @@ def join_share(
         Room for what this thread stores; written, but for what is there already.
     spins : int
         Looks before it sleeps.
-    out : int64[3]
-        Added to: see `join_kernel.COUNT`.
+    out : int64[4]
+        Added to: see `join_kernel.COUNT`, and `NOTED`.
+    waits : int64[n, 3]
+        Written, as far as it reaches: of each pair the time of its later tuple, when that came, and when it had been
+        compared, in nanoseconds; of tuples that are compared together the first one is noted for all.
     stop : int64[]
     """
     row, position = lane(g, me), load_acquire(g.cursor, me * CELL)
     left_kept = right_kept = (first - me + share - 1) // share
     left_from = right_from = 0  # of the stored ones, the first that is less than `size` older
     starts, stops = np.zeros((2, PROBES), np.int64), np.zeros((2, PROBES), np.int64)
+    left_at = right_at = np.int64(0)  # when the first of those came that wait to be compared
     i = j = first
     is_over = False
     while not is_over and load_acquire(stop, 0) == 0:
@@ -63,8 +70,10 @@ def join_share(
                 is_over = is_over or (ref == HEARTBEAT and g.out_ts[row, n] == END_OF_TIME)
             elif ref >> SOURCE_SHIFT == 0:
                 if lefts == PROBES:
-                    compare(own_a, own_b, x, y, ts, i - lefts, lefts, starts[0], stops[0], False, share, me, out)
+                    note(own_a, own_b, x, y, ts, i - lefts, lefts, starts[0], stops[0], False, share, me, left_at, out, waits)
                     lefts = 0
+                if lefts == 0:
+                    left_at = g.out_at[row, n]
                 while right_from < right_kept and ts[i] - own_other_ts[right_from] >= size:
                     right_from += 1
                 starts[0, lefts], stops[0, lefts] = right_from, right_kept
@@ -75,8 +84,13 @@ def join_share(
                 i += 1
             else:
                 if rights == PROBES:
-                    compare(own_x, own_y, a, b, other_ts, j - rights, rights, starts[1], stops[1], True, share, me, out)
+                    note(
+                        own_x, own_y, a, b, other_ts, j - rights, rights, starts[1], stops[1], True, share, me,
+                        right_at, out, waits,
+                    )  # fmt: skip
                     rights = 0
+                if rights == 0:
+                    right_at = g.out_at[row, n]
                 while left_from < left_kept and other_ts[j] - own_ts[left_from] >= size:
                     left_from += 1
                 starts[1, rights], stops[1, rights] = left_from, left_kept
@@ -86,8 +100,21 @@ def join_share(
                     right_kept += 1
                 j += 1
         if lefts > 0:
-            compare(own_a, own_b, x, y, ts, i - lefts, lefts, starts[0], stops[0], False, share, me, out)
+            note(own_a, own_b, x, y, ts, i - lefts, lefts, starts[0], stops[0], False, share, me, left_at, out, waits)
         if rights > 0:
-            compare(own_x, own_y, a, b, other_ts, j - rights, rights, starts[1], stops[1], True, share, me, out)
+            note(own_x, own_y, a, b, other_ts, j - rights, rights, starts[1], stops[1], True, share, me, right_at, out, waits)
         position += count
         advance(g, me, position)
+
+
+@kernel(pipeline=EntryCompiler)
+def note(xs, ys, probe_x, probe_y, probe_ts, first, count, starts, stops, is_right, share, me, at, out, waits):
+    """`compare`, and note when that was of the pairs it found, as far as there is room."""
+    before = out[COUNT]
+    compare(xs, ys, probe_x, probe_y, probe_ts, first, count, starts, stops, is_right, share, me, out)
+    until = min(waits.shape[0], out[NOTED] + out[COUNT] - before)
+    if until > out[NOTED]:
+        now = now_ns()
+        for k in range(out[NOTED], until):
+            waits[k, 0], waits[k, 1], waits[k, 2] = probe_ts[first], at, now
+        out[NOTED] = until

@@ -26,16 +26,23 @@ def may_hedge(l, r):
 
 
 def build(trades: hr.Stream, size: str) -> hr.Stream:
+    trades = prepared(trades)
+    return decided(trades.join(trades, within=size, where=may_hedge))
+
+
+def prepared(trades: hr.Stream) -> hr.Stream:
+    """Trades as `may_hedge` reads them."""
     price, average = hr.col("price").cast("float64"), hr.col("average").cast("float64")
     trades = trades.select("ts", "id", "price", nd=(price - average) / average)
     if is_text_kind(trades.schema.field("id").type):
-        trades = with_step(trades, Numbered("id", "code"))
-    else:
-        trades = trades.select("ts", "id", "price", "nd", code="id")
-    # The join lets pass what is near; the quotient itself decides.
+        return with_step(trades, Numbered("id", "code"))
+    return trades.select("ts", "id", "price", "nd", code="id")
+
+
+def decided(pairs: hr.Stream) -> hr.Stream:
+    """Those that hedge: the join lets pass what is near, and the quotient itself decides."""
     ratio = hr.col("r_nd") / hr.col("l_nd")
-    pairs = trades.join(trades, within=size, where=may_hedge).filter((ratio >= -1.05) & (ratio <= -0.95))
-    return pairs.select("ts", "l_id", "l_price", "r_id", "r_price")
+    return pairs.filter((ratio >= -1.05) & (ratio <= -0.95)).select("ts", "l_id", "l_price", "r_id", "r_price")
 
 
 @dataclass(frozen=True, eq=False)

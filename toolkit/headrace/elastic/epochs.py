@@ -52,6 +52,7 @@ from headrace.workers.worker_kernel import (
     stopped,
 )
 
+DEFAULT_BATCH_NS = 200_000
 EPOCH_RING = 256
 """Epochs, beside the planned ones, that are remembered until somebody takes note."""
 
@@ -61,7 +62,8 @@ EPOCH = (WORKER_WORDS + 1) * CELL
 BARRIER = (WORKER_WORDS + 2) * CELL
 IDS = (WORKER_WORDS + 3) * CELL  # rows of BUCKETS key ids in use: ids are < IDS * BUCKETS
 FINISHED = (WORKER_WORDS + 4) * CELL  # instances that have seen the end of input
-WORD_COUNT = WORKER_WORDS + 5
+BATCH = (WORKER_WORDS + 5) * CELL  # nanoseconds that an instance may work on a batch; never changes
+WORD_COUNT = WORKER_WORDS + 6
 
 # Counters in `meter`, after the workers' times.
 (
@@ -109,12 +111,16 @@ class ControlArrays(NamedTuple):
     layout: np.ndarray  # int64[sources, 3]: where `loads` finds a tuple's keys, and what load is
 
 
-def allocate(workers: int, configurations: int, planned: int, sources: int = 1) -> ControlArrays:
+def allocate(
+    workers: int, configurations: int, planned: int, sources: int = 1, batch_ns: int = DEFAULT_BATCH_NS
+) -> ControlArrays:
     """Allocate with configuration 0 in force and nobody active."""
+    words = padded_cells(WORD_COUNT)
+    words[BATCH] = batch_ns
     plan_at = np.full(planned + 1, np.iinfo(np.int64).max)
     ring = EPOCH_RING + planned  # all planned ones may be over before anybody takes note of the first
     return ControlArrays(
-        words=padded_cells(WORD_COUNT),
+        words=words,
         event=aligned(PARK_EVENT + 32 * workers, np.int32),
         member=np.zeros((configurations, workers), np.uint8),
         low=np.zeros((configurations, workers), np.int64),

@@ -52,6 +52,7 @@ from headrace.memory.event_count import signal
 from headrace.elastic.loads import LOAD_EVERY_NS, note_load, settle_load
 from headrace.elastic.epochs import (
     BARRIER,
+    BATCH,
     BATCHES,
     CONFIG,
     EPOCH,
@@ -106,7 +107,6 @@ PRIVATE_WORDS = 64
 """Of an instance, at least: no other one shares a cache line of them."""
 
 BATCH_RECORDS = 1024
-BATCH_NS = 200_000
 LEAST_BATCH = 8
 NEVER = np.iinfo(np.int64).max
 
@@ -190,6 +190,7 @@ def run_instance(me, g, c, o, x, s, l, buffer):
     # Each kernel that is called counts the references to its arrays, by atomics.
     x, l = borrowed(x), borrowed(l)
     row = lane(g, me)
+    batch_ns = load_relaxed(c.words, BATCH)
     activation = 0
     position = 0
     planned = 0
@@ -225,7 +226,7 @@ def run_instance(me, g, c, o, x, s, l, buffer):
         cost = load_relaxed(g.cost, me * CELL)
         limit = BATCH_RECORDS
         if cost > 0:
-            limit = max(LEAST_BATCH, min(limit, BATCH_NS // cost))
+            limit = max(LEAST_BATCH, min(limit, batch_ns // cost))
         start, count = peek(g, me, position, limit)
         if count == 0:
             turn(c.meter, me, IDLE_NS)

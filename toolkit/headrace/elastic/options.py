@@ -8,6 +8,7 @@ from typing import Any
 from headrace.arguments import is_whole_number, whole
 from headrace.control.mapping import Mapping
 from headrace.elastic.configuration import Configuration, check_threads, resolve
+from headrace.elastic.epochs import DEFAULT_BATCH_NS
 from headrace.errors import ParameterError
 from headrace.gates.variants import check_gate
 from headrace.progress import END_OF_TIME
@@ -58,6 +59,7 @@ class ElasticOptions:
         input_order: str | dict[str, str] = "merged",
         capacity: int | None = None,
         bound_ns: int = DEFAULT_BOUND_NS,
+        batch_ns: int = DEFAULT_BATCH_NS,
         max_keys: int = DEFAULT_MAX_KEYS,
         max_state: int = DEFAULT_MAX_STATE,
     ):
@@ -65,6 +67,12 @@ class ElasticOptions:
             raise ParameterError(f'mode={mode!r}: give "vsn" or "sn"')
         self._capacity = None if capacity is None else whole("capacity", capacity, 1, MOST_CAPACITY)
         self.bound_ns = whole("bound_ns", bound_ns, 0, MOST_BOUND_NS)
+        self.batch_ns = whole("batch_ns", batch_ns, 1, MOST_BOUND_NS)
+        if self.bound_ns and self.batch_ns > max(self.bound_ns, DEFAULT_BATCH_NS):
+            raise ParameterError(
+                f"batch_ns={self.batch_ns}: a gate never holds more than bound_ns={self.bound_ns} of work, so no batch is as"
+                f" large; pass a larger bound_ns= as well"
+            )
         self.max_keys = whole("max_keys", max_keys, 1, MOST_KEYS)
         self.max_state = whole("max_state", max_state, LEAST_STATE, MOST_STATE)
         check_gate(gate)

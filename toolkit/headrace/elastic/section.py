@@ -70,7 +70,7 @@ class ElasticSection(GatedSection):
         initial = options.initial(self.name)
         planned = options.planned(self.name)
         self.control = epochs.allocate(
-            self.max_threads, 1 + len(planned) + SPARE_CONFIGURATIONS, len(planned), len(branches)
+            self.max_threads, 1 + len(planned) + SPARE_CONFIGURATIONS, len(planned), len(branches), options.batch_ns
         )
         # Who writes results changes together with who reads the gate.
         self.out = rings.allocate(

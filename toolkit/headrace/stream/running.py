@@ -140,6 +140,10 @@ class Runnable(Summarised):
             about as long to be reconfigured. Where there are more threads than cores, one waits for the other's time
             slice, and a longer bound wastes less: a live join on 2 cores, beside its sources, made 8.2 G comparisons/s
             with 1 ms and 11.2 with 10 ms.
+        batch_ns : int
+            How long an instance works on tuples before it gives their results, in nanoseconds: 0.2 ms by default, at most
+            `bound_ns`. A join that compares all pairs reads what it keeps once for some tuples of a batch, so that longer batches
+            make more comparisons where this is more than caches hold; results come later: ``headrace bench q3`` has both.
         max_keys : int
             Keys that may be live at once; and strings of columns, that functions and aggregates know by id.
         max_state : int

@@ -175,6 +175,17 @@ class Timekeeper:
         return np.concatenate(self.ts) if self.ts else np.zeros(0, np.int64)
 
 
+def latencies_over(
+    due_s: np.ndarray, latency_ms: np.ndarray, until_s: float, every_s: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Middles of intervals, and mean and 99th percentile of the latency of what was due in each, in order; NaN if nothing was."""
+    edges = np.arange(0, until_s + every_s, every_s)
+    parts = [latency_ms[a:b] for a, b in itertools.pairwise(np.searchsorted(due_s, edges))]
+    means = np.array([part.mean() if part.size else math.nan for part in parts])
+    slow = np.array([np.percentile(part, 99) if part.size else math.nan for part in parts])
+    return (edges[:-1] + edges[1:]) / 2, means, slow
+
+
 @dataclass
 class Played:
     """What a run made of a live stream. Seconds are since its first tuple.
@@ -208,12 +219,7 @@ class Played:
 
     def latencies(self, every_s: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Middles of intervals, and mean and 99th percentile of the latency of what was due in each; NaN if nothing was."""
-        edges = np.arange(0, self.history["seconds"].max() + every_s, every_s)
-        places = np.searchsorted(self.due_s, edges)
-        parts = [self.latency_ms[a:b] for a, b in itertools.pairwise(places)]
-        means = np.array([part.mean() if part.size else math.nan for part in parts])
-        slow = np.array([np.percentile(part, 99) if part.size else math.nan for part in parts])
-        return (edges[:-1] + edges[1:]) / 2, means, slow
+        return latencies_over(self.due_s, self.latency_ms, self.history["seconds"].max(), every_s)
 
     def within(self, target_ms: float, every_s: float) -> float:
         """Share of the intervals in which 99 of 100 results came within `target_ms`."""

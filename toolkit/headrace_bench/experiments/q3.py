@@ -11,6 +11,9 @@ Windows are given in tuples a side. Of a window of time, 5 minutes in the paper,
 the rate that a way sustains is where both meet: a rate r a side fills it with 300 r tuples, and with C
 comparisons a second 2 r (300 r) = C, so r = sqrt(C / 600).
 
+Last what longer batches bring a join of all pairs, and at what price: what an instance reads of the window it
+reads once for a batch of tuples, whose results wait for the end of the batch.
+
 Each window's whole result, warm-up included, is compared by count and by hash with a sort-merge count of the
 pairs. Clocks run in the steady state, when windows are full.
 """
@@ -19,12 +22,14 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 import headrace as hr
 from headrace.elastic import epochs
+from headrace.elastic.epochs import DEFAULT_BATCH_NS
 from headrace.kernel import kernel
 from headrace.summary import counted
 from headrace_bench.experiments.experiment import STRETCH_MACHINE, Experiment, Paper
@@ -35,6 +40,7 @@ from headrace_bench.join_kernel import LEFT, RIGHT, WIDTH
 from headrace_bench.resident import Resident, digest_one
 from headrace_bench.rows import Row, median
 from headrace_bench.scalejoin import run as run_adhoc
+from headrace_bench.scalejoin import waits as adhoc_waits
 
 PAPER = Paper(
     "STRETCH, section 8.3, Figure 8",
@@ -52,6 +58,8 @@ CHECKED = 5_000
 THREADS = (1, 2, 4, 8)
 WAYS = ("all pairs, band", "all pairs, function", "index")
 ADHOC = "ScaleJoin, ad hoc"
+BATCHES = ({}, {"bound_ns": 10_000_000, "batch_ns": 2_000_000}, {"bound_ns": 50_000_000, "batch_ns": 10_000_000})
+"""Of all pairs: as it is, and with more work in the gate and in a batch."""
 DUCKDB_VIRTUAL = {1: 10.5, 2: 29.0}
 """G virtual comparisons/s of DuckDB's IEJoin for this band, on a quiet 2-core machine: the goal is ten times that."""
 
@@ -104,16 +112,16 @@ class _Window:
         """The same of what arrives when windows are full, by the plain loop."""
         return plain_pairs(self.columns, self.size, self.window)
 
-    def case(self, way: str, threads: int) -> Resident:
+    def case(self, way: str, threads: int, **options: int) -> Resident:
         """An operator that holds a full window, about to be fed; of all pairs, without having compared them."""
         held = {"warm": self.window} if way == "index" else {"stored": self.window}
-        run = Resident(self.streams[way], [self.left, self.right], threads, like=self.first.get(way), **held)
+        run = Resident(self.streams[way], [self.left, self.right], threads, like=self.first.get(way), **held, **options)
         self.first.setdefault(way, run)
         return run
 
-    def rate(self, way: str, threads: int) -> tuple[float, float]:
+    def rate(self, way: str, threads: int, **options: int) -> tuple[float, float]:
         """Tuples/s of both sides, and comparisons made for each."""
-        run = self.case(way, threads)
+        run = self.case(way, threads, **options)
         seconds = run.run()
         fed = self.arriving
         if way == "index":
@@ -129,10 +137,16 @@ class _Window:
         assert tuple(pairs) == self.later, f"{ADHOC}, {threads} threads: other pairs than the plain loop's"
         return 2 * self.arriving / seconds
 
-    def latency_ms(self, way: str, threads: int, per_second: float) -> tuple[float, float]:
-        """p50 and p99 at a steady rate of both sides."""
-        run = self.case(way, threads)
-        run.run(per_second=max(1, int(per_second / 2)))
+    def adhoc_latency_ms(self, threads: int, per_second: float) -> tuple[float, float]:
+        """p50 and p99 of ScaleJoin written ad hoc, at a steady rate of both sides."""
+        waits, pairs = adhoc_waits(self.columns, self.size, self.window, threads, max(1, int(per_second / 2)))
+        assert pairs == self.later, f"{ADHOC}, {threads} threads: other pairs than the plain loop's"
+        return tuple(np.percentile(waits / 1e6, (50, 99))) if waits.size else (math.nan, math.nan)
+
+    def latency_ms(self, way: str, threads: int, per_second: float, **options: int) -> tuple[float, float]:
+        """p50 and p99 at a steady rate of both sides; 0: at full speed."""
+        run = self.case(way, threads, **options)
+        run.run(per_second=int(per_second / 2))
         waits = np.concatenate(run.latencies[-max(1, len(run.latencies) // 2) :]) / 1e6
         return tuple(np.percentile(waits, (50, 99))) if waits.size else (math.nan, math.nan)
 
@@ -153,6 +167,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
     made: dict[tuple[int, int], float] = {}
     plain: dict[int, float] = {}
     delays: dict[tuple[str, int], tuple[float, float]] = {}
+    batched: list[Batched] = []
     for window in windows:
         # The index takes hundreds of thousands of tuples a second whatever the window; all pairs take time.
         arriving = {way: int(min(2e6, max(2_000, work / window / 2))) for way in WAYS}
@@ -179,10 +194,38 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
             for way in (WAYS[0], "index"):
                 for n in counts:
                     delays[way, n] = cases[way].latency_ms(way, n, min(100_000.0, rates[way, n, window] / 2))
-    return _experiment(windows, middle, threads, plain, rates, made, delays)
+            for n in counts:
+                delays[ADHOC, n] = one.adhoc_latency_ms(n, rates[ADHOC, n, window] / 2)
+        if window in windows[-2:]:
+            batched += [_batched(one, n, repetitions) for n in counts[:2]]
+    return _experiment(windows, middle, threads, plain, rates, made, delays, batched)
 
 
-def _experiment(windows, middle, threads, plain, rates, made, delays) -> Experiment:
+@dataclass(frozen=True)
+class Batched:
+    """For each of `BATCHES` what so many threads do: G comparisons/s, and (p50, p99) in ms at full speed and at a rate."""
+
+    window: int
+    threads: int
+    speed: list[float]
+    full: list[tuple[float, float]]
+    half: list[tuple[float, float]]
+
+
+def _batched(case: _Window, threads: int, repetitions: int) -> Batched:
+    """Measure throughput, and latency at full speed and at half of what is made by default."""
+    way, found = WAYS[0], Batched(case.window, threads, [], [], [])
+    rates = [
+        median([case.rate(way, threads, **options)[0] for _ in range(repetitions)]) for options in BATCHES
+    ]
+    for options, rate in zip(BATCHES, rates, strict=True):
+        found.speed.append(rate * case.window / 1e9)
+        found.full.append(case.latency_ms(way, threads, 0, **options))
+        found.half.append(case.latency_ms(way, threads, min(100_000.0, rates[0] / 2), **options))
+    return found
+
+
+def _experiment(windows, middle, threads, plain, rates, made, delays, batched) -> Experiment:
     finished = Experiment(
         "q3",
         "A band join: what does sharing cost, and what does an index save?",
@@ -192,7 +235,10 @@ def _experiment(windows, middle, threads, plain, rates, made, delays) -> Experim
         "same comparisons in the engine, with the built-in band or a user's function; 'index' finds the same pairs by cells "
         "of the bands and is given in virtual comparisons, those it did not have to make included. ScaleJoin written ad hoc "
         "has the engine's gate and 1T's comparisons, for this one join and a fixed number of threads: a ratio to it below 1 is "
-        "the price of being general, one above 1 says that the engine's kernel compares faster than 1T's.",
+        "the price of being general, one above 1 says that the engine's kernel compares faster than 1T's. Its latency ends "
+        "where a pair has been compared, the engine's where the result was taken. Longer batches are those of "
+        "start(bound_ns=, batch_ns=): their latency is given at full speed, where it is what waits in the gate, and at half of "
+        "what batches as they are make.",
         PAPER,
         assumptions=list(ASSUMPTIONS),
     )
@@ -229,9 +275,44 @@ def _experiment(windows, middle, threads, plain, rates, made, delays) -> Experim
         case = f"window of {middle:,}, {way}, {counted(n, 'thread')}, half of its rate"
         finished.rows.append(Row("q3", f"{case}, p50", p50, "ms", "lower"))
         finished.rows.append(Row("q3", f"{case}, p99", p99, "ms", "lower"))
+    for each in batched:
+        finished.rows += _batched_rows(each)
     _predict(finished, windows, middle, rates)
     _draw(finished, windows, middle, threads, plain, rates, delays)
+    finished.figures += _batched_figures(batched)
     return finished
+
+
+def _batch_ms(options: dict[str, int]) -> float:
+    return options.get("batch_ns", DEFAULT_BATCH_NS) / 1e6
+
+
+def _batched_rows(of: Batched) -> list[Row]:
+    rows = []
+    for k, options in enumerate(BATCHES):
+        case = f"window of {of.window:,}, {WAYS[0]}, {counted(of.threads, 'thread')}, batches of {_batch_ms(options):g} ms"
+        rows.append(Row("q3", case, of.speed[k], "G comparisons/s", baseline=of.speed[0], baseline_name="as it is"))
+        for name, values in (("at full speed", of.full), ("at half of the rate", of.half)):
+            for value, first, quantile in zip(values[k], values[0], ("p50", "p99"), strict=True):
+                row = Row("q3", f"{case}, {name}, {quantile}", value, "ms", "lower", baseline=first, baseline_name="as it is")
+                rows.append(row)
+    return rows
+
+
+def _batched_figures(batched: list[Batched]) -> list[Figure]:
+    x = [_batch_ms(options) for options in BATCHES]
+    names = [f"window of {of.window:,}, {counted(of.threads, 'thread')}" for of in batched]
+    half = [Line(f"{name}, p50", x, [p50 for p50, _ in of.half]) for name, of in zip(names, batched, strict=True)]
+    full = [Line(f"{name}, p50 at full speed", x, [p50 for p50, _ in of.full]) for name, of in zip(names, batched, strict=True)]
+    label = "longest batch (ms)"
+    return [
+        Figure(
+            "Throughput over the length of a batch", label, "G comparisons/s",
+            [Line(name, x, of.speed) for name, of in zip(names, batched, strict=True)], log_x=True,
+            note="What a thread reads of a window it reads once for some tuples of a batch.",
+        ),
+        Figure("Latency over the length of a batch", label, "ms", half + full, log_x=True, log_y=True),
+    ]  # fmt: skip
 
 
 def _predict(finished: Experiment, windows, middle, rates) -> None:

@@ -8,7 +8,8 @@ Figure 9    windows are full and the input lies encoded in the store. While the 
             (or has left) in the new epoch. The imbalance is that of the comparisons of the threads since the change
             before. Every run's matches must be those of a plain loop.
 Figure 10   a live stream of which the controller decides: 70 % of what the threads sustain until the windows are
-            full, then 120 % (of one thread) or 30 % (of all cores' threads); beside each a run whose threads stay.
+            full, then 120 % (of one thread) or 30 % (of all cores' threads); beside each a run whose threads stay, and
+            ScaleJoin written for this join alone (`bench.scalejoin`), on as many.
 
 Both again with an operator whose work is time (`time_work`), so that 32 threads have something to do on few cores:
 throughput over threads, moves from each number of them, and a load that changes where 8 or 32 threads run.
@@ -26,6 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
 import headrace as hr
 from headrace.changes import Change
@@ -33,7 +35,7 @@ from headrace.controllers import Threshold
 from headrace.elastic import epochs
 from headrace.memory.cells import read_cells
 from headrace.metrics.by_worker import coefficient_of_variation
-from headrace_bench import reconfigure
+from headrace_bench import reconfigure, scalejoin
 from headrace_bench.experiments import time_work
 from headrace_bench.experiments.experiment import STRETCH_MACHINE, Experiment, Paper
 from headrace_bench.experiments.figure import Figure, Line
@@ -44,9 +46,11 @@ from headrace_bench.experiments.live_stream import (
     capacity_of,
     check_band_join,
     curve,
+    latencies_over,
     play,
     rate_for,
 )
+from headrace_bench.join import columns_of
 from headrace_bench.resident import Resident
 from headrace_bench.rows import Row, median
 
@@ -179,12 +183,15 @@ class Step:
         When the rate changes.
     played : Played
         What became of it.
+    alone : (float64[n], float64[n]), optional
+        Where the threads stay: of ScaleJoin on as many, when results were due, in seconds, and their latency, in ms.
     """
 
     name: str
     rates: tuple[float, float]
     at_s: float
     played: Played
+    alone: tuple[np.ndarray, np.ndarray] | None = None
 
 
 def measure_timed_moves(starts: tuple[int, ...], each_s: float, count: int, gap_s: float) -> tuple[list[Moves], list[Moves]]:
@@ -238,13 +245,22 @@ def measure_steps(
         left, right = band_sides([(before_s, rates[0]), (after_s, rates[1])])
         check_band_join(left, right, size_s, max_threads)
         name = f"{mark}{BEFORE:.0%} to {load:.0%}"
-        plans = {name: controller(UPPER, TARGET, LOWER), f"{name}, threads fixed": None}
-        played = [
-            play(query(left, right, size_s), plan, threads, max_threads, (LOWER, UPPER)) for plan in plans.values()
-        ]
-        assert len({p.outcome for p in played}) == 1, "other results under the controller"
-        steps += [Step(name, rates, before_s, p) for name, p in zip(plans, played, strict=True)]
+        steered, fixed = (
+            play(query(left, right, size_s), plan, threads, max_threads, (LOWER, UPPER))
+            for plan in (controller(UPPER, TARGET, LOWER), None)
+        )
+        assert steered.outcome == fixed.outcome, "other results under the controller"
+        alone = None if mark else _scalejoin(left, right, size_s, threads, fixed.outcome[0])
+        steps += [Step(name, rates, before_s, steered), Step(f"{name}, threads fixed", rates, before_s, fixed, alone)]
     return steps
+
+
+def _scalejoin(left: pa.Table, right: pa.Table, size_s: float, threads: int, results: int) -> tuple[np.ndarray, np.ndarray]:
+    """When results of ScaleJoin on so many threads were due, in seconds, and their latency, in ms."""
+    sides = [table.set_column(0, "ts", table["ts"].cast(pa.int64())) for table in (left, right)]
+    due_s, latency_ms, (pairs, _) = scalejoin.played(columns_of(*sides), round(size_s * 1e3) * 1_000, threads)
+    assert pairs == results, "ScaleJoin found other pairs"
+    return due_s, latency_ms
 
 
 def measure(full: bool, tiny: bool = False) -> Experiment:
@@ -283,7 +299,7 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
         f"Then the load of a live stream changes (WS {size_s:g} s): to 120 % of what 1 thread sustains, or to 30 % of "
         f"what {cores} sustain, and the controller decides. Load is comparisons a second with full windows, so after "
         "the change it grows until the windows hold what came at the new rate. Latency counts from the moment a tuple "
-        "was due, whether or not there was room for it. "
+        "was due, whether or not there was room for it; of ScaleJoin, written ad hoc, until a pair has been compared. "
         f"What is called time work has comparisons that sleep for {TIMED_NS:,} ns each, so {MAX_THREADS} threads do "
         "what as many cores would, but for what cores share: the shapes of the paper's figures, not its numbers. "
         f"Threads are added to it at {UPPER:.0%} of what they sustain."
@@ -322,6 +338,11 @@ def _rows(step: Step, every_s: float) -> list[Row]:
         Row("q4", f"{case}, worst mean latency after", float(after), "ms", "lower", note=f"of {every_s:g} s"),
         Row("q4", f"{case}, threads at the end", played.threads[-1], "threads", note=f"{at_change} before"),
     ]
+    if step.alone is not None:
+        x, means, _ = latencies_over(*step.alone, float(played.history["seconds"].iloc[-1]), every_s)
+        before, after = np.nanmedian(means[x < step.at_s]), np.nanmax(means[x >= step.at_s])
+        rows.append(Row("q4", f"{case}, ScaleJoin, ad hoc, mean latency before", float(before), "ms", "lower"))
+        rows.append(Row("q4", f"{case}, ScaleJoin, ad hoc, worst mean latency after", float(after), "ms", "lower"))
     changed = [s - step.at_s for s in played.threads_s if s >= step.at_s]
     if changed:
         rows.append(Row("q4", f"{case}, from the change to other threads", changed[0], "s", "lower"))
@@ -352,6 +373,9 @@ def _of_steps(steps: list[Step], every_s: float) -> list[Figure]:
         compared.append(curve(name, history["seconds"] - step.at_s, history["comparisons_per_s"] / 1e9))
         x, means, _ = step.played.latencies(every_s)
         latencies.append(curve(name, x - step.at_s, means))
+        if step.alone is not None:
+            x, means, _ = latencies_over(*step.alone, end, every_s)
+            latencies.append(curve(f"{name}, ScaleJoin", x - step.at_s, means))
         threads.append(step.played.threads_line(name, step.at_s))
     x_label = "seconds after the change of the rate"
     return [

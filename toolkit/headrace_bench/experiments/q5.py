@@ -6,6 +6,8 @@ random. The proactive controller keeps predicted work within 70 to 80 % of what 
 Several seeds draw the phases; the first one's run is shown over time, and all of them as boxes of their latency. One
 thread's capacity is measured before each.
 
+Once more with a join whose work is time (`time_work`), so that tens of threads come and go on few cores.
+
 What is scaled      the paper: WS 1 minute, phases of 100 to 300 s, 20 minutes, 500 to 8,000 t/s, up to 72 threads; four runs.
                     Here phases are as long in terms of WS, the lowest rate is a sixteenth of the highest, and the
                     highest makes work for 85 % of as many threads as there are cores, each as fast as one alone. There
@@ -25,6 +27,7 @@ import numpy as np
 
 import headrace as hr
 from headrace.controllers import ProactiveJoin
+from headrace_bench.experiments import time_work
 from headrace_bench.experiments.experiment import STRETCH_MACHINE, Experiment, Paper
 from headrace_bench.experiments.figure import Figure, Line, box_of
 from headrace_bench.experiments.live_stream import (
@@ -47,6 +50,8 @@ RATIO = 16
 SHORTEST, LONGEST, TOTAL = 100 / 60, 300 / 60, 20.0
 """Lengths of a phase and of all, in windows."""
 TARGET_MS = 50.0
+TIMED_NS, TIMED_THREADS, TIMED_SEED = 1_000, 32, 7
+"""Of time work: what a comparison takes, how many threads there may be, and whose phases."""
 SEEDS = (7, 8, 9, 10)
 FEWER = 2
 """Seeds of a run that is not of full size."""
@@ -78,12 +83,13 @@ class Seeded:
 def measure(full: bool, tiny: bool = False) -> Experiment:
     """Latency, threads and quality of the control."""
     cores = os.cpu_count() or 1
-    size_s, guess, known, every_s = 2.0, 5e9, None, 0.1
+    size_s, guess, known, every_s, timed_threads = 2.0, 5e9, None, 0.1, TIMED_THREADS
     if full:
         size_s, every_s = 60.0, 1.0
     if tiny:
-        size_s, guess, known = 0.15, 1e8, 1e8  # a busy machine measures anything
+        size_s, guess, known, timed_threads = 0.15, 1e8, 1e8, 4  # a busy machine measures anything
     runs = [_run(seed, size_s, guess, known, cores) for seed in (SEEDS if full else SEEDS[:FEWER])]
+    timed = _run_timed(size_s, timed_threads, cores)
     shown = runs[0]
     played, phases, capacity = shown.played, shown.phases, shown.capacity
     highest = rate_for(HIGHEST_LOAD * capacity * cores, size_s)
@@ -97,27 +103,49 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
         "which the load lies between the bounds; a load below them with one thread, or above them with all, counts as "
         "within. "
         f"There were {len(runs)} runs, each with the phases of another seed; the first one is shown over time. "
+        f"What is called time work has comparisons that sleep for {TIMED_NS:,} ns each and at most {timed_threads} threads, each "
+        "as if it had a core: the shapes of the paper's figures, not its numbers. "
         f"{'' if math.isfinite(played.quality.settling_s) else 'In a phase the load never settled: no settling time.'}"
     )
     finished = Experiment("q5", "Many reconfigurations", text, PAPER, _rows(played, every_s, cores))
     finished.rows += [row for each in runs[1:] for row in _seed_rows(each, every_s)]
     finished.figures = _figures(shown, every_s, size_s, cores) + [_boxes(runs, every_s)]
+    finished.rows += time_work.marked_rows(_rows(timed.played, every_s, timed_threads))
+    finished.figures += [time_work.marked(each) for each in _figures(timed, every_s, size_s, timed_threads)]
     return finished
 
 
 def _run(seed: int, size_s: float, guess: float, known: float | None, cores: int) -> Seeded:
     capacity = capacity_of(size_s, 1, guess, known)
-    highest = rate_for(HIGHEST_LOAD * capacity * cores, size_s)
-    lengths = {"shortest_s": SHORTEST * size_s, "longest_s": LONGEST * size_s, "total_s": TOTAL * size_s}
-    drawn = hr.rates.abrupt(highest / RATIO, highest, **lengths, seed=seed)
-    assert isinstance(drawn, hr.rates.Phases)
-    phases = list(drawn.phases)
+    phases = _phases(seed, size_s, HIGHEST_LOAD * capacity * cores)
     left, right = band_sides(phases)
     check_band_join(left, right, size_s, cores)
     stream = band_join(left, right, size_s)
     played = play(stream, ProactiveJoin(UPPER, LOWER), 1, cores, (LOWER, UPPER), every_s=0.1)
     assert played.outcome == expected_band_join(left, right, size_s), "other matches than of the indexed join"
     return Seeded(seed, phases, capacity, played)
+
+
+def _run_timed(size_s: float, threads: int, cores: int) -> Seeded:
+    """The same of comparisons that sleep: one thread has time for so many, whatever the machine."""
+    capacity = 1e9 / TIMED_NS
+    phases = _phases(TIMED_SEED, size_s, HIGHEST_LOAD * capacity * threads)
+    left, right = band_sides(phases)
+    check_band_join(left, right, size_s, cores)
+    stream = time_work.timed_band_join(left, right, size_s, TIMED_NS)
+    controller = time_work.TimedProactive(UPPER, LOWER, ns=TIMED_NS)
+    played = play(stream, controller, 1, threads, (LOWER, UPPER), every_s=0.1)
+    assert played.outcome == expected_band_join(left, right, size_s), "other matches than of the indexed join"
+    return Seeded(TIMED_SEED, phases, capacity, played)
+
+
+def _phases(seed: int, size_s: float, comparisons_per_s: float) -> Phases:
+    """Phases of which the highest rate makes so many comparisons a second."""
+    highest = rate_for(comparisons_per_s, size_s)
+    lengths = {"shortest_s": SHORTEST * size_s, "longest_s": LONGEST * size_s, "total_s": TOTAL * size_s}
+    drawn = hr.rates.abrupt(highest / RATIO, highest, **lengths, seed=seed)
+    assert isinstance(drawn, hr.rates.Phases)
+    return list(drawn.phases)
 
 
 def desired_threads(rate: float, size_s: float, capacity: float, most: int) -> int:

@@ -4,6 +4,8 @@ The hedge self-join of `headrace.apps.hedge`, WS 30 s, on the trades from the op
 has the shape of a real one (`headrace_datasets.trades`), played at their own times. The rate is scaled so that the
 busiest second needs more than one thread: comparisons grow with its square. The proactive controller steers.
 
+Once more with a join whose work is time (`time_work`), at a rate whose busiest second needs twenty threads.
+
 Hedges of the first rows are compared with the reference, those of the whole run with a run at full speed.
 """
 
@@ -19,6 +21,7 @@ import headrace as hr
 from headrace.apps import hedge
 from headrace.controllers import ProactiveJoin
 from headrace.reference import apps as reference
+from headrace_bench.experiments import time_work
 from headrace_bench.experiments.experiment import STRETCH_MACHINE, Experiment, Paper
 from headrace_bench.experiments.figure import Figure
 from headrace_bench.experiments.live_stream import Played, Timekeeper, checksum, curve, play
@@ -28,6 +31,8 @@ SIZE_S = 30
 PEAK = 8_000.0
 PEAK_LOAD = 1.5
 """Of what one thread can do, in the busiest second."""
+TIMED_NS, TIMED_THREADS, TIMED_LOAD = 1_000, 32, 20.0
+"""Of time work: what a comparison takes, how many threads there may be, how many the busiest second needs."""
 CHECKED = 1_500
 """Rows that the reference joins too."""
 UPPER, LOWER = 0.80, 0.70
@@ -81,30 +86,52 @@ def measure(full: bool, tiny: bool = False) -> Experiment:
     guessed = from_opening(seconds, PEAK)
     peak = PEAK if tiny else PEAK * float(np.sqrt(PEAK_LOAD * capacity / demand(_times_us(guessed)).max()))
     table = from_opening(seconds, peak)
-    stream = build(table)
-    expected = Timekeeper()
-    with stream.start(threads=cores, sink=expected) as run:
-        run.wait()
-    times = _times_us(table)
-    played = play(stream, ProactiveJoin(UPPER, LOWER), 1, cores, (LOWER, UPPER), begin_us=int(times[0]))
-    assert played.outcome == (expected.times.size, checksum(expected.times)), "other hedges than at full speed"
-    rates, work = np.bincount((times - times[0]) // 1_000_000), demand(times)
+    played, rates, work = _played(table, build(table), ProactiveJoin(UPPER, LOWER), cores, cores)
+    timed_peak = PEAK * float(np.sqrt(TIMED_LOAD * 1e9 / TIMED_NS / demand(_times_us(guessed)).max()))
+    timed_table = from_opening(seconds, timed_peak)
+    controller = time_work.TimedProactive(UPPER, LOWER, ns=TIMED_NS)
+    timed, timed_rates, timed_work = _played(timed_table, timed_build(timed_table), controller, TIMED_THREADS, cores)
     text = (
         f"Can the threads follow the bursts of a real stream? {table.num_rows:,} trades, {seconds:g} s from the opening, "
         f"each fed to both sides, WS {SIZE_S} s. The busiest second has {rates.max():,} trades (the paper's ~7,600): the "
         f"day's rate is scaled by {peak / PEAK:.2g} so that the most demanding second makes {PEAK_LOAD:.0%} of the "
         f"{capacity / 1e9:.2g} G comparisons/s that one thread was measured to make. At most {cores} threads, as many as "
         "there are cores; the sources' threads and the collector share these. Latency counts from the moment a trade "
-        "was due. Figures over time are for each second."
+        "was due. Figures over time are for each second. "
+        f"What is called time work is the same stream at {timed_peak / PEAK:.2g} of the day's rate, with comparisons that sleep "
+        f"for {TIMED_NS:,} ns each and at most {TIMED_THREADS} threads, each as if it had a core: the busiest second needs "
+        f"{TIMED_LOAD:g} of them."
     )
     finished = Experiment("q6", "Trades that come in bursts", text, PAPER, _rows(played, seconds, cores))
     finished.figures = _figures(played, rates, work)
+    finished.rows += time_work.marked_rows(_rows(timed, seconds, TIMED_THREADS))
+    finished.figures += [time_work.marked(each) for each in _figures(timed, timed_rates, timed_work)]
     return finished
+
+
+def _played(
+    table: pa.Table, stream: hr.Stream, controller: ProactiveJoin, max_threads: int, cores: int
+) -> tuple[Played, np.ndarray, np.ndarray]:
+    """What became of it at the trades' own times, and trades and comparisons of each second."""
+    expected = Timekeeper()
+    with build(table).start(threads=cores, sink=expected) as run:
+        run.wait()
+    times = _times_us(table)
+    played = play(stream, controller, 1, max_threads, (LOWER, UPPER), begin_us=int(times[0]))
+    assert played.outcome == (expected.times.size, checksum(expected.times)), "other hedges than at full speed"
+    return played, np.bincount((times - times[0]) // 1_000_000), demand(times)
 
 
 def build(table: pa.Table) -> hr.Stream:
     """The application's query."""
     return hedge.build(hr.stream(table, event_time="ts"), f"{SIZE_S}s")
+
+
+def timed_build(table: pa.Table) -> hr.Stream:
+    """The same query, with comparisons that take `TIMED_NS` each."""
+    trades = hedge.prepared(hr.stream(table, event_time="ts"))
+    spec = time_work.TimedJoin(SIZE_S * 1_000_000, hedge.may_hedge, (), ("l_", "r_"), index=False, ns=TIMED_NS)
+    return hedge.decided(trades.through(spec, trades))
 
 
 def sustainable(table: pa.Table) -> float:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import headrace as hr
 from headrace.control.observation import Observation
 from headrace.control.requests import Request
-from headrace.controllers import Threshold
+from headrace.controllers import ProactiveJoin, Threshold
 from headrace.elastic import epochs
 from headrace.elastic.instance_loop import PRIVATE_WORDS
 from headrace.elastic.join.program import JoinProgram
@@ -74,17 +74,35 @@ class _TimedProgram(JoinProgram):
         return imports + text.replace(place, "\ndef process_at_once(") + timed
 
 
+def as_time(observation: Observation, ns: int) -> Observation:
+    """What is seen where each comparison is `ns` of a thread's time: a sleep is not seen as load, and needs no core.
+
+    What tuples cost beside it has no part in it, so that a cost model, which knows the processor's time, is not asked.
+    """
+    share = min(1.0, observation.comparisons * ns / 1e9 / max(1, observation.threads))
+    return replace(observation, utilisation=share, busiest=share, cores=observation.max_threads, cost=None)
+
+
 @dataclass
 class TimedThreshold(Threshold):
-    """`Threshold` where each comparison is `ns` of a thread's time: a sleep is not seen as load, and needs no core."""
+    """`Threshold` by the time that comparisons of `ns` took, as if each thread had a core."""
 
     ns: int = 1_000
 
     def decide(self, observation: Observation) -> Request | None:
-        """Decide by the time that the comparisons took, as if each thread had a core."""
-        share = min(1.0, observation.comparisons * self.ns / 1e9 / max(1, observation.threads))
-        seen = replace(observation, utilisation=share, busiest=share, cores=observation.max_threads)
-        return super().decide(seen)
+        """Decide by what `as_time` sees."""
+        return super().decide(as_time(observation, self.ns))
+
+
+@dataclass
+class TimedProactive(ProactiveJoin):
+    """`ProactiveJoin` by the time that comparisons of `ns` took, as if each thread had a core."""
+
+    ns: int = 1_000
+
+    def decide(self, observation: Observation) -> Request | None:
+        """Decide by what `as_time` sees."""
+        return super().decide(as_time(observation, self.ns))
 
 
 def timed_join(left: pa.Table, right: pa.Table, size: int, ns: int) -> hr.Stream:
@@ -97,6 +115,11 @@ def timed_join(left: pa.Table, right: pa.Table, size: int, ns: int) -> hr.Stream
 def timed_band_join(left: pa.Table, right: pa.Table, size_s: float, ns: int) -> hr.Stream:
     """The join of `live_stream.band_join`, with times in microseconds, of such comparisons."""
     return timed_join(left, right, round(size_s * 1e3) * 1_000, ns)
+
+
+def marked_rows(rows: list[Row]) -> list[Row]:
+    """Rows with the mark in their names, and the note."""
+    return [replace(row, case=f"{MARK}, {row.case}", note=f"{row.note}; {NOTE}" if row.note else NOTE) for row in rows]
 
 
 def marked(figure: Figure) -> Figure:
