@@ -13,6 +13,7 @@ maps of user functions (`lists_kernel`, `maps_kernel`), tables of distinct value
 ``event_count``         sleeping until something may have changed
 ``seqlock``             several cells read as of one moment
 ``bundle``              many arrays as one argument of a kernel
+``local_words``         words on a kernel's stack, which the compiler keeps in registers
 ``own_words``           words of one worker, which kernels take by their address
 ``arena``               blocks of words for state that grows
 ``lists_kernel``        lists of words
