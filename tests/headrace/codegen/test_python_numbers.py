@@ -134,6 +134,18 @@ def test_example_what_wraps_around_raises_with_debug():
         assert called(kernel, values.values()) is OverflowError, row
 
 
+CHOSEN = ["abs(min(a, b))", "-min(a, b)", "abs(a if a < b else b)", "-(a if a < b else b)", "-(b and a)", "abs((a, b)[0])"]
+
+
+def test_example_what_is_chosen_of_32_bits_has_the_negative_of_64():
+    """Join conditions are given int32 columns as they are."""
+    least = -(2**31)
+    functions = [function_of(expression, "a, b") for expression in CHOSEN]
+    bound = ("a", "b"), {"a": "a", "b": "b"}, ("a", "b")
+    for kernel, expression in zip(compiled(dict.fromkeys(functions, bound)), CHOSEN, strict=True):
+        assert called(kernel, [np.int32(least), np.int32(7)]) == 2**31, expression
+
+
 # -- everything else
 
 

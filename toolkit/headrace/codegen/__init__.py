@@ -9,6 +9,7 @@ user's own lines.
 ``bindings``         what its names stand for in the kernel it becomes part of
 ``assigned``         names that may have no value where they are read
 ``inference``        which expressions are strings or containers
+``held``             names for containers whose place is given something else
 ``uses``             which containers of a state are given away
 ``rewriting``        from names to arrays, statement by statement
 ``containers``       its part that is about strings, lists, sets, maps and arrays

@@ -95,6 +95,33 @@ class Inference:
             known = dict(self.names)
             for node in binding:
                 self._bind(node)
+        self._number_lists: set[str] = set()
+        given = [(target, node) for node in binding if isinstance(node, ast.Assign) for target in node.targets]
+        names = {target.id for target, _ in given if isinstance(target, ast.Name)}
+        count = -1
+        while count != len(self._number_lists):
+            count = len(self._number_lists)
+            others = {
+                name.id
+                for target, node in given
+                if not self.is_numbers(node.value)
+                for name in ast.walk(target)
+                if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+            }
+            self._number_lists = names - others
+
+    def is_numbers(self, node: ast.AST) -> bool:
+        """Whether it is a list column of numbers, a part of one, or a name for that: an array, read where it lies."""
+        if isinstance(node, ast.Name):
+            return node.id in self._number_lists
+        if isinstance(node, ast.IfExp):
+            return self.is_numbers(node.body) and self.is_numbers(node.orelse)
+        if isinstance(node, ast.BoolOp):
+            return all(map(self.is_numbers, node.values))
+        if isinstance(node, ast.Subscript):
+            return isinstance(node.slice, ast.Slice) and self.is_numbers(node.value)
+        binding = self._binding(node)
+        return isinstance(binding, FieldBinding) and binding.kind == NUMBERS
 
     def _loops_over_tuples(self, nodes: Iterable[ast.AST]) -> dict[str, ListBinding]:
         found = {}

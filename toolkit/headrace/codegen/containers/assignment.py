@@ -7,7 +7,7 @@ from typing import Any
 
 from headrace.codegen.containers.calls import Calls
 from headrace.codegen.containers.places import NO_END, Place
-from headrace.codegen.inference import is_container, said
+from headrace.codegen.inference import TEXTS, is_container, said
 from headrace.codegen.kinds import Array, ListOf, MapOf, Record, SetOf
 
 
@@ -50,7 +50,8 @@ class Assignment(Calls):
         # What a call makes, such as sorted(...), may take several steps: all but the last need a list of their own.
         is_call = isinstance(node.value, ast.Call)
         made = self._made(whole if is_whole else node.value, None if is_call else place)
-        assert made is not None
+        if made is None:
+            raise self._error(f"{ast.unparse(node)}: write if and else, or a loop", node)
         if is_call:
             call = self._kept("slice", self._own(place), made.heads, made.at, "0", NO_END)
             return [self._statement(call, node)]
@@ -70,6 +71,8 @@ class Assignment(Calls):
         return source
 
     def _name_container(self, target: ast.Name, node: ast.Assign) -> list[ast.stmt]:
+        if target.id in self.given_places:
+            raise self._error(f"{target.id!r} is a container that {self.captured.name} is given: use another name", target)
         if isinstance(node.value, ast.Attribute | ast.Name):
             place = self._need(node.value)
             if self.places.setdefault(target.id, place) != place:
@@ -77,6 +80,8 @@ class Assignment(Calls):
             return []
         if target.id not in self.places:
             kind = self.inference.of(node.value)
+            if isinstance(node.value, ast.IfExp):
+                raise self._error(f"{ast.unparse(node)}: a name stands for one container; write if and else", node)
             if not isinstance(kind, ListOf):
                 raise self._error(f"{ast.unparse(node.value)} has no name of its own: use it by its key each time", node)
             self.places[target.id] = self._temporary_place(kind.kind, node)
@@ -84,7 +89,8 @@ class Assignment(Calls):
         if own.role is not None:
             raise self._error(f"{target.id!r} stands for another container elsewhere: use two names", target)
         made = self._made(node.value, None)
-        assert made is not None
+        if made is None:
+            raise self._error(f"{ast.unparse(node)}: {target.id!r} stands for a list elsewhere; use two names", node)
         call = self._kept("slice", self._own(own), made.heads, made.at, "0", NO_END)
         return [self._statement(call, node)]
 
@@ -115,6 +121,7 @@ class Assignment(Calls):
             return [self._statement(f"{word} = {value}", target)]
         if not isinstance(target, ast.Subscript):
             return None
+        self._refuse_column(target)
         static = self.inference.of(target.value)
         if not is_container(static):
             return None
@@ -146,9 +153,16 @@ class Assignment(Calls):
             word = f"{self._memory.arena}[{self._kept('place', place.heads, place.at, index)}]"
         return [self._statement(f"{word} = {value}", target)]
 
+    def _refuse_column(self, target: ast.Subscript) -> None:
+        if self.inference.is_numbers(target.value) or self.inference.of(target.value) == TEXTS:
+            text = ast.unparse(target.value)
+            raise self._error(f"{ast.unparse(target)} is assigned: {text} is a column of lists, which cannot be changed", target)
+
     def _kept_aug_assign(self, node: ast.AugAssign) -> list[ast.stmt] | None:
         """``d[k] += 1``, with one search; None if the target is no element of a container."""
         target, place, key = node.target, None, ""
+        if isinstance(target, ast.Subscript):
+            self._refuse_column(target)
         if isinstance(target, ast.Name | ast.Attribute) and is_container(self.inference.of(target)):
             raise self._error(f"{ast.unparse(node)}: use append, extend, add or update", node)
         self._refuse_operation(target, [target, node.value])
@@ -192,9 +206,9 @@ class Assignment(Calls):
             self._statement(f"{here} = {at}", node),
             self._statement(f"{now} = {self._value(kind, f'{array}[{here}]')}", node),
         ]
-        if not any(isinstance(inner, ast.Call) for inner in ast.walk(node.value)):
+        if not any(self._may_move(inner) for inner in ast.walk(node.value)):
             return [*load, self._statement(f"{array}[{here}] = {result}", node)]
-        # A call may change the container, as in d[k] += d.pop(j): the place is asked for again.
+        # The container may change, as in d[k] += d.pop(j): the place is asked for again.
         if any(self._changes(inner) for inner in ast.walk(target)):
             raise self._error(f"{ast.unparse(node)}: give {ast.unparse(target)} its key by a name", node)
         word = self._temporary("value")
@@ -206,6 +220,13 @@ class Assignment(Calls):
             self._statement(f"{here} = {at}", node),
             self._statement(f"{array}[{here}] = {word}", node),
         ]
+
+    def _may_move(self, node: ast.AST) -> bool:
+        """Whether it is a call, or what is read of a map of arrays or records, which makes one where the key is new."""
+        if isinstance(node, ast.Subscript):
+            static = self.inference.of(node.value)
+            return isinstance(static, MapOf) and not isinstance(static.value, str)
+        return isinstance(node, ast.Call)
 
     def _changes(self, node: ast.AST) -> bool:
         """Whether it is a call that may change a container."""

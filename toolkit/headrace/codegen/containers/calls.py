@@ -37,9 +37,9 @@ class Calls(Expressions):
             argument = node.args[0]
             static = self.inference.of(argument)
             is_view = self.inference.is_view(argument)
-            if name == "reversed" and self._is_of_numbers(argument):
+            if name == "reversed" and self.inference.is_numbers(argument):
                 return self._text(f"{ast.unparse(self.visit(argument))}[::-1]", node)
-            if name in ("sorted", "list") and self._is_of_numbers(argument):
+            if name in ("sorted", "list") and self.inference.is_numbers(argument):
                 raise self._error(
                     f"{ast.unparse(node)}: a column of lists is read where it lies, and is not copied; sort it before, in Spark",
                     node,

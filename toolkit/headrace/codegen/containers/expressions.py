@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from headrace.codegen.bindings import FieldBinding, Membership
+from headrace.codegen.bindings import Membership
 from headrace.codegen.containers.places import NO_END, Places, is_float
 from headrace.codegen.inference import NUMBERS, TEXT_WORK, TEXTS, is_container, said, static_of
 from headrace.codegen.kinds import Array, ListOf, MapOf, Record, SetOf, width_of
@@ -30,15 +30,9 @@ class Expressions(Places):
         static = self.inference.of(node)
         if static == "string" or is_container(static):
             return self._text(f"{self._length(node, node)} != 0", node)
-        if static == TEXTS or self._is_of_numbers(node):
+        if static == TEXTS or self.inference.is_numbers(node):
             return self._text(f"len({ast.unparse(self.visit(node))}) != 0", node)
         return self.visit(node)
-
-    def _is_of_numbers(self, node: ast.expr) -> bool:
-        """Whether it is a column whose values are lists of numbers."""
-        role = self._object_of(node)
-        binding = self.objects[role].get(node.attr) if role is not None and isinstance(node, ast.Attribute) else None
-        return isinstance(binding, FieldBinding) and binding.kind == NUMBERS
 
     def _length(self, node: ast.expr, whole: ast.AST) -> str:
         static = self.inference.of(node)
@@ -110,6 +104,8 @@ class Expressions(Places):
                 )
             if is_container(static) or isinstance(static, Record | tuple) or static == TEXTS:
                 raise self._error(f"{ast.unparse(node)}: {ast.unparse(part)} is {said(static)}; write a loop", node)
+            if self.inference.is_numbers(part):
+                raise self._error(f"{ast.unparse(node)}: {ast.unparse(part)} is a {NUMBERS}; write a loop", node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
         for part in node.values:
@@ -198,6 +194,11 @@ class Expressions(Places):
         """A comparison of strings, or `in` a container; None if it is neither."""
         operands = [node.left, *node.comparators]
         statics = [self.inference.of(operand) for operand in operands]
+        for side, op in zip(operands, [None, *node.ops], strict=True):
+            if self.inference.is_numbers(side) and not isinstance(op, ast.In | ast.NotIn):
+                raise self._error(
+                    f"{ast.unparse(node)}: {ast.unparse(side)} is a {NUMBERS}; compare its elements in a loop", node
+                )
         displays = [isinstance(operand, ast.Tuple | ast.List | ast.Set) for operand in operands]
         if all(static in ("number", None) for static in statics) and not any(displays):
             if not any(self.inference.is_view(operand) for operand in operands):

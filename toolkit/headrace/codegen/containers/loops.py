@@ -19,7 +19,7 @@ class KeptValues(Assignment):
         """A loop over a container; None if it is over something else."""
         iterable, target = node.iter, node.target
         counter: ast.expr | None = None
-        start = "0"
+        start: ast.expr = ast.Constant(0)
         is_reversed = False
         name = self._builtin(iterable) if isinstance(iterable, ast.Call) else None
         if name in ("enumerate", "reversed") and isinstance(iterable, ast.Call) and iterable.args:
@@ -31,7 +31,7 @@ class KeptValues(Assignment):
                     if not (isinstance(target, ast.Tuple) and len(target.elts) == 2):
                         raise self._error(f"{ast.unparse(target)}: write for i, x in enumerate(...)", node)
                     given = [*iterable.args[1:], *(keyword.value for keyword in iterable.keywords)]
-                    start = ast.unparse(self.visit(given[0])) if given else "0"
+                    start = self.visit(given[0]) if given else start
                     counter, target = target.elts
                 iterable = inner
         view = None
@@ -53,16 +53,20 @@ class KeptValues(Assignment):
         at, turn = self._temporary("at"), self._temporary("turn")
         here = replace(place, at=at)
         before = [self._statement(f"{at} = {place.at}", node)]
+        begin = ast.unparse(start)
+        if not isinstance(start, ast.Constant):  # what it is when the loop begins
+            begin = self._temporary("begin")
+            before.insert(0, self._statement(f"{begin} = {ast.unparse(start)}", node))
         if isinstance(place.kind, ListOf | Array):
-            return self._loop_over_list(node, here, before, turn, target, counter, start, is_reversed)
-        return self._loop_over_map(node, here, before, turn, target, counter, start, view)
+            return self._loop_over_list(node, here, before, turn, target, counter, begin, is_reversed)
+        return self._loop_over_map(node, here, before, turn, target, counter, begin, view)
 
     def _loop_over_list(self, node, place, before, turn, target, counter, start, is_reversed) -> list[ast.stmt]:
         is_array = isinstance(place.kind, Array)
         count = str(place.kind.size) if is_array else self._kept("count", place.heads, place.at)
         begin, step, test = ("0", "+", f"{turn} < {count}")
         if is_reversed:
-            begin, step, test = (f"{count} - 1", "-", f"{turn} >= 0")
+            begin, step, test = (f"{count} - 1", "-", f"0 <= {turn} < {count}")  # what it loses meanwhile ends it
         if is_array:
             word = f"{place.heads}[{place.at} + {turn}]"
         else:
@@ -91,7 +95,7 @@ class KeptValues(Assignment):
             named = target if view == "values" else getattr(target, "elts", [None, None])[1]
             if not isinstance(named, ast.Name):
                 raise self._error(f"{ast.unparse(node.target)}: give a name to each {place.kind.value!r}", node)
-            self.places[named.id] = Place(place.kind.value, arena, f"({at_entry} + 1)", place.lists)
+            self.places[named.id] = Place(place.kind.value, arena, f"({at_entry} + 1)", place.lists, is_local=True)
         taken = self._take(target, values, node)
         counted = [] if counter is None else self._take(counter, [self._text(f"{turn} + {start}", node)], node)
         # The place of a value is asked for by its number each time: the number must stay that of this turn. So it advances

@@ -38,6 +38,8 @@ class Place:
     lists: str
     role: str | None = None
     field: str | None = None
+    is_local: bool = False
+    """Whether `at` is of names of this function alone: of a turn of its loop."""
 
 
 class Places(ast.NodeTransformer):
@@ -50,6 +52,8 @@ class Places(ast.NodeTransformer):
     names: dict[str, str]
     roles: dict[str, str]
     places: dict[str, Place]
+    given_places: frozenset[str]
+    """Names in `places` that are parameters."""
     given_away: dict[int, ast.Attribute]
     """Containers of states that end with the call which are assigned, and not used again."""
     _is_message = False

@@ -8,7 +8,8 @@ import re
 
 from headrace.codegen.capture import CapturedFunction
 from headrace.codegen.containers.places import Place
-from headrace.codegen.inference import is_container
+from headrace.codegen.inference import is_container, said
+from headrace.codegen.kinds import Record
 from headrace.codegen.rewriting.fields import Fields
 from headrace.codegen.rewriting.lines import placed_at
 from headrace.codegen.rewriting.numbers import may_be_narrow
@@ -22,6 +23,8 @@ class Calls(Fields):
 
     passes: tuple[str, ...]
     """What a helper is passed beside its own parameters."""
+    handed: tuple[str, ...] = ()
+    """Parameters of a helper that say where containers lie which it is given."""
 
     def __init__(self, captured, roles, own, name, returns, written, given, places):
         raise NotImplementedError
@@ -75,7 +78,16 @@ class Calls(Fields):
             if role is not None and (role in self.plan.objects or role == "emit"):
                 roles[parameter] = role
         kinds = self.inference.given_to(helper, node)
+        for parameter, kind in kinds.items():
+            if isinstance(kind, Record):
+                text = ast.unparse(given[parameter])
+                advice = f"give {helper.name} its fields, as in {text}.{kind.fields[0][0]}"
+                raise self._error(f"{ast.unparse(node)}: {text} is {said(kind)}: {advice}", node)
         places = {p: self._given_place(given[p], node) for p, kind in kinds.items() if is_container(kind)}
+        # Where what a loop of this function is at lies, is handed to the helper as a number.
+        handed = {p: f"handed_{number}" for number, p in enumerate(places) if places[p].is_local}
+        where = [from_text(f"_ = {places[p].at}", node)[0].value for p in handed]  # type: ignore[attr-defined]
+        places |= {p: dataclasses.replace(places[p], at=name) for p, name in handed.items()}
         own = tuple(p for p in helper.parameters if p in given and p not in roles and p not in places)
         # The same text, not the same object: functions of one name and line may differ in what they freeze.
         frozen = tuple(sorted((name, ast.dump(value)) for name, value in helper.constants.items()))
@@ -89,10 +101,11 @@ class Calls(Fields):
             # It is rewritten in place, and another function may call it as well.
             own_copy = dataclasses.replace(helper, node=copied(helper.node))
             called = type(self)(own_copy, roles, own, name, "helper", self.written, kinds, places)
+            called.handed = tuple(handed.values())
             called.write()
             self.written.helpers[key] = name, called.passes
         name, passes = self.written.helpers[key]
-        arguments: list[ast.expr] = [ast.Name(p, ast.Load()) for p in passes]
+        arguments: list[ast.expr] = [*(ast.Name(p, ast.Load()) for p in passes), *where]
         arguments += [self.visit(given[p]) for p in own]
         return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), arguments, []), node)
 

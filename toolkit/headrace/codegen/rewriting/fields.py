@@ -143,7 +143,7 @@ class Fields(Numbers):
             raise self._error(f"{target.id!r} is assigned: use another name for a local variable", target)
 
     def _targets(self, targets: list[ast.expr]) -> tuple[list[ast.expr], list[ast.stmt]]:
-        """Replace fields among the targets by temporaries, stored by the statements that follow."""
+        """Replace fields among the targets, and what stands behind one, by temporaries, stored by the statements that follow."""
         after: list[ast.stmt] = []
         return [self._target(target, after) for target in targets], after
 
@@ -163,8 +163,12 @@ class Fields(Numbers):
                 return ast.copy_location(ast.Name(name, ast.Store()), target)
             self.temporaries["store"] -= 1
         role = self._object_of(target)
-        if role is None:
+        if role is None and not after:
             return self.visit(target)
+        if role is None:  # in the order written: state.xs[i], i = t.x, i + 1 stores at what `i` was
+            name = self._temporary("store")
+            after += placed_at([ast.Assign([self.visit(target)], ast.Name(name, ast.Load()))], target)
+            return ast.copy_location(ast.Name(name, ast.Store()), target)
         assert isinstance(target, ast.Attribute)
         binding = self._binding(target, role)
         if binding.write is None:

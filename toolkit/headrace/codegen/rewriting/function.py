@@ -15,17 +15,18 @@ import re
 from collections import Counter
 
 from headrace.codegen.assigned import check_assigned, stored_inside
-from headrace.codegen.bindings import Plan, Written
+from headrace.codegen.bindings import ContainerBinding, Plan, Written
 from headrace.codegen.capture import CapturedFunction, write_texts
 from headrace.codegen.containers.places import Place
-from headrace.codegen.inference import Inference
+from headrace.codegen.held import Key, check_held
+from headrace.codegen.inference import Inference, is_container
 from headrace.codegen.rewriting.lines import always_returns, statements_of
 from headrace.codegen.rewriting.polls import add_polls
 from headrace.codegen.rewriting.statements import Statements
 from headrace.codegen.trees import expression
 from headrace.codegen.uses import given_away
 
-_OURS = re.compile(r"(checked|kept)_|(emit|store|node|at|turn|begun|entry|place|value)_\d+$")
+_OURS = re.compile(r"(checked|kept)_|(emit|store|node|at|turn|begin|begun|handed|entry|place|value)_\d+$")
 """Names that a local must not have."""
 
 
@@ -73,6 +74,7 @@ class _Function(Statements):
         self.temporaries = Counter()
         self.walks = 0
         self.places: dict[str, Place] = dict(places)
+        self.given_places = frozenset(places)
         has_value = {*own, *roles, *places, *stored_inside(captured.node)}
         write_texts(captured.node, {name: value for name, value in captured.defaults.items() if name not in has_value})
         self.inference = Inference(captured, roles, self.plan, given, written.returned)
@@ -113,7 +115,24 @@ class _Function(Statements):
 
     # -- writing
 
+    def _field_of(self, node: ast.AST) -> Key | None:
+        """The place of a field that holds a container."""
+        role = self._object_of(node)
+        if role is None or not isinstance(node, ast.Attribute):
+            return None
+        return (role, node.attr) if isinstance(self.objects[role].get(node.attr), ContainerBinding) else None
+
+    def _check_held(self) -> None:
+        given = {
+            name: (place.role, place.field) if place.role is not None and place.field is not None else ("", name)
+            for name, place in self.places.items()
+        }
+        lists = [name for name, kind in self.inference.names.items() if is_container(kind)]
+        check_held(self.captured, self._field_of, given, lists, self.roles)
+
     def write(self) -> None:
+        if self.plan.memory is not None:
+            self._check_held()
         body = self._block(self.captured.node.body)
         if self.returns not in (None, "helper") and not always_returns(body):
             raise self.captured.error("must return a value on every path")
@@ -125,7 +144,7 @@ class _Function(Statements):
             # A helper is passed what it uses alone: Numba knows no calls of more than 30 arguments.
             used = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
             self.passes = tuple(name for name in self.passes if name in used)
-        parameters = [*self.passes, *(self.names[p] for p in self.own)]
+        parameters = [*self.passes, *self.handed, *(self.names[p] for p in self.own)]
         definition = ast.parse(f"def {self.name}({', '.join(parameters)}): pass").body[0]
         assert isinstance(definition, ast.FunctionDef)
         for parameter, default in self.captured.defaults.items():

@@ -147,8 +147,8 @@ class Numbers(KeptValues):
 
 
 def may_be_narrow(node: ast.expr) -> bool:
-    """Whether it may be an integer of 32 bits, whose negative needs 33: what is computed has 64."""
-    return isinstance(node, ast.Attribute | ast.Name)
+    """Whether it may be an integer of 32 bits, whose negative needs 33: what is computed has 64, what is chosen need not."""
+    return not isinstance(node, ast.Constant | ast.BinOp | ast.UnaryOp)
 
 
 def _literal(value: int | float) -> str:

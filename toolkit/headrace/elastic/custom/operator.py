@@ -214,6 +214,11 @@ def operator(
     RuntimeError at its next turn, even if there are as many keys as before. Lists made in passing, such as
     ``sorted(state.words)[:3]``, can be looped over, emitted, given a name, or given to a list of the state.
 
+    A list that is given to a field is copied: after ``state.last = state.words`` there are two. In ``old = state.words``, `old`
+    is another name of the field; a function is refused that reads it after the field was given something else, as by
+    ``state.words = []``, where Python's `old` would still have what was there: write ``old = state.words.copy()``. ``sum``
+    adds floats one after the other, as Python does before 3.12, which compensates rounding errors.
+
     Integers and floats that meet are floats, in ``max`` as in a name that is an integer on
     one path and a float on the other. A null can only be tested with ``is None``. In join
     functions, where narrow types are faster, float32 columns are computed with as float32.
