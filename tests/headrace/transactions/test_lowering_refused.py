@@ -6,10 +6,13 @@ Errors      each case, with a part of its text; expected lines are counted from 
 
 import pytest
 
+import headrace as hr
 from headrace.errors import FunctionError
 from headrace.transactions.lowering.function import lower
 from support.made_up_tables import A, B
 from support.made_up_transactions import EMITS
+
+R = hr.table("R", columns={"m": hr.map_of("int64", hr.record(n="int64")), "a": hr.map_of("int64", hr.array("int64", 2))}, rows=5)
 
 
 def container_then_rejected(e, t):
@@ -132,6 +135,45 @@ def three_parameters(e, t, x):
     t.reject()
 
 
+def container_under_a_name(e, t):
+    kept = B[e.k].l
+    kept.append(e.x)
+    if e.x > 0:
+        t.reject()
+
+
+def container_of_a_named_row_under_a_name(e, t):
+    r = B[e.k]
+    kept = r.v
+    t.emit(o=len(kept))
+
+
+def push(xs, x):
+    xs.append(x)
+
+
+def push_twice(xs, x):
+    push(xs, x)
+    push(xs, x)
+
+
+def helper_changes_a_container(e, t):
+    push_twice(B[e.k].l, x=e.x)
+
+
+def record_in_a_loop_then_rejected(e, t):
+    for each in R[e.k].m.values():
+        each.n += 1
+    if e.x > 0:
+        t.reject()
+
+
+def array_in_a_loop_then_rejected(e, t):
+    for each in R[e.k].a.values():
+        each[0] = e.x
+    A[e.j].b += 1
+
+
 REFUSED = [
     (container_then_rejected, 1, "cannot be put back if the transaction is rejected afterwards .line"),
     (container_then_unknown, 1, "change it last"),
@@ -157,6 +199,11 @@ REFUSED = [
     (helper_assigns_to_the_row_given, 1, "rebound assigns to 'r', which is a row here"),
     (gives_a_value, 1, "returns a value, which is not used"),
     (three_parameters, 0, "takes 3 parameters"),
+    (container_under_a_name, 1, r"'kept' would be another name of B\[e.k\].l: give the row a name, .* and use r.l"),
+    (container_of_a_named_row_under_a_name, 2, "'kept' would be another name of r.v"),
+    (helper_changes_a_container, 1, r"push_twice changes B\[e.k\].l: give it the row"),
+    (record_in_a_loop_then_rejected, 2, "each.n.*: a list, set, map or array cannot be put back"),
+    (array_in_a_loop_then_rejected, 2, r"each\[0\].*: a list, set, map or array cannot be put back"),
 ]
 
 

@@ -117,10 +117,18 @@ def lists_that_may_be_empty(e, t):
     t.emit(o=e.ks[0] if e.ks and e.ks[0] > 0 else -1, u=A[e.k].b)
 
 
+def lists_asked_beside_rows(e, t):
+    if e.ks and A[e.ks[0]].b > 3:
+        A[e.k].c += 1
+    if not e.ks or not (A[e.k].b > 2 and e.ks):
+        A[e.j].b -= 1
+    t.emit(o=1 if e.ks and A[e.y].c else 2)
+
+
 AGREE = [
     read_under_a_name_found_before, written_in_turns, written_in_turns_without_names, rejected_by_a_value_with_a_name,
     emits_by_a_value_with_a_name, rejected_in_a_function, two_values_at_once, rows_are_swapped, a_key_changes_beside_its_row,
-    lists_that_may_be_empty,
+    lists_that_may_be_empty, lists_asked_beside_rows,
 ]  # fmt: skip
 
 
@@ -199,6 +207,53 @@ def in_order(e, t):
 def test_a_list_is_not_sorted_in_a_function():
     with pytest.raises(FunctionError, match=r"sorted\(e.ks\): a column of lists .* sort it before, in Spark"):
         hr.stream(EVENTS, event_time="ts").transact(in_order)
+
+
+def both_lists(e, t):
+    for k in e.ks + e.ks[1:]:
+        A[k].b += 1
+
+
+def twice_the_list(e, t):
+    t.emit(o=len(e.ks * 2))
+
+
+def lists_compared(e, t):
+    if e.ks == e.ks[:1]:
+        t.reject()
+
+
+def element_changed(e, t):
+    mine = e.ks if e.x > 0 else e.ks[1:]
+    mine[0] = e.k
+    A[mine[0]].b += 1
+
+
+def element_added_to(e, t):
+    e.ks[0] += 1
+
+
+def list_added_to(e, t):
+    mine = e.ks
+    mine += e.ks
+    t.emit(o=len(mine))
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (both_lists, r"e.ks \+ e.ks\[1:\]: e.ks is a list of numbers; write a loop"),
+        (twice_the_list, r"e.ks \* 2: e.ks is a list of numbers; write a loop"),
+        (lists_compared, r"e.ks == e.ks\[:1\]: e.ks is a list of numbers; compare its elements in a loop"),
+        (element_changed, r"mine\[0\] is assigned: mine is a column of lists, which cannot be changed"),
+        (element_added_to, r"e.ks\[0\] is assigned: e.ks is a column of lists, which cannot be changed"),
+        (list_added_to, "mine is a list of numbers; write a loop"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_example_lists_are_not_computed_with_as_arrays_are(function, text):
+    with pytest.raises(FunctionError, match=text):
+        hr.stream(EVENTS, event_time="ts").transact(function, emits=EMITS)
 
 
 def check(seeds):

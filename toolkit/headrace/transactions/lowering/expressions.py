@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.transactions.lowering.rows import Rows
 from headrace.transactions.lowering.trees import located, written_place
-from headrace.transactions.nulls import nulls_of
+from headrace.transactions.nulls import is_column, nulls_of
 
 
 class Expressions(Rows):
@@ -42,6 +42,10 @@ class Expressions(Rows):
         if self._table_of(node) is not None:
             text = ast.unparse(node)
             raise self._error(f"{text} is a row: use its columns, as in {text}.{self._some_column(node)}", node)
+        if isinstance(node, ast.IfExp):
+            node = ast.copy_location(ast.IfExp(self._truths(node.test), node.body, node.orelse), node)
+        elif isinstance(node, ast.UnaryOp):
+            node = self._truths(node)
         if isinstance(node, ast.BoolOp | ast.IfExp) and self._finds_late(node):
             return self._choice(node, before)
         if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) and self._touches(node):
@@ -66,7 +70,19 @@ class Expressions(Rows):
         return self._expression(node, before)
 
     def _condition(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
-        return self._expression(node, before)
+        return self._expression(self._truths(node), before)
+
+    def _truths(self, node: ast.expr) -> ast.expr:
+        """A condition in whose parts a list column is asked whether it has elements: what decides may get a name."""
+        if isinstance(node, ast.BoolOp):
+            return ast.copy_location(ast.BoolOp(node.op, list(map(self._truths, node.values))), node)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return ast.copy_location(ast.UnaryOp(node.op, self._truths(node.operand)), node)
+        if not (is_column(node, self._event) and node.attr in self._lists):  # type: ignore[attr-defined]
+            return node
+        self._captured.constants.setdefault("len", ast.Name("len", ast.Load()))
+        count = ast.Call(ast.Name("len", ast.Load()), [node], [])
+        return located(ast.Compare(count, [ast.NotEq()], [ast.Constant(0)]), node)
 
     def _asks_for_null(self, node: ast.Compare) -> ast.expr | None:
         """``None in e.keys``: the number of null elements is a field of its own."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from headrace.codegen.kinds import Array, MapOf, Record
+from headrace.codegen.capture import CapturedFunction
+from headrace.codegen.kinds import Array, Kind, MapOf, Record
 from headrace.transactions.lowering.lowered import REJECTED, Lowered
 from headrace.transactions.lowering.statements import Statements
 from headrace.transactions.lowering.trees import located, written_place
@@ -13,6 +14,38 @@ from headrace.transactions.lowering.trees import located, written_place
 
 class Writes(Statements):
     """What a function that is lowered writes."""
+
+    _entries: set[str]
+    """Names that loops give to what is in containers of rows."""
+
+    def _container(self, node: ast.AST | None) -> Kind | None:
+        """The kind of a column of a row, where that is a container."""
+        if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in self._rows):
+            return None
+        kind = self._rows[node.value.id].table.columns.get(node.attr)
+        return None if isinstance(kind, str) else kind
+
+    def _check_containers(self, root: ast.AST) -> None:
+        """Refuse other names of a row's containers: what is done under one would not be seen to be done to the row."""
+        for node in ast.walk(root):
+            if isinstance(node, ast.Assign) and self._container(node.value) is not None:
+                for target in node.targets:
+                    if isinstance(target, ast.Name):
+                        text = ast.unparse(node.value)
+                        raise self._error(
+                            f"{target.id!r} would be another name of {text}: give the row a name, as in r = table[...], and use"
+                            f" r.{node.value.attr}",  # type: ignore[attr-defined]
+                            node,
+                        )
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self._captured.helpers:
+                given = [*node.args, *(keyword.value for keyword in node.keywords)]
+                held = next((each for each in given if self._container(each) is not None), None)
+                if held is not None and _changes_what_it_is_given(self._captured.helpers[node.func.id]):
+                    raise self._error(
+                        f"{ast.unparse(node)}: {node.func.id} changes {ast.unparse(held)}: give it the row, and the name of the"
+                        f" column in it",
+                        node,
+                    )
 
     def _note_writes(self, root: ast.AST) -> None:
         for node in ast.walk(root):
@@ -31,6 +64,13 @@ class Writes(Statements):
 
     def _check_undo(self, lowered: Lowered) -> None:
         """Find out whether a write may have to be undone, and refuse where it cannot be."""
+        self._entries = {
+            name.id
+            for loop in ast.walk(lowered.captured.node)
+            if isinstance(loop, ast.For) and any(self._container(each) is not None for each in ast.walk(loop.iter))
+            for name in ast.walk(loop.target)
+            if isinstance(name, ast.Name)
+        }
         self._flow(lowered.captured.node.body, _Written(), lowered, [])
 
     def _flow(
@@ -72,7 +112,16 @@ class Writes(Statements):
                         kind = self._rows[place.value.id].table.columns[place.attr]
                         is_single = isinstance(kind, str)
                         now = _Written(now.container or (None if is_single else each), now.single or is_single)
+                    elif self._is_entry(place, each):
+                        now = _Written(now.container or each, now.single)
         return now
+
+    def _is_entry(self, place: ast.AST | None, node: ast.AST) -> bool:
+        """Whether it changes an array or record in a map of a row, under the name that a loop gives it."""
+        while isinstance(place, ast.Attribute | ast.Subscript):
+            place = place.value
+        is_name_alone = isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
+        return isinstance(place, ast.Name) and place.id in self._entries and not is_name_alone
 
     def _rejected(self, node: ast.AST, now: _Written, lowered: Lowered) -> None:
         if now.container is not None:
@@ -83,6 +132,16 @@ class Writes(Statements):
                 now.container,
             )
         lowered.must_undo |= now.single
+
+
+def _changes_what_it_is_given(helper: CapturedFunction) -> bool:
+    """Whether a function without tables, or one that it calls, changes a container."""
+    changed = (
+        written_place(node)
+        for node in ast.walk(helper.node)
+        if not (isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name))
+    )
+    return any(place is not None for place in changed) or any(map(_changes_what_it_is_given, helper.helpers.values()))
 
 
 @dataclass(frozen=True)
