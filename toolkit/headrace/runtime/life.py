@@ -44,6 +44,11 @@ class RunLife(Summarised):
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end of the input.
 
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds at most.
+
         Returns
         -------
         bool

@@ -40,6 +40,11 @@ class Runnable(Summarised):
     def explain(self) -> None:
         """Print what becomes of functions: of transactions rows, operations, dependencies, execution; of pipelines stages.
 
+        Raises
+        ------
+        NotSupportedError
+            No operator of the stream has tables or stages.
+
         Examples
         --------
         >>> import headrace as hr, pyarrow as pa

@@ -63,6 +63,14 @@ class KeyedStream(Summarised, Generic[S]):
             a day has 23 or 25 hours where clocks are set. The event time has to be
             a timestamp; its own zone, or none, makes no difference.
 
+        Raises
+        ------
+        ParameterError
+            A duration that is none, is not above 0, or is not whole in the event time's unit; an `advance` above `size`;
+            a zone that is not known, or windows in it that are no whole days.
+        OverflowInputError
+            More than 4,096 windows would be open at a time.
+
         Examples
         --------
         >>> import headrace as hr, pyarrow as pa, datetime as dt
@@ -101,6 +109,27 @@ class WindowedStream(Summarised, Generic[S]):
     def aggregate(self, name: str = "aggregate", **aggregates: Aggregate) -> S:
         """Compute aggregates of each window of each key: A and A+.
 
+        Parameters
+        ----------
+        name : str
+            Of the operator in the query.
+        **aggregates : Aggregate
+            Name of each result -> what it is: ``n=hr.count()``, ``most=hr.max("price")``, ...
+
+        Returns
+        -------
+        Stream
+            Columns: event time (where the window ends), keys, then these.
+
+        Raises
+        ------
+        ParameterError
+            No aggregate, or names of results that are there twice.
+        SchemaError
+            There is no such column.
+        UnsupportedTypeError
+            The column's type has no such aggregate.
+
         Examples
         --------
         >>> import headrace as hr, pyarrow as pa
@@ -134,6 +163,11 @@ class WindowedStream(Summarised, Generic[S]):
             What `headrace.operator` returns; its documentation has examples.
         name : str, optional
             Of the operator in the query; by default that of its function.
+
+        Raises
+        ------
+        ParameterError
+            What `headrace.operator` did not return.
         """
         return applied((self._keyed,), self._window, self._instances, operator, name)
 
