@@ -15,7 +15,7 @@ from headrace.metrics.snapshot import OperatorMetrics
 from headrace_widgets.graph import Bar, Edge, Node
 from headrace_widgets.units import in_words
 
-WIDTH, GAP, SPACE, LINE, HEAD = 236, 46, 8, 15, 34
+WIDTH, GAP, SPACE, LINE, HEAD = 226, 28, 8, 15, 34
 """Of a box; between columns and between boxes of a column; height of a line, and of a title and a bar."""
 MOST_LINES = 16
 """Leaves up to which a box says everything; of more, what they own and how busy they are."""

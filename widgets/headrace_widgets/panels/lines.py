@@ -31,7 +31,8 @@ class Lines:
         self._elements = scene.operator.elements.get(measure.name, ())
 
     def has_meaning(self, now: Mapping[str, float]) -> bool:
-        return True
+        """What is counted may not be there at all as the run is configured, such as versions: until there is one, nothing."""
+        return not self._is_count or any(now[column] > 0 for column in self._columns)
 
     def figure(self, scene: Scene):
         scene.draws(*self._columns)
