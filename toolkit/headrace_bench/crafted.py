@@ -1,15 +1,30 @@
-"""Keys that somebody chose to be bad: their stable hashes, which anybody can compute, all end alike.
+"""Values that somebody chose to be bad, beside random ones.
 
-A table that took the place of a key from that hash would walk past all of them for
-each. The stable hash is a chain of steps that can be undone, so such keys need no search.
+Keys: their stable hashes, which anybody can compute, all end alike. A table that took
+the place of a key from that hash would walk past all of them for each. The stable hash
+is a chain of steps that can be undone, so such keys need no search.
+
+Joins: all values are of cells of one bucket of the index, which anybody can compute as
+well. An index with a fixed number of cells for a bucket would compare each tuple with
+its share of the whole window.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
+import headrace as hr
+from headrace.elastic.join.index_kernel import BUCKET_SHIFT, COORDINATE_BITS
+from headrace.elastic.join.indexed import FACTORS
 from headrace.ingress.hashing import P1, P2, P3
+from headrace.ingress.keys import KeyDictionary, key_kind
+from headrace.references import BUCKET_BITS
+from headrace_bench.resident import Resident
+from headrace_bench.rows import Row, median
 
 ALIKE_BITS = 24
 """Low bits in which the hashes are alike."""
@@ -102,3 +117,105 @@ def same_hash(count: int) -> pa.BinaryArray:
     data = np.stack((first, second), axis=1)
     offsets = np.arange(count + 1, dtype=np.int32) * 2 * _LENGTH
     return pa.BinaryArray.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def of_one_cell_bucket(count: int) -> np.ndarray:
+    """Return int64[count], all different, from 0 to 2**31: cells of a join's index that are all of its bucket 0.
+
+    As values that must be equal they are of that bucket, too.
+
+    Examples
+    --------
+    >>> found = of_one_cell_bucket(1000)
+    >>> numbers = (found * FACTORS[0] & (2**COORDINATE_BITS - 1)) >> BUCKET_SHIFT
+    >>> np.unique(found).size, set((numbers & (2**BUCKET_BITS - 1)).tolist())
+    (1000, {0})
+    """
+    # Products without the bits that are the bucket's; the factor, which is odd, is undone.
+    number = np.arange(count, dtype=np.int64)
+    low, high = number & ((1 << BUCKET_SHIFT) - 1), number >> BUCKET_SHIFT
+    inverse = pow(FACTORS[0], -1, 2**COORDINATE_BITS)
+    product = (high << (BUCKET_SHIFT + BUCKET_BITS)) | low
+    return (product * np.int64(inverse)) & (2**COORDINATE_BITS - 1)
+
+
+_CELL = 21
+"""Whole numbers in a cell of the band `_WIDTH`."""
+_WIDTH = 10
+
+
+def compare_keys(counts: Sequence[int], repetitions: int) -> list[Row]:
+    """M keys/s of keys that are all new, crafted against the stable hash and random; in turns."""
+    rows = []
+    rng = np.random.default_rng(7)
+    for count in counts:
+        numbers = pa.array(rng.integers(-(2**63), 2**63 - 1, count))
+        names = pa.array(np.char.mod("%08x", rng.permutation(2**24)[:count]))
+        for name, bad, good in (
+            ("integers", pa.array(integers(count)), numbers),
+            ("strings", texts(count), names),
+        ):
+            seconds: dict[bool, list[float]] = {True: [], False: []}
+            for repetition in range(repetitions + 1):
+                for is_bad, keys in ((True, bad), (False, good)):
+                    dictionary = KeyDictionary((key_kind(keys.type) or "",))
+                    begin = time.perf_counter()
+                    dictionary.encode(keys)
+                    if repetition:  # the first one compiles
+                        seconds[is_bad].append(time.perf_counter() - begin)
+                    assert dictionary.size == count
+            rows.append(_row(f"{count:,} crafted {name} as keys", count, "M keys/s", seconds))
+    return rows
+
+
+def join_sides(values: np.ndarray) -> list[pa.Table]:
+    """Two sides that have the same values, in other orders: no tuple of a side is near another one of it."""
+    order = np.random.default_rng(11).permutation(values.size)
+    times = np.arange(values.size, dtype=np.int64)
+    return [
+        pa.table({"ts": 2 * times, "x": values}),
+        pa.table({"ts": 2 * times + 1, "a": values[order]}),
+    ]
+
+
+def compare_joins(counts: Sequence[int], repetitions: int) -> list[Row]:
+    """M tuples/s of a join whose window holds all, of values of one bucket of its index and random ones; in turns."""
+    rows = []
+    rng = np.random.default_rng(7)
+    conditions: dict[str, tuple[hr.Predicate, int]] = {
+        "equal integers": (hr.equal("x", "a"), 1),
+        "integers of a band": (hr.band("x", "a", _WIDTH), _CELL),
+    }
+    for count in counts:
+        bad = of_one_cell_bucket(count)
+        good = rng.choice(2**31, count, replace=False)
+        for name, (where, scale) in conditions.items():
+            first: dict[bool, Resident] = {}
+            seconds: dict[bool, list[float]] = {True: [], False: []}
+            for repetition in range(repetitions + 1):
+                for is_bad, values in ((True, bad), (False, good)):
+                    tables = join_sides(values * scale)
+                    left, right = (hr.stream(table, event_time="ts") for table in tables)
+                    run = Resident(left.join(right, 4 * count, where=where), tables, 1, like=first.get(is_bad))
+                    first.setdefault(is_bad, run)
+                    took = run.run()
+                    if repetition:
+                        seconds[is_bad].append(took)
+                    # A value meets itself; at a width of ten those next to it are of other cells.
+                    assert run.results == count, (name, is_bad, run.results)
+            rows.append(_row(f"{count:,} crafted {name} in a join", 2 * count, "M tuples/s", seconds))
+    return rows
+
+
+def _row(case: str, count: int, unit: str, seconds: dict[bool, list[float]]) -> Row:
+    found, baseline = (count / median(seconds[is_bad]) / 1e6 for is_bad in (True, False))
+    return Row(
+        "crafted", case, found, unit, goal=0.5, baseline=baseline, baseline_name="random ones", goal_is_ratio=True
+    )
+
+
+def measure(full: bool, tiny: bool = False) -> list[Row]:
+    """Rates of crafted values beside those of random ones: at least half of them."""
+    repetitions = 5 if full else 3
+    counts = (1_000,) if tiny else (160_000, 1_000_000)
+    return compare_keys(counts, repetitions) + compare_joins(counts, repetitions)

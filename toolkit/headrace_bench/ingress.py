@@ -6,24 +6,20 @@ batch; here nobody takes the batches. The baseline of each row is reading alone.
 Then whole runs of word count, from text to counted windows, beside the hand-over
 of the same batches; and the same run with the words made elsewhere: by Arrow,
 by Spark, or kept as a column from upstream, as texts or encoded.
-Last, new keys that were crafted to have alike hashes, beside random ones.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 import headrace as hr
-from headrace.ingress.keys import KeyDictionary, key_kind
-from headrace_bench import crafted
 from headrace_bench.rows import Row, median
 
 QUERIES: dict[str, Callable] = {
@@ -177,42 +173,6 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
             )
         assert results is not None
         rows += compare_words(table, forms.get("Spark DataFrame"), results, repetitions)
-    return rows + compare_crafted((1_000,) if tiny else (160_000, 1_000_000), repetitions)
-
-
-def compare_crafted(counts: Sequence[int], repetitions: int) -> list[Row]:
-    """M keys/s of keys that are all new, crafted against the stable hash and random; in turns."""
-    rows = []
-    rng = np.random.default_rng(7)
-    for count in counts:
-        numbers = pa.array(rng.integers(-(2**63), 2**63 - 1, count))
-        names = pa.array(np.char.mod("%08x", rng.permutation(2**24)[:count]))
-        for name, bad, good in (
-            ("integers", pa.array(crafted.integers(count)), numbers),
-            ("strings", crafted.texts(count), names),
-        ):
-            seconds: dict[bool, list[float]] = {True: [], False: []}
-            for repetition in range(repetitions + 1):
-                for is_bad, keys in ((True, bad), (False, good)):
-                    dictionary = KeyDictionary((key_kind(keys.type) or "",))
-                    begin = time.perf_counter()
-                    dictionary.encode(keys)
-                    if repetition:  # the first one compiles
-                        seconds[is_bad].append(time.perf_counter() - begin)
-                    assert dictionary.size == count
-            found, baseline = (count / median(seconds[is_bad]) / 1e6 for is_bad in (True, False))
-            rows.append(
-                Row(
-                    "ingress",
-                    f"{count:,} crafted {name}",
-                    found,
-                    "M keys/s",
-                    goal=0.5,
-                    baseline=baseline,
-                    baseline_name="random ones",
-                    goal_is_ratio=True,
-                )
-            )
     return rows
 
 

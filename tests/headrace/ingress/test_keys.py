@@ -7,7 +7,7 @@ Property    encode gives equal ids to equal values and only to them, with the
 Oracle      dict, sorted(), and the hash written again over Python integers.
             Keys crafted against the stable hash lie as near to their places in
             the table as any others, wherever the seed puts them.
-Cannot see  Speed (`headrace bench ingress` compares crafted keys with random ones).
+Cannot see  Speed (`headrace bench crafted` compares crafted keys with random ones).
 """
 
 import math

@@ -8,7 +8,9 @@ each side
     insert_left         store a left tuple in its cell
     probe_left          compare a right tuple with the left ones in the cells it touches
     expire_left         take back blocks of a cell
-    number_of           which slot a cell has
+    split_left          give a bucket one more cell; merge_left takes one away
+    bucket_of           which bucket a cell is of
+    spread              what says which of its bucket's cells it is
 
 A band |x - a| <= w is a key after all: cut the axis into cells a little wider
 than 2w, and a tuple can match only what is stored in the two cells (three or
@@ -18,31 +20,47 @@ J+ is for any keys: a stored tuple has one key, its cell; a probing tuple has th
 set of the cells it touches (f_MK); the instance that owns a cell stores its
 tuples and makes the comparisons in it, and a reconfiguration moves none of them.
 
-Cells are numbered by a hash that is linear in both coordinates, so that the cells
-one tuple touches are always different ones; far cells that share a number, a slot,
-are merely compared in vain. The slot's low bits are the bucket that the mapping
-gives to an instance. Values that must be equal change the other bits by a hash with
-a seed (`twist`): whoever chooses values can have them share a bucket, and not a slot.
-A cell holds a list of blocks of `BLOCK_ROWS` tuples, oldest
-first: the columns that conditions need, side by side for one vector comparison,
-and the references. Whole blocks are given back once their last tuple is out of
+A cell's bucket, which the mapping gives to an instance, is a hash that is linear in
+both coordinates, so that the cells one tuple touches are always of different buckets.
+Anybody can compute it, and have all values share a bucket. Which place a cell has
+within its bucket is a hash with a seed that nobody knows (`spread`): of values that
+must be equal `twist`, of coordinates a sum of products with random odd factors, mixed.
+(Its upper bits alone would do, as in the multiply-shift of Dietzfelbinger et al., but
+all cells of a regular grid that are as far apart would share a place together: with some
+factors twice the comparisons.) Far cells that share one are merely compared in vain.
+
+A bucket has `LEAST_CELLS` places for each side, and as many more as its tuples need:
+linear hashing splits one at a time, in turn, once they hold more than `CROWDED` blocks
+each, and joins them again when they are nearly empty. So a bucket's values meet few
+others, however many of them somebody chose for it.
+
+A cell holds a list of blocks of `BLOCK_ROWS` tuples, oldest first: the columns that
+conditions need, side by side for one vector comparison, and the references. Whole blocks are given back once their last tuple is out of
 the window, when the cell is next stored into, or by a hand that goes round.
 
 State       in `s`, besides that of `join_kernel`, for each side
-            left_cells[slot]    first block << 32 | last block of a cell; 0: none
+            left_cells[place]   first block << 32 | last block of a cell; 0: none
+            left_buckets[b]     of bucket b: FIRST_PLACE and PLACES that it has, and that
+                                its region has room for, less 1, PLACE_MASK; its BLOCKS
             pools[LEFT]         address of left_pool, the blocks; number 1 is the first
-            taken[LEFT]         (cells) blocks ever taken
+            taken[LEFT]         (cells) blocks ever taken; taken[2 + LEFT] places
             own[r, LEFT]        of worker r: the first of the blocks it has to give
-            own[r, HAND]        where its hand is
+            own[r, HAND]        where its hand is: bucket, and place in it
+            own[r, REGIONS...]  the first of the regions it has to give, by size
 Invariants  I1  a cell and its blocks are read and written by the owner of the
                 cell's bucket only. Owners change at the barrier, which orders
                 all that was written before it (`epochs`, B1 to B5), so
                 none of it is atomic but `taken`
             I2  blocks of a cell are in the order of the input, so the times of
-                a list never fall, and whole blocks expire from its front
+                a list never fall, and whole blocks expire from its front. Where
+                two cells were joined, a block may lie behind younger ones: it
+                stays until they expire, one WS more at most
             I3  a reference is followed only for a tuple in the window: another
                 one's chunk may be gone
-            I4  the cells of a tuple have different slots: no pair is met twice
+            I4  the cells of a tuple are of different buckets: no pair is met twice
+            I5  room = PLACE_MASK + 1 is a power of two, room / 2 <= PLACES <= room.
+                Places come and go between two groups of records only, so the
+                slots found for a group stay true
 
 Tried       (one thread, windows of 100,000 tuples a side, a busy machine) without
             asking for a group's blocks before they are used: 1.2 us a tuple
@@ -51,7 +69,7 @@ Tried       (one thread, windows of 100,000 tuples a side, a busy machine) witho
             difference that could be told from noise.
 Source      f_MK and the cells' ownership are STRETCH's O+; its join (Operator
             10) compares all pairs. Cells for bands: the grid of main-memory
-            epsilon joins.
+            epsilon joins. Places that grow: linear hashing (Litwin 1980).
 Checked     tests/headrace/elastic/test_indexed_join.py
 """
 
@@ -61,22 +79,30 @@ import numpy as np
 
 from headrace.elastic.epochs import LOADED, UPDATES
 from headrace.elastic.instance_loop import IN_FORCE
-from headrace.elastic.join.join_kernel import LEFT, NEITHER, RIGHT, SIZE, forget
+from headrace.elastic.join.join_kernel import GROUP, LEFT, NEITHER, RIGHT, SIZE, forget
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, fetch_add, prefetch, view_i64
-from headrace.memory.seeded import Seed, seeded
-from headrace.references import BUCKET_MASK, ROW_MASK, SOURCE_SHIFT
+from headrace.memory.seeded import Seed, seeded_pair
+from headrace.references import BUCKET_BITS, BUCKET_MASK, ROW_MASK, SOURCE_SHIFT
 
 BLOCK_ROWS = 8
 """A cell of a fine grid holds few tuples: small blocks keep it in few cache lines."""
 
-SLOT_BITS = 16
-SLOTS = 1 << SLOT_BITS
-"""Cells that are told apart."""
+LEAST_CELLS = 64
+"""Places that a bucket has for the cells of a side at least: a power of two."""
+CROWDED = 2
+"""Blocks for each place, on average, from which on a bucket gets more places."""
+SPARSE = 4
+"""Places for each block from which on it gives some back."""
+FIRST_PLACE, PLACE_MASK, PLACES, BLOCKS = range(4)
+"""Columns of `left_buckets` and `right_buckets`."""
 
 COORDINATE_BITS = 31
 LOW_BITS = (1 << COORDINATE_BITS) - 1
-SLOT_SHIFT = COORDINATE_BITS - SLOT_BITS
+BUCKET_SHIFT = COORDINATE_BITS - 16
+SPREAD_SHIFT = 38
+"""Of 64 bits those are kept that number `MOST_CELLS`."""
+MIXER = 0x1E3779B97F4A7C15
 
 LINK, LAST_TS = range(2)
 """Words of a block's header; LINK: next block << COUNT_BITS | tuples in this one."""
@@ -86,9 +112,14 @@ CELL_SHIFT = 32
 """Of a cell's word: the first block is above it, the last one below."""
 LAST_MASK = (1 << CELL_SHIFT) - 1
 
-HAND = 2
-"""Column of `own`, after those of the sides."""
+HAND, HAND_CELL, REGIONS = range(2, 5)
+"""Columns of `own`, after those of the sides."""
+REGION_SIZES = 24
+"""Sizes of a region: `LEAST_CELLS` doubled so often, less one."""
 LINE_WORDS = 8
+
+SPARE = GROUP
+"""Where, of what probing tuples have, a stored one is put that is looked at again."""
 
 FIRST_CELL, LAST_CELL, OWN_CELL, KEY_BUCKET, TWIST = range(5)
 """Columns of `buffer.cells`, with a row for each dimension: cells touched from first to last, the tuple's own."""
@@ -116,15 +147,30 @@ def fold(bits):
 
 @kernel
 def mixed(first, second):
-    """A number for a cell: linear, so that cells less than `SPAN` apart have different ones."""
-    return (((first & LOW_BITS) * FIRST_FACTOR + (second & LOW_BITS) * SECOND_FACTOR) & LOW_BITS) >> SLOT_SHIFT
+    """The bucket of a cell: linear, so that cells less than `SPAN` apart are of different ones."""
+    return (((first & LOW_BITS) * FIRST_FACTOR + (second & LOW_BITS) * SECOND_FACTOR) & LOW_BITS) >> BUCKET_SHIFT & BUCKET_MASK
 
 
 @kernel
-def twist(bits, words):
-    """What a value that must be equal changes in the slots of a tuple: bits above those of the bucket."""
+def twist(bits, before, words):
+    """A hash that nobody outside can compute, of a value that must be equal and of those `before` it."""
     seed = Seed(words[0], words[1], words[2], words[3])
-    return np.int64(seeded(np.uint64(np.int64(bits)), seed) & np.uint64((SLOTS - 1) & ~BUCKET_MASK))
+    return np.int64(seeded_pair(np.uint64(np.int64(bits)), np.uint64(np.int64(before)), seed) >> np.uint64(1))
+
+
+@kernel
+def place_of_cell(buckets, bucket, hashed):
+    """Where a cell is among those of its side: linear hashing."""
+    cell = hashed & buckets[bucket, PLACE_MASK]
+    if cell >= buckets[bucket, PLACES]:
+        cell &= buckets[bucket, PLACE_MASK] >> 1
+    return buckets[bucket, FIRST_PLACE] + cell
+
+
+@kernel
+def slot_of(buckets, bucket, first, second, buffer):
+    """A cell's place and its bucket, in one number."""
+    return place_of_cell(buckets, bucket, spread(first, second, buffer)) << BUCKET_BITS | bucket
 
 
 @kernel
@@ -143,19 +189,20 @@ def cells_around(cells, dimension, value, reach, inverse):
 
 
 @kernel
-def find_slots(me, owner, k, buffer):
+def find_slots(me, owner, k, own, others, buffer):
     """Note the slots of a tuple's cells that this instance owns: those to probe, and the one to store it in."""
     cells, slots = buffer.cells, buffer.slots
     found = 0
     for first in range(cells[0, FIRST_CELL], cells[0, LAST_CELL] + 1):
         for second in range(cells[1, FIRST_CELL], cells[1, LAST_CELL] + 1):
-            slot = number_of(first, second, cells[0, KEY_BUCKET]) ^ cells[0, TWIST]
-            if owner[slot & BUCKET_MASK] == me:
+            bucket = bucket_of(first, second, cells[0, KEY_BUCKET])
+            if owner[bucket] == me:
                 found += 1
-                slots[k, found] = slot
+                slots[k, found] = slot_of(others, bucket, first, second, buffer)
     slots[k, 0] = found
-    slot = number_of(cells[0, OWN_CELL], cells[1, OWN_CELL], cells[0, KEY_BUCKET]) ^ cells[0, TWIST]
-    buffer.own_slot[k] = slot if owner[slot & BUCKET_MASK] == me else -1
+    first, second = cells[0, OWN_CELL], cells[1, OWN_CELL]
+    bucket = bucket_of(first, second, cells[0, KEY_BUCKET])
+    buffer.own_slot[k] = slot_of(own, bucket, first, second, buffer) if owner[bucket] == me else -1
 
 
 @kernel
@@ -170,9 +217,41 @@ def take_block(me, s, side):
 
 
 @kernel
+def size_number(size):
+    """Which of the sizes of a region it is, from 0."""
+    number = 0
+    while LEAST_CELLS << number < size:
+        number += 1
+    return number
+
+
+@kernel
+def move_region(me, s, side, cells, buckets, bucket, size):
+    """Give a bucket room for `size` places, elsewhere. False if there is no more: it keeps those it has."""
+    first_free = REGIONS + side * REGION_SIZES
+    number = size_number(size)
+    start = s.own[me, first_free + number]
+    if start != 0:
+        s.own[me, first_free + number] = cells[start]
+    else:
+        start = fetch_add(s.taken, (2 + side) * CELL, size)
+        if start + size > MOST_CELLS:
+            return False
+    before = buckets[bucket, FIRST_PLACE]
+    for cell in range(buckets[bucket, PLACES]):
+        cells[start + cell] = cells[before + cell]
+    number = size_number(buckets[bucket, PLACE_MASK] + 1)
+    cells[before] = s.own[me, first_free + number]
+    s.own[me, first_free + number] = before
+    buckets[bucket, FIRST_PLACE] = start
+    buckets[bucket, PLACE_MASK] = size - 1
+    return True
+
+
+@kernel
 def fetch_blocks(cells, slot, pool, size, both):
     """Ask for a cell's first block, and for its last."""
-    word = cells[slot]
+    word = cells[slot >> BUCKET_BITS]
     block = word >> CELL_SHIFT
     if block != 0:
         head = view_i64(pool + block * size, 2 * LINE_WORDS)
@@ -211,12 +290,15 @@ def process_group(me, g, c, o, x, s, l, buffer, row, start, first_position, n):
         elif load_right(x, refs[k], k, buffer) and cells_right(k, buffer):
             sides[k] = RIGHT
         if sides[k] != NEITHER:
-            find_slots(me, owner, k, buffer)
             own, others = (s.left_cells, s.right_cells) if sides[k] == LEFT else (s.right_cells, s.left_cells)
+            if sides[k] == LEFT:
+                find_slots(me, owner, k, s.left_buckets, s.right_buckets, buffer)
+            else:
+                find_slots(me, owner, k, s.right_buckets, s.left_buckets, buffer)
             for q in range(1, slots[k, 0] + 1):
-                prefetch(others, slots[k, q])
+                prefetch(others, slots[k, q] >> BUCKET_BITS)
             if own_slot[k] >= 0:
-                prefetch(own, own_slot[k])
+                prefetch(own, own_slot[k] >> BUCKET_BITS)
     for k in range(n):
         if sides[k] != NEITHER:
             for q in range(1, slots[k, 0] + 1):
@@ -229,30 +311,76 @@ def process_group(me, g, c, o, x, s, l, buffer, row, start, first_position, n):
                     fetch_blocks(s.left_cells, own_slot[k], s.pools[LEFT], LEFT_BYTES, True)
                 else:
                     fetch_blocks(s.right_cells, own_slot[k], s.pools[RIGHT], RIGHT_BYTES, True)
+    crowded = 0
     for k in range(n):
         ref = refs[k]
         if sides[k] == LEFT:
             if probe_right(me, c, o, x, s, l, buffer, k, first_position + k, ats[k], ref, ts[k]) < 0:
                 return -1
-            if own_slot[k] >= 0 and insert_left(me, c, s, buffer, k, own_slot[k], ref, ts[k], horizon) < 0:
-                return -1
+            if own_slot[k] >= 0:
+                outcome = insert_left(me, c, s, buffer, k, own_slot[k], ref, ts[k], horizon)
+                if outcome < 0:
+                    return -1
+                crowded += outcome
         elif sides[k] == RIGHT:
             if probe_left(me, c, o, x, s, l, buffer, k, first_position + k, ats[k], ref, ts[k]) < 0:
                 return -1
-            if own_slot[k] >= 0 and insert_right(me, c, s, buffer, k, own_slot[k], ref, ts[k], horizon) < 0:
-                return -1
+            if own_slot[k] >= 0:
+                outcome = insert_right(me, c, s, buffer, k, own_slot[k], ref, ts[k], horizon)
+                if outcome < 0:
+                    return -1
+                crowded += outcome
         s.high[me, ref >> SOURCE_SHIFT] = (ref & ROW_MASK) + 1
+    for k in range(n if crowded != 0 else 0):
+        if sides[k] != NEITHER and own_slot[k] >= 0:
+            if relieve(me, c, s, buffer, sides[k], own_slot[k] & BUCKET_MASK, horizon) < 0:
+                return -1
     sweep(me, s, owner, n // 4 + 1, horizon)
     return 0
 
 
 @kernel
+def relieve(me, c, s, buffer, side, bucket, horizon):
+    """Give a crowded bucket more places: two for a tuple that came, since parting a list may take a block, too."""
+    for _ in range(2):
+        if side == LEFT:
+            if is_crowded(s.left_buckets, bucket) and split_left(me, c, s, buffer, bucket, horizon) < 0:
+                return -1
+        elif is_crowded(s.right_buckets, bucket) and split_right(me, c, s, buffer, bucket, horizon) < 0:
+            return -1
+    return 0
+
+
+@kernel
+def is_crowded(buckets, bucket):
+    """Whether a bucket needs more places."""
+    return buckets[bucket, BLOCKS] > CROWDED * buckets[bucket, PLACES]
+
+
+@kernel
+def has_room_to_spare(buckets, bucket):
+    """Whether a bucket has many more places than its tuples need."""
+    return buckets[bucket, PLACES] > max(LEAST_CELLS, SPARSE * buckets[bucket, BLOCKS])
+
+
+@kernel
 def sweep(me, s, owner, count, horizon):
     """Go on through the cells: one that is never stored into again must not keep its tuples."""
-    hand = s.own[me, HAND]
+    bucket, cell = s.own[me, HAND], s.own[me, HAND_CELL]
+    left, right = s.left_buckets, s.right_buckets
     for _ in range(count):
-        if owner[hand & BUCKET_MASK] == me:
-            expire_left(me, s, hand, horizon)
-            expire_right(me, s, hand, horizon)
-        hand = (hand + 1) & (SLOTS - 1)
-    s.own[me, HAND] = hand
+        if owner[bucket] == me:
+            if cell < left[bucket, PLACES]:
+                expire_left(me, s, (left[bucket, FIRST_PLACE] + cell) << BUCKET_BITS | bucket, horizon)
+            if cell < right[bucket, PLACES]:
+                expire_right(me, s, (right[bucket, FIRST_PLACE] + cell) << BUCKET_BITS | bucket, horizon)
+            if has_room_to_spare(left, bucket):
+                merge_left(me, s, bucket)
+            if has_room_to_spare(right, bucket):
+                merge_right(me, s, bucket)
+            cell += 1
+            if cell < max(left[bucket, PLACES], right[bucket, PLACES]):
+                continue
+        bucket = (bucket + 1) & BUCKET_MASK
+        cell = 0
+    s.own[me, HAND], s.own[me, HAND_CELL] = bucket, cell

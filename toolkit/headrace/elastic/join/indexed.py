@@ -17,27 +17,43 @@ from headrace.elastic.join.conditions import (
     load_text,
     user_call,
 )
-from headrace.elastic.join.index_kernel import BLOCK_ROWS, LEFT, RIGHT, SLOTS
+from headrace.elastic.join.index_kernel import (
+    BLOCK_ROWS,
+    FIRST_PLACE,
+    LEAST_CELLS,
+    LEFT,
+    PLACE_MASK,
+    PLACES,
+    REGION_SIZES,
+    REGIONS,
+    RIGHT,
+)
 from headrace.elastic.join.join_kernel import GROUP
 from headrace.elastic.join.shape import Band, JoinShape, Side, Term
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import CACHE_LINE, padded_cells, read_cell, reserved
 from headrace.memory.seeded import draw_seed
+from headrace.references import BUCKETS
 
 MOST_BLOCKS = 1 << 25
+MOST_CELLS = 1 << 26
+"""Places for the cells of a side, all buckets together; they are int32."""
 MOST_TERMS = 2
 SPAN = 5
 """Cells a tuple touches in one dimension, at most: 2w in cells of 2w, rounding on both sides, and one to spare."""
 FACTORS = (0x609FD4D5, 0x48F086D3)
-"""Odd, below 2**31 (the R2 sequence), such that cells less than SPAN apart have different numbers (tested)."""
+"""Odd, below 2**31 (the R2 sequence), such that cells less than SPAN apart are of different buckets (tested)."""
 
-STATE = ("left_cells", "right_cells", "left_pool", "right_pool", "pools", "taken", "own")
+STATE = ("left_cells", "right_cells", "left_buckets", "right_buckets", "left_pool", "right_pool", "pools", "taken", "own")
 """Fields of the state, besides those of every join; see `index_kernel`."""
 
 _SEED = draw_seed()
 """Of this process: all instances of a run find a value in one cell."""
+_ODD = np.array(draw_seed()[1::2], np.uint64).view(np.int64)
+"""Of the coordinates of a cell; random as well."""
 _LEAST_WIDTH = 1e-290
-_OWN_WORDS = 16
+_OWN_WORDS = 64
+assert _OWN_WORDS >= REGIONS + 2 * REGION_SIZES
 _HEADER_BYTES = 16
 _ENTRY_BYTES = 16
 
@@ -46,6 +62,7 @@ from headrace.elastic.failures import INDEX_FULL
 from headrace.workers.worker_kernel import fail
 
 MOST_BLOCKS = {most_blocks}
+MOST_CELLS = {most_cells}
 LEFT_BYTES = {left_bytes}
 RIGHT_BYTES = {right_bytes}
 FIRST_FACTOR = {first_factor}
@@ -55,17 +72,35 @@ SECOND_FACTOR = {second_factor}
 
 _BY_CELL = '''
 @kernel
-def number_of(first, second, _):
-    """Which slot a cell has."""
+def bucket_of(first, second, _):
+    """Which bucket a cell is of."""
     return mixed(first, second)
 
 '''
 
 _BY_KEY = '''
 @kernel
-def number_of(first, second, key_bucket):
-    """Which slot a cell has. Ids depend on the order of arrival, their buckets do not: buckets of cells must not."""
-    return (mixed(first, second) & ~BUCKET_MASK) | (mixed(key_bucket, second) & BUCKET_MASK)
+def bucket_of(_, second, key_bucket):
+    """Which bucket a cell is of. Ids depend on the order of arrival, their buckets do not: buckets of cells must not."""
+    return mixed(key_bucket, second)
+
+'''
+
+_EQUAL_ONLY = '''
+@kernel
+def spread(first, second, buffer):
+    """What says which cell of its bucket it is: what must be equal."""
+    return buffer.cells[0, TWIST]
+
+'''
+
+_WITH_BANDS = '''
+@kernel
+def spread(first, second, buffer):
+    """What says which cell of its bucket it is: what must be equal, and the coordinates."""
+    factors = buffer.factors
+    summed = int(first) * int(factors[0]) + int(second) * int(factors[1]) + int(buffer.cells[0, TWIST])
+    return (summed ^ (summed >> 32)) * MIXER >> SPREAD_SHIFT & (MOST_CELLS - 1)
 
 '''
 
@@ -83,13 +118,14 @@ _EXPIRE = '''
 @kernel
 def expire_{side}(me, s, slot, horizon):
     """Take back the blocks at the front of a cell whose tuples are all out of the window."""
-    cells, own = s.{side}_cells, s.own
+    cells, own, place = s.{side}_cells, s.own, slot >> BUCKET_BITS
     pool = s.pools[{constant}]
-    word = cells[slot]
+    word = cells[place]
     first = word >> CELL_SHIFT
     if first == 0:
         return
     last = word & LAST_MASK
+    given = 0
     while first != 0:
         head = view_i64(pool + first * {constant}_BYTES, 2)
         if head[LAST_TS] > horizon:
@@ -98,21 +134,23 @@ def expire_{side}(me, s, slot, horizon):
         head[LINK] = own[me, {constant}]
         own[me, {constant}] = first
         first = following
-    cells[slot] = (first << CELL_SHIFT) | last if first != 0 else 0
+        given += 1
+    if given != 0:
+        s.{side}_buckets[slot & BUCKET_MASK, BLOCKS] -= given
+        cells[place] = (first << CELL_SHIFT) | last if first != 0 else 0
 
 '''
 
 _INSERT = '''
 @kernel
-def insert_{side}(me, c, s, buffer, k, slot, ref, ts, horizon):
-    """Store a tuple in its cell. -1 if there is no room for one more block: the run fails."""
-    expire_{side}(me, s, slot, horizon)
-    cells = s.{side}_cells
+def append_{side}(me, c, s, buffer, k, slot, ref, ts):
+    """Store a tuple at the end of a cell. -1 if there is no room for one more block: the run fails; 1 if it is crowded."""
+    cells, place = s.{side}_cells, slot >> BUCKET_BITS
     pool = s.pools[{constant}]
-    word = cells[slot]
+    word = cells[place]
     first = word >> CELL_SHIFT
     last = word & LAST_MASK
-    count = 0
+    count, crowded = 0, 0
     if first != 0:
         count = view_i64(pool + last * {constant}_BYTES, 2)[LINK]  # the last one has no next
     if first == 0 or count == BLOCK_ROWS:
@@ -120,12 +158,14 @@ def insert_{side}(me, c, s, buffer, k, slot, ref, ts, horizon):
         if block == 0:
             fail(c, INDEX_FULL, me, ref, ts, 0, 0)
             return -1
+        s.{side}_buckets[slot & BUCKET_MASK, BLOCKS] += 1
+        crowded = 1 if is_crowded(s.{side}_buckets, slot & BUCKET_MASK) else 0
         if first == 0:
             first = block
         else:
             view_i64(pool + last * {constant}_BYTES, 2)[LINK] = block << COUNT_BITS | BLOCK_ROWS
         last = block
-        cells[slot] = (first << CELL_SHIFT) | last
+        cells[place] = (first << CELL_SHIFT) | last
         count = 0
     base = pool + last * {constant}_BYTES
 {writes}
@@ -134,9 +174,71 @@ def insert_{side}(me, c, s, buffer, k, slot, ref, ts, horizon):
     entries[2 * count + 1] = ts
     head = view_i64(base, 2)
     head[LINK] = count + 1
-    head[LAST_TS] = ts
+    head[LAST_TS] = ts if count == 0 else max(ts, head[LAST_TS])
+    return crowded
+
+
+@kernel
+def insert_{side}(me, c, s, buffer, k, slot, ref, ts, horizon):
+    """Store a tuple in its cell; returns what `append_{side}` does."""
+    expire_{side}(me, s, slot, horizon)
     note(me, c, slot, 0)
+    return append_{side}(me, c, s, buffer, k, slot, ref, ts)
+
+'''
+
+_SPLIT = '''
+@kernel
+def split_{side}(me, c, s, buffer, bucket, horizon):
+    """Give a bucket one more cell, and that what is its own of the tuples of an older one; those out of the window go."""
+    buckets, cells, own = s.{side}_buckets, s.{side}_cells, s.own
+    pool = s.pools[{constant}]
+    added = np.int64(buckets[bucket, PLACES])
+    if added > buckets[bucket, PLACE_MASK] and not move_region(me, s, {constant}, cells, buckets, bucket, 2 * added):
+        return 0
+    start = buckets[bucket, FIRST_PLACE]
+    older = start + (added & (buckets[bucket, PLACE_MASK] >> 1))
+    block = cells[older] >> CELL_SHIFT
+    cells[older] = 0
+    cells[start + added] = 0
+    buckets[bucket, PLACES] = added + 1
+    while block != 0:
+        base = pool + block * {constant}_BYTES
+        head = view_i64(base, 2)
+        entries = view_i64(base + {entries}, 2 * BLOCK_ROWS)
+        for i in range(head[LINK] & COUNT_MASK):
+            if entries[2 * i + 1] > horizon:
+{reads}
+                cells_{side}(SPARE, buffer)
+                slot = slot_of(buckets, bucket, buffer.cells[0, OWN_CELL], buffer.cells[1, OWN_CELL], buffer)
+                if append_{side}(me, c, s, buffer, SPARE, slot, entries[2 * i], entries[2 * i + 1]) < 0:
+                    return -1
+        following = head[LINK] >> COUNT_BITS
+        head[LINK] = own[me, {constant}]
+        own[me, {constant}] = block
+        buckets[bucket, BLOCKS] -= 1
+        block = following
     return 0
+
+
+@kernel
+def merge_{side}(me, s, bucket):
+    """Take a bucket's last cell away: its tuples go behind those of the one it was split from."""
+    buckets, cells = s.{side}_buckets, s.{side}_cells
+    half = np.int64(buckets[bucket, PLACE_MASK] + 1) >> 1
+    if buckets[bucket, PLACES] == half:
+        if not move_region(me, s, {constant}, cells, buckets, bucket, half):
+            return
+        half >>= 1
+    last = buckets[bucket, FIRST_PLACE] + buckets[bucket, PLACES] - 1
+    older = last - half
+    word, more = cells[older], cells[last]
+    if word == 0:
+        cells[older] = more
+    elif more != 0:
+        view_i64(s.pools[{constant}] + (word & LAST_MASK) * {constant}_BYTES, 2)[LINK] |= (more >> CELL_SHIFT) << COUNT_BITS
+        cells[older] = (word & ~LAST_MASK) | (more & LAST_MASK)
+    buckets[bucket, PLACES] -= 1
 
 '''
 
@@ -151,7 +253,7 @@ def probe_{side}(me, c, o, x, s, l, buffer, k, position, at, ref, ts):
 {setup}
     for q in range(1, slots[k, 0] + 1):
         slot = slots[k, q]
-        block = cells[slot] >> CELL_SHIFT
+        block = cells[slot >> BUCKET_BITS] >> CELL_SHIFT
         compared = 0
         while block != 0:
             base = pool + block * {constant}_BYTES
@@ -178,6 +280,8 @@ def probe_{side}(me, c, o, x, s, l, buffer, k, position, at, ref, ts):
     return 0
 
 '''
+
+_TWISTED = "cells[0, TWIST] = twist({bits}, cells[0, TWIST], buffer.seed)"
 
 _HOLDS = '''
 @kernel
@@ -208,6 +312,7 @@ def index_scratch(shape: JoinShape, widths: list[int | float]) -> dict[str, np.n
         "float_bits": np.zeros(1, np.float64),
         "cells": np.zeros((MOST_TERMS, 5), np.int64),
         "seed": np.array(_SEED, np.uint64),
+        "factors": _ODD.copy(),
     }
     for number, term in enumerate(shape.index):
         if term.kind == "band":
@@ -226,12 +331,21 @@ def _reach(dimension: int) -> str:
 def allocate_index(shape: JoinShape, instances: int) -> dict[str, np.ndarray]:
     """Allocate the state besides that of every join."""
     pools = [reserved(MOST_BLOCKS * _Layout(shape, side).size // 8, np.int64, huge_pages=True) for side in shape.sides]
+    # Place 0 is none.
+    starts = np.arange(1, BUCKETS + 1) * LEAST_CELLS
+    buckets = np.zeros((2, BUCKETS, 4), np.int32)
+    buckets[:, :, FIRST_PLACE], buckets[:, :, PLACES], buckets[:, :, PLACE_MASK] = starts, LEAST_CELLS, LEAST_CELLS - 1
+    taken = padded_cells(4)
+    for side in (LEFT, RIGHT):
+        taken[(2 + side) * CELL] = (BUCKETS + 1) * LEAST_CELLS
     arrays = (
-        reserved(SLOTS, np.int64, huge_pages=True),
-        reserved(SLOTS, np.int64, huge_pages=True),
+        reserved(MOST_CELLS, np.int64, huge_pages=True),
+        reserved(MOST_CELLS, np.int64, huge_pages=True),
+        buckets[LEFT],
+        buckets[RIGHT],
         *pools,
         np.array([pool.ctypes.data for pool in pools]),
-        padded_cells(2),
+        taken,
         np.zeros((instances, _OWN_WORDS), np.int64),
     )
     return dict(zip(STATE, arrays, strict=True))
@@ -262,12 +376,14 @@ def pieces(shape: JoinShape) -> tuple[ModuleType, str]:
     left, right = shape.sides
     text = _CONSTANTS.format(
         most_blocks=MOST_BLOCKS,
+        most_cells=MOST_CELLS,
         left_bytes=_Layout(shape, left).size,
         right_bytes=_Layout(shape, right).size,
         first_factor=FACTORS[0],
         second_factor=FACTORS[1],
     )
     text += _BY_KEY if shape.on_keys else _BY_CELL
+    text += _WITH_BANDS if any(term.kind == "band" for term in shape.index) else _EQUAL_ONLY
     for side, other in ((left, right), (right, left)):
         text += load_text(side, []) + _CELLS.format(side=side.name, cells=_lines(_cell_lines(shape, side), 1))
         text += _stored_text(shape, side) + _probe_text(shape, side, other)
@@ -277,14 +393,18 @@ def pieces(shape: JoinShape) -> tuple[ModuleType, str]:
 def _stored_text(shape: JoinShape, side: Side) -> str:
     """Write the kernels that store tuples of `side`, and take them back."""
     layout = _Layout(shape, side)
-    writes = []
+    writes, reads = [], []
     if shape.on_keys:
-        writes.append(f"view_i32(base + {layout.keys}, BLOCK_ROWS)[count] = buffer.{side.keys}[k]")
+        stored = f"view_i32(base + {layout.keys}, BLOCK_ROWS)"
+        writes.append(f"{stored}[count] = buffer.{side.keys}[k]")
+        reads.append(f"buffer.{side.keys}[SPARE] = {stored}[i]")
     for column, at in layout.column.items():
-        view = VIEWS[side.dtypes[column]]
-        writes.append(f"{view}(base + {at}, BLOCK_ROWS)[count] = buffer.{side.values(column)}[k]")
-    names = {"side": side.name, "constant": side.constant}
-    return _EXPIRE.format(**names) + _INSERT.format(writes=_lines(writes, 1), entries=layout.entries, **names)
+        stored = f"{VIEWS[side.dtypes[column]]}(base + {at}, BLOCK_ROWS)"
+        writes.append(f"{stored}[count] = buffer.{side.values(column)}[k]")
+        reads.append(f"buffer.{side.values(column)}[SPARE] = {stored}[i]")
+    names = {"side": side.name, "constant": side.constant, "entries": layout.entries}
+    text = _EXPIRE.format(**names) + _INSERT.format(writes=_lines(writes, 1), **names)
+    return text + _SPLIT.format(reads=_lines(reads, 4), **names)
 
 
 def _probe_text(shape: JoinShape, side: Side, other: Side) -> str:
@@ -339,6 +459,7 @@ def _cell_lines(shape: JoinShape, side: Side) -> list[str]:
         if term.kind == "keys":
             key = f"np.int64(buffer.{side.keys}[k])"
             lines += [f"one_cell(cells, {number}, fold({key}))", f"cells[0, KEY_BUCKET] = {key} & BUCKET_MASK"]
+            lines.append(_TWISTED.format(bits=key))
             continue
         band = shape.bands[term.band]
         is_float = band.dtype.startswith("float")
@@ -359,7 +480,7 @@ def _cell_lines(shape: JoinShape, side: Side) -> list[str]:
             reach = f"buffer.{_reach(number)}"
             lines.append(f"cells_around(cells, {number}, {number_as_float}, {reach}[0], {reach}[1])")
         if term.kind == "equal":
-            lines += [f"one_cell(cells, {number}, fold(bits))", "cells[0, TWIST] ^= twist(bits, buffer.seed)"]
+            lines += [f"one_cell(cells, {number}, fold(bits))", _TWISTED.format(bits="bits")]
     return lines
 
 

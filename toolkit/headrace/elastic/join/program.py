@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace.codegen.bindings import LITERALS, NO_TEXT, TEXT_FIELDS, Texts
+from headrace.codegen.bindings import LITERALS, TEXT_FIELDS, texts_in
 from headrace.codegen.functions import FieldBinding, explain_failure, specialise, translate_error
 from headrace.codegen.text import attributes, python_name
 from headrace.elastic.failures import INDEX_FULL
@@ -172,9 +172,7 @@ class JoinProgram(Program):
             time = found.pop(self.time_value, None)
             return found if time is None else found | dict.fromkeys((python_name(self._time[side]), "ts"), time)
 
-        # The first literal stands for nulls, too: a speculative test reads them.
-        arrays = [f"buffer.{name}" for name in TEXT_FIELDS]
-        texts = Texts(*arrays, literal=f"buffer.{LITERALS}[{{number}}]", literals=[NO_TEXT])
+        texts = texts_in("buffer")  # the first literal stands for nulls, too: a speculative test reads them
 
         def written(read, reads_texts=True):
             return specialise(
