@@ -17,11 +17,18 @@ import pyarrow.parquet as pq
 import pytest
 
 import headrace as hr
-from headrace.errors import InputError, NotSupportedError, OutputError, ParameterError, RunFailedError
+from headrace.errors import (
+    InputError,
+    NotSupportedError,
+    OutputError,
+    ParameterError,
+    RunFailedError,
+    RunStoppedError,
+)
 from headrace.ingress.readers import open_input
 from headrace.runtime import shared_stream
 from headrace.runtime.shared_stream import MOST_AHEAD, SharedStream
-from support.workloads import HANG_S, Steered
+from support.workloads import HANG_S, Steered, eventually
 
 
 def table(rows=2_000, seed=1):
@@ -112,6 +119,107 @@ def test_a_sink_that_fails_ends_the_run_and_leaves_no_other_file(tmp_path):
         run.wait(HANG_S)
     has_failed.set()
     assert list(tmp_path.iterdir()) == []
+
+
+class Kept:
+    """A user's sink, whose results are final when it is closed."""
+
+    def __init__(self):
+        self.rows, self.ends = 0, []
+
+    def open(self, schema): ...
+
+    def write(self, batch):
+        self.rows += batch.num_rows
+
+    def close(self):
+        self.ends.append("closed")
+
+    def abort(self):
+        self.ends.append("aborted")
+
+
+class InTwoSteps(Kept):
+    """One that waits for the other results."""
+
+    def complete(self):
+        self.ends.append("completed")
+
+    def publish(self):
+        self.ends.append("published")
+
+
+def of_two_sources(held):
+    """Results of a table, and one of a source that a test holds."""
+    posts = hr.stream(table(), event_time="ts")
+    results = {name: posts.filter(hr.col("a") < limit) for name, limit in (("few", -40), ("some", 0), ("most", 40))}
+    return hr.together(**results, all=posts, late=hr.stream(held, event_time="ts").filter(hr.col("a") < 0))
+
+
+def have_ended(run, *names):
+    consumers = run._execution._consumers
+    eventually(lambda: all(consumers[name].is_closed for name in names))
+
+
+@pytest.mark.parametrize("by", ["a failure", "stop()"])
+def test_results_that_have_ended_appear_only_if_all_others_do(tmp_path, by):
+    def fail(batch):
+        raise OSError("no room")
+
+    held, kept, published = Steered(table(), [0]), Kept(), InTwoSteps()
+    sinks = {
+        "few": hr.parquet(tmp_path / "few.parquet"),
+        "some": hr.parquet_directory(tmp_path / "some"),
+        "most": kept,
+        "all": published,
+        "late": fail,
+    }
+    (tmp_path / "few.parquet").write_text("as it was")
+    with of_two_sources(held).start(sink=sinks) as run:
+        have_ended(run, "few", "some", "most", "all")
+        if by == "stop()":
+            run.stop()
+            with pytest.raises(RunStoppedError, match="their sinks closed: 'most'; the others are not"):
+                run.wait(HANG_S)
+            held.let_all()
+        else:
+            held.let_all()
+            with pytest.raises(RunFailedError, match="no room") as caught:
+                run.wait(HANG_S)
+            assert caught.value.__notes__ == [
+                "headrace: of the results these are complete, and their sinks closed: 'most'; the others are not"
+            ]
+    assert kept.ends == ["closed"] and published.ends == ["completed", "aborted"] and published.rows == 2_000
+    assert (tmp_path / "few.parquet").read_text() == "as it was"
+    assert {path.name for path in tmp_path.rglob("*")} == {"few.parquet", "some", "part-000000.parquet"}
+
+
+def test_results_appear_together_when_the_last_one_has_ended(tmp_path):
+    held, published = Steered(table(), [0]), InTwoSteps()
+    files = [tmp_path / f"{name}.parquet" for name in ("few", "late")]
+    sinks = {"few": hr.parquet(files[0]), "late": hr.parquet(files[1]), "all": published}
+    with of_two_sources(held).start(sink=sinks) as run:
+        have_ended(run, "few", "all")
+        assert not any(file.exists() for file in files) and published.ends == ["completed"]
+        held.let_all()
+        assert run.wait(HANG_S)
+    assert published.ends == ["completed", "published"]
+    assert [pq.read_table(file).num_rows for file in files] == [
+        sum(a < limit for a in table()["a"].to_pylist()) for limit in (-40, 0)
+    ]
+
+
+def test_a_result_that_cannot_appear_fails_the_run_and_says_which_ones_have(tmp_path):
+    held = Steered(table(), [0])
+    sinks = {name: hr.parquet(tmp_path / f"{name}.parquet") for name in ("few", "some", "late")}
+    with of_two_sources(held).start(sink=sinks) as run:
+        have_ended(run, "few", "some")
+        (tmp_path / "some.parquet").mkdir()  # since it was looked whether the file can be written
+        held.let_all()
+        with pytest.raises(RunFailedError, match="IsADirectoryError") as caught:
+            run.wait(HANG_S)
+    assert "closed: 'few', 'most', 'all';" in caught.value.__notes__[0]
+    assert {path.name for path in tmp_path.iterdir()} == {"few.parquet", "some.parquet"}
 
 
 def test_bad_sinks_are_refused_by_name(tmp_path):

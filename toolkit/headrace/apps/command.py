@@ -393,15 +393,15 @@ def _report_file(path: str | None) -> Iterator[Callable[[dict[str, Any]], None]]
 class _Output(ParquetSink):
     """The result's file: it appears when all else that the command writes is complete, too."""
 
-    def close(self) -> None:
-        self.complete()
+    def publish(self) -> None:
+        """The run has ended, and the command goes on."""
 
     @contextmanager
     def published_at_the_end(self) -> Iterator[None]:
         """Give the file its name, unless something fails before."""
         try:
             yield
-            self.publish()
+            super().publish()
         finally:
             self.abort()
 

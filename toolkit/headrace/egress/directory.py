@@ -3,7 +3,7 @@
 A file appears under its name complete or not at all, and never changes after
 that. Names are numbered in the order of the results, so the files read in the
 order of their names are the result. ``_SUCCESS`` appears when there will be no
-more. ``spark.readStream`` follows such a directory (it leaves out names that
+more and the run has come to its end. ``spark.readStream`` follows such a directory (it leaves out names that
 begin with a dot), and so does anything else that lists it.
 """
 
@@ -75,16 +75,24 @@ class DirectorySink:
             self._held.append(batch)
             self._rows += batch.num_rows
             if self._rows >= self.rows_per_file:
-                self._publish()
+                self._write()
 
     def close(self) -> None:
+        self.complete()
+        self.publish()
+
+    def complete(self) -> None:
+        """Write what is held as the last file."""
         self._end()
         with self._lock:
             if self._error is not None:
                 raise self._error
-            self._publish()
-            with open(temporary := self._temporary(SUCCESS), "xb"):
-                os.replace(temporary, self.path / SUCCESS)
+            self._write()
+
+    def publish(self) -> None:
+        """Say that there will be no more files."""
+        with self._lock, open(temporary := self._temporary(SUCCESS), "xb"):
+            os.replace(temporary, self.path / SUCCESS)
 
     def abort(self) -> None:
         """What was published stays: it is final. There will be no `_SUCCESS`."""
@@ -99,7 +107,7 @@ class DirectorySink:
         while not self._over.wait(self.every_s):
             with self._lock:
                 try:
-                    self._publish()
+                    self._write()
                 except Exception as error:
                     self._error = error  # the next write raises it
                     return
@@ -108,7 +116,7 @@ class DirectorySink:
         """A name that nobody can guess: others may write to the directory too, and put links where ours are known."""
         return self.path / f".{name}.{uuid.uuid4().hex}"
 
-    def _publish(self) -> None:
+    def _write(self) -> None:
         """Write what is held as the next file. The caller holds the lock."""
         if not self._rows:
             return

@@ -259,8 +259,8 @@ class FunctionSink:
 def parquet(path: str | os.PathLike[str]) -> ParquetSink:
     """Write results to one Parquet file, for ``start(sink=hr.parquet(path))``.
 
-    The file appears under its name once it is complete, at the end of the run; a run that fails or is stopped leaves
-    none, and a file of that name as it was.
+    The file appears under its name at the end of the run, and those of several results (`together`) then, all of them;
+    a run that fails or is stopped leaves none, and a file of that name as it was.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace.egress.sink import Sink
+from headrace.egress.sink import PublishedSink, Sink
 from headrace.errors import HeadraceError, RunFailedError
 from headrace.memory.cells import read_cell
 from headrace.runtime.feeding import Feed, Stopped
@@ -68,6 +68,9 @@ class Relay:
 class SinkConsumer:
     """An end of the query: output steps, what keeps results for checkpoints, then the user's sink.
 
+    A `PublishedSink` is completed when its own result has ended, and published when all have, so that its file and
+    theirs appear together; any other is closed when its own has.
+
     A sink is not asked to be safe for two threads: whoever aborts it while it
     takes a batch leaves that to the thread that is in it.
     """
@@ -82,6 +85,8 @@ class SinkConsumer:
         self._is_over = False
         self.is_closed = False
         """It has all results."""
+        self.is_final = False
+        """The sink was closed or published: what it has stays, whatever becomes of the run."""
         self.rows = 0
 
     @property
@@ -115,8 +120,20 @@ class SinkConsumer:
         self._on_closed()
 
     def _close(self) -> None:
-        self._sink.close()
-        self._is_over = True
+        if isinstance(self._sink, PublishedSink):
+            self._sink.complete()
+        else:
+            self._sink.close()
+            self._is_over = self.is_final = True
+
+    def publish(self) -> None:
+        """All results of the run have ended."""
+        self._use(self._publish)
+
+    def _publish(self) -> None:
+        if isinstance(self._sink, PublishedSink):
+            self._sink.publish()
+            self._is_over = self.is_final = True
 
     def _use(self, action: Callable, *arguments: Any) -> None:
         try:

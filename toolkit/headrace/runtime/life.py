@@ -89,9 +89,10 @@ class RunLife(Summarised):
         """Raise what made the run fail, or `RunStoppedError` if it was stopped before the end of its input."""
         self._raise_failure()
         if self.state == "stopped":
+            complete = self._execution.complete_results
             raise RunStoppedError(
                 f"{call}: the run was stopped before the end of its input: {self._execution.ended_by};"
-                f" run.snapshot() gives the results that had come out"
+                f" run.snapshot() gives the results that had come out{complete and '; ' + complete}"
             )
 
     def _check_goes_on(self, call: str) -> None:

@@ -287,12 +287,22 @@ class Execution:
 
     def _finish_if_all_is_out(self) -> None:
         """The input has ended, once every sink has all it gets."""
+        failure: BaseException | None = None
         with self._lock:
             all_out = not self._unfinished and all(consumer.is_closed for consumer in self._consumers.values())
             if self.state != "running" or not all_out:
                 return
-            self.state = "finished"
+            # Under the lock: nobody stops the run when some files have their names and others do not.
+            try:
+                for consumer in self._consumers.values():
+                    consumer.publish()
+                self.state = "finished"
+            except BaseException as error:
+                failure = error
             self.ended_ns = time.monotonic_ns()
+        if failure is not None:
+            self.fail(failure)
+            return
         publish_cell(self.stop_word, 0, 1)
         with ExitStack() as ending:  # as in `_end_all`
             ending.callback(self.over.set)
@@ -310,6 +320,7 @@ class Execution:
         publish_cell(self.stop_word, 0, 1)
         with ExitStack() as ending:  # the last one first
             ending.callback(self.over.set)
+            ending.callback(self._note_complete_results)
             for consumer in self._consumers.values():
                 ending.callback(consumer.abort)
             for operator in self.operators.values():
@@ -318,6 +329,18 @@ class Execution:
                 ending.callback(section.stop)
             for source in self.sources:
                 ending.callback(source.stop)
+
+    def _note_complete_results(self) -> None:
+        if self.error is not None and (text := self.complete_results):
+            self.error.add_note(f"headrace: {text}")
+
+    @property
+    def complete_results(self) -> str:
+        """Say which of several results are complete though the run has failed or was stopped; "" if none is."""
+        final = [repr(name) for name, consumer in self._consumers.items() if consumer.is_final]
+        if not final or len(self._consumers) == 1:
+            return ""
+        return f"of the results these are complete, and their sinks closed: {', '.join(final)}; the others are not"
 
     @property
     def is_left(self) -> bool:

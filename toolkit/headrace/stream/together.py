@@ -91,6 +91,10 @@ def together(**streams: Stream) -> Together:
     -----
     STRETCH (Gulisano et al.), section 2.1: a query is a directed acyclic graph of operators.
 
+    Files of several results (`parquet`) get their names together, once all results have ended, as ``_SUCCESS`` of
+    `parquet_directory` does. A run that fails or is stopped leaves none of them, and its error says which results are
+    complete: those whose sink has neither a file nor ``complete`` and ``publish``, and was closed when its own had ended.
+
     Where two ways from one source meet again in a join and one of them keeps its results back for long (a window of an
     hour), the other way would have to hold an hour of tuples. Buffers hold some dozens of batches; such a query is better
     written with a source for each way.
