@@ -4,10 +4,12 @@ Oracle: the band join, and a plain loop; a thread cannot have made more comparis
 Cannot see: how much longer they take, which is the machine's.
 """
 
+import sys
 from dataclasses import replace
 
 import pytest
 
+import headrace as hr
 from headrace.control.observation import Observation
 from headrace.controllers import ProactiveJoin, Threshold
 from headrace.elastic import epochs
@@ -15,6 +17,7 @@ from headrace_bench import join
 from headrace_bench.experiments import time_work
 from headrace_bench.experiments.figure import Figure
 from headrace_bench.rows import Row
+from support.workloads import HANG_S, eventually
 
 NS = 2_000
 
@@ -45,6 +48,16 @@ def test_example_its_kernel_is_wrapped_or_refused(monkeypatch):
     monkeypatch.setattr(time_work.JoinProgram, "text", lambda self: "def other():\n    pass\n")
     with pytest.raises(RuntimeError, match="no `process` of their own"):
         time_work.timed_case(16, 20, NS).resident(1, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="nobody says what a thread needs of a core")
+def test_example_a_controller_sees_that_it_leaves_the_cores_to_others():
+    """Some of the time that a thread is busy it sleeps, however little of the machine is left for it."""
+    left, right, size = join.make_sides(500, 200_000)
+    with time_work.timed_join(left, right, size, NS).start(rate=1_000, sink=hr.discard()) as run:
+        watching = run.control(None, interval_s=0.05)
+        eventually(lambda: any(seen.core_share < 1 and seen.at_once(100) > seen.cores for seen in watching.observations), HANG_S)
 
 
 def seen(**values):

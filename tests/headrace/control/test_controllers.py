@@ -86,6 +86,17 @@ def test_example_more_threads_than_cores_are_not_asked_for():
     assert request.threads == 2 and request.predicted["load"] == pytest.approx(1.5)
 
 
+@pytest.mark.parametrize(("core_share", "threads"), [(1.0, None), (0.6, 4), (0.4, 5), (0.0, 5)])
+def test_example_threads_that_sleep_at_their_tuples_leave_the_cores_to_others(core_share, threads):
+    """Two threads, work for three: on two cores as many more help as find a core when they need one."""
+    seen = at(2, 1.5, max_threads=8, cores=2, core_share=core_share)
+    for controller in (Threshold, ProactiveJoin):
+        request = controller(damping=Damping(**AT_ONCE)).decide(seen)
+        wanted = 4 if controller is ProactiveJoin and threads == 5 else threads  # it aims at 75 %, not 70
+        assert (request and request.threads) == wanted
+    assert seen.load == pytest.approx(1.5) and seen.at_once(8) == pytest.approx(min(8, 2 / max(core_share, 0.01)))
+
+
 def test_example_threads_that_wait_for_a_slow_source_need_no_help():
     """Tuples wait outside, but the threads are idle for half of the time: what feeds them is too slow."""
     slow = at(2, 0.5, arrived=9_000.0, processed=1_000.0, pending=50_000, offered=9_000.0)

@@ -12,7 +12,7 @@ import os
 import pytest
 
 import headrace as hr
-from headrace.control.controllers import operations
+from headrace.control import observation
 from headrace.control.observation import Observation
 from headrace.controllers import Damping, ProactiveOperations, Threshold
 from headrace.errors import ParameterError
@@ -115,7 +115,7 @@ def test_example_threads_that_do_no_more_are_given_back():
 
 
 def test_planted_waiting_that_is_not_looked_at(monkeypatch):
-    monkeypatch.setattr(operations, "_WAITS", "unheard_of")
+    monkeypatch.setattr(observation, "_WAITS", "unheard_of")
     with pytest.raises(AssertionError, match="asked for"):
         gives_back()
 
@@ -143,6 +143,19 @@ def test_example_short_batches_of_a_quiet_time_are_soon_forgotten():
         controller.decide(seen(step / 5, 1, 1_000, 200.0))
     asked, threads = play(controller, 140_000, 10.0, event_us=10.0, at_s=10.0)
     assert threads == 2 and len(asked) <= 4
+
+
+@pytest.mark.parametrize(("waits", "arrived", "load", "threads"), [
+    (0.0, 90_000, 0.6, None),  # they have time: what feeds them is too slow
+    (0.25, 60_000, 0.85, None),
+    (0.25, 90_000, 1.275, 13),  # they cannot take more, whatever part of the time they only wait; 14 would do hardly better
+])  # fmt: skip
+def test_example_threads_that_wait_for_each_other_are_not_idle(waits, arrived, load, threads):
+    """Two threads, busy for 0.6 of the time, by the load alone."""
+    interval = seen(0.2, 2, 60_000, 20.0, waits, arrived=arrived)
+    assert interval.load == pytest.approx(load) and interval.occupied == pytest.approx(0.6 + waits)
+    request = Threshold(damping=Damping(**AT_ONCE)).decide(interval)
+    assert (request and request.threads) == threads
 
 
 def test_example_more_threads_than_cores_are_not_asked_for():

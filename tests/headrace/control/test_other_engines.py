@@ -5,6 +5,7 @@ engine does with a request.
 """
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -68,6 +69,18 @@ def test_example_an_observation():
     assert seen.thread_loads == (160_000_000, 80_000_000) and seen.imbalance_max_mean == pytest.approx(4 / 3)
     assert seen.measured["rejected_per_s"] == pytest.approx(100) and seen.measured["versions"] == 3000
     assert seen.measured["wait_p99_ms"] == pytest.approx(1.0, rel=0.05) and seen.measured["scheme"] == "chains"
+
+
+@pytest.mark.parametrize(("runnable", "share"), [
+    (None, 1.0),  # nobody can tell
+    ((160_000_000, 80_000_000, 0), 1.0),
+    ((16_000_000, 8_000_000, 0), 0.1),  # asleep for the rest
+    ((900_000_000, 0, 900_000_000), 2 / 3),  # it spun between tuples; the other slept at all of its own; one is not active
+])  # fmt: skip
+def test_example_what_busy_threads_need_of_the_cores(runnable, share):
+    first = replace(reading(1), runnable_ns=runnable and (7, 7, 7))
+    last = replace(reading(3), runnable_ns=runnable and tuple(ns + 7 for ns in runnable))
+    assert observe(first, last, 0).core_share == pytest.approx(share)
 
 
 def test_example_the_least_that_is_needed():

@@ -91,7 +91,7 @@ class CostModel:
 
     def add(self, observation: Observation) -> None:
         """Learn from an interval in which nothing was reconfigured."""
-        if observation.is_changing or observation.threads > observation.cores:
+        if observation.is_changing or observation.threads > observation.at_once(observation.threads):
             return  # threads that share a core are busy waiting for it
         self._moments *= _FORGET
         self._products *= _FORGET
@@ -185,11 +185,11 @@ class CostModel:
     def predict(self, observation: Observation, threads: int) -> Prediction:
         """Say what `threads` threads would give with the work of this interval.
 
-        More threads than cores share the cores.
+        More threads than the cores suffice for share them.
         """
         work = _work(observation, threads)
         per_tuple = float(work @ self._costs)
-        capacity = min(threads, observation.cores) * 1e9 / per_tuple if per_tuple > 0 else math.inf
+        capacity = observation.at_once(threads) * 1e9 / per_tuple if per_tuple > 0 else math.inf
         error = math.hypot(math.sqrt(self._scatter), self._vagueness_ns(work) / max(per_tuple, 1e-12))
         return Prediction(threads, capacity, observation.coming / capacity, error)
 

@@ -2,12 +2,20 @@
 
 Every engine's operators can be observed: what one does not measure is as if it were
 nothing, and what it measures beside is in `Observation.measured`.
+
+A thread that is at a tuple is busy, whether it computes or sleeps in a function of the
+user's: it takes no other tuple. What it needs of the machine is another thing
+(`Observation.core_share`): threads that sleep leave their core to others, so more of
+them than there are cores can be at work. A thread that waits for the others of its
+operator, as between the phases of a batch of transactions, takes no tuple either; it is
+occupied, and fewer threads would wait less.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping as Dictionary
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -23,6 +31,8 @@ from headrace.progress import MIN_TIME
 SATURATED = 0.7
 """Busy share of the busiest thread from which tuples that pile up are taken to wait for the threads."""
 _MUCH_S = 0.2
+_WAITS = "synchronization_ns"
+"""The measure of workers that wait for each other."""
 
 
 class Growth(Protocol):
@@ -54,6 +64,8 @@ class Reading:
         WS in the stream's time unit; 0 without windows.
     cores : int
         That this process may use.
+    runnable_ns : tuple of int or None
+        Of each worker, since it began: nanoseconds in which it had a core or waited for one. None: not known.
     """
 
     at_ns: int
@@ -64,6 +76,7 @@ class Reading:
     offered: float | None = None
     window_size: int = 0
     cores: int = field(default_factory=usable_cores)
+    runnable_ns: Sequence[int] | None = None
 
 
 @dataclass(frozen=True)
@@ -83,7 +96,8 @@ class Observation:
     mapping : Mapping or None
         In force; None where the operator has no key mapping.
     utilisation : float
-        Share of the interval the active threads spent on tuples, their mean, 0 to 1.
+        Share of the interval the active threads spent on tuples, at work or asleep in a user's function, their mean,
+        0 to 1.
     busiest : float
         The same, of the busiest of them; `thread_busy` has all.
     idle : float
@@ -120,6 +134,9 @@ class Observation:
         Whether a reconfiguration is under way.
     cores : int
         That this process may use.
+    core_share : float
+        Part of the time spent on tuples in which the threads had a core or waited for one; the rest they slept. 1 where
+        nobody can tell.
     cost : CostModel or None
         Fitted up to this interval.
     """
@@ -155,6 +172,7 @@ class Observation:
     window_size: int = 0
     is_changing: bool = False
     cores: int = field(default_factory=usable_cores)
+    core_share: float = 1.0
     cost: Growth | None = None
 
     def value(self, name: str) -> float:
@@ -168,21 +186,35 @@ class Observation:
         return self.arrived if self.offered is None else self.offered
 
     @property
+    def waits(self) -> float:
+        """Share of the interval the active threads waited for each other, their mean."""
+        return self.spent.get(_WAITS, 0.0)
+
+    @property
+    def occupied(self) -> float:
+        """Share of the interval in which the active threads could take no other tuple: busy, or waiting for each other."""
+        return min(1.0, self.utilisation + self.waits)
+
+    def at_once(self, threads: int) -> float:
+        """How many of so many threads can be at tuples at a time: all that the cores suffice for."""
+        return min(threads, self.cores / max(self.core_share, 1e-9))
+
+    @property
     def is_source_limited(self) -> bool:
         """Whether tuples that are due wait although the threads have time: what feeds them is too slow."""
-        return max(self.busiest, self.utilisation) < SATURATED and self.pending > _MUCH_S * self.processed
+        return max(self.busiest, self.occupied) < SATURATED and self.pending > _MUCH_S * self.processed
 
     @property
     def overload(self) -> float:
         """Arrived over processed tuples where the threads are what holds the others up; else 1."""
-        if max(self.busiest, self.utilisation) < SATURATED or self.processed <= 0:
+        if max(self.busiest, self.occupied) < SATURATED or self.processed <= 0:
             return 1.0
         return max(1.0, self.arrived / self.processed)
 
     @property
     def load(self) -> float:
         """What the active threads would have to do over what they can: above 1 they fall behind."""
-        return self.utilisation * self.overload
+        return self.occupied * self.overload
 
     def load_with(self, threads: int, factor: float = 1.0) -> float:
         """Predict the load with so many threads.
@@ -196,12 +228,15 @@ class Observation:
         Notes
         -----
         Measured load, spread over the other number: all of it while the cost model cannot tell;
-        else every thread has the cost of reading each tuple for itself. More threads than cores
-        share the cores.
+        else every thread has the cost of reading each tuple for itself. More threads than the cores
+        suffice for (`at_once`) share them. What threads wait for each other grows with the others
+        there are to wait for, the contention of Gunther's Universal Scalability Law.
         """
         growth = None if self.cost is None else self.cost.growth(self, threads)
-        work = self.load * min(self.threads, self.cores) * factor * (1.0 if growth is None else growth)
-        return work / min(threads, self.cores)
+        waits = self.occupied - min(self.utilisation, self.occupied)
+        contention = (threads - 1) / (self.threads - 1) if self.threads > 1 else 0.0
+        each = (self.occupied - waits) * (1.0 if growth is None else growth) + waits * contention
+        return each * self.overload * self.at_once(self.threads) * factor / self.at_once(threads)
 
     def fewest_threads(self, target: float, factor: float = 1.0) -> int:
         """The smallest number of threads whose predicted load is at most `target`; else the smallest that does best."""
@@ -255,6 +290,7 @@ def observe(before: Reading, now: Reading, origin_ns: int, is_changing: bool = F
         window_size=now.window_size,
         is_changing=is_changing,
         cores=now.cores,
+        core_share=_core_share(before, now, members, busy_ns),
     )
 
 
@@ -262,6 +298,14 @@ def _spent(old: OperatorMetrics, new: OperatorMetrics, members: list[int], secon
     times = [m.name for m in new.measures if m.by == "worker" and m.unit == "ns" and m.kind == "counter"]
     shares = {name: np.clip(difference(new, old, name)[members] / (seconds * 1e9), 0.0, 1.0) for name in times if members}
     return {name: float(share.mean()) for name, share in shares.items()}
+
+
+def _core_share(before: Reading, now: Reading, members: list[int], busy_ns: np.ndarray) -> float:
+    """Of the time that threads were busy. They may have used a core when they were not: nobody is told when."""
+    if before.runnable_ns is None or now.runnable_ns is None or not busy_ns.sum() > 0:
+        return 1.0
+    runnable = np.array([now.runnable_ns[member] - before.runnable_ns[member] for member in members])
+    return float(np.clip(runnable, 0, busy_ns).sum() / busy_ns.sum())
 
 
 def _bucket_load(old: OperatorMetrics, new: OperatorMetrics) -> np.ndarray | None:

@@ -90,7 +90,7 @@ def quality(
     lengths = np.array([o.interval_s for o in observations])
     loads = np.array([o.load for o in observations])
     threads = np.array([o.threads for o in observations])
-    most = np.array([min(o.max_threads, o.cores) for o in observations])
+    most = np.array([o.at_once(o.max_threads) for o in observations])
     inside = ((loads >= band[0]) | (threads == 1)) & ((loads <= band[1]) | (threads >= most))
     starts = [0, *_disturbances(np.array([o.coming for o in observations]))]
     reversals, settled, misses, overshoot = 0, [], [], 0.0

@@ -94,7 +94,7 @@ class Execution:
         self.sources: list[Source] = []
         self.history = History(self.metrics, options.sample_every or DEFAULT_EVERY_S)
         self.pool = WorkerPool(self.fail, self._let_go_if_left)
-        self.controls = Controls(self.pool.start, self.over.is_set)
+        self.controls = Controls(self.pool.start, self.over.is_set, self.pool.runnable_ns)
         self.started_ns = time.monotonic_ns()
         self.ended_ns = 0
         self.operators = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from headrace.changes import Change
@@ -75,11 +76,16 @@ class Controls:
         ``start_thread(name, body)``, from the run's pool.
     is_over : callable
         Whether the run has ended: then every controller's thread ends by itself.
+    runnable_ns : callable
+        Of threads by name; see `WorkerPool.runnable_ns`.
     """
 
-    def __init__(self, start_thread: Callable[[str, Callable[[], None]], None], is_over: Callable[[], bool]):
+    def __init__(
+        self, start_thread: Callable[[str, Callable[[], None]], None], is_over: Callable[[], bool],
+        runnable_ns: Callable[[Sequence[str]], tuple[int, ...] | None],
+    ):  # fmt: skip
         self.decisions = DecisionLog()
-        self._start_thread, self._is_over = start_thread, is_over
+        self._start_thread, self._is_over, self._runnable_ns = start_thread, is_over, runnable_ns
         self._lock = threading.Lock()
         self._loops: dict[str, ControlLoop] = {}
         self._attached = 0
@@ -92,7 +98,12 @@ class Controls:
         def ask(threads: Any = None, mapping: Any = None, reason: str = "", **wish: Any) -> Change:
             return operator.request(reason, threads=threads, mapping=mapping, **wish)
 
-        loop = ControlLoop(operator.name, controller, lambda: reading(operator), ask, self.decisions, **options)
+        workers = [task.name for task in operator.section.tasks() if task.is_worker]
+
+        def read() -> Reading:
+            return replace(reading(operator), runnable_ns=self._runnable_ns(workers))
+
+        loop = ControlLoop(operator.name, controller, read, ask, self.decisions, **options)
         with self._lock:
             before = self._loops.get(operator.name)
             if before is not None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 _MOMENT_S = 0.1
 
@@ -69,6 +70,17 @@ class WorkerPool:
                 used_ns = 0
             found[name] = self._used_ns.get(name, used_ns)
         return found
+
+    def runnable_ns(self, names: Sequence[str]) -> tuple[int, ...] | None:
+        """Nanoseconds in which each of these threads had a core or waited for one: the rest it slept.
+
+        None where the system does not say (only Linux does), or a thread has not begun or has ended.
+        """
+        try:
+            texts = [Path(f"/proc/self/task/{self._ids[name]}/schedstat").read_text() for name in names]
+            return tuple(int(ran) + int(waited) for ran, waited, _ in map(str.split, texts))
+        except (KeyError, OSError, ValueError):
+            return None
 
     @property
     def alive(self) -> list[str]:

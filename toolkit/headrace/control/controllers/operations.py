@@ -12,8 +12,6 @@ from headrace.control.policy import LEAST_S, Policy, check_rising
 from headrace.control.requests import Request
 from headrace.summary import counted
 
-_WAITS = "synchronization_ns"
-"""The measure of workers that wait for each other: a thread that does has no time for anything else."""
 _OPERATIONS = "operations_per_s"
 _BUSY = 0.7
 """Share of their time from which threads are taken to be what holds up the tuples that wait."""
@@ -34,7 +32,7 @@ class _Learned:
 
     def add(self, seen: Observation, work: float, waits: float, memory_s: float) -> None:
         kept = 0.5 ** (seen.interval_s / memory_s)
-        scale = seen.interval_s * min(seen.threads, seen.cores) * 1e9  # threads that share a core are busy waiting for it
+        scale = seen.interval_s * seen.at_once(seen.threads) * 1e9  # threads that share a core are busy waiting for it
         self.at_s = seen.at_s
         self.tuples = kept * self.tuples + seen.processed * seen.interval_s
         self.operations = kept * self.operations + seen.measured.get(_OPERATIONS, 0.0) * seen.interval_s
@@ -116,7 +114,7 @@ class ProactiveOperations(Policy):
         cost_ns = self._costs(observation)
 
         def load(n: int, per_s: float = coming + waiting) -> float:
-            return per_s * sum(cost_ns(n)) / 1e9 / min(n, observation.cores)
+            return per_s * sum(cost_ns(n)) / 1e9 / observation.at_once(n)
 
         now, middle = load(threads), (self.lower + self.upper) / 2
         wished, bound = threads, self.upper
@@ -149,14 +147,13 @@ class ProactiveOperations(Policy):
         if seen.is_changing or seen.processed <= 0:
             return
         learned = self._learned.setdefault(seen.threads, _Learned())
-        learned.add(seen, seen.utilisation, seen.spent.get(_WAITS, 0.0), self.memory_s)
+        learned.add(seen, seen.utilisation, seen.waits, self.memory_s)
         oldest = seen.at_s - 10 * self.memory_s
         self._learned = {n: each for n, each in self._learned.items() if each.at_s >= oldest}
 
     def _to_do(self, seen: Observation) -> tuple[float, float]:
         """Tuples a second that come, and that wait."""
-        occupied = max(seen.busiest, seen.utilisation + seen.spent.get(_WAITS, 0.0))
-        if occupied < _BUSY and seen.pending > _MUCH_S * seen.processed > 0:
+        if max(seen.busiest, seen.occupied) < _BUSY and seen.pending > _MUCH_S * seen.processed > 0:
             return min(seen.coming, seen.processed), 0.0  # what feeds them is too slow
         return seen.coming, seen.pending / self.drain_s
 

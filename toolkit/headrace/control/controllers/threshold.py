@@ -16,8 +16,9 @@ class Threshold(Policy):
     """Keep the load of the active threads between two bounds.
 
     Above `upper` the smallest number of threads is added that brings the load to `target` or
-    below; below `lower` as many are taken away as leave it there. Load is the busy share of the
-    threads, and above 1 where tuples come faster than they are processed.
+    below; below `lower` as many are taken away as leave it there. Load is the share of their time in
+    which the threads can take no other tuple, since they are at one (computing or asleep) or wait for
+    each other; it is above 1 where tuples come faster than they are processed.
 
     Parameters
     ----------

@@ -35,8 +35,9 @@ each, and joins them again when they are nearly empty. So a bucket's values meet
 others, however many of them somebody chose for it.
 
 A cell holds a list of blocks of `BLOCK_ROWS` tuples, oldest first: the columns that
-conditions need, side by side for one vector comparison, and the references. Whole blocks are given back once their last tuple is out of
-the window, when the cell is next stored into, or by a hand that goes round.
+conditions need, side by side for one vector comparison, and the references. Whole
+blocks are given back once their last tuple is out of the window, when the cell is next
+stored into, or by a hand that goes round.
 
 State       in `s`, besides that of `join_kernel`, for each side
             left_cells[place]   first block << 32 | last block of a cell; 0: none
