@@ -9,6 +9,7 @@ from typing import Any
 
 from headrace.codegen.capture import CapturedFunction
 from headrace.codegen.kinds import Container, Kind
+from headrace.memory.arena import HEAD
 
 
 def widened(text: str, kind: str) -> str:
@@ -194,6 +195,39 @@ class Texts:
         if text not in self.literals:
             self.literals.append(text)
         return self.literals.index(text)
+
+
+def texts_in(bundle: str) -> Texts:
+    """Say how kernels know strings of which a bundle has the arrays and the literals, with `NO_TEXT` the first of these.
+
+    Examples
+    --------
+    >>> texts_in("s").order
+    's.text_prefixes, s.text_addresses, s.text_lengths'
+    """
+    arrays = (f"{bundle}.{name}" for name in TEXT_FIELDS)
+    return Texts(*arrays, literal=f"{bundle}.{LITERALS}[{{number}}]", literals=[NO_TEXT])
+
+
+def memory_of_workers(lists: str, arena: str = "s.arena", staged: str = "np.int64(0)") -> Memory:
+    """Say what containers live in where workers share an arena, and each has temporaries of its own, worker `me`.
+
+    Parameters
+    ----------
+    lists : str
+        Where the free lists for a worker's temporaries begin.
+    arena, staged : str
+        As in `Memory`; the free lists are beside the arena.
+    """
+    return Memory(
+        arena=arena,
+        free=f"{arena}_free",
+        temporaries="s.temporaries",
+        temporary_at=f"(me * {TEMPORARIES} + {{number}}) * {HEAD}",
+        temporary_lists=lists,
+        staged=staged,
+        most=TEMPORARIES,
+    )
 
 
 @dataclass(frozen=True)

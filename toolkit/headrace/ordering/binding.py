@@ -18,15 +18,11 @@ import pyarrow as pa
 
 from headrace.codegen import placed
 from headrace.codegen.bindings import (
-    LITERALS,
-    NO_TEXT,
-    TEMPORARIES,
-    TEXT_FIELDS,
     Binding,
     FieldBinding,
-    Memory,
-    Texts,
     Unreadable,
+    memory_of_workers,
+    texts_in,
 )
 from headrace.codegen.capture import CapturedFunction, capture
 from headrace.codegen.functions import GeneratedFunction, specialise
@@ -34,7 +30,7 @@ from headrace.codegen.kinds import Kind
 from headrace.codegen.text import attributes
 from headrace.egress.containers import holds_text
 from headrace.ingress.columns import is_scalar, is_text, plain_type, value_dtype
-from headrace.memory.arena import CLASSES, HEAD
+from headrace.memory.arena import CLASSES
 from headrace.ordering.stages import OWN_TIME, Stage
 from headrace.ordering.words import FIRST_COLUMN
 
@@ -158,16 +154,7 @@ def bind(stages: Sequence[Stage], schema: pa.Schema, event_time: str, debug: boo
     FunctionError
         With the line of what cannot be compiled.
     """
-    texts = Texts(*(f"s.{name}" for name in TEXT_FIELDS), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT])
-    memory = Memory(
-        arena="s.arena",
-        free="s.arena_free",
-        temporaries="s.temporaries",
-        temporary_at=f"(me * {TEMPORARIES} + {{number}}) * {HEAD}",
-        temporary_lists=f"(s.owners[{len(stages)}] + me) * {CLASSES}",
-        staged="np.int64(0)",
-        most=TEMPORARIES,
-    )
+    texts, memory = texts_in("s"), memory_of_workers(f"(s.owners[{len(stages)}] + me) * {CLASSES}")
     # An integer that leaves its range ends the run, with or without `debug`: no result is silently wrong.
     writing = _Writing({"poll": "stopped(c)", "debug": True, "texts": texts, "memory": memory})
     readable, fields = _input_fields(schema, event_time)

@@ -52,7 +52,6 @@ from headrace.ordering.words import (
     RANGES,
     REORDER,
     RING,
-    ROW_WORDS,
     SCHEDULE,
     SHAPE_WORDS,
     SHARED,
@@ -67,8 +66,7 @@ from headrace.ordering.words import (
 )
 from headrace.progress import MIN_TIME
 from headrace.runtime.configuration_rows import CHANGES_KEPT, SPARE_CONFIGURATIONS
-from headrace.workers.changes_kernel import THREADS
-from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT
+from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT, ROW_WORDS, THREADS
 
 SCHEDULES = {"qst": QST, "lp": LP, "et": ET, "ct": CT}
 OWN_POLICY = "own"

@@ -2,7 +2,7 @@
 
 from headrace.memory.atomics import CELL
 from headrace.workers.changes_kernel import CHANGE_WORDS
-from headrace.workers.worker_kernel import FIRST_COUNTER, PROGRAM_ENTRIES
+from headrace.workers.worker_kernel import FIRST_COUNTER, PROGRAM_ENTRIES, THREADS
 
 NEVER = 2**63 - 1
 
@@ -67,8 +67,7 @@ BUCKET_WORDS = 16
 TS, ORIGIN, AT, BEGUN, REF, NULLS, FIRST_COLUMN = range(7)
 
 # Columns of `rows`, a configuration.
-SCHEDULE, BATCH = 1, 2  # behind THREADS
-ROW_WORDS = 8
+SCHEDULE, BATCH = range(THREADS + 1, THREADS + 3)
 
 QST, LP, ET, CT, FIXED, OWN = range(6)
 MOST_BATCH = 256

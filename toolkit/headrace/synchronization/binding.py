@@ -12,15 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.codegen.bindings import (
-    LITERALS,
-    NO_TEXT,
-    TEMPORARIES,
-    TEXT_FIELDS,
     Binding,
     FieldBinding,
     Membership,
-    Memory,
-    Texts,
+    memory_of_workers,
+    texts_in,
 )
 from headrace.codegen.capture import CapturedFunction, capture
 from headrace.codegen.containers.places import seen_as
@@ -29,7 +25,7 @@ from headrace.codegen.kinds import Kind
 from headrace.codegen.placed import bindings, word_kinds, words_of
 from headrace.codegen.state import StateField
 from headrace.egress.containers import holds_text
-from headrace.memory.arena import CLASSES, HEAD
+from headrace.memory.arena import CLASSES
 from headrace.synchronization.definition import Definition
 from headrace.synchronization.emissions import completed, emits_nothing, fields_left_out, flag_of
 from headrace.synchronization.tags import Tag
@@ -146,16 +142,7 @@ def bind(program: Definition, debug: bool = False) -> Bound:
     FunctionError
         With the line of what cannot be compiled.
     """
-    texts = Texts(*(f"s.{name}" for name in TEXT_FIELDS), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT])
-    memory = Memory(
-        arena="s.arena",
-        free="s.arena_free",
-        temporaries="s.temporaries",
-        temporary_at=f"(me * {TEMPORARIES} + {{number}}) * {HEAD}",
-        temporary_lists=f"(s.nodes[0] + me) * {CLASSES}",
-        staged="np.int64(0)",
-        most=TEMPORARIES,
-    )
+    texts, memory = texts_in("s"), memory_of_workers(f"(s.nodes[0] + me) * {CLASSES}")
     # An integer that leaves its range ends the run, with or without `debug`: no result is silently wrong.
     options = {"poll": "stopped(c)", "debug": True, "texts": texts, "memory": memory}
     updates = {

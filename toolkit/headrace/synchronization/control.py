@@ -17,8 +17,7 @@ from headrace.runtime.configuration_rows import CHANGES_KEPT, SPARE_CONFIGURATIO
 from headrace.synchronization import words
 from headrace.synchronization.layout import Layout
 from headrace.synchronization.plan_json import MOST_LEAVES
-from headrace.workers.changes_kernel import THREADS
-from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT
+from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT, ROW_WORDS, THREADS
 
 MOST_NODES = 2 * MOST_LEAVES - 1
 
@@ -130,7 +129,7 @@ def allocate(
         form=np.zeros((queues, words.FORM_WORDS), np.int64),
         dependents=np.zeros(queues * queues, np.int64),
         owned=np.zeros(queues, np.int64),
-        rows=np.zeros((configurations, words.ROW_WORDS), np.int64),
+        rows=np.zeros((configurations, ROW_WORDS), np.int64),
         plan_at=np.full(planned + 1, words.NEVER),
         plan_row=np.zeros(planned + 1, np.int64),
         met_at=np.zeros(changes, np.int64),

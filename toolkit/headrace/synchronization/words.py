@@ -2,7 +2,7 @@
 
 from headrace.memory.atomics import CELL
 from headrace.workers.changes_kernel import CHANGE_WORDS
-from headrace.workers.worker_kernel import FIRST_COUNTER, PROGRAM_ENTRIES
+from headrace.workers.worker_kernel import FIRST_COUNTER, PROGRAM_ENTRIES, THREADS
 
 NEVER = 2**63 - 1
 
@@ -80,9 +80,8 @@ NODES, LEAVES, QUEUES, ROOT = range(4)
 SHAPE_WORDS = 8
 
 # Columns of `rows`, a configuration.
-THREADS, REPLANS = range(2)
-ROW_WORDS = 8
-"""REPLANS: it comes with another plan, and a worker alone does not install it."""
+REPLANS = THREADS + 1
+"""It comes with another plan, and a worker alone does not install it."""
 
 # Columns of `work`, of each node: what was done there, written by who runs it.
 EVENTS, JOINS, FORKS, SPENT_NS, SLICES, COPIED, SPARED = range(7)

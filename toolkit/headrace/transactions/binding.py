@@ -17,23 +17,19 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.codegen.bindings import (
-    LITERALS,
-    NO_TEXT,
-    TEMPORARIES,
-    TEXT_FIELDS,
     Binding,
     FieldBinding,
-    Memory,
     Opened,
     Texts,
     Unreadable,
+    memory_of_workers,
+    texts_in,
 )
 from headrace.codegen.capture import CapturedFunction
 from headrace.codegen.functions import GeneratedFunction, specialise
 from headrace.codegen.kinds import Kind, scalar
 from headrace.egress.containers import holds_text
 from headrace.errors import FunctionError
-from headrace.memory.arena import HEAD
 from headrace.transactions import layout
 from headrace.transactions.adding import ADDED, added_columns, addends
 from headrace.transactions.determined import name_keys
@@ -139,7 +135,7 @@ def bind(
     tables = list({id(row.table): row.table for each in lowered for row in each.rows.values()}.values())
     for each in lowered:
         _check_keys(each, readable)
-    texts = Texts(*(f"s.{name}" for name in TEXT_FIELDS), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT])
+    texts = texts_in("s")
     writing = _Writing(tables, emits, readable, fields, texts)
     undetermined = _undetermined(lowered)
     splits = [split(each) for each in lowered]
@@ -441,12 +437,4 @@ def _next_operation(row: Row) -> str:
     return f"operation_{row.number} = {NEXT_OPERATION}\n{NEXT_OPERATION} = operation_{row.number} + 1\n"
 
 
-_MEMORY = Memory(
-    arena="s.table_arena",
-    free="s.table_arena_free",
-    temporaries="s.temporaries",
-    temporary_at=f"(me * {TEMPORARIES} + {{number}}) * {HEAD}",
-    temporary_lists=layout.OWN,
-    staged="0",
-    most=TEMPORARIES,
-)
+_MEMORY = memory_of_workers(layout.OWN, "s.table_arena", "0")

@@ -47,7 +47,6 @@ from headrace.transactions.words import (
     PIECE,
     PUNCTUATION,
     RECORD_WORDS,
-    ROW_WORDS,
     SCHEME,
     SERIAL,
     SHARED_EVERYTHING,
@@ -61,7 +60,7 @@ from headrace.transactions.words import (
     WHOLE,
     WORD_COUNT,
 )
-from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT
+from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT, ROW_WORDS
 
 SCHEMES = ("chains", "lock", "mvlk", "partition", "none", "serial", "speculative")
 SHARINGS = ("nothing", "everything", "socket")

@@ -1,7 +1,7 @@
 """What the cells and columns that executors share mean: of `control.ControlArrays`, and of an executor's private words."""
 
 from headrace.memory.atomics import CELL
-from headrace.workers.worker_kernel import FIRST_COUNTER, PROGRAM_ENTRIES, WORKER_WORDS
+from headrace.workers.worker_kernel import FIRST_COUNTER, PROGRAM_ENTRIES, THREADS, WORKER_WORDS
 
 NEVER = 2**63 - 1
 
@@ -46,8 +46,7 @@ FIRST_PHASE = 1
 """An executor is activated with the number of the phase that it begins in: never 0."""
 
 # Columns of `rows`.
-THREADS, SCHEME, SHARING, PUNCTUATION, FAMILY = range(5)
-ROW_WORDS = 8
+SCHEME, SHARING, PUNCTUATION, FAMILY = range(THREADS + 1, THREADS + 5)
 
 CHAINS, LOCK, MVLK, PARTITION, NONE, SERIAL, SPECULATIVE = range(7)
 SHARED_NOTHING, SHARED_EVERYTHING, SHARED_SOCKET = range(3)

@@ -13,16 +13,13 @@ Checked     tests/headrace/ordering, tests/headrace/synchronization
 
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, exchange, load_relaxed, now_ns, pause, store_release, yield_core
-from headrace.workers.worker_kernel import WORKER_WORDS, unpark
+from headrace.workers.worker_kernel import THREADS, WORKER_WORDS, unpark
 
 # Cells of `words`; an engine's own follow.
 CONFIG = (WORKER_WORDS + 0) * CELL  # row in force
 CHANGE = (WORKER_WORDS + 1) * CELL  # changes so far
 CHANGING = (WORKER_WORDS + 2) * CELL  # somebody installs one
 CHANGE_WORDS = WORKER_WORDS + 3
-
-THREADS = 0
-"""Column of ``rows``: workers 0 to THREADS - 1 are active."""
 
 
 @kernel
@@ -51,4 +48,4 @@ def install(c, row):
     exchange(c.words, CHANGING, 0)  # C4
 
 
-__all__ = ["CHANGE", "CHANGE_WORDS", "CHANGING", "CONFIG", "THREADS", "install"]
+__all__ = ["CHANGE", "CHANGE_WORDS", "CHANGING", "CONFIG", "install"]

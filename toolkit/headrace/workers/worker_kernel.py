@@ -68,6 +68,11 @@ WORKER_WORDS = 5
 # Words of its own in which each worker keeps the addresses of a program's entries (`codegen.called`): as many as there may be.
 PROGRAM_ENTRIES = 8
 
+# Columns of `rows`, of which each is a configuration; an engine's own follow.
+THREADS = 0
+"""Workers 0 to THREADS - 1 are active."""
+ROW_WORDS = 8
+
 # Indices into `event`.
 BARRIER_EVENT = 0
 WATCH_EVENT = 32

@@ -21,9 +21,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from headrace_bench.peers.contest import Answer, Contestant, Latency, NotRun
+from headrace_bench.peers.contest import Answer, Latency, NotRun
 from headrace_bench.peers.environment import cache_folder, environment, find_javac
-from headrace_bench.peers.process import PeerProcess
+from headrace_bench.peers.process import InProcess, PeerProcess
 from headrace_bench.peers.workloads import Work
 
 VERSION = "2.3.0"
@@ -45,7 +45,7 @@ OPENED = ("java.lang", "java.util", "java.time", "java.util.concurrent")
 COMPILE_S = 300.0
 
 
-class Flink(Contestant):
+class Flink(InProcess):
     """One version of the jobs at one parallelism.
 
     Parameters
@@ -63,7 +63,6 @@ class Flink(Contestant):
         self.version = version
         self.is_slow = version == "stock"
         self._may_install = may_install
-        self._process: PeerProcess | None = None
 
     def install(self, work: Work) -> None:
         if work.name not in WORKLOADS:
@@ -82,7 +81,7 @@ class Flink(Contestant):
         self._process = PeerProcess(self._command)
 
     def load(self, work: Work) -> None:
-        self._process.ask("load", WORKLOADS[work.name], work.folder, work.size)
+        self._asked("load", WORKLOADS[work.name], work.folder, work.size)
 
     def run(self) -> Answer:
         return self._run(0)[0]
@@ -91,14 +90,9 @@ class Flink(Contestant):
         return self._run(per_second)
 
     def _run(self, per_second: int) -> tuple[Answer, Latency]:
-        words = self._process.ask("run", self.version, self.threads, per_second)
+        words = self._asked("run", self.version, self.threads, per_second)
         seconds, cpu_s, digest, rows, p50, p99 = words
         return Answer(float(seconds), int(digest), int(rows), float(cpu_s)), Latency(float(p50), float(p99))
-
-    def end(self) -> None:
-        if self._process is not None:
-            self._process.close()
-            self._process = None
 
 
 def installed(may_install: bool) -> list[str]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
-from headrace_bench.peers.contest import Answer, Contestant, NotRun
+from headrace_bench.peers.contest import Answer, NotRun
 from headrace_bench.peers.environment import environment
-from headrace_bench.peers.process import PeerProcess
+from headrace_bench.peers.process import InProcess, PeerProcess
 from headrace_bench.peers.workloads import Work
 
 VERSION = "2.1.0"
@@ -16,13 +14,12 @@ SCRIPT = Path(__file__).with_name("polars_script.py")
 WORKLOADS = ("aggregate", "word count", "pair count", "forward", "band join")
 
 
-class Polars(Contestant):
+class Polars(InProcess):
     """Batch: the whole input is there before it begins. A process for each number of threads."""
 
     def __init__(self, threads: int, may_install: bool = True):
         super().__init__(f"Polars {VERSION} (batch)", threads, "batch", "a frame in memory, of the same rows")
         self._may_install = may_install
-        self._process: PeerProcess | None = None
 
     def install(self, work: Work) -> None:
         if work.name not in WORKLOADS:
@@ -35,19 +32,5 @@ class Polars(Contestant):
             [str(self._python), str(SCRIPT)], {"POLARS_MAX_THREADS": str(self.threads)}
         )
 
-    def load(self, work: Work) -> None:
-        self._work = work
-        self._process.ask("load", *work.parquet)
-
     def run(self) -> Answer:
-        result = self._work.folder / f"polars-{self.threads}.parquet"
-        seconds, cpu_s = self._process.ask(
-            "run", self._work.name.replace(" ", "_"), result, *([self._work.size] if self._work.size else [])
-        )
-        found = pq.read_table(result)
-        return Answer(float(seconds), self._work.digest_of(found), found.num_rows, float(cpu_s))
-
-    def end(self) -> None:
-        if self._process is not None:
-            self._process.close()
-            self._process = None
+        return self._run_once(self._work.folder / f"polars-{self.threads}.parquet")

@@ -15,8 +15,12 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from headrace_bench.peers.contest import NotRun
+import pyarrow.parquet as pq
+
+from headrace_bench.peers.contest import Answer, Contestant, NotRun
+from headrace_bench.peers.workloads import Work
 
 START_S = 120.0
 ANSWER_S = 300.0
@@ -114,3 +118,34 @@ class PeerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+class InProcess(Contestant):
+    """A contestant whose peer is a `PeerProcess`; `start` starts it."""
+
+    _process: PeerProcess | None = None
+    _work: Work
+
+    def _asked(self, *words: object) -> list[str]:
+        assert self._process is not None
+        return self._process.ask(*words)
+
+    def load(self, work: Work) -> None:
+        self._work = work
+        self._asked("load", *work.parquet)
+
+    def _written(self, result: Path, *words: object) -> Answer:
+        """Ask for something that writes a result into a file; the answer is seconds of wall and of processor time."""
+        seconds, cpu_s = self._asked(*words)
+        found = pq.read_table(result)
+        return Answer(float(seconds), self._work.digest_of(found), found.num_rows, float(cpu_s))
+
+    def _run_once(self, result: Path) -> Answer:
+        """Have what was loaded run, its rows in `result`."""
+        size = [self._work.size] if self._work.size else []
+        return self._written(result, "run", self._work.name.replace(" ", "_"), result, *size)
+
+    def end(self) -> None:
+        if self._process is not None:
+            self._process.close()
+            self._process = None

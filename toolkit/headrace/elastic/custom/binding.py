@@ -9,14 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.codegen.bindings import (
-    LITERALS,
-    NO_TEXT,
-    TEMPORARIES,
-    TEXT_FIELDS,
     Binding,
     ContainerBinding,
-    Memory,
-    Texts,
+    memory_of_workers,
+    texts_in,
     widened,
 )
 from headrace.codegen.functions import (
@@ -40,19 +36,10 @@ from headrace.elastic.custom.shape import (
 )
 from headrace.elastic.custom.template import CALL, EMIT, OWN, OWNER, STAGE, place_of
 from headrace.ingress.columns import is_scalar, is_text, plain_type, value_dtype
-from headrace.memory.arena import HEAD
 
 _KERNEL_WORDS = tuple(CALL.split(", "))
 
-_MEMORY = Memory(
-    arena="s.arena",
-    free="s.arena_free",
-    temporaries="s.temporaries",
-    temporary_at=f"(me * {TEMPORARIES} + {{number}}) * {HEAD}",
-    temporary_lists=OWN,
-    staged=STAGE,
-    most=TEMPORARIES,
-)
+_MEMORY = memory_of_workers(OWN, staged=STAGE)
 
 Inputs = Sequence[tuple[pa.Schema, str]]
 
@@ -115,9 +102,7 @@ def _rewritten(operator: CustomOperator, inputs: Inputs, key_types: Sequence[pa.
     state: dict[str, Binding] = {
         name: _field_binding(name, field.kind) for name, field in operator.state.items()
     }
-    texts = Texts(
-        *(f"s.{name}" for name in TEXT_FIELDS), literal=f"s.{LITERALS}[{{number}}]", literals=[NO_TEXT]
-    )
+    texts = texts_in("s")
     options: dict[str, Any] = {"poll": "stopped(c)", "debug": debug, "texts": texts, "memory": _MEMORY}
     emits: dict[str, Any] = {"emits": operator.emits, "emit": EMIT}
     readable, fields = _fields(inputs)
