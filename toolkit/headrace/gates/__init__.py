@@ -16,7 +16,8 @@ the kernels beside it on its `arrays`.
 
 ======================  =========================================================
 ``tuple_buffer``        the handle that both gates share: Table II's six methods
-``merged_log``          the merged log, and ``merged_log_kernel``
+``merged_log``          the merged log, ``merged_log_kernel`` and its cells, ``log_words``
+``arrival_kernel``      records into it as they come, where nobody asks for the order
 ``scalegate``           the ScaleGate, and ``scalegate_kernel``
 ``skip_list_kernel``    its skip list: nodes, and when one may be used again
 ``membership_kernel``   cells that both have, and who reads while that changes
