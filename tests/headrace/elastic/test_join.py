@@ -326,6 +326,15 @@ class TestUserPredicate:
             {"ts": 4, "x": 20, "a": 10},
         ]
 
+    @pytest.mark.parametrize(
+        ("where", "text"),
+        [(lambda l, r: l.x is None or l.x == r.a, "l.x is None"), (lambda l, r: r.a is not None, "r.a is not None")],
+    )
+    def test_example_a_null_cannot_be_asked_for(self, where, text):
+        left, right = pa.table({"ts": [0], "x": [10]}), pa.table({"ts": [2], "a": [0]})
+        with pytest.raises(FunctionError, match=f"{text}: a tuple with a null in a column that a join condition reads matches"):
+            stream([left]).join(stream([right]), 10, where).start()
+
     def test_example_a_function_that_fails_names_line_and_tuples(self):
         left = pa.table({"ts": [0], "x": [10]})
         right = pa.table({"ts": [2], "a": [0]})

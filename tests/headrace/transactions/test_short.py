@@ -239,9 +239,28 @@ def list_added_to(e, t):
     t.emit(o=len(mine))
 
 
+def twice(x):
+    return x * 2
+
+
+def double(x):
+    y = x
+    return y + x
+
+
+def given_to_helpers(e, t):
+    t.emit(o=twice(e.x), u=len(double(e.ks[1:])))
+
+
+def given_to_a_helper_that_takes_numbers_too(e, t):
+    t.emit(o=twice(e.x), u=len(twice(e.ks)))
+
+
 @pytest.mark.parametrize(
     ("function", "text"),
     [
+        (given_to_helpers, r"y \+ x: y is a list of numbers"),
+        (given_to_a_helper_that_takes_numbers_too, r"x \* 2: x is a list of numbers"),
         (both_lists, r"e.ks \+ e.ks\[1:\]: e.ks is a list of numbers; write a loop"),
         (twice_the_list, r"e.ks \* 2: e.ks is a list of numbers; write a loop"),
         (lists_compared, r"e.ks == e.ks\[:1\]: e.ks is a list of numbers; compare its elements in a loop"),

@@ -33,12 +33,15 @@ class FieldBinding:
     valid : str or None
         Condition, for values that may be null: ``t.x is None`` becomes its
         negation, and using a null value raises.
+    unasked : str or None
+        Why it cannot be asked whether it is null.
     """
 
     read: str
     write: str | None = None
     kind: str | None = None
     valid: str | None = None
+    unasked: str | None = None
 
 
 @dataclass(frozen=True)

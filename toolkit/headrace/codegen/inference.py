@@ -95,15 +95,21 @@ class Inference:
             known = dict(self.names)
             for node in binding:
                 self._bind(node)
+        self._binding_nodes = binding
         self._number_lists: set[str] = set()
-        given = [(target, node) for node in binding if isinstance(node, ast.Assign) for target in node.targets]
-        names = {target.id for target, _ in given if isinstance(target, ast.Name)}
+        self.note_numbers(())
+
+    def note_numbers(self, given: Iterable[str]) -> None:
+        """Find the names for list columns of numbers; `given`: parameters that are one."""
+        pairs = [(target, node) for node in self._binding_nodes if isinstance(node, ast.Assign) for target in node.targets]
+        names = {*given, *(target.id for target, _ in pairs if isinstance(target, ast.Name))}
+        self._number_lists = set(given)
         count = -1
         while count != len(self._number_lists):
             count = len(self._number_lists)
             others = {
                 name.id
-                for target, node in given
+                for target, node in pairs
                 if not self.is_numbers(node.value)
                 for name in ast.walk(target)
                 if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)

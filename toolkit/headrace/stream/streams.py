@@ -275,7 +275,9 @@ class Stream(Runnable):
             Python function ``lambda l, r: ...``. It reads numbers, bools and strings,
             timestamps and durations as integers in the unit of their column,
             and the event times as ``l.ts`` and ``r.ts``, integers in the
-            stream's unit; what else differs from Python is in `operator`.
+            stream's unit; what else differs from Python is in `operator`. A tuple with a
+            null in a column that the function reads matches nothing, whichever part of
+            the condition reads it; it cannot be asked by ``is None``.
         on : str or (left, right), optional
             Columns that must be equal: of one kind, whose units may differ (1 s
             equals 1000 ms; a timestamp without a zone is in UTC). Infinity

@@ -92,7 +92,8 @@ class Calls(Fields):
         # The same text, not the same object: functions of one name and line may differ in what they freeze.
         frozen = tuple(sorted((name, ast.dump(value)) for name, value in helper.constants.items()))
         key = (helper.file, helper.line, helper.node.col_offset, frozen, tuple(roles.items()), own)
-        key = (*key, tuple(kinds.items()), tuple(places.items()))
+        numbers = tuple(p for p in own if self.inference.is_numbers(given[p]))
+        key = (*key, tuple(kinds.items()), tuple(places.items()), numbers)
         if key not in self.written.helpers:
             plain = re.sub(r"\W", "", helper.name) or "helper"
             name = f"{self.plan.name}_{plain}"
@@ -102,6 +103,7 @@ class Calls(Fields):
             own_copy = dataclasses.replace(helper, node=copied(helper.node))
             called = type(self)(own_copy, roles, own, name, "helper", self.written, kinds, places)
             called.handed = tuple(handed.values())
+            called.inference.note_numbers(numbers)
             called.write()
             self.written.helpers[key] = name, called.passes
         name, passes = self.written.helpers[key]

@@ -125,6 +125,8 @@ class Fields(Numbers):
                 assert isinstance(node.left, ast.Attribute)
                 binding = self._binding(node.left, role)
                 self.written.reads.setdefault(role, set()).add(node.left.attr)
+                if binding.unasked is not None:
+                    raise self._error(f"{ast.unparse(node)}: {binding.unasked}", node)
                 absent = isinstance(node.ops[0], ast.Is)
                 if binding.valid is None:
                     return ast.copy_location(ast.Constant(not absent), node)

@@ -44,6 +44,11 @@ from headrace.progress import END_OF_TIME
 from headrace.references import BUCKETS, row_of, source_of
 from headrace.workers import worker_kernel
 
+_NULLS_MATCH_NOTHING = (
+    "a tuple with a null in a column that a join condition reads matches nothing: leave it out, or compute a column without"
+    " nulls before, by map()"
+)
+
 
 class JoinProgram(Program):
     """One join of one run; the node's spec is a `headrace.elastic.specs.JoinSpec`."""
@@ -166,7 +171,9 @@ class JoinProgram(Program):
 
         def bindings(role: str, read: list[str], side: int) -> dict[str, FieldBinding]:
             found = {
-                python_name(name): FieldBinding(f"{role}_{i}", kind="string" if self._is_text(side, name) else None)
+                python_name(name): FieldBinding(
+                    f"{role}_{i}", kind="string" if self._is_text(side, name) else None, unasked=_NULLS_MATCH_NOTHING
+                )
                 for i, name in enumerate(read)
             }
             time = found.pop(self.time_value, None)
