@@ -24,7 +24,20 @@ def stop(t, is_wrong):
         t.reject()
 
 def put(row, x):
+    if row.c > 35 and x > 2:
+        return
     row.c = (row.c + x) % 40
+
+def seek(e, k, least=3):
+    if e.nk is None:
+        return least
+    for n in e.ks:
+        if A[n].b > least:
+            return A[n].c
+        A[n].b += 1
+    if A[k].c > 20:
+        return -1
+    return A[e.nk].b
 
 def both(e, k, x=1):
     put(A[k], x)
@@ -113,6 +126,7 @@ class _Drawing:
             return self._one_of(
                 f"give({self._key()}, {self._number(0)})", f"look({self._key()})", f"both(e, {self._key()})",
                 f"look(least={self._number(0)}, k={self._key()})", f"peek({self._key()})", "both(e, k=e.y, x=2)",
+                f"seek(e, {self._key()})",
             )  # fmt: skip
         return self._one_of(
             self._place(), self._place(), f"({self._number(depth - 1)} {self._one_of('+', '-')} {self._number(depth - 1)})",

@@ -95,16 +95,6 @@ def looped_into_a_row(e, t):
         pass
 
 
-def helper_returns_early(e, t):
-    t.emit(o=early(e.k))
-
-
-def early(k):
-    if k > 3:
-        return 0
-    return A[k].b
-
-
 def pay(k, x):
     A[k].b += x
 
@@ -193,7 +183,6 @@ REFUSED = [
     (transaction_in_expression, 1, "call it as a statement of its own"),
     (row_in_comprehension, 1, "write a for loop"),
     (looped_into_a_row, 1, "give what is looped over a name of its own"),
-    (helper_returns_early, 1, "may return at its end only"),
     (helper_takes_something_else, 1, "give pay k, x"),
     (helper_assigns_to_the_row, 2, "rebound assigns to 'r', which is 'r' here"),
     (helper_assigns_to_the_row_given, 1, "rebound assigns to 'r', which is a row here"),

@@ -19,7 +19,7 @@ def check_assigned(captured: CapturedFunction) -> None:
         check_assigned(helper)
     names = [node for node in ast.walk(captured.node) if isinstance(node, ast.Name)]
     stored = {name.id for name in names if isinstance(name.ctx, ast.Store)}
-    _Walk(captured, stored - set(captured.parameters)).block(captured.node.body, set())
+    _Walk(captured, stored - {*captured.parameters, *captured.assigned}).block(captured.node.body, set())
 
 
 class _Walk:

@@ -85,6 +85,8 @@ class CapturedFunction:
         Name -> the user function it is bound to.
     objects : dict
         Name -> the object it is bound to, of a type that the caller of `capture` accepts.
+    assigned : frozenset of str
+        Locals of which whoever wrote the text anew knows that they have a value where they are read.
     """
 
     name: str
@@ -96,6 +98,7 @@ class CapturedFunction:
     constants: dict[str, ast.expr] = field(default_factory=dict)
     helpers: dict[str, CapturedFunction] = field(default_factory=dict)
     objects: dict[str, Any] = field(default_factory=dict)
+    assigned: frozenset[str] = frozenset()
 
     def error(self, text: str, node: ast.AST | None = None) -> FunctionError:
         """Make an error at a node of this function."""

@@ -346,7 +346,8 @@ class Stream(Runnable):
             ``e.ts``. ``accounts[e.source].balance`` reads or writes a column of a row of an `hr.table` that the function
             finds by its name. ``t.reject()`` ends the function: nothing of it has happened. ``t.emit(balance=...)`` gives
             the event's row values, once; what it leaves out, or gives as None, is null. A key that the table does not have
-            rejects, unless the table says otherwise; so does a null. Integers that leave their range end the run.
+            rejects, unless the table says otherwise; so does a null. Integers that leave their range end the run. Functions
+            that it calls may do all of this, and be given rows, `e` and `t`.
         emits : dict, optional
             Name -> kind of the columns that `t.emit` gives: "int64", "int32", "float64", "float32", "bool", "string".
         carry : list of str, optional

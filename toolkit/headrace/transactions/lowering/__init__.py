@@ -25,6 +25,7 @@ Each class builds on the one before.
 ``rows``         which names stand for rows, and the statement that finds each
 ``expressions``  what is evaluated, its rows found in front
 ``emissions``    ``t.reject()`` and ``t.emit(...)``
+``returns``      functions that return before their end, so that all ways lead there
 ``called``       functions that are written out where they are called
 ``statements``   assignments, conditions, loops
 ``writes``       what is written, and whether it may have to be undone

@@ -7,8 +7,10 @@ import copy
 import re
 from collections.abc import Mapping
 
+from headrace.codegen.assigned import check_assigned, stored_inside
 from headrace.codegen.capture import CapturedFunction
 from headrace.transactions.lowering.emissions import Emissions
+from headrace.transactions.lowering.returns import Gives, at_end
 from headrace.transactions.lowering.trees import located
 from headrace.transactions.lowering.tuples import one_by_one
 from headrace.transactions.nulls import with_columns_named
@@ -33,10 +35,11 @@ class Called(Emissions):
             for each in given
         )  # fmt: skip
 
-    def _write_out(self, node: ast.Call, before: list[ast.stmt]) -> ast.expr:
-        """Write a called function's statements in front; returns what it returns."""
+    def _write_out(self, node: ast.Call, before: list[ast.stmt], is_used: bool = True) -> ast.expr:
+        """Write a called function's statements in front; returns what it returns, which must be something if it is used."""
         assert isinstance(node.func, ast.Name)
         helper = self._captured.helpers[node.func.id]
+        check_assigned(helper)
         self._count += 1
         prefix = f"{re.sub(r'[^A-Za-z0-9_]', '', helper.name)}_{self._count}_"
         given = dict(zip(helper.parameters, node.args, strict=False))
@@ -47,12 +50,6 @@ class Called(Emissions):
         if missing or is_twice or len(node.args) > len(helper.parameters) or given.keys() - set(helper.parameters):
             raise self._error(f"{ast.unparse(node)}: give {helper.name} {', '.join(helper.parameters)}", node)
         body = one_by_one(copy.deepcopy(helper.node.body), helper.objects)
-        returns = [each for statement in body for each in ast.walk(statement) if isinstance(each, ast.Return)]
-        last = body.pop() if body and isinstance(body[-1], ast.Return) else None
-        if any(each is not last for each in returns):
-            raise self._error(
-                f"{ast.unparse(node)}: {helper.name} uses tables, so it may return at its end only; write if and else", node
-            )
         same: dict[str, ast.expr] = {}
         assigned: list[ast.stmt] = []
         stored = {n.id for each in body for n in ast.walk(each) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
@@ -88,9 +85,13 @@ class Called(Emissions):
             self._captured.helpers[f"{prefix}{name}"] = inner
         for name, table in helper.objects.items():
             self._captured.objects[f"{prefix}{name}"] = table
-        if last is not None and last.value is not None:
-            body.append(ast.Assign([ast.Name("", ast.Store())], last.value))  # its name is the prefix alone
         body = [_Renamed(prefix, same).visit(each) for each in body]
+        # No name of the function is the prefix alone, or goes on with a digit.
+        body, gives = at_end(body, prefix, f"{prefix}0", self._is_rejecting, is_used)
+        if is_used and gives is not Gives.VALUE:
+            raise self._error(f"{ast.unparse(node)}: {helper.name} gives {gives.value}, and that is used here", node)
+        self._check_rows_given(body, prefix, helper, node)
+        self._assigned |= {name for each in body for name in stored_inside(each)}
         body = with_columns_named(body, self._event, self._captured.constants)
         block = ast.Module([*assigned, *body], [])
         for each in ast.walk(block):
@@ -98,9 +99,18 @@ class Called(Emissions):
                 ast.copy_location(each, node)  # an error names the line of the call
         self._note_aliases(ast.Module(body, []))
         before += self._block(list(block.body))
-        if last is None or last.value is None:
-            return located(ast.Constant(0), node)
         return located(ast.Name(prefix, ast.Load()), node)
+
+    def _check_rows_given(self, body: list[ast.stmt], result: str, helper: CapturedFunction, node: ast.Call) -> None:
+        """What a function gives is a row on all ways, or on none, and always of one table."""
+        assigned = [each for statement in body for each in ast.walk(statement) if isinstance(each, ast.Assign)]
+        values = [each.value for each in assigned if isinstance(each.targets[0], ast.Name) and each.targets[0].id == result]
+        rows = [self._tables_given(value) for value in values]
+        if any(rows) and not all(rows):
+            raise self._error(f"{ast.unparse(node)}: {helper.name} gives a row on some ways, on others none", node)
+        tables = {table.name: table for each in rows for row in each if (table := self._table_of(row)) is not None}
+        if len(tables) > 1:
+            raise self._error(f"{ast.unparse(node)}: {helper.name} gives rows of {' and '.join(sorted(tables))}", node)
 
 
 class _Renamed(ast.NodeTransformer):

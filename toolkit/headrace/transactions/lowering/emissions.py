@@ -13,6 +13,11 @@ from headrace.transactions.lowering.trees import emitted, is_none, located, may_
 class Emissions(Expressions):
     """Lowering of ``t.reject()`` and ``t.emit(...)``."""
 
+    def _is_rejecting(self, node: ast.expr) -> bool:
+        """Whether it is ``t.reject()``."""
+        called = node.func if isinstance(node, ast.Call) else None
+        return isinstance(called, ast.Attribute) and called.attr == "reject" and self._is_transaction(called.value)
+
     def _of_transaction(self, node: ast.expr, is_statement: bool = True) -> list[ast.stmt] | None:
         """What ``t.reject()`` and ``t.emit(...)`` become; None for anything else."""
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and self._is_transaction(node.func.value)):

@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.transactions.lowering.rows import Rows
 from headrace.transactions.lowering.trees import located, written_place
-from headrace.transactions.nulls import is_column, nulls_of
+from headrace.transactions.nulls import nulls_of
 
 
 class Expressions(Rows):
@@ -17,12 +17,6 @@ class Expressions(Rows):
     # -- what it needs of the rest
 
     def _of_transaction(self, node: ast.expr, is_statement: bool = True) -> list[ast.stmt] | None:
-        raise NotImplementedError
-
-    def _is_ours(self, node: ast.Call) -> bool:
-        raise NotImplementedError
-
-    def _write_out(self, node: ast.Call, before: list[ast.stmt]) -> ast.expr:
         raise NotImplementedError
 
     def _expression(self, node: Any, before: list[ast.stmt]) -> Any:
@@ -42,19 +36,25 @@ class Expressions(Rows):
         if self._table_of(node) is not None:
             text = ast.unparse(node)
             raise self._error(f"{text} is a row: use its columns, as in {text}.{self._some_column(node)}", node)
-        if isinstance(node, ast.IfExp):
-            node = ast.copy_location(ast.IfExp(self._truths(node.test), node.body, node.orelse), node)
-        elif isinstance(node, ast.UnaryOp):
-            node = self._truths(node)
         if isinstance(node, ast.BoolOp | ast.IfExp) and self._finds_late(node):
             return self._choice(node, before)
+        if isinstance(node, ast.IfExp) and self._touches(node.test):
+            parts = [self._condition(node.test, before), *(self._expression(each, before) for each in (node.body, node.orelse))]
+            return ast.copy_location(ast.IfExp(*parts), node)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not) and self._touches(node):
+            return self._condition(node, before)
         if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) and self._touches(node):
             raise self._error(f"{ast.unparse(node)}: rows are found in statements only; write a for loop", node)
         if isinstance(node, ast.Call):
             if self._of_transaction(node, is_statement=False) is not None:
                 raise self._error(f"{ast.unparse(node)} gives nothing: call it as a statement of its own", node)
             if self._is_ours(node):
-                return self._write_out(node, before)
+                given = self._write_out(node, before)
+                if isinstance(given, ast.Name) and given.id in self._aliases:
+                    table, text = self._captured.objects[self._aliases[given.id]], ast.unparse(node)
+                    column = next(iter(table.columns), "column")
+                    raise self._error(f"{text} is a row of {table.name}: use its columns, as in {text}.{column}", node)
+                return given
         changed = copy.copy(node)
         places = [(name, value) for name, value in ast.iter_fields(node) if isinstance(value, ast.expr | list)]
         parts = self._in_order([each for _, value in places for each in (value if isinstance(value, list) else [value])], before)
@@ -70,19 +70,22 @@ class Expressions(Rows):
         return self._expression(node, before)
 
     def _condition(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
-        return self._expression(self._truths(node), before)
-
-    def _truths(self, node: ast.expr) -> ast.expr:
-        """A condition in whose parts a list column is asked whether it has elements: what decides may get a name."""
-        if isinstance(node, ast.BoolOp):
-            return ast.copy_location(ast.BoolOp(node.op, list(map(self._truths, node.values))), node)
+        """The same of what is asked for its truth alone: a list says whether it has elements."""
+        if isinstance(node, ast.BoolOp) and self._touches(node):
+            if self._finds_late(node):
+                return self._choice(node, before, of_truth=True)
+            values = [self._condition(each, before) for each in node.values]  # the first one alone finds rows
+            return ast.copy_location(ast.BoolOp(node.op, values), node)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return ast.copy_location(ast.UnaryOp(node.op, self._truths(node.operand)), node)
-        if not (is_column(node, self._event) and node.attr in self._lists):  # type: ignore[attr-defined]
-            return node
-        self._captured.constants.setdefault("len", ast.Name("len", ast.Load()))
-        count = ast.Call(ast.Name("len", ast.Load()), [node], [])
-        return located(ast.Compare(count, [ast.NotEq()], [ast.Constant(0)]), node)
+            return ast.copy_location(ast.UnaryOp(node.op, self._condition(node.operand, before)), node)
+        return self._expression(node, before)
+
+    def _truth(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
+        """The truth of what may be a list or string, as a value that can be kept."""
+        test = self._condition(node, before)
+        if isinstance(test, ast.Compare) or (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)):
+            return test
+        return located(ast.IfExp(test, ast.Constant(True), ast.Constant(False)), node)
 
     def _asks_for_null(self, node: ast.Compare) -> ast.expr | None:
         """``None in e.keys``: the number of null elements is a field of its own."""
@@ -124,8 +127,8 @@ class Expressions(Rows):
         late = node.values[1:] if isinstance(node, ast.BoolOp) else [node.body, node.orelse]
         return any(map(self._touches, late))
 
-    def _choice(self, node: ast.BoolOp | ast.IfExp, before: list[ast.stmt]) -> ast.expr:
-        """Write ``a and b``, or ``a if c else b``, as statements."""
+    def _choice(self, node: ast.BoolOp | ast.IfExp, before: list[ast.stmt], of_truth: bool = False) -> ast.expr:
+        """Write ``a and b``, or ``a if c else b``, as statements; `of_truth`: only whether it holds is asked for."""
         name = self._fresh("choice")
 
         def assigned(value: ast.expr) -> list[ast.stmt]:
@@ -143,7 +146,7 @@ class Expressions(Rows):
             for value in node.values:
                 # A name for each part: what an earlier one says depends on no later one.
                 part = self._fresh("part")
-                lowered = self._expression(value, block)
+                lowered = self._truth(value, block) if of_truth else self._expression(value, block)
                 block.append(located(ast.Assign([ast.Name(part, ast.Store())], lowered), node))
                 block.append(located(ast.Assign([ast.Name(name, ast.Store())], ast.Name(part, ast.Load())), node))
                 if value is node.values[0]:

@@ -56,7 +56,7 @@ class _Lowering(Writes):
         ast.fix_missing_locations(node)
         for other, name in part_rows(body, self._rows.keys() - self._aliases.keys()).items():
             self._row(other, self._rows[name].table)
-        result = Lowered(replace(captured, node=node), self._rows, self._calls_emit)
+        result = Lowered(replace(captured, node=node, assigned=frozenset(self._assigned)), self._rows, self._calls_emit)
         self._check_containers(node)
         self._note_writes(node)
         self._check_undo(result)

@@ -37,12 +37,20 @@ class Rows:
         """Rows that are found on every way to here, by keys that cannot change; lists that have no null, by `nulls_of`."""
         self._guards: set[int] = set()
         """Conditions that were put around loops: their ids."""
+        self._assigned: set[str] = set()
+        """Names of functions that are written out: that they have values is asked of those functions as they stand."""
         self._count = 0
         self._local = {n.id for n in ast.walk(captured.node) if isinstance(n, ast.Name)}
 
     # -- what it needs of the rest
 
     def _expression(self, node: Any, before: list[ast.stmt]) -> Any:
+        raise NotImplementedError
+
+    def _is_ours(self, node: ast.Call) -> bool:
+        raise NotImplementedError
+
+    def _write_out(self, node: ast.Call, before: list[ast.stmt], is_used: bool = True) -> ast.expr:
         raise NotImplementedError
 
     def _error(self, text: str, node: ast.AST):
@@ -144,6 +152,11 @@ class Rows:
         elif isinstance(subscript, ast.Name) and subscript.id in self._aliases:
             name = subscript.id
             self._check_column(self._captured.objects[self._aliases[name]], node)
+        elif isinstance(subscript, ast.Call) and self._is_ours(subscript):
+            row = self._write_out(subscript, before)
+            if isinstance(row, ast.Name) and row.id in self._aliases:
+                self._check_column(self._captured.objects[self._aliases[row.id]], node)
+            return ast.copy_location(ast.Attribute(row, node.attr, node.ctx), node)
         else:
             value = self._expression(node.value, before)
             return ast.copy_location(ast.Attribute(value, node.attr, node.ctx), node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections.abc import Collection
 
 from headrace.transactions.lowering.called import Called
 from headrace.transactions.lowering.lowered import DONE, REJECTED
@@ -23,9 +24,10 @@ class Statements(Called):
             result += self._statement(statement)
         return result
 
-    def _inner(self, statements: list[ast.stmt]) -> list[ast.stmt]:
-        """A block that may not be reached: rows found in it are not known behind it."""
+    def _inner(self, statements: list[ast.stmt], whole: Collection[str] = ()) -> list[ast.stmt]:
+        """A block that may not be reached: rows found in it are not known behind it. `whole`: lists without nulls in it."""
         known = set(self._open)
+        self._open |= {*whole}
         result = self._block(statements)
         self._open = known
         return result
@@ -49,7 +51,7 @@ class Statements(Called):
             return said
         before: list[ast.stmt] = []
         if isinstance(node.value, ast.Call) and self._is_ours(node.value):
-            self._write_out(node.value, before)
+            self._write_out(node.value, before, is_used=False)
             return before
         value = self._expression(node.value, before)
         return [*before, ast.copy_location(ast.Expr(value), node)]
@@ -125,23 +127,26 @@ class Statements(Called):
                 inner = ast.copy_location(ast.If(test, node.body, []), node)
                 return self._If(ast.copy_location(ast.If(first, [inner], []), node))
         test = self._condition(node.test, before)
-        body, orelse = self._inner(node.body), self._inner(node.orelse)
+        whole = lists_asked(test)
+        body, orelse = self._inner(node.body), self._inner(node.orelse, whole)
         if body and isinstance(body[-1], ast.Return) and not orelse:
-            self._open |= lists_asked(test)
+            self._open |= whole
         return [*before, ast.copy_location(ast.If(test, body or [located(ast.Pass(), node)], orelse), node)]
 
     def _While(self, node: ast.While) -> list[ast.stmt]:
         known = set(self._open)
-        before: list[ast.stmt] = []
-        test = self._condition(node.test, before)
-        body = self._inner(node.body)
-        self._open = known
-        if not before:
+        if not self._touches(node.test):
+            test = self._condition(node.test, [])
+            body = self._inner(node.body)
+            self._open = known
             return [ast.copy_location(ast.While(test, body, self._inner(node.orelse)), node)]
         if node.orelse:
             raise self._error("while ... else with a row in its condition: write the condition as an if inside", node)
-        leave = located(ast.If(located(ast.UnaryOp(ast.Not(), test), node), [located(ast.Break(), node)], []), node)
-        return [ast.copy_location(ast.While(located(ast.Constant(True), node), [*before, leave, *body], []), node)]
+        # The condition stands around the turn, so that what the event says still guards what is done.
+        turn = ast.copy_location(ast.If(node.test, [*node.body, located(ast.Continue(), node)], []), node)
+        body = [*self._If(turn), located(ast.Break(), node)]
+        self._open = known
+        return [ast.copy_location(ast.While(located(ast.Constant(True), node), body, []), node)]
 
     def _For(self, node: ast.For) -> list[ast.stmt]:
         before: list[ast.stmt] = []
