@@ -17,13 +17,11 @@ Cannot see  memory weaker than x86's; more executors; what waits for input (real
 
 # ruff: noqa: F821  (the names are the explored kernels')
 
-from collections import namedtuple
 from types import SimpleNamespace
 
 import pytest
 
-from headrace.progress import END_OF_TIME, MIN_TIME
-from headrace.transactions.control import ControlArrays
+from headrace.progress import END_OF_TIME
 from headrace.transactions.words import (
     CHAINS,
     LOCK,
@@ -35,6 +33,7 @@ from headrace.transactions.words import (
     SHARED_SOCKET,
 )
 from interleave import Kernels, copied, exhaustive, find_failure, sampled
+from support.executor_arrays import CONSTANTS, LOG, arrays, end_when_over
 
 WHOLE = "headrace.transactions.whole_kernel"
 SCHEMES_OF = "headrace.transactions.schemes_kernel"
@@ -46,8 +45,6 @@ LOCKS = "headrace.transactions.locks_kernel"
 VERSIONS_OF = "headrace.transactions.versions_kernel"
 PARTITIONS = "headrace.transactions.partition_kernel"
 LIFE = "headrace.workers.worker_kernel"
-NEVER = 2**63 - 1
-Shared = namedtuple("Shared", ControlArrays._fields)
 
 WRITES = "        for at, value in writes_of(me, c, s, l, i):\n            c.table_rows[at] = value\n"
 IN_TWO_STEPS = (
@@ -56,13 +53,6 @@ IN_TWO_STEPS = (
     "        read_event(me, c, s, l, i)\n        cut()\n" + WRITES,
 )
 """Another executor may run between what an event reads and what it writes."""
-
-
-def end_when_over(c, expected):
-    """The collector's part: when all executors are through, stop everybody."""
-    while load_acquire(c.words, FINISHED) < expected:
-        pause()
-    stop_workers(c)
 
 
 def take_snapshots(c, every, records, taken):
@@ -91,9 +81,29 @@ def read_event(me, c, s, l, i):
 
 def writes_of(me, c, s, l, i):
     """What an event writes: words of the tables' memory, and values."""
-    event = () if i + s.seen() in s.refused else s.events[i + s.seen()]
+    return [] if i + s.seen() in s.refused else attempted(me, c, s, l, i)
+
+
+def attempted(me, c, s, l, i):
+    """What it would have written, also where it is refused."""
+    event = s.events[i + s.seen()]
     values = [3 * sum(s.read[i]) + 7 * n + i + s.seen() for n in range(len(event))]
     return [(s.place(me, c, l, event[n][0]), value) for n, value in enumerate(values) if event[n][1]]
+
+
+def rows_of(me, c, s, l, i):
+    """The rows of an event as they are."""
+    places = [s.place(me, c, l, record) for record, _ in s.events[i + s.seen()]]
+    return [(at, c.table_rows[at]) for at in places]
+
+
+def waits_for_chain(s, i):
+    """Whether a chain that the event's own depends on has not been run to its end."""
+    number = i + s.seen()
+    own = {record for record, is_write in s.events[number] if is_write}
+    others = {record for record, _ in s.events[number]} - own
+    left = [event for j, event in enumerate(s.events) if j != number and j not in s.ran]
+    return any(is_write and record in others for event in left for record, is_write in event)
 
 
 def give_event(me, c, o, x, s, l, i, slot):
@@ -125,12 +135,12 @@ def kernels(*planted, **more):
 
     program = {
         "prepare_events": prepare_events, "read_event": read_event, "writes_of": writes_of, "give_event": give_event,
+        "attempted": attempted, "rows_of": rows_of, "waits_for_chain": waits_for_chain,
         "executor_begins": lambda me, c, s, l: s.begun.append(me), "turn": lambda *_: 0, **more,
     }  # fmt: skip
-    constants = {"PHASE_YIELDS": 1, "LEAST_SPINS": 1, "LONG": 3, "BLOCK": 1, "LOOKS": 2}
     holder["k"] = Kernels(
         WHOLE, LOOP, programs=[end_when_over, take_snapshots], planted=[IN_TWO_STEPS, *planted], given=program,
-        constants=constants, shared=["table_rows"],
+        constants=CONSTANTS, shared=["table_rows"],
     )  # fmt: skip
     return holder["k"]
 
@@ -140,53 +150,14 @@ def case(k, events, configurations, plan=(), operations=16, workers=2, refused=(
 
     Events that are `refused` write nothing.
     """
-    n, records = len(events), 1 + max((record for event in events for record, _ in event), default=0)
-    log = 8
-    assert n < log
-    gate = k.LogArrays(
-        words=[0] * 48, event=[0] * 64, head=[n + 1], mark=[END_OF_TIME + 1], merged=[n + 1],
-        feeding=[1], ring_ts=[[0]], ring_ref=[[0]], ring_at=[[0]],
-        out_ts=[[*range(n), END_OF_TIME] + [0] * (log - n - 1)],
-        out_ref=[[*range(n), -1] + [0] * (log - n - 1)],
-        out_at=[[0] * log], cursor=[0], reading=[1], cost=[0], scratch=[[0], [0], [0]],
-    )  # fmt: skip
-    gate.words[k.END] = n + 1
-    ring = len(plan) + 2
-
-    def table(width):
-        return [[0] * width for _ in range(workers)]
-
-    control = Shared(
-        words=[0] * 48, event=[0] * (64 + 32 * workers), meter=table(16), failure=[0] * 16,
-        reading=[int(r < configurations[0][0]) for r in range(workers)],
-        refs=[0] * log, tss=[0] * log, ats=[0] * log, places=[0] * log,
-        set_at=[0] * log, set_size=[0] * log, pending=[0] * log, order=[0] * log,
-        sets=[0] * operations, event_of=[0] * operations, link=[0] * operations, link_2=[0] * operations,
-        entries=[0] * (workers * operations), locks=[0] * (4 * records), tails=[0] * (4 * records),
-        table_rows=[1] * records + [NEVER, 0] + [0] * (2 * operations), table_places=[[0, 0, 1], [records, records + 2, 2]],
-        heads=[0] * records, nodes=[0], behind=[0] * log, links=[], fingers=table(0),
-        filling=table(16), known=table(4 * operations), part_at=table(16), base=table(16), stack=table(log),
-        lengths=table(64), served=[0] * workers, offers=[0] * workers,
-        rows=[[threads, scheme, sharing, punctuation, 0, 0, 0, 0] for threads, scheme, sharing, punctuation in configurations],
-        owner=[[bucket % c[0] for bucket in range(1024)] for c in configurations],
-        plan_at=[*plan, NEVER], plan_config=[*range(1, len(plan) + 1), 0],
-        unsettled=[0] * ring, met_at=[0] * ring, installed=[[0, 0, 0] for _ in range(ring)], done_at=[0] * ring,
-    )  # fmt: skip
-    control.words[k.PHASE] = 1
-    control.words[k.SNAPSHOT_AT] = snapshot_every
-    mark = [-1 if r < configurations[0][0] else END_OF_TIME for r in range(workers)]
-    out = k.OutArrays(
-        words=[0] * 8, event=[0] * 64, head=[0] * workers, tail=[0] * workers, mark=mark,
-        mark_ts=[MIN_TIME if m == -1 else m for m in mark],
-        primary=table(log), a=table(log), b=table(log), c=table(log), at=table(log), meter=control.meter, membership=[0],
-        list_words=[[] for _ in range(workers)], list_head=[], list_tail=[],
-    )  # fmt: skip
+    n, records, ring = len(events), 1 + max((record for event in events for record, _ in event), default=0), len(plan) + 2
+    gate, control, out = arrays(k, n, records, configurations, plan, operations, workers, snapshot_every)
     values, read = serial(events, records, refused)
 
     def build():
         g, c, o = copied(gate), copied(control), copied(out)
         s = SimpleNamespace(
-            events=events, refused=refused, read=[None] * log, ran=[], given=[], begun=[], seen=lambda: c.words[k.SEEN],
+            events=events, refused=refused, read=[None] * LOG, ran=[], given=[], begun=[], seen=lambda: c.words[k.SEEN],
             place=lambda me, c, l, record: k.place_of(me, c, l, record) if l[k.VERSIONED] else record,
         )  # fmt: skip
         threads = [k.run_executor(me, g, c, o, None, s, [0] * 16) for me in range(workers)]
@@ -224,6 +195,7 @@ READERS = ops("A", "a", "a", "A")
 CHAIN = ops("A", "B", "A B", "a", "B")
 FAN = ops("A", "a B", "a C", "a D", "a E", "B")
 """What the first event lets go one executor alone has on its stack."""
+TO_AND_FRO = ops("a B", "b A")
 JOINED = CHAIN[:3]
 """Two executors count the last one down: who is last has to see what the other one wrote."""
 SCHEMES = {
@@ -301,6 +273,13 @@ TWICE = "events ran"
 WRONG = "(events read|tables are)"
 ASLEEP = r"deadlock"
 
+IN_ROUNDS = (
+    WHOLE,
+    "        read_event(me, c, s, l, i)\n        cut()\n",
+    "        while waits_for_chain(s, i):\n            pause()\n        read_event(me, c, s, l, i)\n        cut()\n",
+)
+"""As the paper's text has it: it ends where no chains depend on each other in a circle."""
+
 PLANTED = {
     "a counter is decremented before the write is published": (
         (WHOLE, WRITES + "        let_go(me, c, l, config, i)\n",
@@ -311,7 +290,7 @@ PLANTED = {
         (FLOW, "if load_relaxed(c.pending, i) == 0:  # S1", "if load_relaxed(c.pending, i) & EDGE - 1 == 0:  # S1"),
         "chains, shared", CROSSED, TWICE,
     ),
-    "an event is taken by whoever finds it counted down": (
+    "an event is claimed twice, by whoever finds it counted down": (
         (FLOW, "    if fetch_add(c.pending, i, -WAITING) & EDGE - 1 == WAITING:  # E2",
          "    fetch_add(c.pending, i, -WAITING)\n    if load_relaxed(c.pending, i) & EDGE - 1 == 0:"),
         "chains, shared", JOINED, TWICE,
@@ -343,7 +322,17 @@ PLANTED = {
          "        return\n"),
         "chains, shared", READERS, WRONG + "|" + TWICE,
     ),
-    "the barrier is passed by one executor only": (
+    "a transaction is rejected after a write became visible": (
+        (WHOLE, WRITES + "        let_go(me, c, l, config, i)\n",
+         "        kept = rows_of(me, c, s, l, i)\n" + WRITES.replace("writes_of", "attempted")
+         + "        let_go(me, c, l, config, i)\n        if i + s.seen() in s.refused:\n"
+         "            for at, value in kept:\n                c.table_rows[at] = value\n"),
+        "chains, shared", JOINED, WRONG,
+    ),
+    "chains are run in rounds, each when those it depends on are at their end": (
+        IN_ROUNDS, "chains, shared", TO_AND_FRO, ASLEEP,
+    ),
+    "a punctuation is passed by one executor only": (
         (PHASES, "if fetch_add(c.words, ARRIVED, 1) == threads - 1:  # W2", "if fetch_add(c.words, ARRIVED, 1) >= 0:  # W2"),
         "chains, shared", CROSSED, ".*",
     ),
@@ -444,7 +433,10 @@ PLANTED = {
 }  # fmt: skip
 
 
-REFUSING = ("a rejected transaction publishes nothing", "a version does not begin as the one before")
+REFUSING = (
+    "a transaction is rejected after a write became visible", "a rejected transaction publishes nothing",
+    "a version does not begin as the one before",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("mistake", PLANTED)
@@ -453,6 +445,11 @@ def test_interleave_planted_mistake_is_found(mistake):
     refused = (1,) if mistake in REFUSING else ()
     build = case(kernels(planted), events, [(2, *SCHEMES[scheme], 8)], refused=refused)
     find_failure("transactions", build, expected, count=6000, longest=8000)
+
+
+def test_interleave_rounds_are_wrong_in_circles_only():
+    """So it is the circle that the planted rounds die of."""
+    sampled("transactions", case(kernels(IN_ROUNDS), ops("A", "a B", "a B", "b C"), [(2, *SCHEMES["chains, shared"], 8)]), 200)
 
 
 ACCEPTING = "headrace.transactions.accept_kernel"
