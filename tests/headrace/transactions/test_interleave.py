@@ -311,7 +311,7 @@ PLANTED = {
     "two owners are dealt the same places": (
         (FLOW, "return owner * c.sets.size + c.filling[slice_of, FIRST_OPERATION]",
          "return c.filling[slice_of, FIRST_OPERATION]"),
-        "chains, shared", CROSSED, ".*",
+        "chains, shared", CROSSED, TWICE,
     ),
     "later slices are linked first": (
         (FLOW, "    for part in range(c.rows[config, THREADS]):\n        stop", "    for part in (1, 0):\n        stop"),
@@ -334,11 +334,11 @@ PLANTED = {
     ),
     "a punctuation is passed by one executor only": (
         (PHASES, "if fetch_add(c.words, ARRIVED, 1) == threads - 1:  # W2", "if fetch_add(c.words, ARRIVED, 1) >= 0:  # W2"),
-        "chains, shared", CROSSED, ".*",
+        "chains, shared", CROSSED, WRONG,
     ),
     "rows are given before all events ran": (
         (LOOP, "        if threads > 1 and not meet(me, c, l):", "        if threads > 2 and not meet(me, c, l):"),
-        "chains, shared", CROSSED, ".*",
+        "chains, shared", CROSSED, WRONG,
     ),
     "an offer is claimed twice": (
         (STEALING, "if offered != 0 and compare_exchange(c.offers, e * CELL, offered, 0):  # O2\n",
