@@ -4,6 +4,8 @@ Property    two names, or none, for one row, used in turns; what was read kept u
             is rejected, what is emitted, what is written; several names assigned at once: rows and tables are those
             of the serial definition, for every scheme
 Oracle      `headrace.reference.transactions`, which runs the same function
+Drawn       by seeds, which a failure names with the function's text. Not by Hypothesis: a case is a whole run, and making one
+            that failed smaller took five minutes; it draws statements alone in test_returns.py
 Cannot see  machine code: these run in the process without the compiler, unless HEADRACE_COMPILED is set
 """
 
