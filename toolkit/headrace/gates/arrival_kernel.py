@@ -5,7 +5,7 @@ are moved as they are, and watermarks between them say what no later record come
 
 State       LEAD      how far a record may be ahead of the last watermark in the log
             LAST_TS   that watermark (holder of FLAG)
-            TURN      the source that is moved from first, the next time (holder of FLAG)
+            MOVED_FIRST  the source that is moved from first, the next time (holder of FLAG)
 Invariants  U1  behind a watermark W in the log no record has ts < W; the last one is `END_OF_TIME`, and comes once
             U2  a record has ts < W + LEAD for the last watermark W before it: readers need room for the windows that
                 begin before that, and for no others
@@ -22,7 +22,7 @@ Source      Li et al., "Out-of-Order Processing" (PVLDB 2008); explicit watermar
 Checked     tests/headrace/gates/test_arrival.py
 """
 
-from headrace.gates.log_words import END, LAST_TS, LEAD, TURN
+from headrace.gates.log_words import END, LAST_TS, LEAD, MOVED_FIRST
 from headrace.gates.membership_kernel import NOTHING
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, load_acquire, load_relaxed, now_ns, store_relaxed, store_release
@@ -76,12 +76,12 @@ def move_as_they_come(g, room):
         until[s] = load_acquire(g.head, s * CELL)
     first = load_relaxed(g.words, END)
     reached = load_relaxed(g.words, LAST_TS)
-    turn = load_relaxed(g.words, TURN)
+    turn = load_relaxed(g.words, MOVED_FIRST)
     end = first
     stop = first + room - (1 if room > 1 else 0)  # and one for a watermark
     for i in range(sources):
         end = _move_run(g, (turn + i) % sources, reached + load_relaxed(g.words, LEAD), end, stop)
-    store_relaxed(g.words, TURN, (turn + 1) % sources)
+    store_relaxed(g.words, MOVED_FIRST, (turn + 1) % sources)
     watermark, slowest = NOTHING, 0
     for s in range(sources):
         earliest = g.ring_ts[s, at[s] & (capacity - 1)] if at[s] < until[s] else promised[s]

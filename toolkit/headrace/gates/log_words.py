@@ -13,4 +13,4 @@ LAST_SOURCE = 11 * CELL  # source of the last record in the log, controls aside
 
 # Where records come as they come (`arrival_kernel`).
 LEAD = (WORD_COUNT - 2) * CELL  # how far one may be ahead of the last watermark; 0: records are merged. Never changes
-TURN = (WORD_COUNT - 1) * CELL  # which source is moved from first, the next time
+MOVED_FIRST = (WORD_COUNT - 1) * CELL  # which source is moved from first, the next time
