@@ -20,6 +20,7 @@ import pyarrow as pa
 import headrace as hr
 from headrace.elastic.join.index_kernel import BUCKET_SHIFT, COORDINATE_BITS
 from headrace.elastic.join.indexed import FACTORS
+from headrace.expressions import Predicate
 from headrace.ingress.hashing import P1, P2, P3
 from headrace.ingress.keys import KeyDictionary, key_kind
 from headrace.references import BUCKET_BITS
@@ -182,7 +183,7 @@ def compare_joins(counts: Sequence[int], repetitions: int) -> list[Row]:
     """M tuples/s of a join whose window holds all, of values of one bucket of its index and random ones; in turns."""
     rows = []
     rng = np.random.default_rng(7)
-    conditions: dict[str, tuple[hr.Predicate, int]] = {
+    conditions: dict[str, tuple[Predicate, int]] = {
         "equal integers": (hr.equal("x", "a"), 1),
         "integers of a band": (hr.band("x", "a", _WIDTH), _CELL),
     }
