@@ -217,8 +217,11 @@ def test_example_heavy_steps_get_threads_and_light_ones_none(monkeypatch):
     monkeypatch.setattr(step_threads, "usable_cores", lambda: 3)
     rows = table()
     light = hr.stream(rows, event_time="ts", batch_rows=97).filter(hr.col("x") > 0).key_by("k").window(20).aggregate(n=hr.count())
+    monkeypatch.setattr(step_threads, "HANDOVER_NS", 10**12)  # whatever a clock says
     with light.start(step_threads="auto") as run:
         assert run.wait(WAIT_S) and run.step_threads == 0
+    monkeypatch.setattr(step_threads, "HANDOVER_NS", 0)
+    monkeypatch.setattr(step_threads.StepCosts, "note_rest", lambda self, ns: None)
     costly = hr.stream(rows, event_time="ts", batch_rows=97).map(heavy, part="int64").key_by("k").window(20)
     costly = costly.aggregate(most=hr.max("part"))
     with costly.start(step_threads="auto") as run:

@@ -304,6 +304,8 @@ def _core_share(before: Reading, now: Reading, members: list[int], busy_ns: np.n
     """Of the time that threads were busy. They may have used a core when they were not: nobody is told when."""
     if before.runnable_ns is None or now.runnable_ns is None or not busy_ns.sum() > 0:
         return 1.0
+    if max(members) >= len(now.runnable_ns):  # they are the threads of a pool that several operators share
+        return 1.0
     runnable = np.array([now.runnable_ns[member] - before.runnable_ns[member] for member in members])
     return float(np.clip(runnable, 0, busy_ns).sum() / busy_ns.sum())
 

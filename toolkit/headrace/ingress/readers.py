@@ -179,7 +179,7 @@ def translated_errors(name: str) -> Iterator[None]:
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno == errno.ENOMEM:
             raise  # no fault of the file's
-        if isinstance(error, FileNotFoundError):
+        if isinstance(error, FileNotFoundError) and name in str(error):  # else the name says what it is for, not where
             raise InputError(f"{display_name(name)}: there is no such file; check the path") from error
         if isinstance(error, PermissionError):
             raise InputError(f"{display_name(name)} may not be read by this user; check its permissions") from error
