@@ -21,6 +21,20 @@ def end_when_over(c, expected):
     stop_workers(c)  # noqa: F821
 
 
+def gate_of(k, n):
+    """A gate with one source, which has put in `n` events and the end."""
+    assert n < LOG
+    gate = k.LogArrays(
+        words=[0] * 48, event=[0] * 64, head=[n + 1], mark=[END_OF_TIME + 1], merged=[n + 1],
+        feeding=[1], ring_ts=[[0]], ring_ref=[[0]], ring_at=[[0]],
+        out_ts=[[*range(n), END_OF_TIME] + [0] * (LOG - n - 1)],
+        out_ref=[[*range(n), -1] + [0] * (LOG - n - 1)],
+        out_at=[[0] * LOG], cursor=[0], reading=[1], cost=[0], scratch=[[0], [0], [0]],
+    )  # fmt: skip
+    gate.words[k.END] = n + 1
+    return gate
+
+
 def arrays(k, n, records, configurations, plan=(), operations=16, workers=2, snapshot_every=0):
     """Gate, control and results, before any step.
 
@@ -37,15 +51,7 @@ def arrays(k, n, records, configurations, plan=(), operations=16, workers=2, sna
         Room for them.
     workers, snapshot_every : int
     """
-    assert n < LOG
-    gate = k.LogArrays(
-        words=[0] * 48, event=[0] * 64, head=[n + 1], mark=[END_OF_TIME + 1], merged=[n + 1],
-        feeding=[1], ring_ts=[[0]], ring_ref=[[0]], ring_at=[[0]],
-        out_ts=[[*range(n), END_OF_TIME] + [0] * (LOG - n - 1)],
-        out_ref=[[*range(n), -1] + [0] * (LOG - n - 1)],
-        out_at=[[0] * LOG], cursor=[0], reading=[1], cost=[0], scratch=[[0], [0], [0]],
-    )  # fmt: skip
-    gate.words[k.END] = n + 1
+    gate = gate_of(k, n)
     ring = len(plan) + 2
 
     def table(width):

@@ -13,7 +13,6 @@ Cannot see  memory weaker than x86's; more executors; the generated code (real t
 # ruff: noqa: F821  (the names are the explored kernels')
 
 import inspect
-from collections import namedtuple
 from types import SimpleNamespace
 
 import pytest
@@ -22,26 +21,17 @@ from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.transactions.control import ControlArrays
 from headrace.transactions.words import SHARED_NOTHING, SPECULATIVE
 from interleave import TSO, Kernels, copied, exhaustive, find_failure, sampled
+from support.executor_arrays import LOG, NEVER, Shared, end_when_over, gate_of
 
 FAMILY = "headrace.transactions.speculative_kernel"
 SCHEDULER = "headrace.transactions.speculation_kernel"
 MEMORY = "headrace.transactions.multiversion_kernel"
 LOOP = "headrace.transactions.executor_kernel"
-NEVER = 2**63 - 1
-Shared = namedtuple("Shared", ControlArrays._fields)
 RECORDS = 4
-LOG = 8
 
 READ, WRITE, FOLLOW, SURE = range(4)
 """What an event does with a record: adds it up; changes it; changes the one that its value names; raises an exception if its
 value is one that it never has in the order of events."""
-
-
-def end_when_over(c, expected):
-    """The collector's part: when all executors are through, stop everybody."""
-    while load_acquire(c.words, FINISHED) < expected:
-        pause()
-    stop_workers(c)
 
 
 def run_event(me, c, x, s, l, i):
@@ -115,15 +105,7 @@ def kernels(*planted, **constants):
 
 def case(k, events, threads=2, punctuation=8, operations=64, nodes=40):
     n = len(events)
-    assert n < LOG
-    gate = k.LogArrays(
-        words=[0] * 48, event=[0] * 64, head=[n + 1], mark=[END_OF_TIME + 1], merged=[n + 1],
-        feeding=[1], ring_ts=[[0]], ring_ref=[[0]], ring_at=[[0]],
-        out_ts=[[*range(n), END_OF_TIME] + [0] * (LOG - n - 1)],
-        out_ref=[[*range(n), -1] + [0] * (LOG - n - 1)],
-        out_at=[[0] * LOG], cursor=[0], reading=[1], cost=[0], scratch=[[0], [0], [0]],
-    )  # fmt: skip
-    gate.words[k.END] = n + 1
+    gate = gate_of(k, n)
 
     def table(width):
         return [[0] * width for _ in range(threads)]
