@@ -40,7 +40,8 @@ def check_end(metrics, rows=None):
     check(metrics)
     assert metrics.state == "finished", metrics.state
     for operator in metrics.operators.values():
-        assert operator.balance.in_flight == 0 and operator.added == operator.processed, operator.balance
+        books = operator.balance
+        assert books.in_flight == books.read_ahead == 0 and operator.added == operator.processed, books
         loads = f"bucket_load: {sum(operator.bucket_load)} of {sum(operator.load)}"
         assert sum(operator.bucket_load) == sum(operator.load), loads
         assert operator.live_windows == 0 or operator.comparisons, f"{operator.live_windows} windows are left"

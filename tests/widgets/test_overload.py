@@ -128,9 +128,9 @@ def test_example_the_colour_of_a_lag(lag_s, look):
 
 @pytest.mark.slow
 def test_example_what_was_read_and_not_processed_is_discarded(run, dashboard):
-    eventually(lambda: run.metrics().operators["forward"].balance.in_flight > 0, 60)
+    eventually(lambda: run.metrics().operators["forward"].balance.read_ahead > 0, 60)
     dashboard.stop.click()
-    lost = run.metrics().operators["forward"].balance.in_flight
+    lost = run.metrics().operators["forward"].balance.discarded.rows
     assert lost > 0
     eventually(lambda: f"Stopped: {lost:,} tuples discarded" in dashboard.status.badge.value, 60)
     eventually(lambda: "Discarded" in words(dashboard.operator_view.numbers.widget), 60)

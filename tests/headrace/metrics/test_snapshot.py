@@ -54,7 +54,7 @@ def test_example_a_snapshot_as_a_table_and_as_json():
     plain = json.loads(json.dumps(metrics.to_dict()))
     assert plain["operators"]["counts"]["balance"] == {
         "arrived": 10, "gained": 0, "processed": 8, "waiting": 0, "in_gate": 2, "dropped": 0, "set_aside": 0,
-        "filtered": 0, "faults": [], "in_flight": 2, "holds": True, "unreleased": 0, "is_stopped": False,
+        "filtered": 0, "faults": [], "in_flight": 2, "read_ahead": 0, "holds": True, "unreleased": 0, "is_stopped": False,
         "discarded": {"in_flight": 0, "read_ahead": 0, "results": 0}, "conserved": [],
     }  # fmt: skip
     assert sum(plain["operators"]["counts"]["bucket_load"]) == 20

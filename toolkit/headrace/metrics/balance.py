@@ -66,7 +66,7 @@ class Conserved(NamedTuple):
 class Balance:
     """The books of one operator: every row that came is somewhere, and in one place only.
 
-    ``arrived + gained = processed + in flight + dropped + set aside + filtered``.
+    ``arrived + gained = processed + in flight + read ahead + dropped + set aside + filtered``.
 
     Each number is counted where it happens, by another thread, so the books can be wrong: a row that is nowhere
     makes `faults`, while the run goes on (the gate holds fewer tuples than have not been processed) or at its end
@@ -81,7 +81,7 @@ class Balance:
     processed : int
         Tuples that every active instance has passed.
     waiting : int
-        Rows on their way to the gate: held for disorder, queued, or being encoded.
+        Rows on their way to the gate: held for disorder, queued, being encoded, or not yet due. They were read ahead.
     in_gate : int
         Tuples added that some active instance has yet to pass.
     dropped, set_aside : int
@@ -93,7 +93,8 @@ class Balance:
     unreleased : int
         Results that were made and are not given out yet.
     is_stopped : bool
-        The run ended before its input did: what is in flight, and results that were not given out, are discarded.
+        The run ended before its input did: what is in flight, what was read ahead, and results that were not given
+        out are discarded.
     conserved : tuple of Conserved
         Sums that must stay as they were at the start.
 
@@ -102,7 +103,7 @@ class Balance:
     >>> from dataclasses import replace
     >>> books = Balance(arrived=10, gained=0, processed=6, waiting=1, in_gate=1, dropped=2, set_aside=0, filtered=0)
     >>> bool(books), str(books)
-    (True, '10 arrived = 6 processed + 2 in flight + 2 dropped')
+    (True, '10 arrived = 6 processed + 1 in flight + 1 read ahead + 2 dropped')
     >>> stopped = replace(books, unreleased=5, is_stopped=True)
     >>> stopped.discarded, str(stopped)
     (Discarded(in_flight=1, read_ahead=1, results=5), \
@@ -124,8 +125,13 @@ class Balance:
 
     @property
     def in_flight(self) -> int:
-        """Rows that arrived and are not processed yet."""
-        return self.waiting + self.in_gate
+        """Tuples added that some active instance has yet to pass."""
+        return self.in_gate
+
+    @property
+    def read_ahead(self) -> int:
+        """Rows that arrived and were not added yet."""
+        return self.waiting
 
     @property
     def discarded(self) -> Discarded:
@@ -135,7 +141,7 @@ class Balance:
     @property
     def holds(self) -> bool:
         """Whether nothing is lost and nothing is there twice."""
-        left = self.processed + self.in_flight + self.dropped + self.set_aside + self.filtered
+        left = self.processed + self.in_flight + self.read_ahead + self.dropped + self.set_aside + self.filtered
         is_conserved = all(each.holds for each in self.conserved)
         return not self.faults and is_conserved and self.arrived + self.gained == left
 
@@ -144,16 +150,20 @@ class Balance:
 
     def __str__(self) -> str:
         came = f"{self.arrived:,} arrived" + (f" + {self.gained:,} gained" if self.gained else "")
-        parts = [f"{self.processed:,} processed", f"{self.in_flight:,} {'discarded' if self.is_stopped else 'in flight'}"]
-        for number, word in ((self.dropped, "dropped"), (self.set_aside, "set aside"), (self.filtered, "filtered")):
-            if number:
-                parts.append(f"{number:,} {word}")
+        others = ((self.dropped, "dropped"), (self.set_aside, "set aside"), (self.filtered, "filtered"))
+        if self.is_stopped:
+            under_way = [f"{self.discarded.rows:,} discarded"]
+        else:
+            under_way, others = [f"{self.in_flight:,} in flight"], ((self.read_ahead, "read ahead"), *others)
+        rest = [f"{number:,} {word}" for number, word in others if number]
+        parts = [f"{self.processed:,} processed", *under_way, *rest]
         said = [f"stopped: {self.discarded}"] if self.is_stopped else []
         return "; ".join([f"{came} = {' + '.join(parts)}", *said, *map(str, self.conserved), *self.faults])
 
     def to_dict(self) -> dict[str, Any]:
         """Its numbers, what is in flight, and whether it holds, for JSON."""
         own = {f.name: getattr(self, f.name) for f in fields(self)}
-        found = {"in_flight": self.in_flight, "discarded": self.discarded._asdict(), "holds": self.holds}
+        found: dict[str, Any] = {"in_flight": self.in_flight, "read_ahead": self.read_ahead, "holds": self.holds}
+        found["discarded"] = self.discarded._asdict()
         conserved = [each._asdict() for each in self.conserved]
         return own | {"faults": list(self.faults), "conserved": conserved} | found

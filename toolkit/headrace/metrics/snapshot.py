@@ -95,8 +95,8 @@ class OperatorMetrics:
     seconds : float
         Since the first tuple of the run.
     balance : Balance or None
-        Whether added = processed + in flight + dropped + set aside, and all its numbers; None where nobody counts
-        what arrives.
+        Whether arrived = processed + in flight + read ahead + dropped + set aside, and all its numbers; None where
+        nobody counts what arrives.
     measures : tuple of Measure
         What is measured; `added`, `processed` and `results` are among them.
     values : mapping of str to object
