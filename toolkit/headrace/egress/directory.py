@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.arguments import is_number, is_whole_number
-from headrace.egress.sinks import check_parquet_types
+from headrace.egress.sinks import check_parquet_types, reason_of
 from headrace.errors import OutputError, ParameterError
 
 ROWS_PER_FILE = 1 << 20
@@ -128,7 +128,10 @@ class DirectorySink:
             os.replace(temporary, self.path / name)
         except OSError as error:
             temporary.unlink(missing_ok=True)
-            raise OutputError(f"output {str(self.path / name)!r} cannot be written: {error}; free space") from error
+            raise OutputError(
+                f"output {str(self.path / name)!r} cannot be written ({reason_of(error)}); make room there: the files before it"
+                f" are complete and stay"
+            ) from error
         self.files += 1
         self._held, self._rows = [], 0
 

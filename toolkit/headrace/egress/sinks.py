@@ -9,7 +9,7 @@ import tempfile
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -52,6 +52,16 @@ class CollectSink:
                 self._spill()
 
     def _spill(self) -> None:
+        try:
+            self._write_held()
+        except OSError as error:
+            raise OutputError(
+                f"results of more than {self._limit:,} bytes are kept in a file in {tempfile.gettempdir()!r}, which cannot be"
+                f" written ({reason_of(error)}); make room there, let TMPDIR name another folder, or give the results away as"
+                f" they come: start(sink=hr.parquet(path))"
+            ) from error
+
+    def _write_held(self) -> None:
         if self._writer is None:
             self._file, name = tempfile.mkstemp(prefix="headrace-", suffix=".arrow")
             try:
@@ -96,6 +106,17 @@ class CollectSink:
     def __del__(self):
         if self._file is not None:
             os.close(self._file)
+
+
+def reason_of(error: OSError) -> str:
+    """What the system says of a file that cannot be written, without what Arrow puts around it.
+
+    Examples
+    --------
+    >>> reason_of(OSError(28, "Error writing bytes to file. Detail: [errno 28] No space left on device"))
+    'No space left on device'
+    """
+    return os.strerror(error.errno) if error.errno else first_line(error)
 
 
 def no_file_at(path: str | os.PathLike[str]) -> str:
@@ -170,16 +191,23 @@ class ParquetSink:
             rest = table.slice(ROW_GROUP)
             self._held, self._rows = rest.to_batches(), rest.num_rows
 
-    def _write(self, table: pa.Table) -> None:
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
         try:
-            # One chunk, so that chunk borders cannot show in the file.
-            try:
-                whole = table.combine_chunks()
-            except pa.ArrowException:  # what Arrow cannot put together
-                whole = pa.Table.from_batches([concat_batches(table.to_batches())])
-            self._writer.write_table(whole, row_group_size=ROW_GROUP)
+            yield
         except OSError as error:
-            raise OutputError(f"output {str(self.path)!r}: {error}") from error
+            raise OutputError(
+                f"output {str(self.path)!r} cannot be written ({reason_of(error)}); make room there, or give a file elsewhere"
+            ) from error
+
+    def _write(self, table: pa.Table) -> None:
+        # One chunk, so that chunk borders cannot show in the file.
+        try:
+            whole = table.combine_chunks()
+        except pa.ArrowException:  # what Arrow cannot put together
+            whole = pa.Table.from_batches([concat_batches(table.to_batches())])
+        with self._writing():
+            self._writer.write_table(whole, row_group_size=ROW_GROUP)
 
     def close(self) -> None:
         self.complete()
@@ -189,11 +217,13 @@ class ParquetSink:
         """Write what is held; the file has no name yet."""
         if self._rows:
             self._write(pa.Table.from_batches(self._held, self._schema))
-        self._writer.close()
+        with self._writing():
+            self._writer.close()
 
     def publish(self) -> None:
         """Give the complete file its name."""
-        os.replace(self._temporary, self._target)
+        with self._writing():
+            os.replace(self._temporary, self._target)
         _unfinished.discard(self._temporary)
 
     def abort(self) -> None:
