@@ -139,7 +139,7 @@ def test_nobody_waits_for_a_lock():
             said.extend([repr(run), run._repr_html_(), repr(run["counts"]), repr(loop), repr(run.decisions)])
             said.append(repr(execution.history))
 
-        holder, speaker = threading.Thread(target=hold), threading.Thread(target=say, daemon=True)
+        holder, speaker = threading.Thread(target=hold, daemon=True), threading.Thread(target=say, daemon=True)
         holder.start()
         held.wait()
         speaker.start()

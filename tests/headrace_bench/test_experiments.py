@@ -124,7 +124,7 @@ def test_example_figures_of_each_experiment_are_kept(name):
 def test_example_work_of_others_is_seen():
     before = other_work(looks=1)
     stop = threading.Event()
-    busy = [threading.Thread(target=spin, args=(stop,)) for _ in range(3)]
+    busy = [threading.Thread(target=spin, args=(stop,), daemon=True) for _ in range(3)]
     for thread in busy:
         thread.start()
     seen = []

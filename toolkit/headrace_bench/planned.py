@@ -105,7 +105,7 @@ class Planned:
         try:
             for task in operator.tasks():
                 self._pool.start(task.name, task.body)
-            feeders = [threading.Thread(target=self._feed, args=(number,)) for number in range(len(self._given))]
+            feeders = [threading.Thread(target=self._feed, args=(number,), daemon=True) for number in range(len(self._given))]
             begin = time.perf_counter()
             for feeder in feeders:
                 feeder.start()

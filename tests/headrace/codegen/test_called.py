@@ -106,7 +106,7 @@ def test_example_two_programs_at_a_time():
         program = looped(factor)
         got[factor] = [program.run(state(1_000), private(), 1_000) for _ in range(50)]
 
-    threads = [threading.Thread(target=body, args=(factor,)) for factor in (2, 11)]
+    threads = [threading.Thread(target=body, args=(factor,), daemon=True) for factor in (2, 11)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -159,7 +159,7 @@ def test_example_a_function_that_never_returns_can_be_stopped(function):
         done.append(True)
 
     a["stop"][0] = 1
-    call_once = threading.Thread(target=work)
+    call_once = threading.Thread(target=work, daemon=True)
     call_once.start()  # compiles, then stops at once
     call_once.join(HANG_S)
     assert done.pop()

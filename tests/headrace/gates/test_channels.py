@@ -129,8 +129,8 @@ def test_senders_and_readers_on_threads_of_their_own():
         while not channels.is_over(reader) and not stop.is_set():
             got[reader] += channels.get_ready(reader)
 
-    threads = [threading.Thread(target=feed, args=(source,)) for source in range(sources)]
-    threads += [threading.Thread(target=read, args=(reader,)) for reader in range(readers)]
+    threads = [threading.Thread(target=feed, args=(source,), daemon=True) for source in range(sources)]
+    threads += [threading.Thread(target=read, args=(reader,), daemon=True) for reader in range(readers)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -548,7 +548,7 @@ def test_example_exactly_one_of_concurrent_callers_succeeds(Gate, method):
             gathering.wait()
             results.append(getattr(gate, method)(*arguments))
 
-        threads = [threading.Thread(target=call) for _ in range(8)]
+        threads = [threading.Thread(target=call, daemon=True) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -347,7 +347,7 @@ def test_example_touched_memory_is_there_and_keeps_its_values():
 
 
 def run_together(function, arguments):
-    threads = [threading.Thread(target=function, args=a) for a in arguments]
+    threads = [threading.Thread(target=function, args=a, daemon=True) for a in arguments]
     for thread in threads:
         thread.start()
     for thread in threads:

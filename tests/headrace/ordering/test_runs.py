@@ -269,7 +269,7 @@ def test_backlog_is_bounded_and_stop_answers(chain, keys, capacity):
             tail = stage_cell(section, stage, words.TAIL)  # first: what leaves between the two looks makes it less, not more
             assert tail - stage_cell(section, stage, words.NEXT) <= capacity, stage
         time.sleep(0.001)
-    stopping = threading.Thread(target=run.stop)
+    stopping = threading.Thread(target=run.stop, daemon=True)
     stopping.start()
     stopping.join(HANG_S)
     assert not stopping.is_alive() and run.state == "stopped"

@@ -243,7 +243,7 @@ def test_wait_says_who_stopped_the_run():
             except RunStoppedError as error:
                 waiting.append(error)
 
-        thread = threading.Thread(target=wait)
+        thread = threading.Thread(target=wait, daemon=True)
         thread.start()
         source.let()
     thread.join(10)

@@ -266,7 +266,7 @@ def taken(stream, number, found):
 
 def all_taken(stream, takers):
     found = {}
-    threads = [threading.Thread(target=taken, args=(stream, number, found)) for number in range(takers)]
+    threads = [threading.Thread(target=taken, args=(stream, number, found), daemon=True) for number in range(takers)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -317,7 +317,7 @@ def test_no_taker_is_far_ahead_of_another(monkeypatch):
     fast, slow = iter(stream.taker(0)), iter(stream.taker(1))
     for _ in range(MOST_AHEAD):
         next(fast)
-    ahead = threading.Thread(target=lambda: found.append(next(fast)))
+    ahead = threading.Thread(target=lambda: found.append(next(fast)), daemon=True)
     ahead.start()
     while not (found or ahead in waits):
         time.sleep(0.001)
@@ -333,7 +333,7 @@ def test_takers_that_wait_end_when_the_run_stops():
     for _ in range(MOST_AHEAD):
         next(fast)
     found = {}
-    waiting = threading.Thread(target=lambda: found.setdefault("rest", list(fast)))
+    waiting = threading.Thread(target=lambda: found.setdefault("rest", list(fast)), daemon=True)
     waiting.start()
     stream.stop()
     waiting.join(HANG_S)

@@ -110,7 +110,7 @@ def test_example_a_running_session_is_given_as_it_is(spark):
     assert session() is spark
     assert session("another name", master=spark.sparkContext.master, memory="2g") is spark
     found = []
-    thread = threading.Thread(target=lambda: found.append(session()))
+    thread = threading.Thread(target=lambda: found.append(session()), daemon=True)
     thread.start()
     thread.join()
     assert found[0].sparkContext is spark.sparkContext

@@ -148,7 +148,7 @@ def test_agree_requests_while_events_run(seed):
     run.start()
     asked = []
     try:
-        feeder = threading.Thread(target=lambda: (run.feed(), run.close()))
+        feeder = threading.Thread(target=lambda: (run.feed(), run.close()), daemon=True)
         feeder.start()
         while feeder.is_alive() and len(asked) < 200:
             target = drawn_configuration(rng)
@@ -219,7 +219,7 @@ def test_agree_a_pause_shows_the_tables_as_of_its_position(scheme):
     run.start()
     seen = []
     try:
-        feeder = threading.Thread(target=lambda: (run.feed(), run.close()))
+        feeder = threading.Thread(target=lambda: (run.feed(), run.close()), daemon=True)
         with at_punctuation(run.c, run.gate) as position:  # idle
             assert position == 0
         feeder.start()

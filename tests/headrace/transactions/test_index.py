@@ -90,7 +90,7 @@ def test_agree_threads_put_in_at_once():
     given = rng.choice(2**62, count, replace=False) - 2**61
     orders = [rng.permutation(given) for _ in range(4)]
     put_all(*made(1), given[:1])  # compiled before
-    threads = [threading.Thread(target=put_all, args=(index, keys, order)) for order in orders]
+    threads = [threading.Thread(target=put_all, args=(index, keys, order), daemon=True) for order in orders]
     for thread in threads:
         thread.start()
     for thread in threads:
