@@ -28,7 +28,7 @@
         const high = Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top);
         if (wide > 1.5 && high > 1.5) found.push(`one over the other: ${name(a)} and ${name(b)}`);
     }
-    for (const picture of [...dashboard.querySelectorAll(".headrace-tree")].filter(isSeen)) {
+    for (const picture of [...dashboard.querySelectorAll(".headrace-graph")].filter(isSeen)) {
         const svg = picture.querySelector("svg");
         if (svg && picture.scrollWidth > picture.clientWidth + 1) found.push(`cut off: picture "${svg.getAttribute("aria-label")}"`);
     }

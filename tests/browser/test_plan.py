@@ -60,6 +60,10 @@ OUT_OF_ITS_BOX = """(tree) => [...tree.querySelectorAll('.headrace-node-plan')].
     }).map((text) => text.textContent);
 })"""
 
+SMALLEST = """(tree) => Math.min(...[...tree.querySelectorAll('text')].map(
+    (text) => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a))"""
+"""Type of the tree, in pixels of the screen."""
+
 
 @pytest.fixture(scope="module")
 def visit(tmp_path_factory):
@@ -90,12 +94,12 @@ def test_example_nothing_is_cut_off_outside_or_covered(visit, layout, theme):
         for width in (1_600, 1_000, 700):
             visit.resize(width)
             visit.shot(f"plan-{theme.lower()}-{layout}-{width}")
-            assert problems(visit) == (), f"{width} px"
+            assert problems(visit, 20) == (), f"{width} px"
             tree = visit.dashboard.locator(".headrace-tree")
-            if tree.is_visible():
-                assert tree.evaluate(OUT_OF_ITS_BOX) == [], f"{width} px"
-            else:
-                assert layout != "full"
+            assert tree.is_visible() and tree.evaluate(OUT_OF_ITS_BOX) == [], f"{width} px"
+            if (layout, width) == ("present", 1_600):
+                assert tree.evaluate(SMALLEST) >= 18
+                assert visit.dashboard.locator(".headrace-panel").count() == 2
     finally:
         visit.kernel.run("dashboard.arrange('full')")
         visit.resize(1_600)

@@ -58,7 +58,7 @@ class Dashboard(LiveView):
         Which operator of a query is shown at first; the first by default.
     layout : {"full", "compact", "present"}
         How the page is laid out at first: with everything; threads, load and key mapping on one screen; or four large
-        plots and one bar of controls, for a lecture hall.
+        plots (of a program: the tree of its plan and two) and one bar of controls, for a lecture hall.
     refresh_s : float
         Time between updates of the view, in seconds.
     imbalance_limit : float
@@ -280,7 +280,8 @@ class Dashboard(LiveView):
         Parameters
         ----------
         layout : {"full", "compact", "present"}
-            Everything; threads, load and key mapping on one screen; four large plots and one bar of controls.
+            Everything; threads, load and key mapping on one screen; four large plots, or the tree of a program's plan
+            and two, and one bar of controls.
 
         Raises
         ------
@@ -293,7 +294,10 @@ class Dashboard(LiveView):
             self._arrange(layout)
 
     def present(self) -> None:
-        """Show four large plots that can be read from the last row, and one bar of controls; `arrange` leads back."""
+        """Show four large plots that can be read from the last row, and one bar of controls; `arrange` leads back.
+
+        Of a program there are the tree of its plan and two plots.
+        """
         self.arrange("present")
 
     def pause(self, end_s: float | None = None) -> None:

@@ -2,7 +2,8 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const LETTERS = { title: 9, small: 6.1 };  // width of one, in the widest font that a page may have
-const LEAST_SCALE = 0.75;  // smaller it cannot be read: then it is scrolled
+const LEAST_SCALE = 0.75;  // smaller it cannot be read: then it goes on in a row below, or is scrolled
+const [LEFT, RIGHT, BETWEEN] = [20, 14, 26];  // of rows: room for the arrows that lead from one to the next
 
 function make(name, attributes, parent, text) {
   const part = document.createElementNS(SVG, name);
@@ -28,7 +29,57 @@ function bar(group, { label, busy, blocked, about, is_bottleneck }, x, y, width,
   if (is_bottleneck) make("rect", { x: left - 1, y: y - 1, width: room + 2, height: 11, fill: "none", stroke: colours.limit, "stroke-width": 2 }, row);
 }
 
-function box(svg, node, chosen, colours, choose) {
+// The columns of each row, left to right: as many as there is room for, and all rows about as wide.
+function rowsOf(columns, room) {
+  const fill = (most) => {
+    const rows = [];
+    for (const column of columns) {
+      const row = rows.at(-1);
+      if (row && column.end - row[0].start <= most) row.push(column);
+      else rows.push([column]);
+    }
+    return rows;
+  };
+  let rows = fill(room);
+  for (let most = room - 10; most > 0; most -= 10) {
+    const even = fill(most);
+    if (even.length > rows.length) break;
+    rows = even;
+  }
+  return rows;
+}
+
+// In a narrow page columns go on in a row below, as words do.
+function folded(drawing, room) {
+  const { nodes = [], edges = [], width = 0, folds = false } = drawing;
+  if (!folds || !room || width * LEAST_SCALE <= room) return drawing;
+  const columns = [];
+  for (const node of nodes) {
+    const column = (columns[node.column] ??= { start: node.x, end: 0, nodes: [] });
+    column.nodes.push(node);
+    column.end = Math.max(column.end, node.x + node.width);
+  }
+  const moved = new Map();
+  let top = 4, wide = 0;
+  for (const [number, row] of rowsOf(columns.filter(Boolean), room - LEFT - RIGHT).entries()) {
+    const own = row.flatMap((column) => column.nodes);
+    const first = Math.min(...own.map((node) => node.y)), last = Math.max(...own.map((node) => node.y + node.height));
+    const [dx, dy] = [LEFT - row[0].start, top - first];
+    for (const node of own) moved.set(node.key, { number, dx, dy, below: dy + last + BETWEEN / 2 });
+    wide = Math.max(wide, row.at(-1).end + dx + RIGHT);
+    top += last - first + BETWEEN;
+  }
+  return {
+    ...drawing, width: wide, height: top - BETWEEN + 4,
+    nodes: nodes.map((node) => ({ ...node, x: node.x + moved.get(node.key).dx, y: node.y + moved.get(node.key).dy })),
+    edges: edges.map((edge) => {
+      const [x, y, to, at] = edge.places, a = moved.get(edge.start), b = moved.get(edge.end);
+      return { ...edge, places: [x + a.dx, y + a.dy, to + b.dx, at + b.dy], between: a.number === b.number ? null : a.below };
+    }),
+  };
+}
+
+function box(svg, node, chosen, colours, choose, { line = 15, font = 11 }) {
   const group = make("g", { class: `headrace-node headrace-node-${node.kind}`, "data-key": node.key }, svg);
   const isChosen = node.kind === "operator" && node.operator === chosen;
   make("title", {}, group, node.about);
@@ -42,8 +93,13 @@ function box(svg, node, chosen, colours, choose) {
   const left = node.x + 8;
   let y = node.y + 15;
   const mark = node.is_bottleneck ? "▲ " : "";
-  make("text", { x: left, y, class: "headrace-graph-title" }, group, short(mark + node.title, node.width - 14, LETTERS.title));
-  for (const line of node.lines) make("text", { x: left, y: (y += 15), class: "headrace-graph-small" }, group, short(line, node.width - 14, LETTERS.small));
+  const scale = font / 11;
+  const title = make("text", { x: left, y, class: "headrace-graph-title" }, group, short(mark + node.title, node.width - 14, LETTERS.title * scale));
+  title.style.fontSize = `${font + 2}px`;
+  for (const words of node.lines) {
+    const text = make("text", { x: left, y: (y += line), class: "headrace-graph-small" }, group, short(words, node.width - 14, LETTERS.small * scale));
+    text.style.fontSize = `${font}px`;
+  }
   y += 7;
   for (const one of node.bars) { bar(group, one, left, y, node.width - 16, colours); y += 11; }
   if (!node.operator) return;
@@ -63,26 +119,36 @@ function render({ model, el }) {
   el.classList.add("headrace-graph");
   const choose = (operator) => model.send({ kind: "choose", operator });
   const draw = () => {
-    const { nodes = [], edges = [], width = 0, height = 0, label = "Operators of the run" } = model.get("drawing");
+    const drawing = folded(model.get("drawing"), el.clientWidth);
+    const { nodes = [], edges = [], width = 0, height = 0, label = "Operators of the run" } = drawing;
     const colours = model.get("colours");
     const focused = el.contains(document.activeElement) ? document.activeElement.dataset.key : null;
     const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": label });
     svg.style.minWidth = `${LEAST_SCALE * width}px`;
-    for (const { places: [x, y, to, at], is_pressed, about, has_tip } of edges) {
+    for (const { places: [x, y, to, at], is_pressed, about, has_tip, between = null } of edges) {
       const look = is_pressed ? { stroke: colours.blocked, "stroke-width": 4 } : {};
       const middle = (x + to) / 2;
-      const arrow = make("path", { class: "headrace-edge", d: `M${x},${y} C${middle},${y} ${middle},${at} ${to},${at}`, ...look }, svg);
+      const curve = `M${x},${y} C${middle},${y} ${middle},${at} ${to},${at}`;
+      const toNextRow = `M${x},${y} h8 V${between} H${to - 9} V${at} H${to}`;
+      const arrow = make("path", { class: "headrace-edge", d: between === null ? curve : toNextRow, ...look }, svg);
       if (is_pressed) make("title", {}, arrow, about);
       if (has_tip) make("path", { class: "headrace-tip", d: `M${to - 3},${at - 5} l8,5 l-8,5 z` }, svg);
     }
-    for (const node of nodes) box(svg, node, model.get("chosen"), colours, choose);
+    for (const node of nodes) box(svg, node, model.get("chosen"), colours, choose, drawing);
     el.replaceChildren(svg);
     if (focused) svg.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
   };
   draw();
+  let drawnFor = el.clientWidth;
+  const follow = new ResizeObserver(() => {
+    if (el.clientWidth === drawnFor) return;
+    drawnFor = el.clientWidth;
+    draw();
+  });
+  follow.observe(el);
   model.on("change:drawing", draw);
   model.on("change:chosen", draw);
-  return () => { model.off("change:drawing", draw); model.off("change:chosen", draw); };
+  return () => { follow.disconnect(); model.off("change:drawing", draw); model.off("change:chosen", draw); };
 }
 
 export default { render };

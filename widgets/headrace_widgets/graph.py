@@ -102,7 +102,7 @@ def picture(
     Returns
     -------
     dict
-        Plain values: ``nodes``, ``edges``, ``width``, ``height``.
+        Plain values: ``nodes``, ``edges``, ``width``, ``height``; ``folds``: in a narrow page columns may go on below.
     """
     nodes, arrows = [], []
     for number, source in enumerate(now.sources):
@@ -125,7 +125,10 @@ def picture(
         waits = found is not None and found.kind == "results" and found.where == start
         arrows.append(Edge(_exit(now.operators[start]), target, waits))
     width, height = _place(nodes, arrows)
-    return {"nodes": [asdict(n) for n in nodes], "edges": [asdict(e) for e in arrows], "width": width, "height": height}
+    return {
+        "nodes": [asdict(n) for n in nodes], "edges": [asdict(e) for e in arrows], "width": width, "height": height,
+        "folds": True,
+    }  # fmt: skip
 
 
 def _entry(operator: OperatorMetrics) -> str:

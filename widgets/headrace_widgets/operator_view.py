@@ -122,7 +122,9 @@ class OperatorView:
 
     def arrange(self, layout: Layout) -> None:
         """Lay the plots out."""
-        self.plots.arrange(layout)
+        self.plots.arrange(layout, self.plan is not None)
+        if self.plan is not None:
+            self.plan.arrange(layout)
 
     def end(self) -> None:
         """The run is over: nothing of it can be changed any more."""

@@ -9,10 +9,14 @@ import ipywidgets as w
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace_widgets import plan_tree
 from headrace_widgets.graph_widget import GraphWidget
+from headrace_widgets.layouts import Layout
+from headrace_widgets.palette import share_colours
 from headrace_widgets.target import Target
 from headrace_widgets.units import in_words
 
-TITLE = "Plan: who owns which events, who joins whom; the bar is load, and waiting for others"
+TITLE = "Plan: who owns which events, and who joins whom"
+WORDS = {"busy": "works", "blocked": "waits for others"}
+"""What the parts of a bar are."""
 
 
 class PlanPanel:
@@ -28,11 +32,20 @@ class PlanPanel:
         self.tree = GraphWidget(lambda _: None)
         self.tree.add_class("headrace-tree")
         self.words = w.HTML().add_class("headrace-note")
-        title = w.HTML(f'<div class="headrace-panel-title">{TITLE}</div>')
+        entries = "".join(
+            f'<li><span style="border-top: 9px solid {colour}"></span>{word}</li>'
+            for colour, word in zip(share_colours(tuple(WORDS)), WORDS.values(), strict=True)
+        )
+        title = w.HTML(f'<h4>{TITLE}</h4><ul class="headrace-legend">{entries}</ul>')
         self.widget = w.VBox([title, self.tree, self.words]).add_class("headrace-plan-panel")
         self._waits = plan_tree.Waits()
         self._drawn: OperatorMetrics | None = None
         self._plan: Any = None
+        self._is_large = False
+
+    def arrange(self, layout: Layout) -> None:
+        """Draw as large as a layout wants it, from the next figures on."""
+        self._is_large = layout.name == "present"
 
     def look(self, metrics: OperatorMetrics) -> None:
         """See who waits for whom."""
@@ -45,7 +58,7 @@ class PlanPanel:
         if not names <= set(metrics.values.get("events", names)):
             return  # a snapshot of the plan before
         then = self._drawn if plan is self._plan else None
-        self.tree.drawing = plan_tree.picture(plan, metrics, then, self._waits)
+        self.tree.drawing = plan_tree.picture(plan, metrics, then, self._waits, self._is_large)
         text = self._text(plan, metrics, then)
         if self.words.value != text:
             self.words.value = text

@@ -8,17 +8,33 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace_widgets.graph import Bar, Edge, Node
 from headrace_widgets.units import in_words
 
-WIDTH, GAP, SPACE, LINE, HEAD = 226, 28, 8, 15, 34
-"""Of a box; between columns and between boxes of a column; height of a line, and of a title and a bar."""
+GAP, SPACE, HEAD = 28, 8, 34
+"""Between columns and between boxes of a column; height of a title and a bar."""
 MOST_LINES = 16
 """Leaves up to which a box says everything; of more, what they own and how busy they are."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How wide a box is, how many lines it has, and how high they and their type are."""
+
+    width: int
+    lines: int
+    line: int
+    font: int
+
+
+FULL = Look(226, 4, 15, 11)
+LARGE = Look(154, 2, 18, 14)
+"""For a lecture hall: what a node owns and its rate, in boxes that are narrow, since the page enlarges them all alike. How busy
+it is, its bar says, and for whom it waits, the branches."""
 LOOKS = 12
 """Over which it is counted who waits for whom."""
 MUCH = 0.5
@@ -46,7 +62,9 @@ class Waits:
         return whom, count / len(self._looks)
 
 
-def picture(plan: Any, now: OperatorMetrics, then: OperatorMetrics | None, waits: Waits) -> dict[str, Any]:
+def picture(
+    plan: Any, now: OperatorMetrics, then: OperatorMetrics | None, waits: Waits, is_large: bool = False
+) -> dict[str, Any]:
     """Draw a plan.
 
     Parameters
@@ -56,12 +74,15 @@ def picture(plan: Any, now: OperatorMetrics, then: OperatorMetrics | None, waits
     now, then : OperatorMetrics
         Rates are of the time between; without `then` there are none.
     waits : Waits
+    is_large : bool
+        For a lecture hall: fewer words.
 
     Returns
     -------
     dict
-        As of `headrace_widgets.graph.picture`.
+        As of `headrace_widgets.graph.picture`, and how large words are.
     """
+    look = LARGE if is_large else FULL
     placed, labels = plan.nodes, plan.labels
     is_brief = len(plan.leaves) > MOST_LINES
     seconds = 0.0 if then is None else now.seconds - then.seconds
@@ -69,28 +90,29 @@ def picture(plan: Any, now: OperatorMetrics, then: OperatorMetrics | None, waits
     rows: dict[int, float] = {}
     below: dict[int, list[float]] = {}
     nodes: list[Node] = []
-    lines = 1 if is_brief else 4
-    height = HEAD + LINE * lines
+    lines = 1 if is_brief else look.lines
+    height = HEAD + look.line * lines
     for one, label in zip(reversed(placed), reversed(labels), strict=True):
         rows[one.index] = float(one.leaf) if one.leaf >= 0 else sum(below[one.index]) / len(below[one.index])
         below.setdefault(one.parent, []).append(rows[one.index])
         column = columns if one.leaf >= 0 else one.depth
-        node = _node(one, label, now, then, seconds, waits)
+        node = _node(one, label, now, then, seconds, waits, is_large)
         node.lines = node.lines[:lines]
-        node.column, node.width, node.height = column, WIDTH, HEAD + LINE * len(node.lines)
-        node.x = 4 + column * (WIDTH + GAP)
+        node.column, node.width, node.height = column, look.width, HEAD + look.line * len(node.lines)
+        node.x = 4 + column * (look.width + GAP)
         node.y = 4 + rows[one.index] * (height + SPACE) + (height - node.height) / 2
         nodes.insert(0, node)
     marked = _marked(placed, waits)
     edges = [_edge(nodes[one.parent], nodes[one.index], marked.get(one.index, "")) for one in placed if one.parent >= 0]
     return {
         "nodes": [asdict(node) for node in nodes], "edges": [asdict(edge) for edge in edges], "label": "Plan of the program",
-        "width": 8 + columns * (WIDTH + GAP) + WIDTH, "height": 8 + len(plan.leaves) * (height + SPACE) - SPACE,
+        "width": 8 + columns * (look.width + GAP) + look.width, "height": 8 + len(plan.leaves) * (height + SPACE) - SPACE,
+        "line": look.line, "font": look.font,
     }  # fmt: skip
 
 
 def _node(
-    one: Any, label: str, now: OperatorMetrics, then: OperatorMetrics | None, seconds: float, waits: Waits
+    one: Any, label: str, now: OperatorMetrics, then: OperatorMetrics | None, seconds: float, waits: Waits, is_large: bool
 ) -> Node:
     name = one.name
     rate = {what: _gained(now, then, what, name, seconds) for what in ("events", "node_joins", "node_time")}
@@ -102,7 +124,7 @@ def _node(
         own = f"{own}; state {state}" if own else f"state {state}"
     lines = [own] if own else []
     said = [] if rate["events"] is None or not label else [f"{in_words(rate['events'], '')}/s"]
-    if busy is not None:
+    if busy is not None and not is_large:
         said.append(f"{busy:.0%} of a core")
     if said:
         lines.append(", ".join(said))

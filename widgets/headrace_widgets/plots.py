@@ -48,7 +48,7 @@ class Plots:
         live = [LiveFigure(one.key, one.title, figures.built[one.key], one.about) for one in figures.panels]
         self.widget = LivePlot(live, figures.columns)
         self.widget.texts = {one.key: "No tuple yet." for one in figures.panels}
-        self._layout = LAYOUTS["full"]
+        self._layout, self._has_tree = LAYOUTS["full"], False
         self._drawn: tuple | None = None
         self._said: tuple | None = None
         self._said_at = self._slow_at = 0.0
@@ -91,14 +91,14 @@ class Plots:
             self._choose(row)
         self.widget.push(blocks, self._figures.ranges(blocks["series"], start, end), texts, slow)
 
-    def arrange(self, layout: Layout) -> None:
-        """Show the panels of a layout, as large as it says."""
-        self._layout = layout
+    def arrange(self, layout: Layout, has_tree: bool = False) -> None:
+        """Show the panels of a layout, as large as it says; beside the tree of a plan, or alone."""
+        self._layout, self._has_tree = layout, has_tree
         self.widget.look = layout.look
         self._choose(self._figures.last)
 
     def _choose(self, now: dict[str, float]) -> None:
-        shown = self._layout.choose(self._figures.with_meaning(now))
+        shown = self._layout.choose(self._figures.with_meaning(now), self._has_tree)
         if shown != self.widget.shown:
             self.widget.shown = shown
 
