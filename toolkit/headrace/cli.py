@@ -79,6 +79,8 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line. What nobody takes is refused by the command that it was given to."""
     from headrace.apps import APPS
 
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     app = next((APPS[text] for text in arguments if text in APPS), None) if arguments[:1] == ["run"] else None
     is_helping = not {"-h", "--help"}.isdisjoint(arguments)
     top = parser(app if is_helping else None)
@@ -88,6 +90,11 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         raise SystemExit(DONE)
     if app is not None:
         commands["run"].helped = f"headrace run {app.name} --help"
+    first = arguments[0] if arguments else ""
+    if first.startswith("-") and first not in top._option_string_actions:
+        top.refuse([first])
+    if first and not first.startswith("-") and first not in commands:
+        top.error(f"{first!r}: there is no such command; {instead(first, commands, 'the commands', '{}')}")
     asked, unknown = top.parse_known_args(arguments)
     if unknown:
         commands[asked.command].refuse(unknown)

@@ -19,7 +19,7 @@ def test_example_help_and_version(capfd):
     assert cli.main(["--help"]) == 0
     text = capfd.readouterr().out
     assert all(command in text for command in ("demo", "tour", "run", "bench", "lab", "doctor"))
-    assert cli.main(["run", "--help"]) == 0
+    assert cli.main(["help", "run"]) == 0
     text = capfd.readouterr().out
     for flag in (
         "--in", "--right", "--out", "--report", "--threads", "--max-threads", "--reconfigure", "--mode", "--gate",

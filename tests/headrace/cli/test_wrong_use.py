@@ -33,7 +33,9 @@ def wrong(capfd, *arguments, status=2):
     ("arguments", "text"),
     [
         ([], "required"),
-        (["walk"], "invalid choice"),
+        (["walk"], "'walk': there is no such command; the commands are demo, run, bench, tour, lab, doctor"),
+        (["rnu"], "did you mean run?"),
+        (["--verison"], "--verison: headrace has no such option; did you mean --version?"),
         (["run"], "required"),
         (["run", "nothing", "--out", "o.parquet"], "there is no such application; the applications are wordcount"),
         (["run", "wordcont", "--out", "o.parquet"], "did you mean wordcount?"),
@@ -301,7 +303,7 @@ def test_example_columns_of_transactional_applications(capfd, app, columns, text
     ("content", "text"),
     [
         (None, "input 'in.parquet': there is no such file; check the path"),
-        (b"", "neither"),
+        (b"", "input 'in.parquet' is empty; write it again, or check the path"),
         (b"a,b\n1,2\n", "neither"),
         (b"PAR1 and then nothing", "cannot be read"),
     ],

@@ -164,6 +164,7 @@ def test_example_bad_files(tmp_path):
         "empty.parquet": b"",
         "text.parquet": b"ts,text\n1,a\n",
         "magic.parquet": b"PAR1",
+        "nothing.parquet": b"",
         "short.parquet": data[: len(data) // 2],
         "footer.parquet": data[: -8 - footer] + bytes(footer) + data[-8:],
         "flipped.parquet": data[:2000] + bytes(byte ^ 0xFF for byte in data[2000:2400]) + data[2400:],
@@ -175,6 +176,8 @@ def test_example_bad_files(tmp_path):
         with pytest.raises(InputError) as error:
             list(open_input(path))
         assert name in one_line(error)
+    with pytest.raises(InputError, match=r"nothing.parquet' is empty; write it again"):
+        open_input(tmp_path / "nothing.parquet")
     for name, reader in (("a.csv", "pandas.read_csv("), ("a.jsonl", "pandas.read_json("), ("a.txt", "convert it")):
         (tmp_path / name).write_bytes(b"ts,text\n1,a\n")
         with pytest.raises(InputError, match=rf"neither a Parquet nor an Arrow file: .*{re.escape(reader)}"):

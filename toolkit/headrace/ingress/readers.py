@@ -407,6 +407,8 @@ def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
             opened = pa.ipc.open_file(file)
             table = select(opened.read_all(), columns, name)
         return Reader(table.schema, name, table.num_rows, lambda: table.to_batches(max_chunksize=batch_rows))
+    if not head:
+        raise InputError(f"{display_name(name)} is empty; write it again, or check the path")
     if not head.startswith(_MAGIC_PARQUET):
         raise InputError(f"{display_name(name)} is neither a Parquet nor an Arrow file: {_how_to_read(path)}")
     with pq.ParquetFile(path) as file:
