@@ -153,7 +153,9 @@ def _relief(run: QueryRun, low: float) -> None:
         )
         run.rate = low
         _say(_HEAD)
-        _drains(run)
+        if not _drains(run):
+            _say("\n   Nor does it now: other programs keep this machine busy. What has come is compared all the same.\n")
+            return
     _say("\n   The lag is gone: every post is taken as it comes.\n")
 
 

@@ -116,6 +116,44 @@ def test_example_a_running_session_is_given_as_it_is(spark):
     assert found[0].sparkContext is spark.sparkContext
 
 
+KILLED = """
+import os, signal
+import headrace as hr
+spark = hr.spark.session(memory="512m")
+query = hr.stream(spark.range(2_000_000), event_time="id").forward()
+with query.start(rate=100_000, sink=hr.discard()) as run:
+    while not run.metrics().tuples_in:
+        pass
+    os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL)
+    try:
+        run.wait(60)
+    except hr.HeadraceError as error:
+        print(error)
+spark = hr.spark.session(memory="512m")
+print(spark.range(3).count(), "rows of the next session")
+live = spark.readStream.format("rate").load()
+with hr.stream(live, event_time="timestamp", lateness="1h").forward().start(sink=hr.discard()) as run:
+    while not run.metrics().tuples_in:
+        pass
+    os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL)
+    try:
+        run.wait(60)
+    except hr.HeadraceError as error:
+        print(error)
+"""
+
+
+@pytest.mark.campaign
+def test_example_a_session_whose_machine_was_killed_makes_way_for_another():
+    done = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    batch, following, live = done.stdout.splitlines()
+    said = ": the connection to Spark ended (often for lack of memory): start a session again, with more memory,"
+    assert f"source 1 (DataFrame){said}" in batch and f"source 1 (DataFrame){said}" in live
+    assert following == "3 rows of the next session"
+    assert "Exception while sending command" not in done.stderr
+
+
 def test_example_a_running_session_takes_what_can_change(spark):
     before = spark.conf.get("spark.sql.shuffle.partitions")
     session(config={"spark.sql.shuffle.partitions": 3, "spark.sql.ansi.enabled": True})

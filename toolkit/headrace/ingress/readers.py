@@ -281,7 +281,7 @@ def name_of(source: Any) -> str:
         return source.name
     if isinstance(source, (str, os.PathLike)):
         return os.fspath(source)
-    return f"source ({type(source).__name__})"
+    return f"source ({getattr(type(source), 'kind_in_words', type(source).__name__)})"
 
 
 def numbered(name: str, number: int) -> str:

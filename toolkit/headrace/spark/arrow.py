@@ -83,6 +83,14 @@ def _python_batches(frame: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBa
                 )
 
 
+def connection_ended(name: str) -> InputError:
+    """Say of an input that its virtual machine is there no more."""
+    return InputError(
+        f"{display_name(name)}: the connection to Spark ended (often for lack of memory): start a session again, with more"
+        " memory, hr.spark.session(memory=...)"
+    )
+
+
 class translated_spark_errors:
     """Turn what Spark raises into an `InputError` of one line."""
 
@@ -99,10 +107,7 @@ class translated_spark_errors:
         from pyspark.errors import PySparkException
 
         if isinstance(error, (Py4JNetworkError, ConnectionError, EOFError)):
-            raise InputError(
-                f"{display_name(self.name)}: the connection to Spark ended (often for lack of memory): "
-                "start a session again, with more memory"
-            ) from error
+            raise connection_ended(self.name) from error
         if isinstance(error, (Py4JError, PySparkException)):
             java = getattr(error, "java_exception", None)
             text = first_line(error) if java is None else _java_text(java, error)

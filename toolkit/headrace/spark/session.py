@@ -63,7 +63,7 @@ def session(
     -------
     SparkSession
         One for the process. Where one is running already, be it the user's own, it is given as it is,
-        with what was asked for here set on it.
+        with what was asked for here set on it. One whose virtual machine has died makes way for a new one.
 
     Raises
     ------
@@ -89,9 +89,36 @@ def session(
 
     with _starting:
         _expect_warnings()
+        _forget_what_has_died()
         if SparkContext._active_spark_context is not None:
             return _adjusted(SparkSession.builder.getOrCreate(), asked)
         return _started(app_name, asked)
+
+
+def has_died() -> bool:
+    """Whether the virtual machine that this process started has ended: killed, or out of memory."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    return process is not None and process.poll() is not None
+
+
+def _forget_what_has_died() -> None:
+    """Let go of a session whose virtual machine has ended: PySpark would give it again for ever."""
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    if not has_died():
+        return
+    gateway: Any = SparkContext._gateway
+    with contextlib.suppress(Py4JError, OSError):
+        gateway.shutdown()
+    server = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
+    if server is not None:
+        server.shutdown()
+    SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
 def _started(app_name: str, asked: Mapping[str, str]) -> SparkSession:

@@ -38,7 +38,8 @@ import pyarrow as pa
 from headrace.arguments import is_whole_number
 from headrace.errors import InputError, ParameterError
 from headrace.ingress.readers import Reader, display_name, first_line, open_stream
-from headrace.spark.arrow import arrow_schema, read_batches, translated_spark_errors
+from headrace.spark.arrow import arrow_schema, connection_ended, read_batches, translated_spark_errors
+from headrace.spark.session import has_died
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -80,6 +81,8 @@ class LiveInput:
     >>> live = hr.spark.live(frame, trigger={"availableNow": True})  # doctest: +SKIP
     >>> hr.stream(live, event_time="ts", lateness=500).key_by("k")  # doctest: +SKIP
     """
+
+    kind_in_words = "streaming DataFrame"
 
     def __init__(
         self,
@@ -149,7 +152,7 @@ class LiveInput:
 
     def _end(self) -> None:
         self._stopped.set()
-        if self.query is not None:
+        if self.query is not None and not has_died():
             with _quietly():
                 self.query.stop()
             if self._hushed is not None:
@@ -194,9 +197,14 @@ class LiveInput:
     def _has_ended(self) -> bool:
         """Whether nothing more will come. Starts the query again where that is allowed; raises what ended it."""
         query = self.query
-        if query is None or query.isActive:
+        if query is None:
             return False
-        error = query.exception()
+        if has_died():  # asked now, py4j would tell the log of it in 30 lines
+            raise connection_ended(self._name)
+        with translated_spark_errors(self._name):
+            if query.isActive:
+                return False
+            error = query.exception()
         if error is None or self._stopped.is_set():
             return self._queue.empty()  # what came between the two looks is still read
         if not self._queue.empty():
