@@ -54,6 +54,8 @@ TO_DASHBOARD = """() => {
     else document.querySelector(".jp-NotebookPanel .jp-WindowedPanel-outer")?.scrollTo(0, 1e7);
 }"""
 """Cells follow the dashboard's: the end of the notebook is not where it is."""
+BESIDE = "() => document.querySelector('.jp-WindowedPanel-outer').clientHeight"
+"""Of the window's height, what JupyterLab leaves to a notebook."""
 _LOOPBACK = re.compile(
     r"^(https?|wss?)://(127\.0\.0\.1|localhost)(:\d+)?(/|$)|^(data|blob|about|devtools|chrome|file):"
 )

@@ -24,7 +24,6 @@ pytestmark = pytest.mark.skipif(lab.chromium() is None, reason=lab.GET_ONE)
 NOTEBOOK = "alone.ipynb"
 WIDTHS = (1600, 1000, 700)
 HEIGHT = 1_000
-BESIDE = "() => document.querySelector('.jp-WindowedPanel-outer').clientHeight"
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +128,7 @@ def test_example_it_fits_a_screen(visit, layout):
     """Of 1,000 px, of which JupyterLab takes its own share."""
     for width in (1_600, 1_000):
         lay_out(visit, layout, width)
-        assert visit.dashboard.bounding_box()["height"] <= visit.page.evaluate(BESIDE), f"{width} px"
+        assert visit.dashboard.bounding_box()["height"] <= visit.page.evaluate(lab.BESIDE), f"{width} px"
     shown = {key for key in visit.panel_texts() if visit.dashboard.locator(f"[data-panel={key}]").is_visible()}
     assert {"threads", "load"} <= shown
     assert len(shown - {"mapping"}) == 4 and ("mapping" in shown) == (layout == "compact")

@@ -88,6 +88,14 @@ def test_example_nothing_is_cut_off_outside_or_covered(visit, layout):
         assert problems(visit) == (), f"{width} px"
 
 
+def test_example_it_fits_a_screen(visit):
+    """Presented, of 1,000 px, of which JupyterLab takes its own share."""
+    visit.kernel.run("dashboard.arrange('present')")
+    visit.page.set_viewport_size({"width": 1_600, "height": 1_000})
+    visit.stable(lambda: visit.dashboard.bounding_box())
+    assert visit.dashboard.bounding_box()["height"] <= visit.page.evaluate(lab.BESIDE)
+
+
 def test_example_no_error_in_the_browser(visit):
     assert visit.problems == []
     assert visit.outside == []

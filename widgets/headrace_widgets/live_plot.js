@@ -5,6 +5,7 @@
 // history: nothing is incremental, so nothing can be missed.
 
 const STRIP = 44;  // height of the line about lag and bottleneck, presented
+const WORDS = [334, 394];  // height of all but plots from the first of them on, and around the page: in a wide window, a narrow one
 
 // BokehJS comes from the kernel's own Bokeh, once per page: no network, and nothing of it in the saved notebook.
 function loadBokeh(model) {
@@ -95,9 +96,12 @@ function lookUpNoStyles(view, document_) {
 }
 
 // Height of figures, their type, the width of their lines: as `look` says, else as they were made.
-function resize(document_, look) {
-  const rest = window.innerWidth < 1200 ? 580 : 460;  // words and bar; in a narrow window they take more lines
-  const fills = Math.min(460, Math.max(180, (window.innerHeight - rest - STRIP) / 2));
+function resize(document_, look, el) {
+  const isNarrow = window.innerWidth < 1200;
+  const rest = (isNarrow ? 580 : 460) + STRIP;  // words and bar; in a narrow window they take more lines
+  const dashboard = el.closest(".headrace-dashboard");  // some engines have more controls above the plots than others
+  const above = dashboard ? el.getBoundingClientRect().top - dashboard.getBoundingClientRect().top : 0;
+  const fills = Math.min(460, Math.max(180, (window.innerHeight - Math.max(rest, above + WORDS[+isNarrow])) / 2));
   for (const model of document_._all_models.values()) {
     const made = (model.headrace ??= {
       height: model.height, line: model.line_width?.value ?? model.line_width, labels: model.min_border_top,
@@ -179,7 +183,7 @@ async function render({ model, el }) {
     cells.style.setProperty("--headrace-columns", columnsFor(shown.length));
     cells.replaceChildren(...shown.map((one) => one.part));
   };
-  const size = () => resize(document_, model.get("look") ?? {});
+  const size = () => resize(document_, model.get("look") ?? {}, el);
 
   const named = new Map();
   const find = (name) => {
@@ -235,7 +239,7 @@ async function render({ model, el }) {
     setTimeout(() => requestAnimationFrame(timed), Math.max(0, settled + rest - performance.now()));
   };
   size(); arrange(); draw(); mark(); say();
-  const follow = new ResizeObserver(() => setTimeout(label, 200));  // Bokeh lays its plots out anew first
+  const follow = new ResizeObserver(() => setTimeout(() => { size(); label(); }, 200));  // Bokeh lays its plots out anew first
   follow.observe(cells);
   window.addEventListener("resize", size);
   model.on("change:shown", arrange);
