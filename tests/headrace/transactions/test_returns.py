@@ -81,6 +81,23 @@ def spent(k, x):
     return x
 
 
+def columns_are_given_back(e, t):
+    """One may be null, and is where a row is found by it."""
+    n = counted(e.k)
+    A[counted(e.nk)].c += n
+    t.emit(o=n, u=either(e, e.k, e.j))
+
+
+def counted(k):
+    A[k].b += 1
+    return k
+
+
+def either(e, k, j):
+    A[k].c += 1
+    return k if e.x > 0 else j
+
+
 def ends_on_some_ways_only(e, t):
     """Neither branch always ends."""
     t.emit(o=some_ways(e), u=A[e.k].b)
@@ -295,8 +312,8 @@ def containers_in_conditions(e, t):
 
 
 AGREE = [
-    by_the_event, by_what_is_read, ends_on_some_ways_only, in_loops, in_loops_of_loops, without_end, nothing_is_given,
-    what_is_given_is_not_used, or_rejected, after_nulls, rows_are_given, rows_of_a_condition_at_once,
+    by_the_event, by_what_is_read, columns_are_given_back, ends_on_some_ways_only, in_loops, in_loops_of_loops, without_end,
+    nothing_is_given, what_is_given_is_not_used, or_rejected, after_nulls, rows_are_given, rows_of_a_condition_at_once,
     ends_in_a_function_of_a_function, list_in_the_condition_of_a_loop, list_or_row, containers_in_conditions,
 ]  # fmt: skip
 ids = {"ids": lambda value: getattr(value, "__name__", "")}

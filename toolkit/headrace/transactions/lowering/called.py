@@ -92,14 +92,16 @@ class Called(Emissions):
             raise self._error(f"{ast.unparse(node)}: {helper.name} gives {gives.value}, and that is used here", node)
         self._check_rows_given(body, prefix, helper, node)
         self._assigned |= {name for each in body for name in stored_inside(each)}
-        body = with_columns_named(body, self._event, self._captured.constants)
+        given_back = ast.Expr(ast.Name(prefix, ast.Load()))  # with the others, since it may be but another name of a column
+        *body, given_back = with_columns_named([*body, given_back], self._event, self._captured.constants)
         block = ast.Module([*assigned, *body], [])
-        for each in ast.walk(block):
+        for each in (*ast.walk(block), *ast.walk(given_back)):
             if "lineno" in each._attributes:
                 ast.copy_location(each, node)  # an error names the line of the call
         self._note_aliases(ast.Module(body, []))
         before += self._block(list(block.body))
-        return located(ast.Name(prefix, ast.Load()), node)
+        assert isinstance(given_back, ast.Expr)
+        return located(given_back.value, node)
 
     def _check_rows_given(self, body: list[ast.stmt], result: str, helper: CapturedFunction, node: ast.Call) -> None:
         """What a function gives is a row on all ways, or on none, and always of one table."""
