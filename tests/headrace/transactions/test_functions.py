@@ -28,6 +28,7 @@ V = hr.table(
     "V", columns={"v": hr.set_of("int64"), "l": hr.list_of("int64"), "m": hr.map_of("int64", "int64")}, rows=8
 )
 EVENTS = events(random.Random(3), 60)
+R = hr.table("R", columns={"m": hr.map_of("int64", hr.record(n="int64")), "a": hr.map_of("int64", hr.array("int64", 2))}, rows=8)
 RUN = {"threads": 2, "punctuation": 7}
 
 
@@ -62,6 +63,19 @@ def containers(e, t):
     r.v.add(e.y)
     r.m[e.y] = e.x
     t.emit(o=len(r.l) + len(r.v), u=sum(r.l))
+
+
+def records_asked_for_before_it_rejects(e, t):
+    r = R[e.k]
+    n = 0
+    if e.y in r.m:
+        n = r.m[e.y].n
+        if n > 1 or (e.y in r.a and r.a[e.y][1] > 3):
+            t.reject()
+    A[e.j].b += 1
+    r.m[e.y].n += 1
+    r.a[e.x][1] += 2
+    t.emit(o=n, u=r.a[e.y][1])
 
 
 def null_keys(e, t):
@@ -110,8 +124,8 @@ def transfer_in_a_circle(e, t):
 
 
 AGREE = [
-    [two_rejected_one_not, sees_the_first], [least_and_kinds], [containers], [null_keys], [null_keys_under_names],
-    [null_elements], [null_elements_of_read_rows], [names_of_the_generated_text],
+    [two_rejected_one_not, sees_the_first], [least_and_kinds], [containers], [records_asked_for_before_it_rejects], [null_keys],
+    [null_keys_under_names], [null_elements], [null_elements_of_read_rows], [names_of_the_generated_text],
     [transfer_in_a_circle],
 ]  # fmt: skip
 

@@ -164,7 +164,63 @@ def array_in_a_loop_then_rejected(e, t):
     A[e.j].b += 1
 
 
+def read_then_rejected(e, t):
+    if R[e.k].m[e.x].n > 3:
+        t.reject()
+
+
+def read_then_unknown(e, t):
+    n = R[e.k].a[e.x][0]
+    A[e.j].b += n
+
+
+def read_where_another_key_is_there(e, t):
+    r = R[e.k]
+    if e.x in r.m and r.m[e.j].n > 3:
+        t.reject()
+
+
+def read_where_the_key_was_another_one(e, t):
+    r, x = R[e.k], e.x
+    if x in r.m:
+        x += 1
+        if r.m[x].n > 3:
+            t.reject()
+
+
+def read_where_it_is_not_there(e, t):
+    r = R[e.k]
+    if e.x in r.m:
+        r.m[e.x].n += 1
+    else:
+        t.emit(o=r.m[e.x].n)
+        t.reject()
+
+
+def read_in_the_turn_before(e, t):
+    r = R[e.k]
+    for k in e.ks:
+        if k > 3 and e.x in r.m:
+            t.reject()
+        t.emit(o=r.m[k].n)
+
+
+def element(m, k):
+    return m[k].n
+
+
+def helper_reads_an_element(e, t):
+    t.emit(o=element(R[e.k].m, e.x))
+
+
 REFUSED = [
+    (read_then_rejected, 1, r"R\[e.k\].m\[e.x\]: where the map has no such key, reading puts zeros in"),
+    (read_then_unknown, 1, r"ask before, as in if e.x in R\[e.k\].a"),
+    (read_where_another_key_is_there, 2, r"r.m\[e.j\]: .* reading puts zeros in"),
+    (read_where_the_key_was_another_one, 4, r"r.m\[x\]: .* reading puts zeros in"),
+    (read_where_it_is_not_there, 5, r"r.m\[e.x\]: .* reading puts zeros in"),
+    (read_in_the_turn_before, 5, r"r.m\[k\]: .* reading puts zeros in"),
+    (helper_reads_an_element, 1, r"element reads elements of R\[e.k\].m: give it the row"),
     (container_then_rejected, 1, "cannot be put back if the transaction is rejected afterwards .line"),
     (container_then_unknown, 1, "change it last"),
     (container_in_the_turn_before, 2, "change it last"),
@@ -202,3 +258,28 @@ def test_example_what_cannot_be_lowered_is_refused_at_its_line(function, line, t
         lower(function, EMITS)
     assert caught.value.line == function.__code__.co_firstlineno + line
     assert caught.value.function == function.__name__
+
+
+def asked_before(e, t):
+    """What is known to be there makes nothing: by a condition around it, before it, in it."""
+    r = R[e.k]
+    if e.x not in r.m:
+        t.reject()
+    if r.m[e.x].n > 3 or (e.j in r.a and r.a[e.j][0] > 3):
+        t.reject()
+    n = r.a[e.j][1] if e.j in r.a else 0
+    if e.y in r.m and not (e.y not in r.m or r.m[e.y].n < 1):
+        n += r.m[e.y].n
+        if n > 9:
+            t.reject()
+    for k in e.ks:
+        if k not in r.m:
+            continue
+        n += r.m[k].n
+    if n < 0:
+        t.reject()
+    t.emit(o=n, u=r.a[e.x][0])
+
+
+def test_example_what_is_asked_for_before_may_be_read():
+    assert not lower(asked_before, EMITS).must_undo

@@ -28,6 +28,7 @@ Each class builds on the one before.
 ``returns``      functions that return before their end, so that all ways lead there
 ``called``       functions that are written out where they are called
 ``statements``   assignments, conditions, loops
+``entries``      what comes to be in a map by being read
 ``writes``       what is written, and whether it may have to be undone
 ``function``     `lower`; one function, all of it together
 ===============  ==============================================================================

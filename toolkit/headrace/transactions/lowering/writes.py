@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.codegen.capture import CapturedFunction
 from headrace.codegen.kinds import Array, Kind, MapOf, Record
+from headrace.transactions.lowering.entries import Entries, Entry, without
 from headrace.transactions.lowering.lowered import REJECTED, Lowered
 from headrace.transactions.lowering.statements import Statements
 from headrace.transactions.lowering.trees import located, written_place
@@ -17,6 +18,8 @@ class Writes(Statements):
 
     _entries: set[str]
     """Names that loops give to what is in containers of rows."""
+    _read: Entries
+    """What comes to be by being read."""
 
     def _container(self, node: ast.AST | None) -> Kind | None:
         """The kind of a column of a row, where that is a container."""
@@ -24,6 +27,11 @@ class Writes(Statements):
             return None
         kind = self._rows[node.value.id].table.columns.get(node.attr)
         return None if isinstance(kind, str) else kind
+
+    def _is_filled_by_reading(self, node: ast.AST | None) -> bool:
+        """Whether it is a column of a row whose entries come to be where they are read first."""
+        kind = self._container(node)
+        return isinstance(kind, MapOf) and isinstance(kind.value, Array | Record)
 
     def _check_containers(self, root: ast.AST) -> None:
         """Refuse other names of a row's containers: what is done under one would not be seen to be done to the row."""
@@ -40,10 +48,12 @@ class Writes(Statements):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self._captured.helpers:
                 given = [*node.args, *(keyword.value for keyword in node.keywords)]
                 held = next((each for each in given if self._container(each) is not None), None)
-                if held is not None and _changes_what_it_is_given(self._captured.helpers[node.func.id]):
+                helper = self._captured.helpers[node.func.id]
+                reads = held is not None and self._is_filled_by_reading(held) and _takes_elements(helper)
+                if held is not None and (reads or _changes_what_it_is_given(helper)):
                     raise self._error(
-                        f"{ast.unparse(node)}: {node.func.id} changes {ast.unparse(held)}: give it the row, and the name of the"
-                        f" column in it",
+                        f"{ast.unparse(node)}: {node.func.id} {'reads elements of' if reads else 'changes'} {ast.unparse(held)}:"
+                        f" give it the row, and the name of the column in it",
                         node,
                     )
 
@@ -55,12 +65,9 @@ class Writes(Statements):
         for row in self._rows.values():
             if row.table.unknown == "insert":
                 row.is_written = True  # it may come to be
-            # A map makes an array or record of zeros where one is read first.
-            for node in ast.walk(root):
-                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == row.name:
-                    kind = row.table.columns[node.attr]
-                    if isinstance(kind, MapOf) and isinstance(kind.value, Array | Record):
-                        row.is_written = True
+        for node in ast.walk(root):
+            if self._is_filled_by_reading(node):
+                self._rows[node.value.id].is_written = True  # type: ignore[attr-defined]
 
     def _check_undo(self, lowered: Lowered) -> None:
         """Find out whether a write may have to be undone, and refuse where it cannot be."""
@@ -71,6 +78,7 @@ class Writes(Statements):
             for name in ast.walk(loop.target)
             if isinstance(name, ast.Name)
         }
+        self._read = Entries(self._is_filled_by_reading, self._event)
         self._flow(lowered.captured.node.body, _Written(), lowered, [])
 
     def _flow(
@@ -85,9 +93,16 @@ class Writes(Statements):
                 if id(node) in self._guards and now.container is not None:
                     # It could not be put back: such an event ends the run, as other uses of the list do.
                     node.test, node.orelse = located(ast.Constant(True), node), []
-                now = _either(self._flow(node.body, now, lowered, leaving), self._flow(node.orelse, now, lowered, leaving))
+                now = self._reading(node.test, now)
+                ways = now.knowing(self._read.says(node.test)), now.knowing(self._read.denies(node.test))
+                now = _either(
+                    self._flow(node.body, ways[0], lowered, leaving), self._flow(node.orelse, ways[1], lowered, leaving)
+                )
             elif isinstance(node, ast.For | ast.While):
                 own: list[_Written] = []
+                now = self._reading(node.iter if isinstance(node, ast.For) else node.test, now)
+                if isinstance(node, ast.For):
+                    now = now.assigning(node.target)
                 for _ in range(2):  # what is written in one turn may be followed by what rejects in the next
                     for end in (self._flow(node.body, now, lowered, own), *own):
                         now = _either(now, end) or now
@@ -104,17 +119,28 @@ class Writes(Statements):
                 if unknown == "reject":
                     self._rejected(node, now, lowered)
                 elif unknown == "insert":
-                    now = _Written(now.container, True)  # the row may come to be
+                    now = replace(now, single=True)  # the row may come to be
+                now = self._reading(node.value, now)
+                if node.targets[0].id in self._aliases or not self._is_stable(node.value):  # it may be another row
+                    now = now.assigning(node)
             else:
                 for each in ast.walk(node):
                     place = written_place(each)
                     if isinstance(place, ast.Attribute) and isinstance(place.value, ast.Name) and place.value.id in self._rows:
                         kind = self._rows[place.value.id].table.columns[place.attr]
                         is_single = isinstance(kind, str)
-                        now = _Written(now.container or (None if is_single else each), now.single or is_single)
+                        now = replace(
+                            now, container=now.container or (None if is_single else each), single=now.single or is_single
+                        )
                     elif self._is_entry(place, each):
-                        now = _Written(now.container or each, now.single)
+                        now = replace(now, container=now.container or each)
+                now = self._reading(node, now).assigning(node)
         return now
+
+    def _reading(self, node: ast.AST, now: _Written) -> _Written:
+        """After what a statement or an expression reads."""
+        found = self._read.made(node, now.there) if now.container is None else None
+        return now if found is None else replace(now, container=found)
 
     def _is_entry(self, place: ast.AST | None, node: ast.AST) -> bool:
         """Whether it changes an array or record in a map of a row, under the name that a loop gives it."""
@@ -125,12 +151,15 @@ class Writes(Statements):
 
     def _rejected(self, node: ast.AST, now: _Written, lowered: Lowered) -> None:
         if now.container is not None:
-            text = ast.unparse(now.container)
-            raise self._error(
-                f"{text}: a list, set, map or array cannot be put back if the transaction is rejected afterwards"
-                f" (line {getattr(node, 'lineno', 0)}): change it last",
-                now.container,
-            )
+            text, place = ast.unparse(now.container), now.container
+            line = f"if the transaction is rejected afterwards (line {getattr(node, 'lineno', 0)})"
+            if isinstance(place, ast.Subscript) and isinstance(place.ctx, ast.Load):
+                raise self._error(
+                    f"{text}: where the map has no such key, reading puts zeros in, which cannot be taken out {line}: ask"
+                    f" before, as in if {ast.unparse(place.slice)} in {ast.unparse(place.value)}",
+                    place,
+                )
+            raise self._error(f"{text}: a list, set, map or array cannot be put back {line}: change it last", place)
         lowered.must_undo |= now.single
 
 
@@ -144,16 +173,36 @@ def _changes_what_it_is_given(helper: CapturedFunction) -> bool:
     return any(place is not None for place in changed) or any(map(_changes_what_it_is_given, helper.helpers.values()))
 
 
+def _takes_elements(helper: CapturedFunction) -> bool:
+    """Whether a function without tables, or one that it calls, reads elements of something."""
+    return any(isinstance(node, ast.Subscript) for node in ast.walk(helper.node)) or any(
+        map(_takes_elements, helper.helpers.values())
+    )
+
+
 @dataclass(frozen=True)
 class _Written:
-    """What a transaction may have written so far: the first change of a container, and whether any single value."""
+    """What a transaction may have written so far: the first change of a container, and whether any single value.
+
+    `there` are entries that maps are known to have.
+    """
 
     container: ast.AST | None = None
     single: bool = False
+    there: frozenset[Entry] = frozenset()
+
+    def knowing(self, more: frozenset[Entry]) -> _Written:
+        """Where more is known to be there."""
+        return replace(self, there=self.there | more)
+
+    def assigning(self, node: ast.AST) -> _Written:
+        """After the names that a node assigns: what they meant before is not known of what they mean now."""
+        names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+        return replace(self, there=without(self.there, names)) if names else self
 
 
 def _either(one: _Written | None, other: _Written | None) -> _Written | None:
     """After one of two ways, of which None leads nowhere."""
     if one is None or other is None:
         return other if one is None else one
-    return _Written(one.container or other.container, one.single or other.single)
+    return _Written(one.container or other.container, one.single or other.single, one.there & other.there)
