@@ -61,6 +61,7 @@ class Runnable(Summarised):
         keys: known from the event alone
         scheme="chains": an operation chain for each row, chains side by side, nothing is waited for
           chains="skiplist": made as the paper does, not by sorting
+          sharing="nothing", unless said: each thread runs the chains of its own rows
         scheme="mvlk": a version of 16 bytes for each row that a transaction writes, held until the batch is over
         scheme="speculative": on versions of rows, before it is known that what it reads is final; again where it was not
         """

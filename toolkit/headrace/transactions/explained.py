@@ -68,7 +68,12 @@ def _versions(bound: Bound) -> str:
 
 def _execution(bound: Bound) -> str:
     if bound.operations is not None:
-        made = 'chains="skiplist": made as the paper does, not by sorting'
-        return f'scheme="chains": an operation chain for each row, chains side by side, nothing is waited for\n  {made}'
+        return "\n  ".join((
+            'scheme="chains": an operation chain for each row, chains side by side, nothing is waited for',
+            'chains="skiplist": made as the paper does, not by sorting',
+            'sharing="nothing", unless said: each thread runs the chains of its own rows',
+        ))  # fmt: skip
     why = next((split.reason for split in bound.splits if split.reason), "")
-    return f'scheme="chains": whole transactions, each as soon as those before it on its rows are done, since {why}'
+    shared = 'sharing="everything", unless said: a thread without work takes what another one has found ready'
+    whole = "whole transactions, each as soon as those before it on its rows are done"
+    return f'scheme="chains": {whole}, since {why}\n  {shared}'

@@ -323,7 +323,7 @@ if ({emitted}) > 1:
 
 
 def generate(bound: Bound, emits: Sequence[str], value_columns: Sequence[str], family: str) -> str:
-    """Write the program's part of the module: what `build.assemble` takes.
+    """Write the program's part of the module: what `build.Built` takes.
 
     Parameters
     ----------
