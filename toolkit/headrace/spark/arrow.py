@@ -106,7 +106,9 @@ class translated_spark_errors:
         from py4j.protocol import Py4JError, Py4JNetworkError
         from pyspark.errors import PySparkException
 
-        if isinstance(error, (Py4JNetworkError, ConnectionError, EOFError)):
+        # A call that was under way when the virtual machine died is said to have failed, without what Java says of a failure.
+        is_cut_off = type(error) is Py4JError and "Trace:" not in str(error)
+        if is_cut_off or isinstance(error, (Py4JNetworkError, ConnectionError, EOFError)):
             raise connection_ended(self.name) from error
         if isinstance(error, (Py4JError, PySparkException)):
             java = getattr(error, "java_exception", None)
