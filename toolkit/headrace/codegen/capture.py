@@ -421,8 +421,9 @@ def _resolve(
     elif isinstance(value, types.ModuleType):
         if value not in _MODULES:
             raise captured.error(
-                f"{name!r} is the module {value.__name__}: only math, numpy and random can be compiled; "
-                f"import the function or number itself, as in from {value.__name__} import ...",
+                f"{name!r} is the module {value.__name__}: of modules only math, numpy and random can be compiled; do what"
+                f" needs it before, in a column (Spark, pandas and Arrow can), or import from it by name a number, or a function"
+                f" that can be compiled",
                 node,
             )
         captured.constants[name] = _expression(_MODULES[value])

@@ -183,9 +183,9 @@ def translated_errors(name: str) -> Iterator[None]:
             raise InputError(f"{display_name(name)}: there is no such file; check the path") from error
         if isinstance(error, PermissionError):
             raise InputError(f"{display_name(name)} may not be read by this user; check its permissions") from error
-        raise InputError(
-            f"{display_name(name)} cannot be read: {first_line(error)}; check the file or write it again"
-        ) from error
+        is_file = not _UNNAMED.fullmatch(name)
+        fix = "check the file or write it again" if is_file else "what gives its rows has failed, by the error before this one"
+        raise InputError(f"{display_name(name)} cannot be read: {first_line(error)}; {fix}") from error
 
 
 def open_input(
