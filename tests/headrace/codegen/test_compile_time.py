@@ -5,6 +5,8 @@ Errors      Each case, with a part of its text. Expected lines are found by a co
 
 from __future__ import annotations
 
+import math
+
 import numba
 import pytest
 
@@ -43,10 +45,23 @@ def wrong_method(state, t):
     state.chars = t.chars.bit_count_of_them()  # here
 
 
+def wrong_math(state, t):
+    state.chars = math.comb(t.chars, 2)  # here
+
+
+def wrong_none(state, t):
+    most = None
+    if t.chars > 3:
+        most = t.chars
+    state.chars = most  # here
+
+
 @needs_compiler
 @pytest.mark.parametrize(
     ("function", "text"),
     [
+        (wrong_math, "there is no compiled math.comb"),
+        (wrong_none, "None \\(on some path\\) is given where int64 is declared; give it a value of that kind on every path"),
         (wrong_float_to_int, "a float64 is given where int64 is declared"),
         (wrong_bool, "where bool is declared"),
         (wrong_method, "bit_count_of_them"),

@@ -12,6 +12,7 @@ import time
 import pytest
 
 from headrace.codegen.functions import explain_failure
+from headrace.reference.containers import KeyOrderedMap
 from support.small_kernel import (
     BINDINGS,
     ROWS,
@@ -181,3 +182,16 @@ def test_example_short_loops_are_not_polled():
 
     assert "load_acquire" not in special(short).source
     assert special(endless_for).source.count("load_acquire(stop, 0)") == 1
+
+
+def grows(state):
+    for key, n in state.counts.items():
+        state.counts[key + n] = 0
+
+
+def test_example_a_failure_within_pythons_library_is_at_the_users_line():
+    counts = KeyOrderedMap()
+    counts[1] = 1
+    error = explain_failure(grows, ("state",), {"state": {"counts": counts}})
+    assert (error.function, error.line) == ("grows", grows.__code__.co_firstlineno + 1)
+    assert "changed during iteration" in error.args[0]

@@ -11,12 +11,13 @@ Cannot see  what threads do to each other: tests/headrace/elastic/test_container
 from __future__ import annotations
 
 import ast
+import random
 
 import pytest
 
 from headrace.errors import FunctionError
 from support.drawn_programs import Programs, made
-from support.kept_values import agree
+from support.kept_values import Compiled, agree, drawn_tuple
 
 # -- written down
 
@@ -74,6 +75,45 @@ def top_three(state, t, emit):
     emit(len(words), min(t.w, t.v, "m"), state.xs, words, state.ms)
 
 
+def count_up(state, by=1):
+    state.n = (state.n + by) % 4
+    state.last = "h" if state.n % 2 else ""
+    return state.n
+
+
+def other_word(state):
+    state.last = "b" if state.last > "a" else "cart"
+    return state.last
+
+
+def changed_meanwhile(state, t, emit):
+    """What a place or a side of a comparison is said by, a call on the right changes."""
+    state.mi[state.n] = t.i
+    state.mi[state.n] += count_up(state)
+    state.a[state.n] += count_up(state)
+    state.ma[state.last][state.n % 3] += count_up(state, 2)
+    state.mr[state.n].n += count_up(state)
+    state.mr[count_up(state)].n -= count_up(state, 3)
+    state.xs.append(state.n)
+    if len(state.xs) > 4:
+        state.xs[state.n] += count_up(state)
+        state.xs.pop(0)
+    orders = (state.last > other_word(state)) + 2 * (state.last <= other_word(state)) + 4 * (state.last >= other_word(state))
+    emit(orders + 8 * (state.last < other_word(state)), state.last, state.xs, state.ws, state.ms)
+
+
+NAMES = ("a", "cart", "zebra crossing")
+
+
+def chosen_words(state, t, emit):
+    state.last = t.w or t.v or "none"
+    state.ws.append(t.w and t.v)
+    if len(state.ws) > 3:
+        state.ws.pop(0)
+    state.n = len(state.last and NAMES[t.i % 3]) + len(NAMES[-1 - t.i % 2])
+    emit(state.n, t.v or NAMES[t.j % 3], state.xs, state.ws, state.ms)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("function", [pytest.param(cart, marks=pytest.mark.campaign), nested])
 def test_compiled_equals_plain(function):
@@ -83,10 +123,24 @@ def test_compiled_equals_plain(function):
 
 @pytest.mark.slow
 @pytest.mark.interpreted
-@pytest.mark.parametrize("function", [cart, nested, top_three])
+@pytest.mark.parametrize("function", [cart, nested, top_three, changed_meanwhile, chosen_words])
 def test_interpreted_equals_plain(function):
     for seed in range(20):
         assert agree(function, seed) is None
+
+
+def sums(state, t, emit):
+    state.xs.append(2**62)
+    state.n = sum(state.xs)
+
+
+@pytest.mark.interpreted
+def test_a_sum_that_leaves_its_range_is_an_error_where_integers_must_fit():
+    compiled = Compiled(sums, debug=True)
+    row = drawn_tuple(random.Random(1))
+    compiled(row)
+    with pytest.raises(OverflowError, match="leaves the range of int64"):
+        compiled(row)
 
 
 def grows_in_its_loop(state, t, emit):

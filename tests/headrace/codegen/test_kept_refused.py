@@ -64,7 +64,15 @@ def two_kinds(state, t, emit):
 
 
 def text_or(state, t, emit):
-    state.last = t.w or "none"  # here
+    state.n = t.i or t.w  # here
+
+
+def popped_or(state, t, emit):
+    state.last = state.ws.pop() or "none"  # here
+
+
+def longest_by_key(state, t, emit):
+    state.last = max(t.w, t.v, key=len)  # here
 
 
 def wrong_element(state, t, emit):
@@ -161,7 +169,9 @@ REFUSED = [
     (number_as_text, "t.i is a number, and the field is a string"),
     (compares_kinds, "a string and a number are compared, and never equal"),
     (two_kinds, "'x' is a string here and a number elsewhere: use two names"),
-    (text_or, "t.w is a string, in t.w or 'none': write a condition, as in a if a else b"),
+    (text_or, "t.w is a string, in t.i or t.w: write a condition, as in a if a else b"),
+    (popped_or, r"state.ws.pop\(\) or 'none': give state.ws.pop\(\) a name in a statement before"),
+    (longest_by_key, r"max\(t.w, t.v, key=len\): key= cannot be compiled; write if and else"),
     (wrong_element, r"t.w is a string: state.xs.append\(...\) takes a number"),
     (wrong_key, r"t.i is a number: state.ms\[...\] takes a string"),
     (get_without_default, "takes 2 arguments here, and 1 are given: without a default there may be no value"),

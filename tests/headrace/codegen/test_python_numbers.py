@@ -10,6 +10,7 @@ Cannot see  the last digit of what `math` computes on another machine
 import itertools
 import linecache
 import math
+import random
 import re
 import warnings
 
@@ -151,10 +152,12 @@ def test_example_what_is_chosen_of_32_bits_has_the_negative_of_64():
 
 TWO = [
     *("a + b", "a - b", "a * b", "a / b", "a // b", "a % b", "a ** b", "a << b", "a >> b", "a & b", "a < b", "a == b"),
+    *("math.isclose(a, b)", "math.isclose(a, b, abs_tol=b)", "a == a and a in (1, b)", "b == b and b in (0.5, a, 3)"),
     *("min(a, b)", "divmod(a, b)", "math.pow(a, b)", "math.gcd(a, b)", "math.ldexp(a, b)", "math.atan2(a, b)"),
 ]
 ONE = [
     *("-a", "~a", "abs(a)", "int(a)", "round(a)", "math.floor(a)", "math.ceil(a)", "math.trunc(a)", "np.int64(a)"),
+    *("float(a)", "np.float64(a)", "round(a, 2)", "round(a, -1)", "round(a, ndigits=0)", "math.isclose(a, 1, rel_tol=0.5)"),
     *("np.int32(a)", "np.uint8(a)", "a ** 2", "a ** -1", "2 ** a", "a // 2", "a // -1", "a % 2", "a << 1", "a >> 1"),
     *(f"math.{n}(a)" for n in ("sqrt", "log", "log2", "log1p", "exp", "sin", "asin", "cosh", "atanh", "lgamma")),
 ]
@@ -217,6 +220,34 @@ def test_property_what_is_not_in_the_table_is_as_in_python(debug):
     assert compared > 1_000
 
 
+HALVES = [0.125, 0.375, 0.145, 1.005, 1.115, 2.675, 0.285, -2.5, 25.0, 35.0, 1e-7, 123456.789, 5e15 + 1, 1e22]
+
+
+def test_example_numbers_are_rounded_at_the_digit_that_their_exact_value_says():
+    kernel, whole = compiled({
+        function_of("round(a, b)", "a, b"): (("a", "b"), {"a": "a", "b": "b"}, ("a", "b")) for _ in range(2)
+    })  # fmt: skip
+    draw = random.Random(5)
+    numbers = [*HALVES, *(draw.randrange(10**7) / 10**draw.randrange(6) for _ in range(300))]
+    numbers += [(draw.randrange(10**6) + 0.5) / 10 ** draw.randrange(6) for _ in range(300)]
+    for number, digits in itertools.product(numbers, range(-4, 7)):
+        assert repr(float(kernel(number, digits))) == repr(round(number, digits)), (number, digits)
+    for number, digits in itertools.product([5, 15, -25, 449, 450, -550, 2**63 - 1, 5 * 10**18], (1, -1, -2, -3, -18, -19, -20)):
+        expected = round(number, digits)
+        assert called(whole, [number, digits]) == (expected if abs(expected) < 2**63 else OverflowError), (number, digits)
+
+
+def test_example_a_bool_is_a_number():
+    expressions = ["float(a)", "round(a, 1)", "a in (1, 2.5)", "math.isclose(a, 1)"]
+    bound = ("a",), {"a": "a"}, ("a",)
+    for kernel, expression in zip(compiled({function_of(e, "a"): bound for e in expressions}), expressions, strict=True):
+        for value in (True, False):
+            assert kernel(np.bool_(value)) == eval(expression, {"a": value, "math": math}), expression
+    written = [*("inf", "-inf", "1e3"), "nan"]
+    for kernel, text in zip(compiled({function_of(f"a + float('{t}')", "a"): bound for t in written}), written, strict=True):
+        assert repr(float(kernel(1))) == repr(1 + float(text))
+
+
 # -- refused where it is written
 
 
@@ -228,6 +259,7 @@ def test_property_what_is_not_in_the_table_is_as_in_python(debug):
         ("    while t.i > 3:\n        y = 1\n        break\n    return y", "'y' may have no value here"),
         ("    y += 1\n    return y", "'y' may have no value here"),
         ("    return t.i is t.j", "numbers have no identity"),
+        ("    x, *y = t.i, t.j, 1\n    return x", "*y takes what is left: name each value"),
         ("    return t.i + 2 ** 64", "does not fit in 64 bits"),
         ("    return t.i + 2 ** 10 ** 9", "does not fit in 64 bits"),
         ("    return t.i + 9223372036854775808", "does not fit in 64 bits"),
@@ -236,7 +268,7 @@ def test_property_what_is_not_in_the_table_is_as_in_python(debug):
 def test_example_what_has_no_meaning_is_refused_with_its_line(body, text):
     with pytest.raises(FunctionError, match=re.escape(text)) as caught:
         compiled({_defined(body): (("t",), {"t": {"i": "i", "j": "j"}}, ("i", "j"))})
-    assert caught.value.line == len(body.splitlines()) + 1 - ("+=" in body)
+    assert caught.value.line == len(body.splitlines()) + 1 - ("+=" in body or "*y" in body)
 
 
 @pytest.mark.parametrize(
@@ -247,6 +279,8 @@ def test_example_what_has_no_meaning_is_refused_with_its_line(body, text):
         "    for y in range(3):\n        pass\n    return y",
         "    while True:\n        y = t.i\n        if y > 0:\n            break\n    return y",
         "    for i in (1, 2):\n        if i > t.i:\n            continue\n        z = i\n    return sum([i * i for i in (1, 2)])",
+        "    s = 0.0\n    for x in (t.i, 2.5, t.i > 1):\n        s += x\n    return s",
+        "    s = 0\n    for x in [t.i, 7]:\n        for y in [1, 2]:\n            s += x * y\n    return s",
         "    return -9223372036854775808 + 2 ** 63 - 1 + t.i",
     ],
 )

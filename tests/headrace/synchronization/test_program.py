@@ -258,3 +258,25 @@ def test_example_what_a_helper_leaves_out_is_null():
     found = program.over({"value": pa.table({"ts": [1, 2, 3], "x": [1, 7, 9]})}).to_arrow(threads=1)
     assert found["kind"].to_pylist() == ["small", "large", "seven", "large"]
     assert found["x"].to_pylist() == [None, None, 7, None]
+
+
+def tell_far(state, e, emit, least=5):
+    state.sum += e.x
+    if state.sum > least:
+        emit(x=state.sum)
+
+
+def keep(state, e, emit):
+    state.sum += 1
+
+
+@pytest.mark.interpreted
+def test_example_what_emits_is_found_beside_a_constant():
+    """The last parameter is one with a default: emit is the third one, and what it leaves out is null."""
+    program = hr.program(
+        tags={"value": {"x": "int64"}, "one": {}}, depends=[("value", "value"), ("value", "one")], state={"sum": "int64"},
+        emits={"kind": "string", "x": "int64"}, update={"value": tell_far, "one": keep},
+    )  # fmt: skip
+    inputs = {"value": pa.table({"ts": [1, 2, 3], "x": [1, 7, 9]}), "one": pa.table({"ts": [2]})}
+    found = program.over(inputs).to_arrow(threads=1)
+    assert found["x"].to_pylist() == [8, 18] and found["kind"].to_pylist() == [None, None]

@@ -40,6 +40,8 @@ def _describe(type_: types.Type) -> str:
 
 def _refuse(value: object, declared: str, hint: str = "") -> str:
     what = _describe(value) if isinstance(value, types.Type) else repr(value)
+    if value is None or isinstance(value, types.NoneType | types.Optional):
+        hint = "; give it a value of that kind on every path"
     return f"{what} is given where {declared} is declared{hint}"
 
 

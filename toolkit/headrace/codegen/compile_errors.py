@@ -57,6 +57,11 @@ def _text_of(error: BaseException) -> str:
     rejected = re.findall(r"raised a specific error:\s*\w+: (.*)", text)
     if rejected:
         return rejected[-1].strip()
+    if "NRT required" in text:
+        return "makes a list, set or array of its own, which it cannot here: write a loop, or min(a, b) and max(a, b) for sorted"
+    attribute = re.search(r"Unknown attribute '(\w+)' of type Module\(<module '(\w+)'", text)
+    if attribute:
+        return f"there is no compiled {attribute[2]}.{attribute[1]}"
     call = re.search(r"No implementation of function .*\n\s*\n? *>>> (.*)", text)
     if call:
         return f"there is no compiled {call[1]}"

@@ -14,6 +14,7 @@ from headrace.errors import FunctionError
 
 NOT_IN_PYTHON = "failed when compiled with"
 """How the message begins where plain Python does not fail."""
+_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STEPS_TO_EXPLAIN = 1_000_000
 """Lines a failed function may run in the interpreter before we stop looking for the reason."""
@@ -184,8 +185,9 @@ def _explained(error: Exception, function: Callable, offending: dict[str, object
     code = function.__code__
     name, file, line = code.co_name, code.co_filename, code.co_firstlineno
     for frame in traceback.extract_tb(error.__traceback__):
-        # The innermost line of the user's, not of NumPy or of this package: the function itself may be one of `apps`.
-        is_ours = frame.filename.startswith(_PACKAGE) and frame.filename != code.co_filename
-        if not is_ours and "site-packages" not in frame.filename and frame.lineno:
+        # The innermost line of the user's, not of Python's library, NumPy or this package: the function itself may be one of
+        # `apps`.
+        is_other = frame.filename.startswith((_PACKAGE, _LIBRARY, "<frozen ")) or "site-packages" in frame.filename
+        if frame.lineno and (not is_other or frame.filename == code.co_filename):
             name, file, line = frame.name, frame.filename, frame.lineno
     return FunctionError(f"{type(error).__name__}: {error}", name, file, line, offending)

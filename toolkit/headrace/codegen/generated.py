@@ -10,8 +10,8 @@ from headrace.codegen.capture import CapturedFunction
 
 _MAY_RAISE = re.compile(
     r"[/%]|\*\*|\bmath\.|\bnp\.(?!int64\(|float64\()|\braise\b|\bwhile\b|\bfor\b|@compiled_user_bounded"
-    r"|\bkept_(?!float|bits|key_bits|less|lesser|greater|count|has|find|or|entry|sum|discard)\w"
-    r"|\bchecked_(?!int64|float64|float32|bool|truth|negative|magnitude|invert)"
+    r"|\bkept_(?!float|bits|key_bits|less|lesser|greater|follows|count|has|find|or|entry|sum|discard)\w"
+    r"|\bchecked_(?!int64|float\b|float64|float32|among|alike|bool|truth|negative|magnitude|invert)"
 )
 
 

@@ -222,7 +222,7 @@ class Inference:
 
     def _of_BoolOp(self, node: ast.BoolOp) -> Static:
         kinds = list(map(self.of, node.values))
-        return None if None in kinds else "number"
+        return None if None in kinds else "string" if set(kinds) == {"string"} else "number"
 
     def _same(self, one: ast.expr, other: ast.expr, node: ast.AST) -> Static:
         kinds = self.of(one), self.of(other)

@@ -20,14 +20,14 @@ _NOTHING = {"string": "", "bool": False, "float64": 0.0, "float32": 0.0}
 
 def fields_left_out(functions: Iterable[CapturedFunction], emits: Mapping[str, Kind]) -> tuple[str, ...]:
     """Return the fields that some emission does not give."""
-    calls = (call for function in functions for call in _all_emissions(function, frozenset(function.parameters[-1:])))
+    calls = (call for function in functions for call in _all_emissions(function, _emit_of(function)))
     absent = {name for call in calls for name in _absent(call, emits)}
     return tuple(name for name in emits if name in absent)
 
 
 def emits_nothing(function: CapturedFunction) -> bool:
     """Whether neither an update nor a helper of it has an emission."""
-    return next(_all_emissions(function, frozenset(function.parameters[-1:])), None) is None
+    return next(_all_emissions(function, _emit_of(function)), None) is None
 
 
 def flag_of(name: str) -> str:
@@ -48,9 +48,9 @@ def completed(
     optional : iterable of str
         The fields of `fields_left_out`.
     names : set of str, optional
-        What it calls ``emit``; an update its last parameter.
+        What it calls ``emit``; an update its third parameter.
     """
-    names = frozenset(function.parameters[-1:]) if names is None else names
+    names = _emit_of(function) if names is None else names
     helpers = {name: completed(helper, emits, optional, own) for name, helper, own in _helpers(function, names)}
     function = dataclasses.replace(
         function, node=copy.deepcopy(function.node), helpers={**function.helpers, **helpers}
@@ -63,6 +63,11 @@ def completed(
             call.keywords.append(ast.copy_location(ast.keyword(name, ast.Constant(value)), call))
         ast.fix_missing_locations(call)
     return function
+
+
+def _emit_of(update: CapturedFunction) -> frozenset[str]:
+    """What an update has ``emit`` as: its third parameter, if it has one; those with defaults are constants."""
+    return frozenset([name for name in update.parameters if name not in update.defaults][2:3])
 
 
 def _emissions(function: CapturedFunction, names: frozenset[str]) -> Iterator[ast.Call]:

@@ -9,6 +9,7 @@ from headrace.codegen.containers.calls import Calls
 from headrace.codegen.containers.places import NO_END, Place
 from headrace.codegen.inference import TEXTS, is_container, said
 from headrace.codegen.kinds import Array, ListOf, MapOf, Record, SetOf
+from headrace.codegen.trees import copied
 
 
 class Assignment(Calls):
@@ -166,6 +167,11 @@ class Assignment(Calls):
         if isinstance(target, ast.Name | ast.Attribute) and is_container(self.inference.of(target)):
             raise self._error(f"{ast.unparse(node)}: use append, extend, add or update", node)
         self._refuse_operation(target, [target, node.value])
+        found_first: list[ast.stmt] = []
+        may_move = any(self._may_move(inner) for inner in ast.walk(node.value))
+        if may_move:
+            # The place is asked for twice, and its key is found once: as in state.xs[state.n] += f(state).
+            target, found_first = self._with_keys_found(target)
         if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Subscript | ast.Name):
             if not isinstance(self.inference.of(target.value), Record):
                 return None
@@ -206,20 +212,36 @@ class Assignment(Calls):
             self._statement(f"{here} = {at}", node),
             self._statement(f"{now} = {self._value(kind, f'{array}[{here}]')}", node),
         ]
-        if not any(self._may_move(inner) for inner in ast.walk(node.value)):
+        if not may_move:
             return [*load, self._statement(f"{array}[{here}] = {result}", node)]
         # The container may change, as in d[k] += d.pop(j): the place is asked for again.
-        if any(self._changes(inner) for inner in ast.walk(target)):
-            raise self._error(f"{ast.unparse(node)}: give {ast.unparse(target)} its key by a name", node)
         word = self._temporary("value")
         if place is not None and isinstance(place.kind, MapOf):
             at = self._kept("made", self._own(place), key, 1)
         return [
+            *found_first,
             *load,
             self._statement(f"{word} = {result}", node),
             self._statement(f"{here} = {at}", node),
             self._statement(f"{array}[{here}] = {word}", node),
         ]
+
+    def _with_keys_found(self, target: ast.expr) -> tuple[ast.expr, list[ast.stmt]]:
+        """Write names in place of the keys and indices of a target; the statements that give them their values."""
+        if isinstance(target, ast.Attribute):
+            owner, before = self._with_keys_found(target.value)
+            return ast.copy_location(ast.Attribute(owner, target.attr, target.ctx), target), before
+        if not isinstance(target, ast.Subscript) or isinstance(target.slice, ast.Slice):
+            return target, []
+        owner, before = self._with_keys_found(target.value)
+        key = target.slice
+        if not isinstance(key, ast.Constant):
+            name = self._temporary("key")
+            self.names[name] = name
+            self.inference.names[name] = self.inference.of(key)
+            before.append(ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], self.visit(copied(key))), target))
+            key = ast.copy_location(ast.Name(name, ast.Load()), key)
+        return ast.copy_location(ast.Subscript(owner, key, target.ctx), target), before
 
     def _may_move(self, node: ast.AST) -> bool:
         """Whether it is a call, or what is read of a map of arrays or records, which makes one where the key is new."""

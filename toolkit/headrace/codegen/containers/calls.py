@@ -58,6 +58,8 @@ class Calls(Expressions):
         if name in ("min", "max") and len(node.args) > 1 and self.inference.of(node) == "string":
             for argument in node.args:
                 self._expect("string", argument, ast.unparse(node))
+            if node.keywords:
+                raise self._error(f"{ast.unparse(node)}: {node.keywords[0].arg}= cannot be compiled; write if and else", node)
             assert self.plan.texts is not None
             text = ast.unparse(self.visit(node.args[0]))
             for argument in node.args[1:]:
@@ -100,7 +102,8 @@ class Calls(Expressions):
         if name == "sum":
             if static_of(kind) == "string":
                 raise self._error(f"{ast.unparse(node)}: strings cannot be put together here; {TEXT_WORK}", node)
-            return self._text(self._kept("float_sum" if is_float(kind) else "sum", span), node)
+            call = "float_sum" if is_float(kind) else "exact_sum" if self.plan.debug else "sum"
+            return self._text(self._kept(call, span), node)
         word = self._kept("extreme", span, 1 if name == "max" else -1, self._order(kind))
         return self._text(self._value(kind, word), node)
 

@@ -11,10 +11,11 @@ from headrace.codegen.bindings import Membership
 from headrace.codegen.containers.places import NO_END, Places, is_float
 from headrace.codegen.inference import NUMBERS, TEXT_WORK, TEXTS, is_container, said, static_of
 from headrace.codegen.kinds import Array, ListOf, MapOf, Record, SetOf, width_of
+from headrace.codegen.python_numbers import tuples
 from headrace.codegen.trees import copied
 from headrace.names import instead
 
-_COMPARED = {ast.Lt: "{a}, {b}", ast.Gt: "{b}, {a}", ast.LtE: "{b}, {a}", ast.GtE: "{a}, {b}"}
+_COMPARED = {ast.Lt: "less", ast.Gt: "follows", ast.LtE: "follows", ast.GtE: "less"}
 _NEGATED = (ast.LtE, ast.GtE)
 
 
@@ -108,11 +109,24 @@ class Expressions(Places):
                 raise self._error(f"{ast.unparse(node)}: {ast.unparse(part)} is a {NUMBERS}; write a loop", node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        if self.inference.of(node) == "string":
+            return self._chosen_string(node)
         for part in node.values:
             self._refuse(part, f"{ast.unparse(node)}: write a condition, as in a if a else b")
         result = self.generic_visit(node)
         assert isinstance(result, ast.expr)
         return result
+
+    def _chosen_string(self, node: ast.BoolOp) -> ast.expr:
+        """``a or b`` of strings: the first one that is not empty; ``a and b``: that is."""
+        *firsts, chosen = [self.visit(copied(value)) for value in node.values]
+        for value, first in zip(reversed(node.values[:-1]), reversed(firsts), strict=True):
+            if any(self._changes(inner) for inner in ast.walk(value)):  # it is written twice
+                raise self._error(f"{ast.unparse(node)}: give {ast.unparse(value)} a name in a statement before", node)
+            test = self._condition(copied(value))
+            body, orelse = (chosen, first) if isinstance(node.op, ast.And) else (first, chosen)
+            chosen = ast.copy_location(ast.IfExp(test, body, orelse), node)
+        return chosen
 
     def visit_comprehension(self, node: ast.comprehension) -> ast.comprehension:
         static = self.inference.of(node.iter)
@@ -136,7 +150,8 @@ class Expressions(Places):
         if static == "string":
             raise self._error(f"{ast.unparse(node)}: a part of a string; {TEXT_WORK}", node)
         if not is_container(static):
-            if isinstance(static, tuple) and not isinstance(node.slice, ast.Constant | ast.UnaryOp):
+            is_mixed = isinstance(static, tuple) and len(set(static)) > 1
+            if is_mixed and not isinstance(node.slice, ast.Constant | ast.UnaryOp):
                 raise self._error(f"{ast.unparse(node)}: give a number, as in {ast.unparse(node.value)}[0]", node)
             self._refuse(node.slice, f"{ast.unparse(node)}: it cannot be an index")
             return None
@@ -233,8 +248,8 @@ class Expressions(Places):
             return ast.copy_location(ast.Compare(self.visit(left), [op], [self.visit(right)]), node)
         assert self.plan.texts is not None
         a, b = (ast.unparse(self.visit(side)) for side in (left, right))
-        less = self._kept("less", self.plan.texts.order, _COMPARED[type(op)].format(a=a, b=b))
-        return self._text(f"not {less}" if isinstance(op, _NEGATED) else less, node)
+        text = self._kept(_COMPARED[type(op)], self.plan.texts.order, a, b)
+        return self._text(f"not {text}" if isinstance(op, _NEGATED) else text, node)
 
     def _is_among(self, left: ast.expr, asked: Membership, node: ast.Compare) -> ast.expr:
         """Ask a parameter that is nothing else whether a name is in it, or a name and a key."""
@@ -260,7 +275,7 @@ class Expressions(Places):
             for part in right.elts:
                 self._expect(self.inference.of(left), part, ast.unparse(node))
             parts = ast.Tuple([self.visit(part) for part in right.elts], ast.Load())
-            return ast.copy_location(ast.Compare(self.visit(left), [ast.In()], [parts]), node)
+            return self._among(self.inference.of(left), self.visit(left), parts, node)
         view = None
         owner = right
         if self.inference.is_view(right):
@@ -272,7 +287,7 @@ class Expressions(Places):
             return ast.copy_location(ast.Compare(self.visit(left), [ast.In()], [self.visit(right)]), node)
         if not is_container(static):
             self._refuse(left, ast.unparse(node))
-            return ast.copy_location(ast.Compare(self.visit(left), [ast.In()], [self.visit(right)]), node)
+            return self._among("number", self.visit(left), self.visit(right), node)
         if view in ("items", "values"):
             raise self._error(f"{ast.unparse(node)}: only keys can be looked up; write a loop", node)
         place = self._need(owner)
@@ -287,6 +302,12 @@ class Expressions(Places):
         else:
             call = self._kept("find", self._seen(place), word, floats)
         return self._text(f"{call} >= 0", node)
+
+    def _among(self, static: Any, left: ast.expr, right: ast.expr, node: ast.AST) -> ast.expr:
+        """``left in right``, both rewritten, where the right side is no container of the state."""
+        if static == "number" and isinstance(right, ast.Tuple):
+            return self._number_call(tuples.checked_among, [left, right], node)
+        return ast.copy_location(ast.Compare(left, [ast.In()], [right]), node)
 
     def _emitted(self, kind: Any, node: ast.expr, where: str) -> ast.expr | None:
         """A container as a value of a result; None if the field is a single value, which is checked to be of its kind."""

@@ -12,6 +12,7 @@ may be left out.
 
 import numpy as np
 
+from headrace.codegen.python_numbers.values import LEAST, MOST, TOO_LARGE
 from headrace.kernel import kernel
 from headrace.memory.arena import COUNT, HEAD, STATE, release
 from headrace.memory.lists_kernel import (
@@ -54,6 +55,12 @@ def kept_key_bits(value):
 @kernel
 def kept_less(prefixes, addresses, lengths, a, b):
     return text_less(prefixes, addresses, lengths, a, b)
+
+
+@kernel
+def kept_follows(prefixes, addresses, lengths, a, b):
+    """a > b: the arguments of a call are found in the order in which a comparison finds its sides."""
+    return text_less(prefixes, addresses, lengths, b, a)
 
 
 @kernel
@@ -372,6 +379,18 @@ def kept_sum(words, first, step, count):
     total = np.int64(0)
     for i in range(count):
         total += words[first + i * step]
+    return total
+
+
+@kernel
+def kept_exact_sum(words, first, step, count):
+    """The same where an integer must not wrap around; what leaves the range on the way is refused, too."""
+    total = np.int64(0)
+    for i in range(count):
+        word = words[first + i * step]
+        if (word > 0 and total > MOST - word) or (word < 0 and total < LEAST - word):
+            raise OverflowError(TOO_LARGE)
+        total += word
     return total
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -71,6 +72,9 @@ class Places(ast.NodeTransformer):
         raise NotImplementedError
 
     def _checked(self, kind: str, value: ast.expr) -> ast.expr:
+        raise NotImplementedError
+
+    def _number_call(self, function: Callable, arguments: list[ast.expr], node: ast.AST) -> ast.expr:
         raise NotImplementedError
 
     def _targets(self, targets: list[ast.expr]) -> tuple[list[ast.expr], list[ast.stmt]]:

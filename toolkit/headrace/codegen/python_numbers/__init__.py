@@ -11,13 +11,15 @@ NumPy's numbers alike.
 
 ===============  ==================================================================
 ``values``       whether a number fits, and what is said where it does not
-``conversions``  to integers
+``conversions``  to integers, and `float`
+``rounding``     ``round(x, n)``, `math.isclose`
 ``powers``       ``**``
 ``shifts``       ``<<`` and ``>>``
 ``quotients``    ``//`` and `divmod`
 ``signs``        ``-x``, ``abs(x)`` and ``~x``
 ``sums``         ``+ - *``, where they must fit
 ``functions``    those of `math`
+``tuples``       ``x in (a, b)``, ``for x in (a, b)``
 ``pairs``        what a call with two numbers calls instead
 ===============  ==================================================================
 """

@@ -1,4 +1,4 @@
-"""Conversions to integers."""
+"""Conversions of one number: to integers, and `float`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
+from headrace.codegen.python_numbers.rounding import checked_float
 from headrace.codegen.python_numbers.values import (
     INFINITE,
     LEAST,
@@ -96,5 +97,7 @@ CONVERSIONS: dict[str, Callable] = {
     "np.uint16": checked_uint16,
     "np.uint32": checked_uint32,
     "np.uint64": checked_uint64,
+    "float": checked_float,
+    "np.float64": checked_float,
 }
 """What a function calls with one number -> what it calls instead."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from headrace.codegen.python_numbers.functions import checked_gcd, checked_ldexp, checked_math_pow
 from headrace.codegen.python_numbers.powers import checked_power
 from headrace.codegen.python_numbers.quotients import checked_quotient_and_rest
+from headrace.codegen.python_numbers.rounding import checked_round_to
 
 PAIRS: dict[str, Callable] = {
     "pow": checked_power,
@@ -14,6 +15,7 @@ PAIRS: dict[str, Callable] = {
     "math.pow": checked_math_pow,
     "math.ldexp": checked_ldexp,
     "math.gcd": checked_gcd,
+    "round": checked_round_to,
 }
 """Calls with two numbers."""
 

@@ -12,7 +12,7 @@ from headrace.codegen.inference import is_container, said
 from headrace.codegen.kinds import Record
 from headrace.codegen.rewriting.fields import Fields
 from headrace.codegen.rewriting.lines import placed_at
-from headrace.codegen.rewriting.numbers import may_be_narrow
+from headrace.codegen.rewriting.numbers import literal, may_be_narrow
 from headrace.codegen.trees import copied
 from headrace.codegen.trees import statements as from_text
 from headrace.names import instead
@@ -45,12 +45,25 @@ class Calls(Fields):
         if stored is not None and isinstance(node.func, ast.Name) and self._means(node.func.id, "len"):
             self.written.reads.setdefault(stored.role, set())
             return self._text(stored.count, node)
+        written = self._written_float(node)
+        if written is not None:
+            return written
         kept = self._kept_call(node)
         if kept is not None:
             return kept
         is_narrow = len(node.args) == 1 and may_be_narrow(node.args[0])
         self.generic_visit(node)
         return self._checked_call(node, is_narrow) or node
+
+    def _written_float(self, node: ast.Call) -> ast.expr | None:
+        """The number that ``float("inf")`` and the like are; None for any other call."""
+        text = node.args[0].value if len(node.args) == 1 and isinstance(node.args[0], ast.Constant) else None
+        if not (isinstance(text, str) and isinstance(node.func, ast.Name) and self._means(node.func.id, "float")):
+            return None
+        try:
+            return self._text(literal(float(text)), node)
+        except ValueError:
+            return None  # refused like any other string
 
     def _means(self, name: str, builtin: str) -> bool:
         """Whether a name, as captured, is this builtin."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from headrace.codegen.bindings import Binding, ContainerBinding, FieldBinding, ListBinding, Unreadable
 from headrace.codegen.kinds import scalar
+from headrace.codegen.python_numbers.tuples import checked_among
 from headrace.codegen.rewriting.lines import placed_at
 from headrace.codegen.rewriting.numbers import Numbers
 from headrace.codegen.trees import statements
@@ -209,6 +210,8 @@ def _is_condition(node: ast.expr) -> bool:
         return all(map(_is_condition, node.values))
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr | ast.BitXor):
         return _is_condition(node.left) and _is_condition(node.right)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id == checked_among.__name__
     return isinstance(node, ast.Constant) and isinstance(node.value, bool)
 
 

@@ -26,7 +26,7 @@ from headrace.codegen.rewriting.statements import Statements
 from headrace.codegen.trees import expression
 from headrace.codegen.uses import given_away
 
-_OURS = re.compile(r"(checked|kept)_|(emit|store|node|at|turn|begin|begun|handed|entry|place|value)_\d+$")
+_OURS = re.compile(r"(checked|kept)_|(emit|store|node|at|turn|begin|begun|handed|entry|place|value|key)_\d+$")
 """Names that a local must not have."""
 
 

@@ -14,6 +14,7 @@ from headrace.codegen.python_numbers import (
     pairs,
     powers,
     quotients,
+    rounding,
     shifts,
     signs,
     sums,
@@ -85,7 +86,7 @@ class Numbers(KeptValues):
             return None
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise self._error(f"{ast.unparse(node)} = {value}: does not fit in 64 bits", node)
-        return self._text(_literal(value), node)
+        return self._text(literal(value), node)
 
     def visit_Constant(self, node: ast.Constant):
         folded = self._folded(node) if type(node.value) is int and node.value >= 2**63 else None
@@ -127,9 +128,15 @@ class Numbers(KeptValues):
 
     def _checked_call(self, node: ast.Call, is_narrow: bool) -> ast.expr | None:
         """A call of a builtin or of `math` that Python checks, in place of one that the compiler does not."""
+        name = ast.unparse(node.func)
+        named = {str(keyword.arg): keyword.value for keyword in node.keywords}
+        if name == "math.isclose" and len(node.args) == 2 and named.keys() <= {"rel_tol", "abs_tol"}:
+            tolerances = [named.get("rel_tol", ast.Constant(1e-9)), named.get("abs_tol", ast.Constant(0.0))]
+            return self._number_call(rounding.checked_isclose, [*node.args, *tolerances], node)
+        if name == "round" and len(node.args) == 1 and named.keys() == {"ndigits"}:
+            return self._number_call(rounding.checked_round_to, [*node.args, named["ndigits"]], node)
         if node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
             return None
-        name = ast.unparse(node.func)
         if len(node.args) == 1 and name == "abs":
             exact = self.plan.debug
             if not exact and not is_narrow:
@@ -151,7 +158,7 @@ def may_be_narrow(node: ast.expr) -> bool:
     return not isinstance(node, ast.Constant | ast.BinOp | ast.UnaryOp)
 
 
-def _literal(value: int | float) -> str:
+def literal(value: int | float) -> str:
     """Write a number so that it is read as the same."""
     if isinstance(value, float) and value != value:
         return "np.nan"

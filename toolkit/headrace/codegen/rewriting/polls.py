@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
+from headrace.codegen.python_numbers.tuples import checked_alike
 from headrace.codegen.trees import statements
 
 BLOCK = 1024
@@ -91,6 +92,8 @@ class _Polls:
 
 def _constant_count(iterable: ast.expr) -> int | None:
     """How many turns a loop over this has, if that is written there."""
+    if isinstance(iterable, ast.Call) and ast.unparse(iterable.func) == checked_alike.__name__:
+        iterable = iterable.args[0]
     if isinstance(iterable, ast.Tuple | ast.List):
         return len(iterable.elts)
     if not (isinstance(iterable, ast.Call) and ast.unparse(iterable.func) == "range"):

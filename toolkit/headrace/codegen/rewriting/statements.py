@@ -6,6 +6,7 @@ import ast
 import copy
 
 from headrace.codegen.bindings import ListBinding, Opened
+from headrace.codegen.python_numbers import tuples
 from headrace.codegen.rewriting.calls import Calls
 from headrace.codegen.rewriting.fields import is_none
 from headrace.codegen.rewriting.lines import statements_of
@@ -129,10 +130,21 @@ class Statements(Calls):
         kept = self._kept_loop(node)
         if kept is not None:
             return kept
-        iterable = self.visit(node.iter)
+        iterable = self._looped(node.iter)
         targets, after = self._targets([node.target])
         body = [*after, *self._block(node.body)] or [ast.Pass()]
         return ast.copy_location(ast.For(targets[0], iterable, body, self._block(node.orelse)), node)
+
+    def _looped(self, node: ast.expr) -> ast.expr:
+        """What a loop goes over, rewritten: numbers that are listed there may be of several types."""
+        if not isinstance(node, ast.Tuple | ast.List) or not node.elts:
+            return self.visit(node)
+        if any(isinstance(one, ast.Starred) or self.inference.of(one) != "number" for one in node.elts):
+            return self.visit(node)
+        if all(isinstance(one, ast.Constant) and type(one.value) is int for one in node.elts):
+            return self.visit(ast.copy_location(ast.Tuple(node.elts, ast.Load()), node))
+        items = ast.copy_location(ast.Tuple([self.visit(one) for one in node.elts], ast.Load()), node)
+        return self._number_call(tuples.checked_alike, [items], node)
 
     def _for_each(self, node: ast.For, stored: ListBinding) -> list[ast.stmt]:
         """Walk a list of stored tuples: the variable stands for the tuple at a node."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,7 +48,7 @@ class _Variant:
     @functools.cached_property
     def is_ordered(self) -> bool:
         """Whether a function asks which of two strings comes first."""
-        return any("kept_less" in function.source or "kept_greater" in function.source for function in self.generated)
+        return any(re.search(r"kept_(less|follows|greater)", function.source) for function in self.generated)
 
 
 @dataclass

@@ -181,7 +181,6 @@ def operator(
     t.x ** t.y                  x=-1.0, y=0.5                     complex               ValueError
     t.x ** 2                    x=1e200                           OverflowError         inf
     t.x ** 3                    x=8.732795268584088               665.9779282333154     665.9779282333155
-    round(t.x, 2)               x=2.675                           2.67                  2.68
     t.i / t.j                   i=1, j=2**53+1                    1.1102230246251564e-16  1.1102230246251565e-16
     t.i == t.x                  i=2**53+1, x=2.0**53              False                 True
     max(t.i, t.x)               i=2**53+1, x=1.0                  9007199254740993      9007199254740992.0
@@ -195,8 +194,8 @@ def operator(
     kind              in functions
     ================  ==========================================================================================
     string            ``== != < <= > >=`` (by code point), ``in`` a tuple or container, ``len`` (code points),
-                      ``min(a, b)``, ``max(a, b)``; other text work, ``+`` too, belongs before the window, in Spark or in
-                      an expression
+                      ``min(a, b)``, ``max(a, b)``, ``a or b``; other text work, ``+`` too, belongs before the window, in
+                      Spark or in an expression
     hr.list_of        ``x[i]``, ``x[i] = v``, ``x[i] += v``, slices (no step), ``in``, ``len``, loops, ``append extend insert pop
                       remove index count sort reverse clear copy``, ``min max sum sorted list``; given a list of its
                       kind or ``[]``
