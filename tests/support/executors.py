@@ -272,9 +272,9 @@ class Executors:
             times=np.zeros(max(1, n), np.int64), begun=np.zeros(threads, np.int64), waste=np.zeros(threads * 16, np.int64),
             work=np.array([self.work]),
         )  # fmt: skip
-        self.modules = {"whole": Built(COMMON + PROGRAM, "log", "whole", "test_whole")}
+        self.modules = {"whole": Built(COMMON + PROGRAM, "whole", "test_whole")}
         if self.can_split:
-            self.modules["operations"] = Built(COMMON + SPLIT_PROGRAM, "log", "operations", "test_operations")
+            self.modules["operations"] = Built(COMMON + SPLIT_PROGRAM, "operations", "test_operations")
         self.words = [np.zeros(words.PRIVATE_WORDS, np.int64) for _ in range(threads)]
         self.rows: list[tuple] = []
         self.error: BaseException | None = None

@@ -29,7 +29,7 @@ _CALLS = re.compile(r"^from (headrace\.(?:transactions|workers)\.\w+_kernel) imp
 class Unmetered(Looped):
     """As `headrace.transactions.build.Built`, without its clock."""
 
-    def __init__(self, program_text: str, gate: str, family: str, name: str, debug: bool = False):
+    def __init__(self, program_text: str, family: str, name: str, debug: bool = False):
         entries = build.ENTRIES[family]
         program = load_module(build.program_source(program_text, family), name, debug=debug, entry=names_of(entries))
         texts = [_text(executor_kernel), _text(build.FAMILY_KERNELS[family]), stubs_text(entries, build.PROGRAM)]

@@ -343,4 +343,4 @@ def test_example_records_by_how_many_operations_a_batch_has_on_them():
 
 def test_example_a_family_that_is_not_there():
     with pytest.raises(ParameterError, match="family='half'"):
-        Built("", "log", "half", "nothing")
+        Built("", "half", "nothing")

@@ -85,6 +85,7 @@ SHAPES = {
     "pointers of few rows": (follow, lambda: table(lambda i, r: i % 4, anywhere, y=share(0.5))),
 }
 REJECTED = {
+    "two keys anywhere": (0, 0), "a chain longer than a punctuation": (0, 0),
     "1 % rejected": (100, 400), "half rejected": (9_000, 11_500), "all rejected": (N, N), "all from one key": (10_000, N),
     "alternating chains": (1_000, N), "self-transfers": (5_000, N), "keys twice, rejected in the middle": (2_000, N),
     "containers of few rows": (5_000, 7_000),

@@ -1,7 +1,6 @@
 """What the leader of a punctuation does: it closes the batch, changes what is due or asked for, and accepts the next one.
 
-Nothing here knows the program, so it is compiled once for the merged log; `build`
-includes it in the modules for other gates.
+Nothing here knows the program, so it is compiled once. The gate is the merged log, which has one reader here.
 
 Invariants  of `executor_kernel`: I1 to I4. Everything here is done by the leader,
             while all others wait (I2 of `phases_kernel`)

@@ -54,7 +54,6 @@ NEXT_OPERATION = "next_operation"
 """What follows operations is given the first one of its function, and finds them in the order in which they were noted."""
 
 
-
 @dataclass
 class Taken:
     """Functions rewritten as operations.

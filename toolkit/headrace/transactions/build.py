@@ -6,9 +6,7 @@ from headrace.codegen.called import Entry, Looped, entries_text, names_of, stubs
 from headrace.codegen.included import included
 from headrace.codegen.modules import load_module
 from headrace.errors import ParameterError
-from headrace.gates.variants import put_on
 from headrace.transactions import (
-    accept_kernel,
     executor_kernel,
     operations_kernel,
     speculative_kernel,
@@ -64,7 +62,6 @@ class Built(Looped):
     ----------
     program_text : str
         Defines what `executor_kernel` and the family's file ask for, with its imports.
-    gate : {"log", "scalegate"}
     family : str
         As `control.family_of` names it.
     name : str
@@ -73,12 +70,12 @@ class Built(Looped):
         Check bounds.
     """
 
-    def __init__(self, program_text: str, gate: str, family: str, name: str, debug: bool = False):
+    def __init__(self, program_text: str, family: str, name: str, debug: bool = False):
         if family not in FAMILY_KERNELS:
             raise ParameterError(f"family={family!r}: there is {', '.join(map(repr, FAMILY_KERNELS))}")
         entries = ENTRIES[family]
         program = load_module(program_source(program_text, family), name, debug=debug, entry=names_of(entries))
-        loop = load_module(loop_source(gate, family), f"executor_{family}", entry="run_executor")
+        loop = load_module(loop_source(family), f"executor_{family}", entry="run_executor")
         super().__init__(program, loop.run_executor, entries, PROGRAM, "me, g, c, o, x, s, l", ("s",))
 
 
@@ -87,10 +84,9 @@ def program_source(text: str, family: str) -> str:
     return "\n\n".join([text.strip(), "from headrace.transactions.words import CAUSE", entries_text(ENTRIES[family])])
 
 
-def loop_source(gate: str, family: str) -> str:
+def loop_source(family: str) -> str:
     """Return the source of the loop: the same for every program."""
-    loop = included(executor_kernel, {accept_kernel.__name__: put_on(accept_kernel, gate).__name__})
-    return "\n\n".join([loop, included(FAMILY_KERNELS[family]), stubs_text(ENTRIES[family], PROGRAM)])
+    return "\n\n".join([included(executor_kernel), included(FAMILY_KERNELS[family]), stubs_text(ENTRIES[family], PROGRAM)])
 
 
 __all__ = ["ENTRIES", "FAMILY_KERNELS", "Built", "loop_source", "program_source"]

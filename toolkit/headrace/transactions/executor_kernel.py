@@ -159,7 +159,7 @@ def run_executor(me, g, c, o, x, s, l):
     ----------
     me : int
         Executor number.
-    g, c, o : LogArrays or ScaleGateArrays, ControlArrays, OutArrays
+    g, c, o : LogArrays, ControlArrays, OutArrays
     x : int64[sources, n]
         Directories of the stores.
     s : bundle

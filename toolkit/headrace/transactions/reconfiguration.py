@@ -47,7 +47,7 @@ class Reconfiguration(ConfigurationRows):
     ----------
     control : ControlArrays
         Configuration rows 0 to `planned` are in use already.
-    gate : LogArrays or ScaleGateArrays
+    gate : LogArrays
     max_threads : int
     initial : Configuration
         Row 0.

@@ -129,7 +129,7 @@ class TransactionSection(GatedSection):
         """The loop of a family, compiled."""
         if family not in self._modules:
             text = generate(self.program.bound, list(self.program.spec.emits), list(self.program.columns), family)
-            built = self.built(text, "log", family, self.name, debug=self._debug)
+            built = self.built(text, family, self.name, debug=self._debug)
             self._compile(built, self.arguments(0))
             self._modules[family] = built
         return self._modules[family]
