@@ -17,6 +17,8 @@ PACKAGES = ("toolkit/headrace", "toolkit/headrace_bench", "widgets/headrace_widg
 
 PUBLIC = {"_asdict", "_attributes", "_exit", "_fields", "_getframe", "_replace"}
 """Documented by Python, whatever they look like."""
+PYSPARK = {"_activeSession", "_active_spark_context", "_gateway", "_instantiatedSession", "_jvm"}
+"""PySpark's: whoever ends a dead session assigns to them, which does not make them that room's."""
 
 
 def is_private(name):
@@ -63,7 +65,7 @@ def strangers(root):
     rooms = rooms_of(root)
     names = {room: itertools.chain(*(defined_in(tree) for _, tree in files)) for room, files in rooms.items()}
     defined = {room: set(filter(is_private, given)) for room, given in names.items()}
-    ours = set().union(*defined.values()) - PUBLIC
+    ours = set().union(*defined.values()) - PUBLIC - PYSPARK
     return [
         f"{file}:{line} {name}"
         for room, files in rooms.items()
