@@ -353,7 +353,7 @@ def test_interleave_catches_a_merge_that_nobody_does():
 
 def test_interleave_catches_a_ring_that_drains_unnoticed():
     """The source that waits for room in its ring is never told."""
-    told = "                drained |= before <= until[s] - capacity // 2 < at[s]\n"
+    told = "            drained |= before <= until[s] - half < at[s]\n"
     assert_killed("log", tight_sources, ASLEEP, (told, ""))
 
 

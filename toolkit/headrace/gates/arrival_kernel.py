@@ -14,7 +14,7 @@ Invariants  U1  behind a watermark W in the log no record has ts < W; the last o
 Ordering    M1 load_acquire all MARKs, M2 load_acquire all HEADs, M3 read rings
                     a promise that is seen implies the data it covers (as where records are merged): the watermark is
                     the least of what waits in the rings, and of the promises of those that have nothing in theirs
-            M4 write log, the watermark last, M5 store_release END; M6 store_release MERGED
+            M4 write log, the watermark last, M5 store_release END; M6 store_release MERGED, of both ways
 Progress    The source that holds time back may go on: what waits first in its ring is the watermark, or it has nothing
             there, and the watermark moves with its promise. The others wait for it when they are LEAD ahead. A log with
             room for a single record takes the watermark first, else nothing would show that it moved.
@@ -57,14 +57,12 @@ def _move_run(g, s, until_ts, end, stop):
 def move_as_they_come(g, room):
     """Move what waits in the rings into the log, at most `room` records, and say how far time has come.
 
-    The caller holds FLAG.
+    The caller holds FLAG, and frees the slots in the rings (M6).
 
     Returns
     -------
-    count : int
+    int
         Records that came into the log.
-    drained : bool
-        A ring that was more than half full no longer is: its source may be waiting for that.
     """
     sources = g.head.size // CELL
     at, until, promised = g.scratch[0], g.scratch[1], g.scratch[2]
@@ -96,13 +94,7 @@ def move_as_they_come(g, room):
         end += 1
     if end > first:
         store_release(g.words, END, end)  # M5
-    drained = False
-    for s in range(sources):
-        before = load_relaxed(g.merged, s * CELL)
-        if at[s] != before:
-            store_release(g.merged, s * CELL, at[s])  # M6
-            drained |= before <= until[s] - capacity // 2 < at[s]
-    return end - first, drained
+    return end - first
 
 
 @kernel

@@ -277,22 +277,11 @@ def _fetch_lines(g, end, stop):
 
 
 @kernel
-def _merge_ready(g):
-    """Move ready records from the rings to the log. The caller holds FLAG.
-
-    Returns
-    -------
-    count : int
-        Records moved.
-    drained : bool
-        A ring that was more than half full no longer is: its source may be waiting for that.
-    """
-    if load_relaxed(g.words, LEAD) > 0:
-        return move_as_they_come(g, min(_room(g, load_relaxed(g.words, END)), MERGE_CHUNK))
+def _move_in_order(g):
+    """Move ready records from the rings to the log, in the order of the log. How many."""
     sources = g.head.size // CELL
     at, until, key = g.scratch[0], g.scratch[1], g.scratch[2]
-    capacity = g.ring_ts.shape[1]
-    mask = capacity - 1
+    mask = g.ring_ts.shape[1] - 1
     ready = 0
     limit_ts = NOTHING
     limit_source = 0
@@ -313,17 +302,36 @@ def _merge_ready(g):
         end, last_source = _move_two(g, limit_ts, limit_source, first, stop)
     else:
         end, last_source = _move_many(g, limit_ts, limit_source, first, stop)
-    drained = False
     if end > first:
         store_relaxed(g.words, LAST_TS, g.out_ts[0, (end - 1) & (g.out_ts.shape[1] - 1)])
         store_relaxed(g.words, LAST_SOURCE, last_source)
         store_release(g.words, END, end)  # M5
-        for s in range(sources):
-            before = load_relaxed(g.merged, s * CELL)
-            if at[s] != before:
-                store_release(g.merged, s * CELL, at[s])  # M6
-                drained |= before <= until[s] - capacity // 2 < at[s]
-    return end - first, drained
+    return end - first
+
+
+@kernel
+def _merge_ready(g):
+    """Move what is ready from the rings to the log, and free its slots. The caller holds FLAG.
+
+    Returns
+    -------
+    count : int
+        Records that came into the log.
+    drained : bool
+        A ring that was more than half full no longer is: its source may be waiting for that.
+    """
+    if load_relaxed(g.words, LEAD) > 0:
+        count = move_as_they_come(g, min(_room(g, load_relaxed(g.words, END)), MERGE_CHUNK))
+    else:
+        count = _move_in_order(g)
+    at, until, half = g.scratch[0], g.scratch[1], g.ring_ts.shape[1] // 2
+    drained = False
+    for s in range(g.head.size // CELL):
+        before = load_relaxed(g.merged, s * CELL)
+        if at[s] != before:
+            store_release(g.merged, s * CELL, at[s])  # M6
+            drained |= before <= until[s] - half < at[s]
+    return count, drained
 
 
 @kernel
