@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace_bench import dgs_apps, dgs_effort, dgs_latency, dgs_studies
-from headrace_bench.dgs_kernel import merging, presorted, trivial
+from headrace_bench.dgs_kernel import merging, presorted
 from headrace_bench.event_window import STREAMS, TRIVIAL, WINDOW, rounds_for
 from headrace_bench.planned import Planned
 from headrace_bench.rows import Row, median
@@ -58,10 +58,7 @@ class Case:
         """Seconds, and the sums."""
         sums = np.zeros(self.barriers.size, np.int64)
         begin = time.perf_counter()
-        if self.rounds:
-            presorted(self.is_barrier, self.x, self.rounds, sums)
-        else:
-            trivial(self.is_barrier, self.x, sums)
+        presorted(self.is_barrier, self.x, self.rounds or None, sums)
         return time.perf_counter() - begin, sums
 
     def merging(self) -> tuple[float, np.ndarray]:

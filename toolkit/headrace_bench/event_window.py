@@ -64,6 +64,7 @@ SAME: dict[str, Any] = {
     "fork": split,
     "join": merge,
 }
+"""What all programs of the event window have."""
 WINDOW = hr.program(
     tags={"value": {"x": "int64", "rounds": "int64"}, "barrier": {}}, update={"value": add, "barrier": close}, **SAME
 )
@@ -71,4 +72,4 @@ TRIVIAL = hr.program(tags={"value": {"x": "int64"}, "barrier": {}}, update={"val
 """The same of values that are added, and nothing else."""
 
 
-__all__ = ["STREAMS", "TRIVIAL", "WINDOW", "rounds_for", "worked"]
+__all__ = ["SAME", "STREAMS", "TRIVIAL", "WINDOW", "close", "rounds_for", "worked"]

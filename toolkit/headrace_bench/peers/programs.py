@@ -19,6 +19,7 @@ import headrace as hr
 from headrace.apps.pageview import replicate, unite
 from headrace.kernel import kernel
 from headrace_bench.digest import mix, unsigned
+from headrace_bench.event_window import SAME, close
 from headrace_bench.peers.workloads import Work
 
 BETWEEN = 10_000
@@ -70,31 +71,8 @@ def add(state, e, emit):
     state.sum += e.value
 
 
-def close(state, e, emit):
-    emit(sum=state.sum)
-    state.sum = 0
-
-
-def split(state, left, right, tags_left, tags_right):
-    if "barrier" in tags_right:
-        right.sum = state.sum
-    else:
-        left.sum = state.sum
-
-
-def merge(into, other):
-    into.sum += other.sum
-
-
 WINDOW = hr.program(
-    name="window",
-    tags={"value": {"value": "int64"}, "barrier": {}},
-    depends=[("barrier", "barrier"), ("barrier", "value")],
-    state={"sum": "int64"},
-    emits={"sum": "int64"},
-    update={"value": add, "barrier": close},
-    fork=split,
-    join=merge,
+    name="window", tags={"value": {"value": "int64"}, "barrier": {}}, update={"value": add, "barrier": close}, **SAME
 )
 
 
