@@ -25,9 +25,11 @@ def mixed(x, out):
 
 
 def test_example_words_of_three_kinds():
+    """Each as wide as it is: a sum that has more digits than a float32, and one that a float64 would have exactly."""
     out = np.zeros(4)
-    mixed(np.arange(5), out)
-    assert out.tolist() == [11.0, 5.0, 5.5, 10.25]
+    mixed(np.array([0, 1, 2, 3, 1 << 40]), out)
+    assert out.tolist() == [(1 << 40) + 7.0, 5.0, (1 << 39) + 3.5, float(np.float32(6.25) + np.float32(1 << 40))]
+    assert out[3] != (1 << 40) + 6.25
 
 
 @kernel

@@ -47,6 +47,7 @@ __all__ = [
     "compiled_user",
     "compiled_user_bounded",
     "compiled_user_within",
+    "compiled_within",
     "load_module",
 ]
 
@@ -146,6 +147,11 @@ def compiled_borrowing(function: Callable) -> Any:
     They make no arrays and return none. So do all functions of a module whose entries are called by their addresses.
     """
     return _compile(function, "numpy", "never", borrows=True)
+
+
+def compiled_within(function: Callable) -> Any:
+    """Decorator of kernels that LLVM is to copy into their callers, however large it finds them: what is done for each row."""
+    return _compile(function, "numpy", "never", is_within=True)
 
 
 def compiled_user(function: Callable) -> Any:

@@ -30,10 +30,10 @@ from headrace.synchronization.definition import Definition
 from headrace.synchronization.emissions import completed, emits_nothing, fields_left_out, flag_of
 from headrace.synchronization.tags import Tag
 
-EVENT_WORDS = ("me", "c", "o", "s", "l", "a", "a_f", "a_h", "k", "owner", "i", "row", "at", "ts")
-"""Parameters of an update, of which it has those that it uses: the state at `k`, its numbers in the words of `a`, which `a_f`
-and `a_h` have as float64 and as float32, its containers in those of ``s.arena``, whose free lists begin at `owner`; row `row`
-of input `i`, at `at` of its chunk."""
+EVENT_WORDS = ("me", "c", "o", "s", "l", "out", "a", "a_f", "a_h", "k", "owner", "i", "row", "at", "ts")
+"""Parameters of an update, of which it has those that it uses: columns of results in `out` (`template`), the state at `k`,
+its numbers in the words of `a`, which `a_f` and `a_h` have as float64 and as float32, its containers in those of ``s.arena``,
+whose free lists begin at `owner`; row `row` of input `i`, at `at` of its chunk."""
 MOST_LOCAL_WORDS = 64
 """Of a state, up to which its numbers may be kept in locals."""
 FORK_WORDS = ("me", "c", "s", "l", "k", "owner", "k_left", "owner_left", "k_right", "owner_right", "left", "right")
@@ -252,7 +252,7 @@ def _bind_tag(
             bindings={"state": bindings(types[of], arena="a"), "e": fields},
             parameters=parameters,
             emits=emits,
-            emit=f"give(me, c, o, l, i, row, ts{places})",
+            emit=f"give(me, o, l, out, i, row, ts{places})",
             # One that emits is too large for LLVM to copy it to the loop over rows by itself, and the call, with all that an
             # event may need, would cost more than what most do.
             decorator="compiled_user_within",

@@ -156,7 +156,7 @@ _RUN = """
 def run_entry_{number}(me, c, o, x, s, l, n, i, pieces):
     k, owner = s.entry_places[n], entry_owner(s, n)
     a, a_f, a_h = s.arena, s.arena_f, s.arena_h
-    together = take_roles(c, s, n)
+{out}    together = take_roles(c, s, n)
     moved = np.int64(0)
 {rows}    c.work[n, COPIED] += moved
     c.work[n, SPARED] += max(0, 2 * together - moved)
@@ -196,11 +196,12 @@ def entries_text(bound: Bound, temporaries: int) -> str:
     )
 
 
-def run_entry_text(bound: Bound, number: int, one: BoundTag, columns: str) -> str:
-    """Write the loop over events of a tag that take the entries of their own key."""
+def run_entry_text(bound: Bound, number: int, one: BoundTag, columns: str, rings: str) -> str:
+    """Write the loop over events of a tag that take the entries of their own key; `rings` says where results go."""
     alone = "\n".join(_ALONE.format(offset=offset, width=width) for offset, width in _fields(bound))
     each = _EACH.format(number=number, by=one.tag.by, arguments=", ".join(one.updates[0].parameters), alone=alone)
-    return _RUN.format(number=number, rows=rows_text(columns, each))
+    out = rings if "out" in one.updates[0].parameters else ""
+    return _RUN.format(number=number, out=out, rows=rows_text(columns, each))
 
 
 def _fields(bound: Bound) -> list[tuple[int, int]]:

@@ -2,6 +2,9 @@
 
 Where inputs deal out their rows to many queues a piece is of an event or two, so what is the same for all of them is done once:
 the call, and in each chunk of the store to look up where its columns are.
+
+Where a row is in its chunk is asked of `place_of`: of ``row - begin`` LLVM does not see that it is no index from the end, and
+asks that of each row (0.65 in place of 0.37 ns for a value that is added to a sum).
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ _ROWS = """    piece, row, last = 0, l[PIECE], l[PIECE + 1]
         times = view_i64(x[i, entry + TS], CHUNK)
 {columns}
         while piece < pieces and row < begin + CHUNK:
-{arrived}            at = row - begin
+{arrived}            at = place_of(row)
             end = min(last, begin + CHUNK)
             while row < end:
                 ts = times[at]
