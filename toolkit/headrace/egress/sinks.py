@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import stat
@@ -21,6 +22,7 @@ from headrace.ingress.readers import first_line
 
 DEFAULT_SPILL_BYTES = 1 << 30
 ROW_GROUP = 1 << 17
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class CollectSink:
@@ -196,9 +198,8 @@ class ParquetSink:
         try:
             yield
         except OSError as error:
-            raise OutputError(
-                f"output {str(self.path)!r} cannot be written ({reason_of(error)}); make room there, or give a file elsewhere"
-            ) from error
+            fix = "make room there, or give a file elsewhere" if error.errno in _NO_ROOM else "give a file elsewhere"
+            raise OutputError(f"output {str(self.path)!r} cannot be written ({reason_of(error)}); {fix}") from error
 
     def _write(self, table: pa.Table) -> None:
         # One chunk, so that chunk borders cannot show in the file.
