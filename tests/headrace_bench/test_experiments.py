@@ -19,7 +19,7 @@ from headrace_bench.experiments.kept import keep, kept, other_work
 from headrace_bench.experiments.page import write_page
 from headrace_bench.rows import Row
 
-LONG = ("viper", "q3", "q4", "q6", "tstream", "ordered")
+LONG = ("viper", "q3", "q4", "q5", "q6", "tstream", "ordered")
 PAPER = Paper("A paper, Figure 1", "a machine", ["It was <b>fast</b>: 3 t/s."])
 
 

@@ -103,7 +103,7 @@ def test_oracle_all_of_an_application(name, tmp_path, capfd):
         assert len(rows) > 5, "a test without results shows little"
         firsts.append(first)
         assert (report["tuples_in"], report["tuples_out"], report["batch"]) == (600, len(rows), 1)
-        for _ in range(6):
+        for _ in range(4):
             flags = flags_of(draw)
             again, report = app.run(table, **flags)
             assert again == first, flags

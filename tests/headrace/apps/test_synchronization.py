@@ -93,7 +93,7 @@ def test_oracle_all_of_an_application(name, tmp_path):
         firsts.append(first)
         assert (report["tuples_in"], report["tuples_out"]) == (sum(table.num_rows for table in tables), len(rows))
         assert (report["plan"], report["leaves"], report["heartbeat"]) == ("auto", 1, 1024)
-        for flags in [*({"plan": plan, "threads": 2} for plan in plans), *(flags_of(draw, plans) for _ in range(12))]:
+        for flags in [*({"plan": plan, "threads": 2} for plan in plans), *(flags_of(draw, plans) for _ in range(5))]:
             again, report = app.run(tables, **flags)
             assert again == first, flags
             asked = [int(entry.split(":")[1]) for entry in (flags.get("reconfigure") or "").split(",") if entry]
@@ -108,7 +108,7 @@ def _other_inputs(app, draw, first):
     """Streams that are dealt out; columns of other widths and codings; many rows, and none."""
     assert app.run(nasty(app.name, 0, odd_types=True), threads=2)[0] == first
     without = nasty(app.name, 0, has_stream=False)
-    for _ in range(8):
+    for _ in range(4):
         flags = flags_of(draw)
         assert app.run(without, **flags)[0] == first, flags
     tables = nasty(app.name, 0)

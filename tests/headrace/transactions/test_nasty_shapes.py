@@ -132,7 +132,7 @@ def test_agree_changes_while_it_runs(shape):
     function, make = SHAPES[shape]
     events, rng, made = make(), random.Random(shape), 0
     wanted, tables = in_python([function], events, EMITS)
-    for _ in range(int(os.environ.get("HEADRACE_CHANGES", "2"))):
+    for _ in range(int(os.environ.get("HEADRACE_CHANGES", "1"))):
         first = drawn(rng, function)
         source = Steered(events, [events.num_rows - 100])  # the last ones come when all has been changed
         ledger = hr.stream(source, event_time="ts").transact(function, emits=EMITS)
