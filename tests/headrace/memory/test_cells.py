@@ -17,6 +17,7 @@ import pytest
 import headrace
 from headrace.egress.rings import OutArrays
 from headrace.elastic.epochs import ControlArrays
+from headrace.elastic.passing_kernel import PassingArrays
 from headrace.elastic.shared_nothing.instance_queues import QueueArrays
 from headrace.gates.merged_log_kernel import LogArrays
 from headrace.gates.scalegate_kernel import ScaleGateArrays
@@ -30,6 +31,8 @@ PUBLISHED_BY_ANOTHER = {
     *("ring_ts", "ring_ref", "ring_at", "out_ts", "out_ref", "out_at", "out_seen", "out_node", "nodes"),
     *("primary", "a", "b", "c", "at", "list_words", "queue_ts", "queue_ref", "queue_at", "queue_seen", "queue_rank"),
     *("boundary", "boundary_epoch", "boundary_at"),
+    # Of rows that are passed on, published by the gate; counts that only an instance writes.
+    *("keys", "known", "valid", "latency", "stop"),
     # Of one thread, or of the holder of a flag.
     *("scratch", "reader"),
     # Configurations, published by the control record that names them.
@@ -39,7 +42,8 @@ PUBLISHED_BY_ANOTHER = {
     # Of a joiner, published by READING.
     *("start_seen", "start_watermark", "start_planned"),
 }
-FIELDS = {name for kind in (LogArrays, ScaleGateArrays, OutArrays, ControlArrays, QueueArrays) for name in kind._fields}
+KINDS = (LogArrays, ScaleGateArrays, OutArrays, PassingArrays, ControlArrays, QueueArrays)
+FIELDS = {name for kind in KINDS for name in kind._fields}
 SHARED = FIELDS - PUBLISHED_BY_ANOTHER | {"stop_word", "directory"}
 BEFORE_THE_THREADS = {"allocate", "allocate_common", "_allocate", "_activate"}
 ROUTERS = "elastic/shared_nothing/section.py"

@@ -26,6 +26,9 @@ no state moves (STRETCH, Gulisano et al.).
 ``options``          what `start` may be told of this engine
 ``configuration``    what is in force, and how a wish becomes a configuration
 ``reconfiguration``  how a configuration is placed in the stream, and when it holds
+``outlets``          who takes whose results, and by which ways they may get there
+``passing``          to the next operator without a collector: which results, and what stands for it
+                     (``passing_kernel``: how each instance gives the next gate its own)
 ``results``          from result records to rows: what operators with keys have in common
 ``measures``         what is measured, declared once
 ``measuring``        from an operator's counters to a snapshot

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from headrace.egress.collector import Collector
 from headrace.elastic import epochs
 from headrace.elastic.measures import MEASURES
 from headrace.elastic.program import Program
@@ -35,7 +34,7 @@ class Measured(Protocol):
     program: Program
     dictionary: Any
     reconfiguration: Reconfiguration
-    collector: Collector | None
+    collector: Any
     inlets: Sequence[GateInlet]
 
     @property
@@ -92,7 +91,7 @@ def measure(operator: Measured, now_ns: int = 0, seconds: float = 0.0, is_finish
         "live_windows": operator.live_windows(members),
         "state_bytes": operator.state_bytes(),
         "filtered": sum(inlet.books.filtered for inlet in operator.inlets),
-        "null_keys": sum(inlet.encoder.counters.null_keys for inlet in operator.inlets),
+        "null_keys": sum(inlet.null_keys for inlet in operator.inlets),
         "lost_wakeups": operator.lost_wakeups(),
         "watermark": collector.watermark if collector else MIN_TIME,
         "watermark_gap": gaps,

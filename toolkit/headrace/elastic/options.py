@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,8 +10,10 @@ from headrace.arguments import is_whole_number, whole
 from headrace.control.mapping import Mapping
 from headrace.elastic.configuration import Configuration, check_threads, resolve
 from headrace.elastic.epochs import DEFAULT_BATCH_NS
+from headrace.elastic.outlets import WAYS, outlets
 from headrace.errors import ParameterError
 from headrace.gates.variants import check_gate
+from headrace.plan.nodes import Query
 from headrace.progress import END_OF_TIME
 from headrace.runtime.options import DEFAULT_MAX_STATE, RunOptions, check_named, pool_size
 
@@ -60,6 +63,7 @@ class ElasticOptions:
         capacity: int | None = None,
         bound_ns: int = DEFAULT_BOUND_NS,
         batch_ns: int = DEFAULT_BATCH_NS,
+        passing: str | dict[str, str] = "collector",
         max_keys: int = DEFAULT_MAX_KEYS,
         max_state: int = DEFAULT_MAX_STATE,
     ):
@@ -81,6 +85,13 @@ class ElasticOptions:
         self._input_order = input_order if isinstance(input_order, dict) else {None: input_order}
         for order in self._input_order.values():
             self._check_input_order(order)
+        self._passing = passing if isinstance(passing, dict) else {None: passing}
+        for way in self._passing.values():
+            if way not in WAYS:
+                raise ParameterError(f"passing={way!r}: give {', '.join(map(repr, WAYS))}, or a dict of operator name to one")
+        self._outlets: dict[str, list[str]] | None = None
+        self.sections: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+        """Those made so far, upstream first, by the name of their node."""
         self._threads = threads if isinstance(threads, dict) else {None: threads}
         changes = _pairs(reconfigure)
         named = [*self._threads.values(), *(wished for _, wished in changes)]
@@ -102,6 +113,19 @@ class ElasticOptions:
         """Raise `ParameterError` if an option names an operator that is not there."""
         check_named("threads", self._threads, operators)
         check_named("input_order", self._input_order, operators)
+        check_named("passing", self._passing, operators)
+
+    def look_at(self, query: Query) -> None:
+        """Note who takes whose results."""
+        self._outlets = outlets(query)
+
+    def takers(self, operator: str) -> list[str]:
+        """Who takes an operator's results: operators, "" for the end of the query. Nobody where no query was looked at."""
+        return [] if self._outlets is None else self._outlets[operator]
+
+    def passing(self, operator: str) -> str:
+        """How the results before an operator are to get to it, one of `WAYS`."""
+        return self._passing.get(operator, self._passing.get(None, "collector"))
 
     def _check_input_order(self, order: Any) -> None:
         if order not in INPUT_ORDERS:

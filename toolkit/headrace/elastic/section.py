@@ -14,11 +14,12 @@ import numpy as np
 
 from headrace.egress import rings, words_ring
 from headrace.egress.payload import Payload
-from headrace.elastic import build, epochs, loads
+from headrace.elastic import build, epochs, loads, passing_kernel
 from headrace.elastic.configuration import Configuration, write_configuration
 from headrace.elastic.hot_keys import hottest
 from headrace.elastic.measuring import RECORDS_HELD, count_places, measure
 from headrace.elastic.options import ElasticOptions
+from headrace.elastic.passing import Passed, PassedInlet, PassedRows, why_not
 from headrace.elastic.program import Program
 from headrace.elastic.reconfiguration import Reconfiguration
 from headrace.errors import HeadraceError, OverflowInputError, ParameterError
@@ -58,31 +59,41 @@ class ElasticSection(GatedSection):
                 f'input_order="arrival": {node.name!r} depends on the order of its input: {self.program.order_matters}; leave it'
                 f" out, or give a dict of the operators that do not"
             )
+        self.above, self.why_collected = self._find_above(branches)
+        if self.above is not None and self.program.dictionary is not None:
+            self.program.dictionary = self.above.dictionary
         self.dictionary = self.program.dictionary
+        sources = len(branches) if self.above is None else self.above.max_threads
         self._open_gate(
             options.gate,
-            len(branches),
-            self._gate_readers(len(branches)),
-            options.capacity_for(len(branches)),
+            sources,
+            self._gate_readers(sources),
+            options.capacity_for(sources),
             options.bound_ns,
             self.program.lead,
         )
         initial = options.initial(self.name)
         planned = options.planned(self.name)
         self.control = epochs.allocate(
-            self.max_threads, 1 + len(planned) + SPARE_CONFIGURATIONS, len(planned), len(branches), options.batch_ns
+            self.max_threads, 1 + len(planned) + SPARE_CONFIGURATIONS, len(planned), sources, options.batch_ns
         )
         # Who writes results changes together with who reads the gate.
-        self.out = rings.allocate(
+        self.out: Any = rings.allocate(
             self.max_threads,
             OUTPUT_CAPACITY,
             self.control.meter,
             membership=self.gate.words[VERSION:],
             payload=words_ring.CAPACITY if self.program.list_fields else 0,
         )
-        self.directories = allocate_directories(len(branches), self.program.value_columns)
+        self.directories = allocate_directories(sources, self.program.value_columns)
         self.state = self.program.allocate(self.max_threads, OUTPUT_CAPACITY)
-        self.inlets = [self._make_inlet(i, branch) for i, branch in enumerate(branches)]
+        self.inlets: list[Any] = []
+        if self.above is None:
+            self.inlets = [self._make_inlet(i, branch) for i, branch in enumerate(branches)]
+        else:
+            columns = self.program.columns_of(0)
+            self._passed_rows = [PassedRows(columns, directory) for directory in self.directories]
+            self.inlets = [PassedInlet(branches[0], self.above.pass_results_to(self))]
         self._describe_load()
         self.finisher = self.program.finisher(self.stores)
         self.own_words = [self.program.private(worker) for worker in range(self.max_threads)]
@@ -96,8 +107,61 @@ class ElasticSection(GatedSection):
         self.reconfiguration = Reconfiguration(
             self.control, self.gate, self.kernels, self.max_threads, initial, planned, self.transfer_of
         )
+        if self.above is not None:
+            self.note_ids()  # the operator before it does, once there are more
         column = list(self.program.result_fields).index
         self.result_lists = [(column(position), column(count)) for position, count in self.program.list_fields]
+
+    # -- results that are passed on without a collector
+
+    def _find_above(self, branches: list[Branch]) -> tuple[ElasticSection | None, str]:
+        """The operator whose instances will pass their results on to this one's gate; or none, and why."""
+        options, name = self.options, self.name
+        origin = branches[0].origin
+        if not isinstance(origin, OperatorNode) or options.passing(name) == "collector":
+            return None, ""
+        above = options.sections.get(origin.name)
+        why = why_not(self.program, branches, above, options.takers(origin.name), options)
+        if why and options.passing(name) == "gate":
+            raise ParameterError(
+                f'passing="gate": the input of {name!r} goes through a collector: {why}; leave it out, or give a dict of the'
+                f" operators where it does not"
+            )
+        return (None if why else above), why
+
+    def pass_results_to(self, following: ElasticSection) -> Passed:
+        """Let each instance pass its results on to the gate of an operator that was made for it."""
+        self.passes_on = True
+        passed = self.collector = Passed(self, following)
+        passed.begin(self.initial.members)
+        self.out = passed.arrays
+        self.module = self._build()
+        self.lengthen(following.program.window_size)
+        return passed
+
+    def lengthen(self, by: int) -> None:
+        """Event times have to stay in range in windows that follow, too."""
+        for inlet in self.inlets:
+            if self.above is None:
+                inlet.encoder.window_size += by
+        if self.above is not None:
+            self.above.lengthen(by)
+
+    @property
+    def following(self) -> ElasticSection | None:
+        """The operator that results are passed on to, if they are."""
+        return self.collector.following if self.passes_on else None
+
+    @property
+    def stores(self) -> list[Any]:
+        """Where the rows of each source are."""
+        return super().stores if self.above is None else self._passed_rows
+
+    def _close_results(self) -> None:
+        above = self.above
+        while above is not None:
+            self._run.section_finished(above)
+            above = above.above
 
     def _make_inlet(self, number: int, branch: Branch) -> GateInlet:
         program, side = self.program, branch.side
@@ -123,12 +187,11 @@ class ElasticSection(GatedSection):
     def _describe_load(self) -> None:
         """Tell the workers where the keys of a tuple are found, and what load is."""
         program = self.program
-        for inlet in self.inlets:
+        for source, store in enumerate(self.stores):
             how = loads.EVENLY
             if program.load_by_key:
-                several = program.multi_key_of(inlet.branch.side)
-                how = loads.SEVERAL_KEYS if several else loads.ONE_KEY
-            self.control.layout[inlet.number] = how, inlet.store.width, program.load_meter
+                how = loads.SEVERAL_KEYS if store.multi_key else loads.ONE_KEY
+            self.control.layout[source] = how, store.width, program.load_meter
 
     @property
     def result_columns(self) -> list[np.ndarray]:
@@ -156,7 +219,8 @@ class ElasticSection(GatedSection):
                     touch(array.reshape(-1)[: CACHE_LINE // array.itemsize])
 
     def _build(self) -> build.Instance:
-        return build.build(self.program.text(), self.options.gate, self.name, debug=self.options.debug)
+        outlet = passing_kernel.__name__ if self.passes_on else build.RINGS
+        return build.build(self.program.text(), self.options.gate, self.name, debug=self.options.debug, outlet=outlet)
 
     def _activate(self, initial: Configuration, planned: Sequence[tuple[int, Configuration]]) -> None:
         control = self.control
@@ -205,10 +269,24 @@ class ElasticSection(GatedSection):
         """Cut what refers back to it."""
         super().let_go()
         vars(self.reconfiguration).pop("_transfer_of", None)
+        self.above = None
 
     def extras(self) -> dict[str, Any]:
-        """``hot_keys``, where there are keys."""
-        return {} if self.dictionary is None else {"hot_keys": self.hot_keys}
+        """``hot_keys``, where there are keys; ``takes``, where another operator is before it."""
+        found: dict[str, Any] = {} if self.dictionary is None else {"hot_keys": self.hot_keys}
+        if self.takes:
+            found["takes"] = self.takes
+        return found
+
+    @property
+    def takes(self) -> str:
+        """How the results of the operator before it get to it, in words; "" where there is none."""
+        if self.above is not None:
+            return f"gate: each instance of {self.above.name!r} passes its results on"
+        origin = self.inlets[0].branch.origin if len(self.inlets) == 1 else None
+        if not isinstance(origin, OperatorNode):
+            return ""
+        return f"collector: {self.why_collected}" if self.why_collected else "collector"
 
     def hot_keys(self, limit: int = 10) -> pd.DataFrame:
         """Give the most frequent keys of the rows that each source gave last, by name.
@@ -253,6 +331,8 @@ class ElasticSection(GatedSection):
         control, out, zero = self.control, self.out, 0
         compile_now(self.kernels.control, (self.gate, zero))
         compile_now(epochs.watch, (control, zero, zero))
+        if self.passes_on:
+            return
         compile_now(words_ring.words_taken, (out, zero, zero))
         if self.program.list_fields:
             Payload.compile()
@@ -267,10 +347,17 @@ class ElasticSection(GatedSection):
         self.note_ids()
         self.program.note_keys(ids)
 
+    def _shares_keys(self, other: ElasticSection | None) -> bool:
+        """Whether another operator, before it or following, knows keys by the same ids."""
+        return other is not None and self.dictionary is not None and other.dictionary is self.dictionary
+
     def note_ids(self) -> None:
         """Publish how far key ids reach, before tuples with new ones are."""
         with self._ids_lock:  # several sources come here, and what is published must not go back
             self._note_ids(BUCKETS if self.dictionary is None else self.dictionary.id_limit)
+        following = self.following
+        if following is not None and self._shares_keys(following):
+            following.note_ids()
 
     def _note_ids(self, limit: int) -> None:
         if limit > self._id_limit:
@@ -289,10 +376,17 @@ class ElasticSection(GatedSection):
         for store in self.stores:
             store.release(watermark - self.program.retention)
         dictionary = self.dictionary
-        if dictionary is not None and watermark < END_OF_TIME:
+        if dictionary is not None and watermark < END_OF_TIME and not self._shares_keys(self.following):
             # Every window that holds ts ended by ts + WS. An encoder that finds no room recycles by itself.
-            dictionary.expire(watermark - self.program.window_size + 1)
+            dictionary.expire(watermark - self._keys_last() + 1)
         self.program.release(watermark)
+        if self.above is not None:
+            self.above.release(watermark)  # all its results up to there have come
+
+    def _keys_last(self) -> int:
+        """For so long after a tuple a window may have its key, here or in operators before it with the same ids."""
+        above = self.above
+        return self.program.window_size + (above._keys_last() if above is not None and self._shares_keys(above) else 0)
 
     def keep_input(self) -> None:
         """Free no tuple of the input and no id of a key: what was encoded beforehand is read again."""

@@ -50,7 +50,9 @@ class ElasticSpec:
             return SharedNothingSection(node, branches, options)
         from headrace.elastic.section import ElasticSection
 
-        return ElasticSection(node, branches, options)
+        made = ElasticSection(node, branches, options)
+        options.sections[node.name] = made
+        return made
 
     def describe(self, unit: str = "") -> str:
         """Say what it computes; durations are in `unit`."""

@@ -36,7 +36,8 @@ class CollectedSection(Section, Protocol):
     """What the operator computes; explains what the compiler says of it."""
     control: Any
     """What the workers share: `words`, `event`, `meter`, `failure` as of `worker_kernel`."""
-    out: rings.OutArrays
+    out: Any
+    """`rings.OutArrays`; where results are passed on, what its kernels know."""
     reconfiguration: Any
     """What can be changed while it runs."""
     finisher: Any
@@ -47,7 +48,10 @@ class CollectedSection(Section, Protocol):
     """How long the collector rests while sources wait for room; see `REST`."""
     least_rest_s: float = 0.0
     """How long it rests in any case; see `Collector`."""
-    collector: Collector | None = None
+    collector: Any = None
+    """A `Collector`; where results are passed on, what counts them in its place."""
+    passes_on: bool = False
+    """The workers give results to the next operator themselves: there is no collector."""
     _run: RunContext
 
     # -- what an engine brings
@@ -99,7 +103,8 @@ class CollectedSection(Section, Protocol):
         self._run = run
         self.compile_work()
         self.compile_handles()
-        self.collect_into(consumers, is_last)
+        if not self.passes_on:
+            self.collect_into(consumers, is_last)
 
     def _compile(self, module: Any, arguments: tuple) -> None:
         """Compile a module with the loop of the workers; an error in the user's words if it cannot be."""
@@ -118,10 +123,15 @@ class CollectedSection(Section, Protocol):
             (read_cell, (control.words, zero)),
             (publish_cell, (control.words, zero, zero)),
             (worker_kernel.stop_workers, (control,)),
+            (spans.copy_counters, (control.meter, counters(control.meter))),
+        ):
+            compile_now(function, arguments)
+        if self.passes_on:
+            return
+        for function, arguments in (
             (rings.await_release, (out, zero, zero)),
             (rings.drained, (out, zero, zero)),
             (rings.stop_output, (out,)),
-            (spans.copy_counters, (control.meter, counters(control.meter))),
         ):
             compile_now(function, arguments)
         LatencyHistogram().add(np.zeros(1, np.int64))
@@ -143,7 +153,8 @@ class CollectedSection(Section, Protocol):
 
     def tasks(self) -> list[Task]:
         """Workers, collector, and what else there is."""
-        return [*self.workers(), Task(f"{self.name}-collector", self._collect), *self.helpers()]
+        collector = [] if self.passes_on else [Task(f"{self.name}-collector", self._collect)]
+        return [*self.workers(), *collector, *self.helpers()]
 
     def workers(self) -> list[Task]:
         """The workers, active or not."""
@@ -199,7 +210,8 @@ class CollectedSection(Section, Protocol):
     def stop(self) -> None:
         """Wake and end everything that belongs to the operator."""
         worker_kernel.stop_workers(self.control)
-        rings.stop_output(self.out)
+        if not self.passes_on:
+            rings.stop_output(self.out)
 
     # -- what is measured
 
@@ -223,7 +235,7 @@ class CollectedSection(Section, Protocol):
 
     def lost_wakeups(self) -> int:
         """Sleeps that only the time-out ended although the wake-up was due; see `rings`."""
-        return read_cell(self.out.words, rings.OUT_LOST_WAKEUPS)
+        return 0 if self.passes_on else read_cell(self.out.words, rings.OUT_LOST_WAKEUPS)
 
 
 __all__ = ["CollectedSection"]

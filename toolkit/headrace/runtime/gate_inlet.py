@@ -131,6 +131,11 @@ class GateInlet:
         return bool(s.kernels.close_source(s.gate, s.number))
 
     @property
+    def null_keys(self) -> int:
+        """Null keys that were ignored."""
+        return self.encoder.counters.null_keys
+
+    @property
     def mark(self) -> int:
         """The promise in force."""
         return read_cell(self._source.gate.mark, self.number * CELL)

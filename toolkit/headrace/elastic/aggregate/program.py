@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,16 @@ class AggregateProgram(Program):
         column, dtype, text = known(wanted.column)
         step = _time_step(self._kinds[wanted.column]) if wanted.kind == "quantile" else 0
         return AggregateColumn(wanted.kind, column, dtype, wanted.ignore_nan, text, step, *known(wanted.by))
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The value columns, each once."""
+        return self._names
+
+    @property
+    def layout(self) -> Layout:
+        """What its state and its results are called."""
+        return self._layout
 
     def keys_of(self, side):
         return self.spec.keys

@@ -1,0 +1,282 @@
+"""Results passed on to the next operator's gate: none is lost or late, none is overwritten unread, whoever comes and goes.
+
+Property    readers get the rows of all instances in order of time, each instance's in
+            its own order; a row reads as it was written; none comes before a
+            heartbeat's time that came earlier; nobody waits for ever
+Schedules   of the file's own text with the gate's (`interleave`), under both memory
+            models: rings of two rows, a log of two records; instances that leave, join
+            and come back at a barrier, while what they gave is not merged yet
+Planted     each step of the file's argument, dropped or swapped; each names its failure
+Cannot see  memory weaker than x86's, as of the gates: tests/litmus
+"""
+
+# ruff: noqa: F821  (the names are the explored kernels')
+
+import pytest
+
+from gate_cases import LOG, READER, SOURCE, log_state
+from headrace.progress import END_OF_TIME, MIN_TIME
+from headrace.references import HEARTBEAT, ROW_MASK, SOURCE_SHIFT
+from interleave import TSO, Kernels, copied, exhaustive, find_failure, sampled
+
+PASSING = "headrace.elastic.passing_kernel"
+
+
+# -- programs ----------------------------------------------------------------------------------------
+
+
+def produce(o, me, primaries, head):
+    """Write rows one by one, each promised at once. Returns how many there are."""
+    for p in primaries:
+        slot = reserve_slot(o, me, head)
+        if slot < 0:
+            return -1
+        o.primary[me, slot] = p
+        head += 1
+        publish(o, me, head, p, p)
+    return head
+
+
+def instance(o, me, words, sets, rows, promises):
+    """A worker of the upstream operator, as in the engine: members meet at barriers, the last one changes who they are.
+
+    sets[e] are the members of epoch e, rows[e][r] what r writes then; words = [arrived, epoch, whether a row was read].
+    """
+    head = 0
+    for e in range(len(sets)):
+        while load_acquire(words, 1) < e:
+            pause()
+        if me in sets[e]:
+            head = produce(o, me, rows[e][me], head)
+            if e == len(sets) - 1:
+                publish(o, me, head, END_OF_TIME, END_OF_TIME)
+            else:
+                publish(o, me, head, promises[e], promises[e])
+                if fetch_add(words, 0, 1) == len(sets[e]) - 1:
+                    store_release(words, 0, 0)
+                    change_instances(o, sets[e], sets[e + 1], promises[e])
+                    store_release(words, 1, e + 1)
+
+
+def change_instances(o, before, after, promised):
+    for r in range(len(o.sent)):
+        if r in after and r not in before:
+            start_mark(o, r, promised, promised)
+        elif r in before and r not in after:
+            start_mark(o, r, END_OF_TIME, END_OF_TIME)
+
+
+def promise_only(o, me, words, promised):
+    """An instance without results, which goes on only when somebody has read another one's."""
+    publish(o, me, 0, promised, promised)
+    while load_acquire(words, 2) == 0:
+        pause()
+    publish(o, me, 0, END_OF_TIME, END_OF_TIME)
+
+
+def write_and_wait(o, me, words, primaries):
+    """An instance that ends when its first result was read."""
+    head = produce(o, me, primaries, 0)
+    while load_acquire(words, 2) == 0:
+        pause()
+    publish(o, me, head, END_OF_TIME, END_OF_TIME)
+
+
+def take(o, reader, got, wrong, words):
+    """An instance of the next operator: read to the end, and note what must not be."""
+    position = 0
+    reached = MIN_TIME
+    row_of = lane(o, reader)
+    while True:
+        start, count = peek(o, reader, position, 2)
+        if count == 0:
+            await_records(o, reader, position, 0, GO_ON)
+            continue
+        for i in range(count):
+            cut()
+            ts = o.out_ts[row_of][start + i]
+            ref = o.out_ref[row_of][start + i]
+            if ref == HEARTBEAT:
+                reached = max(reached, ts)
+            else:
+                source = ref >> SOURCE_SHIFT
+                found = o.primary[source][ref & ROW_MASK]
+                got[source].append(found)
+                store_release(words, 2, 1)
+                if found != ts:
+                    wrong.append(("overwritten", found, ts))
+                if ts < reached:
+                    wrong.append(("late", ts, reached))
+                if ts < max(sum(got, [MIN_TIME])):
+                    wrong.append(("out of order", ts))
+        position += count
+        advance(o, reader, position)
+        if reached == END_OF_TIME:
+            return
+
+
+PROGRAMS = (produce, instance, change_instances, promise_only, write_and_wait, take)
+
+
+def kernels(*planted):
+    return Kernels(
+        PASSING, LOG, SOURCE, READER, "headrace.memory.event_count", programs=PROGRAMS,
+        shared={"primary", "ring_ts", "ring_ref", "out_ts", "out_ref"},
+        planted=[(PASSING, old, new) for old, new in planted], given={"GO_ON": [0]},
+    )  # fmt: skip
+
+
+def case(k, sets, rows, promises, readers=1, capacity=2, idle=False, **sizes):
+    """Epochs of the upstream operator.
+
+    Parameters
+    ----------
+    sets : list of list of int
+        Its members in each.
+    rows : list of dict
+        In each what each of them writes.
+    promises : list of int
+        Of all, at the barrier behind each but the last.
+    idle : bool
+        Instance 0 of two only promises, and both end only when a row was read.
+    """
+    instances = 1 + max(max(members) for members in sets)
+    sizes = {"ring": 2, "log": 4, "bound": 2} | sizes
+    gate = log_state(k, instances, readers, reading=readers, **sizes)
+    nothing = 2**63 - 1
+    gate = gate._replace(
+        mark=[MIN_TIME if r in sets[0] else nothing for r in range(instances)],
+        feeding=[int(r in sets[0]) for r in range(instances)],
+    )
+    cells = [0] * instances
+
+    def ring():
+        return [[0] * capacity for _ in range(instances)]
+
+    template = k.PassingArrays(
+        **gate._asdict(), written=cells[:], sent=cells[:], freed=cells[:], told=[MIN_TIME] * instances, primary=ring(), a=ring(),
+        at=ring(), keys=[[] for _ in range(instances)], known=[], valid=[], latency=[[0] * 64 for _ in range(instances)],
+        longest=cells[:], meter=[[0] * 16 for _ in range(instances)], stop=[0],
+    )  # fmt: skip
+    wanted = [[p for epoch in rows for p in epoch.get(r, [])] for r in range(instances)]
+
+    def build():
+        o = copied(template)
+        words = [0, 0, 0]
+        outs = [[[] for _ in range(instances)] for _ in range(readers)]
+        wrong = [[] for _ in range(readers)]
+        threads = [k.instance(o, r, words, sets, rows, promises) for r in range(instances)]
+        if idle:
+            threads = [k.promise_only(o, 0, words, 5), k.write_and_wait(o, 1, words, rows[0][1])]
+        threads += [k.take(o, r, outs[r], wrong[r], words) for r in range(readers)]
+
+        def check():
+            for out, found in zip(outs, wrong, strict=True):
+                assert not found, f"wrong rows: {found}"
+                assert out == wanted, f"got {out}, written {wanted}"
+
+        return threads, check
+
+    return build
+
+
+def two(k, **sizes):
+    """Two instances all the time, with ties; one has nothing for long."""
+    return case(k, [[0, 1]], [{0: [1, 2], 1: [2]}], [], **sizes)
+
+
+def one_for_the_other(k, leaver=1, **sizes):
+    """At the barrier one leaves and the other joins, whose first result is the earliest there may be."""
+    joiner = 1 - leaver
+    return case(k, [[leaver], [joiner]], [{leaver: [1, 4]}, {joiner: [5, 6]}], [4], **sizes)
+
+
+def one_joins(k, **sizes):
+    """Who joins has the earliest result, and the other one goes on at once."""
+    return case(k, [[1], [0, 1]], [{1: [4]}, {0: [5], 1: [6, 7]}], [4], **sizes)
+
+
+def comes_back(k, **sizes):
+    """Who has left is back at the next barrier, where what it gave may not have been merged yet."""
+    return case(k, [[0, 1], [0], [0, 1]], [{0: [3], 1: [2, 3]}, {0: []}, {0: [5], 1: [5]}], [3, 3], **sizes)
+
+
+def one_is_idle(k, **sizes):
+    """The rows of one are ready by what the other promises, and by nothing else."""
+    return case(k, [[0, 1]], [{1: [3]}], [], idle=True, **sizes)
+
+
+def many_rows(k, **sizes):
+    """More rows than the ring has room for: each place is used again and again."""
+    return case(k, [[0, 1]], [{0: [1, 2, 3, 4], 1: [2]}], [], **{"ring": 4, "log": 16, "bound": 16, **sizes})
+
+
+# -- every schedule, and many --------------------------------------------------------------------------
+
+
+@pytest.mark.campaign
+def test_interleave_every_schedule_of_few_preemptions():
+    k = kernels()
+    assert exhaustive("passing", one_is_idle(k), preemptions=1) > 100
+    assert exhaustive("passing", one_is_idle(k), preemptions=1, memory=TSO) > 100
+
+
+CASES = [two, one_for_the_other, one_joins, comes_back, one_is_idle, many_rows]
+
+
+@pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
+def test_interleave_sampled(make):
+    sampled("passing", make(kernels()), 1_000, longest=20_000)
+    sampled("passing", make(kernels(), readers=2), 300, longest=20_000)
+
+
+WRONG = "wrong rows: "
+PLANTED = {
+    "rows are free once they are merged": (
+        "    unread = (head - merged) + max(0, end - smallest)\n", "    unread = head - merged\n", many_rows, WRONG,
+    ),
+    "F2 before F1: the end of the log is an old one": (
+        "    merged = load_acquire(o.merged, me * CELL)  # F1\n    end = load_acquire(o.words, END)  # F2\n",
+        "    end = load_acquire(o.words, END)  # F2\n    merged = load_acquire(o.merged, me * CELL)  # F1\n", many_rows, WRONG,
+    ),
+    "the ring takes one row too many": (
+        "    if head - load_relaxed(o.freed, me * CELL) >= capacity and",
+        "    if head - load_relaxed(o.freed, me * CELL) > capacity and", many_rows, WRONG,
+    ),
+    "a heartbeat beyond the promise": (
+        "    single[0] = promised\n", "    single[0] = promised + 2\n", one_for_the_other, WRONG,
+    ),
+    "who leaves stays a source": (
+        "            remove_source(o, me)\n", "", one_for_the_other, "deadlock",
+    ),
+    "who joins is no source": (
+        "        elif add_source(o, me) != 0:\n", "        elif True:\n", one_joins, WRONG,
+    ),
+    "who comes back is added whatever is left of it": (
+        "            is_done = True\n        close_membership(o)\n",
+        "            is_done = True\n        else:\n            is_done = True\n"
+        "        close_membership(o)\n",
+        comes_back, "wrong rows|deadlock|got",
+    ),
+    "heartbeats are left out: time stands still": (
+        "        if tell(o, me, promised) == 0:\n            tell_waiting(o, me, promised)\n", "", one_is_idle, "deadlock",
+    ),
+    "what is written is not given to the gate before the barrier": (
+        "    if not send(o, me, head):\n        return\n    if promised >= END_OF_TIME:\n",
+        "    if promised >= END_OF_TIME and not send(o, me, head):\n        return\n    if promised >= END_OF_TIME:\n",
+        one_for_the_other, "wrong rows|got",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_interleave_planted_bug_is_found(bug):
+    old, new, make, expected = PLANTED[bug]
+    find_failure("passing", make(kernels((old, new))), expected)
+
+
+def test_interleave_planted_promise_that_lets_a_row_at_it_come_is_found():
+    """What a leaver gave at the promise waits for promises beyond it, and whoever comes back for that: for ever."""
+    k = kernels(("single, 0, 1, HEARTBEAT, 0, promised + 1)", "single, 0, 1, HEARTBEAT, 0, promised)"))
+    with pytest.raises(AssertionError, match="only 0 of .* come to an end"):
+        sampled("passing (planted)", comes_back(k), 300)

@@ -1,0 +1,298 @@
+"""From one operator to the next without a thread in between: which results go so, and what stands for the collector.
+
+An operator's instances write results into rings. Either a collector drains all of them, orders the results by content,
+makes Arrow columns of them and encodes these for the next operator: one thread that everything passes. Or, what this
+module decides and sets up, each instance is a source of the next operator's gate, which reads the rows where they were
+written (`passing_kernel`), by the same ids of keys. The results of the query are the same bytes, since
+only operators follow in this way whose results do not depend on the order of tuples of one time
+(`headrace.elastic.aggregate.as_they_come`), and that read nothing but numbers. `why_not` says why others do not.
+
+What leaves the query always goes through a collector.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.elastic.aggregate.program import AggregateProgram
+from headrace.elastic.passing_kernel import LATENCY_PARTS, PassingArrays
+from headrace.gates.membership_kernel import NOTHING
+from headrace.ingress.store import CHUNK, FIRST_VALUE, KEYS, OFFSETS, TS, directory_width
+from headrace.memory.atomics import CELL
+from headrace.memory.cells import padded_cells, publish_cell, read_cells, reserved
+from headrace.metrics.latency import LatencyHistogram
+from headrace.plan.nodes import Branch
+from headrace.progress import END_OF_TIME, MIN_TIME
+from headrace.runtime.sections import Books
+from headrace.workers import worker_kernel
+
+if TYPE_CHECKING:
+    from headrace.elastic.options import ElasticOptions
+
+_EXACT = ("count", "count_distinct", "sum", "min", "max", "first", "last")
+"""Results that are what a column of them holds, bit by bit."""
+_LATEST = 1 << 12
+"""So many of an instance's latest keys are looked at for `hot_keys`."""
+
+
+def why_not(
+    program: Any, branches: list[Branch], above: Any, takers: list[str], options: ElasticOptions
+) -> str:
+    """Say why an operator's input goes through a collector; "" if the operator before it can pass its results on directly.
+
+    Parameters
+    ----------
+    program : Program
+        Of the operator.
+    branches : list of Branch
+        Its inputs.
+    above : ElasticSection or None
+        The operator before it, if it is one of this engine.
+    takers : list of str
+        Who takes that one's results, as of `outlets`.
+    """
+    if len(branches) > 1:
+        return "it has several inputs"
+    if above is None:
+        return "another engine is before it"
+    before = above.program
+    if options.mode != "vsn" or options.gate != "log":
+        return 'only a merged log (gate="log") that all instances read (mode="vsn") takes rows where they are'
+    if len(takers) > 1:
+        return f"the results of {above.name!r} go to several places"
+    if branches[0].steps:
+        return "there are steps between the two, which take record batches"
+    if not isinstance(before, AggregateProgram) or before.list_fields or before.texts:
+        return f"{above.name!r} is no aggregate that gives numbers only"
+    if not isinstance(program, AggregateProgram):
+        return "it is no aggregate"
+    if program.order_matters:
+        return f"its results depend on the order of tuples of one time: {program.order_matters}"
+    kind = before.node.schema.field(before.node.event_time).type
+    if not kind.equals(pa.int64()) and not (pa.types.is_timestamp(kind) and kind.unit == "us"):
+        return f"times of type {kind} are converted"
+    if program.dictionary is not None and not _is_same_key(program, before):
+        return f"its key is not that of {above.name!r}"
+    exact = exact_results(before)
+    for name in program.names:
+        if name not in exact:
+            return f"column {name!r} is none of whole numbers, or of floats as they are, that {above.name!r} computes"
+    return ""
+
+
+def _is_same_key(program: AggregateProgram, before: AggregateProgram) -> bool:
+    """Whether the ids of one's keys may stand for the other's: equal columns, each with one value and never null."""
+    if before.dictionary is None or program.multi_key:
+        return False
+    columns = [key.columns for key in program.spec.keys]
+    return columns == [(name,) for name in before.key_names] and program.dictionary.kinds == before.dictionary.kinds
+
+
+def exact_results(program: AggregateProgram) -> dict[str, tuple[str, str]]:
+    """Of the results that the next operator can read where they are: name -> (field of the state, that of its known values).
+
+    The second is "" where no value is null.
+    """
+    found = {}
+    layout = program.layout
+    for number, ((name, _), column) in enumerate(zip(program.spec.aggregates, program.shape.aggregates, strict=True)):
+        kind = program.node.schema.field(name).type
+        is_plain = kind.equals(pa.int64()) or kind.equals(pa.float64())
+        if column.kind in _EXACT and is_plain and not column.ignore_nan and number not in layout.high:
+            counts = column.kind in ("count", "count_distinct")
+            found[name] = layout.out_value[number], "" if counts or column.column is None else layout.out_known[column.column]
+    return found
+
+
+class PassedRows:
+    """The rows that one instance of the operator before passes on, as the store of a source.
+
+    Parameters
+    ----------
+    columns : dict of str to dtype
+        The columns kernels read.
+    directory : ndarray
+        This source's part, written here.
+    """
+
+    multi_key = False
+    held_bytes = 0
+
+    def __init__(self, columns: dict[str, np.dtype], directory: np.ndarray):
+        self.names, self.width = list(columns), directory_width(len(columns))
+        self._directory = directory
+
+    def lie_in(self, ts: np.ndarray, keys: np.ndarray, values: list[tuple[np.ndarray, np.ndarray | None]]) -> None:
+        """Say where the rows are: arrays as long as the ring, `keys` maybe of one chunk for all."""
+        for number in range(len(ts) // CHUNK):
+            at, first = number * self.width, number * CHUNK
+            entry = self._directory[at : at + self.width]
+            entry[TS], entry[OFFSETS] = ts[first:].ctypes.data, 0
+            entry[KEYS] = (keys if len(keys) == CHUNK else keys[first:]).ctypes.data
+            for i, (column, valid) in enumerate(values):
+                entry[FIRST_VALUE + 2 * i] = column[first:].ctypes.data
+                entry[FIRST_VALUE + 2 * i + 1] = 0 if valid is None else valid[first:].ctypes.data
+
+    def release(self, horizon: int) -> None:
+        """Rows go when all readers are past them: nothing is held for longer."""
+
+
+class PassedBooks(Books):
+    """What came in, as the instances before it count it."""
+
+    def __init__(self, passed: Passed):
+        self._passed = passed
+        super().__init__()
+
+    @property
+    def added(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self._passed.sent
+
+    @added.setter
+    def added(self, rows: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The instances count."""
+
+    @property
+    def adding(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return max(0, self._passed.rows - self._passed.sent)
+
+    @adding.setter
+    def adding(self, rows: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The instances count."""
+
+
+class PassedInlet:
+    """The way in by which another operator passes its results on: a `headrace.runtime.sections.Inlet` that nobody feeds."""
+
+    number = 0
+    null_keys = 0
+    columns_used = ()
+    retention = 0
+
+    def __init__(self, branch: Branch, passed: Passed):
+        self.branch, self._passed = branch, passed
+        self.books = PassedBooks(passed)
+
+    @property
+    def latest_keys(self) -> np.ndarray:
+        """int32[k]: keys of the rows that came last."""
+        return self._passed.latest_keys()
+
+    @property
+    def mark(self) -> int:
+        """The promise in force."""
+        return self._passed.watermark
+
+    def let_go(self) -> None:
+        """Cut what refers back to it."""
+        vars(self.books).clear()
+
+    def encode(self, batch: Any, ts: Any = None) -> Any:
+        raise NotImplementedError("results are passed on by the operator's instances")
+
+    hold = offer = promise = close = encode
+
+
+class Passed:
+    """What a section asks of its collector, of one without: counts, and how far time has come.
+
+    Parameters
+    ----------
+    section : ElasticSection
+        Whose results are passed on.
+    following : ElasticSection
+        Who takes them; its gate has a source for each instance.
+    """
+
+    def __init__(self, section: Any, following: Any):
+        out, gate, state = section.out, following.gate, section.state
+        instances, capacity = out.primary.shape
+        reads_keys = following.dictionary is not None
+        known = list(dict.fromkeys(known for _, known in self._fields(section, following) if known))
+        told = padded_cells(instances)
+        told[:] = MIN_TIME
+        self.arrays = PassingArrays(
+            **gate._asdict(),
+            written=padded_cells(instances),
+            sent=padded_cells(instances),
+            freed=padded_cells(instances),
+            told=told,
+            primary=out.primary,
+            a=out.a,
+            at=out.at,
+            keys=reserved(instances * capacity if reads_keys else 0, np.int32).reshape(instances, capacity if reads_keys else 0),
+            known=np.array([getattr(state, name).ctypes.data for name in known], np.int64),
+            valid=np.zeros((len(known), instances * capacity), np.uint8),
+            latency=np.zeros((instances, 64 * LATENCY_PARTS), np.int64),
+            longest=padded_cells(instances),
+            meter=section.control.meter,
+            stop=section.control.words[worker_kernel.STOP :],
+        )
+        self._no_keys = np.zeros(CHUNK, np.int32)
+        for r, rows in enumerate(following.stores):
+            values = []
+            for name, empty in self._fields(section, following):
+                valid = self.arrays.valid[known.index(empty), r * capacity : (r + 1) * capacity] if empty else None
+                values.append((getattr(state, name)[r], valid))
+            rows.lie_in(out.primary[r], self.arrays.keys[r] if reads_keys else self._no_keys, values)
+        self.following = following
+        self.finished = threading.Event()
+
+    @staticmethod
+    def _fields(section: Any, following: Any) -> list[tuple[str, str]]:
+        exact = exact_results(section.program)
+        return [exact[name] for name in following.program.names]
+
+    def begin(self, members: tuple[int, ...]) -> None:
+        """These are the first sources; before anything runs."""
+        arrays = self.arrays
+        for r in range(len(arrays.written) // CELL):
+            if r not in members:
+                publish_cell(arrays.feeding, r * CELL, 0)
+                publish_cell(arrays.mark, r * CELL, NOTHING)
+
+    @property
+    def rows(self) -> int:
+        """Results so far."""
+        return int(read_cells(self.arrays.written).sum())
+
+    @property
+    def sent(self) -> int:
+        """Of them, those that the gate has taken."""
+        return int(read_cells(self.arrays.sent).sum())
+
+    @property
+    def unreleased(self) -> int:
+        """Results that the gate has not taken yet."""
+        sent = self.sent
+        return max(0, self.rows - sent)
+
+    @property
+    def latency(self) -> LatencyHistogram:
+        """From the arrival of the tuple that made a result ready until the next operator had it."""
+        return LatencyHistogram(read_cells(self.arrays.latency, 1).sum(axis=0), int(read_cells(self.arrays.longest).max()))
+
+    @property
+    def watermark(self) -> int:
+        """Event time up to which all results have been passed on."""
+        told, feeding = read_cells(self.arrays.told), read_cells(self.arrays.feeding)
+        marks = read_cells(self.arrays.mark)
+        if len(marks) > 1 and (marks > END_OF_TIME).all():
+            return END_OF_TIME
+        return int(told[feeding != 0].min(initial=END_OF_TIME))
+
+    def latest_keys(self) -> np.ndarray:
+        """int32[k]: keys of each instance's latest rows."""
+        keys, capacity = self.arrays.keys, self.arrays.primary.shape[1]
+        if not keys.size:
+            return np.zeros(0, np.int32)
+        ends = read_cells(self.arrays.sent).tolist()
+        places = [np.arange(max(0, end - _LATEST), end) & (capacity - 1) for end in ends]
+        return np.concatenate([keys[r, at] for r, at in enumerate(places)])
+
+
+__all__ = ["Passed", "PassedInlet", "PassedRows", "exact_results", "why_not"]
