@@ -110,7 +110,9 @@ def chosen_words(state, t, emit):
     state.ws.append(t.w and t.v)
     if len(state.ws) > 3:
         state.ws.pop(0)
+    state.mw[t.v], state.last = state.ws[0], state.mw.get(t.w, t.v)
     state.n = len(state.last and NAMES[t.i % 3]) + len(NAMES[-1 - t.i % 2])
+    state.last, state.n = state.ws[-1], state.n + 1
     emit(state.n, t.v or NAMES[t.j % 3], state.xs, state.ws, state.ms)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 
 from headrace.codegen.bindings import ListBinding, Opened
 from headrace.codegen.python_numbers import tuples
@@ -81,7 +80,7 @@ class Statements(Calls):
         kept = self._kept_assign(node)
         if kept is not None:
             return kept
-        static, written = self.inference.of(node.value), copy.copy(node)
+        static, written = self.inference.of(node.value), copied(node)
         value = self.visit(node.value)
         self._check_fields(written, static)
         targets, after = self._targets(node.targets)
