@@ -13,6 +13,7 @@ import pytest
 
 import headrace as hr
 from headrace.errors import FunctionError
+from headrace.ingress.store import CHUNK
 from headrace.reference import synchronization as reference
 from headrace.synchronization import words
 from headrace.synchronization.binding import MOST_LOCAL_WORDS, bind
@@ -138,9 +139,9 @@ def test_oracle_words_of_every_kind():
             "ts": ts, "i": rng.randint(-1, 50), "f": rng.randint(0, 9) / 2, "word": rng.choice("abcd"),
             "maybe": rng.choice([None, ts]),
         }
-        for ts in range(EVENTS)
+        for ts in range(CHUNK + EVENTS)  # columns lie elsewhere behind a chunk, which a call may go beyond
     ]  # fmt: skip
-    shown = [{"ts": ts} for ts in range(0, EVENTS, 700)]
+    shown = [{"ts": ts} for ts in range(0, CHUNK + EVENTS, 700)]
     found = program.over({"value": pa.Table.from_pylist(values), "show": pa.Table.from_pylist(shown)}).to_arrow()
 
     def events(rows):
