@@ -37,7 +37,7 @@ def checked_alike(items):
 
 @overload(checked_alike)
 def _checked_alike(items):
-    kinds = [types.unliteral(kind) for kind in items] if isinstance(items, types.BaseTuple) else []
+    kinds = [types.unliteral(kind) for kind in getattr(items, "types", ())]  # of what is no tuple, none
     if not is_number(*kinds) or len(set(kinds)) < 2:
         return lambda items: items
     of = "np.float64" if any(isinstance(kind, types.Float) for kind in kinds) else "np.int64"
