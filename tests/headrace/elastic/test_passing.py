@@ -104,7 +104,7 @@ def test_agree_while_both_operators_are_reconfigured(seed):
             for source in inputs:
                 source.let_all()
 
-        giver = threading.Thread(target=give)
+        giver = threading.Thread(target=give, daemon=True)
         giver.start()
         try:
             for _ in range(12):
