@@ -30,7 +30,7 @@ from headrace_bench.taken import Watch, processor_s
 
 FIELDS = {"bench", "case", "value", "unit", "better", "goal", "baseline", "baseline_name", "ratio"}
 # Half a minute each, to compile.
-LONG = ("api", "join", "metrics", "reconfigure", "state", "gs", "sl", "ob", "tp", "speculative", "adaptive", "dgs")
+LONG = ("api", "join", "metrics", "passing", "reconfigure", "state", "gs", "sl", "ob", "tp", "speculative", "adaptive", "dgs")
 TINY = [pytest.param(name, marks=pytest.mark.campaign if name in LONG else ()) for name in bench.PARTS if name != "wordcount"]
 GOALS = {
     "Arrow table, integer keys, 2 threads": (120.0, "higher"),

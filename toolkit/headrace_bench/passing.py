@@ -1,0 +1,109 @@
+"""Results from one aggregate to the next: through a collector, or each instance's own into the next one's gate.
+
+Whole queries of two and three aggregates, from a table to a table, both ways in turns (`start(passing=...)`). Before
+anything is timed their results are compared, byte by byte. What leaves a query goes through a collector either way, so
+the last operator of each gives few rows, but where the case says otherwise.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import headrace as hr
+from headrace_bench.resident import median
+from headrace_bench.rows import Row
+
+WAYS = ("gate", "collector")
+SPAN = 2_000_000
+WORDS = 2_000
+
+
+def numbers(rows: int, keys: int, seed: int = 1) -> pa.Table:
+    """Rows of a key and a number, in order of time over one span."""
+    rng = np.random.default_rng(seed)
+    ts, keys_of_rows = np.sort(rng.integers(0, SPAN, rows)), rng.integers(0, keys, rows)
+    return pa.table({"ts": ts, "k": keys_of_rows, "v": rng.integers(0, 100, rows)})
+
+
+def texts(rows: int, seed: int = 1) -> pa.Table:
+    """Texts of eight words, of which few are frequent (Zipf, exponent 1.3), one at each time."""
+    rng = np.random.default_rng(seed)
+    words = np.array([f"w{number}" for number in range(WORDS)])
+    chosen = words[np.minimum(rng.zipf(1.3, (rows, 8)) - 1, WORDS - 1)]
+    return pa.table({"ts": np.arange(rows), "t": [" ".join(text) for text in chosen]})
+
+
+def _wide(table: pa.Table) -> Any:
+    first = hr.stream(table, event_time="ts").key_by("k")
+    return first.window(SPAN // 10, SPAN // 100).aggregate("first", n=hr.count(), s=hr.sum("v"))
+
+
+def wide_same_key(table: pa.Table) -> Any:
+    """Large windows that slide, and windows of their results by the same key."""
+    return _wide(table).key_by("k").window(SPAN // 5, SPAN // 10).aggregate("second", n=hr.sum("n"), most=hr.max("s"))
+
+
+def wide_totals(table: pa.Table) -> Any:
+    """The same, and totals of all keys."""
+    return _wide(table).window(SPAN // 10).aggregate("second", n=hr.sum("n"), most=hr.max("s"))
+
+
+def three(table: pa.Table) -> Any:
+    """Three aggregates, the last of all keys."""
+    first = hr.stream(table, event_time="ts").key_by("k").window(SPAN // 100, SPAN // 200)
+    second = first.aggregate("first", n=hr.count(), s=hr.sum("v")).key_by("k").window(SPAN // 20, SPAN // 40)
+    third = second.aggregate("second", n=hr.sum("n"), most=hr.max("s")).window(SPAN // 20)
+    return third.aggregate("third", n=hr.sum("n"), most=hr.max("most"), keys=hr.count())
+
+
+def _pairs(table: pa.Table) -> Any:
+    pairs = hr.stream(table, event_time="ts").key_by(hr.pairs("t", distance=3))
+    return pairs.window(1_000).aggregate("pairs", n=hr.count())
+
+
+def pair_count(table: pa.Table) -> Any:
+    """Pairs of words near each other, counted in short windows and added up, by pair, in longer ones."""
+    pairs = _pairs(table)
+    return pairs.key_by(*pairs.schema.names[1:3]).window(20_000, 10_000).aggregate("sums", n=hr.sum("n"), most=hr.max("n"))
+
+
+def pair_totals(table: pa.Table) -> Any:
+    """The same pairs, and how many there are."""
+    return _pairs(table).window(1_000).aggregate("totals", n=hr.sum("n"), most=hr.max("n"), pairs=hr.count())
+
+
+def _row(name: str, query: Any, threads: int, repetitions: int) -> Row:
+    """Seconds from table to table, results passed on through the gate, beside the collector."""
+    tables = [query.to_arrow(threads=threads, passing=way) for way in WAYS]
+    assert tables[0].equals(tables[1]), f"{name}: other results"
+    seconds: dict[str, list[float]] = {way: [] for way in WAYS}
+    for _ in range(repetitions):
+        for way in WAYS:
+            begin = time.perf_counter()
+            query.to_arrow(threads=threads, passing=way)
+            seconds[way].append(time.perf_counter() - begin)
+    gate, collector = (median(seconds[way]) for way in WAYS)
+    case = f"{name}, {threads} thread{'s' if threads > 1 else ''}"
+    return Row("passing", case, gate, "s", "lower", baseline=collector, baseline_name="collector")
+
+
+def measure(full: bool, tiny: bool = False) -> list[Row]:
+    """Seconds of queries of several operators, by both ways between them."""
+    rows, tweets, keys, repetitions = (6_000_000, 200_000, 100_000, 9) if full else (2_000_000, 60_000, 100_000, 5)
+    if tiny:
+        rows, tweets, keys, repetitions = 4_000, 2_000, 200, 1
+    cases: list[tuple[str, Callable, pa.Table]] = [
+        ("large windows, the same key", wide_same_key, numbers(rows, keys)),
+        ("large windows, totals", wide_totals, numbers(rows, keys)),
+        ("three aggregates", three, numbers(rows, keys // 5)),
+        ("pair count, sums by pair", pair_count, texts(tweets)),
+        ("pair count, totals", pair_totals, texts(tweets)),
+    ]
+    return [
+        _row(name, query(table), threads, repetitions) for name, query, table in cases for threads in (1, 2)
+    ]  # fmt: skip
