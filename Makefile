@@ -134,9 +134,8 @@ check-quick: $(STAMP)  ## stage: the tests that a person runs while working
 check-project: $(STAMP)  ## stage: the project's own files
 	$(call stage,project,tests/project,-n 3 --dist worksteal)
 
-# Three processes on two cores: tests that wait for a process or a thread of theirs leave a sixth of the time.
 check-unit: $(STAMP)  ## stage: units, oracles, properties, interleavings
-	$(call stage,unit,tests/headrace tests/headrace_bench,-n 3 --dist worksteal)
+	$(call stage,unit,tests/headrace tests/headrace_bench,$(BOTH))
 
 check-litmus: $(STAMP)  ## stage: real threads on real cores, which no other test process shares
 	$(call stage,litmus,tests/litmus)

@@ -93,7 +93,8 @@ def test_oracle_all_of_an_application(name, tmp_path):
         firsts.append(first)
         assert (report["tuples_in"], report["tuples_out"]) == (sum(table.num_rows for table in tables), len(rows))
         assert (report["plan"], report["leaves"], report["heartbeat"]) == ("auto", 1, 1024)
-        for flags in [*({"plan": plan, "threads": 2} for plan in plans), *(flags_of(draw, plans) for _ in range(5))]:
+        by_plan = [{"plan": plan, "threads": 2} for plan in plans] if seed < 2 else []
+        for flags in [*by_plan, *(flags_of(draw, plans) for _ in range(5 if seed < 2 else 2))]:
             again, report = app.run(tables, **flags)
             assert again == first, flags
             asked = [int(entry.split(":")[1]) for entry in (flags.get("reconfigure") or "").split(",") if entry]

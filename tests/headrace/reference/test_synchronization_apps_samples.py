@@ -121,7 +121,7 @@ def test_oracle_smarthome_on_the_real_sample(tmp_path):
     assert close(expected, in_sql(table, 10_000))
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_oracle_smarthome_on_generated_plugs(tmp_path):
     table = plugs(n=20_000, rate=0.5, houses=2).to_arrow()  # half a day
     result = from_file_to_file("smarthome", table, tmp_path)

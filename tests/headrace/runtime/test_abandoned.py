@@ -38,7 +38,7 @@ def dropped(caught):
     return [str(w.message) for w in caught if w.category is AbandonedRunWarning]
 
 
-@pytest.mark.parametrize("mode", ["vsn", "sn"])
+@pytest.mark.parametrize("mode", ["vsn", pytest.param("sn", marks=pytest.mark.campaign)])
 def test_a_run_that_nobody_can_reach_ends_and_says_so(mode, recwarn):
     run = query(endless()).start(threads=2, sink=hr.discard(), mode=mode)
     number = run.number
