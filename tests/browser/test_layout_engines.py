@@ -77,7 +77,7 @@ def visit(request, tmp_path_factory):
         yield visit
 
 
-@pytest.mark.parametrize("layout", ["full", "compact", "present"])
+@pytest.mark.parametrize("layout", ["full", pytest.param("compact", marks=pytest.mark.campaign), "present"])
 def test_example_nothing_is_cut_off_outside_or_covered(visit, layout):
     visit.kernel.run(f"dashboard.arrange({layout!r})")
     for width in (1_600, 1_000, 700):
