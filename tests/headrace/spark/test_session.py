@@ -119,27 +119,23 @@ def test_example_a_running_session_is_given_as_it_is(spark):
 KILLED = """
 import os, signal
 import headrace as hr
+
+def killed_under(stream, **options):
+    with stream.forward().start(sink=hr.discard(), **options) as run:
+        while not run.metrics().tuples_in:
+            pass
+        os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL)
+        try:
+            run.wait(60)
+        except hr.HeadraceError as error:
+            print(error)
+
 spark = hr.spark.session(memory="512m")
-query = hr.stream(spark.range(2_000_000), event_time="id").forward()
-with query.start(rate=100_000, sink=hr.discard()) as run:
-    while not run.metrics().tuples_in:
-        pass
-    os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL)
-    try:
-        run.wait(60)
-    except hr.HeadraceError as error:
-        print(error)
+killed_under(hr.stream(spark.range(2_000_000), event_time="id"), rate=100_000)
 spark = hr.spark.session(memory="512m")
 print(spark.range(3).count(), "rows of the next session")
 live = spark.readStream.format("rate").load()
-with hr.stream(live, event_time="timestamp", lateness="1h").forward().start(sink=hr.discard()) as run:
-    while not run.metrics().tuples_in:
-        pass
-    os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL)
-    try:
-        run.wait(60)
-    except hr.HeadraceError as error:
-        print(error)
+killed_under(hr.stream(live, event_time="timestamp", lateness="1h"))
 """
 
 

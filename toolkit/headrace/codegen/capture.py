@@ -344,8 +344,8 @@ def _check_parameters(captured: CapturedFunction, function: types.FunctionType) 
 
 def _check_statements(captured: CapturedFunction) -> None:
     nodes = ast.walk(ast.Module(captured.node.body, []))
-    refused = [node for node in nodes if isinstance(node, ast.stmt | ast.expr) and type(node) in _REFUSED]
-    refused += [node for node in ast.walk(ast.Module(captured.node.body, [])) if _takes_the_rest(node)]
+    found = (node for node in nodes if isinstance(node, ast.stmt | ast.expr))
+    refused = [node for node in found if type(node) in _REFUSED or _takes_the_rest(node)]
     for node in sorted(refused, key=lambda node: (node.lineno, node.col_offset))[:1]:
         raise captured.error(_REFUSED.get(type(node), f"{ast.unparse(node)} takes what is left: name each value"), node)
 
