@@ -19,6 +19,7 @@ import pytest
 
 from headrace.progress import END_OF_TIME, MIN_TIME
 from interleave import TSO, Kernels, copied, exhaustive, find_failure, sampled
+from support.result_rings import write
 
 OUTPUT = "headrace.egress.rings"
 VERSION = 0  # of `membership`
@@ -26,18 +27,6 @@ GO = 1  # another word of it, which no kernel uses
 
 
 # -- programs ----------------------------------------------------------------------------------------
-
-
-def write(o, me, primaries, head):
-    """Write records one by one, each promised at once. Returns the head."""
-    for p in primaries:
-        slot = reserve_slot(o, me, head)
-        if slot < 0:
-            return -1
-        o.primary[me, slot] = p
-        head += 1
-        publish(o, me, head, p, p)
-    return head
 
 
 def write_all(o, me, primaries):

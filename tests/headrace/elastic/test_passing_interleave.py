@@ -18,23 +18,12 @@ from gate_cases import LOG, READER, SOURCE, log_state
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.references import HEARTBEAT, ROW_MASK, SOURCE_SHIFT
 from interleave import TSO, Kernels, copied, exhaustive, find_failure, sampled
+from support.result_rings import write
 
 PASSING = "headrace.elastic.passing_kernel"
 
 
 # -- programs ----------------------------------------------------------------------------------------
-
-
-def produce(o, me, primaries, head):
-    """Write rows one by one, each promised at once. Returns how many there are."""
-    for p in primaries:
-        slot = reserve_slot(o, me, head)
-        if slot < 0:
-            return -1
-        o.primary[me, slot] = p
-        head += 1
-        publish(o, me, head, p, p)
-    return head
 
 
 def instance(o, me, words, sets, rows, promises):
@@ -47,7 +36,7 @@ def instance(o, me, words, sets, rows, promises):
         while load_acquire(words, 1) < e:
             pause()
         if me in sets[e]:
-            head = produce(o, me, rows[e][me], head)
+            head = write(o, me, rows[e][me], head)
             if e == len(sets) - 1:
                 publish(o, me, head, END_OF_TIME, END_OF_TIME)
             else:
@@ -76,7 +65,7 @@ def promise_only(o, me, words, promised):
 
 def write_and_wait(o, me, words, primaries):
     """An instance that ends when its first result was read."""
-    head = produce(o, me, primaries, 0)
+    head = write(o, me, primaries, 0)
     while load_acquire(words, 2) == 0:
         pause()
     publish(o, me, head, END_OF_TIME, END_OF_TIME)
@@ -115,7 +104,7 @@ def take(o, reader, got, wrong, words):
             return
 
 
-PROGRAMS = (produce, instance, change_instances, promise_only, write_and_wait, take)
+PROGRAMS = (write, instance, change_instances, promise_only, write_and_wait, take)
 
 
 def kernels(*planted):
