@@ -22,7 +22,7 @@ State       CLASS  the block's class; HASHED is set if the index is
             STATE  IN_ORDER is set if the entries are in the order of their keys; the rest
                    counts changes of the set of keys, by NEW_KEYS
 Invariants  I1  entries 0..COUNT-1 have different keys, and each is in the index once
-            I2  the index has no other entries; a hashed one is full to 3/4 at most
+            I2  the index has no other entries; a hashed one is full to 3/4 at most, in blocks of middle size to 3/8
             I3  a hashed entry is reached from its place without an empty one between
 Checked     tests/headrace/memory/test_containers.py
 """
@@ -48,6 +48,9 @@ from headrace.memory.seeded import seeded
 from headrace.memory.words import clear_words, copy_words, half, set_half
 
 LEAST_CLASS = 3
+LEAST_SPARSE, MOST_SPARSE = 5, 15
+"""Classes of blocks with twice as many places in the index: where it is half full, every third key is not at its place, and a
+branch that is not foreseen takes longer than all else. Larger ones wait for the memory, and smaller ones are many."""
 HASHED = 64
 IN_ORDER = 1
 NEW_KEYS = 2
@@ -57,9 +60,11 @@ RUN = 8
 
 @kernel(borrows=True)
 def slots_of(size_class, width):
-    """How many places the index has: the fewest that cannot become fuller than 3/4 (a power of two)."""
+    """How many places the index has: the fewest (a power of two) that cannot become fuller than 3/8, or 3/4."""
     slots = np.int64(1) << size_class
     entry_words = 3 * (width + 1) + 2
+    if LEAST_SPARSE <= size_class <= MOST_SPARSE:
+        entry_words = (entry_words + 2) >> 1
     while entry_words >= 8:
         slots >>= 1
         entry_words >>= 1
