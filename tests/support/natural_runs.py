@@ -149,7 +149,7 @@ def check_pipeline(seed):
     rows = [{"ts": ts, **row(draw)} for ts in sorted(draw.randint(-9, 30) for _ in range(draw.choice([0, 5, 40, 40, 40])))]
     options = {
         "threads": draw.randint(1, 3), "max_threads": 3, "schedule": draw.choice(["qst", "lp", "et", "ct"]),
-        "queues": draw.choice(["hybrid", "partitioned", "shared"]), "reorder": draw.choice(["nonblocking", "lock"]),
+        "queues": draw.choice(["auto", "hybrid", "partitioned", "shared"]), "reorder": draw.choice(["nonblocking", "lock"]),
         "batch": draw.choice([1, 2, 7, 64]), "capacity": draw.choice([4, 64]),
     }  # fmt: skip
     if draw.random() < 0.3:

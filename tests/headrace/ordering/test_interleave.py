@@ -54,6 +54,13 @@ IN_TWO_STEPS = (
 )
 """Another worker may run between what a record reads of its state and what it writes."""
 
+ALONE_NOW_AND_THEN = (
+    "headrace.ordering.schedule_kernel",
+    "    if c.form[stage, MAY_BE_ALONE] == 0:\n        return False\n",
+    "    c.tuning[7] += 1\n    return c.form[stage, KIND] == PARTITIONED and c.tuning[7] % 2 == 1\n",
+)
+"""Every second visit of a partitioned stage is alone, whatever it costs; nothing else reads that word of `tuning`."""
+
 
 def serve(me, c, o, s, l, batch):
     """A worker that takes whatever there is, the last stage first."""
@@ -110,7 +117,7 @@ def collect(c, o, s):
 # -- stages: `s.outputs` of a value, states are sums ----------------------------------------------------
 
 
-def kernels(*planted, in_place=True):
+def kernels(*planted, in_place=True, alone=False):
     holder = {}
 
     def read_record(me, c, s, stage, serial):
@@ -140,8 +147,9 @@ def kernels(*planted, in_place=True):
     constants = {
         "LEAST_CLASS": 3 if in_place else 5, "KEPT_CLASS": 3, "SPINS": 1 << 30, "bucket_of": lambda key, buckets: key % buckets,
     }  # fmt: skip
+    planted = (IN_TWO_STEPS, *([ALONE_NOW_AND_THEN] if alone else []), *planted)
     holder["k"] = Kernels(
-        WORK, BUFFER, programs=[serve, feed, collect], planted=[IN_TWO_STEPS, *planted], given=program, constants=constants,
+        WORK, BUFFER, programs=[serve, feed, collect], planted=list(planted), given=program, constants=constants,
         shared=("queue", "slots", "tickets", "arena"),
     )  # fmt: skip
     return holder["k"]
@@ -269,6 +277,11 @@ def test_interleave_queues(queues):
         sampled("pipeline", build, 200, longest=20_000)
 
 
+def test_interleave_a_worker_alone_and_workers_together():
+    for chain, batch in ((PS, 1), (ALL, 2), (PAIRS, 2)):
+        sampled("pipeline", case(kernels(alone=True), [1, 3, 2, 5, 7], chain, batch=batch), 250, longest=20_000)
+
+
 @pytest.mark.slow
 def test_interleave_three_workers_and_a_full_result_ring():
     for chain in (ALL, PS):
@@ -375,6 +388,37 @@ PLANTED = {
         (WORK, "        if exchange(c.bucket, at + BUSY, 1) != 0:\n", "        if exchange(c.bucket, at + BUSY, 1) > 1:\n"),
         PS, BY_PARTITION, "rows|run twice|deadlock|Error", "SC",
     ),
+    "a worker is alone where others are": (
+        (WORK, "        if not compare_exchange(c.stage, cell(stage, WORKERS), 0, ALONE):\n",
+         "        if fetch_add(c.stage, cell(stage, WORKERS), ALONE) < 0:\n"),
+        PS, HYBRID, "rows|run twice|deadlock|Error", "SC",
+    ),
+    "others come to a worker that is alone": (
+        (WORK, "    elif fetch_add(c.stage, cell(stage, WORKERS), 1) >= c.form[stage, MOST]:\n",
+         "    elif fetch_add(c.stage, cell(stage, WORKERS), 1) % ALONE >= c.form[stage, MOST]:\n"),
+        PS, HYBRID, "rows|run twice|deadlock|Error", "SC",
+    ),
+    "a worker that was alone does not say how far buckets are": (
+        (WORK, "            store_relaxed(c.bucket, at, load_relaxed(c.bucket, at) + 1)  # A2\n", "            pause()\n"),
+        PS, HYBRID, "rows|run twice|deadlock|Error", "SC",
+    ),
+    "it says so after its records are passed on": (
+        (WORK, "        for serial in range(first, first + count):\n"
+         "            at = (load_relaxed(c.tickets, label_of(c, stage, serial)) >> TICKET_BITS) * BUCKET_WORDS + SERVED\n"
+         "            store_relaxed(c.bucket, at, load_relaxed(c.bucket, at) + 1)  # A2\n"
+         "        flush(c, o, stage, end_output(me, c, o, l, stage, first, first + count))  # A3\n",
+         "        flush(c, o, stage, end_output(me, c, o, l, stage, first, first + count))\n"
+         "        for _ in range(20):\n"
+         "            pause()\n"
+         "        for serial in range(first, first + count):\n"
+         "            at = (load_relaxed(c.tickets, label_of(c, stage, serial)) >> TICKET_BITS) * BUCKET_WORDS + SERVED\n"
+         "            store_relaxed(c.bucket, at, load_relaxed(c.bucket, at) + 1)\n"),
+        [(PARTITIONED, once)], HYBRID, "rows|deadlock|run twice|Error", "SC",
+    ),
+}  # fmt: skip
+ALONE_AT_TIMES = {
+    "a worker is alone where others are", "others come to a worker that is alone",
+    "a worker that was alone does not say how far buckets are", "it says so after its records are passed on",
 }  # fmt: skip
 
 
@@ -390,6 +434,6 @@ def test_interleave_planted_mistake_is_found(mistake):
     if chain == [(PARTITIONED, once)]:
         first, values = 2, [1, 3, 2, 4, 5, 7, 1, 3]
     edits = planted if isinstance(planted, list) else [planted]
-    k = kernels(*edits, in_place=mistake not in IN_BLOCKS)
+    k = kernels(*edits, in_place=mistake not in IN_BLOCKS, alone=mistake in ALONE_AT_TIMES)
     build = case(k, values, chain, queues=queues, first=first, batch=2 if chain == PAIRS else 1)
     find_failure("pipeline", build, expected, count=4000, longest=20_000, memory=memory)

@@ -16,7 +16,7 @@ COMBINATIONS, TAKES = 504, 7
 """Of shape, input and options; of options for each input."""
 ROUNDS = 100
 SCHEDULES = ("qst", "lp", "et", "ct")
-QUEUES = ("hybrid", "partitioned", "shared")
+QUEUES = ("auto", "hybrid", "partitioned", "shared")
 
 
 def drawn_options(rng):

@@ -211,7 +211,7 @@ def test_stop_answers_while_a_full_pipeline_waits():
 # -- liveness
 
 
-@pytest.mark.parametrize("queues", ["hybrid", "partitioned", "shared"])
+@pytest.mark.parametrize("queues", ["auto", "hybrid", "partitioned", "shared"])
 def test_one_hot_key_in_rings_of_two(queues):
     table = rows_of(4000, keys=1)
     found = pipeline(table, "six stages").to_arrow(threads=4, max_threads=4, capacity=2, queues=queues, batch=1)

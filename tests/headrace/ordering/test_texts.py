@@ -166,7 +166,7 @@ def test_oracle_strings_in_containers_and_keys(shape, monkeypatch):
         batches = Steered(table, [100] * 30)
         options = {
             "threads": int(rng.integers(1, 5)), "max_threads": 4, "batch": int(rng.choice([1, 7, 64])),
-            "capacity": int(rng.choice([2, 64, 1024])), "queues": ("hybrid", "partitioned", "shared")[case % 3],
+            "capacity": int(rng.choice([2, 64, 1024])), "queues": ("auto", "hybrid", "partitioned", "shared")[case % 4],
             "reorder": ("nonblocking", "lock")[case % 2], "reconfigure": [(1_000, 4), (2_000, {"schedule": "lp"})],
         }  # fmt: skip
         with SHAPES[shape].on(hr.stream(batches, event_time="ts")).start(**options) as run:

@@ -263,7 +263,7 @@ def _add_transactions(group: argparse._ArgumentGroup) -> None:
 def _add_stages(group: argparse._ArgumentGroup) -> None:
     which = f"which stage a worker takes next: {', '.join(SCHEDULES)} (default {DEFAULT_SCHEDULE})"
     group.add_argument("--schedule", type=one_of("schedule", SCHEDULES), metavar="NAME", help=which)
-    shares = "how workers share a partitioned stage (default hybrid)"
+    shares = "how workers share a partitioned stage (default auto: hybrid, or one worker at a time where that is faster)"
     group.add_argument("--queues", choices=tuple(QUEUE_KINDS), help=shares)
     comes = "how outputs come into order (default nonblocking)"
     group.add_argument("--reorder", choices=tuple(REORDERS), help=comes)

@@ -228,7 +228,7 @@ POLICY_FIELDS = {
     "behind": "(worklist(c, stage + 1) if stage + 1 < c.form.shape[0] else 0)",
     "cost": "cost(c, stage)",
     "selectivity": "selectivity(c, stage)",
-    "workers": "load_relaxed(c.stage, cell(stage, WORKERS))",
+    "workers": "workers_at(c, stage)",
     "most": "c.form[stage, MOST]",
     "position": "stage",
     "count": "c.form.shape[0]",
@@ -278,6 +278,7 @@ class _Writing:
             arguments=stage.roles,
             bindings=bindings,
             parameters=(*KERNEL_WORDS, *values),
+            decorator="compiled_user_within",  # the call, with all that a tuple has, would cost more than what most do
             **emits,
             **self._options,
         )

@@ -38,6 +38,7 @@ from headrace.ordering.words import (
     LOCKED,
     LP,
     MASK,
+    MAY_BE_ALONE,
     MOST,
     NEEDS_TIME,
     NEVER,
@@ -71,7 +72,9 @@ from headrace.workers.worker_kernel import METER_WORDS, PARK_EVENT, ROW_WORDS, T
 SCHEDULES = {"qst": QST, "lp": LP, "et": ET, "ct": CT}
 OWN_POLICY = "own"
 """What a schedule is called that is a function of the user's."""
-QUEUE_KINDS = {"hybrid": HYBRID, "partitioned": BY_PARTITION, "shared": SHARED}
+AUTO = "auto"
+"""Queues as "hybrid", and a worker takes all buckets of a stage at once where that is faster."""
+QUEUE_KINDS = {AUTO: HYBRID, "hybrid": HYBRID, "partitioned": BY_PARTITION, "shared": SHARED}
 REORDERS = {"nonblocking": NONBLOCKING, "lock": LOCKED}
 _KINDS = {"partitioned": PARTITIONED, "stateful": STATEFUL}
 
@@ -139,7 +142,7 @@ def allocate(
     capacity: int,
     results: int,
     *,
-    queues: str = "hybrid",
+    queues: str = AUTO,
     reorder: str = "nonblocking",
     tuning: Sequence[int] = (0, 0, 0, 1),
     planned: int = 0,
@@ -172,6 +175,7 @@ def allocate(
         form[number, [RING, STRIDE, MASK, SLOTS]] = CELL + words, one.stride, capacity - 1, number * capacity
         form[number, OUT_STRIDE] = FIRST_COLUMN + len(one.emitted)
         form[number, [QUEUES, REORDER]] = QUEUE_KINDS[queues], REORDERS[reorder]
+        form[number, MAY_BE_ALONE] = queues == AUTO and one.stage.kind == "partitioned"
         form[number, MOST] = 1 if one.stage.kind == "stateful" else one.stage.buckets or max_threads
         form[number, [BUCKETS, BUCKET_COUNT, QUEUE]] = buckets, one.stage.buckets, queue
         form[number, NEEDS_TIME] = one.stage.forget is not None
@@ -259,6 +263,7 @@ def activate(c: PipelineArrays, out: Any) -> None:
 
 
 __all__ = [
+    "AUTO",
     "OWN_POLICY",
     "QUEUE_KINDS",
     "REORDERS",

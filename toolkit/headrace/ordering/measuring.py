@@ -55,7 +55,7 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
         "taken": by_stage(work[:, words.TUPLES].tolist()),
         "backlog": by_stage(tail - claimed for _, claimed, tail in at),
         "waiting": by_stage(claimed - drained for drained, claimed, _ in at),
-        "at_work": by_stage(stage_cell(section, stage, words.WORKERS) for stage in range(len(names))),
+        "at_work": by_stage(stage_cell(section, stage, words.WORKERS) & words.A_COUNT for stage in range(len(names))),
         "stage_time": by_stage((work[:, words.SPENT_NS] // 1_000).tolist()),
         "cost": by_stage((known[:, words.COST] / words.COST_UNIT).tolist()),
         "selectivity": by_stage(

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from headrace.arguments import whole
 from headrace.errors import ParameterError
 from headrace.names import instead
-from headrace.ordering.control import OWN_POLICY, QUEUE_KINDS, REORDERS, SCHEDULES, Configuration
+from headrace.ordering.control import AUTO, OWN_POLICY, QUEUE_KINDS, REORDERS, SCHEDULES, Configuration
 from headrace.ordering.words import MOST_BATCH
 from headrace.runtime.options import (
     DEFAULT_MAX_STATE,
@@ -41,8 +41,10 @@ class OrderedOptions:
         function of a stage that says how urgent it is, a number: the most urgent one that can have a worker is taken. It
         reads ``stage.backlog``, what waits there, ``stage.behind``, what waits behind it (0 of the last), ``stage.cost``
         (ns), ``stage.selectivity``, ``stage.workers`` now and ``stage.most``, ``stage.position`` and ``stage.count``.
-    queues : {"hybrid", "partitioned", "shared"}
-        How workers share a partitioned stage.
+    queues : {"auto", "hybrid", "partitioned", "shared"}
+        How workers share a partitioned stage (section 4 of the paper). "auto" is "hybrid", but for one thing: where the
+        stage's tuples cost so little, or so small a part of the whole, that to share it takes longer than to leave it to
+        one worker at a time, a worker takes all its buckets at once, while the others work at other stages.
     reorder : {"nonblocking", "lock"}
         How outputs come into order.
     batch : int
@@ -75,7 +77,7 @@ class OrderedOptions:
         threads: Any = 1,
         max_threads: int | None = None,
         schedule: Any = DEFAULT_SCHEDULE,
-        queues: str = "hybrid",
+        queues: str = AUTO,
         reorder: str = "nonblocking",
         batch: int = DEFAULT_BATCH,
         capacity: int = DEFAULT_CAPACITY,

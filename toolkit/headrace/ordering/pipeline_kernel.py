@@ -44,6 +44,7 @@ from headrace.workers.changes_kernel import CONFIG
 from headrace.workers.worker_kernel import (
     BUSY_NS,
     IDLE_NS,
+    IDLE_YIELDS,
     PARKED_NS,
     ROOM_NS,
     SPIN,
@@ -103,11 +104,13 @@ def await_work(me, g, c, o):
             turn(c.meter, me, BUSY_NS)
             return
         pause()
-    for _ in range(WORK_YIELDS):
+    for looks in range(WORK_YIELDS):
         yield_core()
         if has_work(g, c) or stopped(c):
             turn(c.meter, me, BUSY_NS)
             return
+        if looks >= IDLE_YIELDS and not is_in_flight(c):
+            break
     ticket = prepare(g.words, READERS_WAITING, g.event, DATA_EVENT)
     if has_work(g, c) or stopped(c) or load_acquire(c.reading, me * CELL) == 0 or load_acquire(c.words, OVER) != 0:
         cancel(g.words, READERS_WAITING)

@@ -187,7 +187,7 @@ class Program:
             "behind": waiting(number + 1) if number + 1 < len(control.form) else 0,
             "cost": max(1, int(known[words.COST])) / words.COST_UNIT,
             "selectivity": (int(known[words.MADE]) + 1) / (int(known[words.TAKEN]) + 1),
-            "workers": int(control.stage[number * words.STAGE_CELLS * CELL + words.WORKERS]),
+            "workers": int(control.stage[number * words.STAGE_CELLS * CELL + words.WORKERS]) & words.A_COUNT,
             "most": int(form[words.MOST]),
             "position": number,
             "count": len(control.form),

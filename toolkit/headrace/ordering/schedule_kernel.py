@@ -5,7 +5,8 @@ a little old: what is decided then is a little worse, and never wrong, since a s
 that has nothing to claim, or as many workers as it may have, sends the worker back.
 
 A stage is schedulable if its worklist is not empty and it has fewer workers than it
-may have: one if it is stateful, one for each bucket if it is partitioned.
+may have: one if it is stateful, one for each bucket if it is partitioned; there it may be one that lets
+in nobody else (`goes_alone`, which is not of the paper).
 
 =====  =================================================================================
 QST    the first one whose outputs the next worklist, and the one behind it, have use for:
@@ -27,6 +28,7 @@ from headrace.kernel import kernel
 from headrace.memory.atomics import load_acquire, load_relaxed, store_relaxed
 from headrace.ordering.buffer_kernel import cell
 from headrace.ordering.words import (
+    A_COUNT,
     COST,
     COST_UNIT,
     CT,
@@ -36,7 +38,9 @@ from headrace.ordering.words import (
     HEAD,
     KIND,
     MADE,
+    MAY_BE_ALONE,
     MOST,
+    OWN,
     QST,
     SCHEDULE,
     STATEFUL,
@@ -45,9 +49,14 @@ from headrace.ordering.words import (
     WINDOW_NS,
     WORKERS,
 )
+from headrace.workers.changes_kernel import CONFIG
+from headrace.workers.worker_kernel import THREADS
 
 # Columns of `tuning`: parameters of the heuristics, from `start`.
 TIME_SLICE, CT_WINDOW, QST_CAPACITY, LP_LEAST = range(4)
+
+SHARING_NS = 60.0
+"""What a tuple of a partitioned stage takes longer where workers share the stage, its buckets' words going to and fro."""
 
 
 @kernel
@@ -65,6 +74,11 @@ def is_schedulable(c, stage):
 
 
 @kernel
+def workers_at(c, stage):
+    return load_relaxed(c.stage, cell(stage, WORKERS)) & A_COUNT
+
+
+@kernel
 def selectivity(c, stage):
     """Outputs of a record, as seen so far; never 0."""
     return (load_relaxed(c.known[stage], MADE) + 1.0) / (load_relaxed(c.known[stage], TAKEN) + 1.0)
@@ -74,6 +88,32 @@ def selectivity(c, stage):
 def cost(c, stage):
     """Nanoseconds of a record, as seen lately; never 0."""
     return max(1, load_relaxed(c.known[stage], COST)) / COST_UNIT
+
+
+@kernel
+def goes_alone(c, stage):
+    """Whether a worker should take all buckets of a partitioned stage at once.
+
+    Alone, workers are busy elsewhere for as long as the stage is not all there is to do: all need at least what this
+    stage takes of a tuple. Together, they share the whole, and what it costs to share this stage.
+    """
+    if c.form[stage, MAY_BE_ALONE] == 0:
+        return False
+    config = load_relaxed(c.words, CONFIG)
+    workers = c.rows[config, THREADS]
+    if workers == 1:
+        return True
+    if c.rows[config, SCHEDULE] == FIXED or c.rows[config, SCHEDULE] == OWN:
+        return False  # who says how many work where means it
+    of_all = of_stage = 0.0
+    before = 1.0
+    for other in range(c.form.shape[0]):
+        of_all += before * cost(c, other)
+        if other == stage:
+            of_stage = before * cost(c, other)
+            of_all += before * SHARING_NS
+        before *= selectivity(c, other)
+    return of_stage * workers <= of_all
 
 
 @kernel
@@ -118,7 +158,7 @@ def most_before_it(c):
     most = -1.0
     for stage in range(c.form.shape[0]):
         if is_schedulable(c, stage):
-            workers = load_relaxed(c.stage, cell(stage, WORKERS))
+            workers = workers_at(c, stage)
             priority = worklist(c, stage) * cost(c, stage) / (workers + 1)
             if priority > most:
                 found = stage
@@ -139,7 +179,7 @@ def least_throughput(c, now):
     before = 1.0
     for stage in range(stages):
         if is_schedulable(c, stage):
-            workers = load_relaxed(c.stage, cell(stage, WORKERS))
+            workers = workers_at(c, stage)
             spent = load_relaxed(c.known[stage], WINDOW_NS) + workers * c.tuning[TIME_SLICE]
             throughput = spent / (cost(c, stage) * before)
             if found < 0 or throughput < least:
@@ -156,7 +196,9 @@ __all__ = [
     "TIME_SLICE",
     "choose",
     "cost",
+    "goes_alone",
     "is_schedulable",
     "selectivity",
+    "workers_at",
     "worklist",
 ]

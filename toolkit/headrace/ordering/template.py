@@ -41,10 +41,10 @@ from headrace.memory.atomics import load_relaxed
 from headrace.memory.held_texts_kernel import hold_entries, hold_text, hold_words
 from headrace.memory.words import copy_words
 from headrace.ordering.buffer_kernel import A_PLACE, cell, grow_output, label_of, record_of
-from headrace.ordering.schedule_kernel import cost, is_schedulable, selectivity, worklist
+from headrace.ordering.schedule_kernel import cost, is_schedulable, selectivity, workers_at, worklist
 from headrace.ordering.words import (
     AT, BEGUN, BUCKET_COUNT, BUCKETS, CHOOSING, FIRST, LAST, MOST, NULL_KEY, NULLS, ORIGIN, OUT_AT, OUT_BLOCK, OUT_LIMIT,
-    POSITION, REF, STAGE, TICKET_BITS, TS, WORKERS,
+    POSITION, REF, STAGE, TICKET_BITS, TS,
 )
 from headrace.ordering.work_kernel import NO_MEMORY
 from headrace.workers.worker_kernel import fail, stopped

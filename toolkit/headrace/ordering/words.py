@@ -23,7 +23,7 @@ WORD_COUNT = CHANGE_WORDS + 10
 TAIL, HEAD, NEXT, DRAINING, WORKERS, PROGRESS, END_AT, TICKETS, LATEST = (k * CELL for k in range(9))
 STAGE_CELLS = 9
 """TAIL records appended, HEAD claimed, NEXT drained: serial numbers. DRAINING the flag of who drains. WORKERS allotted to
-the stage. PROGRESS: no later record comes from an earlier event time of the input. END_AT: the serial number of the end
+the stage, or ALONE. PROGRESS: no later record comes from an earlier event time of the input. END_AT: the serial number of the end
 of the stream, NEVER while it is not known. TICKETS: with the lock, who drains next is in TICKETS, who is served in
 DRAINING. LATEST: event time of the record appended last, of a stage that needs time."""
 
@@ -44,8 +44,14 @@ DRAINING. LATEST: event time of the record appended last, of a stage that needs 
     REORDER,  # who drains: NONBLOCKING or LOCKED
     NEEDS_TIME,  # event times must not go back
     RANGES,  # the first of its boundaries in `bounds`, + 1; 0: keys are hashed into its buckets
-) = range(15)
+    MAY_BE_ALONE,  # a worker may take all its buckets at once, where that is faster
+) = range(16)
 SHAPE_WORDS = 16
+
+ALONE = 1 << 32 | 1
+"""In WORKERS: one, who lets in nobody else."""
+A_COUNT = (1 << 32) - 1
+"""The bits of WORKERS that say how many there are."""
 
 STATELESS, PARTITIONED, STATEFUL = range(3)
 HYBRID, BY_PARTITION, SHARED = range(3)

@@ -11,6 +11,8 @@ How workers share a partitioned stage (section 4 of the paper)::
                   of others, and its own behind one that another worker runs, have their own
     BY_PARTITION  a worker takes a bucket that nobody has, and runs what waits there
     SHARED        a worker runs what it claims, and waits where the bucket's turn is not its own
+    ALONE         with HYBRID, where that is faster (`schedule_kernel.goes_alone`): a worker that lets nobody else in
+                  claims and runs as at a stateless stage, and says how far each bucket is
 
 Invariants  I1  records are claimed once: HEAD moves by compare_exchange, or its mover is
                 alone at the stage (STATEFUL: WORKERS lets one in)
@@ -32,6 +34,9 @@ Ordering    H1 the tickets of the records are copied, H2 compare_exchange HEAD, 
                     H7 -> H3 of the next runner: it sees SERVED and the state of the keys
             of STATEFUL  fetch_add WORKERS + 1, fetch_add WORKERS - 1: the same
             of SHARED    store_release SERVED, load_acquire SERVED
+            of ALONE     compare_exchange WORKERS 0 -> ALONE, fetch_add WORKERS - ALONE: the same. Who is inside with others
+                    leaves when its buckets' counts are 0, so CLAIMED of all of them is; A1 the record is run,
+                    A2 its ticket is read and SERVED written, A3 it is complete: before, its word of `tickets` stays
 Progress    A hybrid runner goes on past its time slice, until the count is 0: nobody else
             will. Meanwhile it drains once for every batch, so that others find room. A SHARED
             waiter waits for a record that was claimed before its own, by a worker that
@@ -62,8 +67,9 @@ from headrace.ordering.buffer_kernel import (
     open_output,
     record_of,
 )
-from headrace.ordering.schedule_kernel import TIME_SLICE
+from headrace.ordering.schedule_kernel import TIME_SLICE, goes_alone
 from headrace.ordering.words import (
+    ALONE,
     BATCHES,
     BEGUN,
     BUCKET_COUNT,
@@ -277,6 +283,20 @@ def take_hybrid(me, c, o, s, l, stage, batch):
 
 
 @kernel
+def take_alone(me, c, o, s, l, stage, batch):
+    """Claim a batch of a partitioned stage where nobody else is, and run it: no bucket has another runner. Records taken."""
+    first, count = claim(c, l, stage, batch, False)
+    if count > 0:
+        begin_output(me, c, l, stage, first)
+        run_opened(me, c, s, l, stage, first, count)  # A1
+        for serial in range(first, first + count):
+            at = (load_relaxed(c.tickets, label_of(c, stage, serial)) >> TICKET_BITS) * BUCKET_WORDS + SERVED
+            store_relaxed(c.bucket, at, load_relaxed(c.bucket, at) + 1)  # A2
+        flush(c, o, stage, end_output(me, c, o, l, stage, first, first + count))  # A3
+    return count
+
+
+@kernel
 def take_shared(me, c, o, s, l, stage, batch):
     """Claim a batch and run it, waiting for each bucket's turn. Records taken."""
     first, count = claim(c, l, stage, batch, True)
@@ -334,9 +354,11 @@ def take_partition(me, c, o, s, l, stage, batch):
 
 
 @kernel
-def take(me, c, o, s, l, stage, batch):
+def take(me, c, o, s, l, stage, batch, alone):
     """Claim and run something of a stage. Records run, 0 if there is nothing."""
     kind = c.form[stage, KIND]
+    if alone:
+        return take_alone(me, c, o, s, l, stage, batch)
     if kind == STATELESS:
         return take_stateless(me, c, o, s, l, stage, batch)
     if kind == STATEFUL:
@@ -360,14 +382,18 @@ def learn_cost(c, stage, spent_ns, taken):
 @kernel
 def work(me, c, o, s, l, stage, batch):
     """Be a worker of a stage for a time slice, or until it has nothing to do. Records run."""
-    if fetch_add(c.stage, cell(stage, WORKERS), 1) >= c.form[stage, MOST]:
+    alone = goes_alone(c, stage)
+    if alone:
+        if not compare_exchange(c.stage, cell(stage, WORKERS), 0, ALONE):
+            return 0
+    elif fetch_add(c.stage, cell(stage, WORKERS), 1) >= c.form[stage, MOST]:
         fetch_add(c.stage, cell(stage, WORKERS), -1)
         return 0
     begun = until = now_ns()
     total = 0
     taken, made = c.work[me, stage, TUPLES], c.work[me, stage, OUTPUTS]
     while True:
-        count = take(me, c, o, s, l, stage, batch)
+        count = take(me, c, o, s, l, stage, batch, alone)
         total += count
         now = now_ns()
         if count == 0:
@@ -375,7 +401,7 @@ def work(me, c, o, s, l, stage, batch):
         until = now  # what finds nothing is no part of a tuple's cost
         if now - begun >= c.tuning[TIME_SLICE] or stopped(c):
             break
-    fetch_add(c.stage, cell(stage, WORKERS), -1)
+    fetch_add(c.stage, cell(stage, WORKERS), -ALONE if alone else -1)
     if total > 0:
         c.work[me, stage, SPENT_NS] += now - begun
         c.work[me, stage, BATCHES] += 1
