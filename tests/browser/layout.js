@@ -44,6 +44,8 @@
         if (!panel || !view.frame) continue;
         const { width, height } = view.bbox;
         const frame = view.frame.bbox;
+        const over = view.model.below[0]?.axis_label ?? "time";
+        if (panel.querySelector(".headrace-events span") && !over.startsWith("time")) found.push(`label of a change over ${over}`);
         for (const [side, axes] of [["x", view.model.below], ["y", view.model.left]]) for (const axis of axes) {
             if (!axis.axis_label) continue;
             pen.font = `${axis.axis_label_text_font_size} ${axis.axis_label_text_font}`;

@@ -74,6 +74,9 @@ def visit(request, tmp_path_factory):
     (folder / "engine.ipynb").write_text(lab.notebook_of([ROWS, CELLS[request.param]]))
     with lab.opened(folder, "engine.ipynb", 20) as visit:
         visit.engine = request.param
+        for threads in (3, 2):  # early in the run: seconds that other axes have places for, too
+            visit.kernel.run(f"run.reconfigure(threads={threads}).wait(60)")
+        lab.until(lambda: visit.dashboard.locator(".headrace-events span").count(), lab.SLOW, "labels of changes")
         yield visit
 
 

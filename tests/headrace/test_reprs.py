@@ -14,7 +14,9 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
+from headrace.changes import Change
 from headrace.elastic.specs import AggregateSpec, ForwardSpec, JoinSpec
+from headrace.metrics.snapshot import Metrics
 from headrace.summary import duration_text
 from support.workloads import HANG_S, Steered, eventually
 
@@ -118,6 +120,17 @@ def test_a_run_that_failed_or_was_stopped():
     with COUNTS.start(rate=1) as run:
         run.stop()
     assert "state stopped: stop() was called" in repr(run) and "stopped" in repr(run["counts"])
+
+
+def test_a_change_says_what_became_of_it():
+    change = Change("counts", {"threads": 1}, {"threads": 4}, "done", 0, 0, 1_500_000, planned_at=1_000, reason="a burst")
+    assert repr(change) == "<Change of counts: threads 1 → 4; done in 1.50 ms; planned at 1,000; reason: a burst>"
+    assert repr([Change("counts", {"batch": 1}, {"batch": 2}, "failed")]) == "[<Change of counts: batch 1 → 2; failed>]"
+
+
+def test_metrics_say_what_is_not_as_it_should_be():
+    failed = Metrics("failed", 2.0, 1_000, 3, dropped=7)
+    assert repr(failed) == "Metrics('failed', after 2.00 s, tuples_in=1,000, tuples_out=3, dropped=7)"
 
 
 def test_nobody_waits_for_a_lock():

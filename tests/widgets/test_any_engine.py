@@ -64,7 +64,7 @@ def test_example_its_measures_have_panels(dashboard):
         "throughput", "threads", "shares_of_time", "depth", *(f"measure_{measure.name}" for measure in OWN),
     ]  # fmt: skip
     assert [panel["title"] for panel in found.values()] == [
-        "Input rate and throughput", "Threads", "Judging, locking", "In flight", "Wait for the batch", "Queue",
+        "Input rate and throughput", "Threads", "Judging, locking", "In flight", "Wait for the batch", "Queue, by stage",
         "Rejected", "Fill",
     ]  # fmt: skip
     for measure in OWN:

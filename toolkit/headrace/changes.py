@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Change:
     """A change of what is in force at one operator, from its request to its outcome.
 
@@ -42,6 +42,8 @@ class Change:
     >>> change = Change("count", {"threads": 1}, {"threads": 4})
     >>> change.describe(), change.outcome
     ('threads 1 → 4', 'pending')
+    >>> change
+    <Change of count: threads 1 → 4; pending>
     """
 
     operator: str
@@ -55,7 +57,14 @@ class Change:
     planned_at: int | None = None
     reason: str = ""
     effects: dict[str, int] = field(default_factory=dict)
-    _settled: threading.Event = field(default_factory=threading.Event, repr=False)
+    _settled: threading.Event = field(default_factory=threading.Event)
+
+    def __repr__(self) -> str:
+        # Whole configurations fill a screen; `before` and `after` have them.
+        parts = [f"{self.outcome} in {self.ms:.2f} ms" if self.outcome == "done" else self.outcome]
+        parts += [f"planned at {self.planned_at:,}"] if self.planned_at is not None else []
+        parts += [f"reason: {self.reason}"] if self.reason else []
+        return f"<Change of {self.operator}: {'; '.join([self.describe(), *parts])}>"
 
     def describe(self) -> str:
         """Say what changes: the controls whose values are plain, or have a `word` as a plan has, and differ."""

@@ -34,8 +34,10 @@ function placeLabels(marks, width, widthOf) {
 
 const measuring = document.createElement("canvas").getContext("2d");
 
-// Write the labels of `changes` (columns t and label) into a strip over the plot of a Bokeh view.
+// Write the labels of `changes` (columns t and label) into a strip over the plot of a Bokeh view, if it is a plot over time:
+// those have marks. Others, such as lengths of chains, have another axis, where seconds mean nothing.
 function writeLabels(strip, view, changes) {
+  if (!view.model.renderers.some((one) => one.data_source?.name === "changes")) return;
   const { start, end } = view.model.x_range;
   const marks = [];
   for (let i = 0; i < (changes.t?.length ?? 0); i++) {

@@ -20,8 +20,8 @@ from headrace_widgets.units import OF_A_CORE, amount, in_words
 
 WIDTH, GATE, GAP, LINE, BAR = 150, 112, 38, 15, 9
 """Of a box, and of a gate or a stage; between columns of boxes; height of a line of words, and of a thread's bar."""
-LETTER = 6.1
-"""Width of a letter of a line, as the page reckons with it."""
+LETTER, TITLE_LETTER = 6.1, 9
+"""Width of a letter of a line, and of a title, as the page reckons with them."""
 MOST_BARS = 16
 _HEAD, _PAD = 20, 6
 _RESULTS = "results"
@@ -209,7 +209,8 @@ def _operator(now: OperatorMetrics, then: OperatorMetrics | None, found: Bottlen
     threads = "1 thread" if now.threads == 1 else f"{now.threads} threads"
     mean = f", {sum(busy[worker] for worker in now.members) / now.threads:.0%} busy" if bars else ""
     lines = [threads + mean, *([f"the first {MOST_BARS} of them:"] if now.threads > MOST_BARS else [])]
-    return Node(_key(now.name), "operator", now.name, f"{now.name}: {threads}{mean}", lines, bars, now.name, is_it)
+    title = "pipeline" if now.name in now.stages else now.name  # which is called as its last stage, unless said
+    return Node(_key(now.name), "operator", title, f"{now.name}: {threads}{mean}", lines, bars, now.name, is_it)
 
 
 def _stages(now: OperatorMetrics, then: OperatorMetrics | None) -> list[Node]:
@@ -254,15 +255,16 @@ def _results(now: Metrics, then: Metrics | None, found: Bottleneck | None, giver
         if thread in now.cpu_ns and seconds > 0:
             used = (now.cpu_ns[thread] - (then.cpu_ns.get(thread, 0) if then else 0)) / 1e9 / seconds
             about = f"The thread that puts the results in order uses {used:.0%} of a core"
-            lines.append(f"ordering: {used:.0%} of a core")
+            lines.append(f"sorts: {used:.0%} of a core")
             bars.append(Bar("", min(1.0, max(0.0, used)), 0.0, about))
     is_it = found is not None and found.kind == "results" and found.where in givers
     return Node(_RESULTS, "results", "results", "Who takes the results of the run", lines, bars, is_bottleneck=is_it)
 
 
 def _wide(node: Node) -> int:
-    """Room for the longest line, of the widest font that a page may have; what is longer than a box is cut by the page."""
-    return min(WIDTH, max(GATE, 16 + math.ceil(LETTER * max(map(len, node.lines), default=0))))
+    """Room for title and lines in the widest font that a page may have; what is longer than a box is cut by the page."""
+    line = math.ceil(LETTER * max(map(len, node.lines), default=0))
+    return min(WIDTH, max(GATE, 16 + line, 14 + TITLE_LETTER * len(node.title)))
 
 
 def _place(nodes: list[Node], arrows: list[Edge]) -> tuple[float, float]:

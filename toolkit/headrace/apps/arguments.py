@@ -153,7 +153,7 @@ def add_run(commands: Any, app: App | None = None) -> Parser:
         run.add_argument("app", type=one_of("application", APPS), metavar="APP", help=more)
     _add_files(run.add_argument_group("input and output"), app)
     _add_meaning(run.add_argument_group("what changes the result"), app)
-    _add_running(run.add_argument_group("how it is run: the result is the same bytes, whatever these say"), app)
+    _add_running(run.add_argument_group("how it is run; the result is the same, byte for byte, whatever these say"), app)
     if app is None or app.tables:
         _add_transactions(run.add_argument_group(_of("transactions", app)))
     if app is None or app.stages:
@@ -180,7 +180,7 @@ def own_options() -> dict[str, dict[str, Option]]:
 def _of(engine: str, app: App | None) -> str:
     """The title of a group of options that only the applications of one engine take."""
     if app is not None:
-        return "and how it is run: options of " + {
+        return "also how it is run; options of " + {
             "transactions": "transactions", "ordering": "ordered pipelines", "synchronization": "synchronization plans",
         }[engine]  # fmt: skip
     return f"options of {', '.join(each.name for each in APPS.values() if each.engine == engine)}"
@@ -213,7 +213,7 @@ def _add_meaning(group: argparse._ArgumentGroup, app: App | None) -> None:
     for option in () if app is None else app.options:
         if option.name != "buckets":  # which is of how it is run
             group.add_argument(f"--{option.name}", type=_option(option.read), help=option.help)
-    cut = "cut each input into S sources, row i to source i modulo S: the order of rows of one time is by source"
+    cut = "cut each input into S sources, row i to source i modulo S: rows of equal time are ordered by source"
     if app is None:
         cut += "; programs: streams of the left input, unless its column `stream` says them"
     if app is None or not app.tags:
@@ -225,8 +225,8 @@ def _add_meaning(group: argparse._ArgumentGroup, app: App | None) -> None:
 
 def _add_running(group: argparse._ArgumentGroup, app: App | None) -> None:
     threads = _whole("threads", MOST_INSTANCES)
-    group.add_argument("--threads", type=threads, default=1, metavar="N", help="at the start (default 1)")
-    group.add_argument("--max-threads", type=threads, metavar="M", help="default: the largest N named")
+    group.add_argument("--threads", type=threads, default=1, metavar="N", help="threads at the start (default 1)")
+    group.add_argument("--max-threads", type=threads, metavar="M", help="most threads at any time (default: the largest N named)")
     group.add_argument("--reconfigure", metavar='"P%:N,..."', help='"10%%:4,50%%:1": 4 threads from 10 %% of the rows on')
     batches = {
         False: "rows given to the engine at a time",
@@ -255,32 +255,41 @@ def _add_transactions(group: argparse._ArgumentGroup) -> None:
     )
     events = f"events of a batch (default {DEFAULT_PUNCTUATION})"
     group.add_argument("--punctuation", type=_whole("events", MOST_PUNCTUATION), metavar="N", help=events)
-    group.add_argument("--sharing", choices=SHARINGS, help="what executors take of each other's work (default nothing)")
-    made = "how operation chains are made, where there are such (default radix); skiplist: as in the paper"
+    group.add_argument("--sharing", choices=SHARINGS, help="which chains a thread may take from other threads (default nothing)")
+    made = "how operation chains are made, where there are any (default radix); skiplist: as in the paper"
     group.add_argument("--chains", choices=CHAIN_KINDS, help=made)
 
 
+def _schedule(name: str) -> str:
+    """What a schedule takes next, in a few words."""
+    takes = {
+        "qst": "the first whose output is wanted", "lp": "the last with something to do", "et": "the one with most work waiting",
+        "ct": "the one that did least for the stream lately",
+    }  # fmt: skip
+    return f"{name} ({takes[name]})" if name in takes else name
+
+
 def _add_stages(group: argparse._ArgumentGroup) -> None:
-    which = f"which stage a worker takes next: {', '.join(SCHEDULES)} (default {DEFAULT_SCHEDULE})"
+    which = f"which stage a worker takes next: {', '.join(map(_schedule, SCHEDULES))} (default {DEFAULT_SCHEDULE})"
     group.add_argument("--schedule", type=one_of("schedule", SCHEDULES), metavar="NAME", help=which)
     shares = "how workers share a partitioned stage (default auto: hybrid, or one worker at a time where that is faster)"
     group.add_argument("--queues", choices=tuple(QUEUE_KINDS), help=shares)
-    comes = "how outputs come into order (default nonblocking)"
+    comes = "how outputs are put in order (default nonblocking)"
     group.add_argument("--reorder", choices=tuple(REORDERS), help=comes)
 
 
 def _add_plans(group: argparse._ArgumentGroup) -> None:
     who = "who processes what: auto (default), chain, flat, or the file of a plan as JSON"
     group.add_argument("--plan", metavar="auto|chain|flat|FILE.json", help=who)
-    most = f"the most that a plan which is made here has, up to {MOST_LEAVES} (default: --max-threads)"
+    most = f"the most leaves of a plan that is made here, up to {MOST_LEAVES} (default: --max-threads)"
     group.add_argument("--leaves", type=_whole("leaves", MOST_LEAVES), metavar="N", help=most)
-    between = f"events between two moments at which an input says how far it is (default {DEFAULT_HEARTBEAT})"
+    between = f"events after which an input says how far it is (default {DEFAULT_HEARTBEAT})"
     group.add_argument("--heartbeat", type=_whole("events", MOST_HEARTBEAT), metavar="N", help=between)
     kept = "keep checkpoints, and the results up to each, in a folder"
     group.add_argument("--checkpoint", metavar="DIR", help=kept)
     often = f"events between two checkpoints (default {DEFAULT_EVERY})"
     group.add_argument("--every", type=_whole("events", MOST_EVERY), metavar="N", help=often)
-    after = "go on from the newest checkpoint in a folder; the result is that of a run that nothing happened to"
+    after = "go on from the newest checkpoint in a folder; the result is that of a run that was never interrupted"
     group.add_argument("--resume", metavar="DIR", help=after)
 
 

@@ -42,7 +42,7 @@ def whole_option(name: str, default: int, help: str, most: int = MOST) -> Option
     return Option(name, default, read, f"{help} (default {default})")
 
 
-BUCKETS = whole_option("buckets", DEFAULT_BUCKETS, "into which keys of a partitioned stage are hashed", MOST_BUCKETS)
+BUCKETS = whole_option("buckets", DEFAULT_BUCKETS, "buckets into which keys of a partitioned stage are hashed", MOST_BUCKETS)
 
 
 def timeout_option(default: str) -> Option:

@@ -245,7 +245,7 @@ class OperatorMetrics:
 _HEAD = ("name", "threads", "max_threads", "members", "seconds", "depth_tuples")
 
 
-@dataclass
+@dataclass(repr=False)
 class Metrics:
     """A snapshot of a run.
 
@@ -261,6 +261,8 @@ class Metrics:
     ...     metrics = run.metrics()
     >>> metrics.tuples_in, str(metrics.operators["n"].balance)
     (1000, '1,000 arrived = 1,000 processed + 0 in flight')
+    >>> print(Metrics("running", 1.5, 1000, 3))
+    Metrics('running', after 1.50 s, tuples_in=1,000, tuples_out=3)
     """
 
     state: str
@@ -281,6 +283,13 @@ class Metrics:
     cpu_ns: dict[str, int] = field(default_factory=dict)
     """Nanoseconds of processor time that each thread of the run has used, by its name without ``headrace-``: of workers
     (``count-0``), collectors (``count-collector``), readers and feeders of sources (``count-source0-feeder``), ..."""
+
+    def __repr__(self) -> str:
+        # What each source and thread did is long: the attributes have it.
+        counts = {"tuples_in": self.tuples_in, "tuples_out": self.tuples_out}
+        counts |= {name: count for name in ("dropped", "set_aside", "waiting", "behind") if (count := getattr(self, name))}
+        parts = [f"after {self.seconds:.2f} s", *(f"{name}={count:,}" for name, count in counts.items())]
+        return f"Metrics({', '.join([repr(self.state), *parts, *map(repr, self.operators.values())])})"
 
     @property
     def behind(self) -> int:

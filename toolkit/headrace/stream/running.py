@@ -57,7 +57,7 @@ class Runnable(Summarised):
         add
           row counts[key] of counts: read and written
           rejected: what it wrote before is put back
-          operation on counts[key] in each turn of its loop: by itself; of several of a batch, ...
+          operation on counts[key] in each iteration of its loop: by itself; of several of a batch, ...
         keys: known from the event alone
         scheme="chains": an operation chain for each row, chains side by side, nothing is waited for
           chains="skiplist": made as the paper does, not by sorting

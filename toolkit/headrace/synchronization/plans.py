@@ -88,6 +88,8 @@ class Plan:
     node 0  barrier
     ├─ leaf 0  value (stream 0)
     └─ leaf 1  value (stream 1)
+    >>> str(plan) == repr(plan), f"a plan of {plan}"
+    (True, 'a plan of 2 leaves')
     >>> Plan.from_json(plan.to_json()) == plan
     True
     """
@@ -134,8 +136,9 @@ class Plan:
         said = "1 leaf" if leaves == 1 else f"{leaves} leaves"
         return said if self.by is None else f"{said} ({self.by})"
 
-    def __str__(self) -> str:
-        return self.word
+    def __format__(self, spec: str) -> str:
+        """Format the word: within a line of text, as in ``f"{plan}"``, there is no room for the tree that `print` shows."""
+        return format(self.word, spec)
 
     def to_json(self) -> str:
         """Write it: the tree, not what it was made for."""

@@ -46,7 +46,7 @@ def _operations(split: Split, overwriting: list[Site], adding: list[Site]) -> li
         return [f"operations: it runs whole, since {split.reason}"]
     lines = []
     for site in split.sites:
-        often = " in each turn of its loop" if site.loops else ""
+        often = " in each iteration of its loop" if site.loops else ""
         if site.is_unit:
             saved = ", ".join(column for column, _ in site.saved)
             gives = f", gives {saved} to what follows" if saved else ""
@@ -73,7 +73,6 @@ def _execution(bound: Bound) -> str:
             'chains="skiplist": made as the paper does, not by sorting',
             'sharing="nothing", unless said: each thread runs the chains of its own rows',
         ))  # fmt: skip
-    why = next((split.reason for split in bound.splits if split.reason), "")
     shared = 'sharing="everything", unless said: a thread without work takes what another one has found ready'
     whole = "whole transactions, each as soon as those before it on its rows are done"
-    return f'scheme="chains": {whole}, since {why}\n  {shared}'
+    return f'scheme="chains": {whole}\n  {shared}'

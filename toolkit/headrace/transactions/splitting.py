@@ -191,7 +191,7 @@ class _Splitting:
                     self._check_control(node.body, around)
                     self._check_control(node.orelse, around)
                 elif any(self._opens(each) for each in ast.walk(node)):
-                    raise _CannotSplit(f"which rows are touched depends on {ast.unparse(read)} ({_line(node)})")
+                    raise _CannotSplit(f"whether a row is touched depends on {ast.unparse(read)} ({_line(node)})")
             elif isinstance(node, ast.While):
                 if any(self._opens(each) for each in ast.walk(node)):
                     raise _CannotSplit(f"a while loop finds rows ({_line(node)})")
@@ -205,7 +205,7 @@ class _Splitting:
                 for each in node.body:
                     is_plain = self._opens(each) or (isinstance(each, ast.If) and self._guards(each))
                     if not is_plain and any(map(self._opens, ast.walk(each))):
-                        raise _CannotSplit(f"not every turn of the loop finds the row ({_line(each)})")
+                        raise _CannotSplit(f"not every iteration of the loop finds the row ({_line(each)})")
                 self._check_control(node.body, node)
 
     def _opens(self, node: ast.AST) -> bool:
@@ -228,7 +228,7 @@ class _Splitting:
     def _unit(self, name: str, site: Site) -> list[ast.stmt]:
         """What the operation does."""
         if self._rejects_by_reading(name):
-            raise _CannotSplit(f"{name}: it may be rejected by what it reads")
+            raise _CannotSplit(f"it may be rejected by what it reads of {name}")
         _, begin = self._path_to(self._body, name)
         body: list[ast.stmt] = []
         for block, at in begin:
@@ -241,12 +241,12 @@ class _Splitting:
         self._skipped: list[ast.stmt] = []
         rest = open_at[0][open_at[1] + 1 :]
         if self._uses(self._body, name) != self._uses(rest, name):
-            raise _CannotSplit(f"{name}: it is used outside of the block in which it is found")
+            raise _CannotSplit(f"{name} is used outside of the block in which it is found")
         work = self._work(rest, name, site, is_looped=False)
         wanted = {each for node in work for each in _loaded(node)}
         for node in self._skipped:
             if stored_inside(node) & wanted:
-                raise _CannotSplit(f"{name}: what is written is worked out after the row was found ({_line(node)})")
+                raise _CannotSplit(f"what is written to {name} is computed after the row was found ({_line(node)})")
         prelude = self._prelude(body, [opening, *work], name)
         return [*prelude, ast.copy_location(opening, open_at[0][open_at[1]]), *work]
 
@@ -381,9 +381,9 @@ class _Splitting:
             # Where an operation is at work, no list of its event has made it be rejected.
             node = guarded_loop(node) or node
             if isinstance(node, ast.If | ast.While) or self._mentioned(node) or self._reads.of(node) is not None:
-                raise _CannotSplit(f"{name}: what is written is worked out under conditions ({_line(node)})")
+                raise _CannotSplit(f"what is written to {name} is computed under conditions ({_line(node)})")
             if any(isinstance(each, ast.Return) for each in ast.walk(node)):
-                raise _CannotSplit(f"{name}: what is written is worked out in a loop that may reject ({_line(node)})")
+                raise _CannotSplit(f"what is written to {name} is computed in a loop that may reject ({_line(node)})")
             if isinstance(node, ast.Assign):
                 wanted -= stored_inside(node)  # whatever gave them a value before
             wanted |= _loaded(node)

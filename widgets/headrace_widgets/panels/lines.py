@@ -22,9 +22,10 @@ class Lines:
     floor = 0.0
 
     def __init__(self, scene: Scene, measure: Measure):
-        self.key, self.title, self.about = key_of(measure), heading_of(measure), measure.title
-        self.shows = (measure.name,)
         self._unit, self._element = unit_of(measure), element_word(measure.by)
+        self.key, self.title, self.about = key_of(measure), heading_of(measure), measure.title
+        self.title += f", by {self._element}" if self._element else ""
+        self.shows = (measure.name,)
         self._is_count = measure.kind == "gauge" and self._unit in _COUNTED
         self.least = _LEAST.get(self._unit, 1.0)
         self._columns = scene.operator.of[measure.name]
