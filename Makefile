@@ -103,7 +103,7 @@ $(STAMP): requirements.lock pyproject.toml
 	  "$$found" -m venv $(VENV); \
 	fi
 	@echo "== install: requirements.lock (once; takes a few minutes)"
-	@$(PIP) install --quiet --require-hashes --requirement requirements.lock
+	@$(PIP) install --quiet --require-hashes --requirement requirements.lock --no-compile
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -121,10 +121,11 @@ check-imports: $(STAMP)  ## stage: the direction of imports between the rooms
 	@echo "== imports: import-linter"
 	@$(BIN)/lint-imports
 
-# $(call stage,NAME,FOLDERS,PYTEST ARGUMENTS): tells its ten slowest tests.
+# $(call stage,NAME,FOLDERS,PYTEST ARGUMENTS): tells its ten slowest tests. Its processes take `-p` from here, not from
+# pyproject.toml: importing nbmake takes more than a second of each.
 define stage
 	@echo "== $(1): pytest $(2)"
-	@$(BIN)/python -m pytest -q --durations=10 --durations-min=1 $(3) $(2)
+	@$(BIN)/python -m pytest -q -p no:nbmake --durations=10 --durations-min=1 $(3) $(2)
 endef
 BOTH := -n $(WORKERS) --dist worksteal
 
@@ -147,9 +148,9 @@ check-widgets: $(STAMP)  ## stage: the dashboard's callbacks, without a browser
 	$(call stage,widgets,tests/widgets,$(BOTH))
 
 check-browser: $(STAMP)  ## stage: the dashboard in a real JupyterLab in a real Chromium (skipped without one)
-	$(call stage,browser,tests/browser,-n $(WORKERS) --dist loadfile)
+	$(call stage,browser,tests/browser,-n $(WORKERS) --dist loadfile --no-loadscope-reorder)
 
 check-notebooks: $(STAMP)  ## stage: every notebook, stripped of its outputs, and from the top
 	@echo "== notebooks: nbstripout"
 	@$(BIN)/nbstripout --verify notebooks/*.ipynb
-	$(call stage,notebooks,notebooks,-n $(WORKERS) --dist load --nbmake --nbmake-timeout=600)
+	$(call stage,notebooks,notebooks,-n $(WORKERS) --dist load -p nbmake --nbmake --nbmake-timeout=600)
