@@ -93,26 +93,35 @@ REJECTED = {
 """How many there must be, or the shape is not what it is called."""
 
 
-def check(shape, schemes=SCHEMES):
+def by_definition(shape):
+    """The events of a shape, their rows, and the content of the tables at the end."""
     function, make = SHAPES[shape]
     events = make()
     wanted, tables = in_python([function], events, EMITS)
     least, most = REJECTED.get(shape, (0, N))
     assert least <= sum(row["rejected"] for row in wanted) <= most
+    return events, wanted, {name: plain(rows) for name, rows in tables.items()}
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def serial(request):
+    """A shape with what its events must lead to: pytest runs all tests of one shape before those of the next."""
+    return request.param, *by_definition(request.param)
+
+
+def check(shape, events, wanted, tables, schemes=SCHEMES):
+    function, _ = SHAPES[shape]
     for number, scheme in enumerate(schemes):
         if not cannot(scheme, function):
             threads, punctuation = 2 + number % 2, (500, 37, 3_000)[number % 3]
             rows, found = in_engine([function], events, EMITS, scheme=scheme, threads=threads, punctuation=punctuation)
             assert rows == wanted, f"{shape}, {scheme}: other rows"
-            assert {name: plain(rows) for name, rows in found.items()} == {
-                name: plain(rows) for name, rows in tables.items()
-            }, f"{shape}, {scheme}: other tables"
+            assert {name: plain(rows) for name, rows in found.items()} == tables, f"{shape}, {scheme}: other tables"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", SHAPES)
-def test_oracle_nasty_shapes_by_every_scheme(shape):
-    check(shape)
+def test_oracle_nasty_shapes_by_every_scheme(serial):
+    check(*serial)
 
 
 def drawn(rng, function):
@@ -126,12 +135,10 @@ def drawn(rng, function):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", SHAPES)
-def test_agree_changes_while_it_runs(shape):
+def test_agree_changes_while_it_runs(serial):
     """HEADRACE_CHANGES=100 for as many runs of each shape."""
-    function, make = SHAPES[shape]
-    events, rng, made = make(), random.Random(shape), 0
-    wanted, tables = in_python([function], events, EMITS)
+    shape, events, wanted, tables = serial
+    function, rng, made = SHAPES[shape][0], random.Random(shape), 0
     for _ in range(int(os.environ.get("HEADRACE_CHANGES", "1"))):
         first = drawn(rng, function)
         source = Steered(events, [events.num_rows - 100])  # the last ones come when all has been changed
@@ -145,9 +152,8 @@ def test_agree_changes_while_it_runs(shape):
             assert run.wait(HANG_S), f"{shape}, begun with {first}: it hangs"
             assert run.to_arrow().to_pylist() == wanted, f"{shape}, begun with {first}: other rows"
             for name, rows in tables.items():
-                assert plain(run.tables[name].to_arrow().to_pylist()) == plain(rows), (
-                    f"{shape}, begun with {first}: {name}"
-                )
+                found = plain(run.tables[name].to_arrow().to_pylist())
+                assert found == rows, f"{shape}, begun with {first}: {name}"
     assert made > 1, "nothing was changed"
 
 
@@ -175,7 +181,7 @@ def test_planted_mistakes_of_what_a_rejected_one_leaves_are_found(shape, monkeyp
     """Half of a rejected transaction stays: planted in the definition, so that the engine's right answer is the other one."""
     monkeypatch.setattr(reference.Table, "undo", half_undone)
     with pytest.raises(AssertionError, match="other rows"):
-        check(shape, ("serial",))
+        check(shape, *by_definition(shape), ("serial",))
 
 
 @pytest.mark.slow

@@ -82,6 +82,31 @@ def as_emitted(value: Any) -> Any:
     return list(value) if isinstance(value, list | set) else value
 
 
+def copied(value: Any) -> Any:
+    """Copy what a field holds, so that what is done to the one is not done to the other; `copy.deepcopy`, but faster.
+
+    Examples
+    --------
+    >>> kept = KeyOrderedMap(list)
+    >>> kept["a"].append(1)
+    >>> other = copied(kept)
+    >>> other["a"].append(2); other["b"].append(3)
+    >>> kept, other
+    ({'a': [1]}, {'a': [1, 2], 'b': [3]})
+    """
+    if isinstance(value, KeyOrderedMap):
+        parts = KeyOrderedMap(value.make)
+        dict.update(parts, [(key, copied(part)) for key, part in dict.items(value)])
+        return parts
+    if isinstance(value, KeyOrderedSet):
+        elements = KeyOrderedSet()
+        set.update(elements, set.__iter__(value))
+        return elements
+    if isinstance(value, SimpleNamespace):
+        return SimpleNamespace(**{field: copied(part) for field, part in vars(value).items()})
+    return value[:] if isinstance(value, list) else value
+
+
 class FloatList(list):
     """A list in which NaN equals nothing."""
 

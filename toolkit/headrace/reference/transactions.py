@@ -23,12 +23,11 @@ timestamp is the event's place in the input, see the errata of algorithm 2).
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
-from headrace.reference.containers import as_emitted, first_value
+from headrace.reference.containers import as_emitted, copied, first_value
 from headrace.reference.order import Payload, Source, key_order, merge
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
@@ -83,7 +82,8 @@ class Table:
         if key not in self._rows and self.unknown == "error":
             raise KeyError(f"{self.name} has no key {key!r}")
         if key not in self._before:
-            self._before[key] = copy.deepcopy(self._rows.get(key))
+            row = self._rows.get(key)
+            self._before[key] = None if row is None else {column: copied(value) for column, value in row.items()}
         if key not in self._rows:
             self._rows[key] = self._zeros()
         return Row(self, self._rows[key])
