@@ -7,6 +7,7 @@ import re
 
 import pytest
 from hypothesis import settings
+from llvmlite.binding import ffi
 
 from headrace.kernel import JIT
 from support.interpreter import Interpreter
@@ -17,6 +18,13 @@ settings.register_profile("campaign", deadline=None, print_blob=True)
 # What fails here fails again. `pytest --hypothesis-profile=campaign` draws other examples every time.
 settings.load_profile("check")
 
+# What a compilation makes is either kept or freed by its count of references: Python's default looks through all that is
+# young 14 times as often as this, and finds next to nothing.
+gc.set_threshold(10_000, 10, 10)
+# Numba tells the timers of all compilations that are under way, one inside the other, when LLVM is called and when that is
+# over, hundreds of thousands of times: about a tenth of what compiling takes. Nobody here asks what they found.
+for _callbacks in list(ffi.lib._lock._cblist):
+    ffi.unregister_lock_callback(*_callbacks)
 
 _FROZEN_AFTER = 10
 """Tests. What is there by then stays, most of it the compiler's, and is not looked through again: every few runs that
