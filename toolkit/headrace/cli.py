@@ -235,7 +235,7 @@ def _run(asked: argparse.Namespace) -> int:
     for name in ("size", "advance"):
         if getattr(asked, name) is not None and getattr(APPS[asked.app], name) is None:
             raise ParameterError(f"--{name}: {asked.app} has no window {name}; leave it out")
-    run(
+    report = run(
         Asked(
             app=asked.app,
             out=asked.out,
@@ -243,6 +243,9 @@ def _run(asked: argparse.Namespace) -> int:
             **{name: getattr(asked, name) for name in names},
         )
     )
+    if sys.stderr.isatty():  # a person looks; a script is told by the status
+        counts = f"{report['tuples_in']:,} rows in, {report['tuples_out']:,} rows out"
+        print(f"headrace: {asked.app}: {counts}, in {report['seconds']:.2f} s; written: {asked.out}", file=sys.stderr)
     return DONE
 
 

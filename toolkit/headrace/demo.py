@@ -79,7 +79,7 @@ def main(fast: bool = False, folder: str | os.PathLike[str] = "headrace-demo", t
     say(f"done; results in {folder}{os.sep}, report in {report}")
     print()
     print(table(records))
-    print(f"\nmore, from a Parquet file to a Parquet file: headrace run {' | '.join(APPS)}")
+    print(f"\nmore: `headrace run --help` lists {len(APPS)} applications, which read Parquet files and write one")
     return 0 if all(record.difference is None for record in records) else 1
 
 

@@ -30,6 +30,12 @@ LIMIT, LATE = "#d55e00", "#5f7488"
 LEAST_LAG_S = 0.1
 """What the axis of the lag covers at least: below, the stream is on time."""
 _LATENCY = "latency_p99_ms"
+_LONG = 30
+"""Characters of a cell from which on it may have several lines."""
+_WORK = "microseconds of work"
+"""The unit of counters that are drawn as shares of a core."""
+_INSIDE, _LETTER = 330, 6.5
+"""Pixels of a plot's inside, at least, beside its axis and a legend; and of a letter of a marker's label."""
 
 STYLE = """\
   body { font: 15px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; color: #222; background: #fff;
@@ -48,7 +54,7 @@ _PAGE = """\
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
 {{ style | safe }}
-  th, td { white-space: nowrap; }
+  th, td { white-space: nowrap; } td.long { white-space: normal; min-width: 14em; }
 </style>
 {% endblock %}
 {% block contents %}
@@ -118,13 +124,15 @@ def _figures(operator: OperatorMetrics, measure: Measure) -> dict[str, str]:
         found = getattr(operator, measure.derived)
         return {f"{_spaced(measure.name)} {part} (ms)": _number(found.get(part)) for part in ("p50", "p99")}
     name = _spaced(measure.word)
+    says_unit = measure.unit in name.split()
     if measure.rate:
-        return {f"{name} ({measure.unit}/s)": f"{getattr(operator, measure.rate):,.0f}"}
+        named = f"{name} per second" if says_unit else f"{name} ({measure.unit}/s)"
+        return {named: f"{getattr(operator, measure.rate):,.0f}"}
     if measure.kind == "text" or value is None:
         return {name: "-" if value is None else str(value)}
     if measure.unit == "fraction":
         return {name: f"{100 * value:.1f} %"}
-    name += "" if measure.unit == name else f" ({measure.unit})"
+    name += "" if says_unit else f" ({measure.unit})"
     return {name: f"{value:,}" if isinstance(value, int) else _number(value)}
 
 
@@ -175,7 +183,7 @@ def write_html(path: str | os.PathLike[str], heading: str, records: Sequence[Rec
         sections.append(
             {
                 "title": record.title,
-                "text": record.text,
+                "text": f"{record.text} {_not_drawn(record)}".strip(),
                 "changes": _changes_table(record.changes),
                 "root": f"run{i}",
             }
@@ -211,11 +219,14 @@ def _summary_table(records: Sequence[Record]) -> str:
     head = "".join(f"<th>{escape(record.title)}</th>" for record in records)
     rows = []
     for name, values in figures_of(records).items():
-        cells = "".join(
-            f'<td class="wrong">{escape(v)}</td>' if v.startswith("NO") else f"<td>{escape(v)}</td>" for v in values
-        )
+        cells = "".join(_cell(value) for value in values)
         rows.append(f"<tr><td>{escape(name)}</td>{cells}</tr>")
     return f"<table><tr><th></th>{head}</tr>{''.join(rows)}</table>"
+
+
+def _cell(value: str) -> str:
+    kinds = " ".join(kind for kind, is_so in (("wrong", value.startswith("NO")), ("long", len(value) > _LONG)) if is_so)
+    return f'<td class="{kinds}">{escape(value)}</td>' if kinds else f"<td>{escape(value)}</td>"
 
 
 def figures_of(records: Sequence[Record]) -> dict[str, list[str]]:
@@ -258,7 +269,7 @@ def _plots(record: Record, name: str) -> Any:
     from bokeh.layouts import gridplot
 
     plots = _Plots(record)
-    declared = [measure for measure in plots.measures if measure.goes_to("plot") and measure.kind != "text"]
+    declared = [measure for measure in plots.declared if plots.is_there(measure)]
     drawn = [plots.line("Throughput", "tuples per second", "tuples_per_s")]
     if plots.had_a_rate:
         drawn.append(plots.lag())
@@ -269,6 +280,13 @@ def _plots(record: Record, name: str) -> Any:
     grid.name = name  # where the page puts it
     grid.toolbar.logo = None
     return grid
+
+
+def _not_drawn(record: Record) -> str:
+    """Say of what there was nothing: an empty plot would have to be looked at to know."""
+    plots = _Plots(record)
+    words = [_spaced(measure.word) for measure in plots.declared if not plots.is_there(measure)]
+    return f"Zero throughout, and not drawn: {', '.join(words)}." if words and len(plots.frame) else ""
 
 
 class _Plots:
@@ -288,6 +306,21 @@ class _Plots:
         self._marks = [
             (record.history.seconds_of(c.completed_ns), _short(c)) for c in record.changes if c.outcome == "done"
         ]
+
+    @property
+    def declared(self) -> list[Measure]:
+        """What the engine declares to be plotted."""
+        return [measure for measure in self.measures if measure.goes_to("plot") and measure.kind != "text"]
+
+    def columns(self, measure: Measure) -> list[str]:
+        """The columns of the history that have a measure."""
+        if measure.by is None:
+            return list(measure.columns[:2] if measure.kind == "histogram" else measure.columns[:1])
+        return [column for column in measure.columns_by(self.operator.values[measure.name]) if column in self.frame]
+
+    def is_there(self, measure: Measure) -> bool:
+        """Whether it was anything but zero at any time."""
+        return measure.by == "bucket" or bool(self.frame[self.columns(measure)].fillna(0).any(axis=None))
 
     def _figure(self, title: str, label: str, top: float, low: float = 0.0) -> Any:
         span = (low, top if np.isfinite(top) and top > low else low + 1.0)
@@ -357,8 +390,7 @@ class _Plots:
     def by_something(self, measure: Measure) -> Any:
         """A measure by worker, source, stage or node: what is counted as stacked areas, anything else as lines."""
         place = "thread" if measure.by == "worker" else measure.by
-        columns = measure.columns_by(self.operator.values[measure.name])
-        known = [column for column in columns if column in self.frame]
+        known = self.columns(measure)
         columns = [column for column in known if self.frame[column].any()] or known
         names = [column.removeprefix(f"{measure.prefix}_") for column in columns]
         words = [f"{place} {name}" if name.isdigit() else name for name in names]
@@ -366,10 +398,14 @@ class _Plots:
             words = [f"from {int(name):,}" for name in names]
         colors = [self.colors[i % len(self.colors)] for i in range(len(columns))]
         is_sum = measure.kind == "counter" and not measure.part_of
-        top = float(self.frame[columns].sum(axis=1).max()) if is_sum and columns else self._peak(*columns)
+        # A million microseconds of work in a second are 100 % of a core.
+        drawn = self.frame[columns] / 1e4 if _is_work(measure) else self.frame[columns]
+        top = float((drawn.sum(axis=1) if is_sum else drawn.max(axis=1)).max()) if columns else 0.0
         title = _heading(measure) if measure.by == "size" else f"{_heading(measure)} of each {place}"
+        if measure.part_of and measure.unit == "ns":
+            title = f"{_heading(measure)}: share of each {place}'s time"
         plot = self._figure(title, _axis(measure), top)
-        source = _source(self.frame[["seconds", *columns]])
+        source = _source(drawn.assign(seconds=self.frame["seconds"]))
         if is_sum and columns:
             plot.varea_stack(columns, x="seconds", source=source, color=colors, alpha=0.85, legend_label=words)
         elif columns:
@@ -385,9 +421,15 @@ def _heading(measure: Measure) -> str:
     return word[:1].upper() + word[1:]
 
 
+def _is_work(measure: Measure) -> bool:
+    return measure.kind == "counter" and measure.unit == _WORK
+
+
 def _axis(measure: Measure) -> str:
     if measure.part_of:
-        return f"share of {measure.part_of}"
+        return "share of the time" if measure.unit == "ns" else f"share of {measure.part_of}"
+    if _is_work(measure):
+        return "% of a core"
     grows = measure.rate or (measure.kind == "counter" and measure.by is not None)
     return f"{measure.unit} per second" if grows else measure.unit
 
@@ -426,9 +468,9 @@ def _figure(
         tools="pan,wheel_zoom,box_zoom,reset,save",
     )
     plot.yaxis.formatter = NumeralTickFormatter(format="0,0" if top >= 10 and not is_log else "0.[000]")
-    for at, text in marks:
+    for at, whole in marks:
         plot.add_layout(Span(location=at, dimension="height", line_color="#555555", line_dash="dashed"))
-        is_late = at > 0.8 * end
+        is_late, text = _beside(at / end if end > 0 else 0.0, whole)
         plot.add_layout(
             Label(
                 x=at,
@@ -441,6 +483,22 @@ def _figure(
             )
         )
     return plot
+
+
+def _beside(place: float, text: str) -> tuple[bool, str]:
+    """Whether the label of a marker stands on its left, and as much of it as there is room for there.
+
+    Examples
+    --------
+    >>> _beside(0.3, "2 → 3"), _beside(0.9, "2 → 3")
+    ((False, '2 → 3'), (True, '2 → 3'))
+    >>> _beside(0.6, "plan 4 leaves (auto) → 4 leaves (chain)")
+    (True, 'plan 4 leaves (auto) → 4 lea…')
+    """
+    rooms = [max(0, int((part * _INSIDE - 5) / _LETTER)) for part in (1 - place, place)]
+    is_left = len(text) > rooms[0] and rooms[1] > rooms[0]
+    room = max(1, rooms[is_left])
+    return is_left, text if len(text) <= room else f"{text[: room - 1]}…"
 
 
 def _legend_outside(plot: Any) -> None:

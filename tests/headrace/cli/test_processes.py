@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import re
 import signal
 import struct
 import subprocess
@@ -75,6 +76,7 @@ def test_example_progress_on_a_terminal():
     os.close(ours)
     assert process.wait(60) == 0
     assert b"forward:" in shown and b"/300" in shown and b"threads=1" in shown
+    assert re.search(rb"headrace: forward: 300 rows in, 300 rows out, in \d+\.\d\d s; written: o\.parquet\r\n$", shown), shown
 
 
 @pytest.mark.slow

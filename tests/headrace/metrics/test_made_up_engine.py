@@ -84,7 +84,7 @@ def in_prometheus(run):
 def in_the_figures(run):
     figures = Record("made up", "", run.history, 500).figures()
     names = {
-        "rejected": "rejected transactions (transactions/s)", "versions": "versions", "scheme": "scheme",
+        "rejected": "rejected transactions per second", "versions": "versions", "scheme": "scheme",
         "wait": "wait p99 (ms)",
     }  # fmt: skip
     return {name: figures[key] for name, key in names.items() if key in figures}
@@ -95,8 +95,8 @@ def in_the_plots(run):
     plots = {plot.title.text: plot for plot in grid.select({"type": figure})}
     titles = {
         "rejected": "Rejected transactions", "backlog": "Backlog of each stage", "versions": "Versions",
-        "wait": "Wait for the punctuation, each interval", "useful_ns": "Useful of each thread",
-        "lock_ns": "Lock of each thread",
+        "wait": "Wait for the punctuation, each interval", "useful_ns": "Useful: share of each thread's time",
+        "lock_ns": "Lock: share of each thread's time",
     }  # fmt: skip
     return {name: plots[title].yaxis[0].axis_label for name, title in titles.items() if title in plots}
 
@@ -122,7 +122,7 @@ EVERYWHERE = {
     in_the_figures: {"rejected": "100", "versions": "5,000", "scheme": "chains", "wait": "0.98"},
     in_the_plots: {
         "rejected": "transactions per second", "backlog": "tuples", "versions": "versions", "wait": "milliseconds",
-        "useful_ns": "share of work", "lock_ns": "share of work",
+        "useful_ns": "share of the time", "lock_ns": "share of the time",
     },
 }  # fmt: skip
 
@@ -179,6 +179,17 @@ def test_example_a_report_of_two_engines(run, tmp_path):
     text = write_html(tmp_path / "report.html", "Two engines", records).read_text()
     assert "<td>wait p99 (ms)</td><td>-</td><td>0.98</td>" in text
     assert text.index("<td>wait p99 (ms)</td>") < text.index("<td>identical to the reference</td>")
+
+
+def test_example_what_was_zero_throughout_is_said_and_not_drawn(run, tmp_path):
+    for sample in run.history.samples:
+        values = sample.metrics.operators["transact"].values
+        values["versions"], values["backlog"] = 0, [0, 0, 0]
+    record = Record("idle", "A run.", run.history, 500)
+    text = write_html(tmp_path / "report.html", "Idle", [record]).read_text()
+    assert "<p>A run. Zero throughout, and not drawn: backlog, versions.</p>" in text
+    titles = {plot.title.text for plot in _plots(record, "idle").select({"type": figure})}
+    assert "Rejected transactions" in titles and not titles & {"Versions", "Backlog of each stage"}
 
 
 def test_example_nothing_was_counted_yet(run):

@@ -104,7 +104,7 @@ def test_example_what_it_measures_is_shown_everywhere(tmp_path):
     assert {"wait_p50_ms", "backlog_0", "backlog_1", "busy_0", "tuples_per_s"} <= set(frame.columns)
     assert 'headrace_processed_total{operator="total"} 20000.0' in page and "headrace_backlog" in page
     assert "headrace_wait" in page and "From the moment a row came" in page
-    assert "Backlog of each stage" in page_of_plots
+    assert "Backlog of each stage" in page_of_plots or "not drawn: backlog" in page_of_plots  # if no sample saw any
     assert re.fullmatch(r"batch 100→10: \d+\.\d\d", record.figures()["reconfigurations (ms)"])
     assert "<td>batch 100 → 10</td>" in page_of_plots and "key buckets" not in page_of_plots
     (mark,) = {label.text for label in _plots(record, "plots").references() if isinstance(label, Label)}
