@@ -102,6 +102,11 @@ def in_python(functions, events, emits=(), carry=()):
 def in_engine(functions, events, emits=(), carry=(), **options):
     """The same, of a run."""
     ledger = hr.stream(events, event_time="ts").transact(*functions, emits=emits or None, carry=list(carry))
+    return in_a_run(ledger, functions, **options)
+
+
+def in_a_run(ledger, functions, **options):
+    """The same, of a ledger that runs several times: to read its functions may take longer than a run."""
     run = ledger.start(**{"threads": 1} | options)
     run.wait()
     rows = run.to_arrow().to_pylist()
@@ -120,8 +125,9 @@ def agree(functions, events, emits=(), carry=(), schemes=("serial", "chains"), *
     """Run it in Python and in the engine; returns the rows."""
     functions = functions if isinstance(functions, list) else [functions]
     expected = in_python(functions, events, emits, carry)
+    ledger = hr.stream(events, event_time="ts").transact(*functions, emits=emits or None, carry=list(carry))
     for scheme in schemes:
-        same(expected, in_engine(functions, events, emits, carry, scheme=scheme, **options))
+        same(expected, in_a_run(ledger, functions, scheme=scheme, **options))
     return expected[0]
 
 

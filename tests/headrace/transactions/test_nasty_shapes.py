@@ -29,7 +29,7 @@ from support.nasty_shapes import (
     move,
     spread,
 )
-from support.transacted import in_engine, in_python, plain
+from support.transacted import in_a_run, in_engine, in_python, plain
 from support.workloads import HANG_S, Steered
 
 N = 20_000
@@ -111,10 +111,11 @@ def serial(request):
 
 def check(shape, events, wanted, tables, schemes=SCHEMES):
     function, _ = SHAPES[shape]
+    ledger = hr.stream(events, event_time="ts").transact(function, emits=EMITS)
     for number, scheme in enumerate(schemes):
         if not cannot(scheme, function):
             threads, punctuation = 2 + number % 2, (500, 37, 3_000)[number % 3]
-            rows, found = in_engine([function], events, EMITS, scheme=scheme, threads=threads, punctuation=punctuation)
+            rows, found = in_a_run(ledger, [function], scheme=scheme, threads=threads, punctuation=punctuation)
             assert rows == wanted, f"{shape}, {scheme}: other rows"
             assert {name: plain(rows) for name, rows in found.items()} == tables, f"{shape}, {scheme}: other tables"
 
