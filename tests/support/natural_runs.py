@@ -82,18 +82,18 @@ class Silent(Natural):
         return lines
 
 
-def _plain(rows):
+def _plain(rows, results):
     """Rows of the reference, numbers as of the columns' kinds."""
     of = {"bool": bool, "int64": int, "int32": int, "float64": float, "float32": lambda x: float(np.float32(x)), "string": str}
     return [
-        repr({name: None if one[name] is None else of[scalar(kind).in_functions](one[name]) for name, kind in RESULTS.items()})
+        repr({name: None if one[name] is None else of[scalar(kind).in_functions](one[name]) for name, kind in results.items()})
         for one in rows
     ]
 
 
-def _found(table):
-    columns = [table[name].cast(pa.int64()) if pa.types.is_temporal(table[name].type) else table[name] for name in RESULTS]
-    return [repr(dict(zip(RESULTS, values, strict=True))) for values in zip(*(one.to_pylist() for one in columns), strict=True)]
+def _found(table, results):
+    columns = [table[name].cast(pa.int64()) if pa.types.is_temporal(table[name].type) else table[name] for name in results]
+    return [repr(dict(zip(results, values, strict=True))) for values in zip(*(one.to_pylist() for one in columns), strict=True)]
 
 
 def _table(rows, kinds):
@@ -101,19 +101,20 @@ def _table(rows, kinds):
     return pa.table({n: pa.array([one[n] for one in rows], kind).cast(kinds[n]) for n, kind in as_numbers.items()})
 
 
-def _same(seed, text, rows, expected, found):
-    """Compare what two functions of rows give, on all rows, or so many first ones that Python does not raise."""
+def compared(seed, text, rows, expected, found, results=RESULTS):
+    """Compare what two functions of rows give, on all rows, or so many first ones that Python does not raise; `results` are
+    the columns and their kinds."""
     for count in (len(rows), len(rows) // 2, 5, 2):
         error = None
         try:
-            wanted = _plain(expected(rows[:count]))
+            wanted = _plain(expected(rows[:count]), results)
             break
         except Exception as raised:
             error = raised
             if seed % 3 == 0:
                 break  # what raises is looked at, too
     try:
-        given = _found(found(rows[:count]))
+        given = _found(found(rows[:count]), results)
     except FunctionError as raised:
         assert ELSEWHERE.search(str(raised)) or (error is not None and type(error).__name__ in str(raised)), (raised, text)
         return "raises"
@@ -196,7 +197,7 @@ def check_pipeline(seed):
 
     # Which of several errors comes first depends on the threads.
     one_by_one = {"threads": 1, "batch": 1} if seed % 3 == 0 else {}
-    return _same(
+    return compared(
         seed, text[len(HELPERS) :], rows, expected, lambda given: stream(functions, given).to_arrow(**options | one_by_one)
     )
 
@@ -248,7 +249,7 @@ def check_program(seed):
     def found(given):
         return program.over({("a", "b", "c"): hr.streams(_table(given, kinds), 2, by="s", tag="tag")}).to_arrow(**options)
 
-    return _same(
+    return compared(
         seed, text[len(HELPERS) :], rows,
         lambda given: synchronization.run(program, [[(one["ts"], one["tag"], one) for one in given]]), found,
     )  # fmt: skip
