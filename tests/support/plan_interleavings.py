@@ -238,7 +238,7 @@ def node(tags, *children):
 def case(
     k, relation, tree, inputs, *, workers=2, heartbeat=1, threads=(), plan_at=(), may_rest_in_vain=True, replans=0,
     ordered=True, replans_at=(), promises=None, entries="", most_held=RESULTS * 9,
-    late=(),
+    late=(), stays=False,
 ):  # fmt: skip
     """Inputs are lists of (ts, tag), tags as in the tree; `threads` at first, then from each of `plan_at` on; else all."""
     relation, plan = Relation(relation), Plan([tree] if isinstance(tree, PlanNode) else tree)
@@ -252,7 +252,8 @@ def case(
         words=[0] * 48, event=[0] * (k.PARK_EVENT + 32 * workers), signals=[0] * 64, meter=[[0] * 16 for _ in range(workers)],
         failure=[0] * 16, reading=[int(me < threads[0]) for me in range(workers)], input=[0] * (k.INPUT_CELLS * len(inputs)),
         given=[], queue=[0] * (cells * len(queues)), runs=[0] * (len(queues) * k.RUNS * k.RUN_WORDS), out=[], out_f=[],
-        work=[[0] * 8 for _ in places], shape=[len(places), len(layout.leaves), len(queues), len(places) - 1], tree=[],
+        work=[[0] * k.WORK_WORDS for _ in places], tree=[],
+        shape=[len(places), len(layout.leaves), len(queues), len(places) - 1, int(stays)],
         node=[], leaves=layout.leaves, form=[], dependents=[], owned=[],
         rows=[[count, int(at in replans_at)] for at, count in zip([-1, *plan_at], threads, strict=True)],
         plan_at=[*plan_at, NEVER], plan_row=list(range(1, len(threads))) + [0], met_at=[0] * 8, done_at=[0] * 8,

@@ -52,6 +52,7 @@ class Simulated:
         counted = {
             "tag_events": [round(count) for count in self.came.values()],
             **{name: dict(getattr(self, name)) for name in ("events", "node_time", "node_joins")},
+            "node_stays": dict.fromkeys(self.events, 0),
         }
         return Observation(
             at_s=self.at_s, interval_s=LOOK_S, threads=self.threads, max_threads=4, utilisation=0.5, counted=counted,

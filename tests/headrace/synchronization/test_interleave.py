@@ -24,6 +24,7 @@ LEVELS = ("vb bb bw vw uw", node("w0", node("b0", node("v0"), node("v1")), node(
 MIXED = ("ac cb be", node("c0 e0", node("a0"), node("b0")))
 CROSSED = [[(1, "a0"), (4, "a0")], [(3, "b0"), (9, "b0")], [(2, "c0"), (8, "c0")], [(5, "e0"), (6, "e0")]]
 """What a leaf rests for, an `e`, need not be the next event above: a `c` comes, waits for an `a`, and the leaf rests."""
+STAYING = [[(1, "v0"), (3, "v0"), (5, "v0")], [(1, "v1"), (2, "v1"), (5, "v1")], [(2, "b0"), (4, "b0"), (6, "b0")]]
 APART = ("xb", node("", node("x0 b0"), node("y0")))
 WAITING = [[(1, "x0"), *((t, "y0") for t in range(2, 12)), (12, "x0")], [(1, "b0"), (5, "b0"), (11, "b0")]]
 """While an `x` waits for what may come of `b`, events pass that do not depend on it, and their results wait."""
@@ -76,6 +77,18 @@ CASES = {
     "plans change, with full mailboxes": (*WINDOW, [
         [(t, "v0") for t in range(9)], [(t, "v1") for t in range(5)], [(2, "b0"), (7, "b0")],
     ], {"heartbeat": 3, "replans": 3}),
+    "stays joined": (*WINDOW, STAYING, {"stays": True, "heartbeat": 2}),
+    "stays joined, ties": (*WINDOW, [[(1, "b0"), (1, "v0")], [(1, "v1"), (1, "v1")], [(1, "b0"), (1, "v1")]], {"stays": True}),
+    "stays joined, in levels": (*LEVELS, [*STAYING, [(3, "w0"), (6, "w0")], [(2, "u0"), (5, "u0")]], {
+        "stays": True, "heartbeat": 3,
+    }),
+    "stays joined, independent events above": (*MIXED, CROSSED, {"stays": True, "heartbeat": 2}),
+    "stays joined, entries alone, and all": ("vb bb vw bw ww", node("b0 w0", node("v0"), node("v1")), [
+        [(1, "v0"), (6, "v0")], [(2, "v1"), (5, "v1")], [(2, "b0"), (4, "w0"), (4, "b0"), (7, "b0")],
+    ], {"entries": "b", "heartbeat": 2, "stays": True}),
+    "stays joined, plans and threads change": (*WINDOW, STAYING, {
+        "stays": True, "heartbeat": 2, "replans": 2, "threads": [2, 1, 2], "plan_at": [3, 6],
+    }),
     "plans change, in levels": (*LEVELS, [*THREE, [(3, "w0")], [(2, "u0")]], {"workers": 3, "replans": 2}),
 }  # fmt: skip
 
@@ -212,16 +225,16 @@ PLANTED = {
     ),
     "a node does not look at those below": (
         "a window", ROWS, SC,
-        (MAILBOX, "        other = c.dependents[k]\n        ts, place, _ = first_of(c, x, other)\n",
+        (MAILBOX, "        other = c.dependents[k]\n        ts, place, _ = first_of(c, other)\n",
          "        other = c.dependents[k]\n        if c.form[other, NODE] < c.form[q, NODE]:\n            continue\n"
-         "        ts, place, _ = first_of(c, x, other)\n"),
+         "        ts, place, _ = first_of(c, other)\n"),
         (TREE, "        if not is_below(ts, place, other_ts, other_place):\n            return False\n",
          "        if other_ts == NEVER:\n            return False\n"),
     ),
     "who waits does not look at the leaves": (
         "events above that are independent", ASLEEP, SC,
-        (TREE, "    for m in range(c.tree[n, BELOW], n + 1):\n        if next_queue(c, x, m)[0] >= 0:\n",
-         "    for m in range(n, n + 1):\n        if next_queue(c, x, m)[0] >= 0:\n"),
+        (TREE, "    for m in range(c.tree[n, BELOW], n + 1):\n        if next_queue(c, m)[0] >= 0:\n",
+         "    for m in range(n, n + 1):\n        if next_queue(c, m)[0] >= 0:\n"),
     ),
     "a leaf is taken by two": (
         "three workers, two rows at a time", f"{ROWS}|{NO_STATE}|Error", SC,
@@ -322,6 +335,22 @@ PLANTED = {
         "a window", "in vain", SC,
         (MAILBOX, "        return frontier, (i << SOURCE_SHIFT) | row, False\n",
          "        return frontier, (i << SOURCE_SHIFT) | row, frontier < END_OF_TIME\n"),
+    ),
+    "what is below a joined node goes by that node's events alone": (
+        "stays joined, in levels", ROWS, SC,
+        (TREE, "        limit_ts, limit_place = limit_of(c, q)\n"
+         "        if is_below(first_ts, first_place, limit_ts, limit_place):\n"
+         "            limit_ts, limit_place = first_ts, first_place\n",
+         "        limit_ts, limit_place = first_ts, first_place\n"),
+    ),
+    "a state that is not joined stays so": (
+        "stays joined, entries alone, and all", NO_STATE, SC,
+        (TREE, " or c.node[node_cell(n, JOINED)] == 0 or load_acquire(c.words, RESTS)", " or load_acquire(c.words, RESTS)"),
+    ),
+    "what is below a joined node is processed on its own state": (
+        "stays joined", NO_STATE, SC,
+        (TREE, "process(me, c, o, x, s, l, n, q, c.form[q, TAG], limit_ts, limit_place)",
+         "process(me, c, o, x, s, l, c.form[q, NODE], q, c.form[q, TAG], limit_ts, limit_place)"),
     ),
     "who sleeps does not look before": (
         "a full mailbox", ASLEEP, SC,

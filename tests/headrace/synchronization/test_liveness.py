@@ -162,7 +162,7 @@ def too_large(state, e, emit):
 
 def split_badly(state, left, right, tags_left, tags_right):
     left.sum = state.sum
-    right.sum = 0 * (10 // (state.sum - 4))
+    right.sum = 0 * (10 // ((state.sum - 4) * (state.sum - 8)))  # behind one barrier, or the other if it stays joined between
 
 
 def merge_badly(into, other):

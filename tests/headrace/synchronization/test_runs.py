@@ -16,6 +16,7 @@ import pytest
 
 import headrace as hr
 from headrace.errors import FunctionError, ParameterError, RunFailedError, SchemaError, UnknownNameError
+from headrace.synchronization.binding import bind
 from support import event_window
 
 
@@ -136,6 +137,39 @@ def test_property_outputs_are_those_of_one_event_after_another(seed):
     assert metrics.balance.faults == ()
     assert metrics.lost_wakeups == 0
     assert len(run.changes) == len(options.get("reconfigure", ()))
+
+
+@pytest.mark.parametrize("order", ["events", "none"])
+def test_where_little_comes_between_barriers_the_state_stays_joined(order):
+    count = 2_000
+    values = [pa.table({"ts": range(0, 3 * count, 3), "x": [5 * i + stream for i in range(count)]}) for stream in range(2)]
+    inputs = {"value": values, "barrier": pa.table({"ts": range(1, 3 * count, 3)})}
+    expected = [row for i in range(count) for row in ({"ts": 3 * i, "sum": 5 * i}, {"ts": 3 * i + 1, "sum": 10 * i + 1})]
+    stays = 0
+    while not stays:  # whether a second barrier is there when one is processed is up to the threads
+        with hr.program(**WINDOW).start(inputs, threads=2, leaves=2, order=order) as run:
+            assert run.wait(120)
+            found = run.to_arrow().to_pylist()
+            metrics = run.metrics().operators["program"]
+        assert sorted(found, key=lambda row: row["ts"]) == expected
+        assert order == "none" or found == expected
+        assert metrics.balance.faults == ()
+        stays = metrics.stays
+        assert stays == sum(metrics.node_stays.values())
+
+
+@pytest.mark.parametrize(
+    ("state", "may_stay"),
+    [
+        ({"sum": "int64", "at": "timestamp[us]", "last": "string", "three": hr.array("int32", 3)}, True),
+        ({"sum": "int64", "mean": "float64"}, False),
+        ({"sum": "int64", "few": hr.array("float32", 3)}, False),
+        ({"sum": "int64", "seen": hr.set_of("int64")}, False),
+        ({"sum": "int64", "counts": hr.map_of("int64", "int64")}, False),
+    ],
+)
+def test_no_sum_of_floats_depends_on_whether_a_state_stays_joined(state, may_stay):
+    assert bind(hr.program(**{**WINDOW, "state": state})).may_stay_joined == may_stay
 
 
 def streams_of(inputs):

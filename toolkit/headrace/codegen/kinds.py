@@ -120,6 +120,21 @@ class Record:
         return pa.struct([pa.field(name, arrow_of(kind)) for name, kind in self.fields])
 
 
+def is_exact(kind: Kind) -> bool:
+    """Whether a value has a fixed size, and sums of such values do not depend on their order.
+
+    Examples
+    --------
+    >>> is_exact("int64"), is_exact(array("bool", 3)), is_exact("float64"), is_exact(list_of("int64"))
+    (True, True, False, False)
+    """
+    if isinstance(kind, Record):
+        return all(is_exact(one) for _, one in kind.fields)
+    if isinstance(kind, Array):
+        return is_exact(kind.kind)
+    return isinstance(kind, str) and not kind.startswith("float")
+
+
 @dataclass(frozen=True, repr=False)
 class ListOf:
     """A list that grows; see `list_of`."""

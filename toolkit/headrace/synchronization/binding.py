@@ -21,7 +21,7 @@ from headrace.codegen.bindings import (
 from headrace.codegen.capture import CapturedFunction, capture
 from headrace.codegen.containers.places import seen_as
 from headrace.codegen.functions import GeneratedFunction, specialise
-from headrace.codegen.kinds import Kind
+from headrace.codegen.kinds import Kind, is_exact
 from headrace.codegen.placed import bindings, word_kinds, words_of
 from headrace.codegen.state import StateField
 from headrace.egress.containers import holds_text
@@ -103,6 +103,17 @@ class Bound:
     """Outputs that some emission leaves out; each has a flag, in a column after those of all outputs."""
     literals: list[str] = field(default_factory=list)
     has_texts: bool = False
+
+    @property
+    def may_stay_joined(self) -> bool:
+        """Whether events of leaves may be processed on a state that is joined: it takes all tags, and results are the same bits.
+
+        A consistent program gives the same, whenever states are joined. One that adds floats gives it but for rounding, and
+        one that goes through a map in the order in which keys came but for an order: as long as these are joined just where
+        the plan says, runs of one plan give the same bits.
+        """
+        types = list(self.program.types.values())
+        return len(types) == 1 and all(is_exact(one.kind) for one in types[0].values())
 
     @property
     def by_entry(self) -> list[str]:

@@ -138,15 +138,18 @@ def allocate(
     )
 
 
-def write_plan(c: PlanArrays, layout: Layout, tags: Sequence[str], by_entry: Sequence[str] = ()) -> None:
+def write_plan(
+    c: PlanArrays, layout: Layout, tags: Sequence[str], by_entry: Sequence[str] = (), may_stay: bool = False
+) -> None:
     """Write down a plan, all of whose state is at its root: nobody runs, no input publishes, and queues are empty.
 
-    Events of tags in `by_entry` take the entries of their own key alone.
+    Events of tags in `by_entry` take the entries of their own key alone. Where states `may_stay` joined, events of leaves
+    may be processed on that of a node above.
     """
     places, queues = layout.places, layout.queues
     c.node[words.STATE :: words.NODE_CELLS * CELL] = words.AT_REST  # of leaves of a plan before, too: nobody takes one
-    c.shape[[words.NODES, words.LEAVES, words.QUEUES, words.ROOT]] = (
-        len(places), len(layout.leaves), len(queues), len(places) - 1
+    c.shape[[words.NODES, words.LEAVES, words.QUEUES, words.ROOT, words.STAYS]] = (
+        len(places), len(layout.leaves), len(queues), len(places) - 1, may_stay
     )  # fmt: skip
     c.leaves[: len(layout.leaves)] = layout.leaves
     owned = 0

@@ -86,7 +86,7 @@ class ProgramCuts:
     def begin(self) -> None:
         """Have inputs take what they give from one allowance, and look at what they give."""
         section = self._section
-        compile_now(is_any_left, (section.control, section.directories))
+        compile_now(is_any_left, (section.control,))
         for number, (inlet, frontier) in enumerate(zip(section.inlets, self._frontiers, strict=True)):
             columns = replace(self._inputs[number], stream_column=None).columns(section.bound)
             kinds = {name: column.kind for name, column in columns.items()}
@@ -120,7 +120,7 @@ class ProgramCuts:
 
     def is_any_left(self) -> bool:
         """Whether some event could be processed. While everything is at rest."""
-        return bool(is_any_left(self._section.control, self._section.directories))
+        return bool(is_any_left(self._section.control))
 
     @property
     def behind(self) -> frozenset[int]:

@@ -126,6 +126,8 @@ MOST_RESULTS = 1 << 20
 FEW = 8
 BLOCK = 64
 """Events that are compared one by one, and then at a time, to find where those of one queue end."""
+NEAR = 2
+"""Rows that are looked at one by one before it is searched among the others."""
 SAID = 16
 """Publications of which one wakes who waits for events, and the last: each may wake a thread, which finds them all."""
 ROOM_WAIT_NS = 2_000_000
@@ -379,7 +381,7 @@ def ts_of(c, x, i, row):
 
 
 @kernel
-def first_of(c, x, q):
+def first_of(c, q):
     """A queue's first event, or what it may get: ts, and input and row in one word. And whether it is there."""
     i = c.form[q, INPUT]
     row = load_acquire(c.input, input_cell(i, ADMITTED))  # L0
@@ -388,17 +390,18 @@ def first_of(c, x, q):
     head = c.queue[queue_cell(q, HEAD)]
     if head == tail:
         return frontier, (i << SOURCE_SHIFT) | row, False
-    row = c.runs[run_of(q, head) + FIRST] + c.queue[queue_cell(q, AT)]
-    return ts_of(c, x, i, row), (i << SOURCE_SHIFT) | row, True
+    run, at = run_of(q, head), c.queue[queue_cell(q, AT)]
+    ts = c.runs[run + FIRST_TS] if at == 0 else load_relaxed(c.queue, queue_cell(q, DONE_TS))  # as `pass_rows` left it
+    return ts, (i << SOURCE_SHIFT) | (c.runs[run + FIRST] + at), True
 
 
 @kernel
-def limit_of(c, x, q):
+def limit_of(c, q):
     """The smallest rank that a dependent queue has or may get: events of the queue below it may be processed."""
     limit_ts, limit_place = END_OF_TIME, (1 << 62)
     for k in range(c.form[q, FIRST_DEPENDENT], c.form[q, END_DEPENDENT]):
         other = c.dependents[k]
-        ts, place, _ = first_of(c, x, other)
+        ts, place, _ = first_of(c, other)
         if ts < limit_ts or (ts == limit_ts and place < limit_place):
             limit_ts, limit_place = ts, place
     return limit_ts, limit_place
@@ -416,7 +419,11 @@ def rows_below(c, x, i, row, end, limit_ts, limit_place):
     times = view_i64(x[i, entry_of(row, c.given[i, WIDTH]) + TS], CHUNK)
     first = place_of(row)
     low, high = 0, min(end - row, CHUNK - first)
-    if is_below(times[first + high - 1], (i << SOURCE_SHIFT) | (row + high - 1), limit_ts, limit_place):
+    while low < high and low < NEAR:  # often no more are below, of many that are there, and the last is in another cache line
+        if not is_below(times[first + low], (i << SOURCE_SHIFT) | (row + low), limit_ts, limit_place):
+            return row + low
+        low += 1
+    if low == high or is_below(times[first + high - 1], (i << SOURCE_SHIFT) | (row + high - 1), limit_ts, limit_place):
         return row + high
     while low < high:
         middle = (low + high) // 2

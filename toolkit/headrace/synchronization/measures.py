@@ -25,6 +25,9 @@ NODE_TIME = Measure(
 NODE_JOINS = Measure(
     "node_joins", "joins", "How often each node's children were joined under this plan.", by="node", shown="snapshot"
 )  # fmt: skip
+NODE_STAYS = Measure(
+    "node_stays", "turns", "How often each node's state stayed joined under this plan.", by="node", shown="snapshot"
+)  # fmt: skip
 WAITS_FOR = Measure(
     "waits_for", "", "Whom each node waits for just now: another node, an input by its tags, or a thread.", "text", by="node",
     shown="snapshot",
@@ -35,6 +38,11 @@ TAG_EVENTS = Measure(
 )  # fmt: skip
 JOINS = Measure("joins", "joins", "How often states were joined.", "counter", rate="joins_per_s", shown="column")
 FORKS = Measure("forks", "forks", "How often a state was forked.", "counter", shown="column")
+STAYS = Measure(
+    "stays", "turns",
+    "How often a state stayed joined until the next event of its node, and what came before was processed on it: in place of a "
+    "fork and a join, which would have cost more.", "counter", shown="snapshot",
+)  # fmt: skip
 COPIED = Measure(
     "copied_bytes", "bytes", "Bytes of states that forks and joins have moved.", "counter", rate="copied_bytes_per_s",
 )  # fmt: skip
@@ -49,7 +57,8 @@ RESTS_IN_VAIN = Measure(
 STATE_BYTES = Measure("state_bytes", "bytes", "Memory of the nodes' states.", shown="column")
 
 MEASURES = (
-    PROCESSED, LATENCY, ADDED, RESULTS, JOINS, FORKS, COPIED, SPARED, RESTS_IN_VAIN, WORK_VARIATION, STATE_BYTES,
-    LOST_WAKEUPS, HOLDS_BACK, WATERMARK_GAP, WORK, *WORKER_TIME, EVENTS, BACKLOG, NODE_TIME, NODE_JOINS, WAITS_FOR, TAG_EVENTS,
+    PROCESSED, LATENCY, ADDED, RESULTS, JOINS, FORKS, STAYS, COPIED, SPARED, RESTS_IN_VAIN, WORK_VARIATION, STATE_BYTES,
+    LOST_WAKEUPS, HOLDS_BACK, WATERMARK_GAP, WORK, *WORKER_TIME, EVENTS, BACKLOG, NODE_TIME, NODE_JOINS, NODE_STAYS, WAITS_FOR,
+    TAG_EVENTS,
 )  # fmt: skip
 """In the order in which histories show them."""

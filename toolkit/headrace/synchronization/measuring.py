@@ -98,6 +98,7 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
     values = {
         "joins": int(work[:, words.JOINS].sum()),
         "forks": int(work[:, words.FORKS].sum()),
+        "stays": int(work[:, words.STAYED].sum()),
         "copied_bytes": int(work[:, words.COPIED].sum()),
         "spared_bytes": int(work[:, words.SPARED].sum()),
         "rests_in_vain": int(meter[:, words.RESTS_IN_VAIN].sum()),
@@ -106,6 +107,7 @@ def measure(section: Measured, moment: Moment) -> OperatorMetrics:
         "backlog": by_node(backlog),
         "node_time": by_node((under_plan[:, words.SPENT_NS] // 1_000).tolist()),
         "node_joins": by_node(under_plan[:, words.JOINS].tolist()),
+        "node_stays": by_node(under_plan[:, words.STAYED].tolist()),
         "waits_for": by_node(waits(control, layout, [inlet.store for inlet in section.feeders])),
         "tag_events": section.tag_counts.look([inlet.came for inlet in section.feeders], passed_by_input(section)),
     }

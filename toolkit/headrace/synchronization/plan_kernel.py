@@ -150,14 +150,14 @@ def look_around(me, c, o, x, s, l):
         if not compare_exchange(c.node, node_cell(leaf, STATE), READY, RUNNING):  # K1
             continue
         begun = now_ns()
-        count = run_node(me, c, o, x, s, l, leaf)
+        count = run_node(me, c, o, x, s, l, leaf, begun)
         c.work[leaf, SPENT_NS] += now_ns() - begun
         c.work[leaf, SLICES] += 1
         if count > 0:
             c.meter[me, SLICES_RUN] += 1
         if stopped(c):
             return False
-        if wanted_above(c, x, leaf):
+        if wanted_above(c, leaf):
             count += rest(me, c, o, x, s, l, leaf)
         else:
             store_release(c.node, node_cell(leaf, STATE), READY)

@@ -112,7 +112,8 @@ class Replanning:
         section.passed_before += section.passed_rows()
         section.input_before = passed_by_input(section)
         root = len(section.layout.places) - 1
-        control.write_plan(section.control, layout, list(section.states.bound.program.tags), section.states.bound.by_entry)
+        bound = section.states.bound
+        control.write_plan(section.control, layout, list(bound.program.tags), bound.by_entry, bound.may_stay_joined)
         section.states.write_plan(layout)
         section.states.move(root, len(layout.places) - 1)
         section.work_before = read_cells(section.control.work, 1)

@@ -190,7 +190,9 @@ class ProgramSection(CollectedSection):
 
     def _write_plan(self) -> None:
         """Let a plan be in force, all of whose state is at its root."""
-        control.write_plan(self.control, self.layout, list(self.bound.program.tags), self.bound.by_entry)
+        control.write_plan(
+            self.control, self.layout, list(self.bound.program.tags), self.bound.by_entry, self.bound.may_stay_joined
+        )
         self.states.write_plan(self.layout)
         self.states.begin(self.layout)
         for inlet, route in zip(self.feeders, self.layout.routes, strict=True):

@@ -7,6 +7,11 @@ node is run by who brought the second of its children to rest: no thread is its 
 states of all below when there is something to process, and then either rests the node too, if an
 event further up wants it, or forks the state and sets the leaves free.
 
+Where little comes between two events of an inner node, a fork and a join cost more than it does: five or six cache lines that
+go from one core to another, and threads that wait for them. So the state stays joined, and whoever runs the node processes
+what is below it too, until that takes longer (`stays_joined`). A program that is consistent gives the same results; of one
+that is so but for rounding nothing stays joined (`binding.Bound.may_stay_joined`).
+
 To come to rest is never wrong: what may be processed is decided by the rule of `mailbox_kernel` alone,
 by who runs a node, and to set the leaves free again is always possible.
 
@@ -15,7 +20,9 @@ Invariants  I1  a node's state, and HEAD and AT of its queues, belong to who run
             I2  what has JOINED, and is below nothing that has, has the whole state of what is below it, and nothing
                 below has any; what is below such a node and has JOINED gets its part back when that one forks
             I3  RESTING of a node is the number of its children that are at rest
-            I4  who runs a node that has not JOINED may, in place of joining what is below, take entries out of the states
+            I4  who runs a node that has JOINED may process events of the nodes below on its state, by the rule of
+                `mailbox_kernel`: all below is at rest
+            I5  who runs a node that has not JOINED may, in place of joining what is below, take entries out of the states
                 there and put them back: all below is at rest, and its states are where I2 says
 Ordering    N1 state, HEAD, AT are written, N2 STATE of the leaf := AT_REST, N3 fetch_add RESTING + 1;
             the second one, who sees 2, runs the node: N1 -> N3 -> N3 of the second
@@ -69,6 +76,7 @@ from headrace.synchronization.words import (
     BELOW,
     DATA_EVENT,
     DATA_WAITING,
+    DECLINED,
     END,
     END_DEPENDENT,
     END_OWN,
@@ -107,6 +115,8 @@ from headrace.synchronization.words import (
     ROOT,
     SPENT_NS,
     STATE,
+    STAYED,
+    STAYS,
     TAG,
     TAIL,
     UPDATE,
@@ -118,6 +128,16 @@ ROWS_AT_A_TIME = 1024
 LEAST_LEAVE = 16 * ROWS_AT_A_TIME
 """Events after which a leaf is left for others, which may wait for a worker."""
 VAIN_WAIT_NS = 1_000_000
+TURN_NS = 1_000
+"""What a fork and a join are taken to cost, with threads that wait for it and the cache lines that go from one to another."""
+AT_FIRST = 8
+LOOK_EVERY = 16
+"""A node that stays joined looks each LOOK_EVERY turns whether they take longer, of which it takes AT_FIRST to be for states and
+mailboxes that come from other cores."""
+MOST_BELOW = ROWS_AT_A_TIME
+"""Events that make a turn in any case too long."""
+DECLINE = 1_000
+"""Turns for which it is not looked again."""
 HELD_NAP_NS = 20_000
 
 
@@ -136,7 +156,7 @@ def is_within(c, m, n):
 
 
 @kernel
-def next_queue(c, x, n):
+def next_queue(c, n):
     """The node's queue whose first event has the smallest rank of those that may be processed, and the rank below which its
     events may be; -1: none.
 
@@ -146,10 +166,10 @@ def next_queue(c, x, n):
     found_limit_ts, found_limit_place = 0, 0
     for k in range(c.tree[n, OWN_QUEUES], c.tree[n, END_OWN]):
         q = c.owned[k]
-        ts, place, is_there = first_of(c, x, q)
+        ts, place, is_there = first_of(c, q)
         if not is_there or (found >= 0 and not is_below(ts, place, found_ts, found_place)):
             continue
-        limit_ts, limit_place = limit_of(c, x, q)
+        limit_ts, limit_place = limit_of(c, q)
         if is_below(ts, place, limit_ts, limit_place):
             found, found_ts, found_place = q, ts, place
             found_limit_ts, found_limit_place = limit_ts, limit_place
@@ -198,6 +218,57 @@ def process(me, c, o, x, s, l, n, q, tag, limit_ts, limit_place):
     return total
 
 
+@kernel
+def process_below(me, c, o, x, s, l, n):
+    """Process on a joined node's state what comes below it before its own first event, if all of that is there.
+
+    How many events, of each queue so many at a time at most; 0: the node has no event, or what comes before it may be still to
+    come.
+    """
+    first, first_ts, first_place = -1, 0, 0
+    for k in range(c.tree[n, OWN_QUEUES], c.tree[n, END_OWN]):
+        ts, place, is_there = first_of(c, c.owned[k])
+        if is_there and (first < 0 or is_below(ts, place, first_ts, first_place)):
+            first, first_ts, first_place = c.owned[k], ts, place
+    total = 0
+    if first < 0:
+        return total
+    for k in range(c.tree[c.tree[n, BELOW], OWN_QUEUES], c.tree[n, OWN_QUEUES]):
+        q = c.owned[k]
+        ts, place, is_there = first_of(c, q)
+        if not is_below(ts, place, first_ts, first_place):
+            continue
+        if not is_there:
+            return total
+        limit_ts, limit_place = limit_of(c, q)
+        if is_below(first_ts, first_place, limit_ts, limit_place):
+            limit_ts, limit_place = first_ts, first_place
+        if is_below(ts, place, limit_ts, limit_place):
+            total += process(me, c, o, x, s, l, n, q, c.form[q, TAG], limit_ts, limit_place)
+    return total
+
+
+@kernel
+def stays_joined(me, c, o, x, s, l, n, turns, begun):
+    """Whether a joined node that has nothing to do goes on with what is below it, instead of a fork and a join: how many events.
+
+    0 is no. It is worth it while it takes no longer than these would: not where there is more between two events of the
+    node than takes that long, and then not looked at for a while.
+    """
+    if c.shape[STAYS] == 0 or c.node[node_cell(n, JOINED)] == 0 or load_acquire(c.words, RESTS) != 0:
+        return 0
+    if c.work[n, DECLINED] > 0:
+        c.work[n, DECLINED] -= 1
+        return 0
+    if turns % LOOK_EVERY == 0 and now_ns() - begun > (turns + AT_FIRST) * TURN_NS:
+        c.work[n, DECLINED] = DECLINE
+        return 0
+    count = process_below(me, c, o, x, s, l, n)
+    if count > MOST_BELOW:
+        c.work[n, DECLINED] = DECLINE
+    return count
+
+
 # -- states
 
 
@@ -235,7 +306,7 @@ def fork_below(me, c, s, l, n):
 
 
 @kernel
-def wanted_above(c, x, n):
+def wanted_above(c, n):
     """Whether an event of a node above waits for this one, which has nothing more that the event depends on.
 
     What is beside the node is not looked at: others may run it.
@@ -246,48 +317,56 @@ def wanted_above(c, x, n):
     while above >= 0:
         for k in range(c.tree[above, OWN_QUEUES], c.tree[above, END_OWN]):
             q = c.owned[k]
-            ts, place, is_there = first_of(c, x, q)
-            if is_there and is_ready_for(c, x, n, above, q, ts, place):
+            ts, place, is_there = first_of(c, q)
+            if is_there and is_ready_for(c, n, above, q, ts, place):
                 return True
         above = c.tree[above, PARENT]
     return False
 
 
 @kernel
-def is_ready_for(c, x, n, above, q, ts, place):
+def is_ready_for(c, n, above, q, ts, place):
     """Whether an event of a node above waits for nothing of this node, of those between, and of those above."""
     for k in range(c.form[q, FIRST_DEPENDENT], c.form[q, END_DEPENDENT]):
         other = c.dependents[k]
         m = c.form[other, NODE]
         if is_within(c, m, above) and m != above and not is_within(c, m, n) and not is_within(c, n, m):
             continue  # beside the node
-        other_ts, other_place, _ = first_of(c, x, other)
+        other_ts, other_place, _ = first_of(c, other)
         if not is_below(ts, place, other_ts, other_place):
             return False
     return True
 
 
 @kernel
-def is_stuck(c, x, n):
+def is_stuck(c, n):
     """Whether a node and those below, which are all at rest, can do nothing with the events that are there."""
     for m in range(c.tree[n, BELOW], n + 1):
-        if next_queue(c, x, m)[0] >= 0:
+        if next_queue(c, m)[0] >= 0:
             return False
-    return not wanted_above(c, x, n)
+    return not wanted_above(c, n)
 
 
 @kernel
-def run_node(me, c, o, x, s, l, n):
-    """Process what may be processed of a node's queues. How many events."""
-    total = 0
+def run_node(me, c, o, x, s, l, n, begun):
+    """Process what may be processed of a node's queues, from the time `begun` on. How many events."""
+    total, turns = 0, 0
     while not stopped(c):
-        q, limit_ts, limit_place = next_queue(c, x, n)
+        q, limit_ts, limit_place = next_queue(c, n)
         if q < 0:
-            break
+            if c.tree[n, LEFT] < 0 or total > LEAST_LEAVE:
+                break
+            count = stays_joined(me, c, o, x, s, l, n, turns, begun)
+            if count == 0:
+                break
+            turns += 1
+            total += count
+            c.work[n, STAYED] += 1
+            continue
         tag = c.form[q, TAG]
         if c.tree[n, LEFT] >= 0:
             if c.form[q, ENTRY_TAG] >= 0 and c.node[node_cell(n, JOINED)] == 0:
-                tag = c.form[q, ENTRY_TAG]  # I4
+                tag = c.form[q, ENTRY_TAG]  # I5
             else:
                 join_below(me, c, s, l, n)
         total += process(me, c, o, x, s, l, n, q, tag, limit_ts, limit_place)
@@ -309,10 +388,10 @@ def hold(me, c, s, l, n):
 
 
 @kernel
-def is_any_left(c, x):
+def is_any_left(c):
     """Whether some event may be processed. While everything is at rest."""
     for n in range(c.shape[NODES]):
-        if next_queue(c, x, n)[0] >= 0:
+        if next_queue(c, n)[0] >= 0:
             return True
     return False
 
@@ -358,11 +437,11 @@ def rest(me, c, o, x, s, l, leaf):
             return total
         n = above
         begun = now_ns()
-        total += run_node(me, c, o, x, s, l, n)
+        total += run_node(me, c, o, x, s, l, n, begun)
         c.work[n, SPENT_NS] += now_ns() - begun
         if stopped(c):
             return total
-        if not wanted_above(c, x, n):
+        if not wanted_above(c, n):
             break
     if load_acquire(c.words, RESTS) != 0 and c.tree[n, PARENT] < 0:
         hold(me, c, s, l, n)
@@ -370,7 +449,7 @@ def rest(me, c, o, x, s, l, leaf):
     if total == 0:
         c.meter[me, RESTS_IN_VAIN] += 1
         ticket = prepare(c.words, DATA_WAITING, c.signals, DATA_EVENT)
-        if is_stuck(c, x, n):
+        if is_stuck(c, n):
             sleep(c.words, DATA_WAITING, c.signals, DATA_EVENT, ticket, VAIN_WAIT_NS)
         else:
             cancel(c.words, DATA_WAITING)

@@ -2,8 +2,9 @@
 
 Rates are those of the last seconds. What an event costs is the worker time of the leaves that own its tag over the events
 they processed; of several intervals the least, since a worker that looks for events in vain is counted too. An inner
-node's time is that of its joins and of its own events, which are taken to cost what those of leaves do, and no more than
-half of it; a fork is taken to cost what a join does.
+node's time is that of its joins, of its own events, and of those that it processes while its state stays joined, which are taken
+to cost what those of leaves do, and no more than half of it; a fork is taken to cost what a join does, and a turn in which the
+state stayed joined counts as one of each.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Weighing:
         plan : Plan
             In force.
         values : mapping
-            ``tag_events``; and by node ``events``, ``node_time`` and ``node_joins``.
+            ``tag_events``; and by node ``events``, ``node_time``, ``node_joins`` and ``node_stays``.
         """
         counts = np.asarray(values["tag_events"], np.int64)
         while len(self._looks) > 1 and at_s - self._looks[1][0] >= self.span_s:
@@ -65,7 +66,8 @@ class Weighing:
         if any(name not in now["events"] or name not in then["events"] for name in names):
             return  # the plan changed between the two readings
         grown = {
-            what: {name: now[what][name] - then[what][name] for name in names} for what in ("events", "node_time", "node_joins")
+            what: {name: now[what][name] - then[what][name] for name in names}
+            for what in ("events", "node_time", "node_joins", "node_stays")
         }
         if min(min(each.values()) for each in grown.values()) < 0:
             return
@@ -80,7 +82,8 @@ class Weighing:
                 cost = sum(spent_ns[name] for name in leaves) / events
                 self._update[tag] = min(cost, self._update.get(tag, cost))
         inner = [one for one in plan.nodes if one.leaf < 0]
-        joins, events = (sum(grown[what][one.name] for one in inner) for what in ("node_joins", "events"))
+        events = sum(grown["events"][one.name] for one in inner)
+        joins = sum(grown[what][one.name] for one in inner for what in ("node_joins", "node_stays"))
         if joins >= LEAST_JOINS:
             spent = sum(spent_ns[one.name] for one in inner)
             update = min(self._mean(), spent / events / 2) if events else 0.0

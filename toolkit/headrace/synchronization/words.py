@@ -76,16 +76,18 @@ the states of all below are in it, or in the topmost node above it that has JOIN
 READY, RUNNING, AT_REST = range(3)
 
 # Cells of `shape`: constants while a plan is in force.
-NODES, LEAVES, QUEUES, ROOT = range(4)
+NODES, LEAVES, QUEUES, ROOT, STAYS = range(5)
 SHAPE_WORDS = 8
+"""STAYS: the state of an inner node may stay joined where few events come between two of its own."""
 
 # Columns of `rows`, a configuration.
 REPLANS = THREADS + 1
 """It comes with another plan, and a worker alone does not install it."""
 
 # Columns of `work`, of each node: what was done there, written by who runs it.
-EVENTS, JOINS, FORKS, SPENT_NS, SLICES, COPIED, SPARED = range(7)
+EVENTS, JOINS, FORKS, SPENT_NS, SLICES, COPIED, SPARED, STAYED, DECLINED = range(9)
 WORK_WORDS = 16
+"""STAYED: turns in which the state stayed joined. DECLINED: turns that are still to come before it may again."""
 
 # Columns of `meter`, after the workers' times.
 SLICES_RUN, RESTS_IN_VAIN = range(FIRST_COUNTER, FIRST_COUNTER + 2)
