@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import textwrap
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
+from types import CodeType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -140,49 +141,72 @@ class _Loaded:
         self._execute(text, spec.origin)
 
     def _execute(self, text: str, name: str, every: bool = False) -> None:
-        tree = ast.parse(text)
-        body: list[ast.stmt] = []
-        functions: list[ast.FunctionDef] = []
-        for node in tree.body:
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("headrace"):
-                if node.module in _PROVIDED:
-                    continue
-                if node.module in _CONSTANTS:
-                    body.append(node)
-                else:
-                    self._load(node.module)
-                continue
-            if isinstance(node, ast.Import) and node.names[0].name == "numpy":
-                continue
-            if isinstance(node, ast.FunctionDef) and (every or node.decorator_list):
-                node.decorator_list = []
-                node.returns = None
-                functions.append(node)
-            body.append(node)
-        self._find_generators(functions)
-        cut = self._cut({n for n, yielding in self._generators.items() if yielding}, self._shared)
-        tree.body = [cut.rewrite(node) if node in functions else node for node in body]
-        ast.fix_missing_locations(tree)
-        exec(compile(tree, name, "exec"), self.space)  # our own files, in a test
+        for module in _imported(text):
+            self._load(module)
+        known = frozenset(self._generators.items())
+        code, generators = _as_generators(text, name, every, self._cut, frozenset(self._shared), known)
+        self._generators.update(generators)
+        exec(code, self.space)  # our own files, in a test
         self.space.update({k: v for k, v in self._constants.items() if k in self.space})
 
-    def _find_generators(self, functions: list[ast.FunctionDef]) -> None:
-        atoms = LOADS | STORES | UPDATES | WAITS | PAUSES | {"cut", "fence"}
-        calls = {}
-        for node in functions:
-            names = {
-                c.func.id for c in ast.walk(node) if isinstance(c, ast.Call) and isinstance(c.func, ast.Name)
-            }
-            calls[node.name] = names
-            own = Cut(set(), self._shared)
-            plain = any(isinstance(n, ast.stmt) and own.is_plain_write(n) for n in ast.walk(node))
-            self._generators[node.name] = plain or bool(names & atoms)
-        changed = True
-        while changed:
-            changed = False
-            for name, names in calls.items():
-                if not self._generators[name] and any(self._generators.get(n) for n in names):
-                    self._generators[name] = changed = True
+
+# Most of what a test loads, the tests before it have loaded: a planted bug changes one file of several.
+
+
+@functools.cache
+def _imported(text: str) -> tuple[str, ...]:
+    """The modules whose kernels a text calls, in order."""
+    named = (node.module or "" for node in ast.parse(text).body if isinstance(node, ast.ImportFrom))
+    return tuple(name for name in named if name.startswith("headrace") and name not in _PROVIDED | _CONSTANTS)
+
+
+@functools.cache
+def _as_generators(
+    text: str, name: str, every: bool, cut: type[Cut], shared: frozenset[str], known: frozenset[tuple[str, bool]]
+) -> tuple[CodeType, dict[str, bool]]:
+    """Rewrite a text where `known` functions yield or not. Returns its code, and which of its own functions yield."""
+    tree = ast.parse(text)
+    body: list[ast.stmt] = []
+    functions: list[ast.FunctionDef] = []
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("headrace"):
+            if node.module in _CONSTANTS:
+                body.append(node)
+            continue
+        if isinstance(node, ast.Import) and node.names[0].name == "numpy":
+            continue
+        if isinstance(node, ast.FunctionDef) and (every or node.decorator_list):
+            node.decorator_list = []
+            node.returns = None
+            functions.append(node)
+        body.append(node)
+    generators = _generators(functions, set(shared), dict(known))
+    yielding = {n for n, yields in (dict(known) | generators).items() if yields}
+    rewriting = cut(yielding, set(shared))
+    tree.body = [rewriting.rewrite(node) if node in functions else node for node in body]
+    ast.fix_missing_locations(tree)
+    return compile(tree, name, "exec"), generators
+
+
+def _generators(functions: list[ast.FunctionDef], shared: set[str], known: dict[str, bool]) -> dict[str, bool]:
+    """Which of these functions yield, by name."""
+    atoms = LOADS | STORES | UPDATES | WAITS | PAUSES | {"cut", "fence"}
+    calls, found = {}, {}
+    for node in functions:
+        names = {
+            c.func.id for c in ast.walk(node) if isinstance(c, ast.Call) and isinstance(c.func, ast.Name)
+        }
+        calls[node.name] = names
+        own = Cut(set(), shared)
+        plain = any(isinstance(n, ast.stmt) and own.is_plain_write(n) for n in ast.walk(node))
+        found[node.name] = plain or bool(names & atoms)
+    changed = True
+    while changed:
+        changed = False
+        for name, names in calls.items():
+            if not found[name] and any(found.get(n, known.get(n)) for n in names):
+                found[name] = changed = True
+    return found
 
 
 def copied(arrays):
