@@ -126,7 +126,7 @@ def terminal():
         one.close()
 
 
-@pytest.mark.slow
+@pytest.mark.campaign  # a minute; tests/browser/test_tour.py takes these steps, and one more
 def test_example_at_a_terminal_enter_adds_the_thread(terminal):
     one = terminal("--no-browser")
     one.until("Press Enter to add a thread")
