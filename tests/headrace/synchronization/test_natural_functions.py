@@ -19,7 +19,7 @@ def test_campaign_natural_functions():
         check_program(seed)
 
 
-FEW = 4
+FEW = 3
 """Programs with forks and joins in each run of the tests."""
 
 
