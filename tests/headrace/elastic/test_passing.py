@@ -188,6 +188,22 @@ def test_example_results_that_are_wanted_twice_are_collected():
         assert "several places" in run["all"].takes, run["all"].takes
 
 
+@pytest.mark.logic
+def test_example_by_itself_no_sum_goes_that_may_leave_int64_in_one_order_only():
+    """Of one time, 2**62 twice and its negative: through the collector the order is that of the keys, for any threads."""
+    values, stream = [2**62, 2**62, -(2**62)], upper(table(200))
+    for names in ("abc", "xyz", "pqr"):
+        parts = pa.table({"ts": [0, 0, 0], "k": list(names), "v": values, "f": [1.0] * 3})
+        with pytest.raises(AggregateOverflowError, match="total"):
+            upper(parts).window(60).aggregate("all", total=hr.sum("total")).to_arrow(threads=3)
+    counts = stream.key_by("k").window(60).aggregate("counts", n=hr.sum("n"))
+    for query, way in ((of_all(stream), "collector: total="), (counts.window(300).aggregate("of", n=hr.sum("n")), "gate: ")):
+        with query.start() as run:
+            assert run.wait(HANG_S)
+            name = list(run.metrics().operators)[-1]
+            assert run[name].takes.startswith(way), run[name].takes
+
+
 @pytest.mark.parametrize(
     ("options", "text"), [({"passing": "any"}, "'collector', 'gate', 'auto'"), ({"passing": {"none": "gate"}}, "'none'")]
 )

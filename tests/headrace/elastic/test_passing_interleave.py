@@ -48,7 +48,7 @@ def instance(o, me, words, sets, rows, promises):
 
 
 def change_instances(o, before, after, promised):
-    for r in range(len(o.sent)):
+    for r in range(len(o.head)):
         if r in after and r not in before:
             start_mark(o, r, promised, promised)
         elif r in before and r not in after:
@@ -71,20 +71,20 @@ def write_and_wait(o, me, words, primaries):
     publish(o, me, head, END_OF_TIME, END_OF_TIME)
 
 
-def take(o, reader, got, wrong, words):
-    """An instance of the next operator: read to the end, and note what must not be."""
+def take(o, g, reader, got, wrong, words):
+    """An instance of the next operator: read its gate to the end, and note what must not be."""
     position = 0
     reached = MIN_TIME
-    row_of = lane(o, reader)
+    row_of = lane(g, reader)
     while True:
-        start, count = peek(o, reader, position, 2)
+        start, count = peek(g, reader, position, 2)
         if count == 0:
-            await_records(o, reader, position, 0, GO_ON)
+            await_records(g, reader, position, 0, GO_ON)
             continue
         for i in range(count):
             cut()
-            ts = o.out_ts[row_of][start + i]
-            ref = o.out_ref[row_of][start + i]
+            ts = g.out_ts[row_of][start + i]
+            ref = g.out_ref[row_of][start + i]
             if ref == HEARTBEAT:
                 reached = max(reached, ts)
             else:
@@ -99,7 +99,7 @@ def take(o, reader, got, wrong, words):
                 if ts < max(sum(got, [MIN_TIME])):
                     wrong.append(("out of order", ts))
         position += count
-        advance(o, reader, position)
+        advance(g, reader, position)
         if reached == END_OF_TIME:
             return
 
@@ -142,22 +142,28 @@ def case(k, sets, rows, promises, readers=1, capacity=2, idle=False, **sizes):
     def ring():
         return [[0] * capacity for _ in range(instances)]
 
+    rings = k.OutArrays(
+        words=[0] * (k.WORD_COUNT + 1), event=[0] * 64, head=cells[:], tail=cells[:], mark=cells[:], mark_ts=cells[:],
+        primary=ring(), a=ring(), b=[], c=[], at=ring(), meter=[[0] * 16 for _ in range(instances)], membership=[0],
+        list_words=[], list_head=[], list_tail=[],
+    )  # fmt: skip
     template = k.PassingArrays(
-        **gate._asdict(), written=cells[:], sent=cells[:], freed=cells[:], told=[MIN_TIME] * instances, primary=ring(), a=ring(),
-        at=ring(), keys=[[] for _ in range(instances)], known=[], valid=[], latency=[[0] * 64 for _ in range(instances)],
-        longest=cells[:], meter=[[0] * 16 for _ in range(instances)], stop=[0],
+        gate=gate, rings=rings, sent=cells[:], told=[MIN_TIME] * instances, keys=[[] for _ in range(instances)], known=[],
+        valid=[], latency=[[0] * 64 for _ in range(instances)], longest=cells[:], stop=[0],
     )  # fmt: skip
     wanted = [[p for epoch in rows for p in epoch.get(r, [])] for r in range(instances)]
 
     def build():
-        o = copied(template)
+        p = copied(template)
+        o = p.rings
+        o.words[k.ELSEWHERE], o.words[k.ELSEWHERE + 1] = "take_results", p
         words = [0, 0, 0]
         outs = [[[] for _ in range(instances)] for _ in range(readers)]
         wrong = [[] for _ in range(readers)]
         threads = [k.instance(o, r, words, sets, rows, promises) for r in range(instances)]
         if idle:
             threads = [k.promise_only(o, 0, words, 5), k.write_and_wait(o, 1, words, rows[0][1])]
-        threads += [k.take(o, r, outs[r], wrong[r], words) for r in range(readers)]
+        threads += [k.take(o, p.gate, r, outs[r], wrong[r], words) for r in range(readers)]
 
         def check():
             for out, found in zip(outs, wrong, strict=True):
@@ -225,34 +231,34 @@ PLANTED = {
         "    unread = (head - merged) + max(0, end - smallest)\n", "    unread = head - merged\n", many_rows, WRONG,
     ),
     "F2 before F1: the end of the log is an old one": (
-        "    merged = load_acquire(o.merged, me * CELL)  # F1\n    end = load_acquire(o.words, END)  # F2\n",
-        "    end = load_acquire(o.words, END)  # F2\n    merged = load_acquire(o.merged, me * CELL)  # F1\n", many_rows, WRONG,
+        "    merged = load_acquire(p.gate.merged, me * CELL)  # F1\n    end = load_acquire(p.gate.words, END)  # F2\n",
+        "    end = load_acquire(p.gate.words, END)  # F2\n    merged = load_acquire(p.gate.merged, me * CELL)  # F1\n",
+        many_rows, WRONG,
     ),
     "the ring takes one row too many": (
-        "    if head - load_relaxed(o.freed, me * CELL) >= capacity and",
-        "    if head - load_relaxed(o.freed, me * CELL) > capacity and", many_rows, WRONG,
+        "    while head - note_read(p, me) >= capacity:\n", "    while head - note_read(p, me) > capacity:\n", many_rows, WRONG,
     ),
     "a heartbeat beyond the promise": (
         "    single[0] = promised\n", "    single[0] = promised + 2\n", one_for_the_other, WRONG,
     ),
     "who leaves stays a source": (
-        "            remove_source(o, me)\n", "", one_for_the_other, "deadlock",
+        "            remove_source(p.gate, me)\n", "", one_for_the_other, "deadlock",
     ),
     "who joins is no source": (
-        "        elif add_source(o, me) != 0:\n", "        elif True:\n", one_joins, WRONG,
+        "        elif add_source(p.gate, me) != 0:\n", "        elif True:\n", one_joins, WRONG,
     ),
     "who comes back is added whatever is left of it": (
-        "            is_done = True\n        close_membership(o)\n",
+        "            is_done = True\n        close_membership(p.gate)\n",
         "            is_done = True\n        else:\n            is_done = True\n"
-        "        close_membership(o)\n",
+        "        close_membership(p.gate)\n",
         comes_back, "wrong rows|deadlock|got",
     ),
     "heartbeats are left out: time stands still": (
-        "        if tell(o, me, promised) == 0:\n            tell_waiting(o, me, promised)\n", "", one_is_idle, "deadlock",
+        "        if tell(p, me, promised) == 0:\n            tell_waiting(p, me, promised)\n", "", one_is_idle, "deadlock",
     ),
     "what is written is not given to the gate before the barrier": (
-        "    if not send(o, me, head):\n        return\n    if promised >= END_OF_TIME:\n",
-        "    if promised >= END_OF_TIME and not send(o, me, head):\n        return\n    if promised >= END_OF_TIME:\n",
+        "    if not send(p, me, head):\n        return\n    if promised >= END_OF_TIME:\n",
+        "    if promised >= END_OF_TIME and not send(p, me, head):\n        return\n    if promised >= END_OF_TIME:\n",
         one_for_the_other, "wrong rows|got",
     ),
 }  # fmt: skip

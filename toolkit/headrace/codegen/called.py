@@ -14,6 +14,7 @@ Without the compiler an address is the number of a Python function.
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -51,6 +52,27 @@ def address_of(function: Any, arguments: tuple) -> int:
     compiled = function.overloads[signature]
     assert compiled.signature.return_type == types.int64, compiled.signature
     return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
+
+
+class Bound:
+    """A compiled function and the bundle it is called with first, for callers who know addresses only.
+
+    Parameters
+    ----------
+    function : callable
+        Its first parameter is the bundle; returns an int64.
+    bundle : bundle
+    arguments : tuple
+        Examples of the others.
+    """
+
+    def __init__(self, function: Any, bundle: Any, arguments: tuple):
+        self.bundle = bundle
+        self.addresses = address_of(function, (bundle, *arguments)), bundle._address
+        """Of the function, and of the bundle: as long as this object lives."""
+        if not JIT:
+            _functions[self.addresses[0]] = lambda _, *others: function(bundle, *others)
+            weakref.finalize(self, _functions.pop, self.addresses[0])
 
 
 if JIT:

@@ -7,6 +7,9 @@ promises in MARK[r] that it will write no further record with
 primary <= MARK[r]; the collector releases what all active instances promised.
 So the order of the output never depends on which instance wrote what.
 
+Where no collector takes them but another operator, ELSEWHERE has the address of a kernel that is called for each of this
+(`elsewhere`): rows are written here all the same, and what is done with HEAD, TAIL and MARK is its own business.
+
 Where workers join and leave, an engine does that under its own seqlock
 (`membership`), together with what else changes then. Positions alone are enough:
 an engine without time leaves the watermark at `progress.MIN_TIME`.
@@ -45,6 +48,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from headrace.codegen.called import call
 from headrace.kernel import kernel
 from headrace.memory.atomics import CELL, fence, fetch_add, load_acquire, load_relaxed, pause, store_release
 from headrace.memory.bundle import by_reference
@@ -60,7 +64,11 @@ COLLECTOR_WAITING = 1 * CELL
 INSTANCES_WAITING = 2 * CELL
 WANTED = 3 * CELL  # smallest primary the collector holds back: wake it when passed
 OUT_LOST_WAKEUPS = 4 * CELL  # sleeps of the collector that only the time-out ended, though it had been owed a wake-up
-WORD_COUNT = 5
+ELSEWHERE = 5 * CELL  # not 0: the address of a kernel in the collector's place, and in the next word that of its arrays
+WORD_COUNT = 6
+
+FOR_ROOM, FOR_ROWS, FOR_MARK = range(3)
+"""What it is called for: to wait until a row fits (1, or 0 when stopped), `publish`, `start_mark`."""
 
 RELEASE_EVENT = 0
 DRAINED_EVENT = 32
@@ -136,9 +144,17 @@ def allocate(
     )
 
 
+@kernel
+def elsewhere(o, me, request, head, mark):
+    """Have what is in the collector's place do what it is called for."""
+    return call(o.words[ELSEWHERE], (o.words[ELSEWHERE + 1], np.int64(me), np.int64(request), np.int64(head), np.int64(mark)))
+
+
 @kernel(borrows=True, seldom=True)
 def await_room(o, me, heads, tails, head, capacity):
     """Wait until number `head` fits into the ring of these counters, here or in `words_ring`. False when stopped."""
+    if o.words[ELSEWHERE] != 0:
+        return elsewhere(o, me, FOR_ROOM, head, 0) != 0
     store_release(heads, me * CELL, head)  # as W2, or P2 of `words_ring`
     signal(o.words, COLLECTOR_WAITING, o.event, RELEASE_EVENT)
     turn(o.meter, me, ROOM_NS)
@@ -177,6 +193,9 @@ def reserve_slots(o, me, head, wanted):
 @kernel
 def publish(o, me, head, mark, watermark):
     """W2, W3: everything up to record `head` is written, and nothing <= `mark` will follow."""
+    if o.words[ELSEWHERE] != 0:
+        elsewhere(o, me, FOR_ROWS, head, mark)
+        return
     before = load_relaxed(o.mark, me * CELL)
     fresh = load_relaxed(o.head, me * CELL) != head
     if fresh:
@@ -269,6 +288,9 @@ def stop_output(o):
 @kernel
 def start_mark(o, me, mark, watermark):
     """Set the promises of a worker that becomes active or leaves (`membership` is odd)."""
+    if o.words[ELSEWHERE] != 0:
+        elsewhere(o, me, FOR_MARK, 0, mark)
+        return
     store_release(o.mark, me * CELL, mark)
     store_release(o.mark_ts, me * CELL, watermark)
 

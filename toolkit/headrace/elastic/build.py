@@ -13,9 +13,6 @@ from headrace.elastic.instance_loop import PROGRAM
 from headrace.gates import reader_kernel
 from headrace.gates.variants import GATES, WRITTEN_FOR
 
-RINGS = "headrace.egress.rings"
-"""What operators' texts and the loop write results by."""
-
 SHARING = '''
 from headrace.elastic.instance_loop import SEEN
 
@@ -90,14 +87,10 @@ class Instance(Looped):
         Defines `process_batch`, `tuples_before` and `transfer`.
     debug : bool
         Check bounds.
-    outlet : str
-        Name of the module by whose kernels results go out: `RINGS`, or one with kernels of the same names.
     """
 
-    def __init__(
-        self, operator_text: str, gate: str, name: str, sharing: str = SHARING, debug: bool = False, outlet: str = RINGS
-    ):
-        loop_text, text = (source.replace(RINGS, outlet) for source in sources(operator_text, gate, sharing))
+    def __init__(self, operator_text: str, gate: str, name: str, sharing: str = SHARING, debug: bool = False):
+        loop_text, text = sources(operator_text, gate, sharing)
         program = load_module(text, name, debug=debug, entry=names_of(_ENTRIES))
         loop = load_module(loop_text, "instance", debug=debug, entry="run_instance")
         super().__init__(program, loop.run_instance, _ENTRIES, PROGRAM, _RECORDS, ("s", "buffer"))
@@ -124,7 +117,7 @@ def loop_source(gate: str) -> str:
     return "\n\n".join([waiting, loop, stubs_text(_ENTRIES, PROGRAM)])
 
 
-def build(operator_text: str, gate: str, name: str, debug: bool = False, outlet: str = RINGS) -> Instance:
+def build(operator_text: str, gate: str, name: str, debug: bool = False) -> Instance:
     """Return the instance of an operator that shares its state, reading a gate.
 
     Parameters
@@ -136,7 +129,5 @@ def build(operator_text: str, gate: str, name: str, debug: bool = False, outlet:
         For readers of profiles.
     debug : bool
         Check bounds.
-    outlet : str
-        As of `Instance`.
     """
-    return Instance(operator_text, GATES[gate], name, debug=debug, outlet=outlet)
+    return Instance(operator_text, GATES[gate], name, debug=debug)

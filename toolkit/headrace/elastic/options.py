@@ -63,7 +63,7 @@ class ElasticOptions:
         capacity: int | None = None,
         bound_ns: int = DEFAULT_BOUND_NS,
         batch_ns: int = DEFAULT_BATCH_NS,
-        passing: str | dict[str, str] = "collector",
+        passing: str | dict[str, str] = "auto",
         max_keys: int = DEFAULT_MAX_KEYS,
         max_state: int = DEFAULT_MAX_STATE,
     ):
@@ -125,7 +125,7 @@ class ElasticOptions:
 
     def passing(self, operator: str) -> str:
         """How the results before an operator are to get to it, one of `WAYS`."""
-        return self._passing.get(operator, self._passing.get(None, "collector"))
+        return self._passing.get(operator, self._passing.get(None, "auto"))
 
     def _check_input_order(self, order: Any) -> None:
         if order not in INPUT_ORDERS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.plan.nodes import OperatorNode, Query
 
 WAYS = ("collector", "gate", "auto")
-"""Through a collector; through the gate, or an error says why not; through the gate where that is possible."""
+"""Through a collector; through the gate, or an error says why not; through the gate where that is possible and no order shows."""
 
 
 def outlets(query: Query) -> dict[str, list[str]]:

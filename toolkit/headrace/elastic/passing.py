@@ -5,7 +5,10 @@ makes Arrow columns of them and encodes these for the next operator: one thread 
 module decides and sets up, each instance is a source of the next operator's gate, which reads the rows where they were
 written (`passing_kernel`), by the same ids of keys. The results of the query are the same bytes, since
 only operators follow in this way whose results do not depend on the order of tuples of one time
-(`headrace.elastic.aggregate.as_they_come`), and that read nothing but numbers. `why_not` says why others do not.
+(`headrace.elastic.aggregate.as_they_come`), and that read nothing but numbers. `why_not` says why others do not. One thing
+may depend on that order all the same: whether a sum of whole numbers of either sign leaves int64 on the way, which is an
+error. Who asks for the gate takes that; by itself no sum goes so but of what is never negative, which leaves int64 in any
+order or in none.
 
 What leaves the query always goes through a collector.
 """
@@ -18,8 +21,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from headrace.codegen.called import Bound
+from headrace.egress.rings import ELSEWHERE
 from headrace.elastic.aggregate.program import AggregateProgram
-from headrace.elastic.passing_kernel import LATENCY_PARTS, PassingArrays
+from headrace.elastic.passing_kernel import LATENCY_PARTS, PassingArrays, take_results
 from headrace.gates.membership_kernel import NOTHING
 from headrace.ingress.store import CHUNK, FIRST_VALUE, KEYS, OFFSETS, TS, directory_width
 from headrace.memory.atomics import CELL
@@ -35,6 +40,8 @@ if TYPE_CHECKING:
 
 _EXACT = ("count", "count_distinct", "sum", "min", "max", "first", "last")
 """Results that are what a column of them holds, bit by bit."""
+_COUNTED = ("count", "count_distinct")
+_OF_THE_SIGN_OF_THEIRS = ("sum", "min", "max", "first", "last")
 _LATEST = 1 << 12
 """So many of an instance's latest keys are looked at for `hot_keys`."""
 
@@ -81,7 +88,39 @@ def why_not(
     for name in program.names:
         if name not in exact:
             return f"column {name!r} is none of whole numbers, or of floats as they are, that {above.name!r} computes"
+    if options.passing(program.node.name) == "auto":
+        for name, wanted in program.spec.aggregates:
+            if wanted.kind == "sum" and wanted.column not in above.never_negative:
+                return (
+                    f"{name}={wanted!r} adds numbers that may be negative, so it could leave int64 on the way in one order"
+                    f" of tuples of one time and not in another; if it never does, give"
+                    f" passing={{{program.node.name!r}: 'gate'}}, which is faster"
+                )
     return ""
+
+
+def never_negative(program: Any, above: Any) -> frozenset[str]:
+    """Give the results that are whole numbers and never negative, whatever comes in.
+
+    Parameters
+    ----------
+    program : Program
+    above : ElasticSection or None
+        Whose results it takes as they are.
+    """
+    if not isinstance(program, AggregateProgram):
+        return frozenset()
+    given = above.never_negative if above is not None else _unsigned(program.given)
+    return frozenset(
+        name
+        for name, wanted in program.spec.aggregates
+        if wanted.kind in _COUNTED or (wanted.kind in _OF_THE_SIGN_OF_THEIRS and wanted.column in given)
+    )
+
+
+def _unsigned(schema: pa.Schema) -> frozenset[str]:
+    """Columns of types without a sign, all of whose values int64 has."""
+    return frozenset(f.name for f in schema if pa.types.is_unsigned_integer(f.type) and f.type.bit_width < 64)
 
 
 def _is_same_key(program: AggregateProgram, before: AggregateProgram) -> bool:
@@ -216,20 +255,15 @@ class Passed:
         told = padded_cells(instances)
         told[:] = MIN_TIME
         self.arrays = PassingArrays(
-            **gate._asdict(),
-            written=padded_cells(instances),
+            gate=gate,
+            rings=out,
             sent=padded_cells(instances),
-            freed=padded_cells(instances),
             told=told,
-            primary=out.primary,
-            a=out.a,
-            at=out.at,
             keys=reserved(instances * capacity if reads_keys else 0, np.int32).reshape(instances, capacity if reads_keys else 0),
             known=np.array([getattr(state, name).ctypes.data for name in known], np.int64),
             valid=np.zeros((len(known), instances * capacity), np.uint8),
             latency=np.zeros((instances, 64 * LATENCY_PARTS), np.int64),
             longest=padded_cells(instances),
-            meter=section.control.meter,
             stop=section.control.words[worker_kernel.STOP :],
         )
         self._no_keys = np.zeros(CHUNK, np.int32)
@@ -241,6 +275,14 @@ class Passed:
             rows.lie_in(out.primary[r], self.arrays.keys[r] if reads_keys else self._no_keys, values)
         self.following = following
         self.finished = threading.Event()
+        self._takes: Bound | None = None
+
+    def compile(self) -> None:
+        """Compile what takes the results, and have the rings' kernels call it from now on."""
+        self._takes = Bound(take_results, self.arrays, (0, 0, 0, 0))
+        words, addresses = self.arrays.rings.words, self._takes.addresses
+        publish_cell(words, ELSEWHERE + 1, addresses[1])
+        publish_cell(words, ELSEWHERE, addresses[0])
 
     @staticmethod
     def _fields(section: Any, following: Any) -> list[tuple[str, str]]:
@@ -249,16 +291,16 @@ class Passed:
 
     def begin(self, members: tuple[int, ...]) -> None:
         """These are the first sources; before anything runs."""
-        arrays = self.arrays
-        for r in range(len(arrays.written) // CELL):
+        gate = self.arrays.gate
+        for r in range(len(gate.head) // CELL):
             if r not in members:
-                publish_cell(arrays.feeding, r * CELL, 0)
-                publish_cell(arrays.mark, r * CELL, NOTHING)
+                publish_cell(gate.feeding, r * CELL, 0)
+                publish_cell(gate.mark, r * CELL, NOTHING)
 
     @property
     def rows(self) -> int:
         """Results so far."""
-        return int(read_cells(self.arrays.written).sum())
+        return int(read_cells(self.arrays.rings.head).sum())
 
     @property
     def sent(self) -> int:
@@ -279,15 +321,16 @@ class Passed:
     @property
     def watermark(self) -> int:
         """Event time up to which all results have been passed on."""
-        told, feeding = read_cells(self.arrays.told), read_cells(self.arrays.feeding)
-        marks = read_cells(self.arrays.mark)
+        gate = self.arrays.gate
+        told, feeding = read_cells(self.arrays.told), read_cells(gate.feeding)
+        marks = read_cells(gate.mark)
         if len(marks) > 1 and (marks > END_OF_TIME).all():
             return END_OF_TIME
         return int(told[feeding != 0].min(initial=END_OF_TIME))
 
     def latest_keys(self) -> np.ndarray:
         """int32[k]: keys of each instance's latest rows."""
-        keys, capacity = self.arrays.keys, self.arrays.primary.shape[1]
+        keys, capacity = self.arrays.keys, self.arrays.rings.primary.shape[1]
         if not keys.size:
             return np.zeros(0, np.int32)
         ends = read_cells(self.arrays.sent).tolist()

@@ -1,13 +1,17 @@
 """An operator's results on their way into the next one's gate: each instance passes on its own, and the gate merges them.
 
-The other way out of an operator, in place of `egress.rings` and under the names of its kernels: `build` has an operator's
-text import these. There is no collector. A result is a row of its instance's ring, and the instance is a source of the next
-operator's gate; that operator reads the rows where they were written. Rows are in order of `primary`, so each instance's
-results are in order by themselves; ties between instances come in the gate's order, (time, instance, position).
+The other way out of an operator than a collector. A result is a row of its instance's ring (`egress.rings`), and the
+instance is a source of the next operator's gate; that operator reads the rows where they were written. Rows are in order of
+`primary`, so each instance's results are in order by themselves; ties between instances come in the gate's order, (time,
+instance, position).
 
-State       the gate's, under its own names (`merged_log_kernel`); per instance r
-            WRITTEN[r] rows written, SENT[r] of them given to the gate, FREED[r] of
-            them read by all readers for certain; rows [r, i % capacity]
+`take_results` is what the ring's kernels call ELSEWHERE, by its address: the operator and the loop of its instances do not
+know where results go, so they are compiled once for both ways, and this file once for all operators (as part of both, it took
+21 s at the first start of a query of two aggregates, of 52).
+
+State       the gate's (`merged_log_kernel`); per instance r of its ring WRITTEN[r] =
+            HEAD[r] rows written, FREED[r] = TAIL[r] of them read by all readers for
+            certain; SENT[r] of them given to the gate; rows [r, i % capacity]
 Invariants  I1  FREED[r] <= rows read by all <= SENT[r] <= WRITTEN[r] <= FREED[r] + capacity
             I2  only instance r stores WRITTEN[r], SENT[r], FREED[r] and, while it is a
                 source, MARK[r] of the gate; who changes the members may, while r is parked
@@ -21,7 +25,7 @@ Ordering    A1 write rows (and what `ready_rows` adds), A2 the gate's `add`, A3 
                     END is stored before MERGED: what F1 counts lies below F2's END. Of
                     the log's records at most END - CURSOR are unread, of any source; so
                     of r's all are read but at most so many, and those in its ring
-Membership  `start_mark`, of who changes the upstream's members, while all of these wait:
+Membership  `change_source`, of who changes the upstream's members, while all of these wait:
             a leaver's source is removed, a joiner's is added. With P the promise at the
             barrier, every MARK is P + 1 (I3), so a leaver's rows are merged without
             anybody's doing, and a slot is soon free for who comes back; by I4 the log
@@ -43,6 +47,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from headrace.egress.rings import FOR_ROOM, FOR_ROWS, OutArrays
 from headrace.gates.log_words import END
 from headrace.gates.membership_kernel import (
     SOURCES_WAITING,
@@ -51,7 +56,7 @@ from headrace.gates.membership_kernel import (
     open_membership,
     slowest_reader,
 )
-from headrace.gates.merged_log_kernel import add_records, add_source, merge, remove_source
+from headrace.gates.merged_log_kernel import LogArrays, add_records, add_source, merge, remove_source
 from headrace.gates.source_kernel import ROOM_WAIT_NS, add, add_or_wait, announce, close_or_wait
 from headrace.kernel import kernel
 from headrace.memory.atomics import (
@@ -82,150 +87,111 @@ LATENCY_PARTS = 16
 class PassingArrays(NamedTuple):
     """Shared by the instances of one operator: the next one's gate, and rows."""
 
-    words: np.ndarray  # from here on as of `LogArrays`
-    event: np.ndarray
-    head: np.ndarray
-    mark: np.ndarray
-    merged: np.ndarray
-    feeding: np.ndarray
-    ring_ts: np.ndarray
-    ring_ref: np.ndarray
-    ring_at: np.ndarray
-    out_ts: np.ndarray
-    out_ref: np.ndarray
-    out_at: np.ndarray
-    cursor: np.ndarray
-    reading: np.ndarray
-    cost: np.ndarray
-    scratch: np.ndarray
-    written: np.ndarray
+    gate: LogArrays  # the next operator's
+    rings: OutArrays  # the rings, with `tail` for FREED
     sent: np.ndarray
-    freed: np.ndarray
     told: np.ndarray  # per instance: the latest heartbeat
-    primary: np.ndarray  # int64[instances, capacity]
-    a: np.ndarray
-    at: np.ndarray
     keys: np.ndarray  # int32[instances, capacity]: `a` as the next operator reads it; [instances, 0] where it does not
     known: np.ndarray  # int64[columns]: where an int64[instances, capacity] is that is 0 at rows whose value is null
     valid: np.ndarray  # uint8[columns, instances * capacity]
     latency: np.ndarray  # int64[instances, bins]
     longest: np.ndarray  # per instance: the largest latency, ns
-    meter: np.ndarray  # the workers' counters, see `worker_kernel`
     stop: np.ndarray  # word 0 is not 0 once nobody shall wait any more
 
 
 @kernel
-def ready_rows(o, me, slot, count):
+def ready_rows(p, me, slot, count):
     """Complete rows that lie one behind the other, before the gate has them: keys, and which values there are."""
-    if o.keys.shape[1] > 0:
+    if p.keys.shape[1] > 0:
         for i in range(slot, slot + count):
-            o.keys[me, i] = o.a[me, i]
-    capacity = o.primary.shape[1]
+            p.keys[me, i] = p.rings.a[me, i]
+    capacity = p.rings.primary.shape[1]
     first = me * capacity
-    for column in range(o.known.size):
-        known = view_i64(o.known[column] + 8 * first, capacity)
+    for column in range(p.known.size):
+        known = view_i64(p.known[column] + 8 * first, capacity)
         for i in range(slot, slot + count):
-            o.valid[column, first + i] = known[i] != 0
+            p.valid[column, first + i] = known[i] != 0
     now = now_ns()
     start = slot
     end = slot + count
     while start < end:
         # Results of one window became ready together: one logarithm for all.
-        at = o.at[me, start]
+        at = p.rings.at[me, start]
         until = start + 1
-        while until < end and o.at[me, until] == at:
+        while until < end and p.rings.at[me, until] == at:
             until += 1
         took = max(np.int64(1), now - at)
-        o.latency[me, np.int64(math.log2(took) * LATENCY_PARTS)] += until - start
-        if took > load_relaxed(o.longest, me * CELL):
-            store_relaxed(o.longest, me * CELL, took)
+        p.latency[me, np.int64(math.log2(took) * LATENCY_PARTS)] += until - start
+        if took > load_relaxed(p.longest, me * CELL):
+            store_relaxed(p.longest, me * CELL, took)
         start = until
 
 
 @kernel(borrows=True, seldom=True)
-def give_waiting(o, me, slot, count):
+def give_waiting(p, me, slot, count):
     """Give the gate rows that it has no room for, in turns. How many it took; fewer when stopped."""
-    turn(o.meter, me, ROOM_NS)
+    turn(p.rings.meter, me, ROOM_NS)
     done = 0
-    while done < count and load_acquire(o.stop, 0) == 0:
-        done += add_or_wait(o, me, o.primary[me], slot + done, count - done, slot + done, o.stop)
-    turn(o.meter, me, BUSY_NS)
+    while done < count and load_acquire(p.stop, 0) == 0:
+        done += add_or_wait(p.gate, me, p.rings.primary[me], slot + done, count - done, slot + done, p.stop)
+    turn(p.rings.meter, me, BUSY_NS)
     return done
 
 
 @kernel
-def send(o, me, head):
+def send(p, me, head):
     """Give the gate all rows before number `head`. False when stopped."""
-    at = load_relaxed(o.sent, me * CELL)
-    capacity = o.primary.shape[1]
+    at = load_relaxed(p.sent, me * CELL)
+    capacity = p.rings.primary.shape[1]
     while at < head:
         slot = at & (capacity - 1)
         count = min(head - at, capacity - slot)
-        ready_rows(o, me, slot, count)  # A1
-        taken = add(o, me, o.primary[me], slot, count, slot)  # A2
+        ready_rows(p, me, slot, count)  # A1
+        taken = add(p.gate, me, p.rings.primary[me], slot, count, slot)  # A2
         if taken < count:
-            taken += give_waiting(o, me, slot + taken, count - taken)
+            taken += give_waiting(p, me, slot + taken, count - taken)
         at += taken
-        store_release(o.sent, me * CELL, at)
+        store_release(p.sent, me * CELL, at)
         if taken < count:
             return False
     return True
 
 
-@kernel
-def note_read(o, me):
+@kernel(inline=True)
+def note_read(p, me):
     """Note how many rows are read by all for certain; returns it."""
-    head = load_relaxed(o.head, me * CELL)
-    merged = load_acquire(o.merged, me * CELL)  # F1
-    end = load_acquire(o.words, END)  # F2
-    smallest, _ = slowest_reader(o, o.cursor)  # F3
-    before = load_relaxed(o.freed, me * CELL)
+    head = load_relaxed(p.gate.head, me * CELL)
+    merged = load_acquire(p.gate.merged, me * CELL)  # F1
+    end = load_acquire(p.gate.words, END)  # F2
+    smallest, _ = slowest_reader(p.gate, p.gate.cursor)  # F3
+    before = load_relaxed(p.rings.tail, me * CELL)
     if smallest < 0:
         return before  # members change just now
     unread = (head - merged) + max(0, end - smallest)
-    freed = max(before, load_relaxed(o.sent, me * CELL) - unread)
-    store_release(o.freed, me * CELL, freed)
+    freed = max(before, load_relaxed(p.sent, me * CELL) - unread)
+    store_release(p.rings.tail, me * CELL, freed)
     return freed
 
 
 @kernel(borrows=True, seldom=True)
-def await_rows_read(o, me, head):
+def await_rows_read(p, me, head):
     """Pass everything on, and wait until row number `head` fits into the ring. False when stopped."""
-    capacity = o.primary.shape[1]
-    store_release(o.written, me * CELL, head)
-    if not send(o, me, head):
+    capacity = p.rings.primary.shape[1]
+    store_release(p.rings.head, me * CELL, head)
+    if not send(p, me, head):
         return False
-    while head - note_read(o, me) >= capacity:
-        if load_acquire(o.stop, 0) != 0:
+    while head - note_read(p, me) >= capacity:
+        if load_acquire(p.stop, 0) != 0:
             return False
-        turn(o.meter, me, ROOM_NS)
-        merge(o)
+        turn(p.rings.meter, me, ROOM_NS)
+        merge(p.gate)
         nanosleep(NAP_NS)
-        turn(o.meter, me, BUSY_NS)
+        turn(p.rings.meter, me, BUSY_NS)
     return True
 
 
 @kernel
-def reserve_slot(o, me, head):
-    """Wait until row number `head` fits into the ring. Its slot, or -1 when stopped."""
-    capacity = o.primary.shape[1]
-    if head - load_relaxed(o.freed, me * CELL) >= capacity and not await_rows_read(o, me, head):
-        return -1
-    return head & (capacity - 1)
-
-
-@kernel
-def reserve_slots(o, me, head, wanted):
-    """Wait until a row fits. How many of `wanted` do, one behind the other in the ring, or -1 when stopped."""
-    slot = reserve_slot(o, me, head)
-    if slot < 0:
-        return -1
-    capacity = o.primary.shape[1]
-    return min(wanted, capacity - (head - load_relaxed(o.freed, me * CELL)), capacity - slot)
-
-
-@kernel
-def tell(o, me, promised):
+def tell(p, me, promised):
     """Say by a heartbeat that no later row is at or before `promised`: time goes on where no row comes.
 
     Returns
@@ -235,60 +201,73 @@ def tell(o, me, promised):
     """
     single = np.empty(1, np.int64)
     single[0] = promised
-    return add_records(o, me, single, 0, 1, HEARTBEAT, 0, promised + 1)
+    return add_records(p.gate, me, single, 0, 1, HEARTBEAT, 0, promised + 1)
 
 
 @kernel(borrows=True, seldom=True)
-def tell_waiting(o, me, promised):
+def tell_waiting(p, me, promised):
     """`tell`, in turns, until it is taken or the run stops."""
-    turn(o.meter, me, ROOM_NS)
-    while load_acquire(o.stop, 0) == 0:
-        ticket = announce(o)
-        taken = tell(o, me, promised)
+    turn(p.rings.meter, me, ROOM_NS)
+    while load_acquire(p.stop, 0) == 0:
+        ticket = announce(p.gate)
+        taken = tell(p, me, promised)
         if taken == 0:
-            doze(o.event, SPACE_EVENT, ticket, ROOM_WAIT_NS)
-        cancel(o.words, SOURCES_WAITING)
+            doze(p.gate.event, SPACE_EVENT, ticket, ROOM_WAIT_NS)
+        cancel(p.gate.words, SOURCES_WAITING)
         if taken != 0:
             break
-    turn(o.meter, me, BUSY_NS)
+    turn(p.rings.meter, me, BUSY_NS)
 
 
-@kernel
-def publish(o, me, head, promised, watermark):
+@kernel(inline=True)
+def pass_on(p, me, head, promised):
     """Pass on everything up to row `head`, and that nothing at or before `promised` will follow."""
-    if load_relaxed(o.written, me * CELL) != head:
-        store_release(o.written, me * CELL, head)
-    if not send(o, me, head):
+    if load_relaxed(p.rings.head, me * CELL) != head:
+        store_release(p.rings.head, me * CELL, head)
+    if not send(p, me, head):
         return
     if promised >= END_OF_TIME:
-        while close_or_wait(o, me, o.stop) == 0 and load_acquire(o.stop, 0) == 0:
+        while close_or_wait(p.gate, me, p.stop) == 0 and load_acquire(p.stop, 0) == 0:
             continue
-    elif promised > MIN_TIME and promised > load_relaxed(o.told, me * CELL):
-        if tell(o, me, promised) == 0:
-            tell_waiting(o, me, promised)
-        store_release(o.told, me * CELL, promised)
+    elif promised > MIN_TIME and promised > load_relaxed(p.told, me * CELL):
+        if tell(p, me, promised) == 0:
+            tell_waiting(p, me, promised)
+        store_release(p.told, me * CELL, promised)
 
 
-@kernel
-def start_mark(o, me, promised, watermark):
+@kernel(inline=True)
+def change_source(p, me, promised):
     """A worker becomes active after `promised`, or leaves (END_OF_TIME): its source is added, or removed."""
-    if o.head.size == CELL:
+    if p.gate.head.size == CELL:
         return
     is_done = False
-    while not is_done and load_acquire(o.stop, 0) == 0:
-        while not open_membership(o):
+    while not is_done and load_acquire(p.stop, 0) == 0:
+        while not open_membership(p.gate):
             pause()
         if promised >= END_OF_TIME:
-            remove_source(o, me)
+            remove_source(p.gate, me)
             is_done = True
-        elif add_source(o, me) != 0:
-            if promised > MIN_TIME and promised + 1 > load_relaxed(o.mark, me * CELL):
-                store_release(o.mark, me * CELL, promised + 1)
+        elif add_source(p.gate, me) != 0:
+            if promised > MIN_TIME and promised + 1 > load_relaxed(p.gate.mark, me * CELL):
+                store_release(p.gate.mark, me * CELL, promised + 1)
             is_done = True
-        close_membership(o)
+        close_membership(p.gate)
         if not is_done:  # it was here before, and not all it gave is merged
-            merge(o)
+            merge(p.gate)
             nanosleep(NAP_NS)
 
 
-__all__ = ["PassingArrays", "publish", "reserve_slot", "reserve_slots", "start_mark"]
+@kernel
+def take_results(p, me, request, head, mark):
+    """What the ring's kernels call in the collector's place: see ELSEWHERE in `egress.rings`."""
+    answer = True
+    if request == FOR_ROOM:
+        answer = await_rows_read(p, me, head)
+    elif request == FOR_ROWS:
+        pass_on(p, me, head, mark)
+    else:
+        change_source(p, me, mark)
+    return np.int64(answer)
+
+
+__all__ = ["PassingArrays", "take_results"]

@@ -14,12 +14,12 @@ import numpy as np
 
 from headrace.egress import rings, words_ring
 from headrace.egress.payload import Payload
-from headrace.elastic import build, epochs, loads, passing_kernel
+from headrace.elastic import build, epochs, loads
 from headrace.elastic.configuration import Configuration, write_configuration
 from headrace.elastic.hot_keys import hottest
 from headrace.elastic.measuring import RECORDS_HELD, count_places, measure
 from headrace.elastic.options import ElasticOptions
-from headrace.elastic.passing import Passed, PassedInlet, PassedRows, why_not
+from headrace.elastic.passing import Passed, PassedInlet, PassedRows, never_negative, why_not
 from headrace.elastic.program import Program
 from headrace.elastic.reconfiguration import Reconfiguration
 from headrace.errors import HeadraceError, OverflowInputError, ParameterError
@@ -60,6 +60,9 @@ class ElasticSection(GatedSection):
                 f" out, or give a dict of the operators that do not"
             )
         self.above, self.why_collected = self._find_above(branches)
+        before = branches[0].origin if len(branches) == 1 and not branches[0].steps else None
+        taken = options.sections.get(before.name) if isinstance(before, OperatorNode) else None
+        self.never_negative = never_negative(self.program, taken)
         if self.above is not None and self.program.dictionary is not None:
             self.program.dictionary = self.above.dictionary
         self.dictionary = self.program.dictionary
@@ -134,8 +137,6 @@ class ElasticSection(GatedSection):
         self.passes_on = True
         passed = self.collector = Passed(self, following)
         passed.begin(self.initial.members)
-        self.out = passed.arrays
-        self.module = self._build()
         self.lengthen(following.program.window_size)
         return passed
 
@@ -219,8 +220,7 @@ class ElasticSection(GatedSection):
                     touch(array.reshape(-1)[: CACHE_LINE // array.itemsize])
 
     def _build(self) -> build.Instance:
-        outlet = passing_kernel.__name__ if self.passes_on else build.RINGS
-        return build.build(self.program.text(), self.options.gate, self.name, debug=self.options.debug, outlet=outlet)
+        return build.build(self.program.text(), self.options.gate, self.name, debug=self.options.debug)
 
     def _activate(self, initial: Configuration, planned: Sequence[tuple[int, Configuration]]) -> None:
         control = self.control
@@ -332,6 +332,7 @@ class ElasticSection(GatedSection):
         compile_now(self.kernels.control, (self.gate, zero))
         compile_now(epochs.watch, (control, zero, zero))
         if self.passes_on:
+            self.collector.compile()
             return
         compile_now(words_ring.words_taken, (out, zero, zero))
         if self.program.list_fields:

@@ -6,7 +6,8 @@ A bundle is passed as one address. Reading a field loads the array's pointer and
 shape from a descriptor that never changes, which LLVM is told (invariant loads),
 so the loads leave loops as they would with separate arguments (2.6 s).
 
-Python code, and kernels without the compiler, see an ordinary named tuple.
+Python code, and kernels without the compiler, see an ordinary named tuple. A field may be a bundle itself, of which the
+descriptor has the address: kernels that take that one are compiled once, whatever it is part of.
 
 Invariants  I1  the descriptor is written once, when the bundle is made, and
                 lives as long as the bundle; so does its Numba type
@@ -35,9 +36,9 @@ _HEAD_WORDS = 3
 
 
 class BundleType(types.Type):
-    """Numba's view of a bundle: names and array types, in order."""
+    """Numba's view of a bundle: names and types of its fields, arrays or other bundles, in order."""
 
-    def __init__(self, name: str, names: tuple[str, ...], arrays: tuple[types.Array, ...]):
+    def __init__(self, name: str, names: tuple[str, ...], arrays: tuple[Any, ...]):
         self.names, self.arrays = names, arrays
         fields = ", ".join(f"{n}: {a}" for n, a in zip(names, arrays, strict=True))
         # By a hash: the type's name is part of the name of each function that takes it, where a letter such as the
@@ -50,7 +51,7 @@ class BundleType(types.Type):
         for field, array in zip(self.names, self.arrays, strict=True):
             if field == name:
                 return offset
-            offset += _HEAD_WORDS + 2 * array.ndim
+            offset += 1 if isinstance(array, BundleType) else _HEAD_WORDS + 2 * array.ndim
         raise AttributeError(name)
 
 
@@ -83,6 +84,8 @@ def _lower_field(context, builder, type_, value, name):
         loaded.set_metadata("invariant.load", unchanging)
         return loaded
 
+    if isinstance(array_type, BundleType):
+        return load(0)
     item = context.get_data_type(array_type.dtype)
     item_bytes = context.get_constant(types.intp, array_type.dtype.bitwidth // 8)
     shape = [load(_HEAD_WORDS + d) for d in range(array_type.ndim)]
@@ -107,9 +110,12 @@ def _unbox(type_, obj, c):
     return NativeValue(address, is_error=cgutils.is_not_null(c.builder, c.pyapi.err_occurred()))
 
 
-def _describe(arrays: tuple[np.ndarray, ...]) -> np.ndarray:
+def _describe(arrays: tuple[Any, ...]) -> np.ndarray:
     words: list[int] = []
     for array in arrays:
+        if is_bundle(array):
+            words.append(array._address)
+            continue
         if not array.flags.c_contiguous:
             raise ValueError("a bundle takes C contiguous arrays only")
         words += [array.size, array.itemsize, array.ctypes.data, *array.shape, *array.strides]
@@ -117,7 +123,7 @@ def _describe(arrays: tuple[np.ndarray, ...]) -> np.ndarray:
 
 
 def by_reference(fields: type) -> Any:
-    """Class decorator: a `NamedTuple` of C contiguous arrays becomes a bundle.
+    """Class decorator: a `NamedTuple` of C contiguous arrays, or of bundles, becomes a bundle.
 
     Examples
     --------

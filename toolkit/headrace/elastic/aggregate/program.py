@@ -38,7 +38,7 @@ class AggregateProgram(Program):
     def __init__(self, node: OperatorNode, branches: list[Branch], options: Any):
         schema = branches[0].schema
         spec: Any = node.spec
-        self.node, self.spec = node, spec
+        self.node, self.spec, self.given = node, spec, schema
         self.window_size = spec.window.longest
         self.nulls, self.key_names = spec.nulls, spec.key_names
         self.dictionary = make_dictionary(schema, spec.keys, BUCKETS, options.max_keys)
