@@ -26,7 +26,7 @@ The way of a tuple::
       egress     brings the results into one order, whoever made them
     the next operator, or a sink: memory, Parquet, a function, a DataFrame
 
-The rooms of the house. Each imports only from rooms below it::
+The packages and modules of the source. Each imports only from those below it::
 
     cli  demo  doctor          the command `headrace`; one job from end to end; what works on this machine
     tour  lesson  lab          a guided tour, and the stream it shows; JupyterLab on the user's copy of the notebooks

@@ -1,4 +1,4 @@
-"""The dashboard room: watch a run of any engine and steer it from a notebook.
+"""The dashboard: watch a run of any engine and steer it from a notebook.
 
 What is shown follows from what the run says of itself: the measures of its operators, and the controls they have.
 

@@ -256,7 +256,7 @@ def open_input(
 
 
 def register(package: str, opener: Callable[..., Reader]) -> None:
-    """Have objects of a package's types opened by a function of a room above this one.
+    """Have objects of a package's types opened by a function of a package above this one.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ streaming DataFrame the source of a run.
 ``sink``       results as a DataFrame
 =============  ==========================================================
 
-Importing this room imports neither PySpark nor Java: a stream of Parquet files or Arrow tables needs neither.
+Importing this package imports neither PySpark nor Java: a stream of Parquet files or Arrow tables needs neither.
 It makes DataFrames known to `headrace.ingress.readers`, which lies below and knows nothing of Spark.
 """
 
