@@ -468,13 +468,12 @@ def _figure(
         tools="pan,wheel_zoom,box_zoom,reset,save",
     )
     plot.yaxis.formatter = NumeralTickFormatter(format="0,0" if top >= 10 and not is_log else "0.[000]")
-    for at, whole in marks:
+    for at, text, is_late, row in _labels(marks, end):
         plot.add_layout(Span(location=at, dimension="height", line_color="#555555", line_dash="dashed"))
-        is_late, text = _beside(at / end if end > 0 else 0.0, whole)
         plot.add_layout(
             Label(
                 x=at,
-                y=top * (room**0.4 if is_log else 1.08),
+                y=top * (room ** (0.12, 0.55)[row] if is_log else (1.03, 1.12)[row]),
                 text=text,
                 text_font_size="12px",
                 text_color="#333333",
@@ -483,6 +482,25 @@ def _figure(
             )
         )
     return plot
+
+
+def _labels(marks: Sequence[tuple[float, str]], end: float) -> list[tuple[float, str, bool, int]]:
+    """Labels of markers, none over another: when, what, whether on the left of its marker, and in which of two rows.
+
+    Examples
+    --------
+    >>> _labels([(1.0, "2 → 3"), (2.0, "scheme chains → lock"), (3.0, "3 → 2")], 3.2)
+    [(1.0, '2 → 3', False, 0), (2.0, 'scheme chains → lock', True, 1), (3.0, '3 → 2', True, 0)]
+    """
+    taken, placed = [0.0, 0.0], []
+    for at, whole in sorted(marks):
+        place = at / end if end > 0 else 0.0
+        is_left, text = _beside(place, whole)
+        begins = place * _INSIDE - (5 + _LETTER * len(text) if is_left else 0)
+        row = 0 if taken[0] <= begins or taken[0] <= taken[1] else 1
+        taken[row] = max(taken[row], begins + 5 + _LETTER * len(text))
+        placed.append((at, text, is_left, row))
+    return placed
 
 
 def _beside(place: float, text: str) -> tuple[bool, str]:
