@@ -1,7 +1,7 @@
 """Runs of drawn functions as people write them (`natural_functions`): ordered pipelines, and programs of one leaf.
 
 Oracle      `headrace.reference` with the same functions; where they raise the run raises the same, or says at the user's
-            line that a null is read or an integer leaves its range, which Python does not mind
+            line that a null is read, an integer leaves its range or a number is kept as a bool, which Python does not mind
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ EVENTS = {
     "nx": "int64", "nw": "string",
 }  # fmt: skip
 RESULTS = {"ts": "int64", **EMITS}
-ELSEWHERE = re.compile("null value|range of int64|in int32|bits")
+ELSEWHERE = re.compile("null value|range of int64|in int32|bits|where bool is declared")
 """What a run may say where Python goes on."""
 TELL = """
 def tell(state, emit):
