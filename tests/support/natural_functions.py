@@ -148,7 +148,9 @@ EXPRESSIONS = {
         "int({F} * 2) % 100", "int({B})", "(T.i or {J})", "(T.i and {J})", "round({F}) % 50", "divmod({J}, 4)[1]",
         "STEPS[{J} % 3]", "(state.n + step(state) * state.n) % 500", "state.ms.get({S}, {J})", "bump(state.ms, {S})",
         "(T.j << 2)", "(T.i ** 2)", "~{J}", "T.at % 100", "(max({M}) if {M} else 0)", "(T.p + {J})",
-        "state.xs.pop() if state.xs else {J}", "(10 if T.w in NAMES else {J})", "len({L}[1:])",
+        "sum(y for y in {L} if y {C} {J})", "len([y for y in {L} if y % 2 == 0])", "next((y for y in {L} if y > {J}), {J})",
+        "max((y * 2 for y in {L}), default={J})", "sum(y * z for y, z in {M}.items()) % 99", "sum([y for y in {L}], {J})",
+        "min((r.n for r in state.mr.values()), default=0)", "state.xs.pop() if state.xs else {J}", "(10 if T.w in NAMES else {J})", "len({L}[1:])",
     ],
     "F": [
         "T.f", "0.5", "RATE", "state.x", "state.g", "{J} / 2", "T.f * 2", "abs(T.f)", "float({J})", "max(T.f, 0.0)",
@@ -156,13 +158,14 @@ EXPRESSIONS = {
         "state.af[{J} % 2]", "sum(state.fs)", "(state.fs[-1] if state.fs else {J})", "-{F}", "({F} + {J})",
         "({F} - {F})", "pick({B}, {F}, {F})", "pick({B}, {J}, {F})", "({F} // 1)", "({F} % 4)", "clamp({F})",
         "clamp({F}, low={J})", "max({F}, {J})", "sum(state.af) / 2",
+        "sum(y for y in state.fs if y {C} {J})", "max((y for y in state.fs), default=0.5)", "next((y for y in state.fs), {F})",
     ],
     "S": [
         "T.w", "T.w", "T.v", "state.last", "'a'", "'cart'", "max({S}, {S})", "min(T.w, T.v, {S})",
         "({S} if {B} else {S})", "word({B}, {S})", "word({B}, {S}, {S})", "state.mw.get({J}, {S})",
         "(state.ws[-1] if state.ws else {S})", "state.mr[{J} % 4].w", "(max(state.ss) if state.ss else T.v)",
         "NAMES[{J} % 2]", "state.mw.setdefault({J}, {S})", "state.mw.pop({J}, {S})", "pick({B}, {S}, {S})",
-        "(T.w or {S})",
+        "(T.w or {S})", "next((y for y in state.ws if y {C} {S}), {S})", "next((y for y in reversed(state.ws)), {S})",
     ],
     "B": [
         "{J} {C} {J}", "{I} {C} {I}", "{J} {C} {I} {C} {J}", "{S} {C} {S}", "{S} {C} {S} {C} {S}", "T.p", "not T.p",
@@ -173,7 +176,9 @@ EXPRESSIONS = {
         "state.mr[{J} % 4].p", "{J} in state.mr", "state.p == T.p", "(T.i > 0) != T.p", "{S} == state.mr[{J}].w",
         "0 < {I} < 5", "({B} if {B} else {B})", "{J} in state.a", "T.f in state.fs", "state.n == take(state)",
         "state.n < step(state) < 40", "bool({I})", "T.w == T.v == state.last", "{L} and state.ws", "{J} in {L}[-2:]",
-        "T.p and not {B}", "T.at > state.at",
+        "T.p and not {B}", "T.at > state.at", "any(y {C} {J} for y in {L})", "all(y {C} {S} for y in state.ws)",
+        "any(y in {M} for y in {L})", "any(r.p for r in state.mr.values())", "all([y > {J} for y in {L}])", "any({L})",
+        "any(y == z for y in {L} for z in {M})", "all(y or z {C} {J} for y, z in {M}.items() if y != T.i)", "all(state.fs)",
     ],
     "C": [
         "<", "<=", ">", ">=", "==", "!=",

@@ -76,8 +76,8 @@ def refuse_eval(state, t):
     state.chars = eval("1")  # here
 
 
-def refuse_any(state, t):
-    state.chars = 1 if any((t.chars > 1, t.price > 2)) else 0  # here
+def refuse_next(state, t):
+    state.chars = next((t.chars, 2))  # here
 
 
 def refuse_str(state, t):
@@ -196,7 +196,7 @@ REFUSED = [
     (refuse_time, "'time' is the module time"),
     (refuse_open, "'open' is a"),
     (refuse_eval, "'eval' is a"),
-    (refuse_any, r"any\(...\) cannot be compiled: write a loop"),
+    (refuse_next, r"next\(...\) cannot be compiled: give it a comprehension and a default"),
     (refuse_str, r"str\(...\) cannot be compiled: do it before, in Spark or in an expression"),
     (refuse_undefined, "'undefined_name' is not defined"),
     (refuse_emit_missing, "total is missing; the output fields are chars, total"),

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dataclasses
 import functools
 import linecache
 import math
@@ -26,6 +27,7 @@ from typing import Any
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
+from headrace.codegen.reducers import ALWAYS, Reduced, reduce_comprehensions
 from headrace.codegen.trees import copied
 from headrace.errors import FunctionError
 from headrace.names import closest
@@ -39,7 +41,9 @@ _BUILTINS = frozenset(
     | {round, set, sorted, sum, tuple, zip}
 )
 
-_INSTEAD = dict.fromkeys(("all", "any", "filter", "iter", "map", "next"), "write a loop")
+_INSTEAD = dict.fromkeys(("filter", "iter", "map"), "write a loop")
+_INSTEAD |= dict.fromkeys(ALWAYS, "give it a comprehension, as in any(x > 1 for x in state.items), or write a loop")
+_INSTEAD |= {"next": "give it a comprehension and a default, as in next((x for x in state.items if x > 1), 0), or write a loop"}
 _INSTEAD |= dict.fromkeys(("bytes", "chr", "format", "ord", "repr", "str"), "do it before, in Spark or in an expression")
 """What to do in place of builtins that cannot be compiled."""
 
@@ -160,13 +164,40 @@ def _capture(function: Any, callers: tuple[types.CodeType, ...], accepts: tuple[
     )
     _check_parameters(captured, function)
     _check_statements(captured)
-    names = [node for node in ast.walk(ast.Module(body.body, [])) if isinstance(node, ast.Name)]
-    local = set(captured.parameters) | {name.id for name in names if not isinstance(name.ctx, ast.Load)}
-    for name in names:
-        if name.id not in local:
-            _resolve(captured, function, name, (*callers, code), accepts)
+    local = set(captured.parameters) | {name.id for name in _names(body.body) if not isinstance(name.ctx, ast.Load)}
+    made = reduce_comprehensions(
+        body.body,
+        local,
+        is_builtin=lambda name: _lookup(captured, function, name) is getattr(builtins, name.id),
+        is_left=lambda name: isinstance(_lookup(captured, function, name), accepts),
+        takes_lists=not accepts,
+    )
+    local |= {one.name for one in made}
+    for part in (body, *(one.node for one in made)):
+        names = _names(part.body)
+        own = local | {argument.arg for argument in part.args.args} | {n.id for n in names if isinstance(n.ctx, ast.Store)}
+        for name in names:
+            if name.id not in own:
+                _resolve(captured, function, name, (*callers, code), accepts)
+    for one in made:
+        captured.helpers[one.name] = _made(captured, one)
     write_texts(body, captured.constants)
     return captured
+
+
+def _names(nodes: Sequence[ast.AST]) -> list[ast.Name]:
+    return [each for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)]
+
+
+def _made(captured: CapturedFunction, one: Reduced) -> CapturedFunction:
+    """What a comprehension of a function has become, as if it were captured: it knows what that function knows."""
+    used = {name.id for name in _names(one.node.body)}
+    constants = {name: value for name, value in captured.constants.items() if name in used}
+    helpers = {name: value for name, value in captured.helpers.items() if name in used}
+    write_texts(one.node, constants)
+    return dataclasses.replace(
+        captured, node=one.node, line=one.line, parameters=one.parameters, defaults={}, constants=constants, helpers=helpers
+    )
 
 
 def write_texts(node: ast.FunctionDef, values: Mapping[str, ast.expr]) -> None:

@@ -117,6 +117,7 @@ class Calls(Fields):
             called = type(self)(own_copy, roles, own, name, "helper", self.written, kinds, places)
             called.handed = tuple(handed.values())
             called.inference.note_numbers(numbers)
+            self.written.markers[name] = own_copy  # taken, while what it calls is named
             called.write()
             self.written.helpers[key] = name, called.passes
         name, passes = self.written.helpers[key]

@@ -1,0 +1,267 @@
+"""`any`, `all`, `sum`, `min`, `max`, `len` and `next` of what a comprehension makes: loops in functions of their own.
+
+``any(x > t.v for x in state.items)`` becomes a call, at its place, of a function that is treated as if the user had written it::
+
+    def ...(t, state):
+        for x in state.items:
+            if x > t.v:
+                return True
+        return False
+
+So it is evaluated when Python would do it, it ends as early, and its loop may go over all that a loop may.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass
+
+from headrace.codegen.trees import statements
+
+__all__ = ["ALWAYS", "REDUCERS", "Reduced", "reduce_comprehensions"]
+
+ALWAYS = frozenset({"all", "any", "next"})
+"""Builtins that are compiled no other way."""
+REDUCERS = ALWAYS | {"len", "max", "min", "sum"}
+_Comprehension = ast.GeneratorExp | ast.ListComp
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """A call that has become one of a function of its own.
+
+    Attributes
+    ----------
+    name : str
+        What it is called in the function around it.
+    node : ast.FunctionDef
+    parameters : tuple of str
+        The locals of the function around it that it uses, by the same names; ``otherwise`` too, where there is such.
+    line : int
+        Of the call.
+    """
+
+    name: str
+    node: ast.FunctionDef
+    parameters: tuple[str, ...]
+    line: int
+
+
+def reduce_comprehensions(
+    body: list[ast.stmt],
+    local: Set[str],
+    is_builtin: Callable[[ast.Name], bool],
+    is_left: Callable[[ast.Name], bool],
+    takes_lists: bool,
+) -> list[Reduced]:
+    """Rewrite calls in the statements of a function, in place.
+
+    Parameters
+    ----------
+    body : list of ast.stmt
+    local : set of str
+        Parameters and all names that are assigned.
+    is_builtin : callable
+        Whether a name, which is no local, means the builtin of that name.
+    is_left : callable
+        Whether a name, which is no local, means what a function of its own cannot be given.
+    takes_lists : bool
+        Rewrite `sum`, `min`, `max` and `len` of ``[...]`` as well, where the list may be one of a container's elements. Others
+        are compiled as they are; ``(... for ...)``, and what `ALWAYS` has, only as functions of their own.
+    """
+    rewriting = _Rewriting(local, is_builtin, is_left, takes_lists)
+    body[:] = [rewriting.visit(statement) for statement in body]
+    return rewriting.made
+
+
+class _Rewriting(ast.NodeTransformer):
+    def __init__(self, local: Set[str], is_builtin, is_left, takes_lists: bool):
+        self._local, self._is_builtin, self._is_left, self._takes_lists = local, is_builtin, is_left, takes_lists
+        self.made: list[Reduced] = []
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)  # one inside another first
+        if not isinstance(node.func, ast.Name) or node.func.id not in REDUCERS or node.func.id in self._local:
+            return node
+        found = _taken_apart(node)
+        if found is None or not self._is_builtin(node.func) or self._names_what_is_left(node):
+            return node
+        over, otherwise = found
+        if isinstance(over, ast.ListComp) and node.func.id not in ALWAYS:
+            if not self._takes_lists or not any(_may_be_container(each.iter) for each in over.generators):
+                return node
+        return self._call(node, node.func.id, over, otherwise)
+
+    def _names_what_is_left(self, node: ast.Call) -> bool:
+        known = self._local | {one.name for one in self.made}
+        return any(self._is_left(name) for name in _names(node) if name.id not in known)
+
+    def _call(self, node: ast.Call, what: str, over: _Comprehension, otherwise: ast.expr | None) -> ast.expr:
+        inside = {name.id for name in _names(over) if isinstance(name.ctx, ast.Store)}
+        used = dict.fromkeys(name.id for name in _names(over) if name.id in self._local - inside)
+        fresh = _Fresh({name.id for name in _names(over)} | self._local)
+        parameters = [*used]
+        arguments: list[ast.expr] = [ast.Name(name, ast.Load()) for name in used]
+        given = None
+        if otherwise is not None:
+            given = fresh("otherwise")
+            parameters.append(given)
+            arguments.append(otherwise)
+        name = fresh(f"{what}_{len(self.made) + 1}_")
+        definition = ast.parse(f"def {name}({', '.join(parameters)}): pass").body[0]
+        assert isinstance(definition, ast.FunctionDef)
+        definition.body = _BODIES[what](over, fresh, given)
+        for each in (definition, *definition.args.args):
+            ast.copy_location(each, node)
+        self.made.append(Reduced(name, definition, tuple(parameters), node.lineno))
+        call = ast.Call(ast.Name(name, ast.Load()), arguments, [])
+        for each in (call, call.func, *arguments[: len(used)]):
+            ast.copy_location(each, node)
+        return call
+
+
+def _names(node: ast.AST) -> Iterator[ast.Name]:
+    return (each for each in ast.walk(node) if isinstance(each, ast.Name))
+
+
+def _may_be_container(over: ast.expr) -> bool:
+    """Whether a loop over it may be one over a container: not over numbers that are counted, or written out."""
+    if isinstance(over, ast.Call) and isinstance(over.func, ast.Name):
+        return over.func.id != "range" and any(map(_may_be_container, over.args))
+    return not isinstance(over, ast.Tuple | ast.List | ast.Constant)
+
+
+def _taken_apart(node: ast.Call) -> tuple[_Comprehension, ast.expr | None] | None:
+    """The comprehension, and the start or what is given where there is nothing; None if it is called in another way."""
+    what = node.func.id if isinstance(node.func, ast.Name) else ""
+    if not node.args or any(isinstance(argument, ast.Starred) for argument in node.args):
+        return None
+    over, *more = node.args
+    given = {keyword.arg: keyword.value for keyword in node.keywords}
+    if what in ("min", "max"):
+        if more or set(given) - {"default"}:
+            return None
+        otherwise = given.get("default")
+    elif what in ("next", "sum"):
+        if len(more) > 1 or given or (what == "next" and not (more and isinstance(over, ast.GeneratorExp))):
+            return None
+        otherwise = more[0] if more else None
+    elif more or given:
+        return None
+    else:
+        otherwise = None
+    if isinstance(otherwise, ast.Constant) and otherwise.value is None:
+        return None
+    if what in ("any", "all") and not isinstance(over, _Comprehension | ast.SetComp | ast.DictComp):
+        return _each_of(over), None
+    if not isinstance(over, _Comprehension) or any(part.is_async for part in over.generators):
+        return None
+    return (over, otherwise) if what != "len" or isinstance(over, ast.ListComp) else None
+
+
+def _each_of(over: ast.expr) -> ast.GeneratorExp:
+    """``x for x in over``."""
+    part = ast.comprehension(ast.Name("each_one", ast.Store()), over, [], 0)
+    made = ast.GeneratorExp(ast.Name("each_one", ast.Load()), [part])
+    for each in (part.target, made, made.elt):
+        ast.copy_location(each, over)
+    return made
+
+
+class _Fresh:
+    """Names that are not used yet."""
+
+    def __init__(self, used: set[str]):
+        self._used = used
+
+    def __call__(self, name: str) -> str:
+        while name in self._used:
+            name += "_"
+        self._used.add(name)
+        return name
+
+
+# -- bodies: what a reducer does with each element
+
+
+def _loop(over: _Comprehension, inner: Sequence[ast.stmt]) -> ast.stmt:
+    body = list(inner)
+    for part in reversed(over.generators):
+        for condition in reversed(part.ifs):
+            body = [ast.copy_location(ast.If(condition, body, []), condition)]
+        body = [ast.copy_location(ast.For(part.target, part.iter, body, []), part.iter)]
+    return body[0]
+
+
+def _written(text: str, at: ast.AST, **parts: ast.expr) -> list[ast.stmt]:
+    """Statements from their text, with expressions in place of names, on the line of `at`."""
+    return [_Putting(parts).visit(statement) for statement in statements(text, at)]
+
+
+class _Putting(ast.NodeTransformer):
+    def __init__(self, parts: dict[str, ast.expr]):
+        self._parts = parts
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._parts.get(node.id, node)
+
+
+def _truth(over: _Comprehension, fresh: _Fresh, given: str | None, *, found: bool) -> list[ast.stmt]:
+    element = over.elt
+    test = element if found else ast.copy_location(ast.UnaryOp(ast.Not(), element), element)
+    if isinstance(over, ast.GeneratorExp):
+        inner = _written(f"if ELEMENT: return {found}", element, ELEMENT=test)
+        return [_loop(over, inner), *_written(f"return {not found}", over)]
+    answer = fresh("answer")  # a list is made before it is looked at: all of it is evaluated
+    inner = _written(f"if ELEMENT: {answer} = {found}", element, ELEMENT=test)
+    return [*_written(f"{answer} = {not found}", over), _loop(over, inner), *_written(f"return {answer}", over)]
+
+
+def _any(over: _Comprehension, fresh: _Fresh, given: str | None) -> list[ast.stmt]:
+    return _truth(over, fresh, given, found=True)
+
+
+def _all(over: _Comprehension, fresh: _Fresh, given: str | None) -> list[ast.stmt]:
+    return _truth(over, fresh, given, found=False)
+
+
+def _next(over: _Comprehension, fresh: _Fresh, given: str | None) -> list[ast.stmt]:
+    inner = _written("return ELEMENT", over.elt, ELEMENT=over.elt)
+    return [_loop(over, inner), *_written(f"return {given}", over)]
+
+
+def _sum(over: _Comprehension, fresh: _Fresh, given: str | None) -> list[ast.stmt]:
+    total = fresh("total")
+    inner = _written(f"{total} = {total} + ELEMENT", over.elt, ELEMENT=over.elt)
+    return [*_written(f"{total} = {given or 0}", over), _loop(over, inner), *_written(f"return {total}", over)]
+
+
+def _len(over: _Comprehension, fresh: _Fresh, given: str | None) -> list[ast.stmt]:
+    count = fresh("count")
+    inner = _written(f"{count} = {count} + 1", over.elt)
+    return [*_written(f"{count} = 0", over), _loop(over, inner), *_written(f"return {count}", over)]
+
+
+def _most(over: _Comprehension, fresh: _Fresh, given: str | None, *, what: str) -> list[ast.stmt]:
+    best, value, seen = fresh("best"), fresh("value"), fresh("seen")
+    sign = ">" if what == "max" else "<"
+    inner = _written(
+        f"{value} = ELEMENT\nif not {seen} or {value} {sign} {best}:\n    {best} = {value}\n    {seen} = True", over.elt, ELEMENT=over.elt
+    )
+    empty = f"return {given}" if given else f"raise ValueError('{what}() of what has no elements: give a default=')"
+    return [
+        *_written(f"{best} = 0\n{seen} = False", over), _loop(over, inner),
+        *_written(f"if not {seen}:\n    {empty}\nreturn {best}", over),
+    ]  # fmt: skip
+
+
+def _max(over: _Comprehension, fresh: _Fresh, given: str | None) -> list[ast.stmt]:
+    return _most(over, fresh, given, what="max")
+
+
+def _min(over: _Comprehension, fresh: _Fresh, given: str | None) -> list[ast.stmt]:
+    return _most(over, fresh, given, what="min")
+
+
+_BODIES = {"all": _all, "any": _any, "len": _len, "max": _max, "min": _min, "next": _next, "sum": _sum}
