@@ -150,7 +150,8 @@ EXPRESSIONS = {
         "(T.j << 2)", "(T.i ** 2)", "~{J}", "T.at % 100", "(max({M}) if {M} else 0)", "(T.p + {J})",
         "sum(y for y in {L} if y {C} {J})", "len([y for y in {L} if y % 2 == 0])", "next((y for y in {L} if y > {J}), {J})",
         "max((y * 2 for y in {L}), default={J})", "sum(y * z for y, z in {M}.items()) % 99", "sum([y for y in {L}], {J})",
-        "min((r.n for r in state.mr.values()), default=0)", "state.xs.pop() if state.xs else {J}", "(10 if T.w in NAMES else {J})", "len({L}[1:])",
+        "min((r.n for r in state.mr.values()), default=0)",
+        "state.xs.pop() if state.xs else {J}", "(10 if T.w in NAMES else {J})", "len({L}[1:])",
     ],
     "F": [
         "T.f", "0.5", "RATE", "state.x", "state.g", "{J} / 2", "T.f * 2", "abs(T.f)", "float({J})", "max(T.f, 0.0)",

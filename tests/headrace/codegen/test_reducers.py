@@ -39,19 +39,19 @@ def all_of_them(state, t, emit):
     pairs = any(x == y for x in state.xs if x > 0 for y, z in state.m.items() if z)
     nested = all(any(x <= y for y in state.xs) for x in state.xs)
     short = any(counted(state, x) for x in state.xs)  # as many calls as Python makes
-    whole = any([counted(state, x) for x in state.xs])
+    whole = any([counted(state, x) for x in state.xs])  # noqa: C419  (all of them)
     word = next((w for w in state.ws if w > t.s), t.s)
     most = max((f for f in state.fs if f < t.f), default=0.5)
     least = min((one.n for one in state.r.values()), default=7)
     known = any(one.w == t.s for one in state.r.values()) or any(state.seen)
     truth = all(state.fs)
     emit(n=total * 1000 + first * 10 + state.calls + least, x=most, w=word,
-         p=(pairs != nested) == (short and whole) or known and not truth)  # fmt: skip
+         p=(pairs != nested) == (short and whole) or (known and not truth))  # fmt: skip
     state.xs.append(t.v)
     state.fs.append(t.f)
     state.ws.append(t.s)
     state.m[t.v] = t.v % 3
-    state.r[t.v % 5].n = max([x for x in state.xs])
+    state.r[t.v % 5].n = max([2 * x for x in state.xs])
     state.r[t.v % 5].w = t.s
     state.seen.add(0)
     if len(state.xs) > 6:

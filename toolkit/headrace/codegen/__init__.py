@@ -6,6 +6,7 @@ user's own lines.
 ===================  ==========================================================================
 ``functions``        `specialise`: a function in, text for a module out; what engines take from here
 ``capture``          a function's source, and everything it refers to
+``reducers``         any, sum, max and the like of comprehensions, as functions of their own
 ``bindings``         what its names stand for in the kernel it becomes part of
 ``assigned``         names that may have no value where they are read
 ``inference``        which expressions are strings or containers

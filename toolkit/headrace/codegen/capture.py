@@ -42,7 +42,7 @@ _BUILTINS = frozenset(
 )
 
 _INSTEAD = dict.fromkeys(("filter", "iter", "map"), "write a loop")
-_INSTEAD |= dict.fromkeys(ALWAYS, "give it a comprehension, as in any(x > 1 for x in state.items), or write a loop")
+_INSTEAD |= dict.fromkeys(ALWAYS, "write a loop, or a comprehension that reads no table, as in any(x > 1 for x in state.items)")
 _INSTEAD |= {"next": "give it a comprehension and a default, as in next((x for x in state.items if x > 1), 0), or write a loop"}
 _INSTEAD |= dict.fromkeys(("bytes", "chr", "format", "ord", "repr", "str"), "do it before, in Spark or in an expression")
 """What to do in place of builtins that cannot be compiled."""

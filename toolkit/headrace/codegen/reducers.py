@@ -246,9 +246,8 @@ def _len(over: _Comprehension, fresh: _Fresh, given: str | None) -> list[ast.stm
 def _most(over: _Comprehension, fresh: _Fresh, given: str | None, *, what: str) -> list[ast.stmt]:
     best, value, seen = fresh("best"), fresh("value"), fresh("seen")
     sign = ">" if what == "max" else "<"
-    inner = _written(
-        f"{value} = ELEMENT\nif not {seen} or {value} {sign} {best}:\n    {best} = {value}\n    {seen} = True", over.elt, ELEMENT=over.elt
-    )
+    text = f"{value} = ELEMENT\nif not {seen} or {value} {sign} {best}:\n    {best} = {value}\n    {seen} = True"
+    inner = _written(text, over.elt, ELEMENT=over.elt)
     empty = f"return {given}" if given else f"raise ValueError('{what}() of what has no elements: give a default=')"
     return [
         *_written(f"{best} = 0\n{seen} = False", over), _loop(over, inner),
