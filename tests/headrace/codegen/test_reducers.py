@@ -19,6 +19,7 @@ STATE = {
     "r": hr.map_of("int64", hr.record(n="int64", w="string")), "calls": 0, "seen": hr.set_of("int64"),
 }  # fmt: skip
 LIMIT = 2
+WEIGHTS = (1, -1)
 ROWS = pa.table({
     "ts": list(range(40)), "k": [i % 3 for i in range(40)], "v": [(i * 7) % 11 - 3 for i in range(40)],
     "f": [i / 4 - 3 for i in range(40)], "s": [("a", "cart", "b", "")[i % 4] for i in range(40)],
@@ -34,6 +35,7 @@ def all_of_them(state, t, emit):
     total = t.v
     if any(x == t.v for x in state.xs) and all(x > -3 for x in state.xs):
         total += sum(x * t.v for x in state.xs if x != LIMIT)
+    total += (5, 7)[t.v > LIMIT] + WEIGHTS[t.v < 0]
     total += len([x for x in state.xs if x % 2]) + sum((len(w) for w in state.ws), LIMIT)
     first = next((x for x in reversed(state.xs) if x > t.v), -1)
     pairs = any(x == y for x in state.xs if x > 0 for y, z in state.m.items() if z)

@@ -80,6 +80,10 @@ def refuse_next(state, t):
     state.chars = next((t.chars, 2))  # here
 
 
+def refuse_power(state, t):
+    state.chars = pow(t.chars, 3, 7)  # here
+
+
 def refuse_str(state, t):
     state.chars = len(str(t.chars))  # here
 
@@ -197,6 +201,7 @@ REFUSED = [
     (refuse_open, "'open' is a"),
     (refuse_eval, "'eval' is a"),
     (refuse_next, r"next\(...\) cannot be compiled: give it a comprehension and a default"),
+    (refuse_power, r"pow\(t.chars, 3, 7\) cannot be compiled: write t.chars \*\* 3 % 7 where"),
     (refuse_str, r"str\(...\) cannot be compiled: do it before, in Spark or in an expression"),
     (refuse_undefined, "'undefined_name' is not defined"),
     (refuse_emit_missing, "total is missing; the output fields are chars, total"),

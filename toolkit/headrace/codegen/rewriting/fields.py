@@ -137,7 +137,16 @@ class Fields(Numbers):
         return self._kept_compare(node) or self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript):
-        return self._kept_subscript(node) or self.generic_visit(node)
+        kept = self._kept_subscript(node)
+        if kept is not None:
+            return kept
+        value = self.captured.constants.get(node.value.id) if isinstance(node.value, ast.Name) else node.value
+        is_whole = isinstance(node.slice, ast.Slice | ast.BinOp) or self._constant(node.slice) is not None
+        self.generic_visit(node)
+        if isinstance(value, ast.Tuple) and not is_whole:
+            # It may be a bool, by which the compiler indexes no tuple.
+            node.slice = ast.copy_location(ast.BinOp(node.slice, ast.Mult(), self._text("1", node)), node.slice)
+        return node
 
     # -- assignment
 
