@@ -27,7 +27,7 @@ from numba.extending import intrinsic
 from headrace.codegen.modules import load_module
 from headrace.codegen.text import indent
 from headrace.kernel import JIT, compile_now
-from headrace.memory.bundle import is_bundle, opaque
+from headrace.memory.bundle import is_bundle, opaque, place_of
 
 _functions: dict[int, Callable] = {}
 _numbers = itertools.count(1)
@@ -68,7 +68,7 @@ class Bound:
 
     def __init__(self, function: Any, bundle: Any, arguments: tuple):
         self.bundle = bundle
-        self.addresses = address_of(function, (bundle, *arguments)), bundle._address
+        self.addresses = address_of(function, (bundle, *arguments)), place_of(bundle)
         """Of the function, and of the bundle: as long as this object lives."""
         if not JIT:
             _functions[self.addresses[0]] = lambda _, *others: function(bundle, *others)

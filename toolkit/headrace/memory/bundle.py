@@ -167,6 +167,11 @@ def is_bundle(value: Any) -> bool:
     return hasattr(value, "_address")
 
 
+def place_of(bundle: Any) -> int:
+    """Return the address by which compiled code knows a bundle, for as long as the bundle lives."""
+    return bundle._address
+
+
 def opaque(bundle: Any) -> Any:
     """Return what a kernel is given for a bundle that it does not look into: keep the bundle itself alive."""
     return bundle._address if JIT else bundle
