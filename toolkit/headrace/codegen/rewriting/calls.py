@@ -53,7 +53,7 @@ class Calls(Fields):
             return kept
         if len(node.args) == 3 and isinstance(node.func, ast.Name) and self._means(node.func.id, "pow"):
             base, exponent, modulus = map(ast.unparse, node.args)
-            advice = f"write {base} ** {exponent} % {modulus} where the power fits in 64 bits, else a loop that takes the remainder"
+            advice = f"write {base} ** {exponent} % {modulus} where the power fits in 64 bits, else a loop with remainders"
             raise self._error(f"{ast.unparse(node)} cannot be compiled: {advice}", node)
         is_narrow = len(node.args) == 1 and may_be_narrow(node.args[0])
         self.generic_visit(node)
