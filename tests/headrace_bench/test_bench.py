@@ -29,8 +29,11 @@ from headrace_bench.rows import Row
 from headrace_bench.taken import Watch, processor_s
 
 FIELDS = {"bench", "case", "value", "unit", "better", "goal", "baseline", "baseline_name", "ratio"}
-# Half a minute each, to compile.
-LONG = ("api", "join", "metrics", "passing", "reconfigure", "state", "gs", "sl", "ob", "tp", "speculative", "adaptive", "dgs")
+# They take long to compile.
+LONG = (
+    "adaptive", "api", "arrival", "dgs", "gate", "gs", "join", "metrics", "ob", "passing", "reconfigure", "sl", "speculative",
+    "state", "tp",
+)  # fmt: skip
 TINY = [pytest.param(name, marks=pytest.mark.campaign if name in LONG else ()) for name in bench.PARTS if name != "wordcount"]
 GOALS = {
     "Arrow table, integer keys, 2 threads": (120.0, "higher"),

@@ -24,6 +24,8 @@ from support.workloads import Steered, eventually
 PROGRAM = hr.program(**event_window.WINDOW)
 STREAMS = {"value": 2, "barrier": 1}
 COUNT = 40_000
+BEFORE = 2_003
+"""Events before the one that waits for the stream that is held: 1,000 of each stream of values, and three barriers."""
 
 
 class Counters:
@@ -89,6 +91,11 @@ def test_example_looks_under_another_plan_are_forgotten():
     assert waits.of("node 0") == waits.of("leaf 0") == ("", 0.0)
 
 
+def processed(run):
+    """Events so far, whichever node processed them: a state may stay joined."""
+    return sum(run["program"].metrics().events.values())
+
+
 @contextlib.contextmanager
 def held_run():
     """The first stream of values is held: it has given 1,000 of its values and gives no more until the test lets it."""
@@ -129,7 +136,7 @@ def test_example_a_plan_is_watched_and_changed(opened):
     eventually(lambda: "waits 100% for value (stream 0)" in said("node 0"), 60)
     eventually(lambda: "for node 0" in said("leaf 1"), 60)
     assert run["program"].metrics().waits_for["node 0"] == "value (stream 0)"
-    assert run["program"].metrics().events["leaf 0"] == 1_000
+    assert processed(run) == BEFORE
 
     one_leaf = PROGRAM.plan(STREAMS, leaves=1)
     run.reconfigure(plan=one_leaf).wait(60)
@@ -168,7 +175,7 @@ def test_example_what_cannot_be_had_is_said(opened):
 @pytest.mark.slow
 def test_example_its_changes_are_made_again_on_another_run(opened):
     run, dashboard, _held = opened
-    eventually(lambda: run["program"].metrics().events["leaf 0"] == 1_000, 60)
+    eventually(lambda: processed(run) == BEFORE, 60)
     run.reconfigure(threads=3).wait(60)
     run.reconfigure(plan=PROGRAM.plan(STREAMS, leaves=1)).wait(60)
     eventually(lambda: [one["tuples"] is None for one in dashboard.changes.records()] == [False, False], 60)

@@ -298,7 +298,7 @@ def test_agree_blocks_come_back_and_move(operator, mode, states):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["vsn", "sn"])
+@pytest.mark.parametrize("mode", ["vsn", pytest.param("sn", marks=pytest.mark.campaign)])
 def test_agree_ids_are_used_again_while_containers_hold_strings(mode):
     assert_passing("lasts", passing(3_000, 0.9), mode, CHANGES, max_keys=700)
 

@@ -128,7 +128,7 @@ def assert_passing(mode="vsn", on=None, schedule=SCHEDULES[0]):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "on"),
-    [("vsn", None), pytest.param("sn", None, marks=pytest.mark.campaign), ("vsn", "n")],
+    [("vsn", None), pytest.param("sn", None, marks=pytest.mark.campaign), pytest.param("vsn", "n", marks=pytest.mark.campaign)],
     ids=["vsn", "sn", "by key"],
 )
 def test_agree_ids_are_used_again_while_tuples_are_compared(mode, on, monkeypatch):

@@ -91,8 +91,8 @@ def plans(source):
         pytest.param(elastic, {}, id="elastic"),
         pytest.param(ordering, {}, id="ordering"),
         *[
-            pytest.param(transactions, {"scheme": scheme, "punctuation": 1}, id=f"transactions, {scheme}")
-            for scheme in ("chains", "lock", "speculative")
+            pytest.param(transactions, {"scheme": scheme, "punctuation": 1}, id=f"transactions, {scheme}", marks=marks)
+            for scheme, marks in (("chains", ()), ("lock", pytest.mark.campaign), ("speculative", pytest.mark.campaign))
         ],
         pytest.param(plans, {}, id="plans"),
     ],
