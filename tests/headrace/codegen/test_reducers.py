@@ -43,6 +43,8 @@ def all_of_them(state, t, emit):
     short = any(counted(state, x) for x in state.xs)  # as many calls as Python makes
     whole = any([counted(state, x) for x in state.xs])  # noqa: C419  (all of them)
     word = next((w for w in state.ws if w > t.s), t.s)
+    if state.ws and max((w for w in state.ws), default="") > min((w for w in state.ws if w), default=word):
+        total += 3
     most = max((f for f in state.fs if f < t.f), default=0.5)
     least = min((one.n for one in state.r.values()), default=7)
     known = any(one.w == t.s for one in state.r.values()) or any(state.seen)
@@ -71,6 +73,36 @@ def test_oracle_each_reducer():
     expected = reference.ordered([source], stages)
     assert len({row["n"] for row in expected}) > 20 and {row["p"] for row in expected} == {True, False}
     assert rows_of(all_of_them, threads=2) == expected
+
+
+LEDGER = hr.table("ledger", columns={"n": "int64"}, rows=20)
+EVENTS = pa.table({"ts": range(5), "k": [1, 1, 2, 1, 2], "ks": [[1, 2], [], [3], [4, 5], [2, 1, 4]]})
+
+
+def of_a_list_column(e, t):
+    if any(x > 4 for x in e.ks):
+        t.reject()
+    LEDGER[e.k].n += sum(2 * x for x in e.ks) + len([x for x in e.ks if x > 1])
+    known = LEDGER[e.k].n
+    t.emit(n=known + max((x for x in e.ks), default=9), p=all(x < known for x in e.ks), w=next((x for x in e.ks if x > 1), -1))
+
+
+def of_a_table(e, t):
+    t.emit(n=sum(LEDGER[x].n for x in e.ks), p=True, w=0)
+
+
+def transacted(function):
+    return hr.stream(EVENTS, event_time="ts").transact(function, emits={"n": "int64", "p": "bool", "w": "int64"})
+
+
+@pytest.mark.logic
+def test_example_of_a_list_column_of_a_transaction():
+    rows = [tuple(row.values())[1:] for row in transacted(of_a_list_column).to_arrow(threads=2).to_pylist()]
+    assert rows == [
+        (9, True, 2, False), (16, True, -1, False), (10, True, 3, False), (None, None, None, True), (27, True, 2, False),
+    ]  # fmt: skip
+    with pytest.raises(FunctionError, match="sum|comprehension|loop"):
+        transacted(of_a_table).to_arrow()
 
 
 def greatest_of_none(state, t, emit):

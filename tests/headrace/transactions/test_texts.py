@@ -297,7 +297,7 @@ REFUSED = [
     (sums_names, "e.names is a list of strings, in sum(...)"),
     (sorts_names, "e.names is a list of strings, in sorted(...)"),
     (adds_lists, "e.names + e.names: e.names is a list of strings; write a loop"),
-    (comprehends, "e.names is a list of strings: write a for loop over it"),
+    (comprehends, "'max_without_default' is a string here"),
     (list_as_a_key, "e.names is a list"),
     (names_as_numbers, "name is a string, in the key of seats[name]"),
     (number_among_names, "3 is a number: 3 in e.names takes a string"),

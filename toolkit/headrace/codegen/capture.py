@@ -170,7 +170,6 @@ def _capture(function: Any, callers: tuple[types.CodeType, ...], accepts: tuple[
         local,
         is_builtin=lambda name: _lookup(captured, function, name) is getattr(builtins, name.id),
         is_left=lambda name: isinstance(_lookup(captured, function, name), accepts),
-        takes_lists=not accepts,
     )
     local |= {one.name for one in made}
     for part in (body, *(one.node for one in made)):

@@ -53,7 +53,6 @@ def reduce_comprehensions(
     local: Set[str],
     is_builtin: Callable[[ast.Name], bool],
     is_left: Callable[[ast.Name], bool],
-    takes_lists: bool,
 ) -> list[Reduced]:
     """Rewrite calls in the statements of a function, in place.
 
@@ -66,18 +65,15 @@ def reduce_comprehensions(
         Whether a name, which is no local, means the builtin of that name.
     is_left : callable
         Whether a name, which is no local, means what a function of its own cannot be given.
-    takes_lists : bool
-        Rewrite `sum`, `min`, `max` and `len` of ``[...]`` as well, where the list may be one of a container's elements. Others
-        are compiled as they are; ``(... for ...)``, and what `ALWAYS` has, only as functions of their own.
     """
-    rewriting = _Rewriting(local, is_builtin, is_left, takes_lists)
+    rewriting = _Rewriting(local, is_builtin, is_left)
     body[:] = [rewriting.visit(statement) for statement in body]
     return rewriting.made
 
 
 class _Rewriting(ast.NodeTransformer):
-    def __init__(self, local: Set[str], is_builtin, is_left, takes_lists: bool):
-        self._local, self._is_builtin, self._is_left, self._takes_lists = local, is_builtin, is_left, takes_lists
+    def __init__(self, local: Set[str], is_builtin, is_left):
+        self._local, self._is_builtin, self._is_left = local, is_builtin, is_left
         self.made: list[Reduced] = []
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
@@ -88,9 +84,6 @@ class _Rewriting(ast.NodeTransformer):
         if found is None or not self._is_builtin(node.func) or self._names_what_is_left(node):
             return node
         over, otherwise = found
-        if isinstance(over, ast.ListComp) and node.func.id not in ALWAYS:
-            if not self._takes_lists or not any(_may_be_container(each.iter) for each in over.generators):
-                return node
         return self._call(node, node.func.id, over, otherwise)
 
     def _names_what_is_left(self, node: ast.Call) -> bool:
@@ -123,13 +116,6 @@ class _Rewriting(ast.NodeTransformer):
 
 def _names(node: ast.AST) -> Iterator[ast.Name]:
     return (each for each in ast.walk(node) if isinstance(each, ast.Name))
-
-
-def _may_be_container(over: ast.expr) -> bool:
-    """Whether a loop over it may be one over a container: not over numbers that are counted, or written out."""
-    if isinstance(over, ast.Call) and isinstance(over.func, ast.Name):
-        return over.func.id != "range" and any(map(_may_be_container, over.args))
-    return not isinstance(over, ast.Tuple | ast.List | ast.Constant)
 
 
 def _taken_apart(node: ast.Call) -> tuple[_Comprehension, ast.expr | None] | None:
@@ -244,13 +230,14 @@ def _len(over: _Comprehension, fresh: _Fresh, given: str | None) -> list[ast.stm
 
 
 def _most(over: _Comprehension, fresh: _Fresh, given: str | None, *, what: str) -> list[ast.stmt]:
-    best, value, seen = fresh("best"), fresh("value"), fresh("seen")
+    # What it is before anything was seen says of which kind it is: of strings, it needs a default, which its name says.
+    best, value, seen = fresh("best" if given else f"{what}_without_default"), fresh("value"), fresh("seen")
     sign = ">" if what == "max" else "<"
     text = f"{value} = ELEMENT\nif not {seen} or {value} {sign} {best}:\n    {best} = {value}\n    {seen} = True"
     inner = _written(text, over.elt, ELEMENT=over.elt)
     empty = f"return {given}" if given else f"raise ValueError('{what}() of what has no elements: give a default=')"
     return [
-        *_written(f"{best} = 0\n{seen} = False", over), _loop(over, inner),
+        *_written(f"{best} = {given or 0}\n{seen} = False", over), _loop(over, inner),
         *_written(f"if not {seen}:\n    {empty}\nreturn {best}", over),
     ]  # fmt: skip
 
