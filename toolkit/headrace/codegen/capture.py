@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from headrace.codegen.reducers import ALWAYS, Reduced, reduce_comprehensions
-from headrace.codegen.trees import copied
+from headrace.codegen.reducers import ALWAYS, reduce_comprehensions
+from headrace.codegen.trees import copied, names_in
 from headrace.errors import FunctionError
 from headrace.names import closest
 
@@ -164,7 +164,7 @@ def _capture(function: Any, callers: tuple[types.CodeType, ...], accepts: tuple[
     )
     _check_parameters(captured, function)
     _check_statements(captured)
-    local = set(captured.parameters) | {name.id for name in _names(body.body) if not isinstance(name.ctx, ast.Load)}
+    local = set(captured.parameters) | {name.id for name in names_in(*body.body) if not isinstance(name.ctx, ast.Load)}
     made = reduce_comprehensions(
         body.body,
         local,
@@ -172,9 +172,9 @@ def _capture(function: Any, callers: tuple[types.CodeType, ...], accepts: tuple[
         is_left=lambda name: isinstance(_lookup(captured, function, name), accepts),
     )
     local |= {one.name for one in made}
-    for part in (body, *(one.node for one in made)):
-        names = _names(part.body)
-        own = local | {argument.arg for argument in part.args.args} | {n.id for n in names if isinstance(n.ctx, ast.Store)}
+    for part in (body, *made):
+        names = names_in(*part.body)
+        own = local.union(_parameter_names(part.args)) | {n.id for n in names if isinstance(n.ctx, ast.Store)}
         for name in names:
             if name.id not in own:
                 _resolve(captured, function, name, (*callers, code), accepts)
@@ -184,18 +184,15 @@ def _capture(function: Any, callers: tuple[types.CodeType, ...], accepts: tuple[
     return captured
 
 
-def _names(nodes: Sequence[ast.AST]) -> list[ast.Name]:
-    return [each for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)]
-
-
-def _made(captured: CapturedFunction, one: Reduced) -> CapturedFunction:
+def _made(captured: CapturedFunction, node: ast.FunctionDef) -> CapturedFunction:
     """What a comprehension of a function has become, as if it were captured: it knows what that function knows."""
-    used = {name.id for name in _names(one.node.body)}
+    used = {name.id for name in names_in(*node.body)}
     constants = {name: value for name, value in captured.constants.items() if name in used}
     helpers = {name: value for name, value in captured.helpers.items() if name in used}
-    write_texts(one.node, constants)
+    write_texts(node, constants)
+    parameters = _parameter_names(node.args)
     return dataclasses.replace(
-        captured, node=one.node, line=one.line, parameters=one.parameters, defaults={}, constants=constants, helpers=helpers
+        captured, node=node, line=node.lineno, parameters=parameters, defaults={}, constants=constants, helpers=helpers
     )
 
 

@@ -14,38 +14,17 @@ So it is evaluated when Python would do it, it ends as early, and its loop may g
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable, Sequence, Set
 
-from headrace.codegen.trees import statements
+from headrace.codegen.trees import names_in, statements
 
-__all__ = ["ALWAYS", "REDUCERS", "Reduced", "reduce_comprehensions"]
+__all__ = ["ALWAYS", "reduce_comprehensions"]
 
 ALWAYS = frozenset({"all", "any", "next"})
 """Builtins that are compiled no other way."""
-REDUCERS = ALWAYS | {"len", "max", "min", "sum"}
+_REDUCERS = ALWAYS | {"len", "max", "min", "sum"}
 _Comprehension = ast.GeneratorExp | ast.ListComp
-
-
-@dataclass(frozen=True)
-class Reduced:
-    """A call that has become one of a function of its own.
-
-    Attributes
-    ----------
-    name : str
-        What it is called in the function around it.
-    node : ast.FunctionDef
-    parameters : tuple of str
-        The locals of the function around it that it uses, by the same names; ``otherwise`` too, where there is such.
-    line : int
-        Of the call.
-    """
-
-    name: str
-    node: ast.FunctionDef
-    parameters: tuple[str, ...]
-    line: int
 
 
 def reduce_comprehensions(
@@ -53,8 +32,11 @@ def reduce_comprehensions(
     local: Set[str],
     is_builtin: Callable[[ast.Name], bool],
     is_left: Callable[[ast.Name], bool],
-) -> list[Reduced]:
-    """Rewrite calls in the statements of a function, in place.
+) -> list[ast.FunctionDef]:
+    """Rewrite calls in the statements of a function, in place; returns the functions that are called now.
+
+    Their parameters are the locals that they use, by the same names, and what is given where there is nothing; a name
+    of theirs is none of the function around them. One that calls another comes behind it.
 
     Parameters
     ----------
@@ -74,11 +56,11 @@ def reduce_comprehensions(
 class _Rewriting(ast.NodeTransformer):
     def __init__(self, local: Set[str], is_builtin, is_left):
         self._local, self._is_builtin, self._is_left = local, is_builtin, is_left
-        self.made: list[Reduced] = []
+        self.made: list[ast.FunctionDef] = []
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)  # one inside another first
-        if not isinstance(node.func, ast.Name) or node.func.id not in REDUCERS or node.func.id in self._local:
+        if not isinstance(node.func, ast.Name) or node.func.id not in _REDUCERS or node.func.id in self._local:
             return node
         found = _taken_apart(node)
         if found is None or not self._is_builtin(node.func) or self._names_what_is_left(node):
@@ -88,34 +70,26 @@ class _Rewriting(ast.NodeTransformer):
 
     def _names_what_is_left(self, node: ast.Call) -> bool:
         known = self._local | {one.name for one in self.made}
-        return any(self._is_left(name) for name in _names(node) if name.id not in known)
+        return any(self._is_left(name) for name in names_in(node) if name.id not in known)
 
     def _call(self, node: ast.Call, what: str, over: _Comprehension, otherwise: ast.expr | None) -> ast.expr:
-        inside = {name.id for name in _names(over) if isinstance(name.ctx, ast.Store)}
-        used = dict.fromkeys(name.id for name in _names(over) if name.id in self._local - inside)
-        fresh = _Fresh({name.id for name in _names(over)} | self._local)
-        parameters = [*used]
-        arguments: list[ast.expr] = [ast.Name(name, ast.Load()) for name in used]
+        names = names_in(over)
+        inside = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+        parameters = [*dict.fromkeys(name.id for name in names if name.id in self._local - inside)]
+        arguments: list[ast.expr] = [ast.copy_location(ast.Name(name, ast.Load()), node) for name in parameters]
+        fresh = _Fresh({name.id for name in names} | self._local)
         given = None
         if otherwise is not None:
             given = fresh("otherwise")
             parameters.append(given)
             arguments.append(otherwise)
         name = fresh(f"{what}_{len(self.made) + 1}_")
-        definition = ast.parse(f"def {name}({', '.join(parameters)}): pass").body[0]
+        (definition,) = statements(f"def {name}({', '.join(parameters)}): pass", node)
         assert isinstance(definition, ast.FunctionDef)
         definition.body = _BODIES[what](over, fresh, given)
-        for each in (definition, *definition.args.args):
-            ast.copy_location(each, node)
-        self.made.append(Reduced(name, definition, tuple(parameters), node.lineno))
-        call = ast.Call(ast.Name(name, ast.Load()), arguments, [])
-        for each in (call, call.func, *arguments[: len(used)]):
-            ast.copy_location(each, node)
-        return call
-
-
-def _names(node: ast.AST) -> Iterator[ast.Name]:
-    return (each for each in ast.walk(node) if isinstance(each, ast.Name))
+        self.made.append(definition)
+        function = ast.copy_location(ast.Name(name, ast.Load()), node)
+        return ast.copy_location(ast.Call(function, arguments, []), node)
 
 
 def _taken_apart(node: ast.Call) -> tuple[_Comprehension, ast.expr | None] | None:
@@ -204,14 +178,6 @@ def _truth(over: _Comprehension, fresh: _Fresh, given: str | None, *, found: boo
     return [*_written(f"{answer} = {not found}", over), _loop(over, inner), *_written(f"return {answer}", over)]
 
 
-def _any(over: _Comprehension, fresh: _Fresh, given: str | None) -> list[ast.stmt]:
-    return _truth(over, fresh, given, found=True)
-
-
-def _all(over: _Comprehension, fresh: _Fresh, given: str | None) -> list[ast.stmt]:
-    return _truth(over, fresh, given, found=False)
-
-
 def _next(over: _Comprehension, fresh: _Fresh, given: str | None) -> list[ast.stmt]:
     inner = _written("return ELEMENT", over.elt, ELEMENT=over.elt)
     return [_loop(over, inner), *_written(f"return {given}", over)]
@@ -242,12 +208,8 @@ def _most(over: _Comprehension, fresh: _Fresh, given: str | None, *, what: str) 
     ]  # fmt: skip
 
 
-def _max(over: _Comprehension, fresh: _Fresh, given: str | None) -> list[ast.stmt]:
-    return _most(over, fresh, given, what="max")
-
-
-def _min(over: _Comprehension, fresh: _Fresh, given: str | None) -> list[ast.stmt]:
-    return _most(over, fresh, given, what="min")
-
-
-_BODIES = {"all": _all, "any": _any, "len": _len, "max": _max, "min": _min, "next": _next, "sum": _sum}
+_BODIES: dict[str, Callable[[_Comprehension, _Fresh, str | None], list[ast.stmt]]] = {
+    "all": functools.partial(_truth, found=False), "any": functools.partial(_truth, found=True),
+    "len": _len, "next": _next, "sum": _sum,
+    "max": functools.partial(_most, what="max"), "min": functools.partial(_most, what="min"),
+}  # fmt: skip

@@ -61,4 +61,9 @@ def statements(text: str, at: ast.AST) -> list[ast.stmt]:
     return [copied(one, at) for one in _statements(text)]
 
 
-__all__ = ["copied", "expression", "statements"]
+def names_in(*nodes: ast.AST) -> list[ast.Name]:
+    """All names in nodes, whether they are read or assigned."""
+    return [each for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)]
+
+
+__all__ = ["copied", "expression", "names_in", "statements"]
