@@ -128,15 +128,17 @@ define stage
 	@$(BIN)/python -m pytest -q -p no:nbmake --durations=10 --durations-min=1 $(3) $(2)
 endef
 BOTH := -n $(WORKERS) --dist worksteal
+# One process more than cores, where many tests wait: for a thread, another process, or a hang that they planted.
+MORE := -n $(shell expr $(WORKERS) + 1) --dist worksteal
 
 check-quick: $(STAMP)  ## stage: the tests that a person runs while working
 	$(call stage,quick,tests/project tests/headrace tests/headrace_bench tests/datasets tests/widgets,$(BOTH) -m "not slow and not campaign")
 
 check-project: $(STAMP)  ## stage: the project's own files
-	$(call stage,project,tests/project,-n 3 --dist worksteal)
+	$(call stage,project,tests/project,$(MORE))
 
 check-unit: $(STAMP)  ## stage: units, oracles, properties, interleavings
-	$(call stage,unit,tests/headrace tests/headrace_bench,$(BOTH))
+	$(call stage,unit,tests/headrace tests/headrace_bench,$(MORE))
 
 check-litmus: $(STAMP)  ## stage: real threads on real cores, which no other test process shares
 	$(call stage,litmus,tests/litmus)
@@ -145,7 +147,7 @@ check-datasets: $(STAMP)  ## stage: the generators
 	$(call stage,datasets,tests/datasets,$(BOTH))
 
 check-widgets: $(STAMP)  ## stage: the dashboard's callbacks, without a browser
-	$(call stage,widgets,tests/widgets,$(BOTH))
+	$(call stage,widgets,tests/widgets,$(MORE))
 
 check-browser: $(STAMP)  ## stage: the dashboard in a real JupyterLab in a real Chromium (skipped without one)
 	$(call stage,browser,tests/browser,-n $(WORKERS) --dist loadfile --no-loadscope-reorder)

@@ -168,7 +168,7 @@ def sixteenths(values):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("table", [kdd, lambda: connections(n=20_000, attacks=0.0005).to_arrow()], ids=["real", "generated"])
+@pytest.mark.parametrize("table", [kdd, lambda: connections(n=8_000, attacks=0.001).to_arrow()], ids=["real", "generated"])
 def test_oracle_outlier(table, tmp_path):
     given = table()
     result = from_file_to_file("outlier", given, tmp_path)
