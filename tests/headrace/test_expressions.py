@@ -187,6 +187,20 @@ def test_example_truth_value_names_the_operators():
 
 
 @pytest.mark.parametrize(
+    ("build", "text"),
+    [
+        (lambda: (col("n") + 1) ** 2, r"^\(col\('n'\) \+ 1\) \*\* 2: expressions have no powers; multiply, or"),
+        (lambda: 2 ** col("n"), r"^2 \*\* col\('n'\): expressions have no powers; compute it by a function"),
+        (lambda: lit(None), r"^None: is no constant, .* use .is_null\(\)"),
+        (lambda: col("n") == None, r"^None: is no constant, .* use .is_null\(\)"),  # noqa: E711
+    ],
+)
+def test_example_what_is_no_expression_says_what_to_write(build, text):
+    with pytest.raises(ParameterError, match=text):
+        build()
+
+
+@pytest.mark.parametrize(
     ("expression", "error", "text"),
     [
         (col("m") > 0, SchemaError, "'m' does not exist: the columns are n, small"),

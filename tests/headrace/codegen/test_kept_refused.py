@@ -75,6 +75,14 @@ def longest_by_key(state, t, emit):
     state.last = max(t.w, t.v, key=len)  # here
 
 
+def greatest_by_key(state, t, emit):
+    state.n = max(state.n, t.i, key=abs)  # here
+
+
+def least_or(state, t, emit):
+    state.n = min(state.n, t.i, default=0)  # here
+
+
 def wrong_element(state, t, emit):
     state.xs.append(t.w)  # here
 
@@ -172,6 +180,8 @@ REFUSED = [
     (text_or, "t.w is a string, in t.i or t.w: write a condition, as in a if a else b"),
     (popped_or, r"state.ws.pop\(\) or 'none': give state.ws.pop\(\) a name in a statement before"),
     (longest_by_key, r"max\(t.w, t.v, key=len\): key= cannot be compiled; write if and else"),
+    (greatest_by_key, r"max\(state.n, t.i, key=abs\): key= cannot be compiled; write if and else"),
+    (least_or, "default= cannot be compiled; of several values there is always a least: leave it out"),
     (wrong_element, r"t.w is a string: state.xs.append\(...\) takes a number"),
     (wrong_key, r"t.i is a number: state.ms\[...\] takes a string"),
     (get_without_default, "takes 2 arguments here, and 1 are given: without a default there may be no value"),

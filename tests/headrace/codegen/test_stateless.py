@@ -269,6 +269,8 @@ def test_example_int32_overflow():
         ([Filter(col("name") + 1 > 0)], UnsupportedTypeError, "not defined"),
         ([Map(lambda t: t.x, {})], ParameterError, "name the columns"),
         ([Map(lambda t: t.x, {"y": "int16"})], ParameterError, "kinds are int64"),
+        ([Map(lambda t: t.x, {"emits": {"y": "int64"}})], ParameterError, "give each column by its name, as in y='int64'"),
+        ([Map(lambda t: max(t.x, 1, key=abs), {"y": "int64"})], FunctionError, "key= cannot be compiled; write if and else"),
         ([Map(lambda t: t.x, {"ts": "int64"})], ParameterError, "event time"),
         ([Map(lambda t: t.x, {"odd name": "int64"})], ParameterError, "not a Python name"),
         ([Map(score, {"total": "float64"})], FunctionError, "no such output field"),

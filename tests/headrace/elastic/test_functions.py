@@ -216,6 +216,14 @@ def test_example_a_wrong_step_is_an_error_where_it_is_written():
         rows(x=[1, 2, 3]).map(lambda t: t.x, y="int")
     with pytest.raises(ParameterError, match="give a function of a tuple"):
         rows(x=[1, 2, 3]).map("x", y="int64")
+    with pytest.raises(ParameterError, match=r"filter\('x > 1'\): give an expression, as in hr.col\(\"a\"\) > 1, or a function"):
+        rows(x=[1, 2, 3]).filter("x > 1")
+    with pytest.raises(ParameterError, match=r"columns computed by expressions are for select\(\)"):
+        rows(x=[1, 2, 3]).map(hr.col("x") * 2, y="int64")
+    with pytest.raises(ParameterError, match=r"use map\(\), which takes functions"):
+        rows(x=[1, 2, 3]).select("ts", y=lambda t: t.x)
+    with pytest.raises(ParameterError, match=r"write hr.lit\(2\)"):
+        rows(x=[1, 2, 3]).select("ts", y=2)
 
 
 def never(t):

@@ -168,6 +168,14 @@ class Expression:
     def __rmod__(self, other: object) -> Expression:
         return Binary("%", lit(other), self)
 
+    def __pow__(self, exponent: object) -> Expression:
+        raise ParameterError(
+            f"{_bracketed(self)} ** {exponent!r}: expressions have no powers; multiply, or compute it by a function, with map"
+        )
+
+    def __rpow__(self, base: object) -> Expression:
+        raise ParameterError(f"{base!r} ** {_bracketed(self)}: expressions have no powers; compute it by a function, with map")
+
     def __neg__(self) -> Expression:
         return Unary("-", self)
 
@@ -453,7 +461,7 @@ def lit(value: object) -> Expression:
     Raises
     ------
     ParameterError
-        None, which nothing equals, an integer beyond 64 bits, a decimal, or what is no constant.
+        None, of which nothing is known, an integer beyond 64 bits, a decimal, or what is no constant.
 
     Examples
     --------
@@ -463,7 +471,10 @@ def lit(value: object) -> Expression:
     if isinstance(value, Expression):
         return value
     if value is None:
-        raise ParameterError("None: compares as unknown with everything; use .is_null() or .is_not_null()")
+        raise ParameterError(
+            "None: is no constant, since what is compared with it or computed from it is unknown; use .is_null() or"
+            " .is_not_null()"
+        )
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool | float | str | datetime.date):

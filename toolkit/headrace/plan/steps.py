@@ -164,6 +164,13 @@ class KeysStep(Step):
         return step
 
 
+_WANTED = {
+    "filter": 'an expression, as in hr.col("a") > 1, or a function of a tuple',
+    "map": 'a function of a tuple; columns computed by expressions are for select(), as in select(..., y=hr.col("a") + 1)',
+}
+"""What steps take, where something else is given."""
+
+
 def function_step(
     kind: str, function: Callable, schema: pa.Schema, event_time: str, columns: Mapping[str, str]
 ) -> FunctionStep:
@@ -188,7 +195,7 @@ def function_step(
     from headrace.codegen.stateless import Filter, FlatMap, Map  # brings the compiler along
 
     if not callable(function):
-        raise ParameterError(f"{kind}({function!r}): give a function of a tuple")
+        raise ParameterError(f"{kind}({function!r}): give {_WANTED.get(kind, 'a function of a tuple')}")
     columns = named_by_python(kind, columns)
     operations = {
         "filter": lambda: Filter(function),

@@ -84,6 +84,10 @@ class Stream(Runnable):
         {'ts': [1], 'total': [5]}
         """
         check_columns(self._node.schema, columns, "select()")
+        for name, what in computed.items():
+            if not isinstance(what, Expression | str):
+                wanted = "use map(), which takes functions" if callable(what) else f"write hr.lit({what!r})"
+                raise ParameterError(f"select({name}={what!r}): is no expression and no name of a column; {wanted}")
         pairs = [(name, col(name)) for name in columns]
         pairs += [(name, col(e) if isinstance(e, str) else e) for name, e in computed.items()]
         check_output_names([name for name, _ in pairs], "select()")

@@ -55,11 +55,17 @@ class Calls(Expressions):
                     raise self._error(
                         f"{ast.unparse(node)}: use it in a loop, in emit, or give it a name or to a list", node
                     )
+        if name in ("min", "max") and node.keywords:
+            option = node.keywords[0].arg
+            if option is None:
+                raise self._error(f"{ast.unparse(node)}: give the arguments one by one", node)
+            advice = "write if and else" if len(node.args) > 1 else "write a loop"
+            if option == "default" and len(node.args) > 1:
+                advice = f"of several values there is always a {'least' if name == 'min' else 'greatest'}: leave it out"
+            raise self._error(f"{ast.unparse(node)}: {option}= cannot be compiled; {advice}", node)
         if name in ("min", "max") and len(node.args) > 1 and self.inference.of(node) == "string":
             for argument in node.args:
                 self._expect("string", argument, ast.unparse(node))
-            if node.keywords:
-                raise self._error(f"{ast.unparse(node)}: {node.keywords[0].arg}= cannot be compiled; write if and else", node)
             assert self.plan.texts is not None
             text = ast.unparse(self.visit(node.args[0]))
             for argument in node.args[1:]:

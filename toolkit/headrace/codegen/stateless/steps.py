@@ -70,6 +70,9 @@ def check_step(step: Step, event_time: str) -> None:
             f"kinds, as in total='int64'"
         )
     for name, kind in step.columns.items():
+        if isinstance(kind, Mapping):
+            given = ", ".join(f"{column}={of!r}" for column, of in kind.items())
+            raise ParameterError(f"{name}={kind!r}: give each column by its name, as in {given or 'total=' + repr('int64')}")
         if scalar(kind) is None:
             raise ParameterError(f"{name}={kind!r}: the kinds are {', '.join(SCALAR_NAMES)}")
         if name == event_time:
