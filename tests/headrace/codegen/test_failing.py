@@ -9,9 +9,12 @@ import sys
 import threading
 import time
 
+import pyarrow as pa
 import pytest
 
+import headrace as hr
 from headrace.codegen.functions import explain_failure
+from headrace.errors import FunctionError
 from headrace.reference.containers import KeyOrderedMap
 from support.small_kernel import (
     BINDINGS,
@@ -67,6 +70,39 @@ def test_example_failure_in_a_helper_and_by_raise():
         run_compiled(update, ROWS)
     error = explain_failure(update, ("state", "t", "emit"), {"state": {"chars": 0}, "t": {"chars": 8}})
     assert (error.function, error.line, error.args[0]) == ("check", line_of(check), "ValueError: too long")
+
+
+def asserts_too(state, t):
+    assert t.chars < 7, f"{t.chars} of {LIMIT} characters"  # here
+    state.chars = t.chars
+
+
+def raises_so(state, t):
+    if t.chars > 7:
+        raise ValueError(f"{t.chars} of {LIMIT} characters")  # here
+
+
+@pytest.mark.parametrize("function", [asserts_too, raises_so])
+def test_example_what_is_raised_says_what_the_tuple_has(function):
+    with pytest.raises((AssertionError, ValueError), match="8 of 4 characters"):
+        run_compiled(function, ROWS)
+    error = explain_failure(function, ("state", "t"), {"state": {"chars": 0}, "t": {"chars": 8}})
+    assert error.line == line_of(function)
+    assert "Error: 8 of 4 characters" in error.args[0]  # pytest adds to what an assert of this file says
+
+
+@needs_compiler
+def test_example_a_message_has_the_text_of_a_column():
+    def spell(t):
+        assert t.word != "ü", f"no {t.word} here"
+        if t.word:
+            return t.n
+        raise ValueError(f"{t.n} has no word: '{t.word}'")
+
+    for word, said in (("ü", "no ü here"), ("", "2 has no word: ''")):
+        table = pa.table({"ts": [0, 1], "n": [1, 2], "word": ["a", word]})
+        with pytest.raises(FunctionError, match=said):
+            hr.stream(table, event_time="ts").map(spell, m="int64").to_arrow()
 
 
 def test_example_null_used_without_a_test():

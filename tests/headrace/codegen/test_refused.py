@@ -163,6 +163,11 @@ def refuse_yield(state, t):
     yield t.chars  # here
 
 
+def refuse_format(state, t):
+    if t.chars > 7:
+        raise ValueError(f"{t.chars:>5} characters")  # here
+
+
 def refuse_with(state, t):
     with t:  # here
         pass
@@ -217,6 +222,7 @@ REFUSED = [
     (refuse_global, "keep the value in state"),
     (refuse_return_value, "returns a value"),
     (refuse_yield, "call emit"),
+    (refuse_format, "formats cannot be compiled; leave what follows : or ! out"),
     (refuse_with, "uses with"),
     (refuse_walrus, "uses :="),
     (refuse_none_equality, "write `is None`"),

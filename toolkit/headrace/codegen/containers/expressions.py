@@ -53,7 +53,11 @@ class Expressions(Places):
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
         if self.plan.texts is None or self._is_message:
-            return node
+            for part in node.values:
+                if isinstance(part, ast.FormattedValue) and (part.format_spec is not None or part.conversion != -1):
+                    advice = "leave what follows : or ! out"
+                    raise self._error(f"{ast.unparse(node)}: formats cannot be compiled; {advice}", part.value)
+            return self.generic_visit(node)  # what it shows may be fields
         raise self._error(f"{ast.unparse(node)}: strings cannot be put together here; {TEXT_WORK}", node)
 
     def visit_Raise(self, node: ast.Raise) -> ast.stmt:
@@ -62,6 +66,14 @@ class Expressions(Places):
         self._is_message = False
         assert isinstance(result, ast.stmt)
         return result
+
+    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
+        node.test = self._condition(node.test)
+        if node.msg is not None:
+            self._is_message = True
+            node.msg = self.visit(node.msg)
+            self._is_message = False
+        return node
 
     def visit_List(self, node: ast.List) -> ast.expr:
         return self._display(node)
