@@ -4,7 +4,7 @@ Property    results, types and order are those of `passing="collector"`, for any
             operators; books hold while it runs and at its end; a key means the same in both while either needs it;
             failures and stops end both; what cannot be passed on is not, and says why
 Oracle      `headrace.reference` in test_oracle.py and test_schedules.py for one operator; here the run through collectors
-Planted     in test_passing_interleave.py: rows, heartbeats, sources that come and go
+Planted     here: ties taken for none; in test_passing_interleave.py: rows, heartbeats, sources that come and go
 Cannot see  when ids of keys are recycled: that depends on when results are collected
 """
 
@@ -15,14 +15,17 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
+from headrace.elastic import passing
 from headrace.errors import AggregateOverflowError, OverflowInputError, ParameterError
 from support.books import check_end, watched
 from support.workloads import HANG_S, Steered, eventually
 
 WHOLE = pa.int64()
+ROUNDED = (0.0, -0.0, 1.5, 0.1, 1e16)
+"""Floats whose sum is another one in another order."""
 
 
-def table(rows=4_000, seed=1, keys=50, span=20_000, kind=WHOLE):
+def table(rows=4_000, seed=1, keys=50, span=20_000, kind=WHOLE, floats=ROUNDED):
     draw = random.Random(seed)
     ts = sorted(draw.randrange(-span // 2, span // 2) for _ in range(rows))
     names = [draw.choice("äbc") + str(draw.randrange(keys)) for _ in ts]
@@ -30,7 +33,7 @@ def table(rows=4_000, seed=1, keys=50, span=20_000, kind=WHOLE):
         "ts": pa.array(ts, pa.int64()).cast(kind),
         "k": names,
         "v": pa.array([None if name == "ä0" else draw.choice([None, *range(-9, 9)]) for name in names], pa.int64()),
-        "f": [draw.choice([0.0, -0.0, 1.5, float("nan")]) for _ in ts],
+        "f": [draw.choice(floats) for _ in ts],
     })  # fmt: skip
 
 
@@ -43,10 +46,14 @@ LOWER = {
     "rows": hr.count(), "n": hr.sum("n"), "total": hr.sum("total"), "least": hr.min("least"), "most": hr.max("total"),
     "mean": hr.mean("least"), "lasts": hr.count("last"), "sets": hr.collect_set("total"), "middle": hr.median("known"),
 }  # fmt: skip
+IN_ORDER = {
+    "first": hr.first("total"), "latest": hr.last("last"), "floats": hr.sum("last"), "list": hr.collect_list("total"),
+}  # fmt: skip
+"""What depends on the order of tuples, which one key's have by their times."""
 
 
 def per_key(stream, size=300, advance=100, name="lower"):
-    return stream.key_by("k").window(size, advance).aggregate(name, **LOWER)
+    return stream.key_by("k").window(size, advance).aggregate(name, **LOWER, **IN_ORDER)
 
 
 def of_all(stream, size=60, advance=None):
@@ -69,6 +76,7 @@ def test_agree_with_the_collector(threads, kind):
     stream = upper(table(500, keys=5, span=2_000, kind=kind), *sizes[0])
     found = both_ways(per_key(stream, *sizes[1]), threads=threads)
     assert found.num_rows > 200 and found["least"].null_count
+    stream = upper(table(500, keys=5, span=2_000, kind=kind, floats=(*ROUNDED, float("nan"))), *sizes[0])
     assert both_ways(of_all(stream, sizes[1][1]), threads=threads).num_rows > 15
 
 
@@ -180,6 +188,32 @@ def test_example_what_goes_through_a_collector_says_why(what):
 
 
 @pytest.mark.logic
+def test_planted_ties_taken_for_none_are_found(monkeypatch):
+    """Three keys' results of one time: content orders them by name, a gate as they were first seen."""
+    parts = pa.table({"ts": [0, 0, 0], "k": ["c", "b", "a"], "v": [1, 2, 3], "f": [1.0] * 3})
+    query = upper(parts).window(60).aggregate("all", v=hr.first("total"))
+    assert query.to_arrow(passing="auto")["v"].to_pylist() == [3]
+    monkeypatch.setattr(passing, "_has_no_ties", lambda program, before: True)
+    assert query.to_arrow(passing="auto")["v"].to_pylist() == [1]
+
+
+@pytest.mark.logic
+def test_example_windows_of_local_days_may_end_at_one_time():
+    """Samoa left out December 30, 2011: of two days each, those from the 28th and the 29th end where the 31st begins."""
+    noons = [f"2011-12-{day}T22:00Z" for day in (28, 29, 30)]  # of the 28th, the 29th and the 31st
+    days = pa.array(noons).cast(pa.timestamp("us", "UTC"))
+    parts = pa.table({"ts": days, "k": ["a"] * 3, "v": [1, 2, 4]})
+    stream = hr.stream(parts, event_time="ts").key_by("k").window("2d", "1d", zone="Pacific/Apia")
+    above = stream.aggregate("upper", v=hr.sum("v"))
+    times = above.to_arrow()["ts"].to_pylist()
+    assert len(set(times)) == len(times) - 1
+    below = above.key_by("k").window("30d").aggregate("lower", v=hr.first("v"))
+    with below.start(passing="auto") as run:
+        assert run.wait(HANG_S)
+        assert "first tuple in order" in run["lower"].takes, run["lower"].takes
+
+
+@pytest.mark.logic
 def test_example_results_that_are_wanted_twice_are_collected():
     stream = upper(table(200))
     query = hr.together(upper=stream, totals=of_all(stream))
@@ -197,7 +231,8 @@ def test_example_by_itself_no_sum_goes_that_may_leave_int64_in_one_order_only():
         with pytest.raises(AggregateOverflowError, match="total"):
             upper(parts).window(60).aggregate("all", total=hr.sum("total")).to_arrow(threads=3)
     counts = stream.key_by("k").window(60).aggregate("counts", n=hr.sum("n"))
-    for query, way in ((of_all(stream), "collector: total="), (counts.window(300).aggregate("of", n=hr.sum("n")), "gate: ")):
+    totals = counts.window(300).aggregate("of", n=hr.sum("n"))
+    for query, way in ((of_all(stream), "collector: total="), (per_key(stream), "gate: "), (totals, "gate: ")):
         with query.start() as run:
             assert run.wait(HANG_S)
             name = list(run.metrics().operators)[-1]
@@ -222,6 +257,12 @@ def test_failure_of_either_ends_both():
     parts = pa.table({"ts": [0, 20, 40], "k": ["a"] * 3, "v": [2**62] * 3, "f": [1.0] * 3})
     with pytest.raises(AggregateOverflowError, match="total"):
         of_all(upper(parts), 1_000).to_arrow(passing="gate", threads=2)
+    told = []
+    for way in ("auto", "collector"):
+        with pytest.raises(AggregateOverflowError, match="total") as caught:
+            per_key(upper(parts), 1_000).to_arrow(passing=way, threads=2)
+        told.append(str(caught.value).split(" at a tuple")[0])
+    assert told[0] == told[1]
 
 
 @pytest.mark.parametrize("full", [False, True])

@@ -4,11 +4,12 @@ An operator's instances write results into rings. Either a collector drains all 
 makes Arrow columns of them and encodes these for the next operator: one thread that everything passes. Or, what this
 module decides and sets up, each instance is a source of the next operator's gate, which reads the rows where they were
 written (`passing_kernel`), by the same ids of keys. The results of the query are the same bytes, since
-only operators follow in this way whose results do not depend on the order of tuples of one time
-(`headrace.elastic.aggregate.as_they_come`), and that read nothing but numbers. `why_not` says why others do not. One thing
-may depend on that order all the same: whether a sum of whole numbers of either sign leaves int64 on the way, which is an
-error. Who asks for the gate takes that; by itself no sum goes so but of what is never negative, which leaves int64 in any
-order or in none.
+the order of tuples of one time does not show in them: the operator behind has the same key, which has one result per window
+and so never two at one time (`_has_no_ties`), or what it computes does not depend on that order
+(`headrace.elastic.aggregate.as_they_come`). It reads nothing but numbers. `why_not` says why others do not. Where there are
+ties, one thing may depend on their order all the same: whether a sum of whole numbers of either sign leaves int64 on the way,
+which is an error. Who asks for the gate takes that; by itself no such sum goes so but of what is never negative, which leaves
+int64 in any order or in none.
 
 What leaves the query always goes through a collector.
 """
@@ -77,7 +78,8 @@ def why_not(
         return f"{above.name!r} is no aggregate that gives numbers only"
     if not isinstance(program, AggregateProgram):
         return "it is no aggregate"
-    if program.order_matters:
+    has_no_ties = _has_no_ties(program, before)
+    if program.order_matters and not has_no_ties:
         return f"its results depend on the order of tuples of one time: {program.order_matters}"
     kind = before.node.schema.field(before.node.event_time).type
     if not kind.equals(pa.int64()) and not (pa.types.is_timestamp(kind) and kind.unit == "us"):
@@ -88,7 +90,7 @@ def why_not(
     for name in program.names:
         if name not in exact:
             return f"column {name!r} is none of whole numbers, or of floats as they are, that {above.name!r} computes"
-    if options.passing(program.node.name) == "auto":
+    if options.passing(program.node.name) == "auto" and not has_no_ties:
         for name, wanted in program.spec.aggregates:
             if wanted.kind == "sum" and wanted.column not in above.never_negative:
                 return (
@@ -129,6 +131,15 @@ def _is_same_key(program: AggregateProgram, before: AggregateProgram) -> bool:
         return False
     columns = [key.columns for key in program.spec.keys]
     return columns == [(name,) for name in before.key_names] and program.dictionary.kinds == before.dictionary.kinds
+
+
+def _has_no_ties(program: AggregateProgram, before: AggregateProgram) -> bool:
+    """Whether no two results of one key have the same time, for a program that has that key.
+
+    A key has one result per window, of the instance that owns it when the window expires, and windows end at different
+    times. Those of local days may not: two end at one instant where a zone has left out the day between their ends.
+    """
+    return program.dictionary is not None and before.spec.window.zone is None and _is_same_key(program, before)
 
 
 def exact_results(program: AggregateProgram) -> dict[str, tuple[str, str]]:

@@ -36,7 +36,8 @@ Progress    Who finds the gate full waits for its readers as any source does; no
             all they owe. A full ring, and who comes back, look now and then whether readers are far enough.
 Source      STRETCH, section 7: TB_out, whose sources are the instances, added and removed
             with them. Differs: content orders no ties, so only operators follow whose
-            results do not depend on these (`passing`).
+            results do not depend on these, or that see none of them by
+            key (`passing`).
 Checked     tests/headrace/elastic/test_passing_interleave.py, test_passing.py
 """
 
