@@ -281,12 +281,18 @@ def test_example_slices_that_cannot_be(name, flags, text, refused):
         ("plug", pa.array([1, 2, 2**63], pa.uint64()), "does not fit int64"),
         ("ts", [1, 0, 2], "sort the file by ts"),
         ("ts", [1, None, 2], "ts"),
-        ("ts", [1, 2, 2**62 - 5], "must be below 2**62"),
+        ("ts", [1, 2, 2**62], "input 'in.parquet', event_time column 'ts' is 4611686018427387904 at row 2: |event time| + "),
     ],
 )
 def test_example_loads_that_cannot_be(column, values, text, refused):
     place = LOADS.column_names.index(column)
     assert text in refused(*_command("smarthome", [LOADS.set_column(place, column, pa.array(values))]))
+
+
+def test_example_a_time_out_of_range_names_its_file_and_no_window_where_there_is_none(refused):
+    events = pa.table({"ts": [1, 2**62], "key": [1, 1], "kind": ["inc", "reset"]})
+    said = refused(*_command("keycounter", [events]))
+    assert "input 'in.parquet', event_time column 'ts' is 4611686018427387904 at row 1: |event time| must be below 2**62" in said
 
 
 def test_example_loads_of_other_types(tmp_path):

@@ -223,11 +223,11 @@ def _check_bounds(
     if value == _NAT and pa.types.is_timestamp(kind):
         raise EventTimeError(f"event_time column {column!r} is NaT at row ", row, f": {NULL_TIME_FIX}")
     unit = f" {TIMESTAMP_UNIT}" if pa.types.is_timestamp(kind) else ""
+    window = f" + window size ({span_text(window_size, kind)})" if window_size else ""
     raise OverflowInputError(
         f"event_time column {column!r} is {time_text(value, kind)} at row ",
         row,
-        f": |event time| + window size ({span_text(window_size, kind)}) must be below 2**62{unit}; correct it or use a"
-        f" coarser time unit",
+        f": |event time|{window} must be below 2**62{unit}; correct it or use a coarser time unit",
     )
 
 

@@ -352,9 +352,15 @@ class Source:
             raise
 
     def _name_row(self, error: InputError, number_of: Callable[[int], int]) -> None:
-        """Say in an error what the user calls the row that has this number here."""
-        if error.row is not None and not isinstance(error.row, str):
-            error.row = self._reader.row_name(int(number_of(error.row)))
+        """Say in an error what the user calls the row that has this number here, and in which file it is."""
+        if error.row is None or isinstance(error.row, str):
+            return
+        error.row = self._reader.row_name(int(number_of(error.row)))
+        source = self.feed.inlet.branch.source
+        name = display_name(source)
+        text, *rest = error.args
+        if name != source and name not in text:  # a run may read several files
+            error.args = (f"{name}, {text}", *rest)
 
     def _time_behind_steps(self, batch: pa.RecordBatch) -> int | None:
         """The time of a batch's last row, which moves time even if a step filters it out; None where nothing is to be said."""
