@@ -57,7 +57,8 @@ class Expressions(Places):
                 if isinstance(part, ast.FormattedValue) and (part.format_spec is not None or part.conversion != -1):
                     advice = "leave what follows : or ! out"
                     raise self._error(f"{ast.unparse(node)}: formats cannot be compiled; {advice}", part.value)
-            return self.generic_visit(node)  # what it shows may be fields
+            self.generic_visit(node)  # what it shows may be fields
+            return node
         raise self._error(f"{ast.unparse(node)}: strings cannot be put together here; {TEXT_WORK}", node)
 
     def visit_Raise(self, node: ast.Raise) -> ast.stmt:
