@@ -61,19 +61,21 @@ class Expressions(Places):
             return node
         raise self._error(f"{ast.unparse(node)}: strings cannot be put together here; {TEXT_WORK}", node)
 
-    def visit_Raise(self, node: ast.Raise) -> ast.stmt:
+    def _message(self, node: ast.expr | None) -> ast.expr | None:
+        """What is raised, or said by it: its texts stay Python's own."""
+        if node is None:
+            return None
         self._is_message = True
-        result = self.generic_visit(node)
+        result = self.visit(node)
         self._is_message = False
-        assert isinstance(result, ast.stmt)
         return result
 
+    def visit_Raise(self, node: ast.Raise) -> ast.stmt:
+        node.exc, node.cause = self._message(node.exc), self._message(node.cause)
+        return node
+
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
-        node.test = self._condition(node.test)
-        if node.msg is not None:
-            self._is_message = True
-            node.msg = self.visit(node.msg)
-            self._is_message = False
+        node.test, node.msg = self._condition(node.test), self._message(node.msg)
         return node
 
     def visit_List(self, node: ast.List) -> ast.expr:
