@@ -51,7 +51,23 @@ def arrays(k, n, records, configurations, plan=(), operations=16, workers=2, sna
         Room for them.
     workers, snapshot_every : int
     """
-    gate = gate_of(k, n)
+    control = control_of(k, records, configurations, plan, operations, workers, snapshot_every)
+    mark = [-1 if r < configurations[0][0] else END_OF_TIME for r in range(workers)]
+
+    def table(width):
+        return [[0] * width for _ in range(workers)]
+
+    out = k.OutArrays(
+        words=[0] * 8, event=[0] * 64, head=[0] * workers, tail=[0] * workers, mark=mark,
+        mark_ts=[MIN_TIME if m == -1 else m for m in mark],
+        primary=table(LOG), a=table(LOG), b=table(LOG), c=table(LOG), at=table(LOG), meter=control.meter, membership=[0],
+        list_words=[[] for _ in range(workers)], list_head=[], list_tail=[],
+    )  # fmt: skip
+    return gate_of(k, n), control, out
+
+
+def control_of(k, records, configurations, plan=(), operations=16, workers=2, snapshot_every=0):
+    """Control alone, as of `arrays`."""
     ring = len(plan) + 2
 
     def table(width):
@@ -75,11 +91,4 @@ def arrays(k, n, records, configurations, plan=(), operations=16, workers=2, sna
     )  # fmt: skip
     control.words[k.PHASE] = 1
     control.words[k.SNAPSHOT_AT] = snapshot_every
-    mark = [-1 if r < configurations[0][0] else END_OF_TIME for r in range(workers)]
-    out = k.OutArrays(
-        words=[0] * 8, event=[0] * 64, head=[0] * workers, tail=[0] * workers, mark=mark,
-        mark_ts=[MIN_TIME if m == -1 else m for m in mark],
-        primary=table(LOG), a=table(LOG), b=table(LOG), c=table(LOG), at=table(LOG), meter=control.meter, membership=[0],
-        list_words=[[] for _ in range(workers)], list_head=[], list_tail=[],
-    )  # fmt: skip
-    return gate, control, out
+    return control

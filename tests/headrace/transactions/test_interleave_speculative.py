@@ -5,7 +5,7 @@ Property    what the last execution of each event has read, and so its result an
 Oracle      the events one after another, in this file
 Schedules   of `executor_kernel`, `speculative_kernel` and all they import, as they are (`interleave`): two or three
             executors, blocks of one event, each touch of a row a step of its own. A fifth of the sampled schedules run
-            with store buffers
+            with store buffers; of one batch of two events all with few preemptions
 Planted     each names the failure it must cause
 Cannot see  memory weaker than x86's; more executors; the generated code (real threads do: test_speculative.py)
 """
@@ -20,7 +20,7 @@ import pytest
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.transactions.control import ControlArrays
 from headrace.transactions.words import SHARED_NOTHING, SPECULATIVE
-from interleave import TSO, Kernels, copied, exhaustive, find_failure, sampled
+from interleave import SC, TSO, FailingSchedule, Kernels, copied, exhaustive, find_failure, sampled
 from support.executor_arrays import LOG, NEVER, Shared, end_when_over, gate_of
 
 FAMILY = "headrace.transactions.speculative_kernel"
@@ -73,6 +73,13 @@ def give_event(me, c, o, x, s, l, i, slot):
     s.given.append((i + s.seen(), s.found[i + s.seen()]))
 
 
+def run_batch(me, c, l, s, executed):
+    """An executor's part of one batch: events are there already, rows are given later."""
+    prepare_speculation(me, c, executed * me // 2, executed * (me + 1) // 2, 1, 2)
+    if meet(me, c, l):
+        execute_batch(me, c, None, s, l, 0)
+
+
 def serial(events):
     rows, found, sure = [1] * RECORDS, [], {}
     for number, event in enumerate(events):
@@ -99,11 +106,12 @@ def kernels(*planted, **constants):
     program = (FAMILY, "FAMILY_HERE = 2\n", "FAMILY_HERE = 2\n\n\n" + text)
     imports = (FAMILY, "    NO_ROOM,\n", "    begin_execution, end_execution, raised, touch_row, write_back, NO_ROOM,\n")
     return Kernels(
-        FAMILY, LOOP, programs=[end_when_over], planted=[program, imports, *planted], given=given, constants=constants
+        FAMILY, LOOP, programs=[end_when_over, run_batch], planted=[program, imports, *planted], given=given, constants=constants
     )
 
 
-def case(k, events, threads=2, punctuation=8, operations=64, nodes=40):
+def case(k, events, threads=2, punctuation=8, operations=64, nodes=40, alone=False):
+    """`alone`: one batch, without the loop around it."""
     n = len(events)
     gate = gate_of(k, n)
 
@@ -131,12 +139,33 @@ def case(k, events, threads=2, punctuation=8, operations=64, nodes=40):
     )  # fmt: skip
     rows, found, sure = serial(events)
 
-    def build():
-        g, c, o = copied(gate), copied(control), copied(out)
-        s = SimpleNamespace(
+    def program(c):
+        return SimpleNamespace(
             events=events, rows=[1] * RECORDS + [0] * copies, records=RECORDS, found=[None] * LOG, given=[], sure=sure, raised=[],
             seen=lambda: c.words[k.SEEN],
         )  # fmt: skip
+
+    def build_batch():
+        c = copied(control)
+        s = program(c)
+        c.words[k.FIT] = n
+        notes = [[0] * 16 for _ in range(threads)]
+        for own in notes:
+            own[k.AT_PHASE] = 1
+        workers = [k.run_batch(me, c, notes[me], s, n) for me in range(threads)]
+
+        def check():
+            assert s.found[:n] == found, f"events read {s.found[:n]}, wanted {found}"
+            assert s.rows[:RECORDS] == rows, f"tables are {s.rows[:RECORDS]}, wanted {rows}"
+
+        return workers, check
+
+    if alone:
+        return build_batch
+
+    def build():
+        g, c, o = copied(gate), copied(control), copied(out)
+        s = program(c)
         workers = [k.run_executor(me, g, c, o, None, s, [0] * 16) for me in range(threads)]
         workers.append(k.end_when_over(c, threads))
 
@@ -196,6 +225,27 @@ def test_interleave_every_order_in_which_executors_wait_for_each_other():
     assert exhaustive("speculation", case(kernels(), CROSSED[:2]), preemptions=0, longest=20_000) > 1
 
 
+def alone(k, events, memory, preemptions):
+    """All schedules of one batch, without the loop around it."""
+    return exhaustive(
+        "speculation", case(k, events, alone=True), preemptions=preemptions, longest=4000, limit=30_000, memory=memory
+    )
+
+
+PAIRS = {"one record": ops("A", "A"), "new target": NEW_TARGET[:2], "crossed": CROSSED[:2]}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_interleave_every_schedule_with_one_preemption(name):
+    """Of which a step of a store buffer is one."""
+    assert alone(kernels(), PAIRS[name], TSO, 1) > 200
+
+
+@pytest.mark.slow
+def test_interleave_every_schedule_with_two_preemptions():
+    assert alone(kernels(), PAIRS["new target"], SC, 2) > 10_000
+
+
 # -- planted mistakes
 
 WRONG = "(events read|tables are)"
@@ -249,6 +299,18 @@ def test_interleave_planted_mistake_is_found(mistake):
     """In sequential consistency."""
     planted, events, expected = PLANTED[mistake]
     find_failure("speculation", case(kernels(planted), events), expected, count=6000, longest=20_000)
+
+
+FOUND_AT_ONCE = (
+    "a validation that skips what was written since", "the last version is not written back", "every version is written back",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", FOUND_AT_ONCE)
+def test_interleave_planted_mistake_is_among_all_schedules_with_one_preemption(mistake):
+    planted, _, expected = PLANTED[mistake]
+    with pytest.raises(FailingSchedule, match=expected):
+        alone(kernels(planted), PAIRS["crossed"], TSO, 1)
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ Ordering    E1 what an event writes, E2 fetch_add pending of each behind it
 Progress    Nobody waits: who finds no event that may run goes to the barrier.
             What is behind an event that still runs is done by its executor, or by who takes it from there.
 Source      ours, after TStream, section IV-C; its chain rounds stop at cycles.
-Checked     tests/headrace/transactions/test_interleave.py, test_executors.py
+Checked     tests/headrace/transactions/test_interleave.py, test_interleave_parts.py, test_executors.py
 """
 
 from headrace.kernel import kernel

@@ -22,7 +22,7 @@ Progress    Whoever waits gives its core away before long: a holder of TURN that
 Source      TStream, section VI-A ("LOCK"): lockAhead in the order of timestamps.
             Differs: blocks of `BLOCK` events draw their places in one go, which
             hands the counter's cache line over so many times less.
-Checked     tests/headrace/transactions/test_interleave.py, test_executors.py
+Checked     tests/headrace/transactions/test_interleave.py, test_interleave_parts.py, test_executors.py
 """
 
 from headrace.kernel import kernel

@@ -21,7 +21,7 @@ Ordering    E1 what an event writes, E2 store_release served; T1 load_acquire
             served, T2 the event reads. Only one event may leave next, so E2 needs
             no read-modify-write
 Source      TStream, section VI-A ("PAT"), after S-Store.
-Checked     tests/headrace/transactions/test_executors.py
+Checked     tests/headrace/transactions/test_interleave.py, test_interleave_parts.py, test_executors.py
 """
 
 from headrace.kernel import kernel

@@ -28,7 +28,7 @@ Progress    Everybody waits for the slowest one. The wait is `SPIN` pauses, then
             a number of times the core is given to who wants it, then sleep: who
             is woken comes late to the next barrier, so there the others sleep,
             and so on. All waits end on STOP.
-Checked     tests/headrace/transactions/test_interleave.py, test_executors.py
+Checked     tests/headrace/transactions/test_interleave.py, test_interleave_parts.py, test_executors.py
 """
 
 from headrace.egress.rings import start_mark

@@ -23,7 +23,7 @@ Ordering    O1 store_release the offer, O2 compare_exchange it to 0 (acquire): w
 Progress    Nobody waits: who finds no offer in `LOOKS` looks goes to the barrier, as
             does everybody once all are hungry. What is ready then is done by who has it.
 Source      ours; work stealing after TStream, section IV-E (of chains).
-Checked     tests/headrace/transactions/test_interleave.py
+Checked     tests/headrace/transactions/test_interleave.py, test_interleave_parts.py
 """
 
 from headrace.kernel import kernel

@@ -33,7 +33,7 @@ Source      TStream, section II-C ("MVLK"), after Wang et al.: a counter lwm of 
             are; sections IV-C and IV-D: versions are garbage when the batch is over. Differs: who waits knows its
             version beforehand, so a read waits for the write before it instead of all that are not later; the draw is
             that of our LOCK, in blocks.
-Checked     tests/headrace/transactions/test_interleave.py, test_executors.py
+Checked     tests/headrace/transactions/test_interleave.py, test_interleave_parts.py, test_executors.py
 """
 
 from headrace.kernel import kernel
