@@ -195,6 +195,10 @@ class LateRowsWarning(UserWarning):
     """Rows were dropped as late, with ``late="drop"``: the text says how many, and what to change."""
 
 
+class UnsafeResultsWarning(UserWarning):
+    """A run of transactions keeps no order, as ``scheme="none"`` and ``unsafe=True`` ask for: its results are wrong."""
+
+
 class ControllerWarning(RuntimeWarning):
     """A controller failed and was detached; the run goes on without it."""
 

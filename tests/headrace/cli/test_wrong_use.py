@@ -299,6 +299,12 @@ def test_example_columns_of_transactional_applications(capfd, app, columns, text
     assert text in wrong(capfd, "run", app, "--in", "in.parquet", "--out", "o.parquet", "--state", "state")
 
 
+def test_example_what_the_engine_cannot_do_names_the_flag(capfd):
+    pq.write_table(pa.table({"ts": [1], "vehicle": [1], "segment": [1], "speed": [1]}), "in.parquet")
+    run = ["run", "tp", "--in", "in.parquet", "--out", "o.parquet", "--state", "state"]
+    assert "--scheme speculative keeps versions" in wrong(capfd, *run, "--scheme", "speculative")
+
+
 @pytest.mark.parametrize(
     ("content", "text"),
     [

@@ -30,6 +30,7 @@ from headrace.errors import (
     RunStoppedError,
     SchemaError,
     UnknownNameError,
+    UnsafeResultsWarning,
     UnsupportedTypeError,
 )
 from headrace.transactions import phases_kernel
@@ -267,6 +268,25 @@ def test_example_tables_outside_a_transaction():
 def test_example_options_that_cannot_be_meant(kind, options, words):
     with fails(kind, *words):
         visits(GOOD.select(["ts", "key", "by", "turns"])).start(**options)
+
+
+def test_example_who_asks_for_no_order_is_told_where():
+    """Once for each wish, at the line of whoever has it."""
+    unsafe = {"unsafe": True, "threads": 1, "max_threads": 2}
+    wrong = {"match": "scheme='none' .* THE RESULTS ARE WRONG"}
+    with pytest.warns(UnsafeResultsWarning, **wrong) as told, visits(events(10_000)).start(**unsafe, scheme="none") as run:
+        run.wait()
+    with (
+        pytest.warns(UnsafeResultsWarning, **wrong) as later,
+        visits(events(100_000)).start(**unsafe, rate=1_000) as run,
+    ):
+        run.reconfigure(scheme="lock")
+        run.reconfigure(scheme="none")
+        run.stop()
+    with pytest.warns(UnsafeResultsWarning, **wrong) as planned:
+        visits(events(10)).start(**unsafe, reconfigure=[(5, {"scheme": "none"})]).stop()
+    for each in (told, later, planned):
+        assert [warning.filename for warning in each] == [__file__]
 
 
 @pytest.mark.logic

@@ -149,6 +149,44 @@ def reads_and_writes_a_list(e, t):
         t.reject()
 
 
+def overwrites(e, t):
+    A[e.k].b = e.x
+    A[e.j].c += 1
+    t.emit(o=A[8 - 1].c)
+
+
+def follows_the_least(e, t):
+    best = e.k
+    for k in e.ks:
+        if A[k].b < A[best].b:  # line 4
+            best = k
+    A[best].b += 1
+
+
+def may_be_rejected(e, t):
+    if A[e.k].b < e.x:  # line 2
+        t.reject()
+    A[e.k].b -= 1
+    A[e.j].b += 1
+
+
+EXPLAINED = [
+    (overwrites, "row A[e.k] of A: written\n", 1), (overwrites, "row A[e.j] of A: read and written\n", 1),
+    (overwrites, "row A[8 - 1] of A: read\n", 1),
+    (follows_the_least, "the key of A[best] depends on what the transaction reads (A[k].b, line {line}):", 4),
+    (may_be_rejected, "it runs whole, since it may be rejected by what it reads (line {line})\n", 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "said", "line"), EXPLAINED)
+def test_example_explained_in_the_words_of_the_function(function, said, line, capsys):
+    """No name that only the engine knows; which rows are only written, and which only read."""
+    hr.stream(EVENTS, event_time="ts").transact(function, emits={"o": "int64"}).explain()
+    text = capsys.readouterr().out
+    assert said.format(line=function.__code__.co_firstlineno + line - 1) in text
+    assert not {"\u200b", "\u200c", "@"} & {*text}
+
+
 def test_example_an_operation_is_of_one_of_so_many_places(capsys, monkeypatch):
     """A function that finds rows at more places than that runs whole."""
     for most, said in ((2, "an operation chain for each row"), (1, "they find rows at 2 places, more than 1")):

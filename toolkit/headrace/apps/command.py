@@ -7,6 +7,7 @@ import math
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,15 @@ from headrace.apps.app import App, read_whole
 from headrace.checkpoints.folder import Folder
 from headrace.control.mapping import MOST_INSTANCES
 from headrace.egress.sinks import ParquetSink, no_file_at, part_of
-from headrace.errors import CheckpointError, HeadraceError, InputError, OutputError, ParameterError
+from headrace.errors import (
+    CheckpointError,
+    HeadraceError,
+    InputError,
+    NotSupportedError,
+    OutputError,
+    ParameterError,
+    UnsafeResultsWarning,
+)
 from headrace.ordering.options import DEFAULT_BATCH as DEFAULT_CLAIM
 from headrace.ordering.options import DEFAULT_SCHEDULE, OrderedOptions
 from headrace.ordering.words import MOST_BATCH as MOST_CLAIM
@@ -157,7 +166,9 @@ def run(request: Asked) -> dict[str, Any]:
         state_files(request.state, app.tables) as write_state,
         _with_the_fix_of_a_file(),
         _with_flags(),
+        warnings.catch_warnings(),
     ):
+        warnings.simplefilter("ignore", UnsafeResultsWarning)  # `_check_engine` has said it
         spark = _session(request.spark) if request.spark else None
         # A pipeline's batch is what a worker claims, which is not what the source gives at a time.
         rows = None if app.engine == "ordering" else request.batch
@@ -331,7 +342,7 @@ def _with_the_fix_of_a_file() -> Iterator[None]:
 
 @contextmanager
 def _with_flags() -> Iterator[None]:
-    """Name flags where an error about checkpoints names parameters."""
+    """Name flags where an error about checkpoints, or about what an engine cannot do, names parameters."""
     try:
         yield
     except (CheckpointError, OutputError) as error:
@@ -346,6 +357,12 @@ def _with_flags() -> Iterator[None]:
         if text == str(error):
             raise
         raise type(error)(text) from error
+    except NotSupportedError as error:
+        options = "|".join(name for names in ENGINE_OPTIONS.values() for name in names)
+        text = re.sub(rf"\b({options})='([^']*)'", r"--\1 \2", str(error))
+        if text == str(error):
+            raise
+        raise NotSupportedError(text) from error
 
 
 def _session(master: str) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+
 from headrace.transactions import layout
 from headrace.transactions.binding import Bound
-from headrace.transactions.branches import OTHER
 from headrace.transactions.fitting import objection
-from headrace.transactions.splitting import SAME, Site, Split
+from headrace.transactions.lowering.lowered import Lowered
+from headrace.transactions.splitting import Site, Split, shown
 
 
 def explain(bound: Bound) -> str:
@@ -23,9 +25,10 @@ def explain(bound: Bound) -> str:
     adding = [] if taken is None else [taken.sites[number][1] for number in taken.adding]
     for lowered, split in zip(bound.lowered, bound.splits, strict=True):
         lines.append(f"{lowered.captured.name}")
-        for row in lowered.rows.values():
-            verb = "read and written" if row.is_written else "read"
-            lines.append(f"  row {row.name} of {row.table.name}: {verb}")
+        read = _read(lowered)
+        for name, row in lowered.rows.items():
+            done = ["read"] * (name in read or not row.is_written) + ["written"] * row.is_written
+            lines.append(f"  row {row.name} of {row.table.name}: {' and '.join(done)}")
         if not lowered.rows:
             lines.append("  no row")
         lines.append(f"  rejected: {'what it wrote before is put back' if lowered.must_undo else 'nothing is written before'}")
@@ -38,7 +41,18 @@ def explain(bound: Bound) -> str:
     against = objection(bound, "speculative")
     said = "on versions of rows, before it is known that what it reads is final; again where it was not"
     lines.append(f'scheme="speculative": {said}' if against is None else str(against))
-    return "\n".join(lines).replace(SAME, "").replace(OTHER, "")
+    return shown("\n".join(lines))
+
+
+def _read(lowered: Lowered) -> set[str]:
+    """Names of the rows of which something is read."""
+    read = set()
+    for node in ast.walk(lowered.captured.node):
+        place = node.target if isinstance(node, ast.AugAssign) else node
+        is_read = isinstance(node, ast.AugAssign) or isinstance(getattr(node, "ctx", None), ast.Load)
+        if is_read and isinstance(place, ast.Attribute) and isinstance(place.value, ast.Name):
+            read.add(place.value.id)
+    return read
 
 
 def _operations(split: Split, overwriting: list[Site], adding: list[Site]) -> list[str]:

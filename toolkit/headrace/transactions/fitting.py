@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.errors import FunctionError, HeadraceError, NotSupportedError
 from headrace.transactions.binding import Bound
 from headrace.transactions.control import SCHEMES
+from headrace.transactions.splitting import shown
 
 KEYLESS = ("serial", "speculative")
 """Schemes that do not ask which rows a transaction will touch."""
@@ -41,7 +42,8 @@ def no_operations(bound: Bound) -> HeadraceError:
     """Say why the functions have no operation chains that could be skip lists."""
     why = next((split.reason for split in bound.splits if split.reason), "some of their keys depend on what is read")
     return NotSupportedError(
-        f"chains='skiplist' keeps single operations in skip lists, and these transactions run whole, since {why}: leave it out"
+        f"chains='skiplist' keeps single operations in skip lists, and these transactions run whole, since"
+        f" {shown(why)}: leave it out"
     )
 
 

@@ -21,7 +21,7 @@ from headrace.runtime.options import (
 )
 from headrace.transactions.adaptive import TRIED, AdaptiveScheme
 from headrace.transactions.control import CHAIN_KINDS, MOST_PUNCTUATION, SCHEMES, SHARINGS, Configuration
-from headrace.transactions.reconfiguration import in_turn
+from headrace.transactions.reconfiguration import in_turn, warn_unsafe
 from headrace.transactions.snapshots import parse_every
 from headrace.windows import parse_seconds
 
@@ -58,7 +58,7 @@ class TransactionOptions:
     mapping : Mapping, optional
         Which executor owns which buckets of records.
     unsafe : bool
-        Allow ``scheme="none"``, whose results are wrong.
+        Allow ``scheme="none"``, whose results are wrong; an `UnsafeResultsWarning` says so.
     reconfigure : sequence of (row, threads or dict)
         Changes before rows: ``(1000, 4)``, ``(2000, {"scheme": "lock"})``.
     max_operations : int
@@ -121,6 +121,8 @@ class TransactionOptions:
             self.checked({name: getattr(self._first, name) for name in _PLANNED} | {"threads": count, "mapping": mapping})
         for _, wish in self._planned:
             self.checked({**dict.fromkeys(_PLANNED, 1), "scheme": scheme, "sharing": sharing, "mapping": None, **wish})
+        if run is not None and "none" in (scheme, *(wish.get("scheme") for _, wish in self._planned)):
+            warn_unsafe()
 
     def checked(self, wish: Dict[str, Any]) -> Configuration:
         """Return a full configuration; `ParameterError` naming what cannot be had."""

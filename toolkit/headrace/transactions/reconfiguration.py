@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,13 +18,14 @@ import numpy as np
 
 from headrace.arguments import is_whole_number
 from headrace.control.mapping import Mapping as Buckets
-from headrace.errors import ReconfigurationError
+from headrace.errors import ReconfigurationError, UnsafeResultsWarning
 from headrace.gates.membership_kernel import wake_readers
 from headrace.kernel import compile_now
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
 from headrace.references import BUCKETS
 from headrace.runtime.configuration_rows import ConfigurationRows
+from headrace.runtime.late import depth_of_caller
 from headrace.runtime.sections import Capabilities, Control
 from headrace.transactions import words
 from headrace.transactions.control import (
@@ -38,6 +40,16 @@ from headrace.workers.worker_kernel import STOP
 
 _RETRY_S = 100e-6
 _WATCH_NS = 50_000_000
+
+
+def warn_unsafe() -> None:
+    """Say where it was asked for that from now on nothing can be relied on."""
+    warnings.warn(
+        "scheme='none' takes no locks and keeps no order: THE RESULTS ARE WRONG, and so are the tables;"
+        " headrace.errors.UnsafeResultsWarning is the category to filter if that is what you want to see",
+        UnsafeResultsWarning,
+        stacklevel=depth_of_caller(),
+    )
 
 
 class Reconfiguration(ConfigurationRows):
@@ -89,6 +101,8 @@ class Reconfiguration(ConfigurationRows):
         for name in ("scheme", "sharing", "punctuation"):
             if wish.get(name) is not None:
                 self.capabilities[name].check(name, wish[name])
+        if wish.get("scheme") == "none":
+            warn_unsafe()
         return resolve(wish, newest, self.max_threads)
 
     def describe(self, configuration: Configuration) -> dict[str, Any]:

@@ -19,12 +19,14 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from headrace.codegen.assigned import stored_inside
 from headrace.codegen.capture import CapturedFunction
 from headrace.errors import FunctionError
+from headrace.transactions.branches import OTHER
 from headrace.transactions.determined import Reads, name_keys
 from headrace.transactions.lowering.lowered import DONE, EMITTED, REJECTED, Lowered, Row
 from headrace.transactions.lowering.trees import loaded, returning, written_place
@@ -38,6 +40,15 @@ TURN = "<turn>"
 SAME = "\u200b"
 """Makes another name of one, which reads the same."""
 _MOST_PATHS = 64
+
+
+def shown(text: str) -> str:
+    """A text about rows as the user would write it: without the names that sites and saved columns have of their own."""
+    return _SAVED.sub("", text).replace(SAME, "").replace(OTHER, "")
+
+
+_SAVED = re.compile(r"(?<=\w)@\d+")
+"""The number of a saved column, behind its name."""
 
 
 @dataclass
@@ -227,8 +238,8 @@ class _Splitting:
 
     def _unit(self, name: str, site: Site) -> list[ast.stmt]:
         """What the operation does."""
-        if self._rejects_by_reading(name):
-            raise _CannotSplit(f"it may be rejected by what it reads of {name}")
+        if (node := self._rejects_by_reading(name)) is not None:
+            raise _CannotSplit(f"it may be rejected by what it reads ({_line(node)})")
         _, begin = self._path_to(self._body, name)
         body: list[ast.stmt] = []
         for block, at in begin:
@@ -271,8 +282,8 @@ class _Splitting:
                     return True, [(statements, at), *path]
         return False, []
 
-    def _rejects_by_reading(self, name: str) -> bool:
-        """Whether a condition on what was read decides, on some way by this site, whether the function goes on."""
+    def _rejects_by_reading(self, name: str) -> ast.If | None:
+        """The condition on what was read that decides, on some way by this site, whether the function goes on."""
         ways = [{each for each, _ in path} for path in self._paths(self._body)]
         for node in [each for statement in self._body for each in ast.walk(statement)]:
             is_check = isinstance(node, ast.If) and ast.unparse(node.test).startswith(EMITTED)
@@ -281,8 +292,8 @@ class _Splitting:
             if any(isinstance(each, ast.Return) for each in ast.walk(node)):
                 asked = self._mentioned(node.test)
                 if any(name in way and (not asked or way & asked) for way in ways):
-                    return True
-        return False
+                    return node
+        return None
 
     def _work(self, statements: list[ast.stmt], name: str, site: Site, is_looped: bool) -> list[ast.stmt]:
         """Of the statements behind where a row is found, those that write it, and what saves what others read."""
