@@ -153,6 +153,23 @@ def test_example_empty_batch():
     assert lit(3).value_type(pa.schema([])) == pa.int64()
 
 
+@pytest.mark.parametrize("name", ["n", "small", "f"])
+def test_oracle_round_and_abs_are_pythons(name):
+    batch = pa.record_batch(
+        {
+            "n": pa.array([7, -7, None, 2**63 - 1], pa.int64()),
+            "small": pa.array([-(2**31), 3, None, 0], pa.int32()),
+            "f": pa.array([0.5, -1.5, None, 2.5000000000000004], pa.float64()),
+        }
+    )
+    there = batch.column(name).to_pylist()
+    for function in (round, abs):
+        result = function(col(name)).evaluate(batch)
+        assert result.to_pylist() == [None if value is None else function(value) for value in there]
+    assert round(col(name)).evaluate(batch).type == pa.int64()
+    assert repr(round(col(name))) == f"col({name!r}).round()" and repr(abs(col(name))) == f"col({name!r}).abs()"
+
+
 # --------------------------------------------------------------------- errors
 
 
@@ -191,6 +208,15 @@ def test_example_truth_value_names_the_operators():
     [
         (lambda: (col("n") + 1) ** 2, r"^\(col\('n'\) \+ 1\) \*\* 2: expressions have no powers; multiply, or"),
         (lambda: 2 ** col("n"), r"^2 \*\* col\('n'\): expressions have no powers; compute it by a function"),
+        (lambda: (col("n") + 1) ^ 2, r"^\(col\('n'\) \+ 1\) \^ 2: expressions have no \^; of two .* a != b; a power"),
+        (lambda: True ^ col("flag"), r"^True \^ col\('flag'\): expressions have no \^; of two conditions write a != b"),
+        (lambda: col("n") << 2, r"^col\('n'\) << 2: expressions have no <<; multiply by"),
+        (lambda: col("n") >> 2, r"^col\('n'\) >> 2: expressions have no >>; divide by"),
+        (lambda: divmod(col("n"), 2), r"^divmod\(col\('n'\), 2\): expressions have no divmod; use // and %"),
+        (lambda: math.sqrt(col("f")), r"^float\(col\('f'\)\): .* no float\(\); write .* by a function, with map"),
+        (lambda: int(col("f")), r"^int\(col\('f'\)\): expressions have no int\(\); write \.cast\(\"int64\"\)"),
+        (lambda: round(col("f"), 2), r"^round\(col\('f'\), 2\): .* whole numbers, .* round\(t.price, 2\), price2="),
+        (lambda: len(col("s")), r"^len\(col\('s'\)\): expressions have no len\(\); write \.length\(\)"),
         (lambda: lit(None), r"^None: is no constant, .* use .is_null\(\)"),
         (lambda: col("n") == None, r"^None: is no constant, .* use .is_null\(\)"),  # noqa: E711
     ],
@@ -201,10 +227,26 @@ def test_example_what_is_no_expression_says_what_to_write(build, text):
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("isnull", r"^a Column has no 'isnull'; write \.is_null\(\)"),
+        ("lenght", r"did you mean \.length\?"),
+        ("sum", r"write key_by\(\.\.\.\)\.window"),
+    ],
+)
+def test_example_a_method_of_other_libraries_says_what_to_write(name, text):
+    with pytest.raises(AttributeError, match=text):
+        getattr(col("n"), name)
+
+
+@pytest.mark.parametrize(
     ("expression", "error", "text"),
     [
         (col("m") > 0, SchemaError, "'m' does not exist: the columns are n, small"),
         (col("s") + 1, UnsupportedTypeError, "string"),
+        (round(col("s")), UnsupportedTypeError, "string"),
+        (round(col("f")), InputError, r"^col\('f'\).round\(\): NaN, or beyond int64, has no whole number; filter"),
+        (round(col("n") * 1e18), InputError, "beyond int64"),
         (col("s") > 1, UnsupportedTypeError, "compares string with int64"),
         (col("s") // 2, UnsupportedTypeError, "string"),
         (col("s") / 2, UnsupportedTypeError, "string"),

@@ -67,6 +67,11 @@ def test_options_of_a_run(call):
         (lambda: KEYED.window("1d", time_zone="UTC"), r"^window\(time_zone='UTC'\): .* write zone=$"),
         (lambda: INPUTS.window(session=9), r"^window\(session=9\): .*fixed size; find sessions with .*single.*ordered\(\)"),
         (lambda: STREAM.join(STREAM, within=1, how="left"), r"^join\(how='left'\): .* write where=$"),
+        (lambda: STREAM.map(y=hr.col("x") * 2), r"^map\(y=col\('x'\) \* 2\): give a function .* select\(\.\.\., y="),
+        (lambda: STREAM.flat_map(y="int64"), r"^flat_map\(y='int64'\): give a function of a tuple, f\(t, emit\)$"),
+        (lambda: STREAM.filter(), r"^filter\(\): give an expression, as in hr.col\(.a.\) > 1, or a function"),
+        (lambda: STREAM.filter(kind="a"), r"^filter\(kind='a'\): there is no such argument; the arguments are condition=$"),
+        (lambda: STREAM.map(abs, 3, y="int64"), r"^map\(\): too many positional arguments"),
         (lambda: hr.operator(emit={"n": "int64"}), r"^operator\(emit=.*\): there is no such argument; write emits=$"),
     ],
 )

@@ -137,7 +137,8 @@ def explains_arguments(**meant: str) -> Callable[[Callable[P, R]], Callable[P, R
     Parameters
     ----------
     **meant : str
-        Names that other libraries have for an argument -> its name here, or a sentence that says what to do instead.
+        Names that other libraries have for an argument -> its name here, or a sentence that says what to do instead; of an
+        argument that the function has, what to do where it is missing.
 
     Examples
     --------
@@ -169,9 +170,13 @@ def _explained(
     called: str, signature: inspect.Signature, given: Mapping[str, Any], meant: Mapping[str, str], error: TypeError
 ) -> ArgumentError:
     names = [name for name, one in signature.parameters.items() if one.kind != one.VAR_POSITIONAL and name != "self"]
+    takes_any_name = any(one.kind == one.VAR_KEYWORD for one in signature.parameters.values())
     for name, value in given.items():
-        if name not in signature.parameters:
+        if name not in signature.parameters and not takes_any_name:
             return no_argument(f"{called}({name}={value!r})", name, names, meant)
+    missing = next((name for name in names if name in meant and str(error).endswith(f"'{name}'")), None)
+    if missing is not None:
+        return ArgumentError(f"{called}({', '.join(f'{name}={value!r}' for name, value in given.items())}): {meant[missing]}")
     return ArgumentError(f"{called}(): {error}; the arguments are {', '.join(f'{name}=' for name in names)}")
 
 

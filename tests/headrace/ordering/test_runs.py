@@ -442,7 +442,8 @@ STREAM = hr.stream(pa.table({"ts": [1], "x": [1.5], "v": [1], "key": [1]}), even
     [
         (lambda: STREAM.filter(hr.col("v") > 1), ParameterError, "use expressions before ordered"),
         (lambda: STREAM.flat_map(twice), ParameterError, "name what it emits"),
-        (lambda: STREAM.map(3, emits=PAIR), ParameterError, "give a function"),
+        (lambda: STREAM.map(3, emits=PAIR), ParameterError, r"give a function \(t, emit\) that calls emit\(column="),
+        (lambda: STREAM.filter("v > 1"), ParameterError, r"give a function of a tuple, as in filter\(lambda t"),
         (lambda: STREAM.flat_map(twice, emits={"l": hr.list_of("int64")}), NotSupportedError, "single values"),
         (lambda: STREAM.flat_map(twice, emits={"ts": "int64"}), ParameterError, "ts"),
         (lambda: STREAM.partitioned(gap, by="nope", state={}, emits=PAIR), SchemaError, "nope"),

@@ -29,13 +29,14 @@ from headrace.expressions.operands import (
     comparable,
     condition,
     divide_down,
+    half_to_even,
     is_text,
     mixed,
     value_set,
     widened,
 )
 from headrace.expressions.rows import empty_batch, filter_rows
-from headrace.names import instead
+from headrace.names import instead, missing_attribute
 
 _CAST_TYPES = {
     "int64": pa.int64(),
@@ -48,15 +49,30 @@ _CAST_TYPES = {
 }
 
 
+_OTHER_NAMES = {
+    **dict.fromkeys(("isnull", "isna", "isNull"), ".is_null()"),
+    **dict.fromkeys(("notnull", "notna", "isNotNull", "is_valid"), ".is_not_null()"),
+    "isin": ".is_in([...])", "astype": ".cast(kind)", "len": ".length()", "str": ".length(), or a function, with map",
+    **dict.fromkeys(("alias", "name", "rename"), "select(..., name=expression)"),
+    "between": "(a <= x) & (x <= b)", "dt": "a function, with map",
+    **dict.fromkeys(("fillna", "fill_null", "apply", "map"), "a function, with map"),
+    **dict.fromkeys(("sum", "mean", "min", "max", "count"), "key_by(...).window(...).aggregate(name=hr.sum(column))"),
+}  # fmt: skip
+"""What other libraries call a method of a column -> what to write here."""
+_BY_A_FUNCTION = "is computed by a function, with map"
+_A_POWER = f"a power {_BY_A_FUNCTION}"
+
+
 class Expression:
     """A value computed for each row from its columns.
 
     Built by `col`, `lit` and operators: ``+ - * / // %``, comparisons,
-    ``& | ~``, `is_null`, `is_not_null`, `is_in`, `abs`, `cast`, `length`.
+    ``& | ~``, `is_null`, `is_not_null`, `is_in`, `abs`, `round`, `cast`, `length`.
     Integers are computed as int64 with overflow an error, as float64 beside a
     float; ``/`` gives float64;
     ``//`` and ``%`` round down as in Python, and a zero divisor is an error for
-    integers, inf or NaN for floats. NaN equals nothing.
+    integers, inf or NaN for floats. NaN equals nothing. ``round(x)`` gives the nearest
+    whole number as int64, of two the even one, as in Python.
 
     Examples
     --------
@@ -176,8 +192,49 @@ class Expression:
     def __rpow__(self, base: object) -> Expression:
         raise ParameterError(f"{base!r} ** {_bracketed(self)}: expressions have no powers; compute it by a function, with map")
 
+    def __xor__(self, other: object) -> Expression:
+        raise self._lacks(f"{_bracketed(self)} ^ {other!r}", "^", f"of two conditions write a != b; {_A_POWER}")
+
+    def __rxor__(self, other: object) -> Expression:
+        raise self._lacks(f"{other!r} ^ {_bracketed(self)}", "^", f"of two conditions write a != b; {_A_POWER}")
+
+    def __lshift__(self, other: object) -> Expression:
+        raise self._lacks(f"{_bracketed(self)} << {other!r}", "<<", "multiply by a power of 2")
+
+    def __rshift__(self, other: object) -> Expression:
+        raise self._lacks(f"{_bracketed(self)} >> {other!r}", ">>", "divide by a power of 2, with //")
+
+    def __divmod__(self, other: object) -> Expression:
+        raise self._lacks(f"divmod({self!r}, {other!r})", "divmod", "use // and %, one after the other")
+
+    def __float__(self) -> float:
+        raise self._lacks(f"float({self!r})", "float()", f'write .cast("float64"); what math has, {_BY_A_FUNCTION}')
+
+    def __int__(self) -> int:
+        raise self._lacks(f"int({self!r})", "int()", 'write .cast("int64") of a whole number, or round()')
+
+    def __len__(self) -> int:
+        raise self._lacks(f"len({self!r})", "len()", "write .length() of a string")
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing_attribute(self, name, _OTHER_NAMES)
+
+    def _lacks(self, written: str, what: str, fix: str) -> ParameterError:
+        return ParameterError(f"{written}: expressions have no {what}; {fix}")
+
     def __neg__(self) -> Expression:
         return Unary("-", self)
+
+    def __abs__(self) -> Expression:
+        return self.abs()
+
+    def __round__(self, digits: object = None) -> Expression:
+        if digits is not None:
+            raise ParameterError(
+                f"round({self!r}, {digits!r}): expressions round to whole numbers, round({self!r}); digits are rounded by a"
+                f' function, as in map(lambda t: round(t.price, 2), price2="float64")'
+            )
+        return self.round()
 
     def __lt__(self, other: object) -> Expression:
         return Binary("<", self, lit(other))
@@ -245,6 +302,10 @@ class Expression:
         """Absolute value."""
         return Unary("abs", self)
 
+    def round(self) -> Expression:
+        """Nearest whole number, int64; of two the even one, as in Python."""
+        return Unary("round", self)
+
     def length(self) -> Expression:
         """Length of a string in code points, int64."""
         return Unary("length", self)
@@ -311,6 +372,8 @@ class Unary(Expression):
                 raise UnsupportedTypeError(f"{self!r}: only strings have a length, not {value.type}")
             return pc.utf8_length(value).cast(pa.int64())
         value = widened(self, value)
+        if self.operator == "round":
+            return half_to_even(self, value)
         return call(self, pc.negate_checked if self.operator == "-" else pc.abs_checked, value)
 
     def _operands(self):

@@ -138,6 +138,19 @@ def comparable(expression: object, left: Value, right: Value) -> tuple[Value, Va
     return left, right
 
 
+def half_to_even(expression: object, value: Value) -> Value:
+    """Round to whole numbers, of two the even one; what is no number, or beyond 64 bits, is an error as in Python."""
+    if pa.types.is_integer(value.type) or pa.types.is_null(value.type):
+        return value
+    if not pa.types.is_floating(value.type):
+        raise UnsupportedTypeError(f"{expression!r}: not defined for {value.type}; use .cast(...)")
+    rounded = pc.round(value.cast(pa.float64()), round_mode="half_to_even")
+    try:
+        return rounded.cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{expression!r}: NaN, or beyond int64, has no whole number; filter such rows out first") from error
+
+
 def divide_down(expression: object, operator: str, left: Value, right: Value) -> Value:
     """Divide with rounding towards minus infinity; Arrow's own rounds towards zero."""
     for side in (left.type, right.type):

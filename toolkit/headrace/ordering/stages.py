@@ -94,6 +94,16 @@ class Stage:
         return f"{self.name} ({self.kind}{by}{given})"
 
 
+_FUNCTIONS = {
+    "filter": "of a tuple, as in filter(lambda t: t.speed > 1)",
+    "map": "(t, emit) that calls emit(column=...) once",
+    "flat_map": "(t, emit) that calls emit(column=...) for each result",
+    "partitioned": "(state, t, emit)",
+    "stateful": "(state, t, emit)",
+}
+"""What a stage of each kind is, where something else is given."""
+
+
 def make_stage(kind: str, function: Any, taken: Sequence[str], **given: Any) -> Stage:
     """Read the arguments of an operator of a pipeline.
 
@@ -114,7 +124,7 @@ def make_stage(kind: str, function: Any, taken: Sequence[str], **given: Any) -> 
     if isinstance(function, Expression):
         raise ParameterError(f"{kind}({function!r}): a stage is a function of a tuple; use expressions before ordered()")
     if not callable(function):
-        raise ParameterError(f"{kind}({function!r}): give a function")
+        raise ParameterError(f"{kind}({function!r}): give a function {_FUNCTIONS[kind]}")
     emits: Mapping[str, Kind] = {}
     if kind != "filter":
         emits = read_emits(given.get("emits"))

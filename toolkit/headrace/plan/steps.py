@@ -164,9 +164,10 @@ class KeysStep(Step):
         return step
 
 
-_WANTED = {
+WANTED = {
     "filter": 'an expression, as in hr.col("a") > 1, or a function of a tuple',
     "map": 'a function of a tuple; columns computed by expressions are for select(), as in select(..., y=hr.col("a") + 1)',
+    "flat_map": "a function of a tuple, f(t, emit)",
 }
 """What steps take, where something else is given."""
 
@@ -195,7 +196,7 @@ def function_step(
     from headrace.codegen.stateless import Filter, FlatMap, Map  # brings the compiler along
 
     if not callable(function):
-        raise ParameterError(f"{kind}({function!r}): give {_WANTED.get(kind, 'a function of a tuple')}")
+        raise ParameterError(f"{kind}({function!r}): give {WANTED[kind]}")
     columns = named_by_python(kind, columns)
     operations = {
         "filter": lambda: Filter(function),

@@ -13,7 +13,7 @@ from headrace.names import explains_arguments, missing_attribute
 from headrace.ordering.stages import Stage
 from headrace.plan.checks import check_columns, check_output_names
 from headrace.plan.nodes import Node, Spec, StepNode, UnionNode, check_result, check_spec, operator_node
-from headrace.plan.steps import FilterStep, SelectStep, Step, function_step
+from headrace.plan.steps import WANTED, FilterStep, SelectStep, Step, function_step
 from headrace.stream.hints import OTHER_NAMES, WINDOW_WORDS, WINDOWED, WINDOWS
 from headrace.stream.joins import read_join
 from headrace.stream.keys import read_keys, with_key_columns
@@ -37,6 +37,7 @@ class Stream(Runnable):
 
     # -- stateless
 
+    @explains_arguments(condition=f"give {WANTED['filter']}")
     def filter(self, condition: Expression | Callable) -> Stream:
         """Keep the tuples for which a condition holds.
 
@@ -100,6 +101,7 @@ class Stream(Runnable):
             )
         return with_step(self, SelectStep(tuple(pairs)))
 
+    @explains_arguments(function=f"give {WANTED['map']}")
     def map(self, function: Callable, **columns: str) -> Stream:
         """Compute new columns of each tuple with a compiled Python function.
 
@@ -126,6 +128,7 @@ class Stream(Runnable):
         """
         return with_step(self, function_step("map", function, self.schema, self._node.event_time, columns))
 
+    @explains_arguments(function=f"give {WANTED['flat_map']}")
     def flat_map(self, function: Callable, **columns: str) -> Stream:
         """Compute any number of tuples from each tuple, none included, with a compiled Python function.
 
