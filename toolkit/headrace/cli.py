@@ -103,6 +103,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
+    _open_what_is_closed()
     try:
         with _answering_interrupts():
             asked = _parsed(sys.argv[1:] if arguments is None else arguments)
@@ -132,6 +133,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             FAILED,
             error,
         )
+
+
+def _open_what_is_closed() -> None:
+    """Give what is printed somewhere to go where the shell has closed it, as by ``2>&-``: Python has None there, and the
+    next file to be opened would get its number, and with it what libraries print."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # for as long as the process lives
 
 
 _OUT_OF_MEMORY = (
@@ -169,8 +178,8 @@ def _answering_interrupts() -> Iterator[None]:
 
     def watch() -> None:
         while signum := os.read(reading, 1):
-            if signum[0] in (signal.SIGINT, signal.SIGTERM) and not over.wait(GRACE_S):
-                _end_now(INTERRUPTED if signum[0] == signal.SIGINT else 128 + signal.SIGTERM)
+            if signum[0] in (signal.SIGINT, *handled) and not over.wait(GRACE_S):
+                _end_now(INTERRUPTED if signum[0] == signal.SIGINT else 128 + signum[0])
 
     def terminate(signum, frame):
         raise SystemExit(128 + signum)
@@ -179,7 +188,9 @@ def _answering_interrupts() -> Iterator[None]:
     logging.getLogger().addHandler(logging.NullHandler())
     before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
-    terminated = signal.signal(signal.SIGTERM, terminate)
+    # A terminal that is closed hangs up; under nohup that is ignored, and stays so.
+    ending = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) != signal.SIG_IGN]
+    handled = {one: signal.signal(one, terminate) for one in ending}
     watcher = threading.Thread(target=watch, name="headrace-interrupts", daemon=True)
     watcher.start()
     hook, sys.unraisablehook = sys.unraisablehook, _interrupt_again
@@ -190,7 +201,8 @@ def _answering_interrupts() -> Iterator[None]:
         sys.unraisablehook = hook
         signal.set_wakeup_fd(before)
         signal.signal(signal.SIGINT, interrupted)
-        signal.signal(signal.SIGTERM, terminated)
+        for one, handler in handled.items():
+            signal.signal(one, handler)
         os.close(writing)
         watcher.join(1)
         os.close(reading)

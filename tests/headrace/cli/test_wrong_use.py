@@ -189,6 +189,24 @@ def test_example_what_is_no_file_is_not_replaced(capfd, monkeypatch, flag, kind)
     assert not replaced and Path("in.parquet").is_fifo() and Path("right.parquet").is_symlink()
 
 
+def test_example_inputs_that_are_no_file(capfd):
+    """A pipe has no end to begin with, where Parquet says what it has; one with a name would be waited for."""
+    reading, writing = os.pipe()
+    os.write(writing, Path("words.parquet").read_bytes()[:4096])
+    os.close(writing)
+    for path, what in ((f"/dev/fd/{reading}", "a pipe"), ("/dev/zero", "a device")):
+        text = wrong(capfd, "run", "forward", "--in", path, "--out", "o.parquet")
+        assert text == f"headrace: input {path!r} is {what}; give the path of a file\n"
+    os.close(reading)
+
+
+def test_example_standard_error_may_be_closed(monkeypatch):
+    """As by ``2>&-``."""
+    monkeypatch.setattr("sys.stderr", None)
+    assert cli.main(["run", "forward", "--in", "words.parquet", "--out", "o.parquet"]) == 0
+    assert os.path.exists("o.parquet")
+
+
 def test_example_links_are_followed(folder):
     (folder / "elsewhere").mkdir()
     os.symlink("elsewhere/real.parquet", "o.parquet")

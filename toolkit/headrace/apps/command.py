@@ -19,7 +19,7 @@ from headrace.apps import APPS
 from headrace.apps.app import App, read_whole
 from headrace.checkpoints.folder import Folder
 from headrace.control.mapping import MOST_INSTANCES
-from headrace.egress.sinks import ParquetSink, no_file_at, part_of
+from headrace.egress.sinks import ParquetSink, part_of
 from headrace.errors import (
     CheckpointError,
     HeadraceError,
@@ -29,6 +29,7 @@ from headrace.errors import (
     ParameterError,
     UnsafeResultsWarning,
 )
+from headrace.ingress.readers import no_file_at
 from headrace.ordering.options import DEFAULT_BATCH as DEFAULT_CLAIM
 from headrace.ordering.options import DEFAULT_SCHEDULE, OrderedOptions
 from headrace.ordering.words import MOST_BATCH as MOST_CLAIM

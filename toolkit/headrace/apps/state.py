@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.egress.sinks import ParquetSink, no_file_at
+from headrace.egress.sinks import ParquetSink
 from headrace.errors import OutputError
+from headrace.ingress.readers import no_file_at
 
 
 def check_folder(folder: str, tables: Sequence[str], others: Sequence[str]) -> None:

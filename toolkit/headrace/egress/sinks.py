@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-import stat
 import tempfile
 import threading
 import uuid
@@ -18,7 +17,7 @@ import pyarrow.parquet as pq
 
 from headrace.errors import OutputError
 from headrace.expressions.rows import concat_batches
-from headrace.ingress.readers import first_line
+from headrace.ingress.readers import first_line, no_file_at
 
 DEFAULT_SPILL_BYTES = 1 << 30
 ROW_GROUP = 1 << 17
@@ -119,16 +118,6 @@ def reason_of(error: OSError) -> str:
     'No space left on device'
     """
     return os.strerror(error.errno) if error.errno else first_line(error)
-
-
-def no_file_at(path: str | os.PathLike[str]) -> str:
-    """Say what stands at a path, or where a link there leads, if a file must not take its place; else ""."""
-    try:
-        mode = os.stat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return ""
-    kinds = {stat.S_IFREG: "", stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
-    return kinds.get(stat.S_IFMT(mode), "a device")
 
 
 def part_of(path: str | os.PathLike[str]) -> tuple[Path, Path]:

@@ -20,6 +20,7 @@ import errno
 import itertools
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -167,6 +168,16 @@ def first_line(error: BaseException) -> str:
     """Return an error's text as one line, without the dots at its end."""
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(". ") if lines else type(error).__name__
+
+
+def no_file_at(path: str | os.PathLike[str]) -> str:
+    """Say what stands at a path, or where a link there leads, if it is there and no file; else ""."""
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    kinds = {stat.S_IFREG: "", stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
 
 
 @contextmanager
@@ -400,6 +411,8 @@ def _open_path(path: Path, columns, batch_rows: int, name: str) -> Reader:
         import pyarrow.dataset as ds  # brings pandas along: not at import time
 
         return _open_dataset(ds.dataset(path, format="parquet"), columns, batch_rows, name)
+    if what := no_file_at(path):  # a pipe can be read once, from its beginning, and Parquet begins with its end
+        raise InputError(f"{display_name(name)} is {what}; give the path of a file")
     with path.open("rb") as file:
         head = file.read(8)
     if head.startswith(_MAGIC_ARROW):
