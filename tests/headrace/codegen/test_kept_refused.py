@@ -168,7 +168,7 @@ def list_from_helper(state, t, emit):
 REFUSED = [
     (joins_texts, "t.w is a string, which can be compared, kept and emitted here; for other text work, do it before"),
     (formats, "strings cannot be put together here"),
-    (upper, r"t.w.upper\(\): text work; do it before the window: in Spark, or in an expression"),
+    (upper, r"t.w.upper\(\): text work; do it before: in Spark, or in an expression"),
     (looks_inside, "looks into a string"),
     (first_letter, "a part of a string"),
     (letters, "a loop over a string"),

@@ -11,6 +11,7 @@ import pytest
 
 import headrace as hr
 from headrace.errors import FunctionError
+from headrace.kernel import JIT
 from headrace.reference import ordering as reference
 
 EMITS = {"n": "int64", "x": "float64", "w": "string", "p": "bool"}
@@ -43,10 +44,10 @@ def all_of_them(state, t, emit):
     short = any(counted(state, x) for x in state.xs)  # as many calls as Python makes
     whole = any([counted(state, x) for x in state.xs])  # noqa: C419  (all of them)
     word = next((w for w in state.ws if w > t.s), t.s)
-    if state.ws and max((w for w in state.ws), default="") > min((w for w in state.ws if w), default=word):
+    if state.ws and max(w for w in state.ws) > min((w for w in state.ws if w), default=word):
         total += 3
     most = max((f for f in state.fs if f < t.f), default=0.5)
-    least = min((one.n for one in state.r.values()), default=7)
+    least = min((one.n for one in state.r.values()), default=7) + max(state.xs, default=LIMIT)
     known = any(one.w == t.s for one in state.r.values()) or any(state.seen)
     truth = all(state.fs)
     emit(n=total * 1000 + first * 10 + state.calls + least, x=most, w=word,
@@ -103,6 +104,23 @@ def test_example_of_a_list_column_of_a_transaction():
     ]  # fmt: skip
     with pytest.raises(FunctionError, match="sum|comprehension|loop"):
         transacted(of_a_table).to_arrow()
+
+
+def negative_sums(state, t, emit):
+    emit(x=-sum(state.fs), n=0, w="", p=True)
+    emit(x=-(sum(f for f in state.fs) % 4), n=0, w="", p=True)
+    emit(x=-sum(state.xs), n=0, w="", p=True)
+
+
+@pytest.mark.logic
+def test_example_the_negative_of_a_sum_of_no_floats():
+    """What `hr.operator` says of it: Python's sum is the integer 0 there."""
+    rows = rows_of(negative_sums)[:3]
+    looped = "-0.0" if JIT else "0.0"  # a name for an integer and a float is one for a float, says the compiler
+    assert [str(row["x"]) for row in rows] == ["-0.0", looped, "0.0"]
+    stages = [reference.Partitioned(negative_sums, by="k", state=STATE, emits=EMITS)]
+    one = [(0, {"k": 0, "v": 0, "f": 0.0, "s": ""})]
+    assert [str(float(row["x"])) for row in reference.ordered([one], stages)] == ["0.0"] * 3
 
 
 def greatest_of_none(state, t, emit):

@@ -133,10 +133,17 @@ def befriends(e, t):
     t.emit(said=row.best, n=len(row.names))
 
 
+def first_and_last(e, t):
+    """With something to give where there is nothing, and without."""
+    if e.names:
+        people[max(n for n in e.names)].city = min([n for n in e.names if n <= e.names[0]])
+    t.emit(said=max(e.names, default=e.city), n=min(e.amounts, default=-1) + max(len(n) for n in ("a", e.city)))
+
+
 GUARDED = EVENTS.filter(pa.compute.is_valid(EVENTS["names"]))
 WHOLE = GUARDED.filter(pa.array([None not in each for each in GUARDED["names"].to_pylist()]))
 AGREE = [(relocates, EVENTS), (sits, EVENTS), (takes_over, EVENTS), (arrives, EVENTS), (all_move, EVENTS), (counted, WHOLE),
-         (befriends, WHOLE)]  # fmt: skip
+         (befriends, WHOLE), (first_and_last, WHOLE)]  # fmt: skip
 
 
 @pytest.mark.logic
@@ -273,8 +280,12 @@ def adds_lists(e, t):
         people[name].moves += 1
 
 
-def comprehends(e, t):
-    t.emit(n=max([n for n in e.names]))  # noqa: C416
+def greatest_of_a_list(e, t):
+    t.emit(said=max(e.names))
+
+
+def greatest_as_a_number(e, t):
+    t.emit(n=max(e.names, default=0))
 
 
 def list_as_a_key(e, t):
@@ -297,7 +308,9 @@ REFUSED = [
     (sums_names, "e.names is a list of strings, in sum(...)"),
     (sorts_names, "e.names is a list of strings, in sorted(...)"),
     (adds_lists, "e.names + e.names: e.names is a list of strings; write a loop"),
-    (comprehends, "'max_without_default' is a string here"),
+    (greatest_of_a_list, "e.names is a list of strings, in max(...), which takes numbers; for the greatest text, write max(each"
+     " for each in e.names)"),
+    (greatest_as_a_number, "'max_or_default' is a string here and a number elsewhere: use two names"),
     (list_as_a_key, "e.names is a list"),
     (names_as_numbers, "name is a string, in the key of seats[name]"),
     (number_among_names, "3 is a number: 3 in e.names takes a string"),

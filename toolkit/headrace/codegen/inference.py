@@ -24,9 +24,10 @@ from typing import Any
 from headrace.codegen.bindings import Binding, ContainerBinding, FieldBinding, ListBinding, Plan, Unreadable
 from headrace.codegen.capture import CapturedFunction
 from headrace.codegen.kinds import Array, ListOf, MapOf, Record, SetOf, scalar
+from headrace.codegen.reducers import UNDECIDED
 
 Static = Any
-TEXT_WORK = "do it before the window: in Spark, or in an expression, as in .select(..., part=hr.col(...))"
+TEXT_WORK = "do it before: in Spark, or in an expression, as in .select(..., part=hr.col(...))"
 TEXTS = "list of strings"
 """The static kind of a list column of strings, and the kind of its binding. It is looped over and asked, and never changed."""
 NUMBERS = "list of numbers"
@@ -184,6 +185,8 @@ class Inference:
         return "number" if method is None else method(node)
 
     def _of_Constant(self, node: ast.Constant) -> Static:
+        if node.kind == UNDECIDED:
+            return None
         return "string" if isinstance(node.value, str) else "number"
 
     def _of_JoinedStr(self, node: ast.JoinedStr) -> Static:

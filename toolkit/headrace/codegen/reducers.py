@@ -19,10 +19,13 @@ from collections.abc import Callable, Sequence, Set
 
 from headrace.codegen.trees import names_in, statements
 
-__all__ = ["ALWAYS", "reduce_comprehensions"]
+__all__ = ["ALWAYS", "UNDECIDED", "reduce_comprehensions"]
 
 ALWAYS = frozenset({"all", "any", "next"})
 """Builtins that are compiled no other way."""
+UNDECIDED = "undecided"
+"""`kind` of a constant that nobody reads: it does not make a number of a name that is a string elsewhere, of which a
+compiled function has the number."""
 _REDUCERS = ALWAYS | {"len", "max", "min", "sum"}
 _Comprehension = ast.GeneratorExp | ast.ListComp
 
@@ -103,6 +106,8 @@ def _taken_apart(node: ast.Call) -> tuple[_Comprehension, ast.expr | None] | Non
         if more or set(given) - {"default"}:
             return None
         otherwise = given.get("default")
+        if otherwise is not None and not isinstance(over, _Comprehension):
+            over = _each_of(over)
     elif what in ("next", "sum"):
         if len(more) > 1 or given or (what == "next" and not (more and isinstance(over, ast.GeneratorExp))):
             return None
@@ -196,14 +201,15 @@ def _len(over: _Comprehension, fresh: _Fresh, given: str | None) -> list[ast.stm
 
 
 def _most(over: _Comprehension, fresh: _Fresh, given: str | None, *, what: str) -> list[ast.stmt]:
-    # What it is before anything was seen says of which kind it is: of strings, it needs a default, which its name says.
-    best, value, seen = fresh("best" if given else f"{what}_without_default"), fresh("value"), fresh("seen")
+    best, value, seen = fresh(f"{what}_or_default" if given else what), fresh("value"), fresh("seen")
     sign = ">" if what == "max" else "<"
     text = f"{value} = ELEMENT\nif not {seen} or {value} {sign} {best}:\n    {best} = {value}\n    {seen} = True"
     inner = _written(text, over.elt, ELEMENT=over.elt)
     empty = f"return {given}" if given else f"raise ValueError('{what}() of what has no elements: give a default=')"
+    nothing = ast.copy_location(ast.Constant(0, kind=UNDECIDED), over)
+    first: ast.expr = ast.copy_location(ast.Name(given, ast.Load()), over) if given else nothing
     return [
-        *_written(f"{best} = {given or 0}\n{seen} = False", over), _loop(over, inner),
+        *_written(f"{best} = FIRST\n{seen} = False", over, FIRST=first), _loop(over, inner),
         *_written(f"if not {seen}:\n    {empty}\nreturn {best}", over),
     ]  # fmt: skip
 

@@ -77,7 +77,11 @@ class Calls(Expressions):
                 what = ast.unparse(node.func)
                 if name in _OF_LISTS and self.inference.of(argument) == TEXTS:
                     continue
-                self._refuse(argument, f"{what}(...), which takes numbers; for text work, {TEXT_WORK}")
+                text = ast.unparse(argument)
+                advice = f"for text work, {TEXT_WORK}"
+                if name in ("min", "max") and self.inference.of(argument) == TEXTS:
+                    advice = f"for the {'least' if name == 'min' else 'greatest'} text, write {name}(each for each in {text})"
+                self._refuse(argument, f"{what}(...), which takes numbers; {advice}")
         return None
 
     def _summed(self, node: ast.Call, name: str, argument: ast.expr, is_view: bool) -> ast.expr:

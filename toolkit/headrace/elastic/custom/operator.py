@@ -216,7 +216,8 @@ def operator(
     A list that is given to a field is copied: after ``state.last = state.words`` there are two. In ``old = state.words``, `old`
     is another name of the field; a function is refused that reads it after the field was given something else, as by
     ``state.words = []``, where Python's `old` would still have what was there: write ``old = state.words.copy()``. ``sum``
-    adds floats one after the other, as Python does before 3.12, which compensates rounding errors.
+    adds floats one after the other, as Python does before 3.12, which compensates rounding errors; of no floats it is 0.0,
+    whose negative is -0.0, where Python's is the integer 0.
 
     Integers and floats that meet are floats, in ``max`` as in a name that is an integer on
     one path and a float on the other. A null can only be tested with ``is None``. In join
