@@ -2,7 +2,9 @@
 
 Whole queries of two and three aggregates, from a table to a table, both ways in turns (`start(passing=...)`). Before
 anything is timed their results are compared, byte by byte. What leaves a query goes through a collector either way, so
-the last operator of each gives few rows, but where the case says otherwise.
+the last operator of each gives few rows, but where the case says otherwise. Of operators with a key also the two kinds of
+gate, in turns: a channel for each instance, into which results are routed, and one that all instances read
+(`start(channel=...)`).
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ import headrace as hr
 from headrace_bench.resident import median
 from headrace_bench.rows import Row
 
-WAYS = ("gate", "collector")
+WAYS = {"gate": {"passing": "gate", "channel": "shared"}, "collector": {"passing": "collector"}}
+CHANNELS = {"a channel each": {"channel": "reader"}, "one for all": {"channel": "shared"}}
 SPAN = 2_000_000
 WORDS = 2_000
 
@@ -77,19 +80,19 @@ def pair_totals(table: pa.Table) -> Any:
     return _pairs(table).window(1_000).aggregate("totals", n=hr.sum("n"), most=hr.max("n"), pairs=hr.count())
 
 
-def _row(name: str, query: Any, threads: int, repetitions: int) -> Row:
-    """Seconds from table to table, results passed on through the gate, beside the collector."""
-    tables = [query.to_arrow(threads=threads, passing=way) for way in WAYS]
+def _row(name: str, query: Any, threads: int, repetitions: int, ways: dict[str, dict[str, str]]) -> Row:
+    """Seconds from table to table by the first way, beside the second."""
+    tables = [query.to_arrow(threads=threads, **way) for way in ways.values()]
     assert tables[0].equals(tables[1]), f"{name}: other results"
-    seconds: dict[str, list[float]] = {way: [] for way in WAYS}
+    seconds: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(repetitions):
-        for way in WAYS:
+        for way, options in ways.items():
             begin = time.perf_counter()
-            query.to_arrow(threads=threads, passing=way)
+            query.to_arrow(threads=threads, **options)
             seconds[way].append(time.perf_counter() - begin)
-    gate, collector = (median(seconds[way]) for way in WAYS)
+    (_, taken), (other, baseline) = ((way, median(times)) for way, times in seconds.items())
     case = f"{name}, {threads} thread{'s' if threads > 1 else ''}"
-    return Row("passing", case, gate, "s", "lower", baseline=collector, baseline_name="collector")
+    return Row("passing", case, taken, "s", "lower", baseline=baseline, baseline_name=other)
 
 
 def measure(full: bool, tiny: bool = False) -> list[Row]:
@@ -104,6 +107,9 @@ def measure(full: bool, tiny: bool = False) -> list[Row]:
         ("pair count, sums by pair", pair_count, texts(tweets)),
         ("pair count, totals", pair_totals, texts(tweets)),
     ]
-    return [
-        _row(name, query(table), threads, repetitions) for name, query, table in cases for threads in (1, 2)
+    rows_of = [_row(name, query(table), threads, repetitions, WAYS) for name, query, table in cases for threads in (1, 2)]
+    rows_of += [
+        _row(f"{name}, a channel each", query(table), threads, repetitions, CHANNELS)
+        for name, query, table in cases if query in (wide_same_key, pair_count) for threads in (1, 2, 4)
     ]  # fmt: skip
+    return rows_of

@@ -21,6 +21,8 @@ from support.books import check_end, watched
 from support.workloads import HANG_S, Steered, eventually
 
 WHOLE = pa.int64()
+GATE = {"passing": "gate", "channel": "shared"}
+"""What this file is about; test_routed.py is about the other channels."""
 ROUNDED = (0.0, -0.0, 1.5, 0.1, 1e16)
 """Floats whose sum is another one in another order."""
 
@@ -61,7 +63,7 @@ def of_all(stream, size=60, advance=None):
 
 
 def both_ways(query, **options):
-    through = query.to_arrow(passing="gate", **options)
+    through = query.to_arrow(**GATE, **options)
     collected = query.to_arrow(passing="collector", threads=1)
     assert through.schema == collected.schema
     assert through.equals(collected), f"{through.num_rows} rows through the gate, {collected.num_rows} collected"
@@ -87,7 +89,7 @@ def test_agree_three_in_a_row_and_keys_of_several_columns():
     again = pairs.key_by(*pairs.schema.names[1:3]).window(50).aggregate("again", n=hr.sum("n"), times=hr.count())
     totals = again.window(100).aggregate("totals", n=hr.sum("n"), different=hr.count())
     both_ways(again, threads=2)
-    with totals.start(threads=2, passing="gate") as run:
+    with totals.start(threads=2, **GATE) as run:
         assert run.wait(HANG_S)
         check_end(run.metrics(), rows=100)
         assert [run[name].takes.split(":")[0] for name in ("again", "totals")] == ["gate", "gate"]
@@ -101,7 +103,7 @@ def test_agree_while_both_operators_are_reconfigured(seed):
     given = [table(20_000, seed, span=40_000), table(20_000, seed + 100, span=40_000)]
     query = per_key(upper(given))
     inputs = [Steered(each, [50] * 400) for each in given]
-    with per_key(upper(inputs)).start(threads=2, max_threads=4, passing="gate") as run:
+    with per_key(upper(inputs)).start(threads=2, max_threads=4, **GATE) as run:
         done = threading.Event()
 
         def give():
@@ -155,7 +157,7 @@ def test_agree_a_key_lives_as_long_as_any_window_has_it(monkeypatch):
 def test_too_many_keys_are_an_error_in_either():
     many = pa.table({"ts": range(5_000), "k": [str(i) for i in range(5_000)], "v": range(5_000), "f": [1.0] * 5_000})
     with pytest.raises(OverflowInputError, match="max_keys"):
-        per_key(upper(many, 10_000), 10_000, 10_000).to_arrow(passing="gate", max_keys=1_000)
+        per_key(upper(many, 10_000), 10_000, 10_000).to_arrow(**GATE, max_keys=1_000)
 
 
 # -- what goes which way -------------------------------------------------------------------------------
@@ -232,8 +234,8 @@ def test_example_by_itself_no_sum_goes_that_may_leave_int64_in_one_order_only():
             upper(parts).window(60).aggregate("all", total=hr.sum("total")).to_arrow(threads=3)
     counts = stream.key_by("k").window(60).aggregate("counts", n=hr.sum("n"))
     totals = counts.window(300).aggregate("of", n=hr.sum("n"))
-    for query, way in ((of_all(stream), "collector: total="), (per_key(stream), "gate: "), (totals, "gate: ")):
-        with query.start() as run:
+    for query, way in ((of_all(stream), "collector: total="), (per_key(stream), "channels: "), (totals, "gate: ")):
+        with query.start(max_threads=2) as run:
             assert run.wait(HANG_S)
             name = list(run.metrics().operators)[-1]
             assert run[name].takes.startswith(way), run[name].takes
@@ -253,10 +255,10 @@ def test_bad_options(options, text):
 def test_failure_of_either_ends_both():
     huge = pa.table({"ts": [0, 1, 50, 51], "k": ["a"] * 4, "v": [2**62, 2**62 + 5, 2**62, 1], "f": [1.0] * 4})
     with pytest.raises(AggregateOverflowError, match="total"):
-        of_all(upper(huge)).to_arrow(passing="gate", threads=2)
+        of_all(upper(huge)).to_arrow(**GATE, threads=2)
     parts = pa.table({"ts": [0, 20, 40], "k": ["a"] * 3, "v": [2**62] * 3, "f": [1.0] * 3})
     with pytest.raises(AggregateOverflowError, match="total"):
-        of_all(upper(parts), 1_000).to_arrow(passing="gate", threads=2)
+        of_all(upper(parts), 1_000).to_arrow(**GATE, threads=2)
     told = []
     for way in ("auto", "collector"):
         with pytest.raises(AggregateOverflowError, match="total") as caught:
@@ -276,7 +278,7 @@ def test_stop_in_the_middle(full):
             goes_on.wait(HANG_S)
 
     source = Steered(table(50_000, keys=2_000, span=200_000), [1_000] * 50)
-    with of_all(upper(source, 20, 10), 20).start(sink=sink, threads=2, max_threads=2, passing="gate", capacity=64) as run:
+    with of_all(upper(source, 20, 10), 20).start(sink=sink, threads=2, max_threads=2, **GATE, capacity=64) as run:
         source.let_all() if full else source.let(20)
         assert taken.wait(HANG_S)
         eventually(lambda: run.metrics().operators["upper"].results > 1_000)
@@ -289,7 +291,7 @@ def test_example_time_goes_on_where_nothing_is_emitted():
     """The lower operator's window closes by the upper one's promise: no result of it follows."""
     source = Steered(table(2_000, span=4_000), [100] * 20)
     found = []
-    with of_all(upper(source, 1_000), 1_000).start(sink=lambda batch: found.append(batch), threads=2, passing="gate") as run:
+    with of_all(upper(source, 1_000), 1_000).start(sink=lambda batch: found.append(batch), threads=2, **GATE) as run:
         source.let(19)  # the last thousand is not over: only its time has come so far
         eventually(lambda: sum(batch.num_rows for batch in found) >= 2)
         run.stop()
@@ -297,7 +299,7 @@ def test_example_time_goes_on_where_nothing_is_emitted():
 
 def test_measures_of_what_is_passed_on():
     query = per_key(upper(table()))
-    with query.start(threads=2, passing="gate") as run:
+    with query.start(threads=2, **GATE) as run:
         assert run.wait(HANG_S)
         metrics = run.metrics()
         hot = run["lower"].hot_keys(3)

@@ -99,13 +99,14 @@ def _compile(
     is_bounded: bool = False,
     borrows: bool = False,
     is_within: bool = False,
+    is_seldom: bool = False,
 ) -> Callable:
     if not JIT:
         return function
     namespace = function.__globals__
     entry = namespace.get(_ENTRY)
     is_part = entry is not None and function.__name__ not in entry
-    part = parts.WITHIN if is_within else parts.PART
+    part = parts.WITHIN if is_within else parts.SELDOM if is_seldom else parts.PART
     dispatcher = njit(
         nogil=True,
         error_model=error_model,
@@ -124,7 +125,9 @@ def _compile(
     return dispatcher
 
 
-def compiled(function: Callable | None = None, *, inline: str = "never") -> Any:
+def compiled(
+    function: Callable | None = None, *, inline: str | bool = "never", borrows: bool = False, seldom: bool = False
+) -> Any:
     """Decorator of our kernels in a generated source.
 
     Divisions follow NumPy (no check); bounds are checked only in the debug
@@ -133,12 +136,15 @@ def compiled(function: Callable | None = None, *, inline: str = "never") -> Any:
     Parameters
     ----------
     function : callable
-    inline : {"never", "always"}
+    inline : {"never", "always"} or bool
         Numba's inlining. LLVM inlines small functions either way.
+    borrows, seldom : bool
+        As of `headrace.kernel.kernel`, for which this stands in a file that is included.
     """
     if function is None:
-        return functools.partial(compiled, inline=inline)
-    return _compile(function, "numpy", inline)
+        return functools.partial(compiled, inline=inline, borrows=borrows, seldom=seldom)
+    how = inline if isinstance(inline, str) else "always" if inline else "never"
+    return _compile(function, "numpy", how, borrows=borrows, is_seldom=seldom)
 
 
 def compiled_borrowing(function: Callable) -> Any:

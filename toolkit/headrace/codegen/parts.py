@@ -149,11 +149,27 @@ class WithinCompiler(EntryCompiler):
     library = WithinLibrary
 
 
+class SeldomLibrary(PartLibrary):
+    """LLVM code that stays a function of its own, beside callers that are laid out for when they do not call it."""
+
+    def add_ir_module(self, ir_module: ir.Module) -> None:
+        mark(ir_module, "noinline", "cold")
+        super().add_ir_module(ir_module)
+
+
+class SeldomCompiler(EntryCompiler):
+    """The same into a `SeldomLibrary`."""
+
+    library = SeldomLibrary
+
+
 _UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 PART: dict[str, Any] = {"pipeline_class": PartCompiler, **_UNWRAPPED}
 """For `numba.njit`, of a part."""
 WITHIN: dict[str, Any] = {"pipeline_class": WithinCompiler, **_UNWRAPPED}
 """For `numba.njit`, of a part with one caller, however large LLVM finds it."""
+SELDOM: dict[str, Any] = {"pipeline_class": SeldomCompiler, **_UNWRAPPED}
+"""For `numba.njit`, of a part that is seldom called."""
 ENTRY: dict[str, Any] = {"pipeline_class": EntryCompiler}
 """For `numba.njit`, of the function that Python calls."""
 ADDRESSED: dict[str, Any] = {"pipeline_class": AddressCompiler, **_UNWRAPPED}

@@ -67,8 +67,8 @@ OUT_LOST_WAKEUPS = 4 * CELL  # sleeps of the collector that only the time-out en
 ELSEWHERE = 5 * CELL  # not 0: the address of a kernel in the collector's place, and in the next word that of its arrays
 WORD_COUNT = 6
 
-FOR_ROOM, FOR_ROWS, FOR_MARK = range(3)
-"""What it is called for: to wait until a row fits (1, or 0 when stopped), `publish`, `start_mark`."""
+FOR_ROOM, FOR_ROWS, FOR_MARK, FOR_SWITCH = range(4)
+"""What it is called for: to wait until a row fits (1, or 0 when stopped), `publish`, `start_mark`, `switch_behind`."""
 
 RELEASE_EVENT = 0
 DRAINED_EVENT = 32
@@ -295,6 +295,15 @@ def start_mark(o, me, mark, watermark):
     store_release(o.mark_ts, me * CELL, watermark)
 
 
+@kernel
+def switch_behind(o, me, config, mark):
+    """Put a configuration of the operator behind into force, from which results beyond `mark` are routed by it.
+
+    All instances have promised `mark`, and wait while one of them does this.
+    """
+    elsewhere(o, me, FOR_SWITCH, config, mark)
+
+
 __all__ = [
     "OutArrays",
     "allocate",
@@ -307,4 +316,5 @@ __all__ = [
     "reserve_slots",
     "start_mark",
     "stop_output",
+    "switch_behind",
 ]

@@ -13,7 +13,13 @@ from headrace.elastic.instance_loop import PROGRAM
 from headrace.gates import reader_kernel
 from headrace.gates.variants import GATES, WRITTEN_FOR
 
-SHARING = '''
+READS_ALL = """
+# Of each source an instance reads one row after the other.
+ROWS_FOLLOW = True
+
+"""
+
+SHARING = READS_ALL + '''
 from headrace.elastic.instance_loop import SEEN
 
 # The instances share the state, and each reads every tuple.
@@ -84,7 +90,7 @@ class Instance(Looped):
     name : str
         For readers of profiles.
     sharing : str
-        Defines `process_batch`, `tuples_before` and `transfer`.
+        Defines `process_batch`, `tuples_before`, `transfer` and ROWS_FOLLOW.
     debug : bool
         Check bounds.
     """

@@ -6,7 +6,8 @@ position of the gate's order; the last to arrive installs the new one.
 
 State       CONFIG row in force, EPOCH how many times it changed, BARRIER
             arrivals; per worker START_* (where a joiner begins);
-            PENDING[e % ring] acknowledgements epoch e waits for
+            PENDING[e % ring] acknowledgements epoch e waits for;
+            TURN changes of the operator behind, TURN_BARRIER arrivals there
 Invariants  I1  between two barriers CONFIG does not change, so each key is
                 updated by exactly one instance: operator state needs no atomics
             I2  only the last arriver writes between its arrival and EPOCH += 1
@@ -63,7 +64,12 @@ BARRIER = (WORKER_WORDS + 2) * CELL
 IDS = (WORKER_WORDS + 3) * CELL  # rows of BUCKETS key ids in use: ids are < IDS * BUCKETS
 FINISHED = (WORKER_WORDS + 4) * CELL  # instances that have seen the end of input
 BATCH = (WORKER_WORDS + 5) * CELL  # nanoseconds that an instance may work on a batch; never changes
-WORD_COUNT = WORKER_WORDS + 6
+TURN = (WORKER_WORDS + 6) * CELL  # changes of the operator behind that were put into force here
+TURN_BARRIER = (WORKER_WORDS + 7) * CELL
+WORD_COUNT = WORKER_WORDS + 8
+
+BEHIND = 1 << 20
+"""A control record from here on names a configuration of the operator behind, whose results these are: so many more."""
 
 # Counters in `meter`, after the workers' times.
 (
@@ -185,15 +191,21 @@ def members(c, config):
 @kernel
 def await_epoch(c, epoch):
     """Wait until `epoch` is in force. False when the run stops first."""
+    return await_count(c, EPOCH, epoch)
+
+
+@kernel
+def await_count(c, word, count):
+    """Wait until `word` of the workers' words has come to `count`. False when the run stops first."""
     spins = load_acquire(c.words, SPIN)
     for _ in range(spins):
-        if load_acquire(c.words, EPOCH) >= epoch:
+        if load_acquire(c.words, word) >= count:
             return True
         pause()
     while True:
         ticket = prepare(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
         over = stopped(c)  # first: a run that ended well is stopped after its last epoch
-        if load_acquire(c.words, EPOCH) >= epoch:
+        if load_acquire(c.words, word) >= count:
             cancel(c.words, BARRIER_WAITING)
             return True
         if over:

@@ -54,6 +54,7 @@ from headrace.elastic.epochs import (
     BARRIER,
     BATCH,
     BATCHES,
+    BEHIND,
     CONFIG,
     EPOCH,
     FINISHED,
@@ -61,7 +62,10 @@ from headrace.elastic.epochs import (
     OUTPUTS,
     PASSED,
     TUPLES,
+    TURN,
+    TURN_BARRIER,
     acknowledge,
+    await_count,
     await_epoch,
     install,
     members,
@@ -81,7 +85,7 @@ from headrace.workers.worker_kernel import (
     turn,
     unpark,
 )
-from headrace.egress.rings import publish, start_mark
+from headrace.egress.rings import publish, start_mark, switch_behind
 from headrace.progress import END_OF_TIME
 from headrace.references import HEARTBEAT
 
@@ -166,6 +170,26 @@ def meet(me, g, c, o, s, l, position, planned, next_config):
         turn(c.meter, me, BUSY_NS)
     take_configuration(c, l, me)
     acknowledge(c, me, epoch)
+    return True
+
+
+@kernel
+def meet_for_behind(me, c, o, l, config):
+    """The barrier at which another configuration of the operator behind is put into force. False when the run stops first.
+
+    Here all have published what they owe, and have promised the same (I3): none sends while one of them switches.
+    """
+    done = load_acquire(c.words, TURN)  # before the barrier: nobody passes it without this instance
+    if fetch_add(c.words, TURN_BARRIER, 1) == members(c, l[IN_FORCE]) - 1:
+        store_relaxed(c.words, TURN_BARRIER, 0)
+        switch_behind(o, me, config, promise(l))
+        store_release(c.words, TURN, done + 1)
+        signal(c.words, BARRIER_WAITING, c.event, BARRIER_EVENT)
+        return True
+    turn(c.meter, me, BARRIER_NS)
+    if not await_count(c, TURN, done + 1):
+        return False
+    turn(c.meter, me, BUSY_NS)
     return True
 
 
@@ -280,6 +304,10 @@ def run_instance(me, g, c, o, x, s, l, buffer):
             publish(o, me, l[HEAD], promise(l), l[WATERMARK])
             position += 1
             advance(g, me, position)
+            if next_config >= BEHIND:
+                if not meet_for_behind(me, c, o, l, next_config - BEHIND):
+                    break
+                continue
             if not meet(me, g, c, o, s, l, position, planned, next_config):
                 break
             begin(c, l, s, buffer)

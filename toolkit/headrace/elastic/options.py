@@ -10,7 +10,7 @@ from headrace.arguments import is_whole_number, whole
 from headrace.control.mapping import Mapping
 from headrace.elastic.configuration import Configuration, check_threads, resolve
 from headrace.elastic.epochs import DEFAULT_BATCH_NS
-from headrace.elastic.outlets import WAYS, outlets
+from headrace.elastic.outlets import CHANNELS, WAYS, outlets
 from headrace.errors import ParameterError
 from headrace.gates.variants import check_gate
 from headrace.plan.nodes import Query
@@ -64,6 +64,7 @@ class ElasticOptions:
         bound_ns: int = DEFAULT_BOUND_NS,
         batch_ns: int = DEFAULT_BATCH_NS,
         passing: str | dict[str, str] = "auto",
+        channel: str | dict[str, str] = "auto",
         max_keys: int = DEFAULT_MAX_KEYS,
         max_state: int = DEFAULT_MAX_STATE,
     ):
@@ -89,6 +90,10 @@ class ElasticOptions:
         for way in self._passing.values():
             if way not in WAYS:
                 raise ParameterError(f"passing={way!r}: give {', '.join(map(repr, WAYS))}, or a dict of operator name to one")
+        self._channel = channel if isinstance(channel, dict) else {None: channel}
+        for way in self._channel.values():
+            if way not in CHANNELS:
+                raise ParameterError(f"channel={way!r}: give {', '.join(map(repr, CHANNELS))}, or a dict of operator name to one")
         self._outlets: dict[str, list[str]] | None = None
         self.sections: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
         """Those made so far, upstream first, by the name of their node."""
@@ -114,6 +119,7 @@ class ElasticOptions:
         check_named("threads", self._threads, operators)
         check_named("input_order", self._input_order, operators)
         check_named("passing", self._passing, operators)
+        check_named("channel", self._channel, operators)
 
     def look_at(self, query: Query) -> None:
         """Note who takes whose results."""
@@ -126,6 +132,10 @@ class ElasticOptions:
     def passing(self, operator: str) -> str:
         """How the results before an operator are to get to it, one of `WAYS`."""
         return self._passing.get(operator, self._passing.get(None, "auto"))
+
+    def channel(self, operator: str) -> str:
+        """By what channel the results before an operator are to get to its instances, one of `CHANNELS`."""
+        return self._channel.get(operator, self._channel.get(None, "auto"))
 
     def _check_input_order(self, order: Any) -> None:
         if order not in INPUT_ORDERS:

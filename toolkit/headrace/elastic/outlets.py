@@ -7,6 +7,10 @@ from headrace.plan.nodes import OperatorNode, Query
 WAYS = ("collector", "gate", "auto")
 """Through a collector; through the gate, or an error says why not; through the gate where that is possible and no order shows."""
 
+READER = "reader"
+CHANNELS = (READER, "shared", "auto")
+"""One for each instance, which gets what it owns; one that all read; by what it costs."""
+
 
 def outlets(query: Query) -> dict[str, list[str]]:
     """Give the names of the operators that take the results of each; "" stands for the end of the query."""
@@ -20,4 +24,4 @@ def outlets(query: Query) -> dict[str, list[str]]:
     return found
 
 
-__all__ = ["WAYS", "outlets"]
+__all__ = ["CHANNELS", "READER", "WAYS", "outlets"]

@@ -11,13 +11,16 @@ ties, one thing may depend on their order all the same: whether a sum of whole n
 which is an error. Who asks for the gate takes that; by itself no such sum goes so but of what is never negative, which leaves
 int64 in any order or in none.
 
+Where both operators have a key, the gate may be a channel for each instance of the one behind, into which those before
+route what it owns (`gates.reader_queues_kernel`, `routed`): `Way.why_shared` says why not.
+
 What leaves the query always goes through a collector.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,13 +28,15 @@ import pyarrow as pa
 from headrace.codegen.called import Bound
 from headrace.egress.rings import ELSEWHERE
 from headrace.elastic.aggregate.program import AggregateProgram
-from headrace.elastic.passing_kernel import LATENCY_PARTS, PassingArrays, take_results
+from headrace.elastic.outlets import READER
+from headrace.elastic.passing_kernel import LATENCY_PARTS, PassingArrays
+from headrace.errors import ParameterError
 from headrace.gates.membership_kernel import NOTHING
 from headrace.ingress.store import CHUNK, FIRST_VALUE, KEYS, OFFSETS, TS, directory_width
 from headrace.memory.atomics import CELL
-from headrace.memory.cells import padded_cells, publish_cell, read_cells, reserved
+from headrace.memory.cells import padded_cells, publish_cell, read_cells
 from headrace.metrics.latency import LatencyHistogram
-from headrace.plan.nodes import Branch
+from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME, MIN_TIME
 from headrace.runtime.sections import Books
 from headrace.workers import worker_kernel
@@ -45,6 +50,62 @@ _COUNTED = ("count", "count_distinct")
 _OF_THE_SIGN_OF_THEIRS = ("sum", "min", "max", "first", "last")
 _LATEST = 1 << 12
 """So many of an instance's latest keys are looked at for `hot_keys`."""
+
+
+class Way(NamedTuple):
+    """How an operator's input gets to it from the one before."""
+
+    above: Any = None
+    """`ElasticSection` of the one whose instances pass their results on; None: through a collector."""
+    why_collected: str = ""
+    why_shared: str = ""
+    """Why all instances read one gate and none a channel of its own; "" if they read those."""
+
+
+def way_in(program: Any, branches: list[Branch], options: ElasticOptions) -> Way:
+    """Decide how an operator's input gets to it.
+
+    Raises
+    ------
+    ParameterError
+        A way was asked for by name that it cannot take.
+    """
+    name, origin = program.node.name, branches[0].origin
+    if not isinstance(origin, OperatorNode):
+        return Way(None, "", "its input comes from a source")
+    passing, above = options.passing(name), options.sections.get(origin.name)
+    why = "" if passing == "collector" else why_not(program, branches, above, options.takers(origin.name), options)
+    if why and passing == "gate":
+        raise ParameterError(
+            f'passing="gate": the input of {name!r} goes through a collector: {why}; leave it out, or give a dict of the'
+            f" operators where it does not"
+        )
+    if why or passing == "collector":
+        way = Way(None, why, why or 'passing="collector"')
+    else:
+        way = Way(above, "", _why_shared(program, above, options))
+    if way.why_shared and options.channel(name) == READER:
+        raise ParameterError(
+            f'channel="reader": the instances of {name!r} have no channels of their own: {way.why_shared}; leave it out, or give'
+            f" a dict of the operators where they have"
+        )
+    return way
+
+
+def _why_shared(program: Any, above: Any, options: ElasticOptions) -> str:
+    """Say why instances read one gate together, behind an operator that passes its results on."""
+    channel = options.channel(program.node.name)
+    if channel == "shared":
+        return 'channel="shared"'
+    if program.dictionary is None:
+        return "it has no key, so no instance owns a result before another"
+    if above.is_routed:
+        return f"{above.name!r} reads such channels, so it has no one place where the senders can meet for a change"
+    if options.planned(program.node.name):
+        return "a change is planned at a count of all its tuples, which no reader of some of them knows"
+    if channel == "auto" and options.max_threads == 1:
+        return "there is one instance, which owns all"
+    return ""
 
 
 def why_not(
@@ -65,11 +126,11 @@ def why_not(
     """
     if len(branches) > 1:
         return "it has several inputs"
+    if options.mode != "vsn" or options.gate != "log":
+        return 'only a merged log (gate="log") that all instances read (mode="vsn") takes rows where they are'
     if above is None:
         return "another engine is before it"
     before = above.program
-    if options.mode != "vsn" or options.gate != "log":
-        return 'only a merged log (gate="log") that all instances read (mode="vsn") takes rows where they are'
     if len(takers) > 1:
         return f"the results of {above.name!r} go to several places"
     if branches[0].steps:
@@ -237,6 +298,9 @@ class PassedInlet:
         """The promise in force."""
         return self._passed.watermark
 
+    def compile(self) -> None:
+        """The instances before it give it its input."""
+
     def let_go(self) -> None:
         """Cut what refers back to it."""
         vars(self.books).clear()
@@ -270,13 +334,14 @@ class Passed:
             rings=out,
             sent=padded_cells(instances),
             told=told,
-            keys=reserved(instances * capacity if reads_keys else 0, np.int32).reshape(instances, capacity if reads_keys else 0),
+            keys=following.passed_keys(instances, capacity),
             known=np.array([getattr(state, name).ctypes.data for name in known], np.int64),
             valid=np.zeros((len(known), instances * capacity), np.uint8),
             latency=np.zeros((instances, 64 * LATENCY_PARTS), np.int64),
             longest=padded_cells(instances),
             stop=section.control.words[worker_kernel.STOP :],
         )
+        self._taker = following.taker
         self._no_keys = np.zeros(CHUNK, np.int32)
         for r, rows in enumerate(following.stores):
             values = []
@@ -290,7 +355,7 @@ class Passed:
 
     def compile(self) -> None:
         """Compile what takes the results, and have the rings' kernels call it from now on."""
-        self._takes = Bound(take_results, self.arrays, (0, 0, 0, 0))
+        self._takes = Bound(self._taker, self.arrays, (0, 0, 0, 0))
         words, addresses = self.arrays.rings.words, self._takes.addresses
         publish_cell(words, ELSEWHERE + 1, addresses[1])
         publish_cell(words, ELSEWHERE, addresses[0])
@@ -303,7 +368,7 @@ class Passed:
     def begin(self, members: tuple[int, ...]) -> None:
         """These are the first sources; before anything runs."""
         gate = self.arrays.gate
-        for r in range(len(gate.head) // CELL):
+        for r in range(len(gate.feeding) // CELL):
             if r not in members:
                 publish_cell(gate.feeding, r * CELL, 0)
                 publish_cell(gate.mark, r * CELL, NOTHING)
@@ -349,4 +414,4 @@ class Passed:
         return np.concatenate([keys[r, at] for r, at in enumerate(places)])
 
 
-__all__ = ["Passed", "PassedInlet", "PassedRows", "exact_results", "why_not"]
+__all__ = ["Passed", "PassedInlet", "PassedRows", "Way", "exact_results", "way_in", "why_not"]

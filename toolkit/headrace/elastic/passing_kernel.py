@@ -21,10 +21,7 @@ Invariants  I1  FREED[r] <= rows read by all <= SENT[r] <= WRITTEN[r] <= FREED[r
                 barriers' records none in the gate is later than the promise that covers it
 Ordering    A1 write rows (and what `ready_rows` adds), A2 the gate's `add`, A3 MARK
                     A1 -> A2 -> the reader's load of END: it reads whole rows
-            F1 load_acquire MERGED, F2 load_acquire END, F3 load_acquire the CURSORs
-                    END is stored before MERGED: what F1 counts lies below F2's END. Of
-                    the log's records at most END - CURSOR are unread, of any source; so
-                    of r's all are read but at most so many, and those in its ring
+            F1 of the gate's `unread_rows`: who reads a row has read it before the gate says so
 Membership  `change_source`, of who changes the upstream's members, while all of these wait:
             a leaver's source is removed, a joiner's is added. With P the promise at the
             barrier, every MARK is P + 1 (I3), so a leaver's rows are merged without
@@ -44,20 +41,18 @@ Checked     tests/headrace/elastic/test_passing_interleave.py, test_passing.py
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from headrace.egress.rings import FOR_ROOM, FOR_ROWS, OutArrays
-from headrace.gates.log_words import END
 from headrace.gates.membership_kernel import (
     SOURCES_WAITING,
     SPACE_EVENT,
     close_membership,
     open_membership,
-    slowest_reader,
 )
-from headrace.gates.merged_log_kernel import LogArrays, add_records, add_source, merge, remove_source
+from headrace.gates.merged_log_kernel import add_records, add_source, merge, remove_source, unread_rows
 from headrace.gates.source_kernel import ROOM_WAIT_NS, add, add_or_wait, announce, close_or_wait
 from headrace.kernel import kernel
 from headrace.memory.atomics import (
@@ -88,7 +83,7 @@ LATENCY_PARTS = 16
 class PassingArrays(NamedTuple):
     """Shared by the instances of one operator: the next one's gate, and rows."""
 
-    gate: LogArrays  # the next operator's
+    gate: Any  # the next operator's: LogArrays, or ReaderQueues
     rings: OutArrays  # the rings, with `tail` for FREED
     sent: np.ndarray
     told: np.ndarray  # per instance: the latest heartbeat
@@ -161,14 +156,10 @@ def send(p, me, head):
 @kernel(inline=True)
 def note_read(p, me):
     """Note how many rows are read by all for certain; returns it."""
-    head = load_relaxed(p.gate.head, me * CELL)
-    merged = load_acquire(p.gate.merged, me * CELL)  # F1
-    end = load_acquire(p.gate.words, END)  # F2
-    smallest, _ = slowest_reader(p.gate, p.gate.cursor)  # F3
     before = load_relaxed(p.rings.tail, me * CELL)
-    if smallest < 0:
+    unread = unread_rows(p.gate, me)  # F1
+    if unread < 0:
         return before  # members change just now
-    unread = (head - merged) + max(0, end - smallest)
     freed = max(before, load_relaxed(p.sent, me * CELL) - unread)
     store_release(p.rings.tail, me * CELL, freed)
     return freed
@@ -239,7 +230,7 @@ def pass_on(p, me, head, promised):
 @kernel(inline=True)
 def change_source(p, me, promised):
     """A worker becomes active after `promised`, or leaves (END_OF_TIME): its source is added, or removed."""
-    if p.gate.head.size == CELL:
+    if p.gate.feeding.size == CELL:
         return
     is_done = False
     while not is_done and load_acquire(p.stop, 0) == 0:

@@ -22,6 +22,7 @@ from headrace.elastic import epochs
 from headrace.elastic.configuration import Configuration, resolve, write_configuration
 from headrace.elastic.epochs import ControlArrays
 from headrace.elastic.spread import Spread
+from headrace.kernel import compile_now
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
 from headrace.runtime.configuration_rows import ConfigurationRows
@@ -74,6 +75,10 @@ class Reconfiguration(ConfigurationRows):
         self._spread_lock = threading.RLock()
         self._loads_seen = 0
 
+    def compile(self) -> None:
+        """Compile what places a change."""
+        compile_now(self._kernels.control, (self._gate, 0))
+
     def resolve(self, wish: Mapping[str, Any], newest: Configuration) -> Configuration:
         """Complete a wish (``threads``, ``mapping``) against the newest configuration known."""
         return resolve(wish.get("threads"), wish.get("mapping"), newest, self.max_threads)
@@ -94,10 +99,14 @@ class Reconfiguration(ConfigurationRows):
             self._note_loads()  # before the row of an older configuration is written anew
             self._written = self._put(target), target
         row = self._written[0]
-        if self._kernels.control(self._gate, row) == 0:
+        if not self._place(row):
             return None
         self._written = None
         return row
+
+    def _place(self, row: int) -> bool:
+        """Put the control record of a row into the gate, if there is room just now."""
+        return self._kernels.control(self._gate, row) != 0
 
     def _write(self, row: int, configuration: Configuration) -> None:
         write_configuration(self._control, row, configuration)

@@ -19,7 +19,8 @@ from headrace.elastic.configuration import Configuration, write_configuration
 from headrace.elastic.hot_keys import hottest
 from headrace.elastic.measuring import RECORDS_HELD, count_places, measure
 from headrace.elastic.options import ElasticOptions
-from headrace.elastic.passing import Passed, PassedInlet, PassedRows, never_negative, why_not
+from headrace.elastic.passing import Passed, PassedInlet, PassedRows, Way, never_negative
+from headrace.elastic.passing_kernel import take_results
 from headrace.elastic.program import Program
 from headrace.elastic.reconfiguration import Reconfiguration
 from headrace.errors import HeadraceError, OverflowInputError, ParameterError
@@ -27,7 +28,7 @@ from headrace.gates.membership_kernel import VERSION
 from headrace.ingress.store import Store, allocate_directories
 from headrace.kernel import compile_now
 from headrace.memory.atomics import CELL
-from headrace.memory.cells import CACHE_LINE, HUGE_PAGE, publish_cell, read_cells, touch
+from headrace.memory.cells import CACHE_LINE, HUGE_PAGE, publish_cell, read_cells, reserved, touch
 from headrace.metrics.snapshot import OperatorMetrics
 from headrace.plan.nodes import Branch, OperatorNode
 from headrace.progress import END_OF_TIME, MIN_TIME
@@ -48,18 +49,21 @@ OUTPUT_CAPACITY = 1 << 16
 class ElasticSection(GatedSection):
     """One operator: gate, state, workers, output, reconfiguration."""
 
-    def __init__(self, node: OperatorNode, branches: list[Branch], options: ElasticOptions):
+    is_routed = False
+    """Whether each instance reads a channel of its own."""
+
+    def __init__(self, node: OperatorNode, branches: list[Branch], options: ElasticOptions, program: Program, way: Way):
         self.node, self.name = node, node.name
         self.operators = (node.name,)
         self.options = options
         self.max_threads = options.max_threads
-        self.program: Program = node.spec.program(node, branches, options)
+        self.program, self.way = program, way
         if self.program.order_matters and options.takes_as_they_come(node.name, len(branches)):
             raise ParameterError(
                 f'input_order="arrival": {node.name!r} depends on the order of its input: {self.program.order_matters}; leave it'
                 f" out, or give a dict of the operators that do not"
             )
-        self.above, self.why_collected = self._find_above(branches)
+        self.above: ElasticSection | None = way.above
         before = branches[0].origin if len(branches) == 1 and not branches[0].steps else None
         taken = options.sections.get(before.name) if isinstance(before, OperatorNode) else None
         self.never_negative = never_negative(self.program, taken)
@@ -67,19 +71,12 @@ class ElasticSection(GatedSection):
             self.program.dictionary = self.above.dictionary
         self.dictionary = self.program.dictionary
         sources = len(branches) if self.above is None else self.above.max_threads
-        self._open_gate(
-            options.gate,
-            sources,
-            self._gate_readers(sources),
-            options.capacity_for(sources),
-            options.bound_ns,
-            self.program.lead,
-        )
         initial = options.initial(self.name)
         planned = options.planned(self.name)
         self.control = epochs.allocate(
             self.max_threads, 1 + len(planned) + SPARE_CONFIGURATIONS, len(planned), sources, options.batch_ns
         )
+        self._open(sources)
         # Who writes results changes together with who reads the gate.
         self.out: Any = rings.allocate(
             self.max_threads,
@@ -107,30 +104,41 @@ class ElasticSection(GatedSection):
         self._ids_lock = threading.Lock()
         self._keeps_input = False
         self.initial = initial
-        self.reconfiguration = Reconfiguration(
-            self.control, self.gate, self.kernels, self.max_threads, initial, planned, self.transfer_of
-        )
+        self.reconfiguration = self._steer(planned)
         if self.above is not None:
             self.note_ids()  # the operator before it does, once there are more
         column = list(self.program.result_fields).index
         self.result_lists = [(column(position), column(count)) for position, count in self.program.list_fields]
 
+    def _open(self, sources: int) -> None:
+        """Make what the instances read."""
+        options = self.options
+        self._open_gate(
+            options.gate,
+            sources,
+            self._gate_readers(sources),
+            options.capacity_for(sources),
+            options.bound_ns,
+            self.program.lead,
+        )
+
+    def _steer(self, planned: Sequence[tuple[int, Configuration]]) -> Reconfiguration:
+        """Make what places changes into its input."""
+        return Reconfiguration(
+            self.control, self.gate, self.kernels, self.max_threads, self.initial, planned, self.transfer_of
+        )
+
     # -- results that are passed on without a collector
 
-    def _find_above(self, branches: list[Branch]) -> tuple[ElasticSection | None, str]:
-        """The operator whose instances will pass their results on to this one's gate; or none, and why."""
-        options, name = self.options, self.name
-        origin = branches[0].origin
-        if not isinstance(origin, OperatorNode) or options.passing(name) == "collector":
-            return None, ""
-        above = options.sections.get(origin.name)
-        why = why_not(self.program, branches, above, options.takers(origin.name), options)
-        if why and options.passing(name) == "gate":
-            raise ParameterError(
-                f'passing="gate": the input of {name!r} goes through a collector: {why}; leave it out, or give a dict of the'
-                f" operators where it does not"
-            )
-        return (None if why else above), why
+    @property
+    def taker(self) -> Any:
+        """The kernel by which the operator before has its results taken."""
+        return take_results
+
+    def passed_keys(self, instances: int, rows: int) -> np.ndarray:
+        """int32[instances, rows], where the operator before is to write its results' keys; [instances, 0] if nowhere."""
+        rows = rows if self.dictionary is not None else 0
+        return reserved(instances * rows, np.int32).reshape(instances, rows)
 
     def pass_results_to(self, following: ElasticSection) -> Passed:
         """Let each instance pass its results on to the gate of an operator that was made for it."""
@@ -282,11 +290,14 @@ class ElasticSection(GatedSection):
     def takes(self) -> str:
         """How the results of the operator before it get to it, in words; "" where there is none."""
         if self.above is not None:
-            return f"gate: each instance of {self.above.name!r} passes its results on"
+            if self.is_routed:
+                return f"channels: each instance of {self.above.name!r} routes its results to the owner of their key"
+            why = f"; one channel for all: {self.way.why_shared}" if self.way.why_shared else ""
+            return f"gate: each instance of {self.above.name!r} passes its results on{why}"
         origin = self.inlets[0].branch.origin if len(self.inlets) == 1 else None
         if not isinstance(origin, OperatorNode):
             return ""
-        return f"collector: {self.why_collected}" if self.why_collected else "collector"
+        return f"collector: {self.way.why_collected}" if self.way.why_collected else "collector"
 
     def hot_keys(self, limit: int = 10) -> pd.DataFrame:
         """Give the most frequent keys of the rows that each source gave last, by name.
@@ -329,7 +340,7 @@ class ElasticSection(GatedSection):
     def compile_handles(self) -> None:
         super().compile_handles()
         control, out, zero = self.control, self.out, 0
-        compile_now(self.kernels.control, (self.gate, zero))
+        self.reconfiguration.compile()
         compile_now(epochs.watch, (control, zero, zero))
         if self.passes_on:
             self.collector.compile()

@@ -44,13 +44,19 @@ class ElasticSpec:
 
     def section(self, node: OperatorNode, branches: list[Branch], options: ElasticOptions) -> ElasticSection:
         """Make the part of a run that computes it."""
+        from headrace.elastic.passing import way_in
+
+        program = self.program(node, branches, options)
+        way = way_in(program, branches, options)
         if options.mode == "sn":
             from headrace.elastic.shared_nothing.section import SharedNothingSection
 
-            return SharedNothingSection(node, branches, options)
+            return SharedNothingSection(node, branches, options, program, way)
+        from headrace.elastic.routed import RoutedSection
         from headrace.elastic.section import ElasticSection
 
-        made = ElasticSection(node, branches, options)
+        kind = ElasticSection if way.why_shared else RoutedSection
+        made = kind(node, branches, options, program, way)
         options.sections[node.name] = made
         return made
 

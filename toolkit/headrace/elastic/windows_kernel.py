@@ -14,12 +14,16 @@ def windows_of(t, size, advance):
 
 
 @kernel
-def end_of_run(ts, refs, first, turn):
-    """Where the run of tuples from `first` on ends: they follow each other in one chunk, and come before `turn`."""
+def end_of_run(ts, refs, first, turn, rows_follow):
+    """Where the run of tuples from `first` on ends: they follow each other in one chunk, and come before `turn`.
+
+    Where of each source all rows are read, one behind the other (`rows_follow`), the last one tells.
+    """
     last = ts.size - 1
     ref = refs[first]
-    if ts[last] < turn and refs[last] - ref == last - first and refs[last] >> CHUNK_SHIFT == ref >> CHUNK_SHIFT:
-        return last + 1  # as a rule
+    if rows_follow:
+        if ts[last] < turn and refs[last] - ref == last - first and refs[last] >> CHUNK_SHIFT == ref >> CHUNK_SHIFT:
+            return last + 1  # as a rule
     end = first + 1
     stop = min(last + 1, first + rest_of_chunk(ref))
     while end < stop and ts[end] < turn and refs[end] - ref == end - first:

@@ -26,6 +26,8 @@ the kernels beside it on its `arrays`.
 ``variants``            these two, and other such files, for a gate by its name
 ``allocation``          the arrays that both gates have
 ``channels``            `ReaderChannels`, and ``channels_kernel``
+``reader_queues``       such channels between the operators of a query, where who reads and what
+                        each owns changes (``reader_queues_kernel``)
 ======================  =========================================================
 """
 

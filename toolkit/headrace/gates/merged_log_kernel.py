@@ -36,6 +36,10 @@ Ordering    A1 write ring, A2 store_release HEAD, A3 store_release MARK
             F2 (holder) FLAG := 0, fence, read AGAIN
                     one of them sees the other: what was published while
                     somebody merged is merged there or by the loser
+            U1 load_acquire MERGED, U2 load_acquire END, U3 load_acquire the CURSORs
+                    END is stored before MERGED: what U1 counts lies below U2's END. Of the
+                    log's records at most END - CURSOR are unread, of any source; so of
+                    one source's all are read but at most so many, and those in its ring
             J1 store_release CURSOR, J2 store_release READING
                     who sees the activation sees where it starts. An id, not a
                     flag: who left and is back at once notices
@@ -481,6 +485,24 @@ def advance(g, reader, position):
 
 
 @kernel
+def unread_rows(g, source):
+    """Of a source's records, how many of the latest may be unread, for a source that asks this itself.
+
+    Returns
+    -------
+    int
+        At most so many; -1 if membership changes just now.
+    """
+    head = load_relaxed(g.head, source * CELL)
+    merged = load_acquire(g.merged, source * CELL)  # U1
+    end = load_acquire(g.words, END)  # U2
+    smallest, _ = slowest_reader(g, g.cursor)  # U3
+    if smallest < 0:
+        return -1
+    return (head - merged) + max(0, end - smallest)
+
+
+@kernel
 def is_wakeup_due(g, source):
     """Whether the readers have gone far enough to wake `source`, which found no room: what `advance` and `merge` do."""
     if g.head.size > CELL:
@@ -580,4 +602,5 @@ __all__ = [
     "peek",
     "remove_source",
     "source_floor",
+    "unread_rows",
 ]

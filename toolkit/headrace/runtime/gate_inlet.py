@@ -17,6 +17,7 @@ import pyarrow as pa
 from headrace.ingress.encode import EncodedBatch, Encoder
 from headrace.ingress.key_tables import KeyLimitError
 from headrace.ingress.store import Store
+from headrace.kernel import compile_now
 from headrace.memory.atomics import CELL
 from headrace.memory.cells import read_cell
 from headrace.plan.nodes import Branch
@@ -83,6 +84,18 @@ class GateInlet:
         self._first_row = 0
         self.latest_keys = np.empty(0, np.int32)
         """int32[k]: encoded keys of the rows that came last."""
+
+    def compile(self) -> None:
+        """Compile what it calls the gate by; once for all of a gate's sources."""
+        kernels, gate, stop, zero = self._source.kernels, self._source.gate, self._source.stop_word, 0
+        times = np.zeros(1, np.int64)
+        for function, arguments in (
+            (kernels.add, (gate, zero, times, zero, zero, zero)),
+            (kernels.add_or_wait, (gate, zero, times, zero, zero, zero, stop)),
+            (kernels.heartbeat_or_wait, (gate, zero, zero, stop)),
+            (kernels.close_or_wait, (gate, zero, stop)),
+        ):
+            compile_now(function, arguments)
 
     def let_go(self) -> None:
         """Cut what refers back to it and to its section: nothing comes in any more, and nothing is measured."""

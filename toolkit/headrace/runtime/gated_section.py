@@ -78,15 +78,9 @@ class GatedSection(CollectedSection, Protocol):
 
     def compile_handles(self) -> None:
         super().compile_handles()
-        gate, stop, zero, times = self.gate, self.control.words, 0, np.zeros(1, np.int64)
-        for function, arguments in (
-            (self.sources.add, (gate, zero, times, zero, zero, zero)),
-            (self.sources.add_or_wait, (gate, zero, times, zero, zero, zero, stop)),
-            (self.sources.heartbeat_or_wait, (gate, zero, zero, stop)),
-            (self.sources.close_or_wait, (gate, zero, stop)),
-            (signal, (gate.words, zero, gate.event, zero)),
-        ):
-            compile_now(function, arguments)
+        for inlet in self.inlets:
+            inlet.compile()
+        compile_now(signal, (self.gate.words, 0, self.gate.event, 0))
 
     def release(self, watermark: int) -> None:
         """Free rows whose results are out."""

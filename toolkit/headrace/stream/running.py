@@ -132,6 +132,14 @@ class Runnable(Summarised):
             on the way, which is an error, may depend on the order of equal times. ``run["name"].takes`` says which it is,
             and why. ``headrace bench passing`` measures what it brings.
             What leaves the query always goes through a collector.
+        channel : {"reader", "shared", "auto"}, or dict of operator name to one
+            What the instances of an operator read, where results are passed to it through the gate. "shared": one gate,
+            of which each instance reads all and takes what it owns. "reader": a channel for each instance (Viper), into which
+            the instances before route what it owns, so that none reads what is another one's; for operators with a key, of
+            which no change is planned (`reconfigure=`), and which are not behind one that reads such channels. A change is then
+            put into force where the senders meet, so it waits for their input as well as for its own. All else is an error
+            with the reason. "auto" (the default): "reader" where that is possible and there may be several instances. The
+            results are the same. ``run["name"].takes`` says which it is; ``headrace bench passing`` has both.
         scheme, sharing, punctuation, max_delay, max_operations, unsafe
             Of transactions: how they are kept in order ("chains", "lock", "mvlk", "partition", "serial", "speculative",
             "adaptive"; "none" only with ``unsafe=True``), whose work an executor may take ("nothing", "everything",

@@ -166,7 +166,7 @@ def process(me, g, c, o, x, s, l, buffer, row, start, count):
             # The first tuple of a window (I3).
             l[LAST_WINDOW] = max(l[LAST_WINDOW] + 1, earliest)
             s.opened[l[LAST_WINDOW] % SLOTS] = l[SEEN] + i
-        until = end_of_run(ts, refs, i, to_time(s, turn))
+        until = end_of_run(ts, refs, i, to_time(s, turn), ROWS_FOLLOW)
         code = update_run(me, c, x, s, l, buffer, refs[i], until - i, earliest, latest)
         if code != 0:
             fail(c, code, me, refs[i], t, 0, 0)

@@ -182,7 +182,7 @@ def process(me, g, c, o, x, s, l, buffer, row, start, count):
             if expire(me, c, o, s, l, t, 2 * (l[TICKS] + i)) < 0:
                 return -1
         l[LAST_WINDOW] = max(l[LAST_WINDOW], latest)
-        until = end_of_run(ts, refs, i, to_time(s, turn))
+        until = end_of_run(ts, refs, i, to_time(s, turn), True)
         if update_run(me, c, o, x, s, l, buffer, ats[i:until], l[TICKS] + i, refs[i], until - i, earliest, latest) < 0:
             return -1
         i = until

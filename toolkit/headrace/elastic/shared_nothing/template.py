@@ -90,7 +90,7 @@ def sharing_text(transfer_text: str, positions: str) -> str:
     """
     words = [f"    l[{word}] = position" for word in POSITION_WORDS[positions]]
     reading = build.kernels_of(routed_kernel) + _TAKE_POSITION.format(words="\n".join(words)) if words else _AT_ONCE
-    return transfer_text + reading
+    return build.READS_ALL + transfer_text + reading
 
 
 def build_instance(

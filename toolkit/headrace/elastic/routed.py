@@ -1,0 +1,124 @@
+"""An operator each of whose instances reads a channel of its own, into which those of the one before route its results.
+
+`channel="reader"`, Viper's way between operators, beside the gate that all read. State and keys are shared as ever: only
+who reads what is decided earlier, by the sender. A change of who owns what is therefore one of the senders: its control
+record goes into the gate of the operator before, whose instances meet there, and the last one puts it into force
+(`gates.reader_queues_kernel`: `switch`); from there it reaches this operator's instances, who meet as they always do.
+
+Source      Viper (Walulya et al.), section 3.3; STRETCH, section 7.
+Checked     tests/headrace/elastic/test_routed.py, test_passing_interleave.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace.codegen.included import included
+from headrace.codegen.modules import load_module
+from headrace.elastic import build, epochs, passing_kernel, routing_kernel
+from headrace.elastic.configuration import Configuration
+from headrace.elastic.reconfiguration import Reconfiguration
+from headrace.elastic.section import OUTPUT_CAPACITY, ElasticSection
+from headrace.gates import reader_queues, reader_queues_kernel
+from headrace.gates.variants import instead_of, sources_on
+from headrace.memory.cells import read_cells
+from headrace.workers.spans import counters
+
+_KERNELS = reader_queues_kernel.__name__
+
+
+_SHARING = '''
+from headrace.elastic.instance_loop import SEEN
+from headrace.gates.reader_queues_kernel import tuples_passed
+
+# The instances share the state, and each reads some tuples of each source.
+process_batch = process
+ROWS_FOLLOW = False
+
+
+@kernel
+def tuples_before(g, l, row, start):
+    """How many tuples were passed before a record, here or elsewhere: a window of any key was given no more since."""
+    return tuples_passed(g)
+
+
+@kernel
+def transfer(me, c, s, config, next_config, epoch):
+    """Last arriver: state that changes owner stays where it is."""
+    return
+'''
+
+
+class RoutedReconfiguration(Reconfiguration):
+    """Changes of an operator whose senders are to route otherwise: by way of the gate of the operator before."""
+
+    def _place(self, row: int) -> bool:
+        return super()._place(epochs.BEHIND + row)
+
+
+class RoutedSection(ElasticSection):
+    """An operator whose instances read what the one before has routed to each."""
+
+    is_routed = True
+
+    @property
+    def _senders(self) -> ElasticSection:
+        assert self.above is not None
+        return self.above
+
+    def _open(self, sources: int) -> None:
+        options = self.options
+        self.kernels = reader_queues_kernel
+        self.sources = sources_on(_KERNELS)
+        self.gate = reader_queues.allocate(
+            sources, OUTPUT_CAPACITY, options.capacity_for(sources), options.bound_ns, self.control.member, self.control.owner
+        )
+
+    def _build(self) -> build.Instance:
+        return build.Instance(self.program.text(), _KERNELS, self.name, _SHARING, self.options.debug)
+
+    def _steer(self, planned: Sequence[tuple[int, Configuration]]) -> Reconfiguration:
+        senders = self._senders
+        return RoutedReconfiguration(
+            self.control, senders.gate, senders.kernels, self.max_threads, self.initial, planned, self.transfer_of
+        )
+
+    @property
+    def taker(self) -> Any:
+        """`routing_kernel`, on these channels."""
+        passing = load_module(included(passing_kernel, instead_of(_KERNELS)), "passing reader queues")
+        instead = {passing_kernel.__name__: passing.__name__}
+        return load_module(included(routing_kernel, instead), "routing", entry="route_results").route_results
+
+    def passed_keys(self, instances: int, rows: int) -> np.ndarray:
+        """The keys that senders route by."""
+        return self.gate.keys
+
+    # -- what is measured
+
+    def records_held(self, members: list[int]) -> int:
+        """Records in the channels."""
+        read = read_cells(self.gate.tail)
+        return int((read_cells(self.gate.end) - read).sum())
+
+    def passed_tuples(self, members: list[int]) -> tuple[int, int, int]:
+        """Of each instance those of its channel, together: each tuple is in one."""
+        passed = int(read_cells(self.gate.passed).sum())
+        return passed, passed, passed
+
+    def backlog_ns(self, members: list[int], depth: int) -> int:
+        """Of the instance that most waits for."""
+        read = read_cells(self.gate.tail)
+        waiting = (read_cells(self.gate.end) - read).reshape(self.max_threads, -1).sum(axis=1)
+        return int((waiting * read_cells(self.gate.cost)).max())
+
+    def faults_at_end(self, members: list[int], added: int) -> list[str]:
+        """Whether some of what was routed was not processed."""
+        processed = int(counters(self.control.meter)[:, epochs.TUPLES].sum())
+        return [] if processed == added else [f"{added:,} tuples were routed, and {processed:,} were processed"]
+
+
+__all__ = ["RoutedSection"]
