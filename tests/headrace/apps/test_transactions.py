@@ -24,6 +24,7 @@ from headrace import cli
 from headrace.apps import state as state_files
 from headrace.apps.command import Asked, run
 from headrace.apps.compare import first_difference
+from headrace_datasets import position_reports
 from support import transaction_tables
 from support.transaction_tables import RECORDS, SHAPES, expected, nasty, overflowing
 
@@ -109,6 +110,23 @@ def test_oracle_all_of_an_application(name, tmp_path, capfd, monkeypatch):
     _wrong_on_request(name, tmp_path / "wrong", capfd)
     if name == "tp":
         _beyond_int64_in_the_input(name, tmp_path / "wide", capfd)
+
+
+REPORTS = Path(os.environ.get("HEADRACE_DATA", ""), "lrb-data-small-ht.txt.gz")
+CHANGED = {"threads": 1, "max_threads": 3, "reconfigure": "30%:3,60%:2", "scheme": "mvlk", "punctuation": 37}
+
+
+@pytest.mark.slow
+@pytest.mark.logic
+@pytest.mark.skipif(not REPORTS.is_file(), reason=f"needs {REPORTS.name} in the folder that HEADRACE_DATA names")
+def test_oracle_tolls_of_the_real_reports(tmp_path):
+    """Linear Road's sample, which is not ours to hand on."""
+    table, app = position_reports(REPORTS).to_arrow(), Application("tp", tmp_path)
+    first, _ = app.run(table, records=100, scheme="serial")
+    rows = app.check(first, [table], records=100)
+    assert len(rows) > 16_000 and len({row["average"] for row in rows}) > 1_000
+    for flags in ({"threads": 2}, CHANGED):
+        assert app.run(table, records=100, **flags)[0] == first, flags
 
 
 def _the_same_files_whatever_the_flags(app, draw):
