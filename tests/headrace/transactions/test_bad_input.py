@@ -140,6 +140,14 @@ def loops_over_a_table(e, t):
         row.balance = 0
 
 
+def key_from_a_read_in_the_second_branch(e, t):
+    if e.by > 1:
+        accounts[e.key].balance += 1
+    else:
+        first = accounts[e.key].balance
+        accounts[first].balance += 1
+
+
 def replaces_a_row(e, t):
     accounts[e.key] = 3
 
@@ -179,10 +187,11 @@ def test_example_functions_that_are_no_transactions(function, words):
         transact(function, {"balance": "int64"})
 
 
-def test_example_a_key_that_depends_on_a_read():
+@pytest.mark.parametrize(("function", "at"), [(key_from_a_read, 2), (key_from_a_read_in_the_second_branch, 5)])
+def test_example_a_key_that_depends_on_a_read(function, at):
     """Refused by `start`: one scheme can run it on several threads, and one on one."""
-    line, query = key_from_a_read.__code__.co_firstlineno + 2, transact(key_from_a_read)
-    words = ("key of accounts[first]", "accounts[e.key].balance", f"line {line}", 'scheme="speculative"', "put the key into")
+    line, query = function.__code__.co_firstlineno + at, transact(function)
+    words = ("key of accounts[first]", "(accounts[e.key].balance, ", f"line {line}", 'scheme="speculative"', "put the key into")
     for scheme in ("chains", "lock", "partition"):
         with fails(FunctionError, *words):
             query.start(scheme=scheme)

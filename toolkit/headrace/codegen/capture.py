@@ -41,6 +41,8 @@ _BUILTINS = frozenset(
     | {round, set, sorted, sum, tuple, zip}
 )
 
+_UNSEEN = dict.fromkeys(map(ord, "\u200b\u200c"))
+"""By these marks transactions tell apart names that read the same; nobody wrote them."""
 _INSTEAD = dict.fromkeys(("filter", "iter", "map"), "write a loop")
 _INSTEAD |= dict.fromkeys(ALWAYS, "write a loop, or a comprehension that reads no table, as in any(x > 1 for x in state.items)")
 _INSTEAD |= {"next": "give it a comprehension and a default, as in next((x for x in state.items if x > 1), 0), or write a loop"}
@@ -107,7 +109,7 @@ class CapturedFunction:
     def error(self, text: str, node: ast.AST | None = None) -> FunctionError:
         """Make an error at a node of this function."""
         line = getattr(node, "lineno", self.line)
-        return FunctionError(text, function=self.name, file=self.file, line=line)
+        return FunctionError(text.translate(_UNSEEN), function=self.name, file=self.file, line=line)
 
 
 def capture(function: Callable, accepts: tuple[type, ...] = ()) -> CapturedFunction:
