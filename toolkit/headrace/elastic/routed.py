@@ -30,6 +30,9 @@ from headrace.workers.spans import counters
 _KERNELS = reader_queues_kernel.__name__
 
 
+_LEAST_SHARE = 1024
+"""Tuples that each queue takes at least of what a gate is allowed: with many threads there are as many queues squared."""
+
 _SHARING = '''
 from headrace.elastic.instance_loop import SEEN
 from headrace.gates.reader_queues_kernel import tuples_passed
@@ -73,8 +76,10 @@ class RoutedSection(ElasticSection):
         options = self.options
         self.kernels = reader_queues_kernel
         self.sources = sources_on(_KERNELS)
+        allowed = options.capacity_for(sources)
+        share = max(allowed // self.max_threads, min(allowed, _LEAST_SHARE))
         self.gate = reader_queues.allocate(
-            sources, OUTPUT_CAPACITY, options.capacity_for(sources), options.bound_ns, self.control.member, self.control.owner
+            sources, OUTPUT_CAPACITY, share, options.bound_ns, self.control.member, self.control.owner
         )
 
     def _build(self) -> build.Instance:
